@@ -1,0 +1,135 @@
+//! The seam between the machines and a world.
+//!
+//! A machine (`portals`, `proto`) is driven by a world (`rail`, `sim`): the
+//! world calls a [`Machine`] with what arrived, and the machine asks the world
+//! for what it wants done through a [`Port`]. Both sides are statically
+//! dispatched, so the fast path is straight code without a queue in between
+//! (`docs/decisions/0002-outputs-are-calls.md`).
+//!
+//! Contract: a port never calls back into the machine from inside one of its
+//! methods. What a request leads to arrives later as an input. Machines handle
+//! descriptors ([`Addr`], [`Region`]); only a port touches the bytes.
+
+use crate::quota::Grant;
+use sluice_wire::{Addr, HeadBuf, Nanos, Parsed, PeerId, Region};
+
+/// Names a request to a port until the port has reported its end. Chosen by
+/// the machine; the port only hands it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+/// What became of a packet given to [`Port::transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmitted {
+    /// Written; the payload's memory may be reused at once.
+    Done,
+    /// Accepted; the memory is in use until [`Machine::on_transmitted`].
+    Pending,
+}
+
+/// Why a rail could not move bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RailError {
+    /// The system does not allow it; the port will not offer it again
+    /// ([`Port::can_read`] is false from now on).
+    #[error("the system does not allow direct reads of that process")]
+    Forbidden,
+    /// The memory, here or there, is not mapped.
+    #[error("memory is not mapped")]
+    Fault,
+    /// The peer is gone.
+    #[error("the peer is gone")]
+    PeerGone,
+}
+
+/// Why a peer cannot be spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// The process has ended.
+    #[error("the process has ended")]
+    Dead,
+    /// Its mailbox could not be opened.
+    #[error("its mailbox could not be opened")]
+    Unreachable,
+    /// Its mailbox has no room for another sender.
+    #[error("its mailbox has no room for another sender; raise FI_SLUICE_PEERS_MAX there")]
+    Full,
+    /// It broke the protocol.
+    #[error("it broke the protocol")]
+    Protocol,
+}
+
+/// What a machine may ask of the world.
+pub trait Port {
+    /// Opens the way to `peer`, if it is not open yet, and says what its
+    /// mailbox grants to this process.
+    ///
+    /// # Errors
+    /// Why the peer cannot be reached; the machine then fails every operation
+    /// on it.
+    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError>;
+
+    /// Writes one packet, `head` then the bytes of `payload`, into the mailbox
+    /// of `peer`, which has been connected. Credits guarantee the room. A peer
+    /// that has died swallows it; [`Machine::on_peer_gone`] follows.
+    fn transmit(
+        &mut self,
+        peer: PeerId,
+        head: &HeadBuf,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted;
+
+    /// Copies `len` payload bytes of the packet being handled, from `offset`
+    /// within the payload, to `to`. Only within [`Machine::on_packet`].
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32);
+
+    /// Copies within this process. The regions do not overlap.
+    fn copy(&mut self, from: Addr, to: Addr, len: u64);
+
+    /// Lends `len` bytes of this process's unexpected memory, to be returned
+    /// by [`Port::give_back`]. Credits bound how much is ever lent.
+    fn lend(&mut self, len: u32) -> Addr;
+
+    /// Returns what [`Port::lend`] lent.
+    fn give_back(&mut self, addr: Addr, len: u32);
+
+    /// Whether [`Port::read_remote`] can reach the memory of `peer`.
+    fn can_read(&self, peer: PeerId) -> bool;
+
+    /// Starts to read `to.len` bytes at `from` in the memory of `peer` into
+    /// `to`. Ends with [`Machine::on_read_done`], also when the peer dies.
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token);
+}
+
+/// A machine, as a world drives it.
+pub trait Machine {
+    /// A packet from `from` has arrived, parsed by the world from a private
+    /// copy of its header. Its payload is `packet.payload_len` bytes, reached
+    /// through [`Port::copy_payload`] until this call returns.
+    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed);
+
+    /// A pending transmission has been written; its memory may be reused.
+    fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token);
+
+    /// A [`Port::read_remote`] has ended.
+    fn on_read_done<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        token: Token,
+        outcome: Result<(), RailError>,
+    );
+
+    /// `peer` will never answer again. Reported once per peer, after the end
+    /// of every read from it.
+    fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError);
+
+    /// The mailbox is empty, or [`Machine::deadline`] has passed: the moment
+    /// for what can wait (credit returns, stalled sends).
+    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P);
+
+    /// When [`Machine::on_idle`] is wanted next even if nothing arrives.
+    /// `None`: whenever the mailbox is empty will do.
+    fn deadline(&self) -> Option<Nanos>;
+}

@@ -1,0 +1,126 @@
+//! How a mailbox is divided among its senders: equal fixed quotas.
+//!
+//! A mailbox has a data region, a control region, a credit region (all three
+//! cut into equal shares, one per sender) and one reply region, which its
+//! owner fills by asking for data. The regions are counts, not places: slots
+//! are taken from one ring in order of arrival (EXTOLL paper, section 5.1), so
+//! a ring as long as the sum can never overflow.
+
+/// What one sender may have in a mailbox at once, in slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Slots for messages, held until the message is matched.
+    pub data_slots: u16,
+    /// Slots for control packets, freed as soon as they are read.
+    pub control_slots: u8,
+    /// Slots for credit packets; they consume no credit (EXTOLL paper,
+    /// equation 1). Split evenly between both regions' returns.
+    pub credit_slots: u8,
+}
+
+impl Grant {
+    /// All slots of one sender.
+    #[must_use]
+    pub fn total(self) -> u32 {
+        u32::from(self.data_slots) + u32::from(self.control_slots) + u32::from(self.credit_slots)
+    }
+}
+
+/// The division of one process's mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What each sender is granted.
+    pub grant: Grant,
+    /// How many senders there is room for.
+    pub senders_max: u16,
+    /// Slots kept for replies that the owner asked for.
+    pub reply_slots: u16,
+    /// Slots of the ring: a power of two, at least the sum of all the above.
+    pub ring_slots: u32,
+}
+
+/// A mailbox that cannot be divided as asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// Not even the least quota fits.
+    #[error("{senders_max} senders need {need_slots} mailbox slots, the limit is {slots_max}")]
+    TooManySenders {
+        /// Senders asked for.
+        senders_max: u16,
+        /// Slots that they need at the least.
+        need_slots: u32,
+        /// The limit.
+        slots_max: u32,
+    },
+    /// A count from another process that no Sluice process would write.
+    #[error("mailbox layout is not one that this version makes")]
+    Foreign,
+}
+
+/// Least and greatest data quota of one sender. The least must hold one eager
+/// message of the default limit; beyond the greatest more slots gain nothing
+/// that measurement shows.
+const DATA_SLOTS_MIN: u16 = 160;
+const DATA_SLOTS_MAX: u16 = 1024;
+const CONTROL_SLOTS: u8 = 32;
+const CREDIT_SLOTS: u8 = 8;
+/// Two replies of the greatest chunk, so that one is on its way while the
+/// other is taken out.
+const REPLY_SLOTS: u16 = 512;
+
+impl Layout {
+    /// Divides a mailbox of at most `slots_max` slots among `senders_max`.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooManySenders`] if the least quota does not fit.
+    pub fn divide(senders_max: u16, slots_max: u32) -> Result<Layout, LayoutError> {
+        let senders = u32::from(senders_max.max(1));
+        // The ring is a power of two, so a limit that is none rounds down.
+        let ring_max = prev_power_of_two(slots_max);
+        let room = ring_max.saturating_sub(u32::from(REPLY_SLOTS)) / senders;
+        let overhead = u32::from(CONTROL_SLOTS) + u32::from(CREDIT_SLOTS);
+        let data = room.saturating_sub(overhead).min(u32::from(DATA_SLOTS_MAX));
+        if data < u32::from(DATA_SLOTS_MIN) {
+            let need = senders * (u32::from(DATA_SLOTS_MIN) + overhead) + u32::from(REPLY_SLOTS);
+            return Err(LayoutError::TooManySenders {
+                senders_max,
+                need_slots: need.next_power_of_two(),
+                slots_max,
+            });
+        }
+        let grant = Grant {
+            data_slots: data as u16,
+            control_slots: CONTROL_SLOTS,
+            credit_slots: CREDIT_SLOTS,
+        };
+        let layout = Layout {
+            grant,
+            senders_max: senders_max.max(1),
+            reply_slots: REPLY_SLOTS,
+            ring_slots: (senders * grant.total() + u32::from(REPLY_SLOTS)).next_power_of_two(),
+        };
+        layout.check()?;
+        Ok(layout)
+    }
+
+    /// Checks a layout read from another process's memory.
+    ///
+    /// # Errors
+    /// [`LayoutError::Foreign`] if the regions do not fit the ring or a region
+    /// that must exist is empty.
+    pub fn check(&self) -> Result<(), LayoutError> {
+        let sum = u64::from(self.senders_max) * u64::from(self.grant.total())
+            + u64::from(self.reply_slots);
+        let sound = self.ring_slots.is_power_of_two()
+            && sum <= u64::from(self.ring_slots)
+            && self.grant.data_slots > 0
+            && self.grant.control_slots > 0
+            && self.grant.credit_slots >= 2
+            && self.senders_max > 0;
+        if sound { Ok(()) } else { Err(LayoutError::Foreign) }
+    }
+}
+
+fn prev_power_of_two(n: u32) -> u32 {
+    if n == 0 { 0 } else { 1 << (31 - n.leading_zeros()) }
+}

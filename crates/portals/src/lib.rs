@@ -1,0 +1,2 @@
+//! The Portals 4 engine.
+#![forbid(unsafe_code)]

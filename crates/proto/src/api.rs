@@ -1,0 +1,204 @@
+//! The vocabulary of an endpoint: what is asked of it and what it answers.
+
+use sluice_link::PeerError;
+use sluice_wire::{Addr, Nanos, PeerId, Region};
+
+/// What an endpoint is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Longest message in bytes that is sent eagerly; longer ones are
+    /// announced and fetched.
+    pub eager_bytes_max: u32,
+    /// How long a message of several slots waits for credits before it goes
+    /// as an announcement instead.
+    pub patience: Nanos,
+    /// Most sends, and most receives, that may be pending at once. One more
+    /// is refused with [`Refused::Again`].
+    pub requests_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { eager_bytes_max: 8192, patience: Nanos(20_000), requests_max: 1 << 20 }
+    }
+}
+
+/// The two spaces that messages are matched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Matched by tag and source.
+    Tagged,
+    /// Matched by source alone.
+    Untagged,
+}
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Send {
+    /// Which space it is matched in.
+    pub space: Space,
+    /// Where it goes.
+    pub peer: PeerId,
+    /// Its bytes. They may not change before the completion, except with
+    /// `inject`.
+    pub buf: Region,
+    /// Its tag; zero in the untagged space.
+    pub tag: u64,
+    /// Out-of-band data delivered with it.
+    pub data: Option<u64>,
+    /// Returned in the completion.
+    pub context: u64,
+    /// Whether a successful send gives a completion; a failed one always does.
+    pub report: bool,
+    /// The bytes may be reused as soon as the call returns. Refused if the
+    /// message cannot leave at once.
+    pub inject: bool,
+    /// Complete only when the receiver has the message in its buffer.
+    pub delivery: bool,
+}
+
+/// A buffer to be filled by one message.
+#[derive(Clone, Copy, Debug)]
+pub struct Recv {
+    /// Which space it matches in.
+    pub space: Space,
+    /// The sender it accepts; `None` accepts any.
+    pub source: Option<PeerId>,
+    /// Where the bytes go.
+    pub buf: Region,
+    /// The tag it accepts.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+    /// Returned in the completion.
+    pub context: u64,
+    /// Whether a successful receive gives a completion; a failed one always
+    /// does.
+    pub report: bool,
+}
+
+/// What a probe does with the message it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeAction {
+    /// Leave it.
+    Peek,
+    /// Take it out of the matching; [`crate::Endpoint::recv_claimed`] fetches it.
+    Claim,
+    /// Drop it.
+    Discard,
+}
+
+/// A look for a message that has arrived unexpected.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// Which space.
+    pub space: Space,
+    /// The sender wanted; `None` for any.
+    pub source: Option<PeerId>,
+    /// The tag wanted.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+    /// Returned in the completion; names the message if it is claimed.
+    pub context: u64,
+    /// What to do with it.
+    pub action: ProbeAction,
+}
+
+/// What kind of request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A [`Send`].
+    Send,
+    /// A [`Recv`], or a receive of a claimed message.
+    Recv,
+    /// A [`Probe`].
+    Probe,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What kind of request.
+    pub kind: Kind,
+    /// Which space.
+    pub space: Space,
+    /// The request's context.
+    pub context: u64,
+    /// Bytes that the message has (probe) or that were placed (receive).
+    pub len: u64,
+    /// Where they were placed.
+    pub buf: Addr,
+    /// The message's tag.
+    pub tag: u64,
+    /// Out-of-band data that came with it.
+    pub data: Option<u64>,
+    /// Who sent it (receive, probe) or where it went (send), where known.
+    pub peer: Option<PeerId>,
+    /// How it went.
+    pub outcome: Result<(), Failure>,
+}
+
+/// Why a request ended without what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The message was longer than the buffer; the excess never travelled.
+    #[error("message truncated: {excess} bytes did not fit")]
+    Truncated {
+        /// Bytes beyond the buffer.
+        excess: u64,
+    },
+    /// It was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// A probe found nothing.
+    #[error("no message matches")]
+    NoMessage,
+    /// The peer is gone.
+    #[error("peer {peer:?} cannot be reached: {why}")]
+    PeerGone {
+        /// Which.
+        peer: PeerId,
+        /// Why.
+        why: PeerError,
+    },
+    /// Memory, here or there, is not mapped.
+    #[error("a buffer of this message is not mapped memory")]
+    Fault,
+}
+
+/// Why a request was not taken. Nothing has changed; it loses nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A resource is exhausted for now: progress, then try again.
+    #[error("try again after progress")]
+    Again,
+    /// The message is longer than a message of its kind may be.
+    #[error("message too long: {len} bytes, at most {max}")]
+    TooLong {
+        /// Its length.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// No claimed message has that context.
+    #[error("no claimed message has this context")]
+    NotClaimed,
+}
+
+/// What an endpoint has done and holds, for people and tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Messages sent eagerly.
+    pub eager_sent: u64,
+    /// Messages announced.
+    pub rendezvous_sent: u64,
+    /// Messages that arrived before a receive that matches.
+    pub unexpected: u64,
+    /// Messages that arrived and have not been matched yet.
+    pub unexpected_now: u64,
+    /// Packets refused because they broke the protocol.
+    pub violations: u64,
+    /// Sends waiting for credits now.
+    pub stalled_now: u64,
+}

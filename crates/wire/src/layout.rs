@@ -1,0 +1,142 @@
+//! The bytes of each header, as plain little-endian structures. Their sizes
+//! and offsets are asserted here at compile time; nothing else in the project
+//! knows a byte offset.
+
+use std::mem::{offset_of, size_of};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The version that this code speaks. A packet of another one is refused.
+pub const VERSION: u8 = 1;
+/// A mailbox slot: one cache line.
+pub const SLOT_BYTES: usize = 64;
+/// The bytes at the front of [`Head`] that belong to the rail: zero on every
+/// rail but shared memory, where they hold the slot's stamp and its writer.
+pub const SLOT_PREFIX_BYTES: usize = 6;
+/// Bytes of the head that every packet begins with.
+pub const HEAD_BYTES: usize = size_of::<Head>();
+
+/// Begins every packet.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Head {
+    /// Shared memory: the lap in which this slot was published. Else zero.
+    pub stamp: U32,
+    /// Shared memory: the writer's entry in the mailbox's peer table. Else zero.
+    pub writer: U16,
+    pub version: u8,
+    pub kind: u8,
+    /// Position in the stream of packets of this ordered pair.
+    pub seq: U32,
+    /// Data credits returned to the receiver of this packet.
+    pub credits: U16,
+    /// Control credits returned to the receiver of this packet.
+    pub control_credits: u8,
+    pub flags: u8,
+    pub payload_len: U32,
+    pub pt_index: u8,
+    /// A byte that belongs to the layer above Portals.
+    pub user: u8,
+    /// Acknowledgement kind (put) or status (ack, reply, get done).
+    pub kind_detail: u8,
+    pub reserved: u8,
+}
+
+/// Follows the head of a put.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct PutBody {
+    pub match_bits: U64,
+    pub hdr_data: U64,
+}
+
+/// Follows the body of a put whose target offset is not zero.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct PutOffset {
+    pub remote_offset: U64,
+}
+
+/// Follows the body of a put that asks for an acknowledgement.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct PutAck {
+    pub op: U64,
+}
+
+/// Follows the body of a put that announces data instead of carrying it.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct PutRts {
+    pub total_len: U64,
+    pub addr: U64,
+    pub key: U64,
+}
+
+/// Follows the head of an acknowledgement.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct AckBody {
+    pub op: U64,
+    pub mlength: U64,
+}
+
+/// Follows the head of a get.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct GetBody {
+    pub match_bits: U64,
+    pub op: U64,
+    pub remote_offset: U64,
+    pub length: U64,
+}
+
+/// Follows the head of a reply; its payload follows it.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct ReplyBody {
+    pub op: U64,
+}
+
+/// Follows the head of a get-done.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct GetDoneBody {
+    pub match_bits: U64,
+    pub length: U64,
+}
+
+const _: () = {
+    assert!(size_of::<Head>() == 24);
+    assert!(offset_of!(Head, stamp) == 0);
+    assert!(offset_of!(Head, writer) == 4);
+    assert!(offset_of!(Head, version) == SLOT_PREFIX_BYTES);
+    assert!(offset_of!(Head, kind) == 7);
+    assert!(offset_of!(Head, seq) == 8);
+    assert!(offset_of!(Head, credits) == 12);
+    assert!(offset_of!(Head, control_credits) == 14);
+    assert!(offset_of!(Head, flags) == 15);
+    assert!(offset_of!(Head, payload_len) == 16);
+    assert!(offset_of!(Head, pt_index) == 20);
+    assert!(offset_of!(Head, user) == 21);
+    assert!(offset_of!(Head, kind_detail) == 22);
+    assert!(offset_of!(Head, reserved) == 23);
+    assert!(size_of::<PutBody>() == 16);
+    assert!(size_of::<PutOffset>() == 8);
+    assert!(size_of::<PutAck>() == 8);
+    assert!(size_of::<PutRts>() == 24);
+    assert!(size_of::<AckBody>() == 16);
+    assert!(size_of::<GetBody>() == 32);
+    assert!(size_of::<ReplyBody>() == 8);
+    assert!(size_of::<GetDoneBody>() == 16);
+    // Every header fits into the first slot, so one read of it is enough.
+    assert!(size_of::<Head>() + size_of::<PutBody>() + size_of::<PutRts>() <= SLOT_BYTES);
+    assert!(
+        size_of::<Head>()
+            + size_of::<PutBody>()
+            + size_of::<PutOffset>()
+            + size_of::<PutAck>()
+            <= SLOT_BYTES
+    );
+    assert!(size_of::<Head>() + size_of::<GetBody>() <= SLOT_BYTES);
+};
