@@ -7,8 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
+mod links;
 mod port;
 mod quota;
 
+pub use account::{Account, ReturnPolicy, StaticReturn};
+pub use links::{Arrival, Links, MailboxRegion, SendError, Violation};
 pub use port::{Machine, PeerError, Port, RailError, Token, Transmitted};
 pub use quota::{Grant, Layout, LayoutError};

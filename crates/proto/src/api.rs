@@ -165,6 +165,9 @@ pub enum Failure {
     /// Memory, here or there, is not mapped.
     #[error("a buffer of this message is not mapped memory")]
     Fault,
+    /// The receiver gave the message up while fetching it.
+    #[error("the receiver gave up fetching the message")]
+    Aborted,
 }
 
 /// Why a request was not taken. Nothing has changed; it loses nothing.

@@ -1,100 +1,395 @@
-//! The endpoint of one process. (Under construction.)
+//! The endpoint of one process: requests in, completions out, and the events
+//! of its Portals interface in between.
+//!
+//! Invariants: messages of one pair leave in the order they were sent in; a
+//! request is in exactly one table until its completion is pushed; nothing is
+//! completed twice.
 
-use crate::api::{Completion, Config, Probe, Recv, Refused, Send, Stats};
+use crate::api::{Completion, Config, Failure, Kind, Recv, Send, Space, Stats};
+use crate::probe::Claimed;
+use crate::rendezvous::get::{Fin, Pull};
+use crate::stalled::PeerState;
 use sluice_link::{Layout, Machine, PeerError, Port, RailError, Token};
-use sluice_wire::{Nanos, Parsed, PeerId, Region};
+use sluice_portals::{
+    Eq, EqTaken, Event, EventKind, Handle, Limits, List, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
+    NiFail, Table, Taken,
+};
+use sluice_wire::{Addr, MatchBits, Nanos, Parsed, PeerId, PtIndex, Region};
+use std::collections::VecDeque;
+
+/// Portal table entry of get entries, which hold announced messages.
+pub(crate) const PT_BULK: PtIndex = PtIndex(2);
+
+/// Set in the user byte of a put that carries out-of-band data.
+pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
+
+/// A pending send.
+#[derive(Debug)]
+pub(crate) struct SendOp {
+    pub send: Send,
+    pub state: SendState,
+}
+
+/// What a pending send waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendState {
+    /// Credits.
+    Queued,
+    /// The rail to have read its memory.
+    Transmitting,
+    /// The target's acknowledgement.
+    Acking,
+    /// The receiver to fetch it from this get entry.
+    Announced(Handle<Me>),
+}
+
+/// A pending receive.
+#[derive(Debug)]
+pub(crate) struct RecvOp {
+    pub recv: Recv,
+    /// Order of posting, for cancel.
+    pub serial: u64,
+    pub state: RecvState,
+}
+
+/// What a pending receive waits for.
+#[derive(Debug)]
+pub(crate) enum RecvState {
+    /// A message. `None` only while it is being posted.
+    Posted(Option<Handle<Me>>),
+    /// The bytes of an announced message.
+    Pulling(Pull),
+}
 
 /// One process's endpoint: a [`Machine`] over all its peers.
 #[derive(Debug)]
-pub struct Endpoint {}
+pub struct Endpoint {
+    pub(crate) config: Config,
+    pub(crate) ni: Ni,
+    pub(crate) eq: Handle<Eq>,
+    /// All of memory: local offsets are addresses.
+    pub(crate) md: Handle<Md>,
+    pub(crate) sends: Table<SendOp>,
+    pub(crate) recvs: Table<RecvOp>,
+    /// Only peers that are stalled or gone have a state here.
+    pub(crate) peers: Vec<Option<Box<PeerState>>>,
+    /// Peers with sends that wait for credits. Each is here once.
+    pub(crate) stalled: Vec<PeerId>,
+    /// Receives with bytes that are still to be asked for.
+    pub(crate) pulls: VecDeque<Handle<RecvOp>>,
+    /// Get-dones that wait for a control credit.
+    pub(crate) fins: VecDeque<Fin>,
+    pub(crate) claimed: Vec<Claimed>,
+    pub(crate) any_gone: bool,
+    pub(crate) next_serial: u64,
+    pub(crate) stats: Stats,
+    completions: VecDeque<Completion>,
+}
 
 impl Endpoint {
+    /// Heap bytes of a peer that was named but never spoken to.
+    pub const IDLE_PEER_BYTES: usize =
+        sluice_link::Links::IDLE_PEER_BYTES + size_of::<Option<Box<PeerState>>>();
+    /// Heap bytes of a peer that was spoken to.
+    pub const ACTIVE_PEER_BYTES: usize =
+        sluice_link::Links::ACTIVE_PEER_BYTES + size_of::<Option<Box<PeerState>>>();
+
     /// An endpoint whose own mailbox is divided as `mailbox` says.
+    ///
+    /// # Panics
+    /// Never: a new interface has room for what is made here.
     #[must_use]
-    pub fn new(_config: Config, _mailbox: Layout) -> Endpoint {
-        Endpoint {}
-    }
-
-    /// Takes a message to send.
-    ///
-    /// # Errors
-    /// [`Refused`]; the request leaves no trace then.
-    pub fn send<P: Port>(&mut self, _now: Nanos, _port: &mut P, _send: &Send) -> Result<(), Refused> {
-        unreachable!()
-    }
-
-    /// Takes a receive.
-    ///
-    /// # Errors
-    /// [`Refused`]; the request leaves no trace then.
-    pub fn recv<P: Port>(&mut self, _now: Nanos, _port: &mut P, _recv: &Recv) -> Result<(), Refused> {
-        unreachable!()
-    }
-
-    /// Looks for an unexpected message; the answer is a completion, pushed
-    /// before this returns.
-    ///
-    /// # Errors
-    /// [`Refused::Again`] if too much is pending.
-    pub fn probe<P: Port>(&mut self, _now: Nanos, _port: &mut P, _probe: &Probe) -> Result<(), Refused> {
-        unreachable!()
-    }
-
-    /// Receives the message claimed by the probe with this `context`.
-    ///
-    /// # Errors
-    /// [`Refused::NotClaimed`] if there is none.
-    pub fn recv_claimed<P: Port>(
-        &mut self,
-        _now: Nanos,
-        _port: &mut P,
-        _context: u64,
-        _buf: Region,
-        _report: bool,
-    ) -> Result<(), Refused> {
-        unreachable!()
-    }
-
-    /// Drops the message claimed by the probe with this `context`; completes
-    /// like a receive of no bytes.
-    ///
-    /// # Errors
-    /// [`Refused::NotClaimed`] if there is none.
-    pub fn discard_claimed<P: Port>(
-        &mut self,
-        _now: Nanos,
-        _port: &mut P,
-        _context: u64,
-        _report: bool,
-    ) -> Result<(), Refused> {
-        unreachable!()
-    }
-
-    /// Cancels the oldest pending receive with this `context`. True if one was
-    /// found unmatched: its completion says [`crate::Failure::Cancelled`].
-    pub fn cancel<P: Port>(&mut self, _now: Nanos, _port: &mut P, _context: u64) -> bool {
-        unreachable!()
+    pub fn new(config: Config, mailbox: Layout) -> Endpoint {
+        let mut ni = Ni::new(Limits::default(), mailbox);
+        // Every event is taken out before the call that caused it returns, and
+        // a call causes few; a peer's end causes one for each operation on it.
+        let eq = ni.eq_alloc(usize::MAX).expect("a new interface has room");
+        let whole = Region { addr: Addr(0), len: u64::MAX };
+        let options = MdOptions { event_send_if_pending: true, ..MdOptions::default() };
+        let md = ni.md_bind(whole, Some(eq), None, options).expect("a new interface has room");
+        for index in [PtIndex(0), PtIndex(1), PT_BULK] {
+            ni.pt_alloc(index, Some(eq)).expect("a new interface has room");
+        }
+        Endpoint {
+            config,
+            ni,
+            eq,
+            md,
+            sends: Table::new(config.requests_max),
+            recvs: Table::new(config.requests_max),
+            peers: Vec::new(),
+            stalled: Vec::new(),
+            pulls: VecDeque::new(),
+            fins: VecDeque::new(),
+            claimed: Vec::new(),
+            any_gone: false,
+            next_serial: 0,
+            stats: Stats::default(),
+            completions: VecDeque::new(),
+        }
+        .with_overflow_entries()
     }
 
     /// The next ended request.
+    #[inline]
     pub fn pop(&mut self) -> Option<Completion> {
-        unreachable!()
+        self.completions.pop_front()
     }
 
     /// Counts.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        unreachable!()
+        let status = self.ni.status();
+        Stats {
+            unexpected: status.unexpected,
+            unexpected_now: self.ni.unexpected_now(),
+            violations: status.protocol_violations,
+            stalled_now: self.peers.iter().flatten().map(|state| state.queue.len() as u64).sum(),
+            ..self.stats
+        }
+    }
+
+    /// Panics unless the endpoint's books are in order. For tests.
+    pub fn check_invariants(&self) {
+        self.ni.check_invariants();
+        let queued: usize = self.peers.iter().flatten().map(|state| state.queue.len()).sum();
+        let waiting = self.sends.iter().filter(|(_, op)| op.state == SendState::Queued).count();
+        assert!(queued == waiting, "every waiting send is in its peer's queue");
+        for peer in &self.stalled {
+            assert!(self.peer_state(*peer).is_some_and(|state| !state.queue.is_empty()));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn complete(&mut self, completion: Completion) {
+        self.completions.push_back(completion);
+    }
+
+    #[inline]
+    pub(crate) fn peer_state(&self, peer: PeerId) -> Option<&PeerState> {
+        self.peers.get(peer.index())?.as_deref()
+    }
+
+    /// Why `peer` is gone, if it is.
+    #[inline]
+    pub(crate) fn gone(&self, peer: PeerId) -> Option<PeerError> {
+        if !self.any_gone {
+            return None;
+        }
+        self.peer_state(peer)?.gone
+    }
+
+    /// Handles every event that the last call into the interface caused.
+    #[inline]
+    pub(crate) fn drain_events<P: Port>(&mut self, port: &mut P) {
+        loop {
+            match self.ni.eq_take(self.eq) {
+                EqTaken::Empty => return,
+                EqTaken::Event(event) | EqTaken::EventAfterDrop(event) => {
+                    self.on_event(port, &event);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn on_event<P: Port>(&mut self, port: &mut P, event: &Event) {
+        match event.kind {
+            EventKind::Put | EventKind::PutOverflow => self.on_matched(port, event),
+            EventKind::Reply => self.on_pulled(port, event),
+            EventKind::Send if event.user_ptr == 0 => {}
+            EventKind::Send | EventKind::Ack | EventKind::GetDone => self.on_send_ended(event),
+            // Searches are answered where they are asked; no entry of the
+            // endpoint asks for the others.
+            EventKind::Get
+            | EventKind::Search
+            | EventKind::Link
+            | EventKind::AutoUnlink
+            | EventKind::AutoFree => {}
+        }
+    }
+
+    /// One entry per space takes what no receive waits for.
+    fn with_overflow_entries(mut self) -> Endpoint {
+        let options = MeOptions {
+            op_put: true,
+            lent: true,
+            event_link_disable: true,
+            event_unlink_disable: true,
+            ..MeOptions::default()
+        };
+        for space in [Space::Tagged, Space::Untagged] {
+            let spec = MeSpec {
+                region: Region::EMPTY,
+                match_bits: MatchBits(0),
+                ignore_bits: u64::MAX,
+                source: None,
+                min_free: 0,
+                options,
+                ct: None,
+                user_ptr: 0,
+            };
+            // Appending to the overflow list searches nothing, so it asks
+            // nothing of a port.
+            self.ni
+                .me_append(&mut NoPort, space.pt(), List::Overflow, spec)
+                .expect("a new interface has room");
+        }
+        self
+    }
+
+    fn peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        if self.gone(peer).is_some() {
+            return;
+        }
+        self.any_gone = true;
+        self.state_mut(peer).gone = Some(why);
+        self.ni.on_peer_gone(peer, why);
+        self.drain_events(port);
+        self.fail_sends(port, peer, why);
+        self.fail_recvs(port, peer, why);
+        self.fins.retain(|fin| fin.target.peer != peer);
     }
 }
 
 impl Machine for Endpoint {
-    fn on_packet<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: &Parsed) {}
-    fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {}
-    fn on_read_done<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: Result<(), RailError>) {}
-    fn on_peer_gone<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: PeerError) {}
-    fn on_idle<P: Port>(&mut self, _: Nanos, _: &mut P) {}
+    #[inline]
+    fn on_packet<P: Port>(&mut self, _now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+        if self.gone(from).is_some() {
+            return;
+        }
+        let taken = self.ni.on_packet(port, from, packet);
+        self.drain_events(port);
+        match taken {
+            Taken::Fine { brought_credits: false } => {}
+            Taken::Fine { brought_credits: true } => {
+                if !self.stalled.is_empty() {
+                    self.flush_peer(port, from);
+                }
+                self.flush_pulls(port);
+            }
+            Taken::Violation => self.peer_gone(port, from, PeerError::Protocol),
+        }
+    }
+
+    fn on_transmitted<P: Port>(&mut self, _now: Nanos, port: &mut P, token: Token) {
+        self.ni.on_transmitted(token);
+        self.drain_events(port);
+    }
+
+    fn on_read_done<P: Port>(
+        &mut self,
+        _now: Nanos,
+        port: &mut P,
+        token: Token,
+        outcome: Result<(), RailError>,
+    ) {
+        self.ni.on_read_done(token, outcome);
+        self.drain_events(port);
+    }
+
+    fn on_peer_gone<P: Port>(&mut self, _now: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
+        self.peer_gone(port, peer, why);
+    }
+
+    #[inline]
+    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
+        self.ni.on_idle(port);
+        self.flush_pulls(port);
+        if !self.stalled.is_empty() {
+            self.flush_stalled(now, port);
+        }
+    }
+
     fn deadline(&self) -> Option<Nanos> {
-        None
+        self.stalled
+            .iter()
+            .filter_map(|peer| self.peer_state(*peer)?.stalled_since)
+            .map(|since| since.saturating_add(self.config.patience))
+            .min()
+    }
+}
+
+impl Space {
+    #[inline]
+    pub(crate) fn pt(self) -> PtIndex {
+        match self {
+            Space::Tagged => PtIndex(0),
+            Space::Untagged => PtIndex(1),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(pt_index: PtIndex) -> Space {
+        if pt_index == PtIndex(1) { Space::Untagged } else { Space::Tagged }
+    }
+}
+
+impl Completion {
+    /// The end of `send`.
+    pub(crate) fn of_send(send: &Send, outcome: Result<(), Failure>) -> Completion {
+        Completion {
+            kind: Kind::Send,
+            space: send.space,
+            context: send.context,
+            len: send.buf.len,
+            buf: send.buf.addr,
+            tag: send.tag,
+            data: None,
+            peer: Some(send.peer),
+            outcome,
+        }
+    }
+}
+
+impl Failure {
+    /// What a Portals failure of an operation on `peer` means here.
+    pub(crate) fn of(fail: NiFail, peer: PeerId) -> Failure {
+        match fail {
+            NiFail::Undeliverable(why) => Failure::PeerGone { peer, why },
+            NiFail::Segv => Failure::Fault,
+            NiFail::Aborted => Failure::Aborted,
+            // An honest peer's endpoint has these entries; one that has not is
+            // no Sluice endpoint.
+            NiFail::NoMatch | NiFail::PtDisabled | NiFail::OpViolation | NiFail::Forbidden => {
+                Failure::PeerGone { peer, why: PeerError::Protocol }
+            }
+        }
+    }
+}
+
+/// A port that is never asked for anything.
+struct NoPort;
+
+impl Port for NoPort {
+    fn connect(&mut self, _: PeerId) -> Result<sluice_link::Grant, PeerError> {
+        unreachable!("nothing is sent while an endpoint is made")
+    }
+    fn transmit(
+        &mut self,
+        _: PeerId,
+        _: &sluice_wire::HeadBuf,
+        _: Region,
+        _: Token,
+    ) -> sluice_link::Transmitted {
+        unreachable!("nothing is sent while an endpoint is made")
+    }
+    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {
+        unreachable!("nothing arrives while an endpoint is made")
+    }
+    fn copy(&mut self, _: Addr, _: Addr, _: u64) {
+        unreachable!("nothing arrives while an endpoint is made")
+    }
+    fn lend(&mut self, _: u32) -> Addr {
+        unreachable!("nothing arrives while an endpoint is made")
+    }
+    fn give_back(&mut self, _: Addr, _: u32) {
+        unreachable!("nothing arrives while an endpoint is made")
+    }
+    fn can_read(&self, _: PeerId) -> bool {
+        false
+    }
+    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {
+        unreachable!("nothing is read while an endpoint is made")
     }
 }

@@ -5,6 +5,11 @@
 
 mod api;
 mod endpoint;
+mod probe;
+mod recv;
+mod rendezvous;
+mod send;
+mod stalled;
 
 pub use api::{
     Completion, Config, Failure, Kind, Probe, ProbeAction, Recv, Refused, Send, Space, Stats,

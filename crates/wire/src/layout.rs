@@ -132,10 +132,7 @@ const _: () = {
     // Every header fits into the first slot, so one read of it is enough.
     assert!(size_of::<Head>() + size_of::<PutBody>() + size_of::<PutRts>() <= SLOT_BYTES);
     assert!(
-        size_of::<Head>()
-            + size_of::<PutBody>()
-            + size_of::<PutOffset>()
-            + size_of::<PutAck>()
+        size_of::<Head>() + size_of::<PutBody>() + size_of::<PutOffset>() + size_of::<PutAck>()
             <= SLOT_BYTES
     );
     assert!(size_of::<Head>() + size_of::<GetBody>() <= SLOT_BYTES);

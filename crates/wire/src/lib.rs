@@ -18,8 +18,8 @@ pub use error::WireError;
 pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
-    Ack, AckKind, Credits, Get, GetDone, HeadBuf, Packet, Parsed, Put, Reply, Rts, Status,
-    PUT_INLINE_BYTES_MAX,
+    Ack, AckKind, Credits, Get, GetDone, HeadBuf, PUT_INLINE_BYTES_MAX, Packet, Parsed, Put, Reply,
+    Rts, Status,
 };
 pub use units::{Addr, Nanos, Region};
 

@@ -183,7 +183,7 @@ impl Parsed {
 }
 
 /// The header of a packet, ready to be written; its payload goes right behind.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct HeadBuf {
     bytes: [u8; SLOT_BYTES],
     len: u8,
@@ -234,6 +234,33 @@ impl HeadBuf {
 }
 
 impl Packet {
+    /// Length of the header of this packet in bytes.
+    #[must_use]
+    #[inline]
+    pub fn header_bytes(&self) -> u32 {
+        let body = match self {
+            Packet::Put(put) => {
+                let mut len = size_of::<PutBody>();
+                if put.remote_offset != 0 {
+                    len += size_of::<PutOffset>();
+                }
+                if put.ack.is_some() {
+                    len += size_of::<PutAck>();
+                }
+                if put.rts.is_some() {
+                    len += size_of::<PutRts>();
+                }
+                len
+            }
+            Packet::Ack(_) => size_of::<AckBody>(),
+            Packet::Get(_) => size_of::<GetBody>(),
+            Packet::Reply(_) => size_of::<ReplyBody>(),
+            Packet::GetDone(_) => size_of::<GetDoneBody>(),
+            Packet::Credit => 0,
+        };
+        (HEAD_BYTES + body) as u32
+    }
+
     /// Writes the header of this packet with `payload_len` bytes to follow.
     ///
     /// # Panics
@@ -272,8 +299,7 @@ impl Packet {
                     flags |= FLAG_RTS;
                 }
                 let detail = put.ack.map_or(0, |(kind, _)| kind.code());
-                let mut buf =
-                    HeadBuf::new(head(KIND_PUT, flags, put.pt_index.0, put.user, detail));
+                let mut buf = HeadBuf::new(head(KIND_PUT, flags, put.pt_index.0, put.user, detail));
                 buf.push(&PutBody {
                     match_bits: U64::new(put.match_bits.0),
                     hdr_data: U64::new(put.hdr_data),
@@ -346,6 +372,10 @@ impl Packet {
         let kind = head.kind;
         if head.version != VERSION {
             return Err(WireError::Version(head.version));
+        }
+        // First of all the kind: which fields must be zero depends on it.
+        if !(KIND_PUT..=KIND_CREDIT).contains(&kind) {
+            return Err(WireError::Kind(kind));
         }
         if head.reserved != 0 {
             return Err(WireError::Reserved(kind));

@@ -1,0 +1,431 @@
+//! Every link of one process: credits both ways, numbering, and the packets
+//! that carry credits back.
+
+use crate::account::Account;
+use crate::port::{PeerError, Port, Token, Transmitted};
+use crate::quota::{Grant, Layout};
+use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
+
+/// Which region of a mailbox a packet lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailboxRegion {
+    /// Puts. Held until the message is matched.
+    Data,
+    /// Acknowledgements, gets, get-dones. Freed as soon as read.
+    Control,
+    /// Replies that the owner of the mailbox asked for.
+    Reply,
+    /// Credit packets.
+    Credit,
+}
+
+impl MailboxRegion {
+    /// The region that `packet` is accounted in.
+    #[must_use]
+    #[inline]
+    pub fn of(packet: &Packet) -> MailboxRegion {
+        match packet {
+            Packet::Put(_) => MailboxRegion::Data,
+            Packet::Ack(_) | Packet::Get(_) | Packet::GetDone(_) => MailboxRegion::Control,
+            Packet::Reply(_) => MailboxRegion::Reply,
+            Packet::Credit => MailboxRegion::Credit,
+        }
+    }
+}
+
+/// A packet that cannot be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// Not enough credits for it.
+    #[error("{need} slots wanted, {have} credits left")]
+    NoCredit {
+        /// Slots that the packet takes.
+        need: u32,
+        /// Credits that there are.
+        have: u32,
+    },
+    /// The peer cannot be reached.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+}
+
+/// How a peer broke the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A packet is missing or came twice.
+    #[error("packet {got:?} came instead of {expected:?}")]
+    Sequence {
+        /// The number that was due.
+        expected: PacketSeq,
+        /// The number that came.
+        got: PacketSeq,
+    },
+    /// It wrote more than it had credits for.
+    #[error("{slots} slots written without credit in the {region:?} region")]
+    NoCredit {
+        /// The region written to.
+        region: MailboxRegion,
+        /// Slots written.
+        slots: u32,
+    },
+    /// It returned more credits than it was given slots.
+    #[error("more credits returned than spent")]
+    TooManyCredits,
+}
+
+/// A packet as it was accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The region that it lies in.
+    pub region: MailboxRegion,
+    /// Slots that it takes there.
+    pub slots: u32,
+    /// Whether it brought credits.
+    pub brought_credits: bool,
+}
+
+/// Both directions between this process and one peer.
+#[derive(Debug)]
+struct Link {
+    /// What the peer's mailbox grants; `None` until something is sent.
+    granted: Option<Grant>,
+    data_credits: u16,
+    control_credits: u16,
+    next_seq: PacketSeq,
+    expected_seq: PacketSeq,
+    data: Account,
+    control: Account,
+    /// Whether the peer is in `Links::idle_work`.
+    in_idle_work: bool,
+}
+
+/// The links of one process.
+#[derive(Debug)]
+pub struct Links {
+    peers: Vec<Option<Box<Link>>>,
+    layout: Layout,
+    reply_slots_free: u16,
+    /// Peers to which an idle moment should return credits.
+    idle_work: Vec<PeerId>,
+}
+
+impl Links {
+    /// Heap bytes of a peer that was named but never spoken to.
+    pub const IDLE_PEER_BYTES: usize = size_of::<Option<Box<Link>>>();
+    /// Heap bytes of a peer that was spoken to.
+    pub const ACTIVE_PEER_BYTES: usize = Links::IDLE_PEER_BYTES + size_of::<Link>();
+
+    /// No links yet; the mailbox of this process is divided as `layout` says.
+    #[must_use]
+    pub fn new(layout: Layout) -> Links {
+        Links {
+            peers: Vec::new(),
+            layout,
+            reply_slots_free: layout.reply_slots,
+            idle_work: Vec::new(),
+        }
+    }
+
+    /// Sends a put, which spends data credits.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent or spent then.
+    #[inline]
+    pub fn send_data<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Result<Transmitted, SendError> {
+        let link = self.connected(port, peer)?;
+        let need = slots_for(u64::from(packet.header_bytes()) + payload.len);
+        let have = u32::from(link.data_credits);
+        if need > have {
+            return Err(SendError::NoCredit { need, have });
+        }
+        link.data_credits -= need as u16;
+        Ok(link.transmit(port, peer, packet, payload, token))
+    }
+
+    /// Sends an acknowledgement, get or get-done, which spends a control
+    /// credit.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent or spent then.
+    pub fn send_control<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+    ) -> Result<(), SendError> {
+        let link = self.connected(port, peer)?;
+        if link.control_credits == 0 {
+            return Err(SendError::NoCredit { need: 1, have: 0 });
+        }
+        link.control_credits -= 1;
+        link.transmit(port, peer, packet, Region::EMPTY, Token(0));
+        Ok(())
+    }
+
+    /// Sends a reply; the peer set slots aside for it when it asked.
+    ///
+    /// # Errors
+    /// [`SendError::Peer`].
+    pub fn send_reply<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Result<Transmitted, SendError> {
+        let link = self.connected(port, peer)?;
+        Ok(link.transmit(port, peer, packet, payload, token))
+    }
+
+    /// Sets `slots` of the reply region aside for an answer. False if so many
+    /// are not free.
+    #[must_use]
+    pub fn reserve_reply(&mut self, slots: u32) -> bool {
+        if slots > u32::from(self.reply_slots_free) {
+            return false;
+        }
+        self.reply_slots_free -= slots as u16;
+        true
+    }
+
+    /// Frees what [`Links::reserve_reply`] set aside.
+    ///
+    /// # Panics
+    /// If more is freed than was set aside.
+    pub fn release_reply(&mut self, slots: u32) {
+        let free = u32::from(self.reply_slots_free) + slots;
+        assert!(free <= u32::from(self.layout.reply_slots), "reply slots freed twice");
+        self.reply_slots_free = free as u16;
+    }
+
+    /// Slots of the reply region.
+    #[must_use]
+    pub fn reply_slots(&self) -> u16 {
+        self.layout.reply_slots
+    }
+
+    /// Data credits that are left toward `peer`; zero if it was never spoken
+    /// to.
+    #[must_use]
+    pub fn data_credits(&self, peer: PeerId) -> u32 {
+        self.link(peer).map_or(0, |link| u32::from(link.data_credits))
+    }
+
+    /// Accounts for a packet that has arrived.
+    ///
+    /// # Errors
+    /// The [`Violation`], if it is one. The peer is not to be trusted further.
+    #[inline]
+    pub fn on_arrival(&mut self, peer: PeerId, packet: &Parsed) -> Result<Arrival, Violation> {
+        let link = self.link_mut(peer);
+        if packet.seq != link.expected_seq {
+            return Err(Violation::Sequence { expected: link.expected_seq, got: packet.seq });
+        }
+        link.expected_seq = link.expected_seq.next();
+        let brought_credits = packet.credits != Credits::default();
+        if brought_credits {
+            link.take_credits(packet.credits)?;
+        }
+        let region = MailboxRegion::of(&packet.packet);
+        let slots = slots_for(packet.total_bytes());
+        let accepted = match region {
+            MailboxRegion::Data => link.data.arrive(slots),
+            MailboxRegion::Control => link.control.arrive(slots),
+            // Replies are checked against what was asked for, by who asked.
+            MailboxRegion::Reply | MailboxRegion::Credit => true,
+        };
+        if !accepted {
+            return Err(Violation::NoCredit { region, slots });
+        }
+        Ok(Arrival { region, slots, brought_credits })
+    }
+
+    /// Frees `slots` of the data region: the message that lay in them is
+    /// matched, or dropped. Returns the credits if enough have come together.
+    #[inline]
+    pub fn free_data<P: Port>(&mut self, port: &mut P, peer: PeerId, slots: u32) {
+        let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+            // The peer has gone since; nobody is owed anything.
+            return;
+        };
+        link.data.free(slots);
+        self.after_free(port, peer);
+    }
+
+    /// Frees `slots` of the control region.
+    #[inline]
+    pub fn free_control<P: Port>(&mut self, port: &mut P, peer: PeerId, slots: u32) {
+        let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+            return;
+        };
+        link.control.free(slots);
+        self.after_free(port, peer);
+    }
+
+    /// Returns the credits that wait for an idle moment.
+    pub fn on_idle<P: Port>(&mut self, port: &mut P) {
+        while let Some(peer) = self.idle_work.pop() {
+            let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+                continue;
+            };
+            link.in_idle_work = false;
+            let data = link.data.packet_due_when_idle();
+            let control = link.control.packet_due_when_idle();
+            if data || control {
+                self.send_credits(port, peer, data);
+            }
+        }
+    }
+
+    /// Forgets a peer that will not answer again.
+    pub fn drop_peer(&mut self, peer: PeerId) {
+        if let Some(slot) = self.peers.get_mut(peer.index()) {
+            *slot = None;
+        }
+    }
+
+    /// Slots of this mailbox that hold messages not yet matched.
+    #[must_use]
+    pub fn slots_held(&self) -> u64 {
+        self.peers.iter().flatten().map(|link| u64::from(link.data.held())).sum()
+    }
+
+    /// Panics unless every credit is in exactly one place.
+    pub fn check_invariants(&self) {
+        for link in self.peers.iter().flatten() {
+            link.data.check_invariants();
+            link.control.check_invariants();
+            if let Some(granted) = link.granted {
+                assert!(link.data_credits <= granted.data_slots);
+                assert!(link.control_credits <= u16::from(granted.control_slots));
+            }
+        }
+        assert!(self.reply_slots_free <= self.layout.reply_slots);
+    }
+
+    #[inline]
+    fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        let link = self.link_mut(peer);
+        if link.data.packet_due() {
+            self.send_credits(port, peer, true);
+        } else if link.control.packet_due() {
+            self.send_credits(port, peer, false);
+        } else if !link.in_idle_work
+            && (link.data.wanted_when_idle() || link.control.wanted_when_idle())
+        {
+            link.in_idle_work = true;
+            self.idle_work.push(peer);
+        }
+    }
+
+    /// Sends a credit packet in a place of the data or the control region's
+    /// returns; whatever the other region owes rides along.
+    fn send_credits<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
+        // A peer that cannot be reached needs no credits.
+        let Ok(link) = self.connected(port, peer) else {
+            return;
+        };
+        let credits = if data {
+            Credits {
+                data: link.data.take_for_packet(u16::MAX),
+                control: link.control.piggyback(u16::from(u8::MAX)) as u8,
+            }
+        } else {
+            Credits {
+                data: link.data.piggyback(u16::MAX),
+                control: link.control.take_for_packet(u16::from(u8::MAX)) as u8,
+            }
+        };
+        let head = Packet::Credit.emit(link.take_seq(), credits, 0);
+        port.transmit(peer, &head, Region::EMPTY, Token(0));
+    }
+
+    #[inline]
+    fn link(&self, peer: PeerId) -> Option<&Link> {
+        self.peers.get(peer.index())?.as_deref()
+    }
+
+    #[inline]
+    fn link_mut(&mut self, peer: PeerId) -> &mut Link {
+        let index = peer.index();
+        if index >= self.peers.len() {
+            self.peers.resize_with(index + 1, || None);
+        }
+        let grant = self.layout.grant;
+        self.peers[index].get_or_insert_with(|| Box::new(Link::new(grant)))
+    }
+
+    #[inline]
+    fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
+        let link = self.link_mut(peer);
+        if link.granted.is_none() {
+            let granted = port.connect(peer)?;
+            link.granted = Some(granted);
+            link.data_credits = granted.data_slots;
+            link.control_credits = u16::from(granted.control_slots);
+        }
+        Ok(link)
+    }
+}
+
+impl Link {
+    /// `grant`: what the own mailbox grants to the peer.
+    fn new(grant: Grant) -> Link {
+        let half = grant.credit_slots / 2;
+        Link {
+            granted: None,
+            data_credits: 0,
+            control_credits: 0,
+            next_seq: PacketSeq(0),
+            expected_seq: PacketSeq(0),
+            data: Account::new(grant.data_slots, half),
+            control: Account::new(u16::from(grant.control_slots), grant.credit_slots - half),
+            in_idle_work: false,
+        }
+    }
+
+    #[inline]
+    fn take_seq(&mut self) -> PacketSeq {
+        let seq = self.next_seq;
+        self.next_seq = seq.next();
+        seq
+    }
+
+    #[inline]
+    fn transmit<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        let credits = Credits {
+            data: self.data.piggyback(u16::MAX),
+            control: self.control.piggyback(u16::from(u8::MAX)) as u8,
+        };
+        let head = packet.emit(self.take_seq(), credits, payload.len as u32);
+        port.transmit(peer, &head, payload, token)
+    }
+
+    #[inline]
+    fn take_credits(&mut self, credits: Credits) -> Result<(), Violation> {
+        let granted = self.granted.ok_or(Violation::TooManyCredits)?;
+        let data = u32::from(self.data_credits) + u32::from(credits.data);
+        let control = u32::from(self.control_credits) + u32::from(credits.control);
+        if data > u32::from(granted.data_slots) || control > u32::from(granted.control_slots) {
+            return Err(Violation::TooManyCredits);
+        }
+        self.data_credits = data as u16;
+        self.control_credits = control as u16;
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Events and how operations fail (Portals 4, section 3.13).
+
+use sluice_link::PeerError;
+use sluice_wire::{Addr, MatchBits, PeerId, PtIndex, Rts, Status};
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A put reached an entry of the priority list.
+    Put,
+    /// An entry was appended that matches a put which had arrived before.
+    PutOverflow,
+    /// A get reached an entry.
+    Get,
+    /// An initiator has fetched all it wants from a get entry, which is now
+    /// unlinked (FIN). An extension.
+    GetDone,
+    /// The answer to a get has arrived.
+    Reply,
+    /// The memory of a put may be reused.
+    Send,
+    /// The target has acknowledged a put.
+    Ack,
+    /// The answer to a search.
+    Search,
+    /// An entry was linked.
+    Link,
+    /// An entry was unlinked by the engine.
+    AutoUnlink,
+    /// An unlinked overflow entry has no header left that points into it.
+    AutoFree,
+}
+
+/// Why an operation failed (`ni_fail_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NiFail {
+    /// The target cannot be reached.
+    #[error("undeliverable: {0}")]
+    Undeliverable(PeerError),
+    /// No entry matched.
+    #[error("no match")]
+    NoMatch,
+    /// The portal table entry is disabled or does not exist.
+    #[error("portal table entry disabled")]
+    PtDisabled,
+    /// The entry does not allow this operation.
+    #[error("operation violation")]
+    OpViolation,
+    /// Memory is not mapped.
+    #[error("memory is not mapped")]
+    Segv,
+    /// The side that moves the data gave up.
+    #[error("aborted by the other side")]
+    Aborted,
+    /// The rail may not read the target's memory; ask for the bytes instead.
+    #[error("direct reads are forbidden")]
+    Forbidden,
+}
+
+impl NiFail {
+    /// What a status on the wire means here.
+    ///
+    /// # Errors
+    /// The failure, unless the status is [`Status::Ok`].
+    pub fn check(status: Status) -> Result<(), NiFail> {
+        match status {
+            Status::Ok => Ok(()),
+            Status::NoMatch => Err(NiFail::NoMatch),
+            Status::PtDisabled => Err(NiFail::PtDisabled),
+            Status::OpViolation => Err(NiFail::OpViolation),
+            Status::Segv => Err(NiFail::Segv),
+            Status::Aborted => Err(NiFail::Aborted),
+        }
+    }
+}
+
+/// Names a header that was taken out of the unexpected list while its bytes
+/// are still in lent memory; see [`crate::Ni::end_hold`].
+pub type Hold = crate::table::Handle<crate::pt::Header>;
+
+/// One event. Fields that a kind of event does not have are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// Portal table entry.
+    pub pt_index: PtIndex,
+    /// The other side.
+    pub peer: PeerId,
+    /// The user pointer of the entry or of the operation.
+    pub user_ptr: u64,
+    /// Match bits of the operation.
+    pub match_bits: MatchBits,
+    /// Out-of-band data of the put.
+    pub hdr_data: u64,
+    /// The upper layer's byte of the put.
+    pub user: u8,
+    /// Length that was asked for, or announced.
+    pub rlength: u64,
+    /// Length that was moved.
+    pub mlength: u64,
+    /// Where the bytes are.
+    pub start: Addr,
+    /// Present if the put announced its data instead of carrying it.
+    pub rts: Option<Rts>,
+    /// Present if bytes lie in lent memory: to be ended by the client.
+    pub hold: Option<Hold>,
+    /// How it went (`ni_fail_type`).
+    pub outcome: Result<(), NiFail>,
+}
+
+impl Event {
+    /// An event of `kind` with nothing in it yet.
+    #[must_use]
+    #[inline]
+    pub fn new(kind: EventKind, pt_index: PtIndex, peer: PeerId, user_ptr: u64) -> Event {
+        Event {
+            kind,
+            pt_index,
+            peer,
+            user_ptr,
+            match_bits: MatchBits(0),
+            hdr_data: 0,
+            user: 0,
+            rlength: 0,
+            mlength: 0,
+            start: Addr(0),
+            rts: None,
+            hold: None,
+            outcome: Ok(()),
+        }
+    }
+}

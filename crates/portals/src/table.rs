@@ -1,0 +1,204 @@
+//! A slab whose handles know when they are stale: the slot's generation is
+//! part of the handle, so a handle kept too long finds nothing instead of
+//! somebody else's entry.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Names an entry of a [`Table`]. Stale handles are harmless.
+pub struct Handle<T> {
+    index: u32,
+    generation: u32,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Handle<T> {
+    /// As a number, for a field of a header or of user data.
+    #[must_use]
+    pub fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// Back from a number, which may come from anywhere: a wrong one names
+    /// nothing.
+    #[must_use]
+    pub fn from_u64(number: u64) -> Handle<T> {
+        Handle { index: number as u32, generation: (number >> 32) as u32, of: PhantomData }
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Handle<T> {}
+impl<T> PartialEq for Handle<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.generation == other.generation
+    }
+}
+impl<T> Eq for Handle<T> {}
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}v{}", self.index, self.generation)
+    }
+}
+
+#[derive(Debug)]
+enum Slot<T> {
+    Free { next: u32 },
+    Full(T),
+}
+
+const NO_SLOT: u32 = u32::MAX;
+
+/// Entries of one kind, at most `entries_max` of them.
+#[derive(Debug)]
+pub struct Table<T> {
+    slots: Vec<(u32, Slot<T>)>,
+    free_head: u32,
+    len: u32,
+    entries_max: u32,
+}
+
+impl<T> Table<T> {
+    /// An empty table that will hold at most `entries_max` entries.
+    #[must_use]
+    pub fn new(entries_max: u32) -> Table<T> {
+        Table { slots: Vec::new(), free_head: NO_SLOT, len: 0, entries_max }
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether no more fits.
+    #[must_use]
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len >= self.entries_max
+    }
+
+    /// The handle that the next [`Table::insert`] will give.
+    #[must_use]
+    pub fn next_handle(&self) -> Handle<T> {
+        let (index, generation) = if self.free_head == NO_SLOT {
+            (self.slots.len() as u32, 1)
+        } else {
+            (self.free_head, self.slots[self.free_head as usize].0)
+        };
+        Handle { index, generation, of: PhantomData }
+    }
+
+    /// Adds an entry; gives it back if the table is full.
+    ///
+    /// # Errors
+    /// The entry itself.
+    #[inline]
+    pub fn insert(&mut self, entry: T) -> Result<Handle<T>, T> {
+        if self.is_full() {
+            return Err(entry);
+        }
+        self.len += 1;
+        if self.free_head == NO_SLOT {
+            let index = self.slots.len() as u32;
+            // Generation zero is never used, so that the number 0 names nothing.
+            self.slots.push((1, Slot::Full(entry)));
+            return Ok(Handle { index, generation: 1, of: PhantomData });
+        }
+        let index = self.free_head;
+        let (generation, slot) = &mut self.slots[index as usize];
+        if let Slot::Free { next } = *slot {
+            self.free_head = next;
+        }
+        *slot = Slot::Full(entry);
+        Ok(Handle { index, generation: *generation, of: PhantomData })
+    }
+
+    /// The entry, if the handle is not stale.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, handle: Handle<T>) -> Option<&T> {
+        match self.slots.get(handle.index as usize) {
+            Some((generation, Slot::Full(entry))) if *generation == handle.generation => {
+                Some(entry)
+            }
+            _ => None,
+        }
+    }
+
+    /// The entry, to be changed, if the handle is not stale.
+    #[must_use]
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
+        match self.slots.get_mut(handle.index as usize) {
+            Some((generation, Slot::Full(entry))) if *generation == handle.generation => {
+                Some(entry)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the entry out, if the handle is not stale.
+    #[inline]
+    pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
+        self.get(handle)?;
+        let (generation, slot) = &mut self.slots[handle.index as usize];
+        let taken = std::mem::replace(slot, Slot::Free { next: self.free_head });
+        *generation = generation.wrapping_add(1).max(1);
+        self.free_head = handle.index;
+        self.len -= 1;
+        match taken {
+            Slot::Full(entry) => Some(entry),
+            Slot::Free { .. } => None,
+        }
+    }
+
+    /// All entries, in no particular but a reproducible order.
+    pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, (generation, slot))| match slot {
+            Slot::Full(entry) => Some((
+                Handle { index: index as u32, generation: *generation, of: PhantomData },
+                entry,
+            )),
+            Slot::Free { .. } => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_handle_finds_nothing() {
+        let mut table = Table::new(4);
+        let first = table.insert('a').unwrap();
+        assert_eq!(table.remove(first), Some('a'));
+        let second = table.insert('b').unwrap();
+        assert_eq!(table.get(first), None);
+        assert_eq!(table.remove(first), None);
+        assert_eq!(table.get(second), Some(&'b'));
+        assert_eq!(table.get(Handle::from_u64(second.to_u64())), Some(&'b'));
+        assert_eq!(table.get(Handle::from_u64(0)), None);
+    }
+
+    #[test]
+    fn a_full_table_gives_the_entry_back() {
+        let mut table = Table::new(1);
+        let expected = table.next_handle();
+        assert_eq!(table.insert(1), Ok(expected));
+        assert_eq!(table.insert(2), Err(2));
+        table.remove(expected);
+        assert_eq!(table.next_handle(), table.insert(3).unwrap());
+    }
+}

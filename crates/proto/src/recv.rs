@@ -1,0 +1,186 @@
+//! Receives: posting, matching, cancelling.
+
+use crate::api::{Completion, Failure, Kind, Recv, Refused};
+use crate::endpoint::{Endpoint, RecvOp, RecvState, USER_HAS_DATA};
+use sluice_link::{PeerError, Port};
+use sluice_portals::{Event, Handle, List, MeOptions, MeSpec};
+use sluice_wire::{MatchBits, Nanos, PeerId};
+
+use crate::api::Space;
+
+impl Endpoint {
+    /// Takes a receive.
+    ///
+    /// # Errors
+    /// [`Refused`]; the request leaves no trace then.
+    ///
+    /// # Panics
+    /// Never: the interface has the entries that the endpoint uses.
+    #[inline]
+    pub fn recv<P: Port>(&mut self, _now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
+        let serial = self.next_serial;
+        let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(None) };
+        let Ok(handle) = self.recvs.insert(op) else {
+            return Err(Refused::Again);
+        };
+        self.next_serial += 1;
+        let spec = entry_for(recv, handle.to_u64());
+        match self.ni.me_append(port, recv.space.pt(), List::Priority, spec) {
+            Ok(Some(entry)) => {
+                if let Some(op) = self.recvs.get_mut(handle) {
+                    op.state = RecvState::Posted(Some(entry));
+                }
+                // Nobody will ever fill it if its only source is gone.
+                if let Some(source) = recv.source
+                    && let Some(why) = self.gone(source)
+                {
+                    self.fail_posted(handle, source, why);
+                }
+            }
+            Ok(None) => self.drain_events(port),
+            Err(_) => {
+                self.recvs.remove(handle);
+                return Err(Refused::Again);
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels the oldest pending receive with this `context`. True if one was
+    /// found unmatched: its completion says [`Failure::Cancelled`].
+    pub fn cancel<P: Port>(&mut self, _now: Nanos, _port: &mut P, context: u64) -> bool {
+        let oldest = self
+            .recvs
+            .iter()
+            .filter(|(_, op)| {
+                op.recv.context == context && matches!(op.state, RecvState::Posted(Some(_)))
+            })
+            .min_by_key(|(_, op)| op.serial)
+            .map(|(handle, _)| handle);
+        let Some(handle) = oldest else { return false };
+        let Some(op) = self.recvs.remove(handle) else { return false };
+        if let RecvState::Posted(Some(entry)) = op.state {
+            let unlinked = self.ni.me_unlink(entry);
+            assert!(unlinked.is_ok(), "a posted receive's entry is linked");
+        }
+        self.complete(failed(&op.recv, Failure::Cancelled));
+        true
+    }
+
+    /// A message has met its receive.
+    #[inline]
+    pub(crate) fn on_matched<P: Port>(&mut self, port: &mut P, event: &Event) {
+        let handle = Handle::from_u64(event.user_ptr);
+        let Some(op) = self.recvs.get_mut(handle) else {
+            unreachable!("an entry outlives its receive")
+        };
+        let recv = op.recv;
+        if let Some(rts) = event.rts {
+            self.start_pull(port, handle, event, rts);
+            return;
+        }
+        let fits = event.rlength.min(recv.buf.len);
+        if let Some(hold) = event.hold {
+            if fits > 0 {
+                port.copy(event.start, recv.buf.addr, fits);
+            }
+            self.ni.end_hold(port, hold);
+        }
+        self.recvs.remove(handle);
+        let outcome = if event.rlength > fits {
+            Err(Failure::Truncated { excess: event.rlength - fits })
+        } else {
+            Ok(())
+        };
+        if recv.report || outcome.is_err() {
+            self.complete(received(&recv, event, fits, outcome));
+        }
+    }
+
+    /// Ends every receive that only a peer that is gone could fill, or was
+    /// filling.
+    pub(crate) fn fail_recvs<P: Port>(&mut self, _port: &mut P, peer: PeerId, why: PeerError) {
+        let posted: Vec<_> = self
+            .recvs
+            .iter()
+            .filter(|(_, op)| {
+                op.recv.source == Some(peer) && matches!(op.state, RecvState::Posted(_))
+            })
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in posted {
+            self.fail_posted(handle, peer, why);
+        }
+        self.fail_pulls(peer, why);
+    }
+
+    fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
+        let Some(op) = self.recvs.remove(handle) else { return };
+        if let RecvState::Posted(Some(entry)) = op.state {
+            let unlinked = self.ni.me_unlink(entry);
+            assert!(unlinked.is_ok(), "a posted receive's entry is linked");
+        }
+        self.complete(failed(&op.recv, Failure::PeerGone { peer, why }));
+    }
+}
+
+/// The match list entry of a receive.
+#[inline]
+pub(crate) fn entry_for(recv: &Recv, user_ptr: u64) -> MeSpec {
+    let ignore_bits = match recv.space {
+        Space::Tagged => recv.ignore,
+        Space::Untagged => u64::MAX,
+    };
+    MeSpec {
+        region: recv.buf,
+        match_bits: MatchBits(recv.tag),
+        ignore_bits,
+        source: recv.source,
+        min_free: 0,
+        options: MeOptions {
+            op_put: true,
+            use_once: true,
+            event_link_disable: true,
+            event_unlink_disable: true,
+            ..MeOptions::default()
+        },
+        ct: None,
+        user_ptr,
+    }
+}
+
+/// The completion of a receive that `event` matched.
+#[inline]
+pub(crate) fn received(
+    recv: &Recv,
+    event: &Event,
+    len: u64,
+    outcome: Result<(), Failure>,
+) -> Completion {
+    Completion {
+        kind: Kind::Recv,
+        space: recv.space,
+        context: recv.context,
+        len,
+        buf: recv.buf.addr,
+        tag: event.match_bits.0,
+        data: (event.user & USER_HAS_DATA != 0).then_some(event.hdr_data),
+        peer: Some(event.peer),
+        outcome,
+    }
+}
+
+/// The completion of a receive that no message met.
+fn failed(recv: &Recv, failure: Failure) -> Completion {
+    Completion {
+        kind: Kind::Recv,
+        space: recv.space,
+        context: recv.context,
+        len: 0,
+        buf: recv.buf.addr,
+        tag: recv.tag,
+        data: None,
+        peer: recv.source,
+        outcome: Err(failure),
+    }
+}

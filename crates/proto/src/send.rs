@@ -1,0 +1,155 @@
+//! Sends: the choice of protocol, and what a send waits for.
+
+use crate::api::{Completion, Failure, Refused, Send};
+use crate::endpoint::{Endpoint, SendOp, SendState, USER_HAS_DATA};
+use sluice_link::{PeerError, Port, Transmitted};
+use sluice_portals::{Event, EventKind, Handle, PtlError, PutExtras, Target};
+use sluice_wire::{AckKind, MatchBits, Nanos, PeerId};
+
+/// How far a send got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It is done.
+    Done,
+    /// It waits for something.
+    Waits(SendState),
+}
+
+impl Endpoint {
+    /// Takes a message to send.
+    ///
+    /// # Errors
+    /// [`Refused`]; the request leaves no trace then.
+    #[inline]
+    pub fn send<P: Port>(&mut self, now: Nanos, port: &mut P, send: &Send) -> Result<(), Refused> {
+        let eager_max = u64::from(self.config.eager_bytes_max);
+        if send.inject && send.buf.len > eager_max {
+            return Err(Refused::TooLong { len: send.buf.len, max: eager_max });
+        }
+        if self.sends.is_full() {
+            return Err(Refused::Again);
+        }
+        if let Some(state) = self.peer_state(send.peer) {
+            if let Some(why) = state.gone {
+                self.send_failed(send, why);
+                return Ok(());
+            }
+            if !state.queue.is_empty() {
+                return self.enqueue(now, send);
+            }
+        }
+        let handle = self.sends.next_handle();
+        match self.start(port, send, handle, false) {
+            Ok(Started::Done) => {
+                if send.report {
+                    self.complete(Completion::of_send(send, Ok(())));
+                }
+                Ok(())
+            }
+            Ok(Started::Waits(state)) => {
+                let inserted = self.sends.insert(SendOp { send: *send, state });
+                assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
+                Ok(())
+            }
+            Err(PtlError::NoCredit { .. }) => self.enqueue(now, send),
+            Err(PtlError::Peer(why)) => {
+                self.send_failed(send, why);
+                Ok(())
+            }
+            Err(PtlError::NoSpace(_)) => Err(Refused::Again),
+            Err(error @ (PtlError::ArgInvalid(_) | PtlError::InUse | PtlError::PtInUse)) => {
+                unreachable!("the endpoint's own objects were refused: {error}")
+            }
+        }
+    }
+
+    /// Sends as much of `send` as its protocol sends at once. `handle` is the
+    /// name that its pending send has or will have.
+    #[inline]
+    pub(crate) fn start<P: Port>(
+        &mut self,
+        port: &mut P,
+        send: &Send,
+        handle: Handle<SendOp>,
+        announce: bool,
+    ) -> Result<Started, PtlError> {
+        if announce || send.buf.len > u64::from(self.config.eager_bytes_max) {
+            return self.start_announced(port, send, handle);
+        }
+        let target = Target {
+            peer: send.peer,
+            pt_index: send.space.pt(),
+            match_bits: MatchBits(send.tag),
+            remote_offset: 0,
+        };
+        let extras = PutExtras {
+            ack: send.delivery.then_some(AckKind::Full),
+            hdr_data: send.data.unwrap_or(0),
+            user: send.data.map_or(0, |_| USER_HAS_DATA),
+            rts: None,
+        };
+        // The user pointer zero says that nobody waits for the send event.
+        let transmitted = self.ni.put(
+            port,
+            self.md,
+            send.buf.addr.0,
+            send.buf.len,
+            &target,
+            &extras,
+            handle.to_u64(),
+        )?;
+        self.stats.eager_sent += 1;
+        Ok(match (transmitted, send.delivery) {
+            (Transmitted::Done, false) => Started::Done,
+            (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting),
+            (_, true) => Started::Waits(SendState::Acking),
+        })
+    }
+
+    /// A send that waited for its end has it.
+    pub(crate) fn on_send_ended(&mut self, event: &Event) {
+        let handle = Handle::from_u64(event.user_ptr);
+        let Some(op) = self.sends.get(handle) else { return };
+        let expected = match event.kind {
+            EventKind::Send => op.state == SendState::Transmitting || event.outcome.is_err(),
+            EventKind::Ack => op.state == SendState::Acking,
+            EventKind::GetDone => {
+                matches!(op.state, SendState::Announced(_)) && op.send.peer == event.peer
+            }
+            _ => false,
+        };
+        if !expected {
+            return;
+        }
+        let Some(op) = self.sends.remove(handle) else { return };
+        let outcome = event.outcome.map_err(|fail| Failure::of(fail, op.send.peer));
+        if op.send.report || outcome.is_err() {
+            self.complete(Completion::of_send(&op.send, outcome));
+        }
+    }
+
+    /// Ends every send to a peer that is gone.
+    pub(crate) fn fail_sends<P: Port>(&mut self, _port: &mut P, peer: PeerId, why: PeerError) {
+        self.state_mut(peer).queue.clear();
+        self.stalled.retain(|stalled| *stalled != peer);
+        let doomed: Vec<_> = self
+            .sends
+            .iter()
+            .filter(|(_, op)| op.send.peer == peer)
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in doomed {
+            let Some(op) = self.sends.remove(handle) else { continue };
+            if let SendState::Announced(entry) = op.state {
+                // It may be gone already; then there is nothing to unlink.
+                let _ = self.ni.me_unlink(entry);
+            }
+            self.send_failed(&op.send, why);
+        }
+    }
+
+    pub(crate) fn send_failed(&mut self, send: &Send, why: PeerError) {
+        let outcome = Err(Failure::PeerGone { peer: send.peer, why });
+        self.complete(Completion::of_send(send, outcome));
+    }
+}

@@ -1,0 +1,132 @@
+//! Sends without credit: they wait in order, one queue per peer, and nothing
+//! overtakes them.
+//!
+//! A message of several slots that has waited longer than the configured
+//! patience goes as an announcement, which takes one slot: the receiver then
+//! fetches it when it is matched.
+
+use crate::api::{Completion, Failure, Refused, Send};
+use crate::endpoint::{Endpoint, SendOp, SendState};
+use crate::send::Started;
+use sluice_link::{PeerError, Port};
+use sluice_portals::{Handle, PtlError};
+use sluice_wire::{Nanos, PUT_INLINE_BYTES_MAX, PeerId};
+use std::collections::VecDeque;
+
+/// What an endpoint knows of a peer that is stalled or gone.
+#[derive(Debug, Default)]
+pub(crate) struct PeerState {
+    /// Sends that wait for credits, oldest first.
+    pub queue: VecDeque<Handle<SendOp>>,
+    /// Since when the oldest of them waits.
+    pub stalled_since: Option<Nanos>,
+    /// Why the peer will not answer again.
+    pub gone: Option<PeerError>,
+}
+
+impl Endpoint {
+    pub(crate) fn state_mut(&mut self, peer: PeerId) -> &mut PeerState {
+        let index = peer.index();
+        if index >= self.peers.len() {
+            self.peers.resize_with(index + 1, || None);
+        }
+        self.peers[index].get_or_insert_with(Box::default)
+    }
+
+    /// Puts a send behind those that wait already.
+    pub(crate) fn enqueue(&mut self, now: Nanos, send: &Send) -> Result<(), Refused> {
+        if send.inject {
+            return Err(Refused::Again);
+        }
+        let op = SendOp { send: *send, state: SendState::Queued };
+        let Ok(handle) = self.sends.insert(op) else {
+            return Err(Refused::Again);
+        };
+        let peer = send.peer;
+        let state = self.state_mut(peer);
+        state.queue.push_back(handle);
+        if state.queue.len() == 1 {
+            state.stalled_since = Some(now);
+            self.stalled.push(peer);
+        }
+        Ok(())
+    }
+
+    /// Sends what credits allow of the queue of `peer`.
+    pub(crate) fn flush_peer<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        while let Some(handle) = self.queue_front(peer) {
+            if !self.advance(port, peer, handle, false) {
+                return;
+            }
+        }
+    }
+
+    /// Sends what credits and patience allow of every queue.
+    pub(crate) fn flush_stalled<P: Port>(&mut self, now: Nanos, port: &mut P) {
+        let mut at = 0;
+        while at < self.stalled.len() {
+            let peer = self.stalled[at];
+            self.flush_peer(port, peer);
+            let state = self.state_mut(peer);
+            let since = *state.stalled_since.get_or_insert(now);
+            if now.since(since) >= self.config.patience
+                && let Some(handle) = self.queue_front(peer)
+                && self.is_divisible(handle)
+                && self.advance(port, peer, handle, true)
+            {
+                self.state_mut(peer).stalled_since = Some(now);
+            }
+            // A queue that has run empty took its peer out of the list.
+            if self.stalled.get(at) == Some(&peer) {
+                at += 1;
+            }
+        }
+    }
+
+    fn queue_front(&self, peer: PeerId) -> Option<Handle<SendOp>> {
+        self.peer_state(peer)?.queue.front().copied()
+    }
+
+    /// Whether announcing this send takes fewer slots than sending it.
+    fn is_divisible(&self, handle: Handle<SendOp>) -> bool {
+        self.sends.get(handle).is_some_and(|op| op.send.buf.len > u64::from(PUT_INLINE_BYTES_MAX))
+    }
+
+    /// Tries to send the oldest waiting send. False if it still waits.
+    fn advance<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        handle: Handle<SendOp>,
+        announce: bool,
+    ) -> bool {
+        let Some(op) = self.sends.get(handle) else {
+            unreachable!("a queue names only pending sends")
+        };
+        let send = op.send;
+        let ended = match self.start(port, &send, handle, announce) {
+            Ok(Started::Done) => Some(Ok(())),
+            Ok(Started::Waits(state)) => {
+                if let Some(op) = self.sends.get_mut(handle) {
+                    op.state = state;
+                }
+                None
+            }
+            Err(PtlError::Peer(why)) => Some(Err(Failure::PeerGone { peer, why })),
+            Err(_) => return false,
+        };
+        if let Some(outcome) = ended {
+            self.sends.remove(handle);
+            if send.report || outcome.is_err() {
+                self.complete(Completion::of_send(&send, outcome));
+            }
+        }
+        let state = self.state_mut(peer);
+        state.queue.pop_front();
+        state.stalled_since = None;
+        if state.queue.is_empty() {
+            self.stalled.retain(|stalled| *stalled != peer);
+        }
+        true
+    }
+}
