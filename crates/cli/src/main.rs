@@ -1,2 +1,65 @@
-//! The command.
-fn main() {}
+//! The `sluice` command: what the rails of this machine can do, and how fast
+//! they are.
+
+#![forbid(unsafe_code)]
+
+mod cores;
+mod info;
+mod perf;
+mod rail;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  sluice info                          what Sluice finds on this machine
+  sluice perf latency                  half round trips over a sweep of sizes
+  sluice perf bandwidth --size 1M,4M   two sizes
+  sluice perf rate --json              for a program to read";
+
+/// Message passing over shared memory, as MPI programs see it through
+/// libfabric.
+#[derive(Debug, Parser)]
+#[command(name = "sluice", version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the rails found, what was probed, what was refused and what mends it.
+    Info(info::InfoArgs),
+    /// Measure between two processes, which it starts itself.
+    #[command(subcommand)]
+    Perf(perf::PerfCommand),
+    /// The second process of a measurement.
+    #[command(hide = true)]
+    PerfPeer(perf::PeerArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Info(args) => info::run(&args),
+        Command::Perf(command) => perf::run(&command),
+        Command::PerfPeer(args) => perf::run_peer(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sluice: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the reader of the output has gone: `sluice info | head` is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,1 +1,14 @@
-//! The shared-memory rail.
+//! The real world: rails that move packets and bulk data between processes.
+//!
+//! Owns every system call and every raw pointer of the stack's data path; the
+//! machines above it only see [`sluice_link::Port`]. Shared memory is the one
+//! rail so far ([`shm`]).
+
+#[cfg(not(loom))]
+pub mod shm;
+
+// The model checker explores the ring alone: its atomics cannot live in mapped
+// memory.
+#[cfg(loom)]
+#[path = "shm/ring.rs"]
+mod ring;

@@ -1,0 +1,232 @@
+//! `sluice info`: what Sluice finds on this machine, and what it would use.
+
+use crate::rail::Rail;
+use crate::{rail, table};
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+use sluice_proto::Endpoint;
+use sluice_rail::shm::Config;
+use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// What `sluice info` can be told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sluice info           rails, probes, and the line that mends what was refused
+  sluice info --json    the same for a program")]
+pub struct InfoArgs {
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints what was found.
+pub fn run(args: &InfoArgs) -> Result<()> {
+    let info = Info::collect();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &info.to_json()).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", info.to_text())?;
+    }
+    Ok(())
+}
+
+/// What was found.
+#[derive(Debug)]
+struct Info {
+    report: ProbeReport,
+    /// What a process's memory comes to, or why its rail does not open.
+    memory: Result<Memory, String>,
+}
+
+/// What a process's memory comes to with the default configuration.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    senders_max: u64,
+    /// Of memory for messages not yet matched, whatever peers do.
+    unexpected_bytes_max: u64,
+    mailbox_slots: u64,
+    mailbox_bytes: u64,
+    idle_peer_endpoint_bytes: u64,
+    idle_peer_rail_bytes: u64,
+    active_peer_endpoint_bytes: u64,
+}
+
+impl Info {
+    fn collect() -> Info {
+        let memory = Rail::open_default()
+            .map(|rail| Memory::of(&rail))
+            .map_err(|error| format!("{error:#}"));
+        Info { report: probe::report(&Config::default().shm_dir), memory }
+    }
+
+    fn to_json(&self) -> Value {
+        let rails: Vec<Value> = self.report.rails.iter().map(rail_json).collect();
+        let probes: Vec<Value> = self.report.probes.iter().map(probe_json).collect();
+        let memory = match &self.memory {
+            Ok(memory) => memory.to_json(),
+            Err(error) => json!({ "error": error }),
+        };
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "wire_version": sluice_wire::VERSION,
+            "rails": rails,
+            "probes": probes,
+            "memory": memory,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!(
+            "sluice {}, wire version {}\n\nrails\n",
+            env!("CARGO_PKG_VERSION"),
+            sluice_wire::VERSION
+        );
+        for rail in &self.report.rails {
+            let state = if rail.usable { "usable" } else { "not usable" };
+            push_line(&mut text, &format!("  {:<6}{state}: {}", rail.name, rail.detail));
+        }
+        text.push_str("\nprobes\n");
+        let width =
+            self.report.probes.iter().map(|probe| probe.name.chars().count()).max().unwrap_or(0);
+        for probe in &self.report.probes {
+            let state = match probe.status {
+                Status::Ok => "ok",
+                Status::Refused => "refused",
+            };
+            let name = probe.name;
+            push_line(&mut text, &format!("  {name:<width$}  {state:<7}  {}", probe.detail));
+            if let Some(mend) = &probe.mend {
+                push_line(&mut text, &format!("  {:<width$}  mend:    {mend}", ""));
+            }
+        }
+        text.push_str("\nmemory of one process\n");
+        match &self.memory {
+            Ok(memory) => text.push_str(&memory.to_text()),
+            Err(error) => push_line(&mut text, &format!("  {error}")),
+        }
+        text
+    }
+}
+
+impl Memory {
+    fn of(rail: &Rail) -> Memory {
+        let layout = rail.layout();
+        let senders_max = u64::from(layout.senders_max);
+        let slot_bytes = sluice_wire::SLOT_BYTES as u64;
+        Memory {
+            senders_max,
+            unexpected_bytes_max: senders_max * u64::from(layout.grant.data_slots) * slot_bytes,
+            mailbox_slots: u64::from(layout.ring_slots),
+            mailbox_bytes: rail.segment_bytes(),
+            idle_peer_endpoint_bytes: Endpoint::IDLE_PEER_BYTES as u64,
+            idle_peer_rail_bytes: rail::idle_peer_bytes() as u64,
+            active_peer_endpoint_bytes: Endpoint::ACTIVE_PEER_BYTES as u64,
+        }
+    }
+
+    fn idle_peer_bytes(&self) -> u64 {
+        self.idle_peer_endpoint_bytes + self.idle_peer_rail_bytes
+    }
+
+    fn to_json(self) -> Value {
+        json!({
+            "senders_max": self.senders_max,
+            "unexpected_bytes_max": self.unexpected_bytes_max,
+            "mailbox_slots": self.mailbox_slots,
+            "mailbox_bytes": self.mailbox_bytes,
+            "idle_peer_bytes": self.idle_peer_bytes(),
+            "active_peer_endpoint_bytes": self.active_peer_endpoint_bytes,
+        })
+    }
+
+    fn to_text(self) -> String {
+        format!(
+            "  mailbox              {} slots, a segment of {}; pages are used as they are written\n  \
+             unexpected messages  at most {} from {} senders, whatever they do\n  \
+             idle peer            {} B ({} endpoint, {} rail), no buffers\n  \
+             active peer          {} B of endpoint state\n",
+            self.mailbox_slots,
+            table::bytes(self.mailbox_bytes),
+            table::bytes(self.unexpected_bytes_max),
+            self.senders_max,
+            self.idle_peer_bytes(),
+            self.idle_peer_endpoint_bytes,
+            self.idle_peer_rail_bytes,
+            self.active_peer_endpoint_bytes,
+        )
+    }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}", line.trim_end());
+}
+
+fn rail_json(rail: &RailProbe) -> Value {
+    json!({ "name": rail.name, "usable": rail.usable, "detail": rail.detail })
+}
+
+fn probe_json(probe: &Probe) -> Value {
+    let status = match probe.status {
+        Status::Ok => "ok",
+        Status::Refused => "refused",
+    };
+    json!({
+        "name": probe.name,
+        "status": status,
+        "detail": probe.detail,
+        "mend": probe.mend,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> Info {
+        Info {
+            report: ProbeReport {
+                rails: vec![RailProbe { name: "shm", usable: true, detail: "memfd".to_owned() }],
+                probes: vec![
+                    Probe {
+                        name: "memfd",
+                        status: Status::Ok,
+                        detail: "works".to_owned(),
+                        mend: None,
+                    },
+                    Probe {
+                        name: "direct reads",
+                        status: Status::Refused,
+                        detail: "forbidden".to_owned(),
+                        mend: Some("sysctl this".to_owned()),
+                    },
+                ],
+            },
+            memory: Err("no room".to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_was_refused_is_followed_by_what_mends_it() {
+        let text = info().to_text();
+        let lines: Vec<&str> = text.lines().collect();
+        let refused = lines.iter().position(|line| line.contains("refused")).expect("a refusal");
+        assert!(lines[refused + 1].ends_with("mend:    sysctl this"), "{text}");
+        assert!(text.contains("no room"));
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let json = info().to_json();
+        assert_eq!(json["rails"][0]["name"], "shm");
+        assert_eq!(json["probes"][1]["status"], "refused");
+        assert_eq!(json["probes"][1]["mend"], "sysctl this");
+        assert_eq!(json["memory"]["error"], "no room");
+    }
+}

@@ -1,0 +1,261 @@
+//! `sluice perf`: what the rail does between two processes, beside what the
+//! machine allows.
+//!
+//! The command starts its second process itself (`pair`), pins both, and drives
+//! the same endpoint that an MPI drives through libfabric (`node`). For each
+//! size it checks every byte of a message each way, warms up, measures
+//! (`latency`, `stream`) and checks again. Nothing is timed while it is
+//! checked.
+
+mod bandwidth;
+mod direct;
+mod latency;
+mod limits;
+mod node;
+mod output;
+mod pair;
+mod progress;
+mod rate;
+mod size;
+mod stats;
+mod step;
+mod stream;
+mod verify;
+
+pub use pair::{PeerArgs, run_peer};
+
+use crate::cores::{CorePair, Placement};
+use crate::rail::{Bulk, RailKind};
+use anyhow::{Result, ensure};
+use clap::{Args, Subcommand};
+use limits::Limits;
+use node::Node;
+use output::{Report, Row};
+use progress::Progress;
+use size::{parse_seconds, parse_size};
+use stats::{Samples, Spread};
+use std::time::{Duration, Instant};
+use step::Step;
+
+/// The measurements.
+#[derive(Debug, Subcommand)]
+pub enum PerfCommand {
+    /// Half round trips: one message there, one back.
+    #[command(after_help = "\
+Examples:
+  sluice perf latency                       a sweep of sizes
+  sluice perf latency --size 8 --seconds 5  one size, longer
+  sluice perf latency --cores 0,2 --json    on these two cores, for a program")]
+    Latency(Common),
+    /// Bytes per second, one way, a window of messages at a time.
+    #[command(after_help = "\
+Examples:
+  sluice perf bandwidth                     a sweep of sizes
+  sluice perf bandwidth --size 1M,4M        two sizes
+  sluice perf bandwidth --bulk ring         as where direct reads are forbidden")]
+    Bandwidth(Windowed),
+    /// Messages per second, one way, a window of messages at a time.
+    #[command(after_help = "\
+Examples:
+  sluice perf rate                          small messages
+  sluice perf rate --size 8 --window 256    more messages before each answer")]
+    Rate(Windowed),
+}
+
+/// What every measurement can be told.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Message size in bytes, or several: 8, 64K, 1M [default: a sweep]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_size,
+          allow_negative_numbers = true)]
+    size: Vec<u64>,
+    /// The rail to measure
+    #[arg(long, value_enum, default_value_t = RailKind::Shm)]
+    rail: RailKind,
+    /// Samples of each size, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// Time to measure each size for, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
+          allow_negative_numbers = true, default_value = "0.5")]
+    seconds: f64,
+    /// Time to warm up before each size, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
+          allow_negative_numbers = true, default_value = "0.1")]
+    warmup: f64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// The core of each process [default: the first two that are allowed]
+    #[arg(long, value_name = "A,B")]
+    cores: Option<CorePair>,
+    /// How the bytes of large messages move
+    #[arg(long, value_enum, default_value_t = Bulk::Auto)]
+    bulk: Bulk,
+}
+
+/// What a stream can be told besides.
+#[derive(Debug, Args)]
+pub struct Windowed {
+    #[command(flatten)]
+    common: Common,
+    /// Messages before each answer
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=4096))]
+    window: u64,
+}
+
+/// Which measurement, with what only it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    Latency,
+    Bandwidth { window: u64 },
+    Rate { window: u64 },
+}
+
+const SIZES: [u64; 12] = [
+    8,
+    64,
+    256,
+    1 << 10,
+    4 << 10,
+    8 << 10,
+    16 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+];
+const RATE_SIZES: [u64; 4] = [8, 64, 256, 1024];
+
+/// A batch lasts about so long: rarely enough to cost nothing, often enough to
+/// show progress and to end in time.
+const BATCH: Duration = Duration::from_millis(50);
+/// Most samples in a batch.
+const BATCH_SAMPLES_MAX: u64 = 1 << 20;
+
+/// Runs a measurement and prints what it found.
+pub fn run(command: &PerfCommand) -> Result<()> {
+    let (common, test) = match command {
+        PerfCommand::Latency(common) => (common, Test::Latency),
+        PerfCommand::Bandwidth(args) => (&args.common, Test::Bandwidth { window: args.window }),
+        PerfCommand::Rate(args) => (&args.common, Test::Rate { window: args.window }),
+    };
+    let sizes = match (&common.size[..], test) {
+        ([], Test::Rate { .. }) => &RATE_SIZES[..],
+        ([], _) => &SIZES[..],
+        (sizes, _) => sizes,
+    };
+    ensure!(
+        !matches!(test, Test::Bandwidth { .. }) || !sizes.contains(&0),
+        "messages without bytes have no bandwidth; give --size from 1"
+    );
+    // One rail so far; the match tells whoever adds the next.
+    match common.rail {
+        RailKind::Shm => {}
+    }
+    let placement = Placement::choose(common.cores);
+    let mut progress = Progress::new(test.name());
+    progress.show("the machine's limits");
+    let mut limits = Limits::measure(placement.cores);
+    let mut node = pair::start(&placement, common.bulk)?;
+    limits.direct_read = direct::measure(&mut node)?;
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    node.begin(&Step::Reserve { size: largest })?;
+    node.reserve(largest);
+    let mut rows = Vec::with_capacity(sizes.len());
+    for (index, &size) in sizes.iter().enumerate() {
+        progress.at(index, sizes.len(), size);
+        rows.push(measure(&mut node, test, size, common, &mut progress)?);
+    }
+    let direct = node.reads_directly();
+    pair::stop(node)?;
+    progress.show("the machine's limits");
+    limits.measure_after(placement.cores);
+    progress.clear();
+    let report = Report { test, rail: common.rail, rows, limits, placement, direct };
+    if common.json { report.print_json() } else { report.print_table() }
+}
+
+/// One size: checked, warmed up, measured, checked.
+fn measure(
+    node: &mut Node,
+    test: Test,
+    size: u64,
+    common: &Common,
+    progress: &mut Progress,
+) -> Result<Row> {
+    verify::first(node, size, size ^ 0x5EED)?;
+    let mut per_sample = warm_up(node, test, size, common)?;
+    let mut samples = Samples::new();
+    let start = Instant::now();
+    let span = Duration::from_secs_f64(common.seconds);
+    loop {
+        let by_time = (BATCH.as_nanos() / per_sample.as_nanos().max(1)) as u64;
+        let left = common.iterations.map_or(u64::MAX, |wanted| wanted - samples.count());
+        let count = by_time.clamp(1, BATCH_SAMPLES_MAX).min(left);
+        let before = Instant::now();
+        test.batch(node, size, count, &mut samples)?;
+        per_sample = before.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
+        let done = match common.iterations {
+            Some(wanted) => samples.count() as f64 / wanted as f64,
+            None => start.elapsed().as_secs_f64() / span.as_secs_f64().max(1e-9),
+        };
+        if done >= 1.0 {
+            break;
+        }
+        progress.within(done);
+    }
+    verify::first(node, size, size ^ 0xF00D)?;
+    Ok(Row { size, spread: test.spread(&samples, size), samples: samples.count() })
+}
+
+/// Runs for a while without looking, and says how long a sample takes.
+fn warm_up(node: &mut Node, test: Test, size: u64, common: &Common) -> Result<Duration> {
+    let span = Duration::from_secs_f64(common.warmup);
+    let start = Instant::now();
+    let mut count = 1;
+    loop {
+        let before = Instant::now();
+        test.batch(node, size, count, &mut Samples::new())?;
+        let took = before.elapsed();
+        if start.elapsed() >= span {
+            return Ok(took / u32::try_from(count).unwrap_or(u32::MAX));
+        }
+        if took < BATCH {
+            count = (count * 2).min(BATCH_SAMPLES_MAX);
+        }
+    }
+}
+
+impl Test {
+    /// Its name on the command line and in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            Test::Latency => "latency",
+            Test::Bandwidth { .. } => "bandwidth",
+            Test::Rate { .. } => "rate",
+        }
+    }
+
+    /// Takes `count` samples.
+    fn batch(self, node: &mut Node, size: u64, count: u64, samples: &mut Samples) -> Result<()> {
+        match self {
+            Test::Latency => latency::first(node, size, count, samples),
+            Test::Bandwidth { window } | Test::Rate { window } => {
+                stream::first(node, size, window, count, samples)
+            }
+        }
+    }
+
+    /// What the samples say.
+    fn spread(self, samples: &Samples, size: u64) -> Spread {
+        match self {
+            Test::Latency => Spread::of_times(samples, 2.0),
+            Test::Bandwidth { window } => bandwidth::mib_per_s(samples, size, window),
+            Test::Rate { window } => rate::msgs_per_s(samples, window),
+        }
+    }
+}

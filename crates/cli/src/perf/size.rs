@@ -1,0 +1,58 @@
+//! Sizes and times as they are written on the command line.
+
+/// Longest message that is measured.
+pub const SIZE_MAX: u64 = 1 << 30;
+
+/// A size in bytes: `8`, `64K`, `1M`, `1G`; the units are of 1,024.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        format!(
+            "'{text}' is not a message size; give bytes from 0 to {SIZE_MAX}, \
+             with K, M or G for units of 1024: 8, 64K, 1M"
+        )
+    };
+    let lower = text.trim().to_ascii_lowercase();
+    let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+    let (number, unit) = lower.split_at(digits);
+    let shift = match unit.trim() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).filter(|&size| size <= SIZE_MAX).ok_or_else(wrong)
+}
+
+/// A span of time in seconds, fractions allowed.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.0..=3600.0).contains(seconds))
+        .ok_or_else(|| format!("'{text}' is not a time; give seconds from 0 to 3600: 0.5, 10"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let rows = [("0", 0), ("8", 8), ("64K", 65536), ("1 MiB", 1 << 20), ("1g", SIZE_MAX)];
+        for (text, size) in rows {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+        for text in ["", "K", "-1", "8X", "2G", "1.5K", "99999999999999999999"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        for text in ["", "-1", "x", "inf", "NaN", "4000"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
+        }
+    }
+}

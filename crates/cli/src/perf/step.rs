@@ -1,0 +1,82 @@
+//! What the first process tells the second one to do.
+
+use anyhow::{Result, bail};
+
+/// Bytes of a step as it is sent.
+pub const STEP_BYTES: usize = 32;
+
+/// One thing to do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Both buffers hold messages of this size from now on.
+    Reserve { size: u64 },
+    /// A message each way whose every byte is checked.
+    Verify { size: u64, seed: u64 },
+    /// So many messages, each answered by one of the same size.
+    PingPong { size: u64, count: u64 },
+    /// So many windows of messages, each window answered.
+    Stream { size: u64, count: u64, window: u64 },
+    /// Answer with the address of the buffer that messages are sent from.
+    Expose,
+    /// Nothing more.
+    Stop,
+}
+
+impl Step {
+    /// As it is sent.
+    pub fn to_bytes(self) -> [u8; STEP_BYTES] {
+        let words = match self {
+            Step::Reserve { size } => [0, size, 0, 0],
+            Step::Verify { size, seed } => [1, size, seed, 0],
+            Step::PingPong { size, count } => [2, size, count, 0],
+            Step::Stream { size, count, window } => [3, size, count, window],
+            Step::Expose => [4, 0, 0, 0],
+            Step::Stop => [5, 0, 0, 0],
+        };
+        let mut bytes = [0; STEP_BYTES];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&u64::to_le_bytes(word));
+        }
+        bytes
+    }
+
+    /// As it was sent.
+    pub fn from_bytes(bytes: &[u8; STEP_BYTES]) -> Result<Step> {
+        let mut words = [0; 4];
+        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            let mut part = [0; 8];
+            part.copy_from_slice(from);
+            *word = u64::from_le_bytes(part);
+        }
+        Ok(match words {
+            [0, size, _, _] => Step::Reserve { size },
+            [1, size, seed, _] => Step::Verify { size, seed },
+            [2, size, count, _] => Step::PingPong { size, count },
+            [3, size, count, window] => Step::Stream { size, count, window },
+            [4, ..] => Step::Expose,
+            [5, ..] => Step::Stop,
+            [other, ..] => bail!("step {other} does not exist; are both processes the same build?"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_arrive_as_they_were_sent() {
+        let steps = [
+            Step::Reserve { size: 1 },
+            Step::Verify { size: 2, seed: 3 },
+            Step::PingPong { size: 4, count: 5 },
+            Step::Stream { size: 6, count: 7, window: 8 },
+            Step::Expose,
+            Step::Stop,
+        ];
+        for step in steps {
+            assert_eq!(Step::from_bytes(&step.to_bytes()).expect("a step"), step);
+        }
+        assert!(Step::from_bytes(&[9; STEP_BYTES]).is_err());
+    }
+}

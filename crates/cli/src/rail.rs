@@ -1,0 +1,128 @@
+//! The shared-memory rail, as the measurements use it. Only this file and
+//! `info.rs` know the rail's own types.
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use sluice_link::{Layout, Machine, Port};
+use sluice_rail::shm::{self, Address, Shm};
+use sluice_wire::{Nanos, PeerId};
+
+/// A rail that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RailKind {
+    /// Shared memory of one machine.
+    Shm,
+}
+
+impl RailKind {
+    /// Its name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            RailKind::Shm => "shm",
+        }
+    }
+}
+
+/// How the bytes of large messages move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Bulk {
+    /// Directly where the system allows it, else through the mailboxes.
+    Auto,
+    /// Directly, and this process declares that others may read it.
+    Direct,
+    /// Through the mailboxes.
+    Ring,
+}
+
+impl Bulk {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bulk::Auto => "auto",
+            Bulk::Direct => "direct",
+            Bulk::Ring => "ring",
+        }
+    }
+
+    fn of_rail(self) -> shm::BulkKind {
+        match self {
+            Bulk::Auto => shm::BulkKind::Auto,
+            Bulk::Direct => shm::BulkKind::Direct,
+            Bulk::Ring => shm::BulkKind::Ring,
+        }
+    }
+}
+
+/// Packets handled in one turn at most.
+const BUDGET: usize = 64;
+
+/// One process's end of a rail.
+#[derive(Debug)]
+pub struct Rail {
+    shm: Shm,
+}
+
+impl Rail {
+    /// Opens a mailbox for two senders: the other process and this one.
+    pub fn open(bulk: Bulk) -> Result<Rail> {
+        let config = shm::Config { senders_max: 2, bulk: bulk.of_rail(), ..shm::Config::default() };
+        let shm = Shm::open(config).context("cannot open the shared-memory rail")?;
+        Ok(Rail { shm })
+    }
+
+    /// Opens a mailbox of the default size.
+    pub fn open_default() -> Result<Rail> {
+        let shm =
+            Shm::open(shm::Config::default()).context("cannot open the shared-memory rail")?;
+        Ok(Rail { shm })
+    }
+
+    /// How its mailbox is divided.
+    pub fn layout(&self) -> Layout {
+        self.shm.layout()
+    }
+
+    /// Bytes of the shared memory that its mailbox lies in.
+    pub fn segment_bytes(&self) -> u64 {
+        self.shm.stats().segment_bytes
+    }
+
+    /// Its address, to be given to [`Rail::meet`] of the other process.
+    pub fn address(&self) -> Vec<u8> {
+        self.shm.address().to_bytes().to_vec()
+    }
+
+    /// Takes the other process's address.
+    pub fn meet(&mut self, address: &[u8]) -> Result<PeerId> {
+        let address = Address::from_bytes(address).context("the other process's address")?;
+        self.shm.peer(&address).context("the other process's address")
+    }
+
+    /// Lets the machine handle what has arrived. How many inputs it got.
+    #[inline]
+    pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
+        self.shm.poll(now, machine, BUDGET)
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.shm.now()
+    }
+
+    /// What the endpoint asks of the rail.
+    #[inline]
+    pub fn port(&mut self) -> &mut impl Port {
+        &mut self.shm
+    }
+
+    /// Whether large messages from `peer` are read directly from its memory.
+    pub fn reads_directly(&self, peer: PeerId) -> bool {
+        self.shm.can_read(peer)
+    }
+}
+
+/// Bytes of the rail's state for a peer that is known and was never spoken to.
+pub fn idle_peer_bytes() -> usize {
+    shm::bytes_per_idle_peer()
+}

@@ -1,0 +1,255 @@
+//! The command as people and programs run it.
+
+use serde_json::Value;
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Measurements take two cores each: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // A test that failed leaves nothing behind.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn sluice(args: &[&str]) -> Output {
+    let _alone = alone();
+    Command::new(env!("CARGO_BIN_EXE_sluice")).args(args).output().expect("the command starts")
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = sluice(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    serde_json::from_slice(&output.stdout).expect("JSON and nothing else")
+}
+
+fn refusal(args: &[&str]) -> String {
+    let output = sluice(args);
+    assert!(!output.status.success(), "{args:?} was accepted");
+    assert!(output.stdout.is_empty(), "{args:?} printed something all the same");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn info_is_json() {
+    let info = json(&["info", "--json"]);
+    assert_eq!(info["rails"][0]["name"], "shm");
+    assert!(info["rails"][0]["usable"].is_boolean());
+    for probe in info["probes"].as_array().expect("probes") {
+        assert!(probe["name"].is_string(), "{probe}");
+        assert!(probe["status"] == "ok" || probe["status"] == "refused", "{probe}");
+        assert!(probe["detail"].is_string(), "{probe}");
+    }
+    assert!(info["memory"]["unexpected_bytes_max"].as_u64().is_some_and(|bytes| bytes > 0));
+    assert!(info["memory"]["idle_peer_bytes"].as_u64().is_some_and(|bytes| bytes < 4096));
+    assert!(info["memory"]["mailbox_bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn info_is_text() {
+    let output = sluice(&["info"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in ["rails", "probes", "memory of one process", "unexpected messages"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[test]
+fn latency_has_its_shape() {
+    let report = json(&[
+        "perf",
+        "latency",
+        "--size",
+        "8",
+        "--seconds",
+        "0.05",
+        "--warmup",
+        "0.01",
+        "--json",
+    ]);
+    assert_eq!(report["test"], "latency");
+    assert_eq!(report["rail"], "shm");
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["size"], 8);
+    let figure = |key| rows[0]["half_rtt_ns"][key].as_f64().expect("a figure");
+    assert!(figure("min") > 0.0);
+    assert!(figure("min") <= figure("p50") && figure("p50") <= figure("p99"));
+}
+
+#[test]
+fn bandwidth_has_its_shape() {
+    // Eager, announced, and far longer than any mailbox.
+    let report = json(&[
+        "perf",
+        "bandwidth",
+        "--size",
+        "4K,64K,8M",
+        "--iterations",
+        "2",
+        "--warmup",
+        "0",
+        "--window",
+        "4",
+        "--json",
+    ]);
+    assert_eq!(report["test"], "bandwidth");
+    let rows = report["rows"].as_array().expect("rows");
+    let sizes: Vec<u64> = rows.iter().filter_map(|row| row["size"].as_u64()).collect();
+    assert_eq!(sizes, [4096, 65536, 8 << 20]);
+    for row in rows {
+        assert!(row["mib_per_s"]["p50"].as_f64().is_some_and(|rate| rate > 0.0), "{row}");
+        assert_eq!(row["samples"], 2, "{row}");
+        assert_eq!(row["verified"], true, "{row}");
+    }
+}
+
+#[test]
+fn bandwidth_without_direct_reads() {
+    let report = json(&[
+        "perf",
+        "bandwidth",
+        "--size",
+        "100K",
+        "--iterations",
+        "2",
+        "--warmup",
+        "0",
+        "--window",
+        "4",
+        "--bulk",
+        "ring",
+        "--json",
+    ]);
+    assert_eq!(report["bulk"], "ring");
+    assert!(report["rows"][0]["mib_per_s"]["p50"].as_f64().is_some_and(|rate| rate > 0.0));
+}
+
+#[test]
+fn rate_has_its_shape() {
+    let report = json(&["perf", "rate", "--size", "8", "--seconds", "0.05", "--json"]);
+    assert_eq!(report["test"], "rate");
+    assert_eq!(report["rows"][0]["size"], 8);
+    assert!(report["rows"][0]["msgs_per_s"]["p50"].as_f64().is_some_and(|rate| rate > 0.0));
+}
+
+#[test]
+fn messages_without_bytes() {
+    let report = json(&["perf", "latency", "--size", "0", "--iterations", "10", "--json"]);
+    assert_eq!(report["rows"][0]["samples"], 10);
+    let error = refusal(&["perf", "bandwidth", "--size", "0"]);
+    assert!(error.contains("--size from 1"), "{error}");
+}
+
+#[test]
+fn bad_arguments_are_told_the_good_ones() {
+    let rows: [(&[&str], &str); 6] = [
+        (&["perf", "latency", "--size", "big"], "give bytes from 0 to 1073741824"),
+        (&["perf", "latency", "--size", "2G"], "give bytes from 0 to 1073741824"),
+        (&["perf", "latency", "--rail", "carrier-pigeon"], "[possible values: shm]"),
+        (&["perf", "latency", "--seconds", "-1"], "give seconds from 0 to 3600"),
+        (&["perf", "latency", "--cores", "0,99999"], "cores that may be used"),
+        (&["perf", "rate", "--window", "0"], "1..=4096"),
+    ];
+    for (args, part) in rows {
+        let error = refusal(args);
+        assert!(error.contains(part), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn the_second_process_is_not_run_by_hand() {
+    let error = refusal(&["perf-peer", "--parent", "1", "--bulk", "auto"]);
+    assert!(error.contains("not run by hand"), "{error}");
+}
+
+/// A measurement that would take long. Killed when dropped.
+struct LongRun {
+    first: Child,
+    second_pid: u32,
+}
+
+impl LongRun {
+    fn start() -> LongRun {
+        let first = Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(["perf", "latency", "--size", "8", "--seconds", "60"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut run = LongRun { first, second_pid: 0 };
+        let path = format!("/proc/{0}/task/{0}/children", run.first.id());
+        let until = Instant::now() + Duration::from_secs(20);
+        while run.second_pid == 0 {
+            assert!(Instant::now() < until, "no second process");
+            std::thread::sleep(Duration::from_millis(10));
+            let children = std::fs::read_to_string(&path).unwrap_or_default();
+            if let Some(second) = children.split_whitespace().next() {
+                run.second_pid = second.parse().expect("a pid");
+            }
+        }
+        // Well into the test, not at its door.
+        std::thread::sleep(Duration::from_millis(1500));
+        run
+    }
+
+    /// How the command ended, and what it said.
+    fn end(&mut self) -> (bool, String) {
+        let status = self.first.wait().expect("an end");
+        let mut errors = String::new();
+        let stderr = self.first.stderr.as_mut().expect("piped");
+        stderr.read_to_string(&mut errors).expect("text");
+        (status.success(), errors)
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        let _ = self.first.kill();
+        let _ = self.first.wait();
+    }
+}
+
+fn kill(signal: &str, pid: u32) {
+    let status = Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill");
+    assert!(status.success());
+}
+
+/// Whether a process is there and not merely unburied.
+fn lives(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
+}
+
+#[test]
+fn a_second_process_that_dies_ends_the_command() {
+    let _alone = alone();
+    let mut run = LongRun::start();
+    let killed = Instant::now();
+    kill("-KILL", run.second_pid);
+    let (success, errors) = run.end();
+    assert!(killed.elapsed() < Duration::from_secs(10));
+    assert!(!success);
+    assert!(errors.contains("the second process ended"), "{errors}");
+}
+
+#[test]
+fn an_interrupted_command_takes_the_second_process_with_it() {
+    let _alone = alone();
+    for signal in ["-INT", "-KILL"] {
+        let mut run = LongRun::start();
+        kill(signal, run.first.id());
+        let (success, _) = run.end();
+        assert!(!success);
+        let until = Instant::now() + Duration::from_secs(10);
+        while lives(run.second_pid) {
+            assert!(Instant::now() < until, "{signal}: the second process lives on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The domain: parent of endpoints, queues and vectors.
+
+use crate::av;
+use crate::cq;
+use crate::ep;
+use crate::errno::Errno;
+use crate::eq::Eq;
+use crate::fabric::{Fabric, FabricCore};
+use crate::ffi::{self, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
+use crate::guard;
+use crate::info;
+use crate::mr;
+use crate::object::{self, Object, no_control, no_op};
+use libc::{c_int, c_void};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// What the objects of a domain count on.
+#[derive(Debug)]
+pub struct DomainCore {
+    /// The interface version that the program asked for.
+    pub api_version: u32,
+    /// The program lets one thread at a time into the domain
+    /// (FI_THREAD_DOMAIN).
+    pub serial: bool,
+    /// Kind of an address vector whose attributes name none.
+    pub av_type: u32,
+    _fabric: Arc<FabricCore>,
+}
+
+/// An open domain.
+#[repr(C)]
+pub struct Domain {
+    domain: fid_domain,
+    pub core: Arc<DomainCore>,
+}
+
+// SAFETY: `repr(C)`, begins with `fid_domain`, made below with this class.
+unsafe impl Object for Domain {
+    const CLASS: usize = ffi::FI_CLASS_DOMAIN;
+
+    fn in_use(&self) -> bool {
+        object::shared(&self.core)
+    }
+}
+
+static OPS: fi_ops = object::ops::<Domain>(bind, no_control);
+
+static DOMAIN_OPS: fi_ops_domain = fi_ops_domain {
+    size: size_of::<fi_ops_domain>(),
+    av_open: av::open,
+    cq_open: cq::open,
+    endpoint: ep::open,
+    scalable_ep: no_op,
+    cntr_open: no_op,
+    poll_open: no_op,
+    stx_ctx: no_op,
+    srx_ctx: no_op,
+    query_atomic: no_op,
+    query_collective: no_op,
+    endpoint2: ep::open2,
+};
+
+/// `fi_domain`.
+///
+/// # Safety
+/// As libfabric calls it: `fabric` and `info` are whole, `out` can be written.
+pub unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_domain,
+    context: *mut c_void,
+) -> c_int {
+    guard::status(|| {
+        // SAFETY: the caller's promise.
+        let (fabric, attr): (&Fabric, _) = unsafe {
+            if info.is_null() || (*info).domain_attr.is_null() {
+                return Err(Errno::INVALID);
+            }
+            (object::object(fabric), &(*(*info).domain_attr).hints)
+        };
+        // SAFETY: null or NUL-terminated.
+        if !attr.name.is_null() && unsafe { CStr::from_ptr(attr.name) } != info::DOMAIN {
+            return Err(Errno::INVALID);
+        }
+        let domain = Domain {
+            domain: fid_domain {
+                fid: object::head::<Domain>(context, &OPS),
+                ops: &DOMAIN_OPS,
+                mr: &mr::OPS,
+            },
+            core: Arc::new(DomainCore {
+                api_version: fabric.api_version(),
+                serial: attr.threading == ffi::FI_THREAD_DOMAIN,
+                av_type: attr.av_type,
+                _fabric: Arc::clone(&fabric.core),
+            }),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { object::hand_out(domain, out) };
+        Ok(())
+    })
+}
+
+/// `fi_domain2`: no flag is known.
+///
+/// # Safety
+/// As [`open`].
+pub unsafe extern "C" fn open2(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_domain,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return -ffi::FI_EBADFLAGS;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { open(fabric, info, out, context) }
+}
+
+/// `fi_domain_bind`: an event queue, for events that never come.
+unsafe extern "C" fn bind(_domain: *mut fid, to: *mut fid, flags: u64) -> c_int {
+    guard::status(|| {
+        // SAFETY: libfabric passes an open object of this provider.
+        match unsafe { object::of_class::<Eq>(to) } {
+            Some(_) if flags == 0 => Ok(()),
+            Some(_) => Err(Errno::BAD_FLAGS),
+            None => Err(Errno::INVALID),
+        }
+    })
+}

@@ -1,0 +1,169 @@
+//! The protocol endpoint and the rail beneath it, as one thing. The only file
+//! that knows the rail.
+
+use crate::log::{self, About};
+use crate::param::{Bulk, Params, Segment};
+use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send, Stats};
+use sluice_rail::shm::{self, BulkKind, SegmentKind, Shm};
+use sluice_wire::{Nanos, PeerId, Region};
+
+pub use sluice_rail::shm::{ADDRESS_BYTES, Address, AddressError};
+
+/// Most packets taken in by one poll, so that a call that reads completions
+/// returns even if peers send faster than it reads.
+const POLL_BUDGET: usize = 64;
+
+/// Mailboxes are sized for as many senders as the program says, and this many
+/// more: those that join later.
+const SENDERS_MARGIN: usize = 8;
+/// How many senders to expect from a program that does not say.
+const SENDERS_DEFAULT: usize = 64;
+/// Slots per sender beyond which the limit on a mailbox is raised for large
+/// jobs: a little more than the least quota.
+const SLOTS_PER_SENDER: u32 = 256;
+
+/// An endpoint at work.
+#[derive(Debug)]
+pub struct Engine {
+    endpoint: Endpoint,
+    port: Shm,
+    notices_told: usize,
+}
+
+impl Engine {
+    /// Opens a mailbox for `peers` senders; 0 if the program does not say.
+    pub fn open(params: &Params, peers: usize) -> Result<Engine, shm::OpenError> {
+        let wanted = match peers {
+            0 => SENDERS_DEFAULT,
+            peers => peers.saturating_add(SENDERS_MARGIN),
+        };
+        let senders_max =
+            params.peers_max.unwrap_or(u16::try_from(wanted).unwrap_or(u16::MAX));
+        let slots_needed = u32::from(senders_max) * SLOTS_PER_SENDER;
+        let slots_max = match params.mailbox_slots {
+            Some(slots) => slots,
+            None => slots_needed.next_power_of_two().max(shm::Config::default().slots_max),
+        };
+        let config = shm::Config {
+            senders_max,
+            slots_max,
+            segment: match params.segment {
+                Segment::Auto => SegmentKind::Auto,
+                Segment::Memfd => SegmentKind::Memfd,
+                Segment::File => SegmentKind::File,
+            },
+            bulk: match params.bulk {
+                Bulk::Auto => BulkKind::Auto,
+                Bulk::Direct => BulkKind::Direct,
+                Bulk::Ring => BulkKind::Ring,
+            },
+            ..shm::Config::default()
+        };
+        let port = Shm::open(config)?;
+        let proto = sluice_proto::Config {
+            eager_bytes_max: params.eager_bytes as u32,
+            ..sluice_proto::Config::default()
+        };
+        let endpoint = Endpoint::new(proto, port.layout());
+        let mut engine = Engine { endpoint, port, notices_told: 0 };
+        engine.tell_notices();
+        Ok(engine)
+    }
+
+    /// The address of this endpoint.
+    pub fn address(&self) -> Address {
+        self.port.address()
+    }
+
+    /// The peer at an address.
+    pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        self.port.peer(address)
+    }
+
+    /// The address of a peer.
+    pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
+        self.port.peer_address(peer)
+    }
+
+    /// A peer's name for people.
+    pub fn describe(&self, peer: PeerId) -> String {
+        self.port.describe(peer)
+    }
+
+    /// Takes in what has arrived and does what has become possible.
+    #[inline]
+    pub fn poll(&mut self) -> usize {
+        let now = self.now();
+        self.port.poll(now, &mut self.endpoint, POLL_BUDGET)
+    }
+
+    /// The next ended request.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Completion> {
+        self.endpoint.pop()
+    }
+
+    /// Takes a message to send. Refused for want of room, it makes room and
+    /// tries once more, so that a program that only ever repeats the call gets
+    /// on.
+    #[inline]
+    pub fn send(&mut self, send: &Send) -> Result<(), Refused> {
+        match self.endpoint.send(self.now(), &mut self.port, send) {
+            Err(Refused::Again) => {
+                self.poll();
+                self.endpoint.send(self.now(), &mut self.port, send)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Takes a receive.
+    #[inline]
+    pub fn recv(&mut self, recv: &Recv) -> Result<(), Refused> {
+        self.endpoint.recv(self.now(), &mut self.port, recv)
+    }
+
+    /// Looks for a message, after a look at the mailbox.
+    pub fn probe(&mut self, probe: &Probe) -> Result<(), Refused> {
+        self.poll();
+        self.endpoint.probe(self.now(), &mut self.port, probe)
+    }
+
+    /// Fetches a claimed message.
+    pub fn recv_claimed(
+        &mut self,
+        context: u64,
+        buf: Region,
+        report: bool,
+    ) -> Result<(), Refused> {
+        self.endpoint.recv_claimed(self.now(), &mut self.port, context, buf, report)
+    }
+
+    /// Drops a claimed message.
+    pub fn discard_claimed(&mut self, context: u64, report: bool) -> Result<(), Refused> {
+        self.endpoint.discard_claimed(self.now(), &mut self.port, context, report)
+    }
+
+    /// Cancels a receive.
+    pub fn cancel(&mut self, context: u64) -> bool {
+        self.endpoint.cancel(self.now(), &mut self.port, context)
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> Stats {
+        self.endpoint.stats()
+    }
+
+    /// Logs what the rail has found out about its surroundings.
+    pub fn tell_notices(&mut self) {
+        for notice in &self.port.notices()[self.notices_told..] {
+            log::info(About::Endpoint, || notice.clone());
+        }
+        self.notices_told = self.port.notices().len();
+    }
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        self.port.now()
+    }
+}

@@ -1,0 +1,44 @@
+//! What libfabric exports to providers. Only symbols of version FABRIC_1.0:
+//! anything later would tie the provider to one libfabric.
+
+use super::info::fi_provider;
+use libc::{c_char, c_int, c_void};
+
+pub const FI_LOG_WARN: c_int = 0;
+pub const FI_LOG_INFO: c_int = 2;
+
+pub const FI_LOG_CORE: c_int = 0;
+pub const FI_LOG_FABRIC: c_int = 1;
+pub const FI_LOG_EP_CTRL: c_int = 3;
+pub const FI_LOG_AV: c_int = 5;
+pub const FI_LOG_CQ: c_int = 6;
+
+pub const FI_PARAM_STRING: c_int = 0;
+pub const FI_PARAM_BOOL: c_int = 2;
+pub const FI_PARAM_SIZE_T: c_int = 3;
+
+unsafe extern "C" {
+    pub fn fi_log_enabled(prov: *const fi_provider, level: c_int, subsys: c_int) -> c_int;
+    pub fn fi_log(
+        prov: *const fi_provider,
+        level: c_int,
+        subsys: c_int,
+        func: *const c_char,
+        line: c_int,
+        fmt: *const c_char,
+        ...
+    );
+    pub fn fi_param_define(
+        prov: *const fi_provider,
+        name: *const c_char,
+        type_: c_int,
+        help_fmt: *const c_char,
+        ...
+    ) -> c_int;
+    pub fn fi_param_get(
+        prov: *mut fi_provider,
+        name: *const c_char,
+        value: *mut c_void,
+    ) -> c_int;
+    pub fn fi_strerror(errnum: c_int) -> *const c_char;
+}

@@ -1,0 +1,115 @@
+//! `fi_getinfo`: what is offered, whether it fits what is asked, and the
+//! answer.
+//!
+//! There is one offer, a reliable datagram endpoint over shared memory. Hints
+//! that it cannot meet are answered with -FI_ENODATA and, at log level info,
+//! the name of the first thing that did not fit.
+
+mod answer;
+mod hints;
+
+use crate::errno::Errno;
+use crate::ffi::{self, fi_info};
+use crate::guard;
+use crate::log::{self, About};
+use crate::param;
+use hints::Hints;
+use libc::{c_char, c_int};
+
+/// Names of the fabric, the domain and the provider.
+pub const FABRIC: &std::ffi::CStr = c"sluice";
+pub const DOMAIN: &std::ffi::CStr = c"shm";
+
+/// Addresses are opaque, in a format of our own: FI_PROV_SPECIFIC and "SLU".
+/// A program compares the formats of two sides before it hands the address of
+/// one to the other (fi_pingpong does), so FI_FORMAT_UNSPEC would say too
+/// little, and FI_ADDR_STR promises text.
+pub const ADDR_FORMAT: u32 = ffi::FI_PROV_SPECIFIC | 0x53_4c55;
+
+/// What travels between two of our endpoints; ours alone.
+pub const PROTOCOL: u32 = ffi::FI_PROV_SPECIFIC | 0x53_4c55;
+
+/// Capabilities that a program gets only if it asks for them (`fi_getinfo`,
+/// "primary capabilities"), or if it asks for nothing at all.
+pub const PRIMARY_CAPS: u64 =
+    ffi::FI_MSG | ffi::FI_TAGGED | ffi::FI_SEND | ffi::FI_RECV | ffi::FI_DIRECTED_RECV;
+/// Capabilities that cost nothing and are therefore always given, as the
+/// rules for secondary capabilities allow.
+pub const FREE_CAPS: u64 = ffi::FI_LOCAL_COMM | ffi::FI_REMOTE_COMM;
+/// All capabilities. FI_SOURCE is secondary, but costs a look-up per message
+/// read, so it is given only when asked for.
+pub const CAPS: u64 = PRIMARY_CAPS | FREE_CAPS | ffi::FI_SOURCE;
+
+/// The parts of the capabilities that belong to sending and to receiving.
+pub const TX_CAPS: u64 = ffi::FI_MSG | ffi::FI_TAGGED | ffi::FI_SEND;
+pub const RX_CAPS: u64 =
+    ffi::FI_MSG | ffi::FI_TAGGED | ffi::FI_RECV | ffi::FI_DIRECTED_RECV | ffi::FI_SOURCE;
+
+/// Flags of operations that may be made the default of an endpoint.
+pub const TX_OP_FLAGS: u64 = ffi::FI_COMPLETION
+    | ffi::FI_INJECT
+    | ffi::FI_INJECT_COMPLETE
+    | ffi::FI_TRANSMIT_COMPLETE
+    | ffi::FI_DELIVERY_COMPLETE
+    | ffi::FI_MATCH_COMPLETE;
+pub const RX_OP_FLAGS: u64 = ffi::FI_COMPLETION;
+
+/// Messages of one sender to one receiver match in the order in which they
+/// were sent. No other order says anything without remote memory access.
+pub const MSG_ORDER: u64 = ffi::FI_ORDER_SAS;
+
+/// All 64 bits of a tag can be used, in any division: alternating bits, each a
+/// field of its own. Open MPI counts the leading zeros as bits that it must
+/// leave alone; there are none.
+pub const TAG_FORMAT: u64 = 0xAAAA_AAAA_AAAA_AAAA;
+
+/// Longest message, in bytes.
+pub const MESSAGE_MAX: usize = i64::MAX as usize;
+/// Operations that may be outstanding. Programs size their queues by it; the
+/// endpoint itself takes more.
+pub const QUEUE_SIZE: usize = 4096;
+/// Pieces of memory that one message may be gathered from or scattered to.
+pub const IOV_LIMIT: usize = 1;
+/// Bytes of out-of-band data that travel with a message.
+pub const CQ_DATA_SIZE: usize = 8;
+pub const MR_KEY_SIZE: usize = 8;
+/// Objects of a kind that a domain may have: no real limit.
+pub const OBJECTS_MAX: usize = 65_536;
+/// Longest text of an error entry.
+pub const ERR_DATA_MAX: usize = 256;
+
+/// What `fi_getinfo` calls.
+///
+/// # Safety
+/// As libfabric calls it: strings are NUL-terminated or null, `hints` is a
+/// whole `fi_info` or null, `info` can be written.
+pub unsafe extern "C" fn getinfo(
+    version: u32,
+    node: *const c_char,
+    _service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    guard::status(|| {
+        // SAFETY: the caller's promise; nothing of `hints` outlives the call.
+        let hints = unsafe { Hints::new(hints) };
+        let params = param::get();
+        if !node.is_null() && flags & ffi::FI_SOURCE == 0 {
+            log::info(About::Fabric, || {
+                "no match: a node name cannot be turned into an address; exchange what \
+                 fi_getname gives"
+                    .into()
+            });
+            return Err(Errno::NO_DATA);
+        }
+        if let Err(misfit) = hints.check(version, params) {
+            log::info(About::Fabric, || format!("no match: {misfit}"));
+            return Err(Errno::NO_DATA);
+        }
+        let answer = answer::make(version, &hints, params)?;
+        // SAFETY: the caller's promise.
+        unsafe { *info = answer };
+        Ok(())
+    })
+}

@@ -1,0 +1,198 @@
+//! The lock of an endpoint, a completion queue, an address vector.
+//!
+//! One word, taken by one compare-and-swap, left by one store: an uncontended
+//! pass costs less than a system mutex, whose unlock must look for sleepers.
+//! Whoever finds it taken turns away ([`Lock::try_lock`]: pollers) or spins and
+//! then yields ([`Lock::lock`]: everyone else). The lock is held for the length
+//! of one call, and never across a system call that blocks.
+//!
+//! In a domain opened with FI_THREAD_DOMAIN the program promises that no two
+//! threads are inside its objects at once and that what one call did is seen by
+//! the next. That is all that the compare-and-swap would establish, so a plain
+//! load and store take its place. They still find a call made from inside
+//! another one, and a program that breaks its promise grossly.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const POISONED: u32 = 2;
+
+/// How often to look at a taken lock before the processor is given away.
+const SPINS: u32 = 100;
+
+/// A value that one thread at a time may use.
+#[derive(Debug)]
+pub struct Lock<T> {
+    word: AtomicU32,
+    serial: bool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, of which there is one at a
+// time: by the compare-and-swap, or, in serial mode, by the program's promise
+// (module head), which its author gives by asking for FI_THREAD_DOMAIN.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// Why a lock was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Another thread holds it.
+    Held,
+    /// A panic happened while it was held.
+    Poisoned,
+}
+
+impl<T> Lock<T> {
+    /// A free lock; `serial` as described at the module's head.
+    pub fn new(value: T, serial: bool) -> Lock<T> {
+        Lock { word: AtomicU32::new(FREE), serial, value: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Result<Guard<'_, T>, Unavailable> {
+        let found = if self.serial {
+            let found = self.word.load(Ordering::Relaxed);
+            if found == FREE {
+                self.word.store(HELD, Ordering::Relaxed);
+            }
+            found
+        } else {
+            // A look first: pollers that find it taken must not pull the line.
+            match self.word.load(Ordering::Relaxed) {
+                FREE => self
+                    .word
+                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                    .unwrap_or_else(|found| found),
+                found => found,
+            }
+        };
+        match found {
+            FREE => Ok(Guard { lock: self }),
+            POISONED => Err(Unavailable::Poisoned),
+            _ => Err(Unavailable::Held),
+        }
+    }
+
+    /// Takes the lock, waiting for it; `None` if it is poisoned.
+    #[inline]
+    pub fn lock(&self) -> Option<Guard<'_, T>> {
+        match self.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(Unavailable::Poisoned) => None,
+            Err(Unavailable::Held) => self.wait(),
+        }
+    }
+
+    /// Takes the lock, waiting for it, poisoned or not: for values that any
+    /// single step leaves whole, and for taking an object down.
+    pub fn lock_anyway(&self) -> Guard<'_, T> {
+        loop {
+            if let Some(guard) = self.lock() {
+                return guard;
+            }
+            let freed =
+                self.word.compare_exchange(POISONED, HELD, Ordering::Acquire, Ordering::Relaxed);
+            if freed.is_ok() {
+                return Guard { lock: self };
+            }
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Option<Guard<'_, T>> {
+        let mut spins = 0;
+        loop {
+            match self.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(Unavailable::Poisoned) => return None,
+                Err(Unavailable::Held) if spins < SPINS => {
+                    spins += 1;
+                    std::hint::spin_loop();
+                }
+                Err(Unavailable::Held) => std::thread::yield_now(),
+            }
+        }
+    }
+}
+
+/// Use of the value; the lock is free again when this is dropped.
+#[derive(Debug)]
+pub struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this is the only guard (see `Sync`).
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this is the only guard (see `Sync`).
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = if std::thread::panicking() { POISONED } else { FREE };
+        self.lock.word.store(word, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn one_at_a_time() {
+        let lock = Arc::new(Lock::new(0u64, false));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                std::thread::spawn(move || {
+                    for _ in 0..20_000 {
+                        *lock.lock().expect("not poisoned") += 1;
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        assert_eq!(*lock.lock().expect("not poisoned"), 80_000);
+    }
+
+    #[test]
+    fn a_taken_lock_turns_pollers_away() {
+        for serial in [false, true] {
+            let lock = Lock::new((), serial);
+            let held = lock.try_lock().expect("free");
+            assert_eq!(lock.try_lock().err(), Some(Unavailable::Held));
+            drop(held);
+            assert!(lock.try_lock().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_panic_poisons() {
+        let lock = Lock::new((), false);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _held = lock.lock();
+            panic!("on purpose");
+        }));
+        assert!(caught.is_err());
+        assert_eq!(lock.try_lock().err(), Some(Unavailable::Poisoned));
+        assert!(lock.lock().is_none());
+    }
+}

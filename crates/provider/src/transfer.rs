@@ -1,0 +1,216 @@
+//! Operations on an endpoint, the same for tagged and untagged messages.
+//! `tagged.rs` and `msg.rs` bring them into this form.
+
+use crate::engine::Engine;
+use crate::ep::{EpCore, State};
+use crate::errno::Errno;
+use crate::ffi::{self, fi_addr_t};
+use crate::info;
+use libc::{c_void, iovec};
+use sluice_proto::{Probe, ProbeAction, Recv, Send, Space};
+use sluice_wire::{Addr, PeerId, Region};
+
+/// Completion levels at which the message must be in the receiver's buffer. A
+/// message that was matched is there, or is on its way there with nothing left
+/// for the sender to do, which comes to the same at this end.
+const DELIVERED: u64 = ffi::FI_DELIVERY_COMPLETE | ffi::FI_MATCH_COMPLETE;
+
+/// Flags that a send may carry. FI_MORE and FI_PRIORITY are hints, and every
+/// send is complete no earlier than FI_TRANSMIT_COMPLETE asks.
+const SEND_FLAGS: u64 =
+    info::TX_OP_FLAGS | ffi::FI_REMOTE_CQ_DATA | ffi::FI_MORE | ffi::FI_PRIORITY;
+
+/// Flags that a receive may carry.
+const RECV_FLAGS: u64 =
+    info::RX_OP_FLAGS | ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD | ffi::FI_MORE;
+
+/// What matching looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Match {
+    pub space: Space,
+    pub peer: fi_addr_t,
+    pub tag: u64,
+    pub ignore: u64,
+}
+
+/// The flags of an operation.
+#[derive(Clone, Copy, Debug)]
+pub enum Flags {
+    /// Those of the endpoint.
+    Default,
+    /// These, and none of the endpoint's.
+    Given(u64),
+}
+
+/// The bytes of a plain call.
+#[inline]
+pub fn buffer(buf: *const c_void, len: usize) -> Result<Region, Errno> {
+    if len > info::MESSAGE_MAX {
+        return Err(Errno(ffi::FI_EMSGSIZE));
+    }
+    Region::new(Addr(buf as u64), len as u64).ok_or(Errno::INVALID)
+}
+
+/// The bytes of a call with an array of buffers, of which one is allowed.
+///
+/// # Safety
+/// `count` entries can be read at `iov`.
+#[inline]
+pub unsafe fn gathered(iov: *const iovec, count: usize) -> Result<Region, Errno> {
+    match count {
+        0 => Ok(Region::EMPTY),
+        1 if iov.is_null() => Err(Errno::INVALID),
+        1 => {
+            // SAFETY: the caller's promise.
+            let iov = unsafe { &*iov };
+            buffer(iov.iov_base, iov.iov_len)
+        }
+        _ => Err(Errno::INVALID),
+    }
+}
+
+/// Sends a message.
+#[inline]
+pub fn send(
+    ep: &EpCore,
+    to: Match,
+    buf: Region,
+    data: Option<u64>,
+    context: *mut c_void,
+    flags: Flags,
+) -> Result<(), Errno> {
+    let mut state = ep.state()?;
+    let state = &mut *state;
+    let flags = match flags {
+        Flags::Default => state.tx.op_flags,
+        Flags::Given(flags) if flags & !SEND_FLAGS == 0 => flags,
+        Flags::Given(_) => return Err(Errno::BAD_FLAGS),
+    };
+    let report = state.tx.reports(flags);
+    let inject = flags & ffi::FI_INJECT != 0;
+    let delivery = flags & DELIVERED != 0;
+    let context = context as u64;
+    state.send(to, |peer| Send {
+        space: to.space,
+        peer,
+        buf,
+        tag: to.tag,
+        data,
+        context,
+        report,
+        inject,
+        delivery,
+    })
+}
+
+/// Sends a message whose bytes are free again when this returns, and which
+/// reports only failure.
+#[inline]
+pub fn inject(ep: &EpCore, to: Match, buf: Region, data: Option<u64>) -> Result<(), Errno> {
+    ep.state()?.send(to, |peer| Send {
+        space: to.space,
+        peer,
+        buf,
+        tag: to.tag,
+        data,
+        context: 0,
+        report: false,
+        inject: true,
+        delivery: false,
+    })
+}
+
+/// Posts a receive.
+#[inline]
+pub fn recv(
+    ep: &EpCore,
+    from: Match,
+    buf: Region,
+    context: *mut c_void,
+    flags: Flags,
+) -> Result<(), Errno> {
+    let mut state = ep.state()?;
+    let flags = match flags {
+        Flags::Default => state.rx.op_flags,
+        Flags::Given(flags) if flags & !RECV_FLAGS == 0 => flags,
+        Flags::Given(_) => return Err(Errno::BAD_FLAGS),
+    };
+    let report = state.rx.reports(flags);
+    let context = context as u64;
+    if flags & (ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD) != 0 {
+        return state.recv_special(from, buf, context, report, flags);
+    }
+    let (engine, source) = state.source(from.peer)?;
+    engine.recv(&Recv {
+        space: from.space,
+        source,
+        buf,
+        tag: from.tag,
+        ignore: from.ignore,
+        context,
+        report,
+    })?;
+    Ok(())
+}
+
+impl State {
+    #[inline]
+    fn send(&mut self, to: Match, send: impl FnOnce(PeerId) -> Send) -> Result<(), Errno> {
+        let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+        let send = send(self.peers.peer(engine, to.peer)?);
+        if send.inject && send.buf.len > self.inject_bytes as u64 {
+            return Err(Errno(ffi::FI_EMSGSIZE));
+        }
+        engine.send(&send)?;
+        Ok(())
+    }
+
+    /// The sender that a receive accepts: `None` for any.
+    #[inline]
+    fn source(&mut self, from: fi_addr_t) -> Result<(&mut Engine, Option<PeerId>), Errno> {
+        let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+        if !self.directed || from == ffi::FI_ADDR_UNSPEC {
+            return Ok((engine, None));
+        }
+        let peer = self.peers.peer(engine, from)?;
+        Ok((engine, Some(peer)))
+    }
+
+    /// Looks for a message, claims one, fetches or drops a claimed one.
+    fn recv_special(
+        &mut self,
+        from: Match,
+        buf: Region,
+        context: u64,
+        report: bool,
+        flags: u64,
+    ) -> Result<(), Errno> {
+        let has = |flag| flags & flag != 0;
+        let (peek, claim, discard) =
+            (has(ffi::FI_PEEK), has(ffi::FI_CLAIM), has(ffi::FI_DISCARD));
+        let action = match (peek, claim, discard) {
+            (true, false, false) => ProbeAction::Peek,
+            (true, true, false) => ProbeAction::Claim,
+            (true, false, true) => ProbeAction::Discard,
+            (false, true, false) => {
+                let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+                return Ok(engine.recv_claimed(context, buf, report)?);
+            }
+            (false, true, true) => {
+                let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+                return Ok(engine.discard_claimed(context, report)?);
+            }
+            _ => return Err(Errno::INVALID),
+        };
+        let (engine, source) = self.source(from.peer)?;
+        engine.probe(&Probe {
+            space: from.space,
+            source,
+            tag: from.tag,
+            ignore: from.ignore,
+            context,
+            action,
+        })?;
+        Ok(())
+    }
+}

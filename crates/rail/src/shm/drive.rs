@@ -1,0 +1,498 @@
+//! The driver: runs a machine over the rail.
+//!
+//! A poll looks at the mailbox's head slot and returns; everything else (bulk
+//! reads, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
+//! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load.
+
+use super::bulk::PASS_BYTES;
+use super::copy::slot_bytes;
+use super::peers::Life;
+use super::ring::{Reader, Stuck, WORDS};
+use super::segment::Claim;
+use super::watch::{Watch, pid_is_free, poll_now};
+use super::{Shm, backing};
+use sluice_link::{Machine, PeerError, RailError};
+use sluice_wire::{Nanos, Packet, PeerId, SLOT_BYTES, slots_for};
+
+/// Polls between two looks at the clock. A power of two.
+const TICK_POLLS: u32 = 32;
+/// Time between two looks for stuck slots and new writers.
+const CARE_PERIOD: Nanos = Nanos(1_000_000);
+/// Time between two looks at whether peers live.
+const WATCH_PERIOD: Nanos = Nanos(5_000_000);
+/// The same for peers that only `/proc` or a lock tells about.
+const SLOW_WATCH_PERIOD: Nanos = Nanos(100_000_000);
+/// How long an entry may be half claimed before its claimer is looked for.
+const CLAIM_PATIENCE: Nanos = Nanos(10_000_000_000);
+/// Abandoned slots skipped in one go.
+const SKIPS_MAX: u32 = 1024;
+
+/// Who writes with one entry of the mailbox: a peer, with marks; or nobody
+/// known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sender(u32);
+
+impl Sender {
+    /// Not known yet.
+    pub(super) const NOBODY: Sender = Sender(u32::MAX);
+    /// Its address was refused.
+    const INVALID: Sender = Sender(u32::MAX - 1);
+    /// Known, but nothing of it has been delivered yet.
+    const UNSEEN: u32 = 1 << 31;
+    /// Given up; its packets are dropped.
+    const GONE: u32 = 1 << 30;
+    const ID: u32 = Sender::GONE - 1;
+
+    /// The peer whose packets are to be delivered, without more ado.
+    #[inline]
+    fn plain(self) -> Option<PeerId> {
+        if self.0 <= Sender::ID { Some(PeerId(self.0)) } else { None }
+    }
+
+    fn peer(self) -> Option<PeerId> {
+        let known = self != Sender::NOBODY && self != Sender::INVALID;
+        known.then_some(PeerId(self.0 & Sender::ID))
+    }
+}
+
+const _: () = assert!(super::peers::PEERS_MAX < Sender::ID as usize);
+
+/// The packet being handled.
+#[derive(Debug)]
+pub(super) struct Current {
+    /// A private copy of its first slot.
+    pub(super) first: [u8; SLOT_BYTES],
+    pub(super) payload_offset: u32,
+    pub(super) payload_len: u32,
+}
+
+impl Current {
+    pub(super) const NONE: Current =
+        Current { first: [0; SLOT_BYTES], payload_offset: 0, payload_len: 0 };
+}
+
+/// When what was last looked after.
+#[derive(Debug, Default)]
+pub(super) struct Care {
+    next: Nanos,
+    next_watch: Nanos,
+    next_slow_watch: Nanos,
+    claims_seen: u64,
+    pub(super) watches_changed: bool,
+    /// The pidfds of all watched peers, and whose they are.
+    polled: Vec<libc::pollfd>,
+    polled_peers: Vec<PeerId>,
+    /// Watched peers without a pidfd.
+    slow: Vec<PeerId>,
+    /// Entries seen half claimed, by whom, and since when.
+    half_claimed: Vec<(u16, u32, Nanos)>,
+}
+
+impl Shm {
+    /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
+    /// the ends of peers. Says how many inputs the machine got.
+    #[inline]
+    pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
+        let mut packets = 0;
+        while packets < budget {
+            let Some(copy) = self.reader.peek() else { break };
+            self.deliver(now, machine, &copy);
+            packets += 1;
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if packets != 0 {
+            // Bulk reads that these packets asked for start now; what can wait
+            // is done by the first poll that finds nothing.
+            let more = if self.attention || self.polls.is_multiple_of(TICK_POLLS) {
+                self.poll_rest(now, machine, false)
+            } else {
+                0
+            };
+            self.attention = true;
+            return packets + more;
+        }
+        if self.attention || self.polls.is_multiple_of(TICK_POLLS) {
+            return self.poll_rest(now, machine, true);
+        }
+        if machine.deadline().is_some_and(|deadline| deadline <= now) {
+            machine.on_idle(now, self);
+        }
+        0
+    }
+
+    #[inline]
+    fn deliver<M: Machine>(&mut self, now: Nanos, machine: &mut M, copy: &[u64; WORDS]) {
+        let writer = Reader::writer_of(copy);
+        let plain = self.senders.get(usize::from(writer)).and_then(|sender| sender.plain());
+        let Some(peer) = plain.or_else(|| self.sender_of(writer)) else {
+            return self.refuse_unknown(copy);
+        };
+        let first = slot_bytes(copy);
+        let Ok(packet) = Packet::parse(&first) else {
+            return self.refuse(now, machine, peer);
+        };
+        let slots = slots_for(packet.total_bytes());
+        if slots > self.packet_slots_max {
+            return self.refuse(now, machine, peer);
+        }
+        self.current = Current {
+            first,
+            payload_offset: packet.payload_offset,
+            payload_len: packet.payload_len,
+        };
+        self.stats.packets_in += 1;
+        machine.on_packet(now, self, peer, &packet);
+        // Outside of `on_packet` there is no payload to copy.
+        self.current.payload_len = 0;
+        self.reader.advance(slots);
+    }
+
+    /// The peer behind a writer that is not plain. `None` if its packets are
+    /// not to be delivered.
+    #[cold]
+    fn sender_of(&mut self, writer: u16) -> Option<PeerId> {
+        if self.senders.get(usize::from(writer)) == Some(&Sender::NOBODY) {
+            self.adopt(writer);
+        }
+        let sender = self.senders.get_mut(usize::from(writer))?;
+        let peer = sender.peer()?;
+        if sender.0 & Sender::GONE != 0 {
+            return None;
+        }
+        sender.0 &= !Sender::UNSEEN;
+        self.peers.get_mut(peer)?.seen = true;
+        Some(peer)
+    }
+
+    /// Drops a packet of a peer that was given up, or of nobody.
+    #[cold]
+    fn refuse_unknown(&mut self, copy: &[u64; WORDS]) {
+        let gone = self
+            .senders
+            .get(usize::from(Reader::writer_of(copy)))
+            .is_some_and(|sender| sender.peer().is_some());
+        if !gone {
+            self.stats.violations += 1;
+        }
+        let slots = Packet::parse(&slot_bytes(copy)).map(|packet| slots_for(packet.total_bytes()));
+        match slots {
+            Ok(slots) if slots <= self.packet_slots_max => self.reader.advance(slots),
+            // Its further slots, if any, are found abandoned.
+            _ => self.reader.advance(1),
+        }
+    }
+
+    /// Gives up a peer that broke the protocol.
+    #[cold]
+    fn refuse<M: Machine>(&mut self, now: Nanos, machine: &mut M, peer: PeerId) {
+        self.stats.violations += 1;
+        self.reader.advance(1);
+        tracing::warn!("{} broke the protocol; it is given up", self.describe(peer));
+        self.give_up(now, machine, peer, PeerError::Protocol);
+    }
+
+    /// Ends everything with a peer and reports it, unless that has been done.
+    fn give_up<M: Machine>(
+        &mut self,
+        now: Nanos,
+        machine: &mut M,
+        peer: PeerId,
+        why: PeerError,
+    ) -> usize {
+        let Some(known) = self.peers.get_mut(peer) else { return 0 };
+        if known.gone.is_some() {
+            return 0;
+        }
+        known.gone = Some(why);
+        known.direct = false;
+        let seen = known.seen;
+        for sender in &mut self.senders {
+            if sender.peer() == Some(peer) {
+                sender.0 |= Sender::GONE;
+            }
+        }
+        let mut inputs = 0;
+        while let Some(read) = self.reads.take_of(peer) {
+            self.stats.reads_failed += 1;
+            machine.on_read_done(now, self, read.token, Err(RailError::PeerGone));
+            inputs += 1;
+        }
+        self.peers.detach(peer);
+        if seen {
+            machine.on_peer_gone(now, self, peer, why);
+            inputs += 1;
+        }
+        inputs
+    }
+
+    /// Everything but the mailbox.
+    #[cold]
+    #[inline(never)]
+    fn poll_rest<M: Machine>(&mut self, now: Nanos, machine: &mut M, empty: bool) -> usize {
+        self.attention = false;
+        if self.polls.is_multiple_of(TICK_POLLS) && self.refresh_now() >= self.care.next {
+            self.look_after();
+        }
+        let mut inputs = 0;
+        if !self.reads.is_empty() {
+            inputs += self.run_reads(now, machine);
+        }
+        if !self.ending.is_empty() {
+            self.unstick();
+            inputs += self.report_ended(now, machine);
+        }
+        if empty {
+            machine.on_idle(now, self);
+        }
+        self.attention |= !self.reads.is_empty() || !self.ending.is_empty();
+        inputs
+    }
+
+    fn run_reads<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
+        let mut ended = 0;
+        let mut pass = PASS_BYTES;
+        while let Some((mut read, len)) = self.reads.turn(&mut pass) {
+            let outcome = match self.read_slice(&read, len) {
+                Ok(got) => {
+                    read.done += got;
+                    self.stats.read_bytes += got;
+                    if read.done < read.to.len {
+                        self.reads.push(read);
+                        continue;
+                    }
+                    self.stats.reads_done += 1;
+                    Ok(())
+                }
+                Err(why) => {
+                    self.stats.reads_failed += 1;
+                    Err(why)
+                }
+            };
+            machine.on_read_done(now, self, read.token, outcome);
+            ended += 1;
+        }
+        ended
+    }
+
+    /// Looks for stuck slots, new writers and ended peers, as their times come.
+    fn look_after(&mut self) {
+        let now = self.clock;
+        self.care.next = now.saturating_add(CARE_PERIOD);
+        self.unstick();
+        let claims = self.segment.claims();
+        if claims != self.care.claims_seen {
+            self.care.claims_seen = claims;
+            self.adopt_claims();
+        }
+        if now >= self.care.next_watch {
+            self.care.next_watch = now.saturating_add(WATCH_PERIOD);
+            self.look_at_watches(now);
+        }
+    }
+
+    fn look_at_watches(&mut self, now: Nanos) {
+        if self.care.watches_changed {
+            self.rebuild_watches();
+        }
+        let mut care = std::mem::take(&mut self.care);
+        poll_now(&mut care.polled);
+        for (polled, &peer) in care.polled.iter().zip(&care.polled_peers) {
+            if polled.revents != 0 {
+                self.begin_end(peer);
+            }
+        }
+        let slow = now >= care.next_slow_watch;
+        if slow {
+            care.next_slow_watch = now.saturating_add(SLOW_WATCH_PERIOD);
+            for &peer in &care.slow {
+                if self.has_ended(peer) {
+                    self.begin_end(peer);
+                }
+            }
+        }
+        care.watches_changed |= self.care.watches_changed;
+        self.care = care;
+        if slow {
+            self.adopt_claims();
+            self.free_half_claimed(now);
+        }
+    }
+
+    fn rebuild_watches(&mut self) {
+        self.care.watches_changed = false;
+        self.care.polled.clear();
+        self.care.polled_peers.clear();
+        self.care.slow.clear();
+        for (peer, known) in self.peers.iter() {
+            match &known.watch {
+                Some(Watch::Own) | None => {}
+                Some(watch) => match watch.pidfd() {
+                    Some(pollfd) => {
+                        self.care.polled.push(pollfd);
+                        self.care.polled_peers.push(peer);
+                    }
+                    None => self.care.slow.push(peer),
+                },
+            }
+        }
+    }
+
+    /// Finds out who the writers are that have claimed entries.
+    pub(super) fn adopt_claims(&mut self) {
+        for writer in 0..self.segment.layout().senders_max {
+            if self.senders[usize::from(writer)] == Sender::NOBODY
+                && self.segment.claim_of(writer) == Claim::Ready
+            {
+                self.adopt(writer);
+            }
+        }
+    }
+
+    fn adopt(&mut self, writer: u16) {
+        if self.segment.claim_of(writer) != Claim::Ready {
+            return;
+        }
+        let peer = self
+            .segment
+            .address_of(writer)
+            .and_then(|address| self.peers.intern(&address, &self.address));
+        self.senders[usize::from(writer)] = match peer {
+            Ok(peer) => {
+                let gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
+                let mark = if gone { Sender::GONE } else { Sender::UNSEEN };
+                self.engage(peer);
+                Sender(peer.0 | mark)
+            }
+            Err(why) => {
+                self.stats.violations += 1;
+                tracing::warn!("a writer of this mailbox has an unusable address: {why}");
+                Sender::INVALID
+            }
+        };
+    }
+
+    /// Whether a peer has an entry in this mailbox.
+    pub(super) fn is_sender(&self, peer: PeerId) -> bool {
+        self.senders.iter().any(|sender| sender.peer() == Some(peer))
+    }
+
+    /// Frees entries whose claimers died between claiming and writing their
+    /// address. A claimer in another pid namespace looks like a dead one, so
+    /// it is given far more time than it needs.
+    fn free_half_claimed(&mut self, now: Nanos) {
+        let mut seen = std::mem::take(&mut self.care.half_claimed);
+        seen.retain(|&(writer, pid, _)| self.segment.claim_of(writer) == Claim::Taken { pid });
+        for writer in 0..self.segment.layout().senders_max {
+            let Claim::Taken { pid } = self.segment.claim_of(writer) else { continue };
+            match seen.iter().find(|&&(one, ..)| one == writer) {
+                None => seen.push((writer, pid, now)),
+                Some(&(.., since)) => {
+                    if now.since(since) > CLAIM_PATIENCE && pid_is_free(pid) {
+                        self.segment.free(writer);
+                    }
+                }
+            }
+        }
+        self.care.half_claimed = seen;
+    }
+
+    /// Skips what dead writers left unpublished at the head of the ring.
+    fn unstick(&mut self) {
+        if !self.reader.is_behind() {
+            return;
+        }
+        self.adopt_claims();
+        for _ in 0..SKIPS_MAX {
+            let stuck = self.reader.stuck(self.segment.intents(), |writer| {
+                let sender = self.senders[writer];
+                match sender.peer() {
+                    Some(peer) => !self.has_ended(peer),
+                    // It claimed its entry since: known next time.
+                    None => {
+                        sender == Sender::NOBODY
+                            && self.segment.claim_of(writer as u16) == Claim::Ready
+                    }
+                }
+            });
+            match stuck {
+                Stuck::No | Stuck::Held => return,
+                Stuck::Abandoned => {
+                    self.reader.advance(1);
+                    self.stats.holes_skipped += 1;
+                }
+                Stuck::Astray => {
+                    self.stats.violations += 1;
+                    tracing::warn!("the mailbox's tail was overwritten; packets are lost");
+                    self.reader.jump();
+                    self.forget_positions();
+                    return;
+                }
+            }
+        }
+        // There may be more: go on in the next poll, not after a period.
+        self.care.next = Nanos(0);
+        self.attention = true;
+    }
+
+    fn forget_positions(&mut self) {
+        let until = self.reader.head();
+        for &peer in &self.ending {
+            if let Some(known) = self.peers.get_mut(peer) {
+                known.life = Life::Ending { until };
+            }
+        }
+    }
+
+    /// A peer has ended: what it reserved until now is still to be read.
+    pub(super) fn begin_end(&mut self, peer: PeerId) {
+        let until = self.reader.reserved_until();
+        let Some(known) = self.peers.get_mut(peer) else { return };
+        if matches!(known.life, Life::Ending { .. } | Life::Ended) {
+            return;
+        }
+        known.life = Life::Ending { until };
+        known.watch = None;
+        self.care.watches_changed = true;
+        self.ending.push(peer);
+        self.attention = true;
+    }
+
+    /// Reports the ended peers all of whose packets have been read, and frees
+    /// what was theirs.
+    fn report_ended<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
+        let mut inputs = 0;
+        let mut at = 0;
+        while let Some(&peer) = self.ending.get(at) {
+            let head = self.reader.head();
+            let read_all = match self.peers.get(peer).map(|known| known.life) {
+                // Positions wrap; the distance is at most one ring.
+                Some(Life::Ending { until }) => until.wrapping_sub(head).cast_signed() <= 0,
+                _ => true,
+            };
+            if !read_all {
+                at += 1;
+                continue;
+            }
+            self.ending.swap_remove(at);
+            inputs += self.give_up(now, machine, peer, PeerError::Dead);
+            self.bury(peer);
+        }
+        inputs
+    }
+
+    /// Frees what an ended peer held here.
+    fn bury(&mut self, peer: PeerId) {
+        self.peers.detach(peer);
+        for writer in 0..self.segment.layout().senders_max {
+            let sender = &mut self.senders[usize::from(writer)];
+            if sender.peer() == Some(peer) {
+                *sender = Sender::NOBODY;
+                self.segment.free(writer);
+            }
+        }
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.life = Life::Ended;
+            backing::remove_peer_file(&known.address, &self.shm_dir);
+        }
+    }
+}

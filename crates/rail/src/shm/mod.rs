@@ -1,0 +1,253 @@
+//! The rail between processes of one machine: a mailbox per process in shared
+//! memory, and direct reads of a peer's memory for large data.
+//!
+//! Owns: the segments (`segment`, `backing`), the ring in them (`ring`,
+//! `copy`), the peers and whether they live (`peers`, `watch`), direct reads
+//! (`bulk`), lent memory (`lent`). `drive` runs a machine over them; `port` is
+//! what the machine may ask for. `docs/decisions/0001-the-path-of-a-message.md`
+//! says why it is built this way.
+//!
+//! Invariants:
+//! - Shared memory is untrusted: it is copied, then checked; it can make a
+//!   packet be refused or a peer be given up, nothing more.
+//! - What a peer published before it ended is delivered before its end is
+//!   reported, and its end is reported once.
+//! - A process that stops living at any instruction stops nobody else.
+//! - No locks: one thread at a time uses a rail.
+
+mod address;
+mod backing;
+mod bulk;
+mod config;
+mod copy;
+mod drive;
+mod error;
+mod identity;
+mod lent;
+mod peers;
+mod port;
+pub mod probe;
+mod ring;
+mod segment;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use address::{ADDRESS_BYTES, Address};
+pub use config::{BulkKind, Config, SegmentKind};
+pub use error::{AddressError, OpenError};
+pub use peers::bytes_per_idle_peer;
+pub use stats::Stats;
+
+use backing::Backing;
+use drive::Current;
+use identity::Identity;
+use lent::Lent;
+use peers::Peers;
+use ring::Reader;
+use rustix::process::{PTracer, set_ptracer};
+use rustix::time::{ClockId, clock_gettime};
+use segment::{Segment, segment_bytes};
+use sluice_link::Layout;
+use sluice_wire::{Nanos, PeerId};
+use std::path::PathBuf;
+
+/// One process's end of the shared-memory rail.
+#[derive(Debug)]
+pub struct Shm {
+    // The fields that every empty poll reads stand together.
+    reader: Reader,
+    polls: u32,
+    /// Whether the next poll must look beyond the mailbox even if it is empty.
+    attention: bool,
+    clock: Nanos,
+
+    peers: Peers,
+    /// Who writes with which entry of the own mailbox.
+    senders: Vec<drive::Sender>,
+    packet_slots_max: u32,
+    current: Current,
+    reads: bulk::Queue,
+    lent: Lent,
+    stats: Stats,
+
+    /// Peers that have ended and are not reported yet.
+    ending: Vec<PeerId>,
+    care: drive::Care,
+
+    segment: Segment,
+    backing: Backing,
+    address: Address,
+    bulk: BulkKind,
+    shm_dir: PathBuf,
+    notices: Vec<String>,
+    /// Where peers look for the nonce; boxed, so that it stays where it is.
+    _probe: Box<u64>,
+}
+
+// SAFETY: the pointers in the reader and in the writers of the peer table lead
+// into mappings that the same `Shm` owns and that belong to the process, not to
+// a thread. All access is through atomics.
+unsafe impl Send for Shm {}
+
+impl Shm {
+    /// Makes this process's mailbox.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what would mend it.
+    pub fn open(config: Config) -> Result<Shm, OpenError> {
+        let layout = Layout::divide(config.senders_max, config.slots_max)?;
+        let identity = Identity::of_this_process()?;
+        let nonce = fresh_nonce();
+        let bytes = segment_bytes(&layout) as u64;
+        let mut notices = Vec::new();
+        let backing = Backing::create(&config, &identity, nonce, bytes, &mut notices)?;
+        let segment = Segment::create(backing.fd(), layout, nonce)
+            .map_err(|cause| OpenError::Map { bytes, cause })?;
+        if config.bulk == BulkKind::Direct {
+            // Systems without Yama refuse this and need nothing of the kind.
+            let _ = set_ptracer(PTracer::Any);
+        }
+        let probe = Box::new(nonce);
+        let address = Address {
+            host: identity.host,
+            nonce,
+            start_time: identity.start_time,
+            pid_ns: identity.pid_ns,
+            pid: identity.pid,
+            place: backing.place(&identity),
+            probe_addr: (&raw const *probe).expose_provenance() as u64,
+        };
+        // SAFETY: the reader is dropped with the segment and used only through
+        // the `Shm` that owns both.
+        let reader = unsafe { segment.reader() };
+        let mut shm = Shm {
+            reader,
+            polls: 0,
+            attention: false,
+            clock: clock_now(),
+            peers: Peers::default(),
+            senders: vec![drive::Sender::NOBODY; usize::from(layout.senders_max)],
+            packet_slots_max: u32::from(layout.grant.data_slots)
+                .max(u32::from(layout.reply_slots)),
+            current: Current::NONE,
+            reads: bulk::Queue::default(),
+            lent: Lent::new(),
+            stats: Stats::default(),
+            ending: Vec::new(),
+            care: drive::Care::default(),
+            segment,
+            backing,
+            address,
+            bulk: config.bulk,
+            shm_dir: config.shm_dir,
+            notices,
+            _probe: probe,
+        };
+        // The first id is this process's own; a fresh table has room for it.
+        if let Ok(own) = shm.peer(&address) {
+            debug_assert_eq!(own, shm.own_peer());
+        }
+        Ok(shm)
+    }
+
+    /// How this process's mailbox is divided.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.segment.layout()
+    }
+
+    /// The name of this process's mailbox, for its peers.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The id of the process with this address; the same one each time.
+    ///
+    /// # Errors
+    /// [`AddressError`] if this rail cannot reach it.
+    pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        let peer = self.peers.intern(address, &self.address)?;
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.seen = true;
+        }
+        Ok(peer)
+    }
+
+    /// The id under which this process knows itself.
+    #[must_use]
+    pub fn own_peer(&self) -> PeerId {
+        PeerId(0)
+    }
+
+    /// The address of a peer.
+    #[must_use]
+    pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
+        self.peers.get(peer).map(|known| known.address)
+    }
+
+    /// A peer in words, for messages to people.
+    #[must_use]
+    pub fn describe(&self, peer: PeerId) -> String {
+        match self.peers.get(peer) {
+            Some(known) if known.address.pid_ns != self.address.pid_ns => {
+                format!("pid {} of another pid namespace", known.address.pid)
+            }
+            Some(known) => format!("pid {}", known.address.pid),
+            None => format!("unknown peer {}", peer.0),
+        }
+    }
+
+    /// The coarse clock: as of one of the last polls.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.clock
+    }
+
+    /// Reads the clock, for a caller that has been away for a while.
+    pub fn refresh_now(&mut self) -> Nanos {
+        self.clock = clock_now();
+        self.clock
+    }
+
+    /// What was found and mended when the rail was opened, in words.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Counts.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        stats.lent_now_bytes = self.lent.now_bytes();
+        stats.lent_peak_bytes = self.lent.peak_bytes();
+        stats.segment_bytes = segment_bytes(&self.layout()) as u64;
+        stats.resident_bytes = self.backing.resident_bytes();
+        for (_, peer) in self.peers.iter() {
+            stats.peers_known += 1;
+            stats.peers_attached += u32::from(peer.segment.is_some());
+            stats.peers_gone += u32::from(peer.gone.is_some());
+        }
+        stats
+    }
+}
+
+/// Monotonic time. All rails of a machine agree on it.
+fn clock_now() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+/// A number that no other mailbox has.
+fn fresh_nonce() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_le_bytes(bytes),
+        // Early in a boot only; pid and start time tell mailboxes apart too.
+        _ => clock_now().0 ^ u64::from(std::process::id()) << 40,
+    }
+}

@@ -1,0 +1,139 @@
+//! The peers of one process, as it knows them.
+//!
+//! Invariants: ids are dense and never reused; one mailbox (nonce and pid) has
+//! one id; a peer is watched from the moment it is spoken to or has spoken,
+//! and costs no descriptor before.
+
+use super::address::{Address, Place};
+use super::error::AddressError;
+use super::ring::Writer;
+use super::segment::Segment;
+use super::watch::Watch;
+use sluice_link::PeerError;
+use sluice_wire::PeerId;
+use std::collections::HashMap;
+
+/// Most peers one process may know. Addresses come from outside.
+pub(super) const PEERS_MAX: usize = 1 << 20;
+
+/// How far a peer's life has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Only its address is known.
+    Quiet,
+    /// It is watched.
+    Watched,
+    /// It has ended; what it had reserved ends at this position, and until
+    /// that is read it is not reported.
+    Ending { until: u64 },
+    /// It has ended and nothing of it is left.
+    Ended,
+}
+
+/// One peer. The part that every packet needs is elsewhere ([`Peers::ways`]).
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) address: Address,
+    pub(super) life: Life,
+    /// Reported gone, or refused for good.
+    pub(super) gone: Option<PeerError>,
+    /// Whether anybody above has seen this id, so that its end is reported.
+    pub(super) seen: bool,
+    /// Its memory can be read directly.
+    pub(super) direct: bool,
+    pub(super) watch: Option<Watch>,
+    /// Its mailbox, if mapped.
+    pub(super) segment: Option<Box<Segment>>,
+}
+
+/// All peers.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    list: Vec<Peer>,
+    /// The writing ends by peer. A writer's segment is in its [`Peer`].
+    ways: Vec<Option<Writer>>,
+    by_mailbox: HashMap<(u64, u32), PeerId>,
+}
+
+/// Bytes that a known peer costs which has never been spoken to. Mapped or
+/// watched it costs its mapping, a descriptor and one table entry more.
+#[must_use]
+pub const fn bytes_per_idle_peer() -> usize {
+    // A hash table holds at most 7/8 of its capacity, each with a control byte.
+    let hashed = size_of::<((u64, u32), PeerId)>() + 1;
+    size_of::<Peer>() + size_of::<Option<Writer>>() + hashed * 8 / 7 + 1
+}
+
+impl Peers {
+    /// The id of the peer with this address, new if it was not known.
+    pub(super) fn intern(
+        &mut self,
+        address: &Address,
+        own: &Address,
+    ) -> Result<PeerId, AddressError> {
+        if let Some(&peer) = self.by_mailbox.get(&(address.nonce, address.pid)) {
+            let same = self.list[peer.index()].address == *address;
+            return if same { Ok(peer) } else { Err(AddressError::Conflict { pid: address.pid }) };
+        }
+        if address.host != own.host {
+            return Err(AddressError::OtherHost);
+        }
+        // Through `/proc` neither would find the other one.
+        let both_files = matches!(
+            (address.place, own.place),
+            (Place::File { .. }, Place::File { .. })
+        );
+        if address.pid_ns != own.pid_ns && !both_files {
+            return Err(AddressError::PidNamespace { pid: address.pid });
+        }
+        if self.list.len() == PEERS_MAX {
+            return Err(AddressError::TooMany);
+        }
+        let peer = PeerId(self.list.len() as u32);
+        self.list.push(Peer {
+            address: *address,
+            life: Life::Quiet,
+            gone: None,
+            seen: false,
+            direct: false,
+            watch: None,
+            segment: None,
+        });
+        self.ways.push(None);
+        self.by_mailbox.insert((address.nonce, address.pid), peer);
+        Ok(peer)
+    }
+
+    #[inline]
+    pub(super) fn way(&self, peer: PeerId) -> Option<&Writer> {
+        self.ways.get(peer.index())?.as_ref()
+    }
+
+    pub(super) fn get(&self, peer: PeerId) -> Option<&Peer> {
+        self.list.get(peer.index())
+    }
+
+    pub(super) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.list.get_mut(peer.index())
+    }
+
+    /// Maps a peer: keeps its mailbox, and the writing end with entry `index`.
+    pub(super) fn attach(&mut self, peer: PeerId, segment: Box<Segment>, index: u16) {
+        assert!(self.ways[peer.index()].is_none(), "a peer is mapped once");
+        // SAFETY: `detach` is the only place that drops a mapped segment while
+        // the table lives, and it drops the writer first; writers never leave
+        // the table.
+        self.ways[peer.index()] = Some(unsafe { segment.writer(index) });
+        self.list[peer.index()].segment = Some(segment);
+    }
+
+    /// Unmaps a peer.
+    pub(super) fn detach(&mut self, peer: PeerId) {
+        self.ways[peer.index()] = None;
+        self.list[peer.index()].segment = None;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+        self.list.iter().enumerate().map(|(i, peer)| (PeerId(i as u32), peer))
+    }
+}

@@ -1,0 +1,258 @@
+//! What a machine may ask of the rail.
+
+use super::bulk::{self, Read};
+use super::copy::{NEXT_BYTES, copy_small, fill_next, slot_words, take_next};
+use super::peers::Life;
+use super::segment::Segment;
+use super::{BulkKind, Shm, backing};
+use crate::shm::watch::Watch;
+use sluice_link::{Grant, PeerError, Port, RailError, Token, Transmitted};
+use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
+use std::ptr;
+
+impl Port for Shm {
+    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        let known = self.peers.get_mut(peer).ok_or(PeerError::Unreachable)?;
+        known.seen = true;
+        if let Some(why) = known.gone {
+            return Err(why);
+        }
+        if let Some(segment) = &known.segment {
+            return Ok(segment.layout().grant);
+        }
+        self.engage(peer);
+        if self.peers.get(peer).is_some_and(|known| known.life != Life::Watched) {
+            return self.connect_ended(peer);
+        }
+        match self.attach(peer) {
+            Ok(grant) => Ok(grant),
+            Err(_) if self.has_ended(peer) => {
+                self.begin_end(peer);
+                self.connect_ended(peer)
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    #[inline]
+    fn transmit(
+        &mut self,
+        peer: PeerId,
+        head: &HeadBuf,
+        payload: Region,
+        _token: Token,
+    ) -> Transmitted {
+        let Some(writer) = self.peers.way(peer) else { return Transmitted::Done };
+        self.stats.packets_out += 1;
+        let mut first = *head.slot();
+        let at = head.len();
+        let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
+        let room = SLOT_BYTES - at;
+        if payload.len <= room as u64 {
+            // SAFETY: the machine vouches for the payload, by the contract of
+            // `transmit`; it fits behind the head.
+            unsafe { copy_small(from, first.as_mut_ptr().add(at), payload.len as usize) };
+            writer.write(1, &slot_words(&first), |_, _| {}, step);
+            return Transmitted::Done;
+        }
+        // SAFETY: as above; `room` is less than the payload and than a slot.
+        unsafe { copy_small(from, first.as_mut_ptr().add(at), room) };
+        let slots = slots_for(at as u64 + payload.len);
+        let count = u16::try_from(slots).unwrap_or(u16::MAX);
+        assert!(u32::from(count) == slots, "no quota is that large");
+        let rest = payload.len as usize - room;
+        writer.write(
+            count,
+            &slot_words(&first),
+            |i, slot| {
+                let begin = (i as usize - 1) * NEXT_BYTES;
+                // SAFETY: the slots after the first cover the rest of the
+                // payload in pieces of 60 bytes, so `begin` is inside it.
+                unsafe { fill_next(slot, from.add(room + begin), (rest - begin).min(NEXT_BYTES)) };
+            },
+            step,
+        );
+        Transmitted::Done
+    }
+
+    #[inline]
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+        let within = offset.checked_add(len).is_some_and(|end| end <= self.current.payload_len);
+        assert!(within, "a copy stays inside the payload");
+        let mut to: *mut u8 = ptr::with_exposed_provenance_mut(to.0 as usize);
+        let mut at = self.current.payload_offset as usize + offset as usize;
+        let mut left = len as usize;
+        if at < SLOT_BYTES {
+            // From the private copy: what was checked is what is used.
+            let part = left.min(SLOT_BYTES - at);
+            // SAFETY: `at + part` is inside the copy of the slot; the machine
+            // vouches for the destination, by the contract of `copy_payload`.
+            unsafe {
+                copy_small(self.current.first.as_ptr().add(at), to, part);
+                to = to.add(part);
+            }
+            at += part;
+            left -= part;
+        }
+        if left == 0 {
+            return;
+        }
+        let begin = at - SLOT_BYTES;
+        let mut ahead = 1 + (begin / NEXT_BYTES) as u64;
+        let mut skip = begin % NEXT_BYTES;
+        while left > 0 {
+            let part = left.min(NEXT_BYTES - skip);
+            let slot = self.reader.slot_ahead(ahead);
+            // SAFETY: the destination has `left` bytes left, of which `part`
+            // are written.
+            unsafe {
+                take_next(slot, skip, to, part);
+                to = to.add(part);
+            }
+            left -= part;
+            ahead += 1;
+            skip = 0;
+        }
+    }
+
+    fn copy(&mut self, from: Addr, to: Addr, len: u64) {
+        if len == 0 {
+            return;
+        }
+        // SAFETY: the machine vouches for both regions, by the contract of
+        // `copy`.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                ptr::with_exposed_provenance::<u8>(from.0 as usize),
+                ptr::with_exposed_provenance_mut::<u8>(to.0 as usize),
+                len as usize,
+            );
+        }
+    }
+
+    fn lend(&mut self, len: u32) -> Addr {
+        self.lent.lend(len)
+    }
+
+    fn give_back(&mut self, addr: Addr, len: u32) {
+        // SAFETY: the machine gives back what it was lent, once, by the
+        // contract of `give_back`.
+        unsafe { self.lent.give_back(addr, len) };
+    }
+
+    fn can_read(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(|known| known.direct)
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        self.reads.push(Read { peer, from, to, done: 0, token });
+        self.attention = true;
+    }
+}
+
+impl Shm {
+    /// Starts to watch a peer and finds out whether it can be read, if that
+    /// has not been done.
+    pub(super) fn engage(&mut self, peer: PeerId) {
+        let own = self.address;
+        let Some(known) = self.peers.get_mut(peer) else { return };
+        if known.life != Life::Quiet {
+            return;
+        }
+        let address = known.address;
+        match Watch::new(&address, &own, &self.shm_dir) {
+            Some(watch) => {
+                known.life = Life::Watched;
+                known.watch = Some(watch);
+                known.direct = self.bulk != BulkKind::Ring
+                    && address.pid_ns == own.pid_ns
+                    && bulk::probe(address.pid, address.probe_addr, address.nonce);
+                self.care.watches_changed = true;
+            }
+            None => self.begin_end(peer),
+        }
+    }
+
+    /// Whether a peer has ended, asked of the system now.
+    pub(super) fn has_ended(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_none_or(|known| match known.life {
+            Life::Quiet => false,
+            Life::Watched => known.watch.as_ref().is_some_and(Watch::has_ended),
+            Life::Ending { .. } | Life::Ended => true,
+        })
+    }
+
+    /// What connecting to a peer that has ended answers. While packets of it
+    /// may wait in the mailbox it is treated as if it lived, so that they are
+    /// handled first; what is sent to it is swallowed.
+    fn connect_ended(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        self.adopt_claims();
+        if self.is_sender(peer) {
+            return Ok(self.segment.layout().grant);
+        }
+        self.ending.retain(|&one| one != peer);
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.life = Life::Ended;
+            known.gone = Some(PeerError::Dead);
+            known.watch = None;
+            self.care.watches_changed = true;
+            backing::remove_peer_file(&known.address, &self.shm_dir);
+        }
+        Err(PeerError::Dead)
+    }
+
+    fn attach(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        let address = self.peers.get(peer).ok_or(PeerError::Unreachable)?.address;
+        let refused = |cause: std::io::Error| {
+            tracing::warn!("cannot open the mailbox of pid {}: {cause}", address.pid);
+            PeerError::Unreachable
+        };
+        let (fd, bytes) = backing::open_peer(&address, &self.shm_dir).map_err(refused)?;
+        let segment = Segment::attach(&fd, bytes, address.nonce).map_err(refused)?;
+        let index = segment.claim(&self.address).ok_or(PeerError::Full)?;
+        let grant = segment.layout().grant;
+        self.peers.attach(peer, Box::new(segment), index);
+        Ok(grant)
+    }
+
+    /// One slice of a read.
+    ///
+    /// # Errors
+    /// As [`bulk::read`].
+    pub(super) fn read_slice(&mut self, read: &Read, len: u64) -> Result<u64, RailError> {
+        let known = self.peers.get(read.peer).ok_or(RailError::PeerGone)?;
+        if known.gone.is_some() || matches!(known.life, Life::Ending { .. } | Life::Ended) {
+            return Err(RailError::PeerGone);
+        }
+        if !known.direct {
+            return Err(RailError::Forbidden);
+        }
+        let (from, to) = (read.from.offset(read.done), read.to.addr.offset(read.done));
+        // SAFETY: the machine lets `read.to` be written until the read ends,
+        // by the contract of `read_remote`; the slice is inside it.
+        let got = unsafe { bulk::read(known.address.pid, from, to, len) };
+        // The pid may have passed to another process, whose bytes these were.
+        if got.is_ok() && read.done + len == read.to.len && self.has_ended(read.peer) {
+            return Err(RailError::PeerGone);
+        }
+        if got == Err(RailError::Forbidden)
+            && let Some(known) = self.peers.get_mut(read.peer)
+        {
+            known.direct = false;
+        }
+        got
+    }
+}
+
+#[cfg(not(test))]
+use always as step;
+#[cfg(test)]
+use super::tests::step;
+
+/// Outside of tests nothing ends a writer between two steps but the end of the
+/// process.
+#[cfg(not(test))]
+#[inline(always)]
+fn always(_: super::ring::Step) -> bool {
+    true
+}

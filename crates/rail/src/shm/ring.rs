@@ -1,0 +1,378 @@
+//! The mailbox ring: 64-byte slots, one reader, many writers, any of which may
+//! die at any instruction.
+//!
+//! A writer takes consecutive slots with one atomic add on the tail and
+//! publishes a packet by storing the stamp of its first slot last
+//! (`docs/decisions/0001-the-path-of-a-message.md`). It never checks for room:
+//! credits guarantee it. Before and while it holds slots it says so in its
+//! *intent*, a word that nobody else writes; a reader that is stuck before an
+//! unpublished slot finds there whose it is.
+//!
+//! Invariants:
+//! - A slot whose first four bytes are the stamp of its position's lap is the
+//!   first slot of a published packet, and all of that packet is visible.
+//!   Continuation slots begin with zero, which is no stamp.
+//! - A slot is abandoned only if it was reserved, is not published, and no
+//!   living writer's intent may cover it.
+//! - The reader never writes. What it reads is untrusted and is copied out
+//!   before it is looked at.
+//!
+//! Memory order. The add on the tail is acquire and release: release, so that
+//! a reader that sees the new tail sees the intent stored before it; acquire,
+//! so that a writer that takes a slot anew is ordered behind everyone through
+//! whom the credit for that slot came back. Intents are stored with release,
+//! so that a reader that finds a writer idle, or busy elsewhere, sees what it
+//! published before. On x86 all of these are plain stores.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+use std::ptr::NonNull;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// 64-bit words of a slot. The model checker makes do with two.
+pub(crate) const WORDS: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// One slot. The low half of the first word is the stamp.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) words: [AtomicU64; WORDS],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == sluice_wire::SLOT_BYTES);
+
+const STAMP_MASK: u64 = 0xffff_ffff;
+
+/// The stamp of the slot at `position` in a ring of `1 << shift` slots: its
+/// lap, counted from one. Zero is no stamp; the lap that would have it takes
+/// the value farthest from its neighbours'.
+#[inline]
+pub(crate) fn stamp(position: u64, shift: u32) -> u32 {
+    let lap = ((position >> shift) as u32).wrapping_add(1);
+    if lap == 0 { 0x8000_0000 } else { lap }
+}
+
+/// What a writer is doing, in one word: two bits of state, the number of slots
+/// and the low bits of the first one's position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intent {
+    /// It holds no slot.
+    Idle,
+    /// It may hold slots, nobody knows which.
+    Reserving,
+    /// It holds `count` slots from `position` (low bits).
+    Writing { position: u64, count: u16 },
+}
+
+const STATE_IDLE: u64 = 0;
+const STATE_RESERVING: u64 = 1;
+const STATE_WRITING: u64 = 2;
+const COUNT_SHIFT: u32 = 2;
+const POSITION_SHIFT: u32 = 18;
+const POSITION_MASK: u64 = u64::MAX >> POSITION_SHIFT;
+
+impl Intent {
+    #[inline]
+    fn to_word(self) -> u64 {
+        match self {
+            Intent::Idle => STATE_IDLE,
+            Intent::Reserving => STATE_RESERVING,
+            Intent::Writing { position, count } => {
+                STATE_WRITING
+                    | u64::from(count) << COUNT_SHIFT
+                    | (position & POSITION_MASK) << POSITION_SHIFT
+            }
+        }
+    }
+
+    fn from_word(word: u64) -> Intent {
+        match word & 3 {
+            STATE_RESERVING => Intent::Reserving,
+            STATE_WRITING => Intent::Writing {
+                position: word >> POSITION_SHIFT,
+                count: (word >> COUNT_SHIFT) as u16,
+            },
+            // The fourth state is one that no writer stores.
+            _ => Intent::Idle,
+        }
+    }
+
+    /// Whether the slot at `position` may be held under this intent.
+    fn may_cover(self, position: u64) -> bool {
+        match self {
+            Intent::Idle => false,
+            Intent::Reserving => true,
+            Intent::Writing { position: first, count } => {
+                position.wrapping_sub(first) & POSITION_MASK < u64::from(count)
+            }
+        }
+    }
+}
+
+/// A point in the writing of a packet, for tests that end a writer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The intent says *reserving*.
+    Intent,
+    /// The slots are taken.
+    Reserved,
+    /// The intent says which.
+    Positioned,
+    /// This many continuation slots are written.
+    Filled(u32),
+    /// All is written but the stamp.
+    Unstamped,
+    /// The packet is published, the intent not yet idle.
+    Published,
+}
+
+/// The writing end: one process's hold on another one's mailbox.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    tail: NonNull<AtomicU64>,
+    slots: NonNull<Slot>,
+    intent: NonNull<AtomicU64>,
+    mask: u64,
+    shift: u32,
+    index: u16,
+}
+
+impl Writer {
+    /// The writing end with entry `index` of a ring of `1 << shift` slots.
+    ///
+    /// # Safety
+    /// The three pointers are valid for shared access, `slots` for all slots
+    /// of the ring, until the last call on the writer has returned.
+    pub(crate) unsafe fn new(
+        tail: NonNull<AtomicU64>,
+        slots: NonNull<Slot>,
+        intent: NonNull<AtomicU64>,
+        shift: u32,
+        index: u16,
+    ) -> Writer {
+        Writer { tail, slots, intent, mask: (1 << shift) - 1, shift, index }
+    }
+
+    /// Writes a packet of `count` slots. `first` is its first slot, whose
+    /// stamp and writer index are put in here; `fill` stores continuation slot
+    /// `i`, counted from one, all of it. A test ends the writer by letting
+    /// `step` answer false.
+    #[inline]
+    pub(crate) fn write(
+        &self,
+        count: u16,
+        first: &[u64; WORDS],
+        mut fill: impl FnMut(u32, &Slot),
+        mut step: impl FnMut(Step) -> bool,
+    ) {
+        // SAFETY: valid until the last call on the writer, by `new`'s contract.
+        let (tail, intent) = unsafe { (self.tail.as_ref(), self.intent.as_ref()) };
+        intent.store(Intent::Reserving.to_word(), Ordering::Release);
+        if !step(Step::Intent) {
+            return;
+        }
+        let position = tail.fetch_add(u64::from(count), Ordering::AcqRel);
+        if !step(Step::Reserved) {
+            return;
+        }
+        intent.store(Intent::Writing { position, count }.to_word(), Ordering::Release);
+        if !step(Step::Positioned) {
+            return;
+        }
+        for i in 1..u32::from(count) {
+            fill(i, self.slot(position.wrapping_add(u64::from(i))));
+            if !step(Step::Filled(i)) {
+                return;
+            }
+        }
+        let slot = self.slot(position);
+        for (word, value) in slot.words.iter().zip(first).skip(1) {
+            word.store(*value, Ordering::Relaxed);
+        }
+        if !step(Step::Unstamped) {
+            return;
+        }
+        let prefix = u64::from(stamp(position, self.shift)) | u64::from(self.index) << 32;
+        let rest = first[0] & !0xffff_ffff_ffff;
+        slot.words[0].store(prefix | rest, Ordering::Release);
+        if !step(Step::Published) {
+            return;
+        }
+        intent.store(Intent::Idle.to_word(), Ordering::Release);
+    }
+
+    #[inline]
+    fn slot(&self, position: u64) -> &Slot {
+        // SAFETY: the mask keeps the index inside the ring, all of which is
+        // valid by `new`'s contract.
+        unsafe { self.slots.add((position & self.mask) as usize).as_ref() }
+    }
+}
+
+/// What stands between the reader and the next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stuck {
+    /// Nothing: the next slot is published or not even reserved.
+    No,
+    /// A living writer holds the slot, or may hold it.
+    Held,
+    /// The slot is abandoned; [`Reader::advance`] by one skips it.
+    Abandoned,
+    /// The tail is where no sum of credits can have moved it.
+    Astray,
+}
+
+/// The reading end of a process's own mailbox.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    tail: NonNull<AtomicU64>,
+    slots: NonNull<Slot>,
+    mask: u64,
+    shift: u32,
+    head: u64,
+    /// The stamp that the slot at the head will have when it is published.
+    expected: u32,
+}
+
+/// How often a *reserving* intent is read again before the reader gives up for
+/// now: a few times as long as a living writer stays in that state.
+const RESERVING_SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 200 };
+
+impl Reader {
+    /// The reading end of an empty ring of `1 << shift` slots.
+    ///
+    /// # Safety
+    /// As for [`Writer::new`].
+    pub(crate) unsafe fn new(
+        tail: NonNull<AtomicU64>,
+        slots: NonNull<Slot>,
+        shift: u32,
+    ) -> Reader {
+        let expected = stamp(0, shift);
+        Reader { tail, slots, mask: (1 << shift) - 1, shift, head: 0, expected }
+    }
+
+    /// A private copy of the slot at the head, if a packet begins there.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<[u64; WORDS]> {
+        let slot = self.slot(self.head);
+        let prefix = slot.words[0].load(Ordering::Acquire);
+        if prefix & STAMP_MASK != u64::from(self.expected) {
+            return None;
+        }
+        let mut copy = [prefix; WORDS];
+        for (to, from) in copy.iter_mut().zip(&slot.words).skip(1) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        Some(copy)
+    }
+
+    /// The writer index in a copy that [`Reader::peek`] made.
+    #[inline]
+    pub(crate) fn writer_of(copy: &[u64; WORDS]) -> u16 {
+        (copy[0] >> 32) as u16
+    }
+
+    /// Goes on to the slot `count` further.
+    #[inline]
+    pub(crate) fn advance(&mut self, count: u32) {
+        self.head = self.head.wrapping_add(u64::from(count));
+        self.expected = stamp(self.head, self.shift);
+    }
+
+    /// Position of the slot at the head.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// The slot `ahead` slots behind the one at the head.
+    #[inline]
+    pub(crate) fn slot_ahead(&self, ahead: u64) -> &Slot {
+        self.slot(self.head.wrapping_add(ahead))
+    }
+
+    /// Everything before this position has been reserved. Never more than one
+    /// ring ahead of the head, whatever the shared memory says.
+    pub(crate) fn reserved_until(&self) -> u64 {
+        self.head.wrapping_add(self.backlog().min(self.mask + 1))
+    }
+
+    /// Whether a slot is reserved that has not been read.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.backlog() != 0
+    }
+
+    /// Finds out what the reader waits for. `intents` are those of all
+    /// writers; `is_alive` is asked only about writers whose intent may cover
+    /// the slot at the head.
+    pub(crate) fn stuck<'a>(
+        &self,
+        intents: impl Iterator<Item = &'a AtomicU64>,
+        mut is_alive: impl FnMut(usize) -> bool,
+    ) -> Stuck {
+        let backlog = self.backlog();
+        if backlog == 0 || self.is_published() {
+            return Stuck::No;
+        }
+        if backlog > self.mask + 1 {
+            return Stuck::Astray;
+        }
+        // The tail was read first, so whoever reserved the slot at the head
+        // had stored its intent before what is read here.
+        for (index, intent) in intents.enumerate() {
+            if self.settled(intent).may_cover(self.head) && is_alive(index) {
+                return if self.is_published() { Stuck::No } else { Stuck::Held };
+            }
+        }
+        // A writer that was idle just now may have published just before.
+        if self.is_published() { Stuck::No } else { Stuck::Abandoned }
+    }
+
+    /// Goes to the tail, wherever that is, after [`Stuck::Astray`].
+    pub(crate) fn jump(&mut self) {
+        self.head = self.tail().load(Ordering::Acquire);
+        self.expected = stamp(self.head, self.shift);
+    }
+
+    /// The intent, read again for a moment while it is *reserving*: a living
+    /// writer soon knows more.
+    fn settled(&self, intent: &AtomicU64) -> Intent {
+        let mut spins = 0;
+        loop {
+            let now = Intent::from_word(intent.load(Ordering::Acquire));
+            if now != Intent::Reserving || spins == RESERVING_SPINS_MAX {
+                return now;
+            }
+            spins += 1;
+            std::hint::spin_loop();
+        }
+    }
+
+    fn is_published(&self) -> bool {
+        let prefix = self.slot(self.head).words[0].load(Ordering::Acquire);
+        prefix & STAMP_MASK == u64::from(self.expected)
+    }
+
+    fn backlog(&self) -> u64 {
+        self.tail().load(Ordering::Acquire).wrapping_sub(self.head)
+    }
+
+    fn tail(&self) -> &AtomicU64 {
+        // SAFETY: valid until the last call on the reader, by `new`'s contract.
+        unsafe { self.tail.as_ref() }
+    }
+
+    #[inline]
+    fn slot(&self, position: u64) -> &Slot {
+        // SAFETY: the mask keeps the index inside the ring, all of which is
+        // valid by `new`'s contract.
+        unsafe { self.slots.add((position & self.mask) as usize).as_ref() }
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(loom, path = "ring_loom.rs")]
+#[cfg_attr(not(loom), path = "ring_tests.rs")]
+mod tests;

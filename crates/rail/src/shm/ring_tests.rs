@@ -1,0 +1,170 @@
+//! The ring in one process: laps, wrapping, holes.
+
+use super::*;
+use std::sync::Arc;
+use std::thread;
+
+/// A ring in ordinary memory.
+struct Ring {
+    tail: AtomicU64,
+    slots: Vec<Slot>,
+    intents: Vec<AtomicU64>,
+}
+
+impl Ring {
+    fn new(shift: u32, writers: u16) -> Ring {
+        Ring {
+            tail: AtomicU64::new(0),
+            slots: (0..1 << shift)
+                .map(|_| Slot { words: [const { AtomicU64::new(0) }; WORDS] })
+                .collect(),
+            intents: (0..writers).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn writer(&self, index: u16) -> Writer {
+        let slots = NonNull::new(self.slots.as_ptr().cast_mut()).unwrap();
+        let intent = NonNull::from(&self.intents[usize::from(index)]);
+        // SAFETY: the ring outlives the writer in these tests.
+        unsafe { Writer::new((&self.tail).into(), slots, intent, self.slots.len().ilog2(), index) }
+    }
+
+    fn reader(&self) -> Reader {
+        let slots = NonNull::new(self.slots.as_ptr().cast_mut()).unwrap();
+        // SAFETY: the ring outlives the reader in these tests.
+        unsafe { Reader::new((&self.tail).into(), slots, self.slots.len().ilog2()) }
+    }
+}
+
+fn fill(mark: u64) -> impl FnMut(u32, &Slot) {
+    move |i, slot| {
+        slot.words[0].store(0, Ordering::Relaxed);
+        for word in &slot.words[1..] {
+            word.store(mark + u64::from(i), Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn packets_come_out_in_order_over_many_laps() {
+    let ring = Ring::new(3, 2);
+    let (writer, mut reader) = (ring.writer(1), ring.reader());
+    for n in 0..1000_u64 {
+        let count = 1 + (n % 5) as u16;
+        assert_eq!(reader.peek(), None);
+        writer.write(count, &[n << 48, n, 0, 0, 0, 0, 0, n], fill(n), |_| true);
+        let copy = reader.peek().expect("published");
+        assert_eq!(Reader::writer_of(&copy), 1);
+        assert_eq!((copy[0] >> 48, copy[1], copy[7]), (n, n, n));
+        for i in 1..u64::from(count) {
+            assert_eq!(reader.slot_ahead(i).words[5].load(Ordering::Relaxed), n + i);
+        }
+        reader.advance(u32::from(count));
+        assert!(!reader.is_behind());
+    }
+}
+
+#[test]
+fn no_stamp_is_zero_and_neighbouring_laps_differ() {
+    for lap in [0, 1, 0xffff_fffd, 0xffff_fffe, 0xffff_ffff, 1 << 32, (1 << 32) + 1] {
+        let position = lap << 3;
+        assert_ne!(stamp(position, 3), 0);
+        assert_ne!(stamp(position, 3), stamp(position + 8, 3));
+        assert_eq!(stamp(position, 3), stamp(position + 7, 3));
+    }
+    assert_eq!(stamp(0, 3), 1);
+}
+
+#[test]
+fn an_intent_covers_its_slots_and_no_others() {
+    for first in [0, 5, POSITION_MASK - 2, u64::MAX - 1] {
+        let intent = Intent::Writing { position: first & POSITION_MASK, count: 4 };
+        assert_eq!(Intent::from_word(intent.to_word()), intent);
+        for at in 0..4_u64 {
+            assert!(intent.may_cover(first.wrapping_add(at)));
+        }
+        assert!(!intent.may_cover(first.wrapping_add(4)));
+        assert!(!intent.may_cover(first.wrapping_sub(1)));
+    }
+    assert!(Intent::Reserving.may_cover(9));
+    assert!(!Intent::Idle.may_cover(9));
+    assert_eq!(Intent::from_word(3), Intent::Idle);
+}
+
+#[test]
+fn a_hole_is_skipped_only_once_its_writer_is_dead() {
+    for end in [Step::Reserved, Step::Positioned, Step::Filled(2), Step::Unstamped] {
+        let ring = Ring::new(4, 2);
+        let (dying, living, mut reader) = (ring.writer(0), ring.writer(1), ring.reader());
+        dying.write(3, &[0; WORDS], fill(0), |step| step != end);
+        living.write(1, &[0, 7, 0, 0, 0, 0, 0, 0], fill(0), |_| true);
+        assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Held, "{end:?}");
+        let mut skipped = 0;
+        while reader.stuck(ring.intents.iter(), |writer| writer != 0) == Stuck::Abandoned {
+            reader.advance(1);
+            skipped += 1;
+        }
+        assert_eq!(skipped, 3, "{end:?}");
+        assert_eq!(reader.peek().map(|copy| copy[1]), Some(7));
+    }
+}
+
+#[test]
+fn a_tail_gone_astray_is_noticed() {
+    let ring = Ring::new(3, 1);
+    let mut reader = ring.reader();
+    ring.tail.store(9, Ordering::Relaxed);
+    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Astray);
+    assert_eq!(reader.reserved_until(), 8);
+    ring.tail.store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Astray);
+    reader.jump();
+    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::No);
+    ring.writer(0).write(1, &[0, 5, 0, 0, 0, 0, 0, 0], fill(0), |_| true);
+    assert_eq!(reader.peek().map(|copy| copy[1]), Some(5));
+}
+
+#[test]
+fn many_threads_lose_nothing() {
+    const WRITERS: u16 = 3;
+    const PACKETS: u64 = 20_000;
+    let ring = Arc::new(Ring::new(10, WRITERS));
+    // What was read, so that writers keep within the ring as credits would.
+    let read = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|index| {
+            let (ring, read) = (ring.clone(), read.clone());
+            thread::spawn(move || {
+                let writer = ring.writer(index);
+                for n in 0..PACKETS {
+                    while ring.tail.load(Ordering::Acquire) - read.load(Ordering::Acquire) > 900 {
+                        thread::yield_now();
+                    }
+                    let count = 1 + (n % 7) as u16;
+                    writer.write(count, &[0, n, 0, 0, 0, 0, 0, !n], fill(n), |_| true);
+                }
+            })
+        })
+        .collect();
+    let mut reader = ring.reader();
+    let mut next = [0; WRITERS as usize];
+    while next.iter().any(|&n| n < PACKETS) {
+        let Some(copy) = reader.peek() else {
+            thread::yield_now();
+            continue;
+        };
+        let from = usize::from(Reader::writer_of(&copy));
+        let n = copy[1];
+        assert_eq!((n, copy[7]), (next[from], !n));
+        let count = 1 + n % 7;
+        for i in 1..count {
+            assert_eq!(reader.slot_ahead(i).words[7].load(Ordering::Relaxed), n + i);
+        }
+        next[from] += 1;
+        reader.advance(count as u32);
+        read.store(reader.head(), Ordering::Release);
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+}

@@ -1,0 +1,338 @@
+//! The shared memory of one mailbox: header, table of writers, ring.
+//!
+//! | at | what |
+//! |---|---|
+//! | 0 | header: sixteen words that its owner stores once |
+//! | 128 | count of claims, so that the owner notices new writers |
+//! | 256 | tail of the ring, alone in its line and the one fetched with it |
+//! | 4096 | one [`ENTRY_BYTES`] entry per writer: claim, address, intent |
+//! | next page | the ring |
+//!
+//! Invariants: the owner never relies on anything that it could read back from
+//! here; whoever attaches copies the header and checks it against the size of
+//! what was mapped before it touches anything else.
+
+use super::address::{ADDRESS_BYTES, Address};
+use super::error::AddressError;
+use super::ring::{Reader, Slot, Writer};
+use rustix::fd::AsFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use sluice_link::{Grant, Layout};
+use sluice_wire::SLOT_BYTES;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of one writer's entry: two lines for claim and address, which are
+/// read, and two for the intent, which is written with every packet.
+pub(super) const ENTRY_BYTES: usize = 256;
+const PAGE_BYTES: usize = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
+const VERSION: u64 = 1;
+const HEADER_WORDS: usize = 16;
+const CLAIMS_AT: usize = 128;
+const TAIL_AT: usize = 256;
+const ENTRIES_AT: usize = PAGE_BYTES;
+const ENTRY_ADDRESS_AT: usize = 64;
+const ENTRY_INTENT_AT: usize = 128;
+
+const _: () = {
+    assert!(HEADER_WORDS * 8 <= CLAIMS_AT);
+    assert!(CLAIMS_AT + 8 <= TAIL_AT);
+    assert!(TAIL_AT + 8 <= ENTRIES_AT);
+    assert!(ENTRY_ADDRESS_AT + ADDRESS_BYTES <= ENTRY_INTENT_AT);
+    assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
+};
+
+/// State of an entry, in the low two bits of its claim; then 30 bits of
+/// generation, then the claimer's pid.
+const CLAIM_FREE: u64 = 0;
+const CLAIM_TAKEN: u64 = 1;
+const CLAIM_READY: u64 = 2;
+const CLAIM_STATE: u64 = 3;
+const CLAIM_GENERATION_STEP: u64 = 4;
+const CLAIM_GENERATION: u64 = 0xffff_fffc;
+
+/// What an entry's claim says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Nobody's.
+    Free,
+    /// Somebody is about to write its address.
+    Taken {
+        /// By which pid, so that a claimer that died half way can be undone.
+        pid: u32,
+    },
+    /// In use.
+    Ready,
+}
+
+/// Bytes of a segment with this layout.
+pub(super) fn segment_bytes(layout: &Layout) -> usize {
+    ring_at(layout) + layout.ring_slots as usize * SLOT_BYTES
+}
+
+fn ring_at(layout: &Layout) -> usize {
+    ENTRIES_AT + (usize::from(layout.senders_max) * ENTRY_BYTES).next_multiple_of(PAGE_BYTES)
+}
+
+/// Mapped shared memory, unmapped when dropped.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Mapping {
+    fn new(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+        // SAFETY: a fresh mapping at an address that the kernel chooses
+        // overlaps nothing.
+        let base = unsafe {
+            mmap(
+                ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                fd,
+                0,
+            )
+        }?;
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
+        Ok(Mapping { base, len })
+    }
+
+    fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
+        // SAFETY: inside the mapping, by the assertion.
+        unsafe { self.base.add(offset) }
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8));
+        // SAFETY: inside the mapping and aligned; shared words are only ever
+        // touched as atomics; the borrow of `self` keeps them mapped.
+        unsafe { self.at(offset, 8).cast().as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the whole mapping, and whoever held pointers into it
+        // was built to be dropped before it (`Segment`).
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and all access
+// goes through atomics.
+unsafe impl Send for Mapping {}
+
+/// A mapped mailbox, one's own or a peer's. Readers and writers made from it
+/// must not be used after it is dropped.
+#[derive(Debug)]
+pub(super) struct Segment {
+    mapping: Mapping,
+    layout: Layout,
+}
+
+impl Segment {
+    /// Makes the mailbox of this process in fresh, zeroed memory.
+    pub(super) fn create(fd: impl AsFd, layout: Layout, nonce: u64) -> io::Result<Segment> {
+        let bytes = segment_bytes(&layout);
+        let mapping = Mapping::new(fd, bytes)?;
+        let grant = layout.grant;
+        let words = [
+            0,
+            VERSION,
+            nonce,
+            bytes as u64,
+            u64::from(grant.data_slots)
+                | u64::from(grant.control_slots) << 16
+                | u64::from(grant.credit_slots) << 24
+                | u64::from(layout.senders_max) << 32
+                | u64::from(layout.reply_slots) << 48,
+            u64::from(layout.ring_slots),
+        ];
+        for (i, value) in words.into_iter().enumerate() {
+            mapping.word(i * 8).store(value, Ordering::Relaxed);
+        }
+        // The magic last: a header that has it is complete.
+        mapping.word(0).store(MAGIC, Ordering::Release);
+        Ok(Segment { mapping, layout })
+    }
+
+    /// Maps the mailbox of a peer, `bytes` long as the system says, and checks
+    /// that it is the one with this `nonce`.
+    pub(super) fn attach(fd: impl AsFd, bytes: u64, nonce: u64) -> io::Result<Segment> {
+        let foreign = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let len = usize::try_from(bytes).map_err(|_| foreign("segment too long"))?;
+        if len < PAGE_BYTES {
+            return Err(foreign("segment too short"));
+        }
+        let mapping = Mapping::new(fd, len)?;
+        let mut words = [0; HEADER_WORDS];
+        words[0] = mapping.word(0).load(Ordering::Acquire);
+        for (i, word) in words.iter_mut().enumerate().skip(1) {
+            *word = mapping.word(i * 8).load(Ordering::Relaxed);
+        }
+        if words[0] != MAGIC || words[1] != VERSION {
+            return Err(foreign("not a mailbox of this version"));
+        }
+        if words[2] != nonce {
+            return Err(foreign("the mailbox of somebody else"));
+        }
+        let layout = Layout {
+            grant: Grant {
+                data_slots: words[4] as u16,
+                control_slots: (words[4] >> 16) as u8,
+                credit_slots: (words[4] >> 24) as u8,
+            },
+            senders_max: (words[4] >> 32) as u16,
+            reply_slots: (words[4] >> 48) as u16,
+            ring_slots: u32::try_from(words[5]).map_err(|_| foreign("ring too long"))?,
+        };
+        layout.check().map_err(|_| foreign("impossible mailbox layout"))?;
+        if words[3] != bytes || segment_bytes(&layout) as u64 != bytes {
+            return Err(foreign("mailbox layout and size disagree"));
+        }
+        Ok(Segment { mapping, layout })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The reading end. Only the owner makes it, once, before anybody writes.
+    ///
+    /// # Safety
+    /// The reader is not used after the segment is dropped.
+    pub(super) unsafe fn reader(&self) -> Reader {
+        // SAFETY: the pointers are inside the mapping, which the caller keeps.
+        unsafe { Reader::new(self.tail(), self.ring(), self.layout.ring_slots.ilog2()) }
+    }
+
+    /// The writing end with entry `index`, which the caller has claimed.
+    ///
+    /// # Safety
+    /// The writer is not used after the segment is dropped.
+    pub(super) unsafe fn writer(&self, index: u16) -> Writer {
+        let intent = NonNull::from(self.intent(index));
+        // SAFETY: the pointers are inside the mapping, which the caller keeps.
+        unsafe {
+            Writer::new(self.tail(), self.ring(), intent, self.layout.ring_slots.ilog2(), index)
+        }
+    }
+
+    /// Claims a free entry and writes `own` there. `None` if all are taken.
+    pub(super) fn claim(&self, own: &Address) -> Option<u16> {
+        let claims = self.mapping.word(CLAIMS_AT);
+        for index in 0..self.layout.senders_max {
+            let word = self.entry_word(index, 0);
+            let seen = word.load(Ordering::Relaxed);
+            if seen & CLAIM_STATE != CLAIM_FREE {
+                continue;
+            }
+            let ours = (seen & CLAIM_GENERATION) | u64::from(own.pid) << 32;
+            let taken = ours | CLAIM_TAKEN;
+            if word.compare_exchange(seen, taken, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            for (i, chunk) in own.to_bytes().chunks_exact(8).enumerate() {
+                let value = chunk.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+                self.entry_word(index, ENTRY_ADDRESS_AT + i * 8).store(value, Ordering::Relaxed);
+            }
+            let ready = ours | CLAIM_READY;
+            let kept = word.compare_exchange(taken, ready, Ordering::Release, Ordering::Relaxed);
+            if kept.is_err() {
+                // The owner took this process for dead half way.
+                continue;
+            }
+            claims.fetch_add(1, Ordering::Release);
+            return Some(index);
+        }
+        None
+    }
+
+    /// How often entries were claimed, so far.
+    pub(super) fn claims(&self) -> u64 {
+        self.mapping.word(CLAIMS_AT).load(Ordering::Acquire)
+    }
+
+    /// What the claim of entry `index` says.
+    pub(super) fn claim_of(&self, index: u16) -> Claim {
+        let word = self.entry_word(index, 0).load(Ordering::Acquire);
+        match word & CLAIM_STATE {
+            CLAIM_TAKEN => Claim::Taken { pid: (word >> 32) as u32 },
+            CLAIM_READY => Claim::Ready,
+            _ => Claim::Free,
+        }
+    }
+
+    /// Who writes with entry `index`, by its own account.
+    pub(super) fn address_of(&self, index: u16) -> Result<Address, AddressError> {
+        if self.claim_of(index) != Claim::Ready {
+            return Err(AddressError::Malformed("entry not in use"));
+        }
+        let mut bytes = [0; ADDRESS_BYTES];
+        for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+            let word = self.entry_word(index, ENTRY_ADDRESS_AT + i * 8).load(Ordering::Relaxed);
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        Address::from_bytes(&bytes)
+    }
+
+    /// Makes entry `index` free for another writer, in the next generation, so
+    /// that a claimer which was interrupted between looking and claiming fails.
+    /// The caller knows that its writer is dead.
+    pub(super) fn free(&self, index: u16) {
+        self.intent(index).store(0, Ordering::Relaxed);
+        let word = self.entry_word(index, 0);
+        let generation = word.load(Ordering::Relaxed).wrapping_add(CLAIM_GENERATION_STEP);
+        word.store((generation & CLAIM_GENERATION) | CLAIM_FREE, Ordering::Release);
+    }
+
+    /// The intents of all writers.
+    pub(super) fn intents(&self) -> impl Iterator<Item = &AtomicU64> {
+        (0..self.layout.senders_max).map(|index| self.intent(index))
+    }
+
+    fn intent(&self, index: u16) -> &AtomicU64 {
+        self.entry_word(index, ENTRY_INTENT_AT)
+    }
+
+    fn entry_word(&self, index: u16, offset: usize) -> &AtomicU64 {
+        assert!(index < self.layout.senders_max);
+        self.mapping.word(ENTRIES_AT + usize::from(index) * ENTRY_BYTES + offset)
+    }
+
+    fn tail(&self) -> NonNull<AtomicU64> {
+        NonNull::from(self.mapping.word(TAIL_AT))
+    }
+
+    fn ring(&self) -> NonNull<Slot> {
+        let at = ring_at(&self.layout);
+        self.mapping.at(at, self.layout.ring_slots as usize * SLOT_BYTES).cast()
+    }
+
+    /// All of the mapped memory as words, for tests that scribble over it.
+    #[cfg(test)]
+    pub(super) fn word_at(&self, offset: usize) -> &AtomicU64 {
+        self.mapping.word(offset)
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.mapping.len
+    }
+
+    #[cfg(test)]
+    pub(super) fn ring_offset(&self) -> usize {
+        ring_at(&self.layout)
+    }
+
+    #[cfg(test)]
+    pub(super) fn tail_offset() -> usize {
+        TAIL_AT
+    }
+}

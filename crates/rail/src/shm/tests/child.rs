@@ -1,0 +1,164 @@
+//! Processes for tests: the test program runs itself anew with a role.
+
+use super::super::identity::fnv1a;
+use super::super::{Config, SegmentKind, Shm};
+use super::{
+    KILL_AT, Noise, Recorder, addr_of, hex, poll_until, put, region_of, send, unhex,
+};
+use sluice_link::Port;
+use sluice_wire::{MatchBits, Packet, PeerId, PtIndex, Put, Rts, slots_for};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+
+const ROLE: &str = "SLUICE_TEST_ROLE";
+const PEER: &str = "SLUICE_TEST_PEER";
+const NUMBER: &str = "SLUICE_TEST_NUMBER";
+const DIR: &str = "SLUICE_TEST_DIR";
+/// Longest payload of a streaming child.
+const STREAM_BYTES_MAX: u64 = 4096;
+/// What a killed child sends before its last packet.
+pub(super) const WHOLE_PACKETS: u64 = 3;
+/// Payload of the packet that a killed child does not finish: four slots.
+pub(super) const LAST_BYTES: usize = 24 + 3 * 60;
+pub(super) const LAST_SLOTS: u64 = 4;
+/// Bytes that a child offers to be read.
+pub(super) const OFFERED_BYTES: usize = 3 << 20;
+
+/// A process, killed and reaped when dropped.
+pub(super) struct Child {
+    pub(super) process: std::process::Child,
+}
+
+impl Child {
+    /// Runs `role` with the mailbox `to` as its peer and a number to go by.
+    /// With a directory its own mailbox is a file there.
+    pub(super) fn run(role: &str, to: &Shm, number: i64, dir: Option<&Path>) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "shm::tests::child::run_role", "--nocapture"]);
+        command.env(ROLE, role).env(PEER, hex(&to.address())).env(NUMBER, number.to_string());
+        if let Some(dir) = dir {
+            command.env(DIR, dir);
+        }
+        Child { process: command.stdout(Stdio::piped()).spawn().unwrap() }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until the child says that it is ready.
+    pub(super) fn wait_ready(&mut self) {
+        let mut lines = BufReader::new(self.process.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("child is ready")));
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Not a test of its own: what a child runs.
+#[test]
+fn run_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let mut config = Config::default();
+    if let Some(dir) = std::env::var_os(DIR) {
+        config.shm_dir = dir.into();
+        config.segment = SegmentKind::File;
+    }
+    let mut shm = Shm::open(config).unwrap();
+    let peer = shm.peer(&unhex(&std::env::var(PEER).unwrap())).unwrap();
+    let number: i64 = std::env::var(NUMBER).unwrap().parse().unwrap();
+    match role.as_str() {
+        "stream" => stream(&mut shm, peer, number.unsigned_abs()),
+        "die" => die(&mut shm, peer, number),
+        "offer" => offer(&mut shm, peer),
+        "wait" => wait(&mut shm, peer),
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// Payload `n` of a stream: of random length, with its checksum.
+pub(super) fn stream_packet(n: u64) -> (Vec<u8>, u64) {
+    let mut noise = Noise(n);
+    let most = if noise.below(4) == 0 { STREAM_BYTES_MAX } else { 64 };
+    let len = noise.below(most + 1) as usize;
+    let payload = noise.bytes(len);
+    let check = fnv1a(&payload);
+    (payload, check)
+}
+
+/// Slots of a put with this payload.
+pub(super) fn put_slots(len: usize) -> u32 {
+    slots_for(40 + len as u64)
+}
+
+/// Sends `count` packets within the credits that come back.
+fn stream(shm: &mut Shm, peer: PeerId, count: u64) {
+    let grant = shm.connect(peer).unwrap();
+    let mut machine = Recorder { credits: u32::from(grant.data_slots), ..Recorder::default() };
+    for n in 0..count {
+        let (payload, check) = stream_packet(n);
+        let slots = put_slots(payload.len());
+        poll_until(shm, &mut machine, "credits", |_, machine| machine.credits >= slots);
+        machine.credits -= slots;
+        send(shm, peer, put(n, check), &payload);
+    }
+    let all = u32::from(grant.data_slots);
+    poll_until(shm, &mut machine, "the last credits", |_, machine| machine.credits == all);
+}
+
+/// Sends some packets, then dies within one.
+fn die(shm: &mut Shm, peer: PeerId, step: i64) {
+    shm.connect(peer).unwrap();
+    for n in 0..WHOLE_PACKETS {
+        send(shm, peer, put(n, 0), &[7; 100]);
+    }
+    KILL_AT.store(step as i32, Ordering::Relaxed);
+    send(shm, peer, put(WHOLE_PACKETS, 0), &[9; LAST_BYTES]);
+    unreachable!("the write was to kill this process");
+}
+
+/// Announces bytes and stays until the reader has said that it has them.
+fn offer(shm: &mut Shm, peer: PeerId) {
+    shm.connect(peer).unwrap();
+    let mut bytes = Noise(1).bytes(OFFERED_BYTES);
+    let rts = Rts {
+        total_len: region_of(&bytes).len,
+        addr: addr_of(&mut bytes),
+        key: MatchBits(0),
+    };
+    let announced = Packet::Put(Put {
+        pt_index: PtIndex(0),
+        match_bits: MatchBits(0),
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: None,
+        rts: Some(rts),
+    });
+    send(shm, peer, announced, &[]);
+    let mut machine = Recorder::default();
+    poll_until(shm, &mut machine, "the end", |_, machine| !machine.packets.is_empty());
+    drop(bytes);
+}
+
+/// Sends one packet, says so, and stays until it is killed.
+fn wait(shm: &mut Shm, peer: PeerId) {
+    shm.connect(peer).unwrap();
+    send(shm, peer, put(0, 0), b"here");
+    println!("child is ready");
+    std::io::stdout().flush().unwrap();
+    let mut machine = Recorder::default();
+    poll_until(shm, &mut machine, "the end", |_, machine| !machine.gone.is_empty());
+}

@@ -1,0 +1,118 @@
+//! Mailboxes that are files.
+
+use super::super::{Config, OpenError, SegmentKind, Shm};
+use super::child::Child;
+use super::{Recorder, poll_until, put, send};
+use sluice_link::Port;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A directory of its own for each test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let path =
+            std::env::temp_dir().join(format!("sluice-test-{}-{name}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Dir(path)
+    }
+
+    fn open(&self) -> Result<Shm, OpenError> {
+        Shm::open(Config {
+            segment: SegmentKind::File,
+            shm_dir: self.0.clone(),
+            ..Config::default()
+        })
+    }
+
+    fn user_dir(&self) -> PathBuf {
+        super::super::address::user_dir(&self.0, rustix::process::geteuid().as_raw())
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(self.user_dir()).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn files_are_private_and_vanish_with_their_owner() {
+    let dir = Dir::new("private");
+    let shm = dir.open().unwrap();
+    assert!(shm.notices().is_empty());
+    assert_eq!((mode(&dir.user_dir()), dir.files()), (0o700, 1));
+    let file = fs::read_dir(dir.user_dir()).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(mode(&file), 0o600);
+    let second = dir.open().unwrap();
+    assert!(second.notices().is_empty(), "a live mailbox is not stale");
+    assert_eq!(dir.files(), 2);
+    drop(shm);
+    assert_eq!(dir.files(), 1);
+    drop(second);
+    assert!(!dir.user_dir().exists());
+}
+
+#[test]
+fn rails_over_files_talk() {
+    let dir = Dir::new("talk");
+    let (mut a, mut b) = (dir.open().unwrap(), dir.open().unwrap());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    send(&mut a, to_b, put(1, 0), &[4; 1000]);
+    let mut machine = Recorder::default();
+    poll_until(&mut b, &mut machine, "a packet", |_, machine| !machine.packets.is_empty());
+    assert_eq!(machine.packets[0].payload, [4; 1000]);
+}
+
+#[test]
+fn what_a_killed_process_left_is_reclaimed_by_the_next() {
+    let dir = Dir::new("reclaim");
+    let target = super::open();
+    let mut child = Child::run("wait", &target, 0, Some(&dir.0));
+    child.wait_ready();
+    assert_eq!(dir.files(), 1);
+    child.kill();
+    assert_eq!(dir.files(), 1, "a killed process leaves its file");
+    let shm = dir.open().unwrap();
+    assert_eq!(shm.notices().len(), 1);
+    let notice = &shm.notices()[0];
+    let begin = format!("reclaimed shared memory left by pid {}: ", child.pid());
+    assert!(notice.starts_with(&begin) && notice.ends_with(" bytes"), "{notice}");
+    assert_eq!(dir.files(), 1);
+}
+
+#[test]
+fn what_a_killed_peer_left_is_removed_when_its_end_is_told() {
+    let dir = Dir::new("peer");
+    let mut shm = dir.open().unwrap();
+    let mut machine = Recorder::default();
+    let mut child = Child::run("wait", &shm, 0, Some(&dir.0));
+    poll_until(&mut shm, &mut machine, "a packet", |_, machine| !machine.packets.is_empty());
+    assert_eq!(dir.files(), 2);
+    child.kill();
+    poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
+    assert_eq!(dir.files(), 1);
+}
+
+#[test]
+fn a_directory_that_others_could_touch_is_refused() {
+    let dir = Dir::new("foreign");
+    fs::DirBuilder::new().mode(0o700).create(dir.user_dir()).unwrap();
+    fs::set_permissions(dir.user_dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(matches!(dir.open(), Err(OpenError::DirForeign { .. })));
+    fs::remove_dir(dir.user_dir()).unwrap();
+    symlink("/tmp", dir.user_dir()).unwrap();
+    assert!(matches!(dir.open(), Err(OpenError::DirForeign { .. })));
+    fs::remove_file(dir.user_dir()).unwrap();
+}

@@ -1,0 +1,100 @@
+//! A process killed at every step of a write stops nobody else.
+
+use super::super::ring::Step;
+use super::child::{Child, LAST_SLOTS, WHOLE_PACKETS, put_slots, stream_packet};
+use super::stress::check_stream;
+use super::{Recorder, code_of, open, poll_until, send_credit};
+use sluice_link::{PeerError, Port};
+
+const LIVE_PACKETS: u64 = 2000;
+
+fn kill_at(step: Step) {
+    let mut shm = open();
+    let mut machine = Recorder::default();
+    let live = Child::run("stream", &shm, LIVE_PACKETS as i64, None);
+    let dying = Child::run("die", &shm, i64::from(code_of(step)), None);
+    let (mut from_live, mut from_dying) = (0, 0);
+    poll_until(&mut shm, &mut machine, "both to end", |shm, machine| {
+        for arrived in std::mem::take(&mut machine.packets) {
+            shm.connect(arrived.from).unwrap();
+            if shm.peer_address(arrived.from).unwrap().pid() == live.pid() {
+                assert_eq!((arrived.put().match_bits.0, &arrived.payload), {
+                    (from_live, &stream_packet(from_live).0)
+                });
+                from_live += 1;
+                send_credit(shm, arrived.from, put_slots(arrived.payload.len()) as u16);
+            } else {
+                assert_eq!(arrived.put().match_bits.0, from_dying);
+                from_dying += 1;
+            }
+        }
+        machine.gone.len() == 2
+    });
+    assert_eq!(from_live, LIVE_PACKETS);
+    let published = u64::from(step == Step::Published);
+    assert_eq!(from_dying, WHOLE_PACKETS + published, "{step:?}");
+    let hole = if matches!(step, Step::Intent | Step::Published) { 0 } else { LAST_SLOTS };
+    assert_eq!(shm.stats().holes_skipped, hole, "{step:?}");
+    assert_eq!(shm.stats().violations, 0);
+    assert!(machine.gone.iter().all(|&(_, why)| why == PeerError::Dead));
+    let gone: Vec<String> = machine.gone.iter().map(|&(peer, _)| shm.describe(peer)).collect();
+    assert!(gone.contains(&format!("pid {}", dying.pid())));
+    assert_eq!(shm.stats().peers_attached, 0, "what was mapped is unmapped");
+    assert!(!shm.is_sender(machine.gone[0].0), "its entry is free again");
+}
+
+#[test]
+fn killed_before_reserving() {
+    kill_at(Step::Intent);
+}
+
+#[test]
+fn killed_with_slots_that_nobody_knows_of() {
+    kill_at(Step::Reserved);
+}
+
+#[test]
+fn killed_before_the_first_slot_is_written() {
+    kill_at(Step::Positioned);
+}
+
+#[test]
+fn killed_after_each_slot() {
+    for slots in 1..LAST_SLOTS as u32 {
+        kill_at(Step::Filled(slots));
+    }
+}
+
+#[test]
+fn killed_before_the_stamp() {
+    kill_at(Step::Unstamped);
+}
+
+#[test]
+fn killed_after_publishing() {
+    kill_at(Step::Published);
+}
+
+/// Entries of dead writers are used again, more often than there are any.
+#[test]
+fn entries_of_the_dead_are_used_again() {
+    let config = super::Config { senders_max: 2, ..super::Config::default() };
+    let mut shm = super::Shm::open(config).unwrap();
+    for _ in 0..5 {
+        let mut machine = Recorder::default();
+        let _child = Child::run("die", &shm, i64::from(code_of(Step::Unstamped)), None);
+        poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
+        assert_eq!(machine.packets.len() as u64, WHOLE_PACKETS);
+    }
+    assert_eq!(shm.stats().holes_skipped, 5 * LAST_SLOTS);
+}
+
+/// A normal end is one too: everything sent before it arrives before it.
+#[test]
+fn a_process_that_ends_in_peace_is_reported_after_its_last_packet() {
+    let mut shm = open();
+    let mut machine = Recorder::default();
+    let child = Child::run("stream", &shm, 500, None);
+    check_stream(&mut shm, &mut machine, &[&child], 500);
+    poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
+}

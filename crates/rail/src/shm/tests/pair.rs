@@ -1,0 +1,216 @@
+//! Two rails in one process.
+
+use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
+use super::{Noise, Recorder, open, poll, poll_until, put, region_of, send};
+use crate::shm::error::AddressError;
+use sluice_link::{PeerError, Port, Token};
+use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Region, slots_for};
+
+#[test]
+fn packets_of_every_length_arrive_whole() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    let grant = a.connect(to_b).unwrap();
+    assert_eq!(grant, b.layout().grant);
+    let mut machine = Recorder::default();
+    let mut noise = Noise(7);
+    for len in (0..600).chain([4095, 8192, 30_000, 58_000]) {
+        let payload = noise.bytes(len);
+        assert!(slots_for(40 + len as u64) <= u32::from(grant.data_slots));
+        send(&mut a, to_b, put(len as u64, 5), &payload);
+        assert_eq!(poll(&mut b, &mut machine), 1);
+        let arrived = machine.packets.pop().unwrap();
+        assert_eq!(arrived.put().match_bits.0, len as u64);
+        assert_eq!(arrived.payload, payload, "length {len}");
+        assert_eq!(b.peer_address(arrived.from), Some(a.address()));
+    }
+    assert_eq!(a.stats().packets_out, b.stats().packets_in);
+    assert_eq!(b.stats().violations, 0);
+}
+
+#[test]
+fn an_answer_finds_its_way_back() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    send(&mut a, to_b, put(1, 0), b"question");
+    let mut machine = Recorder::default();
+    poll(&mut b, &mut machine);
+    let to_a = machine.packets[0].from;
+    assert_eq!(b.peer(&a.address()), Ok(to_a), "the same id as by address");
+    b.connect(to_a).unwrap();
+    send(&mut b, to_a, put(2, 0), b"answer");
+    let mut machine = Recorder::default();
+    poll(&mut a, &mut machine);
+    assert_eq!((machine.packets[0].from, &machine.packets[0].payload[..]), (to_b, &b"answer"[..]));
+}
+
+#[test]
+fn a_process_can_send_to_itself() {
+    let mut shm = open();
+    let own = shm.own_peer();
+    assert_eq!(shm.peer(&shm.address()), Ok(own));
+    shm.connect(own).unwrap();
+    let mut machine = Recorder::default();
+    send(&mut shm, own, put(1, 2), &[3; 500]);
+    poll(&mut shm, &mut machine);
+    assert_eq!((machine.packets[0].from, &machine.packets[0].payload), (own, &vec![3; 500]));
+}
+
+#[test]
+fn a_full_mailbox_says_so() {
+    let config = Config { senders_max: 2, ..Config::default() };
+    let target = Shm::open(config).unwrap();
+    let mut senders = [open(), open(), open()];
+    let answers = senders.each_mut().map(|sender| {
+        let peer = sender.peer(&target.address()).unwrap();
+        sender.connect(peer).map(drop)
+    });
+    assert_eq!(answers, [Ok(()), Ok(()), Err(PeerError::Full)]);
+}
+
+#[test]
+fn peers_are_named_once_and_only_on_this_machine() {
+    let (mut a, b) = (open(), open());
+    let peer = a.peer(&b.address()).unwrap();
+    assert_eq!(a.peer(&b.address()), Ok(peer));
+    assert_eq!(a.peer_address(peer), Some(b.address()));
+    assert_eq!(a.describe(peer), format!("pid {}", std::process::id()));
+    let mut elsewhere = b.address();
+    elsewhere.nonce += 1;
+    elsewhere.host += 1;
+    assert_eq!(a.peer(&elsewhere), Err(AddressError::OtherHost));
+    let mut other = b.address();
+    other.start_time += 1;
+    assert!(matches!(a.peer(&other), Err(AddressError::Conflict { .. })));
+    let mut ns = b.address();
+    ns.nonce += 1;
+    ns.pid_ns += 1;
+    assert!(matches!(a.peer(&ns), Err(AddressError::PidNamespace { .. })));
+}
+
+#[test]
+fn a_mailbox_that_is_no_more_is_unreachable_and_a_dead_process_dead() {
+    let mut a = open();
+    let gone = open().address();
+    let peer = a.peer(&gone).unwrap();
+    assert_eq!(a.connect(peer), Err(PeerError::Unreachable));
+    let mut dead = a.address();
+    dead.nonce += 1;
+    dead.start_time += 1;
+    let peer = a.peer(&dead).unwrap();
+    assert_eq!(a.connect(peer), Err(PeerError::Dead));
+    let mut machine = Recorder::default();
+    send(&mut a, peer, put(0, 0), b"swallowed");
+    for _ in 0..1000 {
+        poll(&mut a, &mut machine);
+    }
+    assert!(machine.gone.is_empty(), "connecting has said so");
+}
+
+#[test]
+fn an_unparsable_packet_gives_its_sender_up() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    send(&mut a, to_b, put(1, 0), b"fine");
+    // A payload longer than any quota, of which nothing is there.
+    let head = put(2, 0).emit(PacketSeq(0), Credits::default(), u32::MAX);
+    a.transmit(to_b, &head, Region::EMPTY, Token(0));
+    send(&mut a, to_b, put(3, 0), b"too late");
+    let mut machine = Recorder::default();
+    for _ in 0..100 {
+        poll(&mut b, &mut machine);
+    }
+    assert_eq!(machine.packets.len(), 1);
+    let from = machine.packets[0].from;
+    assert_eq!(machine.gone, [(from, PeerError::Protocol)]);
+    assert_eq!(b.stats().violations, 1);
+}
+
+#[test]
+fn lies_about_the_ring_do_not_stop_it() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    let tail = b.segment.word_at(super::super::segment::Segment::tail_offset());
+    tail.store(1 << 40, std::sync::atomic::Ordering::Relaxed);
+    let mut machine = Recorder::default();
+    poll_until(&mut b, &mut machine, "the jump", |b, _| b.stats().violations == 1);
+    send(&mut a, to_b, put(1, 0), b"after");
+    poll_until(&mut b, &mut machine, "a packet", |_, machine| machine.packets.len() == 1);
+}
+
+#[test]
+fn idle_comes_when_the_mailbox_turns_empty_and_when_it_is_due() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    let mut machine = Recorder::default();
+    send(&mut a, to_b, put(1, 0), b"x");
+    poll(&mut b, &mut machine);
+    let before = machine.idles;
+    poll(&mut b, &mut machine);
+    assert_eq!(machine.idles, before + 1);
+    machine.deadline = Some(Nanos(0));
+    for _ in 0..5 {
+        poll(&mut b, &mut machine);
+    }
+    assert_eq!(machine.idles, before + 6);
+}
+
+#[test]
+fn a_budget_is_kept() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    for n in 0..10 {
+        send(&mut a, to_b, put(n, 0), b"x");
+    }
+    let mut machine = Recorder::default();
+    assert_eq!(b.poll(Nanos(0), &mut machine, 4), 4);
+    assert_eq!(b.poll(Nanos(0), &mut machine, 100), 6);
+    assert_eq!(b.poll(Nanos(0), &mut machine, 100), 0);
+}
+
+#[test]
+fn without_direct_reads_nothing_can_be_read() {
+    let mut a = Shm::open(Config { bulk: BulkKind::Ring, ..Config::default() }).unwrap();
+    let b = open();
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    a.connect(a.own_peer()).unwrap();
+    assert!(!a.can_read(to_b) && !a.can_read(a.own_peer()));
+}
+
+#[test]
+fn lent_memory_is_counted() {
+    let mut shm = open();
+    let block = shm.lend(1000);
+    shm.copy(region_of(&[5; 1000]).addr, block, 1000);
+    assert_eq!(shm.stats().lent_now_bytes, 1000);
+    shm.give_back(block, 1000);
+    assert_eq!((shm.stats().lent_now_bytes, shm.stats().lent_peak_bytes), (0, 1000));
+}
+
+#[test]
+fn a_peer_that_is_only_known_costs_little() {
+    assert!(bytes_per_idle_peer() <= 256, "{}", bytes_per_idle_peer());
+    let mut shm = open();
+    let mut address = shm.address();
+    for n in 1..1000 {
+        address.nonce += 1;
+        address.pid = 1000 + n;
+        shm.peer(&address).unwrap();
+    }
+    let stats = shm.stats();
+    assert_eq!((stats.peers_known, stats.peers_attached), (1000, 0));
+    // An untouched mailbox occupies its first pages only.
+    assert!(stats.resident_bytes <= 64 << 10, "{stats:?}");
+}
+
+#[test]
+fn a_credit_packet_is_one_slot() {
+    let head = Packet::Credit.emit(PacketSeq(0), Credits { data: 3, control: 1 }, 0);
+    assert_eq!(slots_for(head.len() as u64), 1);
+}

@@ -1,0 +1,147 @@
+//! Whether a peer still lives.
+//!
+//! By a pidfd where there is one, which no reuse of the pid can fool; else by
+//! the start time in `/proc`; across pid namespaces, where a pid says nothing,
+//! by the lock that a mailbox file's owner holds.
+
+use super::address::Address;
+use super::backing::open_peer;
+use super::identity::stat_of;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::path::Path;
+
+/// A hold on one process that tells whether it has ended.
+#[derive(Debug)]
+pub(super) enum Watch {
+    /// This process.
+    Own,
+    /// Readable once the process has ended.
+    Pidfd(OwnedFd),
+    /// No pidfd to be had: look at `/proc/<pid>/stat`.
+    Stat { pid: u32, start_time: u64 },
+    /// Another pid namespace: its segment file, which it keeps locked.
+    Lock(OwnedFd),
+}
+
+impl Watch {
+    /// Starts to watch the process of `address`. `None`: it has ended.
+    pub(super) fn new(address: &Address, own: &Address, shm_dir: &Path) -> Option<Watch> {
+        if address.pid_ns != own.pid_ns {
+            return open_peer(address, shm_dir).ok().map(|(fd, _)| Watch::Lock(fd));
+        }
+        if address.pid == own.pid && address.start_time == own.start_time {
+            return Some(Watch::Own);
+        }
+        let pid = Pid::from_raw(i32::try_from(address.pid).ok()?)?;
+        let watch = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => Watch::Pidfd(fd),
+            Err(Errno::SRCH) => return None,
+            Err(_) => Watch::Stat { pid: address.pid, start_time: address.start_time },
+        };
+        // The pidfd is of whoever has the pid now; the start time tells whether
+        // that is the process meant. An unreadable /proc is given the benefit
+        // of the doubt if the pidfd vouches for some process at least.
+        match (stat_of(address.pid), &watch) {
+            (Ok(stat), _) if stat.start_time != address.start_time || stat.ended => None,
+            (Err(_), Watch::Stat { .. }) => None,
+            _ => Some(watch),
+        }
+    }
+
+    /// Whether the process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        match self {
+            Watch::Own => false,
+            Watch::Pidfd(fd) => {
+                let mut polled = [pollfd(fd)];
+                poll_now(&mut polled);
+                polled[0].revents != 0
+            }
+            Watch::Stat { pid, start_time } => match stat_of(*pid) {
+                Ok(stat) => stat.ended || stat.start_time != *start_time,
+                Err(_) => true,
+            },
+            Watch::Lock(fd) => {
+                if rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared).is_err() {
+                    return false;
+                }
+                let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
+                true
+            }
+        }
+    }
+
+    /// For asking about many at once.
+    pub(super) fn pidfd(&self) -> Option<libc::pollfd> {
+        match self {
+            Watch::Pidfd(fd) => Some(pollfd(fd)),
+            _ => None,
+        }
+    }
+}
+
+fn pollfd(fd: &OwnedFd) -> libc::pollfd {
+    libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+/// Fills in what is ready now; leaves everything at not ready if it cannot.
+pub(super) fn poll_now(polled: &mut [libc::pollfd]) {
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: the slice is valid for its length, and the call returns at once.
+    let ready = unsafe { libc::poll(polled.as_mut_ptr(), count, 0) };
+    if ready <= 0 {
+        for one in polled {
+            one.revents = 0;
+        }
+    }
+}
+
+/// Whether no process has this pid any more.
+pub(super) fn pid_is_free(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    rustix::process::test_kill_process(pid) == Err(Errno::SRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::address::Place;
+    use crate::shm::identity::Identity;
+    use std::process::Command;
+
+    fn address(pid: u32, start_time: u64) -> Address {
+        let own = Identity::of_this_process().unwrap();
+        Address {
+            host: own.host,
+            nonce: 0,
+            start_time,
+            pid_ns: own.pid_ns,
+            pid,
+            place: Place::Memfd { fd: 0 },
+            probe_addr: 0,
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen_and_its_pid_not_mistaken() {
+        let dir = Path::new("/dev/shm");
+        let own = Identity::of_this_process().unwrap();
+        let own = address(own.pid, own.start_time);
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let start_time = stat_of(child.id()).unwrap().start_time;
+        let other = address(child.id(), start_time);
+        let by_stat = Watch::Stat { pid: child.id(), start_time };
+        let by_pidfd = Watch::new(&other, &own, dir).unwrap();
+        assert!(!by_pidfd.has_ended() && !by_stat.has_ended());
+        assert!(Watch::new(&address(child.id(), start_time + 1), &own, dir).is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(by_pidfd.has_ended() && by_stat.has_ended());
+        assert!(Watch::new(&other, &own, dir).is_none());
+        assert!(pid_is_free(child.id()));
+        assert!(!Watch::new(&own, &own, dir).unwrap().has_ended());
+    }
+}

@@ -1,0 +1,172 @@
+//! Each packet against its literal bytes, both ways.
+
+mod common;
+
+use common::{PLAIN, cases, hex};
+use sluice_wire::{
+    AckKind, Addr, Credits, FIRST_SLOT_BYTES, HEAD_BYTES, MatchBits, NEXT_SLOT_BYTES, Nanos,
+    PUT_INLINE_BYTES_MAX, Packet, PacketSeq, Put, Region, Rts, SLOT_BYTES, slots_for,
+};
+
+#[test]
+fn emit_writes_these_bytes() {
+    for case in cases() {
+        let head = case.packet.emit(case.seq, case.credits, case.payload_len);
+        assert_eq!(head.bytes(), case.bytes, "{}", case.name);
+        assert_eq!(head.len(), case.bytes.len(), "{}", case.name);
+        assert!(!head.is_empty());
+    }
+}
+
+#[test]
+fn parse_reads_these_bytes() {
+    for case in cases() {
+        let parsed = Packet::parse(&case.bytes).unwrap_or_else(|error| {
+            panic!("{}: {error}", case.name);
+        });
+        assert_eq!(parsed.packet, case.packet, "{}", case.name);
+        assert_eq!(parsed.seq, case.seq, "{}", case.name);
+        assert_eq!(parsed.credits, case.credits, "{}", case.name);
+        assert_eq!(parsed.payload_len, case.payload_len, "{}", case.name);
+        assert_eq!(parsed.payload_offset as usize, case.bytes.len(), "{}", case.name);
+        assert_eq!(
+            parsed.total_bytes(),
+            case.bytes.len() as u64 + u64::from(case.payload_len),
+            "{}",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn header_length_is_known_before_it_is_written() {
+    for case in cases() {
+        assert_eq!(case.packet.header_bytes() as usize, case.bytes.len(), "{}", case.name);
+    }
+}
+
+#[test]
+fn a_slot_is_the_header_and_zeroes() {
+    for case in cases() {
+        let head = case.packet.emit(case.seq, case.credits, case.payload_len);
+        let (header, rest) = head.slot().split_at(head.len());
+        assert_eq!(header, case.bytes, "{}", case.name);
+        assert!(rest.iter().all(|&byte| byte == 0), "{}", case.name);
+    }
+}
+
+#[test]
+fn parse_ignores_the_prefix_and_what_lies_behind() {
+    for case in cases() {
+        let mut bytes = case.bytes.clone();
+        bytes[..6].copy_from_slice(&hex("deadbeef 1234"));
+        bytes.extend_from_slice(&[0xEE; 100]);
+        assert_eq!(Packet::parse(&bytes), Packet::parse(&case.bytes), "{}", case.name);
+    }
+}
+
+#[test]
+fn payload_goes_inline_up_to_the_limit() {
+    let head = Packet::Put(PLAIN).emit(PacketSeq(0), Credits::default(), PUT_INLINE_BYTES_MAX);
+    assert_eq!(PUT_INLINE_BYTES_MAX, 24);
+    assert_eq!(head.len() + PUT_INLINE_BYTES_MAX as usize, SLOT_BYTES);
+}
+
+#[test]
+fn slots_at_each_boundary() {
+    let rows = [
+        (0, 1),
+        (1, 1),
+        (HEAD_BYTES as u64, 1),
+        (FIRST_SLOT_BYTES - 1, 1),
+        (FIRST_SLOT_BYTES, 1),
+        (FIRST_SLOT_BYTES + 1, 2),
+        (FIRST_SLOT_BYTES + NEXT_SLOT_BYTES, 2),
+        (FIRST_SLOT_BYTES + NEXT_SLOT_BYTES + 1, 3),
+        (FIRST_SLOT_BYTES + 2 * NEXT_SLOT_BYTES, 3),
+        (FIRST_SLOT_BYTES + 2 * NEXT_SLOT_BYTES + 1, 4),
+        // The default eager limit behind a plain put's header.
+        (8192 + 40, 138),
+        // The longest packet that there is: a payload of u32::MAX bytes.
+        (64 + u32::MAX as u64, 71_582_790),
+        // No packet is that long; the answer is still more than any ring has.
+        (u64::MAX, u32::MAX),
+    ];
+    assert_eq!((FIRST_SLOT_BYTES, NEXT_SLOT_BYTES), (64, 60));
+    for (bytes, slots) in rows {
+        assert_eq!(slots_for(bytes), slots, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn slots_hold_their_packet_and_no_slot_is_spare() {
+    for bytes in 1..10_000 {
+        let slots = u64::from(slots_for(bytes));
+        let room = FIRST_SLOT_BYTES + (slots - 1) * NEXT_SLOT_BYTES;
+        assert!(bytes <= room, "{bytes} bytes do not fit {slots} slots");
+        assert!(slots == 1 || bytes > room - NEXT_SLOT_BYTES, "{bytes} bytes waste a slot");
+    }
+}
+
+const RTS: Rts = Rts { total_len: 1, addr: Addr(1), key: MatchBits(1) };
+
+fn emit(packet: Packet, payload_len: u32) {
+    let _ = packet.emit(PacketSeq(0), Credits::default(), payload_len);
+}
+
+#[test]
+#[should_panic(expected = "an announced put has no offset")]
+fn announced_with_an_offset_is_not_emitted() {
+    emit(Packet::Put(Put { rts: Some(RTS), remote_offset: 1, ..PLAIN }), 0);
+}
+
+#[test]
+#[should_panic(expected = "an announced put has no offset")]
+fn announced_with_an_acknowledgement_is_not_emitted() {
+    emit(Packet::Put(Put { rts: Some(RTS), ack: Some((AckKind::Full, 1)), ..PLAIN }), 0);
+}
+
+#[test]
+#[should_panic(expected = "an announced put has no offset")]
+fn announced_with_a_payload_is_not_emitted() {
+    emit(Packet::Put(Put { rts: Some(RTS), ..PLAIN }), 1);
+}
+
+#[test]
+#[should_panic(expected = "a credit packet has no payload")]
+fn credit_with_a_payload_is_not_emitted() {
+    emit(Packet::Credit, 1);
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    assert_eq!(PacketSeq(0).next(), PacketSeq(1));
+    assert_eq!(PacketSeq(u32::MAX).next(), PacketSeq(0));
+}
+
+#[test]
+fn ignored_match_bits_do_not_matter() {
+    let entry = MatchBits(0xFF00);
+    assert!(entry.accepts(0, MatchBits(0xFF00)));
+    assert!(!entry.accepts(0, MatchBits(0xFF01)));
+    assert!(entry.accepts(0x00FF, MatchBits(0xFF01)));
+    assert!(!entry.accepts(0x00FF, MatchBits(0xFE00)));
+    assert!(entry.accepts(u64::MAX, MatchBits(1)));
+}
+
+#[test]
+fn regions_end_within_the_address_space() {
+    assert_eq!(Region::new(Addr(u64::MAX), 1), None);
+    assert_eq!(Region::new(Addr(u64::MAX), 0), Some(Region { addr: Addr(u64::MAX), len: 0 }));
+    let region = Region::new(Addr(10), 20).expect("ends at 30");
+    assert_eq!(region.truncated(5), Region { addr: Addr(10), len: 5 });
+    assert_eq!(region.truncated(50), region);
+    assert_eq!(region.addr.offset(3), Addr(13));
+}
+
+#[test]
+fn spans_of_time_neither_overflow_nor_go_negative() {
+    assert_eq!(Nanos(u64::MAX).saturating_add(Nanos(1)), Nanos(u64::MAX));
+    assert_eq!(Nanos(5).since(Nanos(3)), Nanos(2));
+    assert_eq!(Nanos(3).since(Nanos(5)), Nanos(0));
+}

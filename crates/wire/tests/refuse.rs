@@ -1,0 +1,214 @@
+//! What is not a packet is refused with the right error, and nothing panics.
+
+mod common;
+
+use common::{
+    Case, DETAIL_AT, FLAGS_AT, KIND_AT, PAYLOAD_LEN_AT, PT_INDEX_AT, RESERVED_AT, USER_AT,
+    VERSION_AT, cases, without_prefix,
+};
+use sluice_wire::{HEAD_BYTES, Packet, Parsed, SLOT_PREFIX_BYTES, VERSION, WireError};
+
+fn case(name: &str) -> Case {
+    cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn with(name: &str, at: usize, value: u8) -> Result<Parsed, WireError> {
+    let mut bytes = case(name).bytes;
+    bytes[at] = value;
+    Packet::parse(&bytes)
+}
+
+/// One packet of each kind, with the value of its kind field.
+const KINDS: [(&str, u8); 6] = [
+    ("put, plain, no payload", 1),
+    ("acknowledgement", 2),
+    ("get", 3),
+    ("reply, no match", 4),
+    ("get-done", 5),
+    ("credit", 6),
+];
+
+#[test]
+fn every_truncation() {
+    for case in cases() {
+        for have in 0..case.bytes.len() {
+            let Err(WireError::Truncated { need, have: said }) = Packet::parse(&case.bytes[..have])
+            else {
+                panic!("{}: cut to {have} bytes but not refused as truncated", case.name);
+            };
+            assert_eq!(said, have, "{}", case.name);
+            assert!(have < need && need <= case.bytes.len(), "{}: need {need}", case.name);
+            assert!(have >= HEAD_BYTES || need == HEAD_BYTES, "{}: need {need}", case.name);
+        }
+    }
+}
+
+/// Whatever is read is what those bytes say: written again, it is the same
+/// bytes. So a corrupted packet is another packet or an error.
+fn assert_refused_or_exact(bytes: &[u8], what: &str) {
+    if let Ok(parsed) = Packet::parse(bytes) {
+        let again = parsed.packet.emit(parsed.seq, parsed.credits, parsed.payload_len);
+        let header = &bytes[..parsed.payload_offset as usize];
+        assert_eq!(again.bytes(), without_prefix(header), "{what}");
+    }
+}
+
+#[test]
+fn every_corruption_of_one_byte() {
+    for case in cases() {
+        // With bytes behind the header too, which a changed kind or flag may
+        // take for more header.
+        for behind in [0, 8, 64] {
+            let mut bytes = case.bytes.clone();
+            bytes.resize(case.bytes.len() + behind, 0x5A);
+            for at in 0..case.bytes.len() {
+                let before = bytes[at];
+                for value in 0..=u8::MAX {
+                    bytes[at] = value;
+                    assert_refused_or_exact(&bytes, case.name);
+                }
+                bytes[at] = before;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pair_of_values_in_the_fields_that_choose_the_layout() {
+    for case in cases() {
+        let mut bytes = case.bytes.clone();
+        bytes.resize(128, 0);
+        for kind in 0..=8 {
+            for flags in 0..=u8::MAX {
+                for detail in 0..=8 {
+                    bytes[KIND_AT] = kind;
+                    bytes[FLAGS_AT] = flags;
+                    bytes[DETAIL_AT] = detail;
+                    assert_refused_or_exact(&bytes, case.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_versions() {
+    for (name, _) in KINDS {
+        for version in (0..=u8::MAX).filter(|&version| version != VERSION) {
+            assert_eq!(with(name, VERSION_AT, version), Err(WireError::Version(version)));
+        }
+    }
+}
+
+#[test]
+fn unknown_kinds() {
+    for kind in (0..=u8::MAX).filter(|kind| !(1..=6).contains(kind)) {
+        assert_eq!(with("credit", KIND_AT, kind), Err(WireError::Kind(kind)));
+        // Said of the kind even where other fields are wrong for every kind.
+        let mut bytes = case("credit").bytes;
+        bytes[KIND_AT] = kind;
+        bytes[FLAGS_AT] = 0xFF;
+        bytes[RESERVED_AT] = 0xFF;
+        assert_eq!(Packet::parse(&bytes), Err(WireError::Kind(kind)));
+    }
+}
+
+#[test]
+fn flags() {
+    for (name, kind) in KINDS {
+        for flags in 1..=u8::MAX {
+            let allowed = kind == 1 && flags & !0b11 == 0;
+            if !allowed {
+                assert_eq!(with(name, FLAGS_AT, flags), Err(WireError::Flags { kind, flags }));
+            }
+        }
+    }
+    // An offset that is written out but zero.
+    let mut bytes = case("put with an offset").bytes;
+    bytes[40..48].fill(0);
+    assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags: 1 }));
+    // Announced, with an offset, with an acknowledgement.
+    let mut bytes = case("put, announced").bytes;
+    bytes.resize(128, 1);
+    bytes[FLAGS_AT] = 3;
+    assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags: 3 }));
+    bytes[FLAGS_AT] = 2;
+    bytes[DETAIL_AT] = 1;
+    assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags: 2 }));
+}
+
+#[test]
+fn fields_that_must_be_zero() {
+    // Kind, and the fields that it leaves unused.
+    let rows: [(u8, &[usize]); 6] = [
+        (1, &[RESERVED_AT]),
+        (2, &[RESERVED_AT, PT_INDEX_AT, USER_AT]),
+        (3, &[RESERVED_AT, USER_AT, DETAIL_AT]),
+        (4, &[RESERVED_AT, PT_INDEX_AT, USER_AT]),
+        (5, &[RESERVED_AT, USER_AT]),
+        (6, &[RESERVED_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+    ];
+    for (kind, fields) in rows {
+        let name = KINDS[usize::from(kind) - 1].0;
+        for &at in fields {
+            for value in 1..=u8::MAX {
+                assert_eq!(
+                    with(name, at, value),
+                    Err(WireError::Reserved(kind)),
+                    "{name}, byte {at}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn acknowledgement_kinds_and_states() {
+    for code in 4..=u8::MAX {
+        assert_eq!(with("put, plain, no payload", DETAIL_AT, code), Err(WireError::AckKind(code)));
+    }
+    for code in 6..=u8::MAX {
+        for name in ["acknowledgement", "reply, no match", "get-done"] {
+            assert_eq!(with(name, DETAIL_AT, code), Err(WireError::Status(code)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn payload_where_none_may_be() {
+    let rows =
+        [("put, announced", 1), ("acknowledgement", 2), ("get", 3), ("get-done", 5), ("credit", 6)];
+    for (name, kind) in rows {
+        for (byte, len) in [(0, 1), (3, 1 << 24)] {
+            assert_eq!(
+                with(name, PAYLOAD_LEN_AT + byte, 1),
+                Err(WireError::Payload { kind, len }),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn errors_read_well() {
+    let rows = [
+        (
+            WireError::Truncated { need: 24, have: 3 },
+            "packet truncated: 3 bytes, its headers need 24",
+        ),
+        (WireError::Version(9), "wire version 9 is not 1"),
+        (WireError::Kind(9), "unknown packet kind 9"),
+        (WireError::Flags { kind: 2, flags: 1 }, "flags 0x01 are not allowed on packet kind 2"),
+        (WireError::Reserved(2), "reserved field of packet kind 2 is not zero"),
+        (WireError::AckKind(9), "unknown acknowledgement kind 9"),
+        (WireError::Status(9), "unknown status 9"),
+        (
+            WireError::Payload { kind: 6, len: 1 },
+            "packet kind 6 carries 1 bytes of payload but may carry none",
+        ),
+    ];
+    for (error, text) in rows {
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(SLOT_PREFIX_BYTES, 6);
+}
