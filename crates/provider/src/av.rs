@@ -265,8 +265,7 @@ unsafe extern "C" fn remove(
     guard::status(|| {
         // SAFETY: as libfabric calls it: `count` numbers can be read.
         let (av, numbers): (&Av, &[fi_addr_t]) = unsafe {
-            let numbers =
-                if count == 0 { &[] } else { std::slice::from_raw_parts(numbers, count) };
+            let numbers = if count == 0 { &[] } else { std::slice::from_raw_parts(numbers, count) };
             (object::object(av), numbers)
         };
         let mut table = av.core.table.lock().ok_or(Errno::POISONED)?;

@@ -209,7 +209,10 @@ pub unsafe extern "C" fn open(
         let format = Format::new(attr.format).ok_or(Errno::INVALID)?;
         if ![ffi::FI_WAIT_NONE, ffi::FI_WAIT_UNSPEC, ffi::FI_WAIT_YIELD].contains(&attr.wait_obj) {
             log::info(About::Completions, || {
-                format!("no completion queue with wait object {}: progress is manual", attr.wait_obj)
+                format!(
+                    "no completion queue with wait object {}: progress is manual",
+                    attr.wait_obj
+                )
             });
             return Err(Errno::NO_SYS);
         }
@@ -320,11 +323,7 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     0
 }
 
-unsafe extern "C" fn readerr(
-    cq: *mut fid_cq,
-    buf: *mut fi_cq_err_entry,
-    _flags: u64,
-) -> ssize_t {
+unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _flags: u64) -> ssize_t {
     guard::count(|| {
         // SAFETY: as libfabric calls it.
         let cq: &Cq = unsafe { object::object(cq) };
@@ -354,7 +353,7 @@ unsafe extern "C" fn strerror(
         // SAFETY: as libfabric calls it.
         let cq: &Cq = unsafe { object::object(cq) };
         let mut last = cq.core.last_error.lock_anyway();
-        if !last.as_ref().is_some_and(|(known, _)| *known == prov_errno) {
+        if last.as_ref().is_none_or(|(known, _)| *known != prov_errno) {
             let text = CString::new(errno::text(prov_errno)).unwrap_or_default();
             *last = Some((prov_errno, text));
         }

@@ -3,8 +3,8 @@
 use crate::av;
 use crate::cq;
 use crate::ep;
-use crate::errno::Errno;
 use crate::eq::Eq;
+use crate::errno::Errno;
 use crate::fabric::{Fabric, FabricCore};
 use crate::ffi::{self, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
 use crate::guard;

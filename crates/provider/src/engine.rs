@@ -37,8 +37,7 @@ impl Engine {
             0 => SENDERS_DEFAULT,
             peers => peers.saturating_add(SENDERS_MARGIN),
         };
-        let senders_max =
-            params.peers_max.unwrap_or(u16::try_from(wanted).unwrap_or(u16::MAX));
+        let senders_max = params.peers_max.unwrap_or(u16::try_from(wanted).unwrap_or(u16::MAX));
         let slots_needed = u32::from(senders_max) * SLOTS_PER_SENDER;
         let slots_max = match params.mailbox_slots {
             Some(slots) => slots,
@@ -130,12 +129,7 @@ impl Engine {
     }
 
     /// Fetches a claimed message.
-    pub fn recv_claimed(
-        &mut self,
-        context: u64,
-        buf: Region,
-        report: bool,
-    ) -> Result<(), Refused> {
+    pub fn recv_claimed(&mut self, context: u64, buf: Region, report: bool) -> Result<(), Refused> {
         self.endpoint.recv_claimed(self.now(), &mut self.port, context, buf, report)
     }
 

@@ -135,11 +135,7 @@ unsafe extern "C" fn read(
     })
 }
 
-unsafe extern "C" fn readerr(
-    eq: *mut fid_eq,
-    buf: *mut fi_eq_err_entry,
-    flags: u64,
-) -> ssize_t {
+unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> ssize_t {
     guard::count(|| {
         // SAFETY: as libfabric calls it.
         let eq: &Eq = unsafe { object::object(eq) };
@@ -190,9 +186,8 @@ unsafe extern "C" fn sread(
     timeout_ms: c_int,
     flags: u64,
 ) -> ssize_t {
-    let deadline = u64::try_from(timeout_ms)
-        .ok()
-        .map(|ms| Instant::now() + Duration::from_millis(ms));
+    let deadline =
+        u64::try_from(timeout_ms).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
     loop {
         // SAFETY: the caller's promise.
         let got = unsafe { read(eq, event, buf, len, flags) };

@@ -1,8 +1,8 @@
 //! The fabric: the root of all other objects.
 
 use crate::domain;
-use crate::errno::Errno;
 use crate::eq;
+use crate::errno::Errno;
 use crate::ffi::{self, fi_fabric_attr, fi_ops, fi_ops_fabric, fid_fabric};
 use crate::guard;
 use crate::info;

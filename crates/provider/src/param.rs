@@ -67,7 +67,8 @@ const EAGER: Variable = Variable {
 const INJECT: Variable = Variable {
     name: c"inject_size",
     kind: ffi::FI_PARAM_SIZE_T,
-    help: c"Longest message in bytes that can be injected. 0 to FI_SLUICE_EAGER_SIZE (default: 4096)",
+    help:
+        c"Longest message in bytes that can be injected. 0 to FI_SLUICE_EAGER_SIZE (default: 4096)",
 };
 const PEERS: Variable = Variable {
     name: c"peers_max",
@@ -135,11 +136,7 @@ fn read() -> Params {
         peers_max: PEERS.number(1, usize::from(u16::MAX)).map(|n| n as u16),
         mailbox_slots: SLOTS.number(1024, 1 << 26).map(|n| n as u32),
         segment: SEGMENT
-            .choice(&[
-                ("auto", Segment::Auto),
-                ("memfd", Segment::Memfd),
-                ("file", Segment::File),
-            ])
+            .choice(&[("auto", Segment::Auto), ("memfd", Segment::Memfd), ("file", Segment::File)])
             .unwrap_or(Segment::Auto),
         bulk: BULK
             .choice(&[("auto", Bulk::Auto), ("direct", Bulk::Direct), ("ring", Bulk::Ring)])
@@ -221,7 +218,9 @@ impl Variable {
         let env = self.env();
         log::warn(
             About::Core,
-            &format!("{env}={raw} is ignored: allowed are {allowed}; used is the default: {default}"),
+            &format!(
+                "{env}={raw} is ignored: allowed are {allowed}; used is the default: {default}"
+            ),
         );
     }
 }

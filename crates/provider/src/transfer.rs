@@ -186,8 +186,7 @@ impl State {
         flags: u64,
     ) -> Result<(), Errno> {
         let has = |flag| flags & flag != 0;
-        let (peek, claim, discard) =
-            (has(ffi::FI_PEEK), has(ffi::FI_CLAIM), has(ffi::FI_DISCARD));
+        let (peek, claim, discard) = (has(ffi::FI_PEEK), has(ffi::FI_CLAIM), has(ffi::FI_DISCARD));
         let action = match (peek, claim, discard) {
             (true, false, false) => ProbeAction::Peek,
             (true, true, false) => ProbeAction::Claim,

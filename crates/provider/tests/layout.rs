@@ -88,10 +88,38 @@ fn info_structures(out: &mut String) {
     // The part that every version has, under its C name; the rest below.
     #[allow(non_camel_case_types)]
     type fi_domain_attr = DomainHints;
-    members!(out, fi_domain_attr { domain, name, threading, control_progress, data_progress,
-        resource_mgmt, av_type, mr_mode, mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt,
-        rx_ctx_cnt, max_ep_tx_ctx, max_ep_rx_ctx, max_ep_stx_ctx, max_ep_srx_ctx, cntr_cnt,
-        mr_iov_limit, caps, mode, auth_key, auth_key_size, max_err_data, mr_cnt, tclass });
+    members!(
+        out,
+        fi_domain_attr {
+            domain,
+            name,
+            threading,
+            control_progress,
+            data_progress,
+            resource_mgmt,
+            av_type,
+            mr_mode,
+            mr_key_size,
+            cq_data_size,
+            cq_cnt,
+            ep_cnt,
+            tx_ctx_cnt,
+            rx_ctx_cnt,
+            max_ep_tx_ctx,
+            max_ep_rx_ctx,
+            max_ep_stx_ctx,
+            max_ep_srx_ctx,
+            cntr_cnt,
+            mr_iov_limit,
+            caps,
+            mode,
+            auth_key,
+            auth_key_size,
+            max_err_data,
+            mr_cnt,
+            tclass
+        }
+    );
     type Whole = ffi::fi_domain_attr;
     writeln!(out, "#if FI_MAJOR_VERSION >= 2").unwrap();
     size!(out, "fi_domain_attr" => Whole;);
@@ -136,8 +164,21 @@ fn objects(out: &mut String) {
             injectdata }
         fid_ep { fid, ops, cm, msg, rma, tagged, atomic, collective }
     );
-    members!(out, fi_mr_attr { mr_iov, iov_count, access, offset, requested_key, context,
-        auth_key_size, auth_key, iface, device });
+    members!(
+        out,
+        fi_mr_attr {
+            mr_iov,
+            iov_count,
+            access,
+            offset,
+            requested_key,
+            context,
+            auth_key_size,
+            auth_key,
+            iface,
+            device
+        }
+    );
     size!(out,
         "fi_ops_rma" => NoOps<9>;
         "fi_ops_atomic" => NoOps<13>;
@@ -158,8 +199,22 @@ fn queues(out: &mut String) {
         fi_msg { msg_iov, desc, iov_count, addr, context, data }
         fi_msg_tagged { msg_iov, desc, iov_count, addr, tag, ignore, context, data }
     );
-    members!(out, fi_cq_err_entry { op_context, flags, len, buf, data, tag, olen, err, prov_errno,
-        err_data, err_data_size });
+    members!(
+        out,
+        fi_cq_err_entry {
+            op_context,
+            flags,
+            len,
+            buf,
+            data,
+            tag,
+            olen,
+            err,
+            prov_errno,
+            err_data,
+            err_data_size
+        }
+    );
     writeln!(out, "#if FI_MAJOR_VERSION >= 2 || FI_MINOR_VERSION >= 20").unwrap();
     size!(out, "fi_cq_err_entry" => fi_cq_err_entry;);
     members!(out, fi_cq_err_entry { src_addr });

@@ -24,8 +24,7 @@ fn only_the_entry_is_exported() {
 
 #[test]
 fn imports_are_of_the_oldest_version() {
-    let allowed =
-        ["fi_log", "fi_log_enabled", "fi_param_define", "fi_param_get", "fi_strerror"];
+    let allowed = ["fi_log", "fi_log_enabled", "fi_param_define", "fi_param_get", "fi_strerror"];
     let mut count = 0;
     for line in run("objdump", "-T").lines() {
         let Some(name) = line.split_whitespace().last() else { continue };

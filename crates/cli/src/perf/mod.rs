@@ -161,10 +161,11 @@ pub fn run(command: &PerfCommand) -> Result<()> {
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
     let mut node = pair::start(&placement, common.bulk)?;
-    limits.direct_read = direct::measure(&mut node)?;
     let largest = sizes.iter().copied().max().unwrap_or(0);
     node.begin(&Step::Reserve { size: largest })?;
     node.reserve(largest);
+    // Only now is it known: a peer's memory is probed when it is connected.
+    limits.direct_read = direct::measure(&mut node)?;
     let mut rows = Vec::with_capacity(sizes.len());
     for (index, &size) in sizes.iter().enumerate() {
         progress.at(index, sizes.len(), size);

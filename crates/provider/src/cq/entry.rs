@@ -126,9 +126,13 @@ impl Sink {
                     .cast::<fi_cq_entry>()
                     .add(index)
                     .write(fi_cq_entry { op_context: e.op_context }),
-                Format::Msg => self.at.cast::<fi_cq_msg_entry>().add(index).write(
-                    fi_cq_msg_entry { op_context: e.op_context, flags: e.flags, len: e.len },
-                ),
+                Format::Msg => {
+                    self.at.cast::<fi_cq_msg_entry>().add(index).write(fi_cq_msg_entry {
+                        op_context: e.op_context,
+                        flags: e.flags,
+                        len: e.len,
+                    })
+                }
                 Format::Data => {
                     self.at.cast::<fi_cq_data_entry>().add(index).write(fi_cq_data_entry {
                         op_context: e.op_context,
@@ -276,9 +280,8 @@ mod tests {
             let mut array = [0u64; 12];
             let mut sources = [0u64; 2];
             // SAFETY: two entries of the longest format fit, and two sources.
-            let mut sink = unsafe {
-                Sink::new(format, array.as_mut_ptr().cast(), 2, sources.as_mut_ptr())
-            };
+            let mut sink =
+                unsafe { Sink::new(format, array.as_mut_ptr().cast(), 2, sources.as_mut_ptr()) };
             sink.put(&Entry::new(&completion()), 5);
             sink.put(&Entry::new(&completion()), 6);
             assert!(sink.is_full());
@@ -300,8 +303,7 @@ mod tests {
 
     #[test]
     fn old_error_entries_are_not_written_beyond_their_end() {
-        let failed =
-            Failed::new(&completion(), &Failure::Truncated { excess: 4 }, None, 3);
+        let failed = Failed::new(&completion(), &Failure::Truncated { excess: 4 }, None, 3);
         for (api_version, size_kept, source_kept) in [
             (ffi::version(1, 4), true, true),
             (ffi::version(1, 17), true, true),

@@ -35,10 +35,6 @@ unsafe extern "C" {
         help_fmt: *const c_char,
         ...
     ) -> c_int;
-    pub fn fi_param_get(
-        prov: *mut fi_provider,
-        name: *const c_char,
-        value: *mut c_void,
-    ) -> c_int;
+    pub fn fi_param_get(prov: *mut fi_provider, name: *const c_char, value: *mut c_void) -> c_int;
     pub fn fi_strerror(errnum: c_int) -> *const c_char;
 }

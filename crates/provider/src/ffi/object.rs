@@ -97,12 +97,8 @@ pub struct fi_ops_domain {
         *mut *mut fid_cq,
         *mut c_void,
     ) -> c_int,
-    pub endpoint: unsafe extern "C" fn(
-        *mut fid_domain,
-        *mut fi_info,
-        *mut *mut fid_ep,
-        *mut c_void,
-    ) -> c_int,
+    pub endpoint:
+        unsafe extern "C" fn(*mut fid_domain, *mut fi_info, *mut *mut fid_ep, *mut c_void) -> c_int,
     pub scalable_ep: NoOp,
     pub cntr_open: NoOp,
     pub poll_open: NoOp,
@@ -158,8 +154,7 @@ pub struct fi_ops_mr {
         *mut *mut fid_mr,
         *mut c_void,
     ) -> c_int,
-    pub regattr:
-        unsafe extern "C" fn(*mut fid, *const fi_mr_attr, u64, *mut *mut fid_mr) -> c_int,
+    pub regattr: unsafe extern "C" fn(*mut fid, *const fi_mr_attr, u64, *mut *mut fid_mr) -> c_int,
 }
 
 #[repr(C)]
@@ -191,12 +186,8 @@ pub struct fi_ops_av {
     pub insertsym: NoOp,
     pub remove: unsafe extern "C" fn(*mut fid_av, *mut fi_addr_t, size_t, u64) -> c_int,
     pub lookup: unsafe extern "C" fn(*mut fid_av, fi_addr_t, *mut c_void, *mut size_t) -> c_int,
-    pub straddr: unsafe extern "C" fn(
-        *mut fid_av,
-        *const c_void,
-        *mut c_char,
-        *mut size_t,
-    ) -> *const c_char,
+    pub straddr:
+        unsafe extern "C" fn(*mut fid_av, *const c_void, *mut c_char, *mut size_t) -> *const c_char,
     pub av_set: NoOp,
 }
 
@@ -209,8 +200,7 @@ pub struct fid_av {
 #[repr(C)]
 pub struct fi_ops_eq {
     pub size: size_t,
-    pub read:
-        unsafe extern "C" fn(*mut fid_eq, *mut u32, *mut c_void, size_t, u64) -> ssize_t,
+    pub read: unsafe extern "C" fn(*mut fid_eq, *mut u32, *mut c_void, size_t, u64) -> ssize_t,
     pub readerr: unsafe extern "C" fn(*mut fid_eq, *mut fi_eq_err_entry, u64) -> ssize_t,
     pub write: unsafe extern "C" fn(*mut fid_eq, u32, *const c_void, size_t, u64) -> ssize_t,
     pub sread:
@@ -234,8 +224,7 @@ pub struct fid_eq {
 pub struct fi_ops_cq {
     pub size: size_t,
     pub read: unsafe extern "C" fn(*mut fid_cq, *mut c_void, size_t) -> ssize_t,
-    pub readfrom:
-        unsafe extern "C" fn(*mut fid_cq, *mut c_void, size_t, *mut fi_addr_t) -> ssize_t,
+    pub readfrom: unsafe extern "C" fn(*mut fid_cq, *mut c_void, size_t, *mut fi_addr_t) -> ssize_t,
     pub readerr: unsafe extern "C" fn(*mut fid_cq, *mut fi_cq_err_entry, u64) -> ssize_t,
     pub sread:
         unsafe extern "C" fn(*mut fid_cq, *mut c_void, size_t, *const c_void, c_int) -> ssize_t,
@@ -273,10 +262,8 @@ pub struct fid_wait {
 pub struct fi_ops_ep {
     pub size: size_t,
     pub cancel: unsafe extern "C" fn(*mut fid, *mut c_void) -> ssize_t,
-    pub getopt:
-        unsafe extern "C" fn(*mut fid, c_int, c_int, *mut c_void, *mut size_t) -> c_int,
-    pub setopt:
-        unsafe extern "C" fn(*mut fid, c_int, c_int, *const c_void, size_t) -> c_int,
+    pub getopt: unsafe extern "C" fn(*mut fid, c_int, c_int, *mut c_void, *mut size_t) -> c_int,
+    pub setopt: unsafe extern "C" fn(*mut fid, c_int, c_int, *const c_void, size_t) -> c_int,
     pub tx_ctx: NoOp,
     pub rx_ctx: NoOp,
     pub rx_size_left: NoOp,
@@ -334,8 +321,7 @@ pub struct fi_ops_msg {
         *mut c_void,
     ) -> ssize_t,
     pub sendmsg: unsafe extern "C" fn(*mut fid_ep, *const fi_msg, u64) -> ssize_t,
-    pub inject:
-        unsafe extern "C" fn(*mut fid_ep, *const c_void, size_t, fi_addr_t) -> ssize_t,
+    pub inject: unsafe extern "C" fn(*mut fid_ep, *const c_void, size_t, fi_addr_t) -> ssize_t,
     pub senddata: unsafe extern "C" fn(
         *mut fid_ep,
         *const c_void,
@@ -392,8 +378,7 @@ pub struct fi_ops_tagged {
         *mut c_void,
     ) -> ssize_t,
     pub sendmsg: unsafe extern "C" fn(*mut fid_ep, *const fi_msg_tagged, u64) -> ssize_t,
-    pub inject:
-        unsafe extern "C" fn(*mut fid_ep, *const c_void, size_t, fi_addr_t, u64) -> ssize_t,
+    pub inject: unsafe extern "C" fn(*mut fid_ep, *const c_void, size_t, fi_addr_t, u64) -> ssize_t,
     pub senddata: unsafe extern "C" fn(
         *mut fid_ep,
         *const c_void,
@@ -404,14 +389,8 @@ pub struct fi_ops_tagged {
         u64,
         *mut c_void,
     ) -> ssize_t,
-    pub injectdata: unsafe extern "C" fn(
-        *mut fid_ep,
-        *const c_void,
-        size_t,
-        u64,
-        fi_addr_t,
-        u64,
-    ) -> ssize_t,
+    pub injectdata:
+        unsafe extern "C" fn(*mut fid_ep, *const c_void, size_t, u64, fi_addr_t, u64) -> ssize_t,
 }
 
 /// A table none of whose `N` operations is offered: remote memory access and

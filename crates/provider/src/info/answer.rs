@@ -3,9 +3,7 @@
 
 use super::hints::Hints;
 use super::*;
-use crate::ffi::{
-    DomainHints, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr,
-};
+use crate::ffi::{DomainHints, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr};
 use crate::param::Params;
 use std::ffi::CStr;
 

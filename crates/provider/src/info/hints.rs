@@ -89,9 +89,8 @@ impl Hints<'_> {
         if domain.threading > ffi::FI_THREAD_ENDPOINT {
             return Err(format!("domain_attr.threading is {}", domain.threading));
         }
-        let manual = |progress| {
-            progress == ffi::FI_PROGRESS_UNSPEC || progress == ffi::FI_PROGRESS_MANUAL
-        };
+        let manual =
+            |progress| progress == ffi::FI_PROGRESS_UNSPEC || progress == ffi::FI_PROGRESS_MANUAL;
         // "Unified" asks less than manual: that the program drives control
         // operations with data operations.
         if !manual(domain.control_progress)
@@ -167,11 +166,8 @@ impl Hints<'_> {
 fn check_mr_mode(version: u32, mode: i32) -> Result<(), Misfit> {
     let legacy = ffi::FI_MR_BASIC | ffi::FI_MR_SCALABLE;
     let alone = mode == ffi::FI_MR_BASIC || mode == ffi::FI_MR_SCALABLE;
-    let sound = if version < ffi::version(1, 5) {
-        mode == 0 || alone
-    } else {
-        mode & legacy == 0 || alone
-    };
+    let sound =
+        if version < ffi::version(1, 5) { mode == 0 || alone } else { mode & legacy == 0 || alone };
     if sound { Ok(()) } else { Err(format!("domain_attr.mr_mode is {mode:#x}")) }
 }
 
