@@ -113,6 +113,19 @@ impl CqCore {
         if self.keeps_any() {
             return self.read_kept(sink);
         }
+        match bound.endpoints.as_slice() {
+            [only] => only.collect(self, sink)?,
+            _ => self.collect_all(&mut bound, sink)?,
+        }
+        match sink.count() {
+            0 if self.keeps_any() => self.read_kept(sink),
+            0 => Err(Errno::AGAIN),
+            count => Ok(count),
+        }
+    }
+
+    /// Polls the endpoints in turn, beginning with another one each time.
+    fn collect_all(&self, bound: &mut Bound, sink: &mut Sink) -> Result<(), Errno> {
         let count = bound.endpoints.len();
         for turn in 0..count {
             let index = (bound.next + turn) % count;
@@ -122,14 +135,8 @@ impl CqCore {
                 break;
             }
         }
-        if count > 1 {
-            bound.next = (bound.next + 1) % count;
-        }
-        match sink.count() {
-            0 if self.keeps_any() => self.read_kept(sink),
-            0 => Err(Errno::AGAIN),
-            count => Ok(count),
-        }
+        bound.next = if bound.next + 1 < count { bound.next + 1 } else { 0 };
+        Ok(())
     }
 
     #[cold]

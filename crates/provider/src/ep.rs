@@ -14,6 +14,7 @@ use crate::ffi::{self, NoOps, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_do
 use crate::guard;
 use crate::info;
 use crate::lock::Lock;
+use crate::log;
 use crate::msg;
 use crate::object::{self, Object, no_op};
 use crate::param;
@@ -56,7 +57,7 @@ unsafe impl Object for Ep {
         if let Some(mut engine) = engine {
             engine.tell_notices();
             if param::get().stats {
-                eprintln!("sluice: pid {}: {:?}", std::process::id(), engine.stats());
+                log::print(&format!("pid {}: {:?}", std::process::id(), engine.stats()));
             }
         }
     }

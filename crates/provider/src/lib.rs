@@ -14,9 +14,9 @@
 //! | `engine.rs` | the protocol endpoint and the rail beneath an endpoint |
 //!
 //! Progress is manual: everything happens inside the program's calls. Each
-//! endpoint has one lock ([`lock`]); a data call takes it once, a read of a
+//! endpoint has one lock (`lock.rs`); a data call takes it once, a read of a
 //! completion queue tries it once per endpoint bound. Every entry from C runs
-//! inside [`guard`].
+//! inside the fence of `guard.rs`.
 
 mod av;
 mod cq;

@@ -3,6 +3,7 @@
 use crate::ffi;
 use libc::c_int;
 use std::ffi::CString;
+use std::io::Write;
 
 /// What a message is about: libfabric's subsystems.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +41,15 @@ pub fn warn(about: About, message: &str) {
     if enabled(ffi::FI_LOG_WARN, about) {
         write(ffi::FI_LOG_WARN, about, message);
     } else {
-        eprintln!("sluice: warning: {message}");
+        print(&format!("warning: {message}"));
     }
+}
+
+/// A line on standard error, whole: processes of a job share it.
+pub fn print(message: &str) {
+    let line = format!("sluice: {message}\n");
+    // There is nowhere to report that a report failed.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 fn enabled(level: c_int, about: About) -> bool {

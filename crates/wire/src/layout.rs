@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const VERSION: u8 = 1;
 /// A mailbox slot: one cache line.
 pub const SLOT_BYTES: usize = 64;
-/// The bytes at the front of [`Head`] that belong to the rail: zero on every
+/// The bytes at the front of the head that belong to the rail: zero on every
 /// rail but shared memory, where they hold the slot's stamp and its writer.
 pub const SLOT_PREFIX_BYTES: usize = 6;
 /// Bytes of the head that every packet begins with.

@@ -116,8 +116,7 @@ fn create_file(
     let dir_path = user_dir(shm_dir, identity.uid);
     let name = file_name(identity.pid, identity.start_time, nonce);
     let path = dir_path.join(&name);
-    let failed =
-        |errno: Errno| OpenError::File { path: path.clone(), bytes, cause: errno.into() };
+    let failed = |errno: Errno| OpenError::File { path: path.clone(), bytes, cause: errno.into() };
     for _ in 0..FILE_TRIES_MAX {
         let Some(dir) = private_dir(&dir_path, identity.uid)? else { continue };
         reclaim(&dir, &dir_path, notices);
@@ -228,8 +227,7 @@ pub(super) fn open_peer(address: &Address, shm_dir: &Path) -> io::Result<(OwnedF
 pub(super) fn remove_peer_file(address: &Address, shm_dir: &Path) {
     let Place::File { .. } = address.place else { return };
     let path = address.path(shm_dir);
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
-    else {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
         return;
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -245,10 +243,7 @@ fn peers_can_open_descriptors() -> bool {
 
 /// Whether the system lets others of the same user look into this process.
 pub(super) fn is_dumpable() -> bool {
-    matches!(
-        rustix::process::dumpable_behavior(),
-        Ok(rustix::process::DumpableBehavior::Dumpable)
-    )
+    matches!(rustix::process::dumpable_behavior(), Ok(rustix::process::DumpableBehavior::Dumpable))
 }
 
 /// Whether this process is in a user namespace other than the initial one.

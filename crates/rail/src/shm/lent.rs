@@ -58,7 +58,8 @@ impl Lent {
     pub(super) unsafe fn give_back(&mut self, addr: Addr, len: u32) {
         let class = class_of(len);
         self.now_bytes -= u64::from(len);
-        let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(addr.0 as usize))
+        let Some(block) =
+            NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(addr.0 as usize))
         else {
             return;
         };

@@ -129,8 +129,7 @@ impl Shm {
             clock: clock_now(),
             peers: Peers::default(),
             senders: vec![drive::Sender::NOBODY; usize::from(layout.senders_max)],
-            packet_slots_max: u32::from(layout.grant.data_slots)
-                .max(u32::from(layout.reply_slots)),
+            packet_slots_max: u32::from(layout.grant.data_slots).max(u32::from(layout.reply_slots)),
             current: Current::NONE,
             reads: bulk::Queue::default(),
             lent: Lent::new(),

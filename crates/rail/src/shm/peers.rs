@@ -79,10 +79,8 @@ impl Peers {
             return Err(AddressError::OtherHost);
         }
         // Through `/proc` neither would find the other one.
-        let both_files = matches!(
-            (address.place, own.place),
-            (Place::File { .. }, Place::File { .. })
-        );
+        let both_files =
+            matches!((address.place, own.place), (Place::File { .. }, Place::File { .. }));
         if address.pid_ns != own.pid_ns && !both_files {
             return Err(AddressError::PidNamespace { pid: address.pid });
         }

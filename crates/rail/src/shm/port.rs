@@ -244,10 +244,10 @@ impl Shm {
     }
 }
 
-#[cfg(not(test))]
-use always as step;
 #[cfg(test)]
 use super::tests::step;
+#[cfg(not(test))]
+use always as step;
 
 /// Outside of tests nothing ends a writer between two steps but the end of the
 /// process.

@@ -283,8 +283,7 @@ fn probe_siblings() -> Result<Siblings, Errno> {
         unsafe { libc::write(answer_write.as_raw_fd(), (&raw const answer).cast(), 8) };
     })?;
     drop(answer_write);
-    let mut polled =
-        libc::pollfd { fd: answer_read.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled = libc::pollfd { fd: answer_read.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid entry.
     if unsafe { libc::poll(&raw mut polled, 1, SIBLINGS_PATIENCE_MS) } != 1 {
         return Err(Errno::TIMEDOUT);
@@ -335,8 +334,9 @@ impl Child {
         // SAFETY: the child runs only `run`, which keeps to system calls, and
         // then ends without running anything of the parent.
         match unsafe { libc::fork() } {
-            -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error())
-                .unwrap_or(Errno::AGAIN)),
+            -1 => {
+                Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN))
+            }
             0 => {
                 run();
                 // SAFETY: ends the child at once.

@@ -244,11 +244,7 @@ impl Reader {
     ///
     /// # Safety
     /// As for [`Writer::new`].
-    pub(crate) unsafe fn new(
-        tail: NonNull<AtomicU64>,
-        slots: NonNull<Slot>,
-        shift: u32,
-    ) -> Reader {
+    pub(crate) unsafe fn new(tail: NonNull<AtomicU64>, slots: NonNull<Slot>, shift: u32) -> Reader {
         let expected = stamp(0, shift);
         Reader { tail, slots, mask: (1 << shift) - 1, shift, head: 0, expected }
     }

@@ -88,14 +88,7 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address that the kernel chooses
         // overlaps nothing.
         let base = unsafe {
-            mmap(
-                ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                fd,
-                0,
-            )
+            mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)
         }?;
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
         Ok(Mapping { base, len })

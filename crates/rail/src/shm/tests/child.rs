@@ -2,9 +2,7 @@
 
 use super::super::identity::fnv1a;
 use super::super::{Config, SegmentKind, Shm};
-use super::{
-    KILL_AT, Noise, Recorder, addr_of, hex, poll_until, put, region_of, send, unhex,
-};
+use super::{KILL_AT, Noise, Recorder, addr_of, hex, poll_until, put, region_of, send, unhex};
 use sluice_link::Port;
 use sluice_wire::{MatchBits, Packet, PeerId, PtIndex, Put, Rts, slots_for};
 use std::io::{BufRead, BufReader, Write};
@@ -133,11 +131,8 @@ fn die(shm: &mut Shm, peer: PeerId, step: i64) {
 fn offer(shm: &mut Shm, peer: PeerId) {
     shm.connect(peer).unwrap();
     let mut bytes = Noise(1).bytes(OFFERED_BYTES);
-    let rts = Rts {
-        total_len: region_of(&bytes).len,
-        addr: addr_of(&mut bytes),
-        key: MatchBits(0),
-    };
+    let rts =
+        Rts { total_len: region_of(&bytes).len, addr: addr_of(&mut bytes), key: MatchBits(0) };
     let announced = Packet::Put(Put {
         pt_index: PtIndex(0),
         match_bits: MatchBits(0),

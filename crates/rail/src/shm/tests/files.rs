@@ -13,8 +13,7 @@ struct Dir(PathBuf);
 
 impl Dir {
     fn new(name: &str) -> Dir {
-        let path =
-            std::env::temp_dir().join(format!("sluice-test-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("sluice-test-{}-{name}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
         Dir(path)
     }

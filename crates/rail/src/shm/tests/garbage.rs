@@ -83,7 +83,10 @@ fn scribble(shm: &Shm, noise: &mut Noise, senders_max: u64) {
                 store(at + i * 8, value);
             }
             // Payload lengths around what the quotas allow, and beyond.
-            store(at + 16, [0, 8, 5000, 60_000, 70_000, u64::from(u32::MAX)][noise.below(6) as usize]);
+            store(
+                at + 16,
+                [0, 8, 5000, 60_000, 70_000, u64::from(u32::MAX)][noise.below(6) as usize],
+            );
             let stamp = u64::from(stamp(position, slots.ilog2()));
             let writer = noise.below(senders_max + 2) << 32;
             let kind = noise.below(8) << 56;
@@ -94,17 +97,19 @@ fn scribble(shm: &Shm, noise: &mut Noise, senders_max: u64) {
 
 #[test]
 fn polling_garbage_neither_panics_nor_hangs() {
-    const ROUNDS: u64 = 60_000;
+    // Senders are given up quickly, so many short runs see more than a long one.
+    const SEEDS: u64 = 200;
+    const ROUNDS: u64 = 400;
     const SENDERS: u16 = 8;
     let config = Config { senders_max: SENDERS, ..Config::default() };
     let mut machine = Sponge { buffer: vec![0; 128 << 10], packets: 0, gone: 0 };
-    for seed in 0..4 {
+    for seed in 0..SEEDS {
         let mut noise = Noise(seed);
         let mut shm = Shm::open(config.clone()).unwrap();
         let mut other = Shm::open(config.clone()).unwrap();
         let to = other.peer(&shm.address()).unwrap();
         other.connect(to).unwrap();
-        for n in 0..ROUNDS / 4 {
+        for n in 0..ROUNDS {
             scribble(&shm, &mut noise, u64::from(SENDERS));
             if noise.below(8) == 0 {
                 send(&mut other, to, put(n, 0), &[1; 200]);
@@ -115,7 +120,7 @@ fn polling_garbage_neither_panics_nor_hangs() {
         }
         assert!(shm.stats().violations > 0);
     }
-    assert!(machine.packets > ROUNDS / 100, "enough was well formed to get through");
+    assert!(machine.packets > SEEDS, "enough was well formed to get through");
     assert!(machine.gone > 0);
 }
 

@@ -33,12 +33,15 @@ fn memory_of_another_process_is_read() {
     shm.read_remote(from, Addr(16), to_small, Token(3));
     shm.read_remote(from, rts.addr, Region::EMPTY, Token(4));
     poll_until(&mut shm, &mut machine, "the reads", |_, machine| machine.reads.len() == 4);
-    assert_eq!(machine.reads, [
-        (Token(2), Ok(())),
-        (Token(3), Err(RailError::Fault)),
-        (Token(4), Ok(())),
-        (Token(1), Ok(())),
-    ]);
+    assert_eq!(
+        machine.reads,
+        [
+            (Token(2), Ok(())),
+            (Token(3), Err(RailError::Fault)),
+            (Token(4), Ok(())),
+            (Token(1), Ok(())),
+        ]
+    );
     let bytes = std::hint::black_box(bytes);
     assert_eq!(bytes, Noise(1).bytes(OFFERED_BYTES));
     assert_eq!(std::hint::black_box(small)[..], bytes[50..150]);

@@ -10,12 +10,7 @@ use std::collections::HashMap;
 
 /// Takes `count` packets of each child's stream, in order and whole, and gives
 /// their credits back.
-pub(super) fn check_stream(
-    shm: &mut Shm,
-    machine: &mut Recorder,
-    children: &[&Child],
-    count: u64,
-) {
+pub(super) fn check_stream(shm: &mut Shm, machine: &mut Recorder, children: &[&Child], count: u64) {
     let mut next: HashMap<PeerId, u64> = HashMap::new();
     let mut owed: HashMap<PeerId, u32> = HashMap::new();
     poll_until(shm, machine, "all packets", |shm, machine| {

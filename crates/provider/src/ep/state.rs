@@ -1,0 +1,237 @@
+//! What an endpoint has under its lock, and the dispatch of what it has
+//! finished.
+
+use super::peers::Peers;
+use crate::av::AvCore;
+use crate::cq::{CqCore, Entry, Failed, Kept, Sink};
+use crate::engine::Engine;
+use crate::errno::Errno;
+use crate::ffi::{self, fi_addr_t};
+use crate::lock::{Guard, Lock, Unavailable};
+use crate::log::{self, About};
+use crate::param;
+use sluice_proto::{Completion, Kind};
+use std::sync::Arc;
+
+/// What completion queues count on.
+#[derive(Debug)]
+pub struct EpCore {
+    pub(super) state: Lock<State>,
+}
+
+/// Everything that an endpoint has, under its lock.
+#[derive(Debug)]
+pub struct State {
+    /// The endpoint at work: from `fi_enable`, or `fi_getname` if that comes
+    /// first, to `fi_close`.
+    pub engine: Option<Engine>,
+    pub peers: Peers,
+    pub tx: Direction,
+    pub rx: Direction,
+    /// Receives may name the sender they accept (FI_DIRECTED_RECV).
+    pub directed: bool,
+    /// Completions are to tell their source (FI_SOURCE).
+    pub(super) source: bool,
+    pub inject_bytes: usize,
+    pub(super) enabled: bool,
+    pub(super) caps: u64,
+}
+
+/// One direction of an endpoint: its queue and what its operations do unless
+/// told otherwise.
+#[derive(Debug, Default)]
+pub struct Direction {
+    pub(super) cq: Option<Arc<CqCore>>,
+    /// Bound with FI_SELECTIVE_COMPLETION: an operation reports its success
+    /// only if its flags say so.
+    selective: bool,
+    /// Flags of operations that have none of their own.
+    pub op_flags: u64,
+}
+
+impl Direction {
+    /// An unbound direction.
+    pub(super) fn new(op_flags: u64) -> Direction {
+        Direction { op_flags, ..Direction::default() }
+    }
+
+    /// Whether an operation with these flags reports its success.
+    #[inline]
+    pub fn reports(&self, flags: u64) -> bool {
+        !self.selective || flags & ffi::FI_COMPLETION != 0
+    }
+}
+
+impl EpCore {
+    /// The state, for a call that cannot do without.
+    #[inline]
+    pub fn state(&self) -> Result<Guard<'_, State>, Errno> {
+        self.state.lock().ok_or(Errno::POISONED)
+    }
+
+    /// Hands over what is finished: into `sink` what `reader` is to get, to the
+    /// other queue what is not for it. Polls if nothing is finished. Does
+    /// nothing if another thread is at the endpoint.
+    #[inline]
+    pub fn collect(&self, reader: &CqCore, sink: &mut Sink) -> Result<(), Errno> {
+        match self.state.try_lock() {
+            Ok(mut state) => {
+                state.collect(reader, sink);
+                Ok(())
+            }
+            Err(Unavailable::Held) => Ok(()),
+            Err(Unavailable::Poisoned) => Err(Errno::POISONED),
+        }
+    }
+}
+
+impl State {
+    #[inline]
+    fn collect(&mut self, reader: &CqCore, sink: &mut Sink) {
+        let Some(engine) = &mut self.engine else { return };
+        // What the endpoint finished earlier may have been kept by the reader
+        // of another queue just before this one got in; it is to be read first.
+        if reader.keeps_any() {
+            return;
+        }
+        if sink.is_full() {
+            engine.poll();
+            return;
+        }
+        // The way of a poll that finds nothing: short, and all in line.
+        let first = match engine.pop() {
+            Some(completion) => completion,
+            None => {
+                engine.poll();
+                match engine.pop() {
+                    Some(completion) => completion,
+                    None => return,
+                }
+            }
+        };
+        self.hand_over(first, reader, sink);
+    }
+
+    /// Hands over a completion and those behind it, until `sink` is full or an
+    /// error for `reader` was kept, which later ones may not overtake.
+    fn hand_over(&mut self, first: Completion, reader: &CqCore, sink: &mut Sink) {
+        let mut next = Some(first);
+        while let Some(completion) = next {
+            let direction = match completion.kind {
+                Kind::Send => &self.tx,
+                Kind::Recv | Kind::Probe => &self.rx,
+            };
+            if let Some(cq) = &direction.cq {
+                let here = std::ptr::eq(Arc::as_ptr(cq), reader);
+                if here && completion.outcome.is_ok() {
+                    let source = if sink.wants_sources() { self.source_of(&completion) } else { 0 };
+                    sink.put(&Entry::new(&completion), source);
+                } else {
+                    let cq = Arc::clone(cq);
+                    cq.keep(self.kept(&completion));
+                    if here {
+                        return;
+                    }
+                }
+            }
+            if sink.is_full() {
+                return;
+            }
+            next = self.engine.as_mut().and_then(Engine::pop);
+        }
+    }
+
+    #[cold]
+    fn kept(&mut self, completion: &Completion) -> Kept {
+        let source = self.source_of(completion);
+        match &completion.outcome {
+            Ok(()) => Kept::Good(Entry::new(completion), source),
+            Err(failure) => {
+                // A probe that finds nothing is ordinary, and names nobody.
+                let peer = match (&self.engine, completion.peer) {
+                    (Some(engine), Some(peer)) if completion.kind != Kind::Probe => {
+                        Some(engine.describe(peer))
+                    }
+                    _ => None,
+                };
+                Kept::Bad(Failed::new(completion, failure, peer, source))
+            }
+        }
+    }
+
+    /// The number of a completion's peer, if the program asked to be told and
+    /// has it in its address vector.
+    fn source_of(&mut self, completion: &Completion) -> fi_addr_t {
+        match (&self.engine, completion.peer) {
+            (Some(engine), Some(peer)) if self.source && completion.kind != Kind::Send => {
+                self.peers.number(engine, peer)
+            }
+            _ => ffi::FI_ADDR_NOTAVAIL,
+        }
+    }
+
+    /// Opens the mailbox, unless it is open.
+    pub(super) fn open(&mut self) -> Result<&mut Engine, Errno> {
+        if self.engine.is_none() {
+            let params = param::get();
+            let engine = Engine::open(params, self.peers.expected()).map_err(|error| {
+                log::warn(About::Endpoint, &format!("endpoint not opened: {error}"));
+                Errno::NO_MEMORY
+            })?;
+            self.engine = Some(engine);
+        }
+        self.engine.as_mut().ok_or(Errno::BAD_STATE)
+    }
+
+    pub(super) fn enable(&mut self, core: &Arc<EpCore>) -> Result<(), Errno> {
+        if self.enabled {
+            return Ok(());
+        }
+        if !self.peers.has_vector() {
+            return Err(Errno::NO_AV);
+        }
+        let needs = [(ffi::FI_SEND, &self.tx), (ffi::FI_RECV, &self.rx)];
+        if needs.iter().any(|(cap, direction)| self.caps & cap != 0 && direction.cq.is_none()) {
+            return Err(Errno::NO_CQ);
+        }
+        self.open()?;
+        for direction in [&self.tx, &self.rx] {
+            if let Some(cq) = &direction.cq {
+                cq.attach(core)?;
+            }
+        }
+        self.enabled = true;
+        Ok(())
+    }
+}
+
+impl State {
+    pub(super) fn bind_cq(&mut self, cq: &Arc<CqCore>, flags: u64) -> Result<(), Errno> {
+        let directions = ffi::FI_TRANSMIT | ffi::FI_RECV;
+        if flags & !(directions | ffi::FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(Errno::BAD_FLAGS);
+        }
+        if flags & directions == 0 {
+            return Err(Errno::INVALID);
+        }
+        for (flag, direction) in [(ffi::FI_TRANSMIT, &mut self.tx), (ffi::FI_RECV, &mut self.rx)] {
+            if flags & flag == 0 {
+                continue;
+            }
+            if direction.cq.is_some() {
+                return Err(Errno::INVALID);
+            }
+            direction.cq = Some(Arc::clone(cq));
+            direction.selective = flags & ffi::FI_SELECTIVE_COMPLETION != 0;
+        }
+        Ok(())
+    }
+
+    pub(super) fn bind_av(&mut self, av: &Arc<AvCore>) -> Result<(), Errno> {
+        if self.peers.has_vector() {
+            return Err(Errno::INVALID);
+        }
+        self.peers.bind(av);
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! The provider behind the real libfabric: C programs, as users write them, and
+//! libfabric's own tools.
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::{compile, provider_dir, succeed, with_provider};
+
+#[test]
+fn getinfo() {
+    let dir = provider_dir("getinfo");
+    let (out, _) = succeed(&mut with_provider(compile(&dir, "getinfo"), &dir));
+    assert!(out.contains("all as it should be"));
+}
+
+#[test]
+fn messages() {
+    let dir = provider_dir("messages");
+    let program = compile(&dir, "messages");
+    succeed(&mut with_provider(&program, &dir));
+    // The same through the mailbox alone, and from files.
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_BULK", "ring"));
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_SEGMENT", "file"));
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_EAGER_SIZE", "256"));
+}
+
+#[test]
+fn threads() {
+    let dir = provider_dir("threads");
+    succeed(&mut with_provider(compile(&dir, "threads"), &dir));
+}
+
+#[test]
+fn a_peer_that_dies_is_named() {
+    let dir = provider_dir("death");
+    let (out, _) = succeed(&mut with_provider(compile(&dir, "death"), &dir));
+    assert!(out.contains("has ended"), "{out}");
+}
+
+#[test]
+fn the_first_misfit_is_logged() {
+    let dir = provider_dir("misfit");
+    let mut getinfo = with_provider(compile(&dir, "getinfo"), &dir);
+    let (_, log) = succeed(getinfo.env("FI_LOG_LEVEL", "info").env("FI_LOG_PROV", "sluice"));
+    for misfit in ["ep_attr.type is not FI_EP_RDM", "caps: bits 0x4", "tx_attr.iov_limit is 4"] {
+        assert!(log.contains(&format!("no match: {misfit}")), "{misfit}\n{log}");
+    }
+}
+
+#[test]
+fn unknown_and_bad_variables_are_warned_of_once() {
+    let dir = provider_dir("variables");
+    let mut getinfo = with_provider(compile(&dir, "getinfo"), &dir);
+    getinfo
+        .env("FI_SLUICE_EAGER_SIZ", "1")
+        .env("FI_SLUICE_BULK", "quick")
+        .env("FI_SLUICE_PEERS_MAX", "many");
+    let (_, log) = succeed(&mut getinfo);
+    assert_eq!(log.matches("FI_SLUICE_EAGER_SIZ is not a variable").count(), 1, "{log}");
+    assert!(log.contains("did you mean FI_SLUICE_EAGER_SIZE?"), "{log}");
+    assert_eq!(log.matches("FI_SLUICE_BULK=quick").count(), 1, "{log}");
+    assert!(log.contains("auto, direct, ring"), "{log}");
+    assert_eq!(log.matches("FI_SLUICE_PEERS_MAX=many").count(), 1, "{log}");
+    // The same through libfabric's log, when that shows warnings.
+    let (_, log) = succeed(getinfo.env("FI_LOG_LEVEL", "warn"));
+    assert_eq!(log.matches("FI_SLUICE_BULK=quick").count(), 1, "{log}");
+    assert!(log.contains("libfabric:"), "{log}");
+}
+
+#[test]
+fn fi_info_lists_the_provider_and_its_variables() {
+    let dir = provider_dir("fi_info");
+    let Some(fi_info) = installed("fi_info") else { return };
+    let (out, _) = succeed(with_provider(fi_info, &dir).args(["-p", "sluice"]));
+    assert!(out.contains("provider: sluice") && out.contains("FI_EP_RDM"), "{out}");
+    let (out, _) = succeed(with_provider(fi_info, &dir).arg("-e"));
+    let manual = include_str!("../PARAMETERS.md");
+    let named = out.lines().filter_map(|line| line.strip_prefix("# FI_SLUICE_"));
+    let names: Vec<_> = named.filter_map(|rest| rest.split(':').next()).collect();
+    assert_eq!(names.len(), 7, "{out}");
+    for name in names {
+        assert!(manual.contains(&format!("`FI_SLUICE_{name}`")), "{name} is not in the manual");
+    }
+}
+
+#[test]
+fn fi_pingpong_runs() {
+    let dir = provider_dir("pingpong");
+    let Some(pingpong) = installed("fi_pingpong") else { return };
+    // A port that is ours for a moment; the program only takes a number.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+    let port = free.expect("there are free ports").port().to_string();
+    for mode in ["msg", "tagged"] {
+        let arguments = ["-p", "sluice", "-e", "rdm", "-c", "-m", mode];
+        let server = with_provider(pingpong, &dir)
+            .args(arguments)
+            .args(["-B", &port])
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut server = server.expect("it starts");
+        let mut tries = 0;
+        loop {
+            let mut client = with_provider(pingpong, &dir);
+            let out = client.args(arguments).args(["-P", &port, "127.0.0.1"]).output();
+            let out = out.expect("it runs");
+            if out.status.success() {
+                break;
+            }
+            // The server may not listen yet.
+            tries += 1;
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            if tries == 50 || !said.contains("refused") {
+                let _ = server.kill();
+                panic!("{said}");
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(server.wait().expect("it ends").success());
+    }
+}
+
+/// The program, if it is installed.
+fn installed(program: &'static str) -> Option<&'static str> {
+    let found =
+        Command::new(program).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        eprintln!("{program} is not installed; not tested");
+    }
+    found.ok().map(|_| program)
+}
