@@ -167,10 +167,34 @@ impl<R: ReturnPolicy> Account<R> {
         self.piggyback(max)
     }
 
+    /// Says how many places the sender's mailbox has for credit packets of
+    /// this account. It has given them, so it knows better than
+    /// [`Account::new`] did.
+    ///
+    /// # Panics
+    /// If there is no place at all, or if a credit packet has gone already.
+    pub fn set_places(&mut self, credit_slots: u8) {
+        assert!(credit_slots > 0 && self.unread_count == 0);
+        self.policy = R::new(self.quota, credit_slots);
+        self.unread_max = credit_slots.min(CREDIT_PACKETS_MAX as u8);
+    }
+
     /// Slots that have arrived and are not freed.
     #[must_use]
     pub fn held(&self) -> u16 {
         self.held
+    }
+
+    /// Slots that are freed and not yet returned.
+    #[must_use]
+    pub fn owed(&self) -> u16 {
+        self.owed
+    }
+
+    /// Slots that the sender has, or that are on their way.
+    #[must_use]
+    pub fn at_sender(&self) -> u16 {
+        self.at_sender
     }
 
     /// Panics unless every slot is in exactly one place.

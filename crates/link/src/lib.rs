@@ -13,6 +13,6 @@ mod port;
 mod quota;
 
 pub use account::{Account, ReturnPolicy, StaticReturn};
-pub use links::{Arrival, Links, MailboxRegion, SendError, Violation};
+pub use links::{Arrival, Ledger, Links, MailboxRegion, SendError, Violation};
 pub use port::{Machine, PeerError, Port, RailError, Token, Transmitted};
 pub use quota::{Grant, Layout, LayoutError};

@@ -71,6 +71,28 @@ pub enum Violation {
     /// It returned more credits than it was given slots.
     #[error("more credits returned than spent")]
     TooManyCredits,
+    /// It had been given up before.
+    #[error("it was given up before")]
+    Gone,
+}
+
+/// Where the credits of one link are, for tests and for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    /// What the peer's mailbox grants; `None` until something was sent.
+    pub granted: Option<Grant>,
+    /// Data credits left to spend there.
+    pub data_credits: u16,
+    /// Control credits left to spend there.
+    pub control_credits: u16,
+    /// Slots of this mailbox's data region that hold the peer's messages.
+    pub data_held: u16,
+    /// Slots of the data region that are freed and not yet returned.
+    pub data_owed: u16,
+    /// Slots of the control region that hold the peer's packets.
+    pub control_held: u16,
+    /// Slots of the control region that are freed and not yet returned.
+    pub control_owed: u16,
 }
 
 /// A packet as it was accounted for.
@@ -107,6 +129,9 @@ pub struct Links {
     reply_slots_free: u16,
     /// Peers to which an idle moment should return credits.
     idle_work: Vec<PeerId>,
+    /// Peers given up, in order of their ids. Nothing is sent to them again,
+    /// whatever the port says: their credits are void.
+    gone: Vec<(PeerId, PeerError)>,
 }
 
 impl Links {
@@ -123,6 +148,7 @@ impl Links {
             layout,
             reply_slots_free: layout.reply_slots,
             idle_work: Vec::new(),
+            gone: Vec::new(),
         }
     }
 
@@ -225,6 +251,9 @@ impl Links {
     /// The [`Violation`], if it is one. The peer is not to be trusted further.
     #[inline]
     pub fn on_arrival(&mut self, peer: PeerId, packet: &Parsed) -> Result<Arrival, Violation> {
+        if self.link(peer).is_none() && self.gone(peer).is_some() {
+            return Err(Violation::Gone);
+        }
         let link = self.link_mut(peer);
         if packet.seq != link.expected_seq {
             return Err(Violation::Sequence { expected: link.expected_seq, got: packet.seq });
@@ -244,6 +273,12 @@ impl Links {
         };
         if !accepted {
             return Err(Violation::NoCredit { region, slots });
+        }
+        // Fewer credits are left to the sender now: those owed to it since
+        // before, too few or without a place for their packet then, may matter.
+        if region == MailboxRegion::Data && link.data.wanted_when_idle() && !link.in_idle_work {
+            link.in_idle_work = true;
+            self.idle_work.push(peer);
         }
         Ok(Arrival { region, slots, brought_credits })
     }
@@ -285,11 +320,45 @@ impl Links {
         }
     }
 
-    /// Forgets a peer that will not answer again.
-    pub fn drop_peer(&mut self, peer: PeerId) {
+    /// Gives up a peer that will not answer again; why, is what sends to it
+    /// fail with from now on.
+    pub fn drop_peer(&mut self, peer: PeerId, why: PeerError) {
         if let Some(slot) = self.peers.get_mut(peer.index()) {
             *slot = None;
         }
+        if let Err(at) = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone) {
+            self.gone.insert(at, (peer, why));
+        }
+    }
+
+    /// Where the credits of the link with `peer` are; `None` if there is none.
+    #[must_use]
+    pub fn ledger(&self, peer: PeerId) -> Option<Ledger> {
+        let link = self.link(peer)?;
+        Some(Ledger {
+            granted: link.granted,
+            data_credits: link.data_credits,
+            control_credits: link.control_credits,
+            data_held: link.data.held(),
+            data_owed: link.data.owed(),
+            control_held: link.control.held(),
+            control_owed: link.control.owed(),
+        })
+    }
+
+    /// Reply slots that are set aside for answers on their way.
+    #[must_use]
+    pub fn reply_slots_reserved(&self) -> u16 {
+        self.layout.reply_slots - self.reply_slots_free
+    }
+
+    /// Bytes of heap that hold the links.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.peers.capacity() * Links::IDLE_PEER_BYTES
+            + self.peers.iter().flatten().count() * size_of::<Link>()
+            + self.idle_work.capacity() * size_of::<PeerId>()
+            + self.gone.capacity() * size_of::<(PeerId, PeerError)>()
     }
 
     /// Slots of this mailbox that hold messages not yet matched.
@@ -365,14 +434,19 @@ impl Links {
 
     #[inline]
     fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
-        let link = self.link_mut(peer);
-        if link.granted.is_none() {
+        if self.link(peer).is_none_or(|link| link.granted.is_none()) {
+            if let Some(why) = self.gone(peer) {
+                return Err(why);
+            }
             let granted = port.connect(peer)?;
-            link.granted = Some(granted);
-            link.data_credits = granted.data_slots;
-            link.control_credits = u16::from(granted.control_slots);
+            self.link_mut(peer).connect(granted);
         }
-        Ok(link)
+        Ok(self.link_mut(peer))
+    }
+
+    fn gone(&self, peer: PeerId) -> Option<PeerError> {
+        let at = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone).ok()?;
+        Some(self.gone[at].1)
     }
 }
 
@@ -390,6 +464,17 @@ impl Link {
             control: Account::new(u16::from(grant.control_slots), grant.credit_slots - half),
             in_idle_work: false,
         }
+    }
+
+    /// `granted`: what the peer's mailbox grants to this process, also places
+    /// for the packets that return credits to it.
+    fn connect(&mut self, granted: Grant) {
+        self.granted = Some(granted);
+        self.data_credits = granted.data_slots;
+        self.control_credits = u16::from(granted.control_slots);
+        let half = granted.credit_slots / 2;
+        self.data.set_places(half);
+        self.control.set_places(granted.credit_slots - half);
     }
 
     #[inline]

@@ -10,5 +10,6 @@ pub mod shm;
 // The model checker explores the ring alone: its atomics cannot live in mapped
 // memory.
 #[cfg(loom)]
+#[allow(dead_code)]
 #[path = "shm/ring.rs"]
 mod ring;

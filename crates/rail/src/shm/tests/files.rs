@@ -1,5 +1,6 @@
 //! Mailboxes that are files.
 
+use super::super::watch::Watch;
 use super::super::{Config, OpenError, SegmentKind, Shm};
 use super::child::Child;
 use super::{Recorder, poll_until, put, send};
@@ -77,7 +78,7 @@ fn rails_over_files_talk() {
 #[test]
 fn what_a_killed_process_left_is_reclaimed_by_the_next() {
     let dir = Dir::new("reclaim");
-    let target = super::open();
+    let target = super::open_memfd();
     let mut child = Child::run("wait", &target, 0, Some(&dir.0));
     child.wait_ready();
     assert_eq!(dir.files(), 1);
@@ -114,4 +115,18 @@ fn a_directory_that_others_could_touch_is_refused() {
     symlink("/tmp", dir.user_dir()).unwrap();
     assert!(matches!(dir.open(), Err(OpenError::DirForeign { .. })));
     fs::remove_file(dir.user_dir()).unwrap();
+}
+
+/// Across pid namespaces a pid says nothing; the lock on the file does.
+#[test]
+fn a_peer_of_another_pid_namespace_is_watched_by_its_lock() {
+    let dir = Dir::new("lock");
+    let (a, b) = (dir.open().unwrap(), dir.open().unwrap());
+    let mut elsewhere = a.address();
+    elsewhere.pid_ns += 1;
+    let watch = Watch::new(&b.address(), &elsewhere, &dir.0).unwrap();
+    assert!(matches!(watch, Watch::Lock(_)));
+    assert!(!watch.has_ended());
+    drop(b);
+    assert!(watch.has_ended());
 }

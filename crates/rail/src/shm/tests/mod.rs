@@ -9,7 +9,7 @@ mod reads;
 mod stress;
 
 use super::ring::Step;
-use super::{Address, Config, Shm};
+use super::{Address, Config, SegmentKind, Shm};
 use sluice_link::{Machine, PeerError, Port, RailError, Token, Transmitted};
 use sluice_wire::{
     Addr, Credits, MatchBits, Nanos, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
@@ -173,6 +173,12 @@ fn poll_until(
 
 fn open() -> Shm {
     Shm::open(Config::default()).expect("a rail opens here")
+}
+
+/// With anonymous memory even where files would be chosen.
+fn open_memfd() -> Shm {
+    let config = Config { segment: SegmentKind::Memfd, ..Config::default() };
+    Shm::open(config).expect("a rail opens here")
 }
 
 /// Deterministic noise (splitmix64).

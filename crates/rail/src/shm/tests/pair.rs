@@ -1,7 +1,7 @@
 //! Two rails in one process.
 
 use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
-use super::{Noise, Recorder, open, poll, poll_until, put, region_of, send};
+use super::{Noise, Recorder, open, open_memfd, poll, poll_until, put, region_of, send};
 use crate::shm::error::AddressError;
 use sluice_link::{PeerError, Port, Token};
 use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Region, slots_for};
@@ -71,7 +71,7 @@ fn a_full_mailbox_says_so() {
 
 #[test]
 fn peers_are_named_once_and_only_on_this_machine() {
-    let (mut a, b) = (open(), open());
+    let (mut a, b) = (open_memfd(), open_memfd());
     let peer = a.peer(&b.address()).unwrap();
     assert_eq!(a.peer(&b.address()), Ok(peer));
     assert_eq!(a.peer_address(peer), Some(b.address()));
@@ -196,7 +196,7 @@ fn lent_memory_is_counted() {
 #[test]
 fn a_peer_that_is_only_known_costs_little() {
     assert!(bytes_per_idle_peer() <= 256, "{}", bytes_per_idle_peer());
-    let mut shm = open();
+    let mut shm = open_memfd();
     let mut address = shm.address();
     for n in 1..1000 {
         address.nonce += 1;
