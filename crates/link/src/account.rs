@@ -139,6 +139,14 @@ impl<R: ReturnPolicy> Account<R> {
         self.policy.packet_due(self.owed, self.at_sender) && self.packet_fits()
     }
 
+    /// Whether a credit packet should go now; whether it may is another
+    /// question ([`Account::packet_due`]).
+    #[inline]
+    #[must_use]
+    pub fn may_be_due(&self) -> bool {
+        self.policy.packet_due(self.owed, self.at_sender)
+    }
+
     /// Whether a credit packet should go, and may, if there is nothing else to
     /// do.
     #[inline]

@@ -8,11 +8,17 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod error;
+mod ledger;
 mod links;
 mod port;
 mod quota;
+mod region;
 
 pub use account::{Account, ReturnPolicy, StaticReturn};
-pub use links::{Arrival, Ledger, Links, MailboxRegion, SendError, Violation};
+pub use error::{SendError, Violation};
+pub use ledger::Ledger;
+pub use links::Links;
 pub use port::{Machine, PeerError, Port, RailError, Token, Transmitted};
 pub use quota::{Grant, Layout, LayoutError};
+pub use region::{Arrival, MailboxRegion};

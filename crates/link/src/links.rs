@@ -2,109 +2,12 @@
 //! that carry credits back.
 
 use crate::account::Account;
+use crate::error::{SendError, Violation};
+use crate::ledger::Ledger;
 use crate::port::{PeerError, Port, Token, Transmitted};
 use crate::quota::{Grant, Layout};
+use crate::region::{Arrival, MailboxRegion};
 use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
-
-/// Which region of a mailbox a packet lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MailboxRegion {
-    /// Puts. Held until the message is matched.
-    Data,
-    /// Acknowledgements, gets, get-dones. Freed as soon as read.
-    Control,
-    /// Replies that the owner of the mailbox asked for.
-    Reply,
-    /// Credit packets.
-    Credit,
-}
-
-impl MailboxRegion {
-    /// The region that `packet` is accounted in.
-    #[must_use]
-    #[inline]
-    pub fn of(packet: &Packet) -> MailboxRegion {
-        match packet {
-            Packet::Put(_) => MailboxRegion::Data,
-            Packet::Ack(_) | Packet::Get(_) | Packet::GetDone(_) => MailboxRegion::Control,
-            Packet::Reply(_) => MailboxRegion::Reply,
-            Packet::Credit => MailboxRegion::Credit,
-        }
-    }
-}
-
-/// A packet that cannot be sent now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
-    /// Not enough credits for it.
-    #[error("{need} slots wanted, {have} credits left")]
-    NoCredit {
-        /// Slots that the packet takes.
-        need: u32,
-        /// Credits that there are.
-        have: u32,
-    },
-    /// The peer cannot be reached.
-    #[error(transparent)]
-    Peer(#[from] PeerError),
-}
-
-/// How a peer broke the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// A packet is missing or came twice.
-    #[error("packet {got:?} came instead of {expected:?}")]
-    Sequence {
-        /// The number that was due.
-        expected: PacketSeq,
-        /// The number that came.
-        got: PacketSeq,
-    },
-    /// It wrote more than it had credits for.
-    #[error("{slots} slots written without credit in the {region:?} region")]
-    NoCredit {
-        /// The region written to.
-        region: MailboxRegion,
-        /// Slots written.
-        slots: u32,
-    },
-    /// It returned more credits than it was given slots.
-    #[error("more credits returned than spent")]
-    TooManyCredits,
-    /// It had been given up before.
-    #[error("it was given up before")]
-    Gone,
-}
-
-/// Where the credits of one link are, for tests and for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ledger {
-    /// What the peer's mailbox grants; `None` until something was sent.
-    pub granted: Option<Grant>,
-    /// Data credits left to spend there.
-    pub data_credits: u16,
-    /// Control credits left to spend there.
-    pub control_credits: u16,
-    /// Slots of this mailbox's data region that hold the peer's messages.
-    pub data_held: u16,
-    /// Slots of the data region that are freed and not yet returned.
-    pub data_owed: u16,
-    /// Slots of the control region that hold the peer's packets.
-    pub control_held: u16,
-    /// Slots of the control region that are freed and not yet returned.
-    pub control_owed: u16,
-}
-
-/// A packet as it was accounted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// The region that it lies in.
-    pub region: MailboxRegion,
-    /// Slots that it takes there.
-    pub slots: u32,
-    /// Whether it brought credits.
-    pub brought_credits: bool,
-}
 
 /// Both directions between this process and one peer.
 #[derive(Debug)]
@@ -156,7 +59,7 @@ impl Links {
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent or spent then.
-    #[inline]
+    #[inline(always)]
     pub fn send_data<P: Port>(
         &mut self,
         port: &mut P,
@@ -238,6 +141,14 @@ impl Links {
         self.layout.reply_slots
     }
 
+    /// Data slots that `peer` grants; zero if it was never spoken to.
+    #[must_use]
+    #[inline]
+    pub fn data_quota(&self, peer: PeerId) -> u32 {
+        let granted = self.link(peer).and_then(|link| link.granted);
+        granted.map_or(0, |granted| u32::from(granted.data_slots))
+    }
+
     /// Data credits that are left toward `peer`; zero if it was never spoken
     /// to.
     #[must_use]
@@ -249,7 +160,7 @@ impl Links {
     ///
     /// # Errors
     /// The [`Violation`], if it is one. The peer is not to be trusted further.
-    #[inline]
+    #[inline(always)]
     pub fn on_arrival(&mut self, peer: PeerId, packet: &Parsed) -> Result<Arrival, Violation> {
         if self.link(peer).is_none() && self.gone(peer).is_some() {
             return Err(Violation::Gone);
@@ -287,22 +198,27 @@ impl Links {
     /// matched, or dropped. Returns the credits if enough have come together.
     #[inline]
     pub fn free_data<P: Port>(&mut self, port: &mut P, peer: PeerId, slots: u32) {
-        let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+        let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
             // The peer has gone since; nobody is owed anything.
             return;
         };
         link.data.free(slots);
-        self.after_free(port, peer);
+        if link.wants_attention() {
+            self.after_free(port, peer);
+        }
     }
 
     /// Frees `slots` of the control region.
     #[inline]
     pub fn free_control<P: Port>(&mut self, port: &mut P, peer: PeerId, slots: u32) {
-        let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+        let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
+            // The peer has gone since; nobody is owed anything.
             return;
         };
         link.control.free(slots);
-        self.after_free(port, peer);
+        if link.wants_attention() {
+            self.after_free(port, peer);
+        }
     }
 
     /// Returns the credits that wait for an idle moment.
@@ -380,7 +296,8 @@ impl Links {
         assert!(self.reply_slots_free <= self.layout.reply_slots);
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId) {
         let link = self.link_mut(peer);
         if link.data.packet_due() {
@@ -422,26 +339,48 @@ impl Links {
         self.peers.get(peer.index())?.as_deref()
     }
 
-    #[inline]
+    #[inline(always)]
     fn link_mut(&mut self, peer: PeerId) -> &mut Link {
         let index = peer.index();
+        if !matches!(self.peers.get(index), Some(Some(_))) {
+            self.make_link(index);
+        }
+        match &mut self.peers[index] {
+            Some(link) => link,
+            None => unreachable!("made above"),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_link(&mut self, index: usize) {
         if index >= self.peers.len() {
             self.peers.resize_with(index + 1, || None);
         }
-        let grant = self.layout.grant;
-        self.peers[index].get_or_insert_with(|| Box::new(Link::new(grant)))
+        self.peers[index] = Some(Box::new(Link::new(self.layout.grant)));
     }
 
-    #[inline]
+    #[inline(always)]
     fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
-        if self.link(peer).is_none_or(|link| link.granted.is_none()) {
-            if let Some(why) = self.gone(peer) {
-                return Err(why);
-            }
-            let granted = port.connect(peer)?;
-            self.link_mut(peer).connect(granted);
+        if !matches!(self.peers.get(peer.index()), Some(Some(link)) if link.granted.is_some()) {
+            self.connect(port, peer)?;
         }
         Ok(self.link_mut(peer))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn connect<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<(), PeerError> {
+        if let Some(why) = self.gone(peer) {
+            return Err(why);
+        }
+        let granted = port.connect(peer)?;
+        // A mailbox without places for credit packets is one that nobody made.
+        if granted.credit_slots < 2 {
+            return Err(PeerError::Unreachable);
+        }
+        self.link_mut(peer).connect(granted);
+        Ok(())
     }
 
     fn gone(&self, peer: PeerId) -> Option<PeerError> {
@@ -484,7 +423,16 @@ impl Link {
         seq
     }
 
+    /// Whether credits may be due, by packet or in an idle moment.
     #[inline]
+    fn wants_attention(&self) -> bool {
+        self.data.may_be_due()
+            || self.control.may_be_due()
+            || (!self.in_idle_work
+                && (self.data.wanted_when_idle() || self.control.wanted_when_idle()))
+    }
+
+    #[inline(always)]
     fn transmit<P: Port>(
         &mut self,
         port: &mut P,

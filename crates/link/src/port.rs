@@ -87,8 +87,9 @@ pub trait Port {
     /// Copies within this process. The regions do not overlap.
     fn copy(&mut self, from: Addr, to: Addr, len: u64);
 
-    /// Lends `len` bytes of this process's unexpected memory, to be returned
-    /// by [`Port::give_back`]. Credits bound how much is ever lent.
+    /// Lends `len` bytes, never zero, for a message that arrived unexpected or
+    /// an injected one that waits, to be returned by [`Port::give_back`].
+    /// Credits bound how much is ever lent.
     fn lend(&mut self, len: u32) -> Addr;
 
     /// Returns what [`Port::lend`] lent.

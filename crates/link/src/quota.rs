@@ -64,9 +64,9 @@ const DATA_SLOTS_MIN: u16 = 160;
 const DATA_SLOTS_MAX: u16 = 1024;
 const CONTROL_SLOTS: u8 = 32;
 const CREDIT_SLOTS: u8 = 8;
-/// Two replies of the greatest chunk, so that one is on its way while the
-/// other is taken out.
-const REPLY_SLOTS: u16 = 512;
+/// Replies of 15 KiB each, eight at once: an asker that is only run now and then
+/// by a busy system has enough asked for when it is.
+const REPLY_SLOTS: u16 = 2048;
 
 impl Layout {
     /// Divides a mailbox of at most `slots_max` slots among `senders_max`.

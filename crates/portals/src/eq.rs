@@ -28,7 +28,7 @@ impl Eq {
         Eq { events: VecDeque::with_capacity(events_max.min(64)), events_max, dropped: false }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, event: Event) {
         if self.events.len() >= self.events_max {
             self.dropped = true;
@@ -37,7 +37,7 @@ impl Eq {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Taken {
         match self.events.pop_front() {
             None => Taken::Empty,

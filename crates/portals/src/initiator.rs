@@ -52,8 +52,8 @@ pub(crate) struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The rail to have read the put's memory; then perhaps for an
-    /// acknowledgement.
-    Transmit { then_ack: Option<AckKind>, length: u64 },
+    /// acknowledgement, unless the target was faster with it.
+    Transmit { then_ack: Option<AckKind>, length: u64, acked: Option<Ack> },
     /// The put's acknowledgement.
     Ack { kind: AckKind, length: u64 },
     /// The bytes of a get, by a reply that has slots set aside.
@@ -70,7 +70,7 @@ impl Ni {
     ///
     /// # Errors
     /// [`PtlError`]; nothing was sent then.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the shape of PtlPut")]
     pub fn put<P: Port>(
         &mut self,
@@ -108,7 +108,9 @@ impl Ni {
         let stage = match (transmitted, extras.ack) {
             (Transmitted::Done, None) => None,
             (Transmitted::Done, Some(kind)) => Some(Stage::Ack { kind, length }),
-            (Transmitted::Pending, then_ack) => Some(Stage::Transmit { then_ack, length }),
+            (Transmitted::Pending, then_ack) => {
+                Some(Stage::Transmit { then_ack, length, acked: None })
+            }
         };
         if let Some(stage) = stage {
             let (peer, pt_index) = (target.peer, target.pt_index);
@@ -214,7 +216,7 @@ impl Ni {
     pub fn on_transmitted(&mut self, token: Token) {
         let handle = Handle::from_u64(token.0);
         let Some(operation) = self.operations.get_mut(handle) else { return };
-        let Stage::Transmit { then_ack, length } = operation.stage else {
+        let Stage::Transmit { then_ack, length, acked } = operation.stage else {
             if operation.stage == Stage::Answer {
                 self.operations.remove(handle);
             }
@@ -234,6 +236,9 @@ impl Ni {
             }
         }
         self.sent(md, &target, length, user_ptr, true);
+        if let Some(ack) = acked {
+            self.on_ack(target.peer, &ack);
+        }
     }
 
     /// The rail has read remote memory, or could not.
@@ -250,7 +255,19 @@ impl Ni {
     pub(crate) fn on_ack(&mut self, peer: PeerId, ack: &Ack) -> bool {
         let handle = Handle::from_u64(ack.op);
         let stage = self.operations.get(handle).filter(|op| op.peer == peer).map(|op| op.stage);
-        let Some(Stage::Ack { kind, length }) = stage else { return false };
+        let (kind, length) = match stage {
+            Some(Stage::Ack { kind, length }) => (kind, length),
+            Some(Stage::Transmit { then_ack: Some(kind), length, acked: None }) => {
+                // The target has it all, but the rail has not said so yet: the
+                // memory is not free before it does.
+                if let Some(operation) = self.operations.get_mut(handle) {
+                    operation.stage =
+                        Stage::Transmit { then_ack: Some(kind), length, acked: Some(*ack) };
+                }
+                return true;
+            }
+            _ => return false,
+        };
         let operation = self.operations.remove(handle).expect("looked up above");
         self.acked(&operation, kind, length, ack.mlength.min(length), NiFail::check(ack.status));
         true
@@ -284,7 +301,7 @@ impl Ni {
     /// Ends every operation on a peer that is gone, and forgets its link. The
     /// events say why. Reads are not touched: the rail reports their end.
     pub fn on_peer_gone(&mut self, peer: PeerId, why: PeerError) {
-        self.links.drop_peer(peer);
+        self.links.drop_peer(peer, why);
         self.owed.retain(|owed| owed.peer != peer);
         let failed = Err(NiFail::Undeliverable(why));
         let doomed: Vec<_> = self
@@ -302,6 +319,9 @@ impl Ni {
                     self.replied(&operation, into, 0, failed);
                 }
                 Stage::Transmit { length, .. } => {
+                    if let Some(&md) = self.mds.get(operation.md).filter(|md| md.options.ct_send) {
+                        self.count(md.ct, false, None);
+                    }
                     let mut event =
                         Event::new(EventKind::Send, operation.pt_index, peer, operation.user_ptr);
                     event.rlength = length;
@@ -347,7 +367,11 @@ impl Ni {
         let Some(&descriptor) = self.mds.get(operation.md) else { return };
         let options = descriptor.options;
         if options.ct_ack {
-            let ok = outcome.is_ok() || kind == AckKind::OperationCompleted;
+            // Completed is also what the target dropped, but not what it never
+            // answered.
+            let completed = kind == AckKind::OperationCompleted
+                && !matches!(outcome, Err(NiFail::Undeliverable(_)));
+            let ok = outcome.is_ok() || completed;
             self.count(descriptor.ct, ok, options.ct_bytes.then_some(mlength));
         }
         let wanted = kind == AckKind::Full && !(outcome.is_ok() && options.event_success_disable);

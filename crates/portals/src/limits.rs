@@ -6,8 +6,8 @@
 pub struct Limits {
     /// Match list entries.
     pub entries_max: u32,
-    /// Headers of unexpected messages. Credits bound them already; this is the
-    /// bound for clients that keep headers without credits.
+    /// Headers of unexpected messages. Credits bound them already, so a smaller
+    /// number than the credits granted is raised to that.
     pub unexpected_headers_max: u32,
     /// Memory descriptors.
     pub mds_max: u32,

@@ -10,8 +10,9 @@ use crate::me::{List, Me, MeSpec};
 use crate::ni::Ni;
 use crate::pt::{Chain, Header};
 use crate::table::{Handle, Table};
+use crate::target::Owed;
 use sluice_link::Port;
-use sluice_wire::{MatchBits, PeerId, PtIndex};
+use sluice_wire::{Ack, MatchBits, PeerId, PtIndex, Status};
 
 /// What a search does with the header it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,18 @@ pub enum SearchOp {
 pub(crate) enum Op {
     Put,
     Get,
+}
+
+/// What an operation found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The first entry that matches, and it allows the operation.
+    Entry(Handle<Me>),
+    /// The first entry that matches does not allow the operation: it ends
+    /// there (Portals 4, section 3.12: matching looks at bits and source only).
+    Violation,
+    /// No entry matches.
+    Nothing,
 }
 
 impl Ni {
@@ -144,12 +157,18 @@ impl Ni {
         if let Some(len) = header.lent.filter(|&len| len > 0) {
             port.give_back(header.start, len);
         }
-        self.links.free_data(port, header.peer, header.slots);
+        match header.ack {
+            None => self.links.free_data(port, header.peer, header.slots),
+            Some(op) => {
+                let ack = Ack { op, mlength: header.mlength, status: Status::Ok };
+                self.answer(port, Owed { peer: header.peer, ack, slots: header.slots });
+            }
+        }
     }
 
-    /// The first entry that takes an operation: the priority list, then the
+    /// The first entry that an operation matches: the priority list, then the
     /// overflow list.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_entry(
         &self,
         pt_index: PtIndex,
@@ -158,19 +177,26 @@ impl Ni {
         bits: MatchBits,
         remote_offset: u64,
         rlength: u64,
-    ) -> Option<Handle<Me>> {
-        let pt = self.pts.get(usize::from(pt_index.0))?.as_ref()?;
+    ) -> Found {
+        let Some(pt) = self.pts.get(usize::from(pt_index.0)).and_then(Option::as_ref) else {
+            return Found::Nothing;
+        };
         for head in [pt.priority.head, pt.overflow.head] {
             let mut at = head;
             while let Some(handle) = at {
-                let me = self.mes.get(handle)?;
-                if me.matches(op, peer, bits, remote_offset, rlength) {
-                    return Some(handle);
+                let Some(me) = self.mes.get(handle) else { break };
+                if me.matches(peer, bits, remote_offset, rlength) {
+                    let options = &me.spec.options;
+                    let allowed = match op {
+                        Op::Put => options.op_put,
+                        Op::Get => options.op_get,
+                    };
+                    return if allowed { Found::Entry(handle) } else { Found::Violation };
                 }
                 at = me.next;
             }
         }
-        None
+        Found::Nothing
     }
 
     pub(crate) fn keep_unexpected(&mut self, pt_index: PtIndex, header: Header) -> Option<Hold> {
@@ -186,6 +212,7 @@ impl Ni {
         Some(handle)
     }
 
+    #[inline(always)]
     pub(crate) fn unlink_from_list(&mut self, handle: Handle<Me>) {
         let Some(me) = self.mes.get(handle) else { return };
         let (prev, next, list, index) = (me.prev, me.next, me.list, me.pt_index);
@@ -301,21 +328,9 @@ impl Ni {
 
 impl Me {
     #[inline]
-    fn matches(
-        &self,
-        op: Op,
-        peer: PeerId,
-        bits: MatchBits,
-        remote_offset: u64,
-        rlength: u64,
-    ) -> bool {
+    fn matches(&self, peer: PeerId, bits: MatchBits, remote_offset: u64, rlength: u64) -> bool {
         let spec = &self.spec;
-        let allowed = match op {
-            Op::Put => spec.options.op_put,
-            Op::Get => spec.options.op_get,
-        };
-        allowed
-            && spec.match_bits.accepts(spec.ignore_bits, bits)
+        spec.match_bits.accepts(spec.ignore_bits, bits)
             && spec.source.is_none_or(|source| source == peer)
             && (!spec.options.no_truncate || self.landing(remote_offset, rlength).1 == rlength)
     }

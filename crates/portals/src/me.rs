@@ -44,8 +44,8 @@ pub struct MeOptions {
     /// On the overflow list: keep no header of what lands here.
     pub unexpected_hdr_disable: bool,
     /// On the overflow list: the entry has no memory of its own; each message
-    /// is kept in memory that the port lends. An extension
-    /// (`docs/decisions/0001`).
+    /// is kept in memory that the port lends, and is acknowledged when the
+    /// client has ended its hold on it. An extension (`docs/decisions/0001`).
     pub lent: bool,
 }
 
@@ -100,12 +100,13 @@ impl Me {
     }
 
     /// Where in the entry an operation of `rlength` bytes lands, and how many
-    /// of them fit.
+    /// of them fit. An offset beyond its end, which comes from another process,
+    /// lands at its end.
     #[inline]
     pub(crate) fn landing(&self, remote_offset: u64, rlength: u64) -> (u64, u64) {
         let offset = if self.spec.options.manage_local { self.local_offset } else { remote_offset };
-        let room = self.spec.region.len.saturating_sub(offset);
-        (offset, rlength.min(room))
+        let offset = offset.min(self.spec.region.len);
+        (offset, rlength.min(self.spec.region.len - offset))
     }
 
     /// Moves the managed offset. True if the entry must be unlinked for it.

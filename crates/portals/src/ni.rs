@@ -50,7 +50,9 @@ impl Ni {
     /// An interface with nothing in it, over a mailbox divided as `mailbox`
     /// says.
     #[must_use]
-    pub fn new(limits: Limits, mailbox: Layout) -> Ni {
+    pub fn new(mut limits: Limits, mailbox: Layout) -> Ni {
+        let granted = u32::from(mailbox.senders_max) * u32::from(mailbox.grant.data_slots);
+        limits.unexpected_headers_max = limits.unexpected_headers_max.max(granted);
         Ni {
             links: Links::new(mailbox),
             limits,
@@ -113,7 +115,7 @@ impl Ni {
     }
 
     /// The oldest event of a queue (`PtlEQGet`); nothing of a stale one.
-    #[inline]
+    #[inline(always)]
     pub fn eq_take(&mut self, eq: Handle<Eq>) -> Taken {
         self.eqs.get_mut(eq).map_or(Taken::Empty, Eq::take)
     }
@@ -175,17 +177,42 @@ impl Ni {
         self.pts.iter().flatten().map(|pt| u64::from(pt.unexpected_count)).sum()
     }
 
+    /// The links under this interface, to be looked at.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Operations whose end is awaited.
+    #[must_use]
+    pub fn operations_now(&self) -> u32 {
+        self.operations.len()
+    }
+
+    /// Acknowledgements that wait for a control credit.
+    #[must_use]
+    pub fn owed_now(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// Data slots that `peer` grants; zero if it was never spoken to.
+    #[must_use]
+    pub fn data_quota(&self, peer: PeerId) -> u32 {
+        self.links.data_quota(peer)
+    }
+
     /// Data credits left toward `peer`.
     #[must_use]
     pub fn data_credits(&self, peer: PeerId) -> u32 {
         self.links.data_credits(peer)
     }
 
-    /// Most bytes that one get without a direct read can ask for: half of the
-    /// reply region, so that one reply travels while another is taken out.
+    /// Most bytes that one get without a direct read can ask for: a fraction of
+    /// the reply region, so that some replies travel while another is taken
+    /// out, and at most what takes 256 slots.
     #[must_use]
     pub fn get_bytes_max(&self) -> u64 {
-        let slots = u64::from(self.links.reply_slots() / 2).max(1);
+        let slots = u64::from(self.links.reply_slots() / 2).clamp(1, 256);
         let head = u64::from(
             sluice_wire::Packet::Reply(sluice_wire::Reply {
                 op: 0,
@@ -206,14 +233,22 @@ impl Ni {
     /// Panics unless the interface's books are in order.
     pub fn check_invariants(&self) {
         self.links.check_invariants();
-        let mut held: u64 = 0;
+        let mut held: Vec<(PeerId, u64)> = Vec::new();
         for (_, header) in self.headers.iter() {
-            held += u64::from(header.slots);
+            match held.iter_mut().find(|(peer, _)| *peer == header.peer) {
+                Some((_, slots)) => *slots += u64::from(header.slots),
+                None => held.push((header.peer, u64::from(header.slots))),
+            }
         }
-        assert!(
-            held <= self.links.slots_held(),
-            "unexpected headers hold more credits than the mailbox is short of"
-        );
+        for (peer, slots) in held {
+            // What a peer that is gone has left behind holds no credits.
+            if let Some(ledger) = self.links.ledger(peer) {
+                assert!(
+                    slots <= u64::from(ledger.data_held),
+                    "unexpected headers hold more credits than the mailbox is short of"
+                );
+            }
+        }
         for pt in self.pts.iter().flatten() {
             let mut count = 0;
             let mut at = pt.unexpected.head;
@@ -247,7 +282,7 @@ impl Ni {
             .ok_or(PtlError::ArgInvalid("portal table index"))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post(&mut self, eq: Option<Handle<Eq>>, event: Event) {
         if let Some(eq) = eq.and_then(|eq| self.eqs.get_mut(eq)) {
             eq.push(event);

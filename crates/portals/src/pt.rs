@@ -60,6 +60,9 @@ pub struct Header {
     pub(crate) lent: Option<u32>,
     /// Mailbox slots whose credits it holds.
     pub(crate) slots: u32,
+    /// The initiator's name for a put in lent memory that wants to know when
+    /// it is done with.
+    pub(crate) ack: Option<u64>,
     pub(crate) prev: Option<Handle<Header>>,
     pub(crate) next: Option<Handle<Header>>,
 }

@@ -10,14 +10,24 @@ use crate::table::Handle;
 use sluice_link::{Arrival, MailboxRegion, Port, Token, Transmitted};
 use sluice_wire::{Ack, Addr, Get, GetDone, Packet, Parsed, PeerId, Put, Region, Reply, Status};
 
-use crate::matching::Op;
+use crate::matching::{Found, Op};
 
-/// An acknowledgement that waits for a control credit. There are at most as
-/// many as the data credits granted: each put that asks for one held some.
+/// Most bytes that the reply to one get may carry. A reply region has at most
+/// `u16::MAX` slots, whoever divides it; each holds 60 bytes or more, and this
+/// leaves room for the header.
+const REPLY_BYTES_MAX: u64 =
+    (u16::MAX as u64 - 1) * sluice_wire::NEXT_SLOT_BYTES - sluice_wire::SLOT_BYTES as u64;
+
+/// An acknowledgement that is to be sent, or waits for a control credit. There
+/// are at most as many as the data credits granted: the put that asked for one
+/// keeps its own until the acknowledgement is gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub peer: PeerId,
     pub ack: Ack,
+    /// Slots of the data region that are freed with it. None for a put whose
+    /// header is in an overflow entry of the client's: the header has them.
+    pub slots: u32,
 }
 
 /// What [`Ni::on_packet`] made of a packet.
@@ -80,7 +90,7 @@ impl Ni {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_put<P: Port>(
         &mut self,
         port: &mut P,
@@ -98,29 +108,39 @@ impl Ni {
             put.remote_offset,
             rlength,
         );
-        let (mlength, status) = match found {
-            None => {
-                self.links.free_data(port, from, arrival.slots);
+        let (mlength, status, slots) = match found {
+            Found::Nothing => {
                 self.status.dropped += 1;
                 let known = self.pt(put.pt_index).is_ok();
-                (0, if known { Status::NoMatch } else { Status::PtDisabled })
+                (0, if known { Status::NoMatch } else { Status::PtDisabled }, arrival.slots)
             }
-            Some(entry) => {
+            Found::Violation => {
+                self.status.operation_violations += 1;
+                (0, Status::OpViolation, arrival.slots)
+            }
+            Found::Entry(entry) => {
                 let me = self.mes.get_mut(entry).expect("just found");
                 if me.list == List::Overflow && me.spec.options.lent {
-                    (self.put_lent(port, from, put, payload_len, arrival, entry), Status::Ok)
-                } else {
-                    (self.put_entry(port, from, put, payload_len, arrival, entry), Status::Ok)
+                    self.put_lent(port, from, put, payload_len, arrival, entry);
+                    return;
                 }
+                let (mlength, kept) = self.put_entry(port, from, put, payload_len, arrival, entry);
+                (mlength, Status::Ok, if kept { 0 } else { arrival.slots })
             }
         };
-        if let Some((_, op)) = put.ack {
-            self.answer(port, Owed { peer: from, ack: Ack { op, mlength, status } });
+        match put.ack {
+            Some((_, op)) => {
+                let ack = Ack { op, mlength, status };
+                self.answer(port, Owed { peer: from, ack, slots });
+            }
+            None if slots > 0 => self.links.free_data(port, from, slots),
+            None => {}
         }
     }
 
-    /// A put lands in the memory of an entry.
-    #[inline]
+    /// A put lands in the memory of an entry. Returns how many bytes did, and
+    /// whether a header was kept, which then has the credits.
+    #[inline(always)]
     fn put_entry<P: Port>(
         &mut self,
         port: &mut P,
@@ -129,7 +149,7 @@ impl Ni {
         payload_len: u32,
         arrival: Arrival,
         entry: Handle<Me>,
-    ) -> u64 {
+    ) -> (u64, bool) {
         let me = self.mes.get_mut(entry).expect("just found");
         let rlength = put.rts.map_or(u64::from(payload_len), |rts| rts.total_len);
         let (offset, fits) = me.landing(put.remote_offset, rlength);
@@ -146,15 +166,16 @@ impl Ni {
         let keep_header = list == List::Overflow && !spec.options.unexpected_hdr_disable;
         if keep_header {
             self.keep_header(from, put, rlength, mlength, start, entry, None, arrival.slots);
-        } else {
-            self.links.free_data(port, from, arrival.slots);
         }
+        let mut freed = false;
         if unlink {
             self.unlink_from_list(entry);
-            if self.mes.get(entry).is_some_and(|me| me.headers > 0) {
-                self.mes.get_mut(entry).expect("just found").zombie = true;
+            let me = self.mes.get_mut(entry).expect("just found");
+            if me.headers > 0 {
+                me.zombie = true;
             } else {
-                self.mes.remove(entry);
+                self.mes.discard(entry);
+                freed = list == List::Overflow;
             }
         }
         self.count_comm(&spec, mlength);
@@ -174,11 +195,15 @@ impl Ni {
         if unlink && !spec.options.event_unlink_disable {
             self.post(eq, Event::new(EventKind::AutoUnlink, put.pt_index, from, spec.user_ptr));
         }
-        mlength
+        if freed && !spec.options.event_unlink_disable {
+            // No header points into it, so nobody else will say it.
+            self.post(eq, Event::new(EventKind::AutoFree, put.pt_index, from, spec.user_ptr));
+        }
+        (mlength, keep_header)
     }
 
     /// A put nobody waits for yet is kept in memory that the port lends, and
-    /// keeps its credits.
+    /// keeps its credits. It is acknowledged when it is done with.
     fn put_lent<P: Port>(
         &mut self,
         port: &mut P,
@@ -187,7 +212,7 @@ impl Ni {
         payload_len: u32,
         arrival: Arrival,
         entry: Handle<Me>,
-    ) -> u64 {
+    ) {
         let start = if payload_len > 0 {
             let start = port.lend(payload_len);
             port.copy_payload(0, start, payload_len);
@@ -199,7 +224,6 @@ impl Ni {
         let mlength = u64::from(payload_len);
         let lent = Some(payload_len);
         self.keep_header(from, put, rlength, mlength, start, entry, lent, arrival.slots);
-        mlength
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one header")]
@@ -230,12 +254,13 @@ impl Ni {
                 entry,
                 lent,
                 slots,
+                ack: lent.and(put.ack).map(|(_, op)| op),
                 prev: None,
                 next: None,
             },
         );
-        // Each header holds at least one credit and the credits granted are
-        // fewer than the table's limit (`Ni::new` is given both).
+        // Each header holds at least one credit, and the table's limit is no
+        // less than the credits granted (`Ni::new`).
         assert!(kept.is_some(), "credits bound the unexpected headers");
         if let Some(me) = self.mes.get_mut(entry) {
             me.headers += 1;
@@ -252,17 +277,19 @@ impl Ni {
             get.length,
         );
         let (payload, status) = match found {
-            None => {
+            Found::Nothing => {
                 self.status.dropped += 1;
                 let known = self.pt(get.pt_index).is_ok();
                 (Region::EMPTY, if known { Status::NoMatch } else { Status::PtDisabled })
             }
             // No honest initiator asks for more than its own reply region.
-            Some(_) if get.length > u64::from(u32::MAX) => {
+            Found::Entry(entry) if get.length <= REPLY_BYTES_MAX => {
+                (self.get_entry(from, get, entry), Status::Ok)
+            }
+            Found::Entry(_) | Found::Violation => {
                 self.status.operation_violations += 1;
                 (Region::EMPTY, Status::OpViolation)
             }
-            Some(entry) => (self.get_entry(from, get, entry), Status::Ok),
         };
         let handle = self.operations.next_handle();
         let packet = Packet::Reply(Reply { op: get.op, status });
@@ -307,7 +334,7 @@ impl Ni {
     /// not there any more was cancelled by its owner; that is no fault.
     fn on_get_done(&mut self, from: PeerId, done: &GetDone) {
         let found = self.find_entry(done.pt_index, Op::Get, from, done.match_bits, 0, 0);
-        let Some(entry) = found else { return };
+        let Found::Entry(entry) = found else { return };
         self.unlink_from_list(entry);
         let Some(me) = self.mes.remove(entry) else { return };
         let mut event = Event::new(EventKind::GetDone, done.pt_index, from, me.spec.user_ptr);
@@ -319,10 +346,12 @@ impl Ni {
         self.post(eq, event);
     }
 
-    fn answer<P: Port>(&mut self, port: &mut P, owed: Owed) {
+    pub(crate) fn answer<P: Port>(&mut self, port: &mut P, owed: Owed) {
         let sent = self.links.send_control(port, owed.peer, &Packet::Ack(owed.ack));
         if sent.is_err_and(|error| is_no_credit(&error)) {
             self.owed.push_back(owed);
+        } else if owed.slots > 0 {
+            self.links.free_data(port, owed.peer, owed.slots);
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { eager_bytes_max: 8192, patience: Nanos(20_000), requests_max: 1 << 20 }
+        Config { eager_bytes_max: 4096, patience: Nanos(20_000), requests_max: 1 << 20 }
     }
 }
 
@@ -50,8 +50,9 @@ pub struct Send {
     pub context: u64,
     /// Whether a successful send gives a completion; a failed one always does.
     pub report: bool,
-    /// The bytes may be reused as soon as the call returns. Refused if the
-    /// message cannot leave at once.
+    /// The bytes may be reused as soon as the call returns. Refused if there
+    /// is no credit, or others wait already. One that finds some credits but
+    /// too few waits in memory that the port lends, and those credits bound it.
     pub inject: bool,
     /// Complete only when the receiver has the message in its buffer.
     pub delivery: bool,
@@ -204,4 +205,19 @@ pub struct Stats {
     pub violations: u64,
     /// Sends waiting for credits now.
     pub stalled_now: u64,
+}
+
+/// What an endpoint has taken on and not ended yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Sends.
+    pub sends: u32,
+    /// Receives.
+    pub recvs: u32,
+    /// Messages claimed and not received.
+    pub claimed: usize,
+    /// Operations of the interface below whose end is awaited.
+    pub operations: u32,
+    /// Get-dones and acknowledgements that wait for a control credit.
+    pub answers: usize,
 }

@@ -5,11 +5,11 @@
 //! request is in exactly one table until its completion is pushed; nothing is
 //! completed twice.
 
-use crate::api::{Completion, Config, Failure, Kind, Recv, Send, Space, Stats};
+use crate::api::{Completion, Config, Failure, Kind, Pending, Recv, Send, Space, Stats};
 use crate::probe::Claimed;
 use crate::rendezvous::get::{Fin, Pull};
 use crate::stalled::PeerState;
-use sluice_link::{Layout, Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
 use sluice_portals::{
     Eq, EqTaken, Event, EventKind, Handle, Limits, List, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
     NiFail, Table, Taken,
@@ -28,6 +28,9 @@ pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
 pub(crate) struct SendOp {
     pub send: Send,
     pub state: SendState,
+    /// Lent memory that holds the bytes of an injected message: the caller's
+    /// own may have changed since.
+    pub copy: Option<Addr>,
 }
 
 /// What a pending send waits for.
@@ -149,6 +152,24 @@ impl Endpoint {
         }
     }
 
+    /// The links to the peers, to be looked at.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        self.ni.links()
+    }
+
+    /// What has not ended yet.
+    #[must_use]
+    pub fn pending(&self) -> Pending {
+        Pending {
+            sends: self.sends.len(),
+            recvs: self.recvs.len(),
+            claimed: self.claimed.len(),
+            operations: self.ni.operations_now(),
+            answers: self.fins.len() + self.ni.owed_now(),
+        }
+    }
+
     /// Panics unless the endpoint's books are in order. For tests.
     pub fn check_invariants(&self) {
         self.ni.check_invariants();
@@ -160,7 +181,7 @@ impl Endpoint {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(&mut self, completion: Completion) {
         self.completions.push_back(completion);
     }
@@ -192,13 +213,15 @@ impl Endpoint {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_event<P: Port>(&mut self, port: &mut P, event: &Event) {
         match event.kind {
             EventKind::Put | EventKind::PutOverflow => self.on_matched(port, event),
             EventKind::Reply => self.on_pulled(port, event),
             EventKind::Send if event.user_ptr == 0 => {}
-            EventKind::Send | EventKind::Ack | EventKind::GetDone => self.on_send_ended(event),
+            EventKind::Send | EventKind::Ack | EventKind::GetDone => {
+                self.on_send_ended(port, event);
+            }
             // Searches are answered where they are asked; no entry of the
             // endpoint asks for the others.
             EventKind::Get
@@ -302,8 +325,10 @@ impl Machine for Endpoint {
     }
 
     fn deadline(&self) -> Option<Nanos> {
+        // Without a credit only the peer can help, and time cannot.
         self.stalled
             .iter()
+            .filter(|peer| self.ni.data_credits(**peer) > 0)
             .filter_map(|peer| self.peer_state(*peer)?.stalled_since)
             .map(|since| since.saturating_add(self.config.patience))
             .min()

@@ -12,6 +12,7 @@ mod send;
 mod stalled;
 
 pub use api::{
-    Completion, Config, Failure, Kind, Probe, ProbeAction, Recv, Refused, Send, Space, Stats,
+    Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
+    Stats,
 };
 pub use endpoint::Endpoint;

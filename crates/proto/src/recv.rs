@@ -68,7 +68,7 @@ impl Endpoint {
     }
 
     /// A message has met its receive.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_matched<P: Port>(&mut self, port: &mut P, event: &Event) {
         let handle = Handle::from_u64(event.user_ptr);
         let Some(op) = self.recvs.get_mut(handle) else {
@@ -86,7 +86,7 @@ impl Endpoint {
             }
             self.ni.end_hold(port, hold);
         }
-        self.recvs.remove(handle);
+        self.recvs.discard(handle);
         let outcome = if event.rlength > fits {
             Err(Failure::Truncated { excess: event.rlength - fits })
         } else {
@@ -99,7 +99,7 @@ impl Endpoint {
 
     /// Ends every receive that only a peer that is gone could fill, or was
     /// filling.
-    pub(crate) fn fail_recvs<P: Port>(&mut self, _port: &mut P, peer: PeerId, why: PeerError) {
+    pub(crate) fn fail_recvs<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         let posted: Vec<_> = self
             .recvs
             .iter()
@@ -111,7 +111,7 @@ impl Endpoint {
         for handle in posted {
             self.fail_posted(handle, peer, why);
         }
-        self.fail_pulls(peer, why);
+        self.fail_pulls(port, peer, why);
     }
 
     fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {

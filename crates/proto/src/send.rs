@@ -4,7 +4,13 @@ use crate::api::{Completion, Failure, Refused, Send};
 use crate::endpoint::{Endpoint, SendOp, SendState, USER_HAS_DATA};
 use sluice_link::{PeerError, Port, Transmitted};
 use sluice_portals::{Event, EventKind, Handle, PtlError, PutExtras, Target};
-use sluice_wire::{AckKind, MatchBits, Nanos, PeerId};
+use sluice_wire::{AckKind, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
+
+use crate::stalled::eager_slots;
+
+/// Quotas smaller than this are not divided: half of them would hardly hold one
+/// eager message.
+const ANNOUNCEMENT_QUOTA_MIN: u32 = 256;
 
 /// How far a send got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +41,11 @@ impl Endpoint {
                 return Ok(());
             }
             if !state.queue.is_empty() {
-                return self.enqueue(now, send);
+                return if send.inject {
+                    Err(Refused::Again)
+                } else {
+                    self.enqueue(now, send, None)
+                };
             }
         }
         let handle = self.sends.next_handle();
@@ -47,17 +57,33 @@ impl Endpoint {
                 Ok(())
             }
             Ok(Started::Waits(state)) => {
-                let inserted = self.sends.insert(SendOp { send: *send, state });
+                let inserted = self.sends.insert(SendOp { send: *send, state, copy: None });
                 assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
                 Ok(())
             }
-            Err(PtlError::NoCredit { .. }) => self.enqueue(now, send),
+            Err(PtlError::NoCredit { have: 0, .. }) if send.inject => Err(Refused::Again),
+            Err(PtlError::NoCredit { .. }) => {
+                // The receiver may have no place left for the packet that would
+                // bring the missing credits, until some of these are spent. So
+                // even an injected message has to go, as an announcement.
+                let copy = send.inject.then(|| {
+                    let copy = port.lend(send.buf.len as u32);
+                    port.copy(send.buf.addr, copy, send.buf.len);
+                    copy
+                });
+                self.enqueue(now, send, copy)
+            }
             Err(PtlError::Peer(why)) => {
                 self.send_failed(send, why);
                 Ok(())
             }
             Err(PtlError::NoSpace(_)) => Err(Refused::Again),
-            Err(error @ (PtlError::ArgInvalid(_) | PtlError::InUse | PtlError::PtInUse)) => {
+            // Memory that runs past the end of the address space.
+            Err(PtlError::ArgInvalid(_)) => {
+                self.complete(Completion::of_send(send, Err(Failure::Fault)));
+                Ok(())
+            }
+            Err(error @ (PtlError::InUse | PtlError::PtInUse)) => {
                 unreachable!("the endpoint's own objects were refused: {error}")
             }
         }
@@ -65,7 +91,7 @@ impl Endpoint {
 
     /// Sends as much of `send` as its protocol sends at once. `handle` is the
     /// name that its pending send has or will have.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start<P: Port>(
         &mut self,
         port: &mut P,
@@ -75,6 +101,9 @@ impl Endpoint {
     ) -> Result<Started, PtlError> {
         if announce || send.buf.len > u64::from(self.config.eager_bytes_max) {
             return self.start_announced(port, send, handle);
+        }
+        if send.buf.len > u64::from(PUT_INLINE_BYTES_MAX) {
+            self.keep_room_for_announcements(send)?;
         }
         let target = Target {
             peer: send.peer,
@@ -106,8 +135,22 @@ impl Endpoint {
         })
     }
 
+    /// Refuses an eager message of several slots that would eat into the half
+    /// of the quota kept for messages of one slot. Else a few long messages
+    /// that the receiver does not want yet would lock out the ones it waits
+    /// for, which could come as announcements.
+    #[inline]
+    fn keep_room_for_announcements(&self, send: &Send) -> Result<(), PtlError> {
+        let quota = self.ni.data_quota(send.peer);
+        if quota < ANNOUNCEMENT_QUOTA_MIN {
+            return Ok(());
+        }
+        let (need, have) = (eager_slots(send), self.ni.data_credits(send.peer));
+        if have < need + quota / 2 { Err(PtlError::NoCredit { need, have }) } else { Ok(()) }
+    }
+
     /// A send that waited for its end has it.
-    pub(crate) fn on_send_ended(&mut self, event: &Event) {
+    pub(crate) fn on_send_ended<P: Port>(&mut self, port: &mut P, event: &Event) {
         let handle = Handle::from_u64(event.user_ptr);
         let Some(op) = self.sends.get(handle) else { return };
         let expected = match event.kind {
@@ -122,6 +165,7 @@ impl Endpoint {
             return;
         }
         let Some(op) = self.sends.remove(handle) else { return };
+        op.give_back(port);
         let outcome = event.outcome.map_err(|fail| Failure::of(fail, op.send.peer));
         if op.send.report || outcome.is_err() {
             self.complete(Completion::of_send(&op.send, outcome));
@@ -129,7 +173,7 @@ impl Endpoint {
     }
 
     /// Ends every send to a peer that is gone.
-    pub(crate) fn fail_sends<P: Port>(&mut self, _port: &mut P, peer: PeerId, why: PeerError) {
+    pub(crate) fn fail_sends<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.state_mut(peer).queue.clear();
         self.stalled.retain(|stalled| *stalled != peer);
         let doomed: Vec<_> = self
@@ -144,6 +188,7 @@ impl Endpoint {
                 // It may be gone already; then there is nothing to unlink.
                 let _ = self.ni.me_unlink(entry);
             }
+            op.give_back(port);
             self.send_failed(&op.send, why);
         }
     }
@@ -151,5 +196,14 @@ impl Endpoint {
     pub(crate) fn send_failed(&mut self, send: &Send, why: PeerError) {
         let outcome = Err(Failure::PeerGone { peer: send.peer, why });
         self.complete(Completion::of_send(send, outcome));
+    }
+}
+
+impl SendOp {
+    /// Returns the memory that the bytes were copied to, if they were.
+    pub(crate) fn give_back<P: Port>(&self, port: &mut P) {
+        if let Some(copy) = self.copy {
+            port.give_back(copy, self.send.buf.len as u32);
+        }
     }
 }

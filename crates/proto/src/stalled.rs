@@ -10,7 +10,7 @@ use crate::endpoint::{Endpoint, SendOp, SendState};
 use crate::send::Started;
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, PtlError};
-use sluice_wire::{Nanos, PUT_INLINE_BYTES_MAX, PeerId};
+use sluice_wire::{AckKind, Addr, MatchBits, Nanos, Packet, PeerId, Put, Region, slots_for};
 use std::collections::VecDeque;
 
 /// What an endpoint knows of a peer that is stalled or gone.
@@ -33,12 +33,15 @@ impl Endpoint {
         self.peers[index].get_or_insert_with(Box::default)
     }
 
-    /// Puts a send behind those that wait already.
-    pub(crate) fn enqueue(&mut self, now: Nanos, send: &Send) -> Result<(), Refused> {
-        if send.inject {
-            return Err(Refused::Again);
-        }
-        let op = SendOp { send: *send, state: SendState::Queued };
+    /// Puts a send behind those that wait already; `copy` is where its bytes
+    /// are, if not in its own memory. Room in the table was checked before.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Nanos,
+        send: &Send,
+        copy: Option<Addr>,
+    ) -> Result<(), Refused> {
+        let op = SendOp { send: *send, state: SendState::Queued, copy };
         let Ok(handle) = self.sends.insert(op) else {
             return Err(Refused::Again);
         };
@@ -89,7 +92,7 @@ impl Endpoint {
 
     /// Whether announcing this send takes fewer slots than sending it.
     fn is_divisible(&self, handle: Handle<SendOp>) -> bool {
-        self.sends.get(handle).is_some_and(|op| op.send.buf.len > u64::from(PUT_INLINE_BYTES_MAX))
+        self.sends.get(handle).is_some_and(|op| eager_slots(&op.send) > 1)
     }
 
     /// Tries to send the oldest waiting send. False if it still waits.
@@ -104,7 +107,8 @@ impl Endpoint {
             unreachable!("a queue names only pending sends")
         };
         let send = op.send;
-        let ended = match self.start(port, &send, handle, announce) {
+        let bytes = Region { addr: op.copy.unwrap_or(send.buf.addr), len: send.buf.len };
+        let ended = match self.start(port, &Send { buf: bytes, ..send }, handle, announce) {
             Ok(Started::Done) => Some(Ok(())),
             Ok(Started::Waits(state)) => {
                 if let Some(op) = self.sends.get_mut(handle) {
@@ -113,10 +117,13 @@ impl Endpoint {
                 None
             }
             Err(PtlError::Peer(why)) => Some(Err(Failure::PeerGone { peer, why })),
+            Err(PtlError::ArgInvalid(_)) => Some(Err(Failure::Fault)),
             Err(_) => return false,
         };
         if let Some(outcome) = ended {
-            self.sends.remove(handle);
+            if let Some(op) = self.sends.remove(handle) {
+                op.give_back(port);
+            }
             if send.report || outcome.is_err() {
                 self.complete(Completion::of_send(&send, outcome));
             }
@@ -129,4 +136,18 @@ impl Endpoint {
         }
         true
     }
+}
+
+/// Slots that `send` takes if it goes eagerly.
+pub(crate) fn eager_slots(send: &Send) -> u32 {
+    let put = Packet::Put(Put {
+        pt_index: send.space.pt(),
+        match_bits: MatchBits(send.tag),
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: send.delivery.then_some((AckKind::Full, 0)),
+        rts: None,
+    });
+    slots_for(u64::from(put.header_bytes()).saturating_add(send.buf.len))
 }

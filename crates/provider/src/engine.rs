@@ -16,8 +16,10 @@ const POLL_BUDGET: usize = 64;
 /// Mailboxes are sized for as many senders as the program says, and this many
 /// more: those that join later.
 const SENDERS_MARGIN: usize = 8;
-/// How many senders to expect from a program that does not say.
-const SENDERS_DEFAULT: usize = 64;
+/// The fewest senders to expect. Programs say too little: Open MPI gives the
+/// number of slots of the allocation, which is less than the number of ranks
+/// when there are more ranks than cores.
+const SENDERS_MIN: usize = 64;
 /// Slots per sender beyond which the limit on a mailbox is raised for large
 /// jobs: a little more than the least quota.
 const SLOTS_PER_SENDER: u32 = 256;
@@ -33,10 +35,7 @@ pub struct Engine {
 impl Engine {
     /// Opens a mailbox for `peers` senders; 0 if the program does not say.
     pub fn open(params: &Params, peers: usize) -> Result<Engine, shm::OpenError> {
-        let wanted = match peers {
-            0 => SENDERS_DEFAULT,
-            peers => peers.saturating_add(SENDERS_MARGIN),
-        };
+        let wanted = peers.saturating_add(SENDERS_MARGIN).max(SENDERS_MIN);
         let senders_max = params.peers_max.unwrap_or(u16::try_from(wanted).unwrap_or(u16::MAX));
         let slots_needed = u32::from(senders_max) * SLOTS_PER_SENDER;
         let slots_max = match params.mailbox_slots {

@@ -50,7 +50,7 @@ pub struct Params {
     pub stats: bool,
 }
 
-const EAGER_DEFAULT: usize = 8192;
+const EAGER_DEFAULT: usize = 4096;
 const INJECT_DEFAULT: usize = 4096;
 
 struct Variable {
@@ -62,7 +62,7 @@ struct Variable {
 const EAGER: Variable = Variable {
     name: c"eager_size",
     kind: ffi::FI_PARAM_SIZE_T,
-    help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 8192 (default: 8192)",
+    help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 8192 (default: 4096)",
 };
 const INJECT: Variable = Variable {
     name: c"inject_size",
@@ -73,7 +73,7 @@ const INJECT: Variable = Variable {
 const PEERS: Variable = Variable {
     name: c"peers_max",
     kind: ffi::FI_PARAM_SIZE_T,
-    help: c"How many processes may send to one endpoint. 1 to 65535 (default: count of the address vector and a margin, at least 8)",
+    help: c"How many processes may send to one endpoint. 1 to 65535 (default: count of the address vector and a margin, at least 64)",
 };
 const SLOTS: Variable = Variable {
     name: c"mailbox_slots",

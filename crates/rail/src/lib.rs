@@ -4,6 +4,11 @@
 //! machines above it only see [`sluice_link::Port`]. Shared memory is the one
 //! rail so far ([`shm`]).
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "packets are little endian and mailboxes are written word by word as they lie in memory"
+);
+
 #[cfg(not(loom))]
 pub mod shm;
 

@@ -19,7 +19,7 @@ pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
     Ack, AckKind, Credits, Get, GetDone, HeadBuf, PUT_INLINE_BYTES_MAX, Packet, Parsed, Put, Reply,
-    Rts, Status,
+    Rts, SLOT_WORDS, Status,
 };
 pub use units::{Addr, Nanos, Region};
 

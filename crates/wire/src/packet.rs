@@ -9,7 +9,7 @@ use crate::layout::{
 use crate::units::Addr;
 use std::mem::size_of;
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Payload bytes that a plain put carries in its first slot.
 pub const PUT_INLINE_BYTES_MAX: u32 = (SLOT_BYTES - HEAD_BYTES - size_of::<PutBody>()) as u32;
@@ -182,11 +182,18 @@ impl Parsed {
     }
 }
 
+/// Eight-byte words of a slot.
+pub const SLOT_WORDS: usize = SLOT_BYTES / size_of::<u64>();
+
 /// The header of a packet, ready to be written; its payload goes right behind.
+///
+/// It is kept in words, as they lie in memory: every part of a header is a
+/// whole number of them, and what is built and copied in one width never waits
+/// for the processor's store buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadBuf {
-    bytes: [u8; SLOT_BYTES],
-    len: u8,
+    words: [u64; SLOT_WORDS],
+    len_words: u8,
 }
 
 impl HeadBuf {
@@ -194,21 +201,28 @@ impl HeadBuf {
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len()]
+        &self.slot()[..self.len()]
     }
 
     /// The whole slot: header, then zeroes up to 64 bytes.
     #[must_use]
     #[inline]
     pub fn slot(&self) -> &[u8; SLOT_BYTES] {
-        &self.bytes
+        zerocopy::transmute_ref!(&self.words)
+    }
+
+    /// The whole slot in words, as they lie in memory.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> &[u64; SLOT_WORDS] {
+        &self.words
     }
 
     /// Length of the header in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        usize::from(self.len)
+        usize::from(self.len_words) * size_of::<u64>()
     }
 
     /// Never: a header has at least a head.
@@ -217,26 +231,26 @@ impl HeadBuf {
         false
     }
 
-    #[inline]
+    #[inline(always)]
     fn new(head: Head) -> HeadBuf {
-        let mut buf = HeadBuf { bytes: [0; SLOT_BYTES], len: 0 };
-        buf.push(&head);
+        let head: [u64; size_of::<Head>() / 8] = zerocopy::transmute!(head);
+        let mut buf = HeadBuf { words: [0; SLOT_WORDS], len_words: 0 };
+        buf.push(head);
         buf
     }
 
-    #[inline]
-    fn push<T: IntoBytes + Immutable>(&mut self, part: &T) {
-        let at = self.len();
-        let end = at + size_of::<T>();
-        self.bytes[at..end].copy_from_slice(part.as_bytes());
-        self.len = end as u8;
+    #[inline(always)]
+    fn push<const N: usize>(&mut self, part: [u64; N]) {
+        let at = usize::from(self.len_words);
+        self.words[at..at + N].copy_from_slice(&part);
+        self.len_words += N as u8;
     }
 }
 
 impl Packet {
     /// Length of the header of this packet in bytes.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn header_bytes(&self) -> u32 {
         let body = match self {
             Packet::Put(put) => {
@@ -268,7 +282,7 @@ impl Packet {
     /// put with an offset, an acknowledgement or a payload; a payload on a
     /// packet that has none.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, seq: PacketSeq, credits: Credits, payload_len: u32) -> HeadBuf {
         let head = |kind: u8, flags: u8, pt: u8, user: u8, detail: u8| Head {
             stamp: U32::ZERO,
@@ -300,55 +314,60 @@ impl Packet {
                 }
                 let detail = put.ack.map_or(0, |(kind, _)| kind.code());
                 let mut buf = HeadBuf::new(head(KIND_PUT, flags, put.pt_index.0, put.user, detail));
-                buf.push(&PutBody {
+                buf.push::<2>(zerocopy::transmute!(PutBody {
                     match_bits: U64::new(put.match_bits.0),
                     hdr_data: U64::new(put.hdr_data),
-                });
+                }));
                 if put.remote_offset != 0 {
-                    buf.push(&PutOffset { remote_offset: U64::new(put.remote_offset) });
+                    buf.push::<1>(zerocopy::transmute!(PutOffset {
+                        remote_offset: U64::new(put.remote_offset)
+                    }));
                 }
                 if let Some((_, op)) = put.ack {
-                    buf.push(&PutAck { op: U64::new(op) });
+                    buf.push::<1>(zerocopy::transmute!(PutAck { op: U64::new(op) }));
                 }
                 if let Some(rts) = put.rts {
-                    buf.push(&PutRts {
+                    buf.push::<3>(zerocopy::transmute!(PutRts {
                         total_len: U64::new(rts.total_len),
                         addr: U64::new(rts.addr.0),
                         key: U64::new(rts.key.0),
-                    });
+                    }));
                 }
                 buf
             }
             Packet::Ack(ack) => {
                 assert!(payload_len == 0, "an acknowledgement has no payload");
                 let mut buf = HeadBuf::new(head(KIND_ACK, 0, 0, 0, ack.status.code()));
-                buf.push(&AckBody { op: U64::new(ack.op), mlength: U64::new(ack.mlength) });
+                buf.push::<2>(zerocopy::transmute!(AckBody {
+                    op: U64::new(ack.op),
+                    mlength: U64::new(ack.mlength)
+                }));
                 buf
             }
             Packet::Get(get) => {
                 assert!(payload_len == 0, "a get has no payload");
                 let mut buf = HeadBuf::new(head(KIND_GET, 0, get.pt_index.0, 0, 0));
-                buf.push(&GetBody {
+                buf.push::<4>(zerocopy::transmute!(GetBody {
                     match_bits: U64::new(get.match_bits.0),
                     op: U64::new(get.op),
                     remote_offset: U64::new(get.remote_offset),
                     length: U64::new(get.length),
-                });
+                }));
                 buf
             }
             Packet::Reply(reply) => {
                 let mut buf = HeadBuf::new(head(KIND_REPLY, 0, 0, 0, reply.status.code()));
-                buf.push(&ReplyBody { op: U64::new(reply.op) });
+                buf.push::<1>(zerocopy::transmute!(ReplyBody { op: U64::new(reply.op) }));
                 buf
             }
             Packet::GetDone(done) => {
                 assert!(payload_len == 0, "a get-done has no payload");
                 let mut buf =
                     HeadBuf::new(head(KIND_GET_DONE, 0, done.pt_index.0, 0, done.status.code()));
-                buf.push(&GetDoneBody {
+                buf.push::<2>(zerocopy::transmute!(GetDoneBody {
                     match_bits: U64::new(done.match_bits.0),
                     length: U64::new(done.length),
-                });
+                }));
                 buf
             }
             Packet::Credit => {

@@ -165,12 +165,13 @@ impl Endpoint {
     /// get-dones that waited.
     #[inline]
     pub(crate) fn flush_pulls<P: Port>(&mut self, port: &mut P) {
-        while let Some(&fin) = self.fins.front() {
+        // A peer that returns no credits delays only its own.
+        for _ in 0..self.fins.len() {
+            let Some(fin) = self.fins.pop_front() else { break };
             let sent = self.ni.get_done(port, &fin.target, fin.length, fin.status);
             if matches!(sent, Err(PtlError::NoCredit { .. })) {
-                break;
+                self.fins.push_back(fin);
             }
-            self.fins.pop_front();
         }
         let mut idle_turns = 0;
         while idle_turns < self.pulls.len() {
@@ -185,9 +186,11 @@ impl Endpoint {
         }
     }
 
-    /// Ends the pulls from a peer that is gone. Direct reads have ended before
-    /// (`Machine::on_peer_gone`), so nothing is in flight any more.
-    pub(crate) fn fail_pulls(&mut self, peer: PeerId, why: PeerError) {
+    /// Ends the pulls from a peer that is gone. One whose memory the rail is
+    /// still reading into ends with that read: until then the buffer is not
+    /// the caller's. (A peer that has died has no reads left by now; one that
+    /// broke the protocol may.)
+    pub(crate) fn fail_pulls<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         let doomed: Vec<_> = self
             .recvs
             .iter()
@@ -198,10 +201,11 @@ impl Endpoint {
             .collect();
         for handle in doomed {
             self.pulls.retain(|pull| *pull != handle);
-            let Some(op) = self.recvs.remove(handle) else { continue };
-            if let RecvState::Pulling(pull) = op.state {
-                let outcome = Err(Failure::PeerGone { peer, why });
-                self.complete(received(&op.recv, &pull.event, pull.got, outcome));
+            let Some(op) = self.recvs.get_mut(handle) else { continue };
+            let RecvState::Pulling(pull) = &mut op.state else { continue };
+            pull.failure.get_or_insert(Failure::PeerGone { peer, why });
+            if pull.in_flight == 0 {
+                self.finish_pull(port, handle);
             }
         }
     }
@@ -234,6 +238,9 @@ impl Endpoint {
     /// True if everything has been asked for.
     fn ask<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
         let chunk_max = self.ni.get_bytes_max();
+        if self.any_gone && self.fail_if_gone(port, handle) {
+            return true;
+        }
         let Some(op) = self.recvs.get_mut(handle) else { return true };
         let recv: Recv = op.recv;
         let RecvState::Pulling(pull) = &mut op.state else { return true };
@@ -263,6 +270,23 @@ impl Endpoint {
             }
             Err(_) => false,
         }
+    }
+
+    /// Nothing more is asked of a peer that is gone. True if the peer is.
+    #[cold]
+    fn fail_if_gone<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
+        let Some(RecvState::Pulling(pull)) = self.recvs.get(handle).map(|op| &op.state) else {
+            return false;
+        };
+        let peer = pull.event.peer;
+        let Some(why) = self.gone(peer) else { return false };
+        let Some(op) = self.recvs.get_mut(handle) else { return true };
+        let RecvState::Pulling(pull) = &mut op.state else { return true };
+        pull.failure.get_or_insert(Failure::PeerGone { peer, why });
+        if pull.in_flight == 0 {
+            self.finish_pull(port, handle);
+        }
+        true
     }
 
     fn finish_pull<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) {

@@ -13,26 +13,17 @@ use std::sync::atomic::Ordering;
 /// Payload bytes of a continuation slot.
 pub(super) const NEXT_BYTES: usize = SLOT_BYTES - 4;
 
-/// The bytes of a private copy of a slot.
+/// The bytes of a private copy of a slot, as they lie in memory.
 #[inline]
-pub(super) fn slot_bytes(words: &[u64; WORDS]) -> [u8; SLOT_BYTES] {
-    let mut bytes = [0; SLOT_BYTES];
-    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-        chunk.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
+pub(super) fn slot_bytes(words: &[u64; WORDS]) -> &[u8; SLOT_BYTES] {
+    zerocopy::transmute_ref!(words)
 }
 
-/// The words of a slot's bytes.
+/// Where byte `at` of a private copy of a slot is written.
 #[inline]
-pub(super) fn slot_words(bytes: &[u8; SLOT_BYTES]) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
-    for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-        let mut part = [0; 8];
-        part.copy_from_slice(chunk);
-        *word = u64::from_le_bytes(part);
-    }
-    words
+pub(super) fn byte_at(words: &mut [u64; WORDS], at: usize) -> *mut u8 {
+    let bytes: &mut [u8; SLOT_BYTES] = zerocopy::transmute_mut!(words);
+    bytes[at..].as_mut_ptr()
 }
 
 /// Copies fewer than 64 bytes without a call: memcpy costs more than the copy.
@@ -74,22 +65,24 @@ pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
 #[inline]
 pub(super) unsafe fn fill_next(slot: &Slot, from: *const u8, len: usize) {
     if len < NEXT_BYTES {
-        let mut bytes = [0; SLOT_BYTES];
+        let mut words = [0; WORDS];
         // SAFETY: the caller vouches for the source; the destination has 60
         // bytes behind the stamp, and `len` is fewer.
-        unsafe { copy_small(from, bytes.as_mut_ptr().add(4), len) };
-        for (word, value) in slot.words.iter().zip(slot_words(&bytes)) {
+        unsafe { copy_small(from, byte_at(&mut words, 4), len) };
+        for (word, value) in slot.words.iter().zip(words) {
             word.store(value, Ordering::Relaxed);
         }
         return;
     }
-    // SAFETY: 4 + 7 * 8 = 60 bytes, all of which the caller vouches for.
+    // SAFETY: 4 + 7 * 8 = 60 bytes, all of which the caller vouches for. Word
+    // pairs `2 * i` and `2 * i + 1` are the slot's i-th sixteen bytes.
     unsafe {
         let first = ptr::read_unaligned(from.cast::<u32>());
-        slot.words[0].store(u64::from(first.to_le()) << 32, Ordering::Relaxed);
-        for (i, word) in slot.words.iter().enumerate().skip(1) {
-            let value = ptr::read_unaligned(from.add(i * 8 - 4).cast::<u64>());
-            word.store(value.to_le(), Ordering::Relaxed);
+        let head = u64::from(first.to_le()) << 32;
+        let second = ptr::read_unaligned(from.add(4).cast::<u64>()).to_le();
+        store_pair(slot, 0, [head, second]);
+        for i in 1..WORDS / 2 {
+            store_pair(slot, i, ptr::read_unaligned(from.add(i * 16 - 4).cast::<[u64; 2]>()));
         }
     }
 }
@@ -115,12 +108,60 @@ pub(super) unsafe fn take_next(slot: &Slot, skip: usize, to: *mut u8, len: usize
     }
     // SAFETY: `len` is 60, all of which the caller vouches for.
     unsafe {
-        let first = (slot.words[0].load(Ordering::Relaxed) >> 32) as u32;
-        ptr::write_unaligned(to.cast::<u32>(), first.to_le());
-        for (i, word) in slot.words.iter().enumerate().skip(1) {
-            let value = word.load(Ordering::Relaxed).to_le();
-            ptr::write_unaligned(to.add(i * 8 - 4).cast::<u64>(), value);
+        let [head, second] = load_pair(slot, 0);
+        ptr::write_unaligned(to.cast::<u32>(), (head.to_le() >> 32) as u32);
+        ptr::write_unaligned(to.add(4).cast::<u64>(), second);
+        for i in 1..WORDS / 2 {
+            ptr::write_unaligned(to.add(i * 16 - 4).cast::<[u64; 2]>(), load_pair(slot, i));
         }
+    }
+}
+
+/// Stores sixteen bytes of a slot at once, as they are in memory. A store
+/// buffer holds a fixed number of stores, whatever their width: twice the width
+/// is twice the cache lines on their way.
+#[inline]
+fn store_pair(slot: &Slot, pair: usize, value: [u64; 2]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_set_epi64x};
+        debug_assert!(pair < WORDS / 2);
+        // SAFETY: SSE2 is part of x86-64. The pair is inside the slot, which is
+        // aligned to its size. Other processes may access the slot meanwhile;
+        // the access is volatile, and nothing is concluded from the bytes
+        // before the stamp is checked.
+        unsafe {
+            let wide = _mm_set_epi64x(value[1].cast_signed(), value[0].cast_signed());
+            let at = slot.words.as_ptr().cast::<__m128i>().cast_mut().add(pair);
+            ptr::write_volatile(at, wide);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        slot.words[2 * pair].store(value[0], Ordering::Relaxed);
+        slot.words[2 * pair + 1].store(value[1], Ordering::Relaxed);
+    }
+}
+
+/// Loads sixteen bytes of a slot at once, as they are in memory.
+#[inline]
+fn load_pair(slot: &Slot, pair: usize) -> [u64; 2] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::__m128i;
+        debug_assert!(pair < WORDS / 2);
+        // SAFETY: as in `store_pair`; any sixteen bytes are two words.
+        unsafe {
+            let at = slot.words.as_ptr().cast::<__m128i>().add(pair);
+            std::mem::transmute::<__m128i, [u64; 2]>(ptr::read_volatile(at))
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        [
+            slot.words[2 * pair].load(Ordering::Relaxed),
+            slot.words[2 * pair + 1].load(Ordering::Relaxed),
+        ]
     }
 }
 

@@ -12,7 +12,7 @@ use super::segment::Claim;
 use super::watch::{Watch, pid_is_free, poll_now};
 use super::{Shm, backing};
 use sluice_link::{Machine, PeerError, RailError};
-use sluice_wire::{Nanos, Packet, PeerId, SLOT_BYTES, slots_for};
+use sluice_wire::{Nanos, Packet, PeerId, slots_for};
 
 /// Polls between two looks at the clock. A power of two.
 const TICK_POLLS: u32 = 32;
@@ -61,14 +61,14 @@ const _: () = assert!(super::peers::PEERS_MAX < Sender::ID as usize);
 #[derive(Debug)]
 pub(super) struct Current {
     /// A private copy of its first slot.
-    pub(super) first: [u8; SLOT_BYTES],
+    pub(super) first: [u64; WORDS],
     pub(super) payload_offset: u32,
     pub(super) payload_len: u32,
 }
 
 impl Current {
     pub(super) const NONE: Current =
-        Current { first: [0; SLOT_BYTES], payload_offset: 0, payload_len: 0 };
+        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0 };
 }
 
 /// When what was last looked after.
@@ -127,8 +127,7 @@ impl Shm {
         let Some(peer) = plain.or_else(|| self.sender_of(writer)) else {
             return self.refuse_unknown(copy);
         };
-        let first = slot_bytes(copy);
-        let Ok(packet) = Packet::parse(&first) else {
+        let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
             return self.refuse(now, machine, peer);
         };
         let slots = slots_for(packet.total_bytes());
@@ -136,7 +135,7 @@ impl Shm {
             return self.refuse(now, machine, peer);
         }
         self.current = Current {
-            first,
+            first: *copy,
             payload_offset: packet.payload_offset,
             payload_len: packet.payload_len,
         };
@@ -174,7 +173,7 @@ impl Shm {
         if !gone {
             self.stats.violations += 1;
         }
-        let slots = Packet::parse(&slot_bytes(copy)).map(|packet| slots_for(packet.total_bytes()));
+        let slots = Packet::parse(slot_bytes(copy)).map(|packet| slots_for(packet.total_bytes()));
         match slots {
             Ok(slots) if slots <= self.packet_slots_max => self.reader.advance(slots),
             // Its further slots, if any, are found abandoned.

@@ -1,7 +1,7 @@
 //! What a machine may ask of the rail.
 
 use super::bulk::{self, Read};
-use super::copy::{NEXT_BYTES, copy_small, fill_next, slot_words, take_next};
+use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
 use super::peers::Life;
 use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
@@ -34,7 +34,7 @@ impl Port for Shm {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit(
         &mut self,
         peer: PeerId,
@@ -44,26 +44,26 @@ impl Port for Shm {
     ) -> Transmitted {
         let Some(writer) = self.peers.way(peer) else { return Transmitted::Done };
         self.stats.packets_out += 1;
-        let mut first = *head.slot();
+        let mut first = *head.words();
         let at = head.len();
         let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
         let room = SLOT_BYTES - at;
         if payload.len <= room as u64 {
             // SAFETY: the machine vouches for the payload, by the contract of
             // `transmit`; it fits behind the head.
-            unsafe { copy_small(from, first.as_mut_ptr().add(at), payload.len as usize) };
-            writer.write(1, &slot_words(&first), |_, _| {}, step);
+            unsafe { copy_small(from, byte_at(&mut first, at), payload.len as usize) };
+            writer.write(1, &first, |_, _| {}, step);
             return Transmitted::Done;
         }
         // SAFETY: as above; `room` is less than the payload and than a slot.
-        unsafe { copy_small(from, first.as_mut_ptr().add(at), room) };
+        unsafe { copy_small(from, byte_at(&mut first, at), room) };
         let slots = slots_for(at as u64 + payload.len);
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
         let rest = payload.len as usize - room;
         writer.write(
             count,
-            &slot_words(&first),
+            &first,
             |i, slot| {
                 let begin = (i as usize - 1) * NEXT_BYTES;
                 // SAFETY: the slots after the first cover the rest of the
@@ -75,7 +75,7 @@ impl Port for Shm {
         Transmitted::Done
     }
 
-    #[inline]
+    #[inline(always)]
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
         let within = offset.checked_add(len).is_some_and(|end| end <= self.current.payload_len);
         assert!(within, "a copy stays inside the payload");
@@ -88,7 +88,7 @@ impl Port for Shm {
             // SAFETY: `at + part` is inside the copy of the slot; the machine
             // vouches for the destination, by the contract of `copy_payload`.
             unsafe {
-                copy_small(self.current.first.as_ptr().add(at), to, part);
+                copy_small(slot_bytes(&self.current.first).as_ptr().add(at), to, part);
                 to = to.add(part);
             }
             at += part;

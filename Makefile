@@ -1,0 +1,46 @@
+# Two commands matter: `make demo` and `make test`. Each installs what is missing.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+PYTHON ?= python3
+# A toolchain that scripts/deps.sh has just installed is found without a new shell.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+.PHONY: build demo test bench quick deps lint fmt loom fuzz help clean
+
+build: deps                     ## Build libsluice-fi.so and the sluice command
+	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
+
+demo: build                     ## Run NetPIPE over Sluice, verified, beside Open MPI's shared memory
+	@$(PYTHON) scripts/demo.py
+
+test: deps                      ## Everything that CI runs
+	@$(PYTHON) scripts/test.py
+
+quick: deps                     ## The tests without MPI
+	@$(PYTHON) scripts/test.py --quick
+
+bench: build                    ## Compare with Open MPI's shared memory and UCX
+	@$(PYTHON) scripts/bench.py
+
+deps:                           ## Install missing Debian packages and check the Rust toolchain
+	@scripts/deps.sh
+
+lint:                           ## Formatting and clippy
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt:                            ## Format the code
+	$(CARGO) fmt --all
+
+loom:                           ## Model-check the mailbox ring
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib ring
+
+fuzz:                           ## Fuzz the packet parser for a minute (needs cargo-fuzz and nightly)
+	cd fuzz && $(CARGO) +nightly fuzz run wire_parse -- -max_total_time=60
+
+help:                           ## This list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
+
+clean:                          ## Remove what was built
+	$(CARGO) clean

@@ -1,0 +1,181 @@
+// Two ranks: half round trips by size, bandwidth with a window of 64, 8-byte rate.
+// With "memory" as the only argument: any number of ranks, an all-to-all of 1 KiB,
+// then the memory of each process.  Every line of output is one JSON object.
+//
+// Usage: pairs latency|bandwidth|rate SECONDS SIZE...   or   pairs memory
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW 64
+#define SAMPLES_MAX 200000
+
+static int rank, ranks;
+static double samples[SAMPLES_MAX];
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double at(int count, double part) {
+    return samples[(int)(part * (count - 1))];
+}
+
+// A message carries its number in its first bytes, so a wrong one is seen.
+static void expect(const char *what, unsigned char got, unsigned char want) {
+    if (got != want) {
+        fprintf(stderr, "pairs: %s: rank %d received byte %u instead of %u: the data "
+                "are wrong. Run the tests of this transport first.\n",
+                what, rank, got, want);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+static void round_trip(unsigned char *out, unsigned char *in, int size, unsigned char n) {
+    if (rank == 0) {
+        out[0] = n;
+        MPI_Send(out, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+        MPI_Recv(in, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(in, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        out[0] = in[0];
+        MPI_Send(out, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    }
+}
+
+static int agree(int value) {
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return value;
+}
+
+static void latency(int size, double seconds) {
+    unsigned char *out = malloc(size), *in = malloc(size);
+    memset(out, 1, size);
+    memset(in, 2, size);
+    // The count is chosen from a short run, so that both ranks know it.
+    int trial = size <= 8192 ? 2000 : 20;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < trial / 2; i++) round_trip(out, in, size, (unsigned char)i);
+    double start = MPI_Wtime();
+    for (int i = 0; i < trial; i++) round_trip(out, in, size, (unsigned char)i);
+    double each = (MPI_Wtime() - start) / trial;
+    // The clock costs something, so small messages are timed ten at a time.
+    int batch = each < 20e-6 ? 10 : 1;
+    double wanted = seconds / (each * batch);
+    int count = agree(wanted < 10 ? 10 : wanted > SAMPLES_MAX ? SAMPLES_MAX : (int)wanted);
+    batch = agree(batch);
+    for (int i = 0; i < count; i++) {
+        double t = MPI_Wtime();
+        for (int k = 0; k < batch; k++) round_trip(out, in, size, (unsigned char)(i + k));
+        samples[i] = (MPI_Wtime() - t) / batch / 2 * 1e9;
+        if (rank == 0) expect("latency", in[0], (unsigned char)(i + batch - 1));
+    }
+    if (rank == 0) {
+        qsort(samples, count, sizeof *samples, ascending);
+        printf("{\"test\":\"latency\",\"size\":%d,\"half_rtt_ns\":{\"min\":%.1f,\"p50\":%.1f,"
+               "\"p90\":%.1f,\"p99\":%.1f},\"samples\":%d}\n",
+               size, samples[0], at(count, .5), at(count, .9), at(count, .99), count);
+    }
+    free(out);
+    free(in);
+}
+
+// Rank 0 sends a window, rank 1 answers with one byte when it has all of it.  All
+// messages of a window share one buffer, as the usual MPI benchmarks do, so that the
+// figure is the transport's and not that of memory outside the caches.
+static double window(unsigned char *buffer, int size, unsigned char n) {
+    MPI_Request requests[WINDOW];
+    unsigned char token = n;
+    double t = MPI_Wtime();
+    if (rank == 0) {
+        for (int i = 0; i < WINDOW; i++)
+            MPI_Isend(buffer, size, MPI_BYTE, 1, 2, MPI_COMM_WORLD, requests + i);
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Recv(&token, 1, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        for (int i = 0; i < WINDOW; i++)
+            MPI_Irecv(buffer, size, MPI_BYTE, 0, 2, MPI_COMM_WORLD, requests + i);
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Send(&token, 1, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+    }
+    return MPI_Wtime() - t;
+}
+
+static void stream(const char *test, int size, double seconds) {
+    unsigned char *buffer = malloc(size);
+    if (!buffer) {
+        fprintf(stderr, "pairs: %s of %d bytes: no memory for a message. "
+                "Choose a smaller size.\n", test, size);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    memset(buffer, rank == 0 ? 0x5a : 0, size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double each = window(buffer, size, 0);
+    for (int i = 0; i < 2; i++) each = window(buffer, size, 0);
+    if (size <= 65536)
+        for (int i = 0; i < 20; i++) each = window(buffer, size, 0);
+    double wanted = seconds / each;
+    int count = agree(wanted < 5 ? 5 : wanted > SAMPLES_MAX ? SAMPLES_MAX : (int)wanted);
+    for (int i = 0; i < count; i++) samples[i] = window(buffer, size, 0);
+    if (rank == 1)
+        for (int i = 0; i < size; i++) expect(test, buffer[i], 0x5a);
+    if (rank == 0) {
+        qsort(samples, count, sizeof *samples, ascending);
+        // A long time is a low speed: p99 is what 99 % of the windows reach.
+        if (!strcmp(test, "rate"))
+            printf("{\"test\":\"rate\",\"size\":%d,\"msgs_per_s\":{\"p50\":%.0f,\"p99\":%.0f},"
+                   "\"samples\":%d}\n", size, WINDOW / at(count, .5), WINDOW / at(count, .99), count);
+        else
+            printf("{\"test\":\"bandwidth\",\"size\":%d,\"mib_per_s\":{\"p50\":%.1f,\"p99\":%.1f},"
+                   "\"samples\":%d}\n", size, WINDOW * (double)size / at(count, .5) / 1048576,
+                   WINDOW * (double)size / at(count, .99) / 1048576, count);
+    }
+    free(buffer);
+}
+
+static void memory(void) {
+    enum { EACH = 1024 };
+    char *out = malloc((size_t)ranks * EACH), *in = malloc((size_t)ranks * EACH);
+    memset(out, rank, (size_t)ranks * EACH);
+    for (int i = 0; i < 10; i++)
+        MPI_Alltoall(out, EACH, MPI_BYTE, in, EACH, MPI_BYTE, MPI_COMM_WORLD);
+    for (int i = 0; i < ranks; i++)
+        expect("memory", (unsigned char)in[(size_t)i * EACH], (unsigned char)i);
+    long high = -1, now = -1;
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status)) {
+        sscanf(line, "VmHWM: %ld", &high);
+        sscanf(line, "VmRSS: %ld", &now);
+    }
+    if (status) fclose(status);
+    printf("{\"test\":\"memory\",\"rank\":%d,\"ranks\":%d,\"vmhwm_kib\":%ld,\"vmrss_kib\":%ld}\n",
+           rank, ranks, high, now);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc == 2 && !strcmp(argv[1], "memory")) {
+        memory();
+    } else if (argc >= 4 && ranks == 2) {
+        double seconds = atof(argv[2]);
+        for (int i = 3; i < argc; i++) {
+            int size = atoi(argv[i]);
+            if (size < 1) size = 1;
+            if (!strcmp(argv[1], "latency")) latency(size, seconds);
+            else stream(argv[1], size, seconds);
+        }
+    } else {
+        if (rank == 0)
+            fprintf(stderr, "usage: two ranks of pairs latency|bandwidth|rate SECONDS SIZE..., "
+                    "or any number of ranks of pairs memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Finalize();
+    return 0;
+}

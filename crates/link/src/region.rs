@@ -1,0 +1,41 @@
+//! The regions of a mailbox, and how an arrived packet is counted in them.
+
+use sluice_wire::Packet;
+
+/// Which region of a mailbox a packet lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailboxRegion {
+    /// Puts. Held until the message is matched.
+    Data,
+    /// Acknowledgements, gets, get-dones. Freed as soon as read.
+    Control,
+    /// Replies that the owner of the mailbox asked for.
+    Reply,
+    /// Credit packets.
+    Credit,
+}
+
+impl MailboxRegion {
+    /// The region that `packet` is accounted in.
+    #[must_use]
+    #[inline]
+    pub fn of(packet: &Packet) -> MailboxRegion {
+        match packet {
+            Packet::Put(_) => MailboxRegion::Data,
+            Packet::Ack(_) | Packet::Get(_) | Packet::GetDone(_) => MailboxRegion::Control,
+            Packet::Reply(_) => MailboxRegion::Reply,
+            Packet::Credit => MailboxRegion::Credit,
+        }
+    }
+}
+
+/// A packet as it was accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The region that it lies in.
+    pub region: MailboxRegion,
+    /// Slots that it takes there.
+    pub slots: u32,
+    /// Whether it brought credits.
+    pub brought_credits: bool,
+}

@@ -1,0 +1,106 @@
+//! The division of a mailbox, and the region that each packet is counted in.
+
+use proptest::prelude::*;
+use sluice_link::{Grant, Layout, LayoutError, MailboxRegion};
+use sluice_wire::{Ack, Addr, Get, GetDone, MatchBits, Packet, PtIndex, Put, Reply, Rts, Status};
+
+#[test]
+fn two_senders_get_the_most_that_is_of_use() {
+    let layout = Layout::divide(2, 1 << 14).unwrap();
+    let grant = Grant { data_slots: 1024, control_slots: 32, credit_slots: 8 };
+    let expected = Layout { grant, senders_max: 2, reply_slots: 2048, ring_slots: 8192 };
+    assert_eq!(layout, expected);
+    assert_eq!(grant.total(), 1064);
+}
+
+#[test]
+fn what_does_not_fit_says_what_would() {
+    let error = Layout::divide(100, 1 << 12).unwrap_err();
+    let need = LayoutError::TooManySenders { senders_max: 100, need_slots: 32768, slots_max: 4096 };
+    assert_eq!(error, need);
+    assert!(Layout::divide(100, 32768).is_ok());
+}
+
+#[test]
+fn a_layout_that_nobody_makes_is_refused() {
+    let sound = Layout::divide(4, 1 << 13).unwrap();
+    assert_eq!(sound.check(), Ok(()));
+    let grant = sound.grant;
+    let wrong = [
+        Layout { ring_slots: sound.ring_slots + 1, ..sound },
+        Layout { ring_slots: sound.ring_slots / 4, ..sound },
+        Layout { ring_slots: 0, ..sound },
+        Layout { senders_max: 0, ..sound },
+        Layout { senders_max: u16::MAX, ..sound },
+        Layout { grant: Grant { data_slots: 0, ..grant }, ..sound },
+        Layout { grant: Grant { control_slots: 0, ..grant }, ..sound },
+        Layout { grant: Grant { credit_slots: 1, ..grant }, ..sound },
+    ];
+    for layout in wrong {
+        assert_eq!(layout.check(), Err(LayoutError::Foreign), "{layout:?}");
+    }
+}
+
+#[test]
+fn every_kind_of_packet_has_its_region() {
+    let (pt_index, match_bits, status) = (PtIndex(0), MatchBits(1), Status::Ok);
+    let rts = Rts { total_len: 1, addr: Addr(0), key: match_bits };
+    let put =
+        Put { pt_index, match_bits, hdr_data: 0, user: 0, remote_offset: 0, ack: None, rts: None };
+    let get = Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1 };
+    let done = GetDone { pt_index, match_bits, length: 0, status };
+    let regions = [
+        (Packet::Put(put), MailboxRegion::Data),
+        (Packet::Put(Put { rts: Some(rts), ..put }), MailboxRegion::Data),
+        (Packet::Ack(Ack { op: 0, mlength: 0, status }), MailboxRegion::Control),
+        (Packet::Get(get), MailboxRegion::Control),
+        (Packet::GetDone(done), MailboxRegion::Control),
+        (Packet::Reply(Reply { op: 0, status }), MailboxRegion::Reply),
+        (Packet::Credit, MailboxRegion::Credit),
+    ];
+    for (packet, region) in regions {
+        assert_eq!(MailboxRegion::of(&packet), region);
+        // One credit, one slot: a control packet is counted as one.
+        if region != MailboxRegion::Data && region != MailboxRegion::Reply {
+            assert_eq!(sluice_wire::slots_for(u64::from(packet.header_bytes())), 1);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_division_fits_and_holds_an_eager_message(
+        senders in any::<u16>(),
+        slots_max in any::<u32>(),
+    ) {
+        match Layout::divide(senders, slots_max) {
+            Ok(layout) => {
+                prop_assert_eq!(layout.check(), Ok(()));
+                prop_assert!(layout.ring_slots <= slots_max);
+                prop_assert_eq!(layout.senders_max, senders.max(1));
+                let eager = sluice_wire::slots_for(8192 + 64);
+                prop_assert!(u32::from(layout.grant.data_slots) >= eager);
+            }
+            Err(LayoutError::TooManySenders { need_slots, .. }) => {
+                prop_assert!(need_slots > slots_max.checked_next_power_of_two().unwrap_or(0) / 2);
+                prop_assert!(Layout::divide(senders, need_slots).is_ok());
+            }
+            Err(LayoutError::Foreign) => prop_assert!(false, "what it makes is sound"),
+        }
+    }
+
+    #[test]
+    fn more_room_or_fewer_senders_never_give_less(
+        senders in 1u16..2000,
+        slots_max in 1024u32..(1 << 20),
+    ) {
+        let data = |senders, slots_max| {
+            Layout::divide(senders, slots_max).map_or(0, |layout| layout.grant.data_slots)
+        };
+        let here = data(senders, slots_max);
+        prop_assert!(data(senders, slots_max.saturating_mul(2)) >= here);
+        prop_assert!(data(senders - 1, slots_max) >= here);
+    }
+}

@@ -1,0 +1,151 @@
+//! Random programs in which one process dies at a random moment: whatever the
+//! survivors asked of it ends once, with an error that names it or, if the
+//! message made it, without; and nothing between the survivors is disturbed.
+
+mod world;
+
+use sluice_link::PeerError;
+use sluice_proto::{Completion, Config, Failure, Kind, Pending, Send};
+use sluice_wire::{Nanos, PeerId};
+use std::collections::BTreeMap;
+use world::net::random::Random;
+use world::net::{Mode, layout, roomy};
+use world::{World, pattern, recv_from, send_to};
+
+const VICTIM: usize = 2;
+
+/// Requests by process and context: the other side, and whether it ended.
+type Asked = BTreeMap<(usize, u64), (usize, bool)>;
+
+fn look(world: &mut World, asked: &mut Asked, told: bool) {
+    for who in 0..VICTIM {
+        while let Some(Completion { context, outcome, .. }) = world.pop(who) {
+            let (peer, ended) = asked.get_mut(&(who, context)).expect("it was asked");
+            assert!(!*ended, "ended twice");
+            *ended = true;
+            match outcome {
+                Ok(()) => {}
+                // The rail may know it before the endpoint does.
+                Err(Failure::PeerGone { peer: named, why: PeerError::Dead }) => {
+                    assert_eq!((named, *peer), (PeerId(VICTIM as u32), VICTIM));
+                    assert!(told || world.is_dead(VICTIM));
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    while world.pop(VICTIM).is_some() {}
+}
+
+fn run(seed: u64) {
+    let mut draw = Random::stream(seed, 3);
+    let mailbox = if draw.percent(50) { roomy() } else { layout(3, 12, 2, 3, 6) };
+    let mode = Mode {
+        can_read: draw.percent(50),
+        pending_percent: *draw.pick(&[0, 50]),
+        ..Mode::default()
+    };
+    let config = Config { eager_bytes_max: 500, patience: Nanos(20), ..Config::default() };
+    let mut world = World::new(&[mailbox; 3], mode, config, seed);
+    let mut asked = Asked::new();
+    let death = draw.below(60);
+    for context in 0..60 {
+        if context == death {
+            world.kill(VICTIM);
+        }
+        let (who, peer) = (draw.below(3) as usize, draw.below(3) as usize);
+        if world.is_dead(who) {
+            continue;
+        }
+        let len = *draw.pick(&[0, 8, 100, 400, 2000]);
+        if draw.percent(50) {
+            let bytes = world.alloc(who, &pattern(context, len));
+            let delivery = draw.percent(30);
+            world.send(who, &Send { delivery, ..send_to(peer, bytes, 7, context) }).unwrap();
+        } else {
+            let buf = world.alloc(who, &[0; 2000]);
+            world.recv(who, &recv_from(peer, buf, 7, context)).unwrap();
+        }
+        asked.insert((who, context), (peer, who == VICTIM));
+        for _ in 0..draw.below(8) {
+            world.step();
+        }
+        look(&mut world, &mut asked, false);
+    }
+    for who in 0..VICTIM {
+        for _ in 0..draw.below(20) {
+            world.step();
+        }
+        look(&mut world, &mut asked, false);
+        world.peer_gone(who, VICTIM, PeerError::Dead);
+        look(&mut world, &mut asked, true);
+    }
+    world.run();
+    look(&mut world, &mut asked, true);
+    for ((who, context), (peer, ended)) in &asked {
+        assert!(*ended || *peer != VICTIM, "{context} of {who} on the dead has not ended");
+    }
+    finish(&mut world, &mut asked);
+}
+
+/// The survivors receive what there is for them, send what is wanted, and have
+/// nothing left.
+fn finish(world: &mut World, asked: &mut Asked) {
+    let mut context = 1000;
+    for _ in 0..60 {
+        for who in 0..VICTIM {
+            for peer in 0..VICTIM {
+                context += 2;
+                let buf = world.alloc(who, &[0; 2000]);
+                world.send(who, &send_to(peer, buf.truncated(1), 7, context)).unwrap();
+                world.recv(who, &recv_from(peer, buf, 7, context + 1)).unwrap();
+                asked.insert((who, context), (peer, false));
+                asked.insert((who, context + 1), (peer, false));
+            }
+        }
+    }
+    world.run();
+    look(world, asked, true);
+    // As many receives as sends are in excess on one side or the other.
+    let open: Vec<_> = asked.iter().filter(|(_, (_, ended))| !ended).map(|(key, _)| *key).collect();
+    for (who, context) in open {
+        world.cancel(who, context);
+        let cancelled = world.pop(who).filter(|end| end.kind == Kind::Recv);
+        let known = cancelled.is_none_or(|end| end.outcome == Err(Failure::Cancelled));
+        assert!(known, "only an unmatched receive is left to cancel");
+    }
+    for who in 0..VICTIM {
+        for peer in 0..=VICTIM {
+            // What is unexpected, also of the dead, is received.
+            while world.processes[who].endpoint.stats().unexpected_now > 0 {
+                let before = world.processes[who].endpoint.stats().unexpected_now;
+                let buf = world.alloc(who, &[0; 2000]);
+                world.recv(who, &recv_from(peer, buf, 7, 9999)).unwrap();
+                world.run();
+                if world.processes[who].endpoint.stats().unexpected_now == before {
+                    world.cancel(who, 9999);
+                    break;
+                }
+            }
+        }
+    }
+    world.run();
+    for who in 0..VICTIM {
+        assert_eq!(world.pending(who), Pending::default(), "process {who}");
+        assert_eq!(world.processes[who].port.net().lent(who), (0, 0));
+        assert_eq!(world.processes[who].endpoint.links().reply_slots_reserved(), 0);
+        assert_eq!(world.processes[who].endpoint.stats().violations, 0);
+    }
+}
+
+#[test]
+fn a_death_ends_what_was_asked_of_the_dead_and_nothing_else() {
+    let only: Option<u64> = std::env::var("SLUICE_SEED").ok().and_then(|seed| seed.parse().ok());
+    for seed in only.map_or(0..300, |seed| seed..seed + 1) {
+        let run = || run(seed);
+        if let Err(cause) = std::panic::catch_unwind(run) {
+            eprintln!("replay with: SLUICE_SEED={seed}");
+            std::panic::resume_unwind(cause);
+        }
+    }
+}

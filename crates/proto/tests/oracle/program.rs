@@ -1,0 +1,494 @@
+//! Random programs over the whole interface of an endpoint, run in a world
+//! beside the reference matcher. One seed draws everything.
+
+use crate::oracle::{Message, Oracle, Wanted};
+use crate::world::net::random::Random;
+use crate::world::net::{Mode, layout, roomy};
+use crate::world::{World, pattern};
+use sluice_link::Layout;
+use sluice_proto::{
+    Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
+};
+use sluice_wire::{Nanos, Packet, PeerId, Region};
+use std::collections::BTreeMap;
+
+/// Bytes behind each receive buffer that nothing may touch.
+const GUARD: u64 = 16;
+const UNTOUCHED: u8 = 0xAA;
+const REUSED: u8 = 0xEE;
+
+#[derive(Debug)]
+struct Sent {
+    id: usize,
+    from: usize,
+    buf: Region,
+    report: bool,
+    delivery: bool,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct Posted {
+    who: usize,
+    buf: Region,
+    whole: Region,
+    report: bool,
+    cancelled: bool,
+    done: bool,
+}
+
+pub struct Program {
+    world: World,
+    oracle: Oracle,
+    draw: Random,
+    sends: BTreeMap<u64, Sent>,
+    recvs: BTreeMap<u64, Posted>,
+    /// Claimed messages: who, the context, the message.
+    claimed: Vec<(usize, u64, usize)>,
+    next_context: u64,
+    eager_max: u64,
+    chunk: u64,
+    pends: bool,
+    /// Whether unmatched messages stay within the credits.
+    bounded: bool,
+    layouts: Vec<Layout>,
+    /// Messages whose bytes are where they belong, or that were dropped.
+    landed: Vec<bool>,
+}
+
+/// Runs the program of `seed` and checks everything about it.
+pub fn run(seed: u64, operations: u64) {
+    let mut program = Program::new(seed);
+    for _ in 0..operations {
+        program.operation();
+        let steps = program.draw.below(6);
+        for _ in 0..steps {
+            if !program.world.step() {
+                break;
+            }
+            program.look();
+        }
+        if program.draw.percent(4) {
+            program.rest();
+        }
+    }
+    program.finish();
+}
+
+impl Program {
+    fn new(seed: u64) -> Program {
+        let mut draw = Random::stream(seed, 2);
+        let count = draw.between(2, 4) as usize;
+        let bounded = draw.percent(50);
+        let tiny = !bounded && draw.percent(70);
+        let layouts: Vec<Layout> = (0..count)
+            .map(|_| {
+                if tiny {
+                    let (data, control) = (draw.between(1, 24) as u16, draw.between(1, 4) as u8);
+                    let (credit, replies) = (draw.between(2, 8) as u8, draw.between(1, 20) as u16);
+                    layout(count as u16, data, control, credit, replies)
+                } else {
+                    roomy()
+                }
+            })
+            .collect();
+        let pends = draw.percent(40);
+        let mode = Mode {
+            payloads: true,
+            pending_percent: if pends { 60 } else { 0 },
+            can_read: draw.percent(50),
+            forbidden_percent: if draw.percent(30) { 30 } else { 0 },
+        };
+        let eager_max = *draw.pick(&[64, 256, 1024, 8192]);
+        let config = Config {
+            eager_bytes_max: eager_max as u32,
+            patience: Nanos(draw.between(0, 50)),
+            requests_max: 1 << 20,
+        };
+        let replies = u64::from(layouts[0].reply_slots);
+        Program {
+            world: World::new(&layouts, mode, config, seed),
+            oracle: Oracle::new(count),
+            draw,
+            sends: BTreeMap::new(),
+            recvs: BTreeMap::new(),
+            claimed: Vec::new(),
+            next_context: 1,
+            eager_max,
+            chunk: 32 + (replies / 2).max(1).saturating_sub(1) * 60,
+            pends,
+            bounded,
+            layouts,
+            landed: Vec::new(),
+        }
+    }
+
+    fn operation(&mut self) {
+        match self.draw.below(100) {
+            0..40 => self.send(),
+            40..75 => self.recv(),
+            75..87 => self.probe(),
+            87..93 => self.recv_claimed(),
+            93..98 => self.cancel(),
+            _ => {
+                let who = self.anyone();
+                self.world.idle(who);
+            }
+        }
+        self.look();
+    }
+
+    fn anyone(&mut self) -> usize {
+        self.draw.below(self.layouts.len() as u64) as usize
+    }
+
+    fn context(&mut self) -> u64 {
+        self.next_context += 1;
+        self.next_context
+    }
+
+    fn len(&mut self) -> u64 {
+        let eager = self.eager_max;
+        let chunk = self.chunk;
+        match self.draw.below(12) {
+            0 => 0,
+            1 => self.draw.between(1, 8),
+            2 => self.draw.between(23, 26),
+            3 => self.draw.between(31, 42),
+            4 => self.draw.between(99, 102),
+            5 => eager,
+            6 => eager + 1,
+            7 => self.draw.between(eager, 3 * eager),
+            8 => chunk + self.draw.below(3),
+            9 => 2 * chunk,
+            _ => self.draw.between(0, eager),
+        }
+    }
+
+    fn tag(&mut self) -> u64 {
+        self.draw.below(3) | self.draw.below(2) << 32
+    }
+
+    fn wanted(&mut self) -> Wanted {
+        let space = if self.draw.percent(80) { Space::Tagged } else { Space::Untagged };
+        let source = if self.draw.percent(40) { None } else { Some(self.anyone()) };
+        let ignore = *self.draw.pick(&[0, 0, 3, 0xF << 32, u64::MAX]);
+        Wanted { space, source, tag: self.tag(), ignore }
+    }
+
+    fn send(&mut self) {
+        let (from, to) = (self.anyone(), self.anyone());
+        let space = if self.draw.percent(80) { Space::Tagged } else { Space::Untagged };
+        let len = self.len();
+        if self.bounded {
+            let quota = u64::from(self.layouts[to].grant.data_slots);
+            if self.oracle.slots_unmatched(from, to) + len / 60 + 2 > quota {
+                return;
+            }
+        }
+        let id = self.oracle.messages.len();
+        let buf = self.world.alloc(from, &pattern(id as u64, len));
+        let send = Send {
+            space,
+            peer: PeerId(to as u32),
+            buf,
+            tag: if space == Space::Tagged { self.tag() } else { 0 },
+            data: self.draw.percent(30).then_some(id as u64 * 7),
+            context: self.context(),
+            report: self.draw.percent(85),
+            // A rail that keeps memory beyond the call cannot inject.
+            inject: !self.pends && len <= self.eager_max && self.draw.percent(25),
+            delivery: self.draw.percent(20),
+        };
+        match self.world.send(from, &send) {
+            Err(Refused::Again) if send.inject => return,
+            sent => sent.expect("nothing else refuses a send"),
+        }
+        if send.inject {
+            self.world.processes[from].port.fill(buf, REUSED);
+        }
+        let message = Message { from, to, space, tag: send.tag, data: send.data, len };
+        assert_eq!(self.oracle.send(message), id);
+        self.landed.push(false);
+        let Send { report, delivery, .. } = send;
+        self.sends.insert(send.context, Sent { id, from, buf, report, delivery, done: false });
+    }
+
+    fn recv(&mut self) {
+        let who = self.anyone();
+        let wanted = self.wanted();
+        let len =
+            if self.draw.percent(80) { 3 * self.eager_max + 2 * self.chunk } else { self.len() };
+        self.post(who, wanted, len);
+    }
+
+    fn post(&mut self, who: usize, wanted: Wanted, len: u64) {
+        let context = self.context();
+        let report = self.draw.percent(90);
+        let buf = self.buffer(context, who, len, report);
+        let recv = Recv {
+            space: wanted.space,
+            source: wanted.source.map(|source| PeerId(source as u32)),
+            buf,
+            tag: wanted.tag,
+            ignore: wanted.ignore,
+            context,
+            report,
+        };
+        self.oracle.post(who, context, wanted);
+        self.world.recv(who, &recv).expect("there is room for a receive");
+    }
+
+    fn buffer(&mut self, context: u64, who: usize, len: u64, report: bool) -> Region {
+        let whole = self.world.alloc(who, &vec![UNTOUCHED; (len + GUARD) as usize]);
+        let buf = whole.truncated(len);
+        let posted = Posted { who, buf, whole, report, cancelled: false, done: false };
+        self.recvs.insert(context, posted);
+        buf
+    }
+
+    fn probe(&mut self) {
+        let who = self.anyone();
+        let wanted = self.wanted();
+        let action =
+            *self.draw.pick(&[ProbeAction::Peek, ProbeAction::Claim, ProbeAction::Discard]);
+        self.look();
+        let found = match action {
+            ProbeAction::Peek => self.oracle.peek(who, &wanted),
+            ProbeAction::Claim | ProbeAction::Discard => self.oracle.take(who, &wanted),
+        };
+        let context = self.context();
+        let probe = Probe {
+            space: wanted.space,
+            source: wanted.source.map(|source| PeerId(source as u32)),
+            tag: wanted.tag,
+            ignore: wanted.ignore,
+            context,
+            action,
+        };
+        let process = &mut self.world.processes[who];
+        process
+            .endpoint
+            .probe(self.world.now, &mut process.port, &probe)
+            .expect("room for a claim");
+        self.world.check();
+        let answer = self.world.pop(who).expect("a probe is answered at once");
+        assert_eq!((answer.kind, answer.context), (Kind::Probe, context));
+        match found {
+            None => assert_eq!(answer.outcome, Err(Failure::NoMessage)),
+            Some(id) => {
+                let message = self.oracle.messages[id];
+                assert_eq!(answer.outcome, Ok(()));
+                assert_eq!((answer.len, answer.tag), (message.len, message.tag));
+                assert_eq!(answer.data, message.data);
+                assert_eq!(answer.peer, Some(PeerId(message.from as u32)));
+                match action {
+                    ProbeAction::Peek => {}
+                    ProbeAction::Claim => self.claimed.push((who, context, id)),
+                    ProbeAction::Discard => self.landed[id] = true,
+                }
+            }
+        }
+    }
+
+    fn recv_claimed(&mut self) {
+        if self.claimed.is_empty() {
+            return;
+        }
+        let at = self.draw.below(self.claimed.len() as u64) as usize;
+        let (who, context, id) = self.claimed.swap_remove(at);
+        let discard = self.draw.percent(25);
+        let len = if self.draw.percent(70) { self.oracle.messages[id].len } else { self.len() };
+        if !discard {
+            self.oracle.matched.insert(context, id);
+            let buf = self.buffer(context, who, len, true);
+            let process = &mut self.world.processes[who];
+            let (now, port) = (self.world.now, &mut process.port);
+            process.endpoint.recv_claimed(now, port, context, buf, true).expect("it is claimed");
+        } else {
+            self.landed[id] = true;
+            let process = &mut self.world.processes[who];
+            let (now, port) = (self.world.now, &mut process.port);
+            process.endpoint.discard_claimed(now, port, context, true).expect("it is claimed");
+            let done = self.world.pop(who).expect("answered at once");
+            assert_eq!((done.kind, done.context, done.len), (Kind::Recv, context, 0));
+            assert_eq!(done.outcome, Ok(()));
+        }
+        self.world.check();
+        let process = &mut self.world.processes[who];
+        let (now, port) = (self.world.now, &mut process.port);
+        let again = process.endpoint.discard_claimed(now, port, context, true);
+        assert_eq!(again, Err(Refused::NotClaimed), "a claim is used up");
+    }
+
+    fn cancel(&mut self) {
+        let contexts: Vec<u64> = self.recvs.keys().copied().collect();
+        if contexts.is_empty() {
+            return;
+        }
+        let context = *self.draw.pick(&contexts);
+        self.cancel_one(context);
+    }
+
+    fn cancel_one(&mut self, context: u64) {
+        let who = self.recvs[&context].who;
+        let found = self.oracle.cancel(who, context);
+        if found {
+            self.recvs.get_mut(&context).expect("posted").cancelled = true;
+        }
+        assert_eq!(self.world.cancel(who, context), found, "cancel of {context}");
+        self.look();
+    }
+
+    /// Tells the oracle what has arrived and compares what has ended with what
+    /// it foretold.
+    fn look(&mut self) {
+        for (from, to, parsed) in std::mem::take(&mut self.world.puts) {
+            let id = self.oracle.arrive(from, to);
+            let Packet::Put(put) = parsed.packet else { unreachable!("only puts are listed") };
+            let len = put.rts.map_or(u64::from(parsed.payload_len), |rts| rts.total_len);
+            let message = self.oracle.messages[id];
+            assert_eq!((put.match_bits.0, len), (message.tag, message.len), "order of a pair");
+        }
+        let count = self.world.processes.len();
+        let mut ended = Vec::new();
+        for who in 0..count {
+            while let Some(completion) = self.world.pop(who) {
+                ended.push((who, completion));
+            }
+        }
+        // A sender's completion may not precede its receiver's.
+        ended.sort_by_key(|(_, completion)| completion.kind == Kind::Send);
+        for (who, completion) in ended {
+            match completion.kind {
+                Kind::Send => self.sent(who, &completion),
+                Kind::Recv => self.received(who, &completion),
+                Kind::Probe => panic!("probes are answered at once"),
+            }
+        }
+    }
+
+    fn sent(&mut self, who: usize, completion: &Completion) {
+        let sent = self.sends.get_mut(&completion.context).expect("it was sent");
+        assert!(!sent.done, "completed twice");
+        assert!(sent.report, "nobody asked");
+        assert_eq!(completion.outcome, Ok(()));
+        assert_eq!((who, completion.buf), (sent.from, sent.buf.addr));
+        sent.done = true;
+        let (id, from, buf, delivery) = (sent.id, sent.from, sent.buf, sent.delivery);
+        let received = self.landed[id] || self.is_silent(id);
+        assert!(received || !delivery, "delivery was reported before it was made");
+        self.world.processes[from].port.fill(buf, REUSED);
+    }
+
+    /// Whether the message was met by a receive that does not report.
+    fn is_silent(&self, id: usize) -> bool {
+        let context = self.oracle.matched.iter().find(|(_, one)| **one == id);
+        context.is_some_and(|(context, _)| !self.recvs[context].report)
+    }
+
+    fn received(&mut self, who: usize, completion: &Completion) {
+        let context = completion.context;
+        let posted = self.recvs.get_mut(&context).expect("it was posted");
+        assert!(!posted.done, "completed twice");
+        assert_eq!(posted.who, who);
+        posted.done = true;
+        if posted.cancelled {
+            assert_eq!(completion.outcome, Err(Failure::Cancelled));
+            return;
+        }
+        let id = *self.oracle.matched.get(&context).expect("no message should have met it");
+        let message = self.oracle.messages[id];
+        let fits = message.len.min(posted.buf.len);
+        let outcome = match message.len - fits {
+            0 => Ok(()),
+            excess => Err(Failure::Truncated { excess }),
+        };
+        assert!(posted.report || outcome.is_err(), "nobody asked");
+        assert_eq!(completion.outcome, outcome, "message {id}");
+        assert_eq!((completion.len, completion.tag), (fits, message.tag), "message {id}");
+        assert_eq!(completion.data, message.data, "message {id}");
+        assert_eq!(completion.peer, Some(PeerId(message.from as u32)), "message {id}");
+        assert_eq!(completion.buf, posted.buf.addr);
+        self.landed[id] = true;
+        self.compare_bytes(context, id);
+    }
+
+    fn compare_bytes(&self, context: u64, id: usize) {
+        let posted = &self.recvs[&context];
+        let bytes = self.world.bytes(posted.who, posted.whole);
+        let message = &self.oracle.messages[id];
+        let fits = message.len.min(posted.buf.len) as usize;
+        assert!(bytes[..fits] == pattern(id as u64, message.len)[..fits], "bytes of {id}");
+        assert!(bytes[fits..].iter().all(|byte| *byte == UNTOUCHED), "bytes beyond {id}");
+    }
+
+    /// Everything that can happen has happened: what must have ended has.
+    fn rest(&mut self) {
+        // The closure of `run_each` cannot borrow the program, and completions
+        // keep: so look once, at the end.
+        self.world.run();
+        self.look();
+        for (&context, &id) in &self.oracle.matched {
+            let posted = &self.recvs[&context];
+            let fits = self.oracle.messages[id].len <= posted.buf.len;
+            assert!(posted.done || (!posted.report && fits), "receive {context} did not end");
+            let sent = self.sends.values().find(|sent| sent.id == id).expect("it was sent");
+            assert!(sent.done || !sent.report, "send of message {id} did not end");
+        }
+        for (from, to) in self.oracle.pairs_on_their_way() {
+            assert!(!self.bounded, "a send within the credits waits: {from}→{to}");
+            // Only unmatched messages may keep it from being sent.
+            assert_eq!(self.world.data_credits(from, to), 0, "{from}→{to} waits for nothing");
+            let ledger = self.world.processes[to].endpoint.links().ledger(PeerId(from as u32));
+            let ledger = ledger.expect("it has packets of that sender");
+            assert_eq!(ledger.data_held, self.layouts[to].grant.data_slots);
+        }
+        for who in 0..self.layouts.len() {
+            let pending = self.world.pending(who);
+            assert_eq!(pending.answers, 0, "answers of {who} wait for nothing");
+        }
+    }
+
+    /// Whatever is left is received; then nothing at all is left.
+    fn finish(&mut self) {
+        let longest = 3 * self.eager_max + 2 * self.chunk + 2;
+        for who in 0..self.layouts.len() {
+            for space in [Space::Tagged, Space::Untagged] {
+                for _ in 0..self.oracle.unmatched_to(who, space) {
+                    let wanted = Wanted { space, source: None, tag: 0, ignore: u64::MAX };
+                    self.post(who, wanted, longest);
+                    self.look();
+                }
+            }
+        }
+        while !self.claimed.is_empty() {
+            self.recv_claimed();
+            self.look();
+        }
+        self.rest();
+        assert!(self.oracle.pairs_on_their_way().is_empty(), "every message was received");
+        for who in 0..self.layouts.len() {
+            for context in self.oracle.posted(who) {
+                self.cancel_one(context);
+            }
+        }
+        self.rest();
+        for (context, posted) in &self.recvs {
+            match self.oracle.matched.get(context) {
+                Some(&id) => self.compare_bytes(*context, id),
+                None => {
+                    let bytes = self.world.bytes(posted.who, posted.whole);
+                    assert!(bytes.iter().all(|byte| *byte == UNTOUCHED));
+                }
+            }
+        }
+        for who in 0..self.layouts.len() {
+            assert_eq!(self.world.pending(who), Pending::default(), "process {who}");
+            assert_eq!(self.world.processes[who].port.net().lent(who), (0, 0), "process {who}");
+            let links = self.world.processes[who].endpoint.links();
+            assert_eq!((links.slots_held(), links.reply_slots_reserved()), (0, 0));
+            assert_eq!(self.world.processes[who].endpoint.stats().violations, 0);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Endpoints in a simulated network, in virtual time. After every step the
+//! books of every endpoint, and those of each pair together, must be in order.
+
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
+#[path = "../../../link/tests/net/mod.rs"]
+pub mod net;
+
+use net::random::Random;
+use net::{Event, Mode, NetPort};
+use sluice_link::{Layout, Machine, MailboxRegion, PeerError};
+use sluice_proto::{Completion, Config, Endpoint, Failure, Pending, Recv, Refused, Send, Space};
+use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, Region};
+
+pub struct Process {
+    pub endpoint: Endpoint,
+    pub port: NetPort,
+    pub config: Config,
+}
+
+pub struct World {
+    pub processes: Vec<Process>,
+    pub now: Nanos,
+    random: Random,
+    /// Every put delivered since it was last emptied: from, to, the packet.
+    pub puts: Vec<(usize, usize, Parsed)>,
+}
+
+/// Message `id` as bytes.
+pub fn pattern(id: u64, len: u64) -> Vec<u8> {
+    let mut random = Random::new(id.wrapping_mul(0x0123_4567_89AB_CDEF));
+    (0..len).map(|_| random.draw() as u8).collect()
+}
+
+impl World {
+    /// Two processes with roomy mailboxes that send up to 8 KiB eagerly.
+    pub fn pair(mode: Mode) -> World {
+        let config = Config { eager_bytes_max: 8192, ..Config::default() };
+        World::new(&[net::roomy(); 2], mode, config, 1)
+    }
+
+    pub fn new(layouts: &[Layout], mode: Mode, config: Config, seed: u64) -> World {
+        let processes = NetPort::network(layouts.to_vec(), mode, seed)
+            .into_iter()
+            .zip(layouts)
+            .map(|(port, layout)| Process {
+                endpoint: Endpoint::new(config, *layout),
+                port,
+                config,
+            })
+            .collect();
+        let random = Random::stream(seed, 1);
+        World { processes, now: Nanos(0), random, puts: Vec::new() }
+    }
+
+    pub fn alloc(&self, who: usize, bytes: &[u8]) -> Region {
+        self.processes[who].port.alloc(bytes)
+    }
+
+    pub fn bytes(&self, who: usize, region: Region) -> Vec<u8> {
+        self.processes[who].port.bytes(region)
+    }
+
+    pub fn send(&mut self, who: usize, send: &Send) -> Result<(), Refused> {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        let sent = endpoint.send(self.now, port, send);
+        self.check();
+        sent
+    }
+
+    pub fn recv(&mut self, who: usize, recv: &Recv) -> Result<(), Refused> {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        let posted = endpoint.recv(self.now, port, recv);
+        self.check();
+        posted
+    }
+
+    pub fn cancel(&mut self, who: usize, context: u64) -> bool {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        let found = endpoint.cancel(self.now, port, context);
+        self.check();
+        found
+    }
+
+    pub fn pop(&mut self, who: usize) -> Option<Completion> {
+        self.processes[who].endpoint.pop()
+    }
+
+    /// The only completion that there is.
+    pub fn only(&mut self, who: usize) -> Completion {
+        let completion = self.pop(who).expect("a completion");
+        assert_eq!(self.pop(who), None, "one completion and no other");
+        completion
+    }
+
+    /// The outcomes and contexts of all completions, in order.
+    pub fn ends(&mut self, who: usize) -> Vec<(u64, Result<(), Failure>)> {
+        std::iter::from_fn(|| self.pop(who)).map(|end| (end.context, end.outcome)).collect()
+    }
+
+    /// The kinds of the packets sent from one process to another since the
+    /// last look, each by its name.
+    pub fn sent_packets(&mut self, from: usize, to: usize) -> Vec<&'static str> {
+        let log = std::mem::take(&mut self.processes[0].port.net_mut().log);
+        let of_pair = log.iter().filter(|(f, t, ..)| (*f, *t) == (from, to));
+        of_pair
+            .map(|(_, _, packet, _)| match packet {
+                Packet::Put(put) if put.rts.is_some() => "rts",
+                Packet::Put(_) => "put",
+                Packet::Ack(_) => "ack",
+                Packet::Get(_) => "get",
+                Packet::Reply(_) => "reply",
+                Packet::GetDone(_) => "fin",
+                Packet::Credit => "credit",
+            })
+            .collect()
+    }
+
+    pub fn forget_packets(&mut self) {
+        self.processes[0].port.net_mut().log.clear();
+    }
+
+    /// Delivers the oldest packet of a pair.
+    pub fn deliver(&mut self, from: usize, to: usize) {
+        self.happen(Event::Deliver(from, to));
+    }
+
+    /// How many packets of a pair are on their way.
+    pub fn on_their_way(&self, from: usize, to: usize) -> usize {
+        self.processes[0].port.net().flights(from, to).count()
+    }
+
+    /// The packet arrives at `to` as if `from` had sent it.
+    pub fn forge(&mut self, from: usize, to: usize, packet: &Packet, seq: u32, credits: Credits) {
+        let head = packet.emit(PacketSeq(seq), credits, 0);
+        let net = self.processes[0].port.clone();
+        net.net_mut().lose(from, to);
+        net.net_mut().forge(from, to, &head, &[]);
+        self.deliver(from, to);
+    }
+
+    pub fn pending(&self, who: usize) -> Pending {
+        self.processes[who].endpoint.pending()
+    }
+
+    /// Data credits that `from` has left toward `to`.
+    pub fn data_credits(&self, from: usize, to: usize) -> u32 {
+        let ledger = self.processes[from].endpoint.links().ledger(PeerId(to as u32));
+        match ledger.filter(|ledger| ledger.granted.is_some()) {
+            Some(ledger) => u32::from(ledger.data_credits),
+            None => u32::from(self.processes[0].port.net().layouts[to].grant.data_slots),
+        }
+    }
+
+    /// One of the things that may happen happens. False if there is none.
+    pub fn step(&mut self) -> bool {
+        let events = self.processes[0].port.net().events();
+        if events.is_empty() {
+            return false;
+        }
+        let event = *self.random.pick(&events);
+        self.happen(event);
+        true
+    }
+
+    /// This event happens now.
+    pub fn happen(&mut self, event: Event) {
+        self.now = Nanos(self.now.0 + 1);
+        let now = self.now;
+        let net = self.processes[0].port.clone();
+        match event {
+            Event::Deliver(from, to) => {
+                let packet = net.net_mut().begin_packet(from, to);
+                if matches!(packet.packet, Packet::Put(_)) {
+                    self.puts.push((from, to, packet));
+                }
+                let Process { endpoint, port, .. } = &mut self.processes[to];
+                endpoint.on_packet(now, port, PeerId(from as u32), &packet);
+                net.net_mut().end_packet(to);
+            }
+            Event::Write(from, to) => net.net_mut().write(from, to),
+            Event::Transmitted(who, token) => {
+                let token = net.net_mut().take_written(who, token);
+                let Process { endpoint, port, .. } = &mut self.processes[who];
+                endpoint.on_transmitted(now, port, token);
+            }
+            Event::Read(at) => {
+                let (read, outcome) = net.net_mut().end_read(at);
+                let Process { endpoint, port, .. } = &mut self.processes[read.reader];
+                endpoint.on_read_done(now, port, read.token, outcome);
+            }
+        }
+        self.check();
+    }
+
+    /// An idle moment of one process.
+    pub fn idle(&mut self, who: usize) {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        endpoint.on_idle(self.now, port);
+        self.check();
+    }
+
+    /// Everything on its way arrives, in random order; nobody is idle.
+    pub fn deliver_all(&mut self) {
+        while self.step() {}
+    }
+
+    /// Runs until nothing happens any more, however long everybody waits.
+    pub fn run(&mut self) {
+        self.run_each(|_| {});
+    }
+
+    /// The same, with a look at the world after each step.
+    pub fn run_each(&mut self, mut each: impl FnMut(&mut World)) {
+        for _ in 0..1_000_000 {
+            while self.step() {
+                each(self);
+            }
+            let mut later = self.now;
+            for who in 0..self.processes.len() {
+                if !self.is_dead(who) {
+                    self.idle(who);
+                    each(self);
+                    let deadline = self.processes[who].endpoint.deadline();
+                    later = later.max(deadline.unwrap_or(Nanos(0)));
+                }
+            }
+            let quiet = self.processes[0].port.net().events().is_empty();
+            if quiet && later <= self.now {
+                // A machine that is idle twice at the same time has nothing
+                // new to say.
+                return;
+            }
+            if quiet {
+                self.now = later;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    /// The process ends, and nobody has noticed yet.
+    pub fn kill(&mut self, who: usize) {
+        self.processes[0].port.net_mut().kill(who);
+    }
+
+    pub fn is_dead(&self, who: usize) -> bool {
+        self.processes[0].port.net().is_dead(who)
+    }
+
+    /// `who` has read what it will read of `peer`, and is told that it is gone.
+    pub fn peer_gone(&mut self, who: usize, peer: usize, why: PeerError) {
+        let net = self.processes[0].port.clone();
+        loop {
+            let at = net.net().reads.iter().position(|r| r.reader == who && r.peer == peer);
+            match at {
+                Some(at) => self.happen(Event::Read(at)),
+                None => break,
+            }
+        }
+        net.net_mut().lose(peer, who);
+        net.net_mut().part(who, peer);
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        endpoint.on_peer_gone(self.now, port, PeerId(peer as u32), why);
+        self.check();
+    }
+
+    /// Panics unless every book is in order.
+    pub fn check(&self) {
+        let net = self.processes[0].port.net();
+        for (who, process) in self.processes.iter().enumerate() {
+            process.endpoint.check_invariants();
+            let nobody_lost = (0..self.processes.len()).all(|peer| !net.is_parted(who, peer));
+            if nobody_lost {
+                let held = process.endpoint.links().slots_held() * 64;
+                let (lent, _) = net.lent(who);
+                assert!(lent <= held, "{who} lent {lent} bytes with slots of {held} held");
+            }
+            for peer in 0..self.processes.len() {
+                if !net.is_parted(who, peer) {
+                    self.check_pair(&net, who, peer);
+                }
+            }
+        }
+    }
+
+    /// Credits at the sender, on their way, and held or owed at the receiver
+    /// add up to what was granted.
+    fn check_pair(&self, net: &net::Net, from: usize, to: usize) {
+        let grant = net.layouts[to].grant;
+        let ours = self.processes[from].endpoint.links().ledger(PeerId(to as u32));
+        let theirs = self.processes[to].endpoint.links().ledger(PeerId(from as u32));
+        let (data, control) = match ours.filter(|ledger| ledger.granted.is_some()) {
+            Some(ledger) => (ledger.data_credits, ledger.control_credits),
+            None => (grant.data_slots, u16::from(grant.control_slots)),
+        };
+        let [data_there, control_there] = theirs.map_or([0; 2], |ledger| {
+            [ledger.data_held + ledger.data_owed, ledger.control_held + ledger.control_owed]
+        });
+        let (data_back, control_back) = net.credits_in_flight(to, from);
+        let data_sum = u32::from(data)
+            + net.slots_in_flight(from, to, MailboxRegion::Data)
+            + u32::from(data_there)
+            + data_back;
+        let control_sum = u32::from(control)
+            + net.slots_in_flight(from, to, MailboxRegion::Control)
+            + u32::from(control_there)
+            + control_back;
+        assert_eq!(data_sum, u32::from(grant.data_slots), "data credits {from}→{to}");
+        assert_eq!(control_sum, u32::from(grant.control_slots), "control credits {from}→{to}");
+    }
+}
+
+/// A tagged send of `buf` to `peer` with everything else left out.
+pub fn send_to(peer: usize, buf: Region, tag: u64, context: u64) -> Send {
+    Send {
+        space: Space::Tagged,
+        peer: PeerId(peer as u32),
+        buf,
+        tag,
+        data: None,
+        context,
+        report: true,
+        inject: false,
+        delivery: false,
+    }
+}
+
+/// A tagged receive into `buf` of exactly this source and tag.
+pub fn recv_from(peer: usize, buf: Region, tag: u64, context: u64) -> Recv {
+    Recv {
+        space: Space::Tagged,
+        source: Some(PeerId(peer as u32)),
+        buf,
+        tag,
+        ignore: 0,
+        context,
+        report: true,
+    }
+}

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""The main job: a real MPI program over Sluice, beside Open MPI's shared memory.
+
+NetPIPE (Debian's NPopenmpi, which nobody here wrote) runs on two ranks:
+first over Sluice with every message's bytes verified, then for its figures over
+Sluice and over Open MPI's own shared memory, range of sizes by range of sizes in
+turn. One table compares them.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROVIDERS = os.path.join(ROOT, "target", "release")
+PROVIDER = os.path.join(PROVIDERS, "libsluice-fi.so")
+# The two transports are run in turn on each range, so that a machine that
+# changes its speed in between does it to both.
+RANGES = [(1, 256), (384, 12288), (16384, 1048576)]
+RUN_SECONDS_MAX = 300
+
+
+class Failed(Exception):
+    """The demo did not show what it should."""
+
+
+def mpirun(program, transport, folder, stats=False):
+    """The command line that runs `program` on two ranks over `transport`."""
+    command = ["mpirun.openmpi", "-n", "2"]
+    if (os.cpu_count() or 1) < 2:
+        command.append("--oversubscribe")
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    if transport == "sluice":
+        command += ["--mca", "pml", "cm", "--mca", "mtl", "ofi"]
+        command += ["--mca", "mtl_ofi_provider_include", "sluice"]
+        command += ["-x", f"FI_PROVIDER_PATH={PROVIDERS}"]
+        if stats:
+            command += ["-x", "FI_SLUICE_STATS=1"]
+    else:
+        # Its segments go where we remove them, however the run ends.
+        command += ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+        command += ["--mca", "btl_vader_backing_directory", shared(folder)]
+    return command + program
+
+
+def shared(folder):
+    """The folder in shared memory that belongs to this run."""
+    path = os.path.join("/dev/shm", os.path.basename(folder))
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+def show(text, end="\n"):
+    sys.stderr.write(text + end)
+    sys.stderr.flush()
+
+
+def run(command, folder, on_line):
+    """Runs a job; `on_line` sees each line of its output."""
+    process = subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+        env=dict(os.environ, TMPDIR=folder),
+    )
+    signal.signal(signal.SIGALRM, lambda *_: kill(process))
+    signal.alarm(RUN_SECONDS_MAX)
+    lines = []
+    try:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            on_line(line)
+        code = process.wait()
+    except BaseException:
+        kill(process)
+        raise
+    finally:
+        signal.alarm(0)
+    if code != 0:
+        tail = "\n".join(lines[-15:])
+        raise Failed(f"`{' '.join(command)}` ended with {code}:\n{tail}")
+    return lines
+
+
+def kill(process):
+    """Ends a job with all its ranks, gently first. Each rank has a process group of
+    its own, but all are in the session of mpirun."""
+    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        for pid in processes_of(process.pid):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            process.poll()
+            if not processes_of(process.pid):
+                return
+            time.sleep(0.05)
+
+
+def processes_of(session):
+    """The living processes of a session."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if int(fields[3]) == session and fields[0] not in "ZX":
+            found.append(int(name))
+    return found
+
+
+def progress(title):
+    """A callback that shows how far NetPIPE is, on one line."""
+    start = time.monotonic()
+    live = sys.stderr.isatty()
+
+    def on_line(line):
+        found = re.match(r"\s*\d+:\s+(\d+) bytes", line)
+        if found and live:
+            show(f"\r  {title}: {found.group(1):>8} bytes, {time.monotonic() - start:3.0f} s", "")
+
+    def done():
+        lead = "\r" if live else ""
+        show(f"{lead}  {title}: done in {time.monotonic() - start:.0f} s" + " " * 16)
+
+    return on_line, done
+
+
+def verify(folder):
+    """NetPIPE's integrity mode over Sluice; gives the number of sizes checked."""
+    on_line, done = progress("integrity over Sluice")
+    program = ["NPopenmpi", "-i", "-u", "1048576"]
+    lines = run(mpirun(program, "sluice", folder, stats=True), folder, on_line)
+    done()
+    checked = [line for line in lines if re.match(r"\s*\d+:\s+\d+ bytes", line)]
+    bad = [line for line in checked if "Integrity check passed" not in line]
+    if bad:
+        raise Failed("an integrity check did not pass:\n" + "\n".join(bad))
+    if not checked:
+        raise Failed("NetPIPE checked nothing; it printed:\n" + "\n".join(lines[-15:]))
+    counters = [line for line in lines if "eager" in line and "sluice" in line.lower()]
+    if not counters:
+        raise Failed("Sluice printed no counters, so it did not carry the data")
+    return len(checked), counters
+
+
+def figures(folder):
+    """Half round trip in seconds by size, for both transports."""
+    results = {"sluice": {}, "shm": {}}
+    names = {"sluice": "Sluice", "shm": "Open MPI's shared memory"}
+    for low, high in RANGES:
+        for transport in ("sluice", "shm"):
+            on_line, done = progress(f"{low} to {high} bytes over {names[transport]}")
+            out = os.path.join(folder, "np.out")
+            program = ["NPopenmpi", "-p", "0", "-l", str(low), "-u", str(high), "-o", out]
+            run(mpirun(program, transport, folder), folder, on_line)
+            done()
+            with open(out, encoding="ascii") as lines:
+                for line in lines:
+                    size, _, seconds = line.split()
+                    results[transport][int(size)] = float(seconds)
+    return results
+
+
+def table(results):
+    """Rows of size, latencies, bandwidths and ratio."""
+    rows = []
+    for size in sorted(results["sluice"]):
+        ours, theirs = results["sluice"][size], results["shm"].get(size)
+        if not theirs or not ours:
+            continue
+        rows.append({
+            "size": size,
+            "sluice_us": ours * 1e6, "shm_us": theirs * 1e6,
+            "sluice_mib_per_s": size / ours / 2**20, "shm_mib_per_s": size / theirs / 2**20,
+            "speed_ratio": theirs / ours,
+        })
+    return rows
+
+
+def print_table(rows):
+    print()
+    print("                 half round trip, µs        bandwidth, MiB/s     speed")
+    print("     bytes      Sluice     Open MPI      Sluice    Open MPI      ratio")
+    for row in rows:
+        print(f"{row['size']:10d}  {row['sluice_us']:10.2f}   {row['shm_us']:10.2f}  "
+              f"{row['sluice_mib_per_s']:10.1f}  {row['shm_mib_per_s']:10.1f}  "
+              f"{row['speed_ratio']:8.2f} x")
+    print()
+    print("ratio: above 1 Sluice is faster. A virtual machine may change its speed between")
+    print("two runs; `make bench` compares only runs of one machine mode.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", metavar="FILE", help="write the rows there as well")
+    parser.add_argument("--verify-only", action="store_true", help="leave the figures out")
+    args = parser.parse_args()
+    for program in ("mpirun.openmpi", "NPopenmpi"):
+        if not shutil.which(program):
+            raise Failed(f"{program} is not installed; next: make deps")
+    if not os.path.exists(PROVIDER):
+        raise Failed("the provider is not built; next: make build")
+    folder = tempfile.mkdtemp(prefix="sluice-demo-")
+    try:
+        show("NetPIPE on two ranks under Open MPI")
+        checked, counters = verify(folder)
+        print(f"{checked} message sizes up to 1 MiB: every integrity check passed.")
+        print("Carried by Sluice, in its own words:")
+        for line in counters:
+            print(f"  {line}")
+        if not args.verify_only:
+            rows = table(figures(folder))
+            print_table(rows)
+            if args.json:
+                with open(args.json, "w", encoding="utf-8") as out:
+                    json.dump({"rows": rows}, out, indent=1)
+    finally:
+        shutil.rmtree(os.path.join("/dev/shm", os.path.basename(folder)), ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def interrupt(*_):
+    """Being asked to end is like Ctrl-C: tidy up first."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        main()
+    except KeyboardInterrupt:
+        show("\nstopped; nothing is left behind")
+        sys.exit(130)
+    except Failed as why:
+        show(f"demo: {why}")
+        sys.exit(1)
