@@ -188,6 +188,15 @@ pub enum Refused {
     /// No claimed message has that context.
     #[error("no claimed message has this context")]
     NotClaimed,
+    /// An injected message, whose end nobody is told later, cannot reach its
+    /// peer.
+    #[error("peer {peer:?} cannot be reached: {why}")]
+    PeerGone {
+        /// Which.
+        peer: PeerId,
+        /// Why.
+        why: PeerError,
+    },
 }
 
 /// What an endpoint has done and holds, for people and tests.

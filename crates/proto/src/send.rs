@@ -37,8 +37,7 @@ impl Endpoint {
         }
         if let Some(state) = self.peer_state(send.peer) {
             if let Some(why) = state.gone {
-                self.send_failed(send, why);
-                return Ok(());
+                return self.refuse_or_fail(send, why);
             }
             if !state.queue.is_empty() {
                 return if send.inject {
@@ -73,10 +72,7 @@ impl Endpoint {
                 });
                 self.enqueue(now, send, copy)
             }
-            Err(PtlError::Peer(why)) => {
-                self.send_failed(send, why);
-                Ok(())
-            }
+            Err(PtlError::Peer(why)) => self.refuse_or_fail(send, why),
             Err(PtlError::NoSpace(_)) => Err(Refused::Again),
             // Memory that runs past the end of the address space.
             Err(PtlError::ArgInvalid(_)) => {
@@ -191,6 +187,16 @@ impl Endpoint {
             op.give_back(port);
             self.send_failed(&op.send, why);
         }
+    }
+
+    /// The end of a send that has left no trace yet.
+    #[cold]
+    fn refuse_or_fail(&mut self, send: &Send, why: PeerError) -> Result<(), Refused> {
+        if send.inject {
+            return Err(Refused::PeerGone { peer: send.peer, why });
+        }
+        self.send_failed(send, why);
+        Ok(())
     }
 
     pub(crate) fn send_failed(&mut self, send: &Send, why: PeerError) {

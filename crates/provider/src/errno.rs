@@ -37,6 +37,7 @@ impl From<Refused> for Errno {
             Refused::Again => Errno::AGAIN,
             Refused::TooLong { .. } => Errno(ffi::FI_EMSGSIZE),
             Refused::NotClaimed => Errno::INVALID,
+            Refused::PeerGone { peer, why } => Errno(code(&Failure::PeerGone { peer, why }).err),
         }
     }
 }

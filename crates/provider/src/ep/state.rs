@@ -123,7 +123,10 @@ impl State {
             };
             if let Some(cq) = &direction.cq {
                 let here = std::ptr::eq(Arc::as_ptr(cq), reader);
-                if here && completion.outcome.is_ok() {
+                let nameless = completion.kind == Kind::Send && completion.context == 0;
+                if completion.outcome.is_err() && nameless {
+                    self.log_nameless(&completion);
+                } else if here && completion.outcome.is_ok() {
                     let source = if sink.wants_sources() { self.source_of(&completion) } else { 0 };
                     sink.put(&Entry::new(&completion), source);
                 } else {
@@ -139,6 +142,20 @@ impl State {
             }
             next = self.engine.as_mut().and_then(Engine::pop);
         }
+    }
+
+    /// A failed send without a context is one that the program did not
+    /// want to hear of again, an injected message for instance. An entry with a
+    /// null context would tell it nothing, and Open MPI follows it blindly.
+    #[cold]
+    fn log_nameless(&self, completion: &Completion) {
+        let Err(failure) = &completion.outcome else { return };
+        let peer = match (&self.engine, completion.peer) {
+            (Some(engine), Some(peer)) => engine.describe(peer),
+            _ => String::from("an unknown peer"),
+        };
+        let message = format!("a message without context to {peer} failed: {failure}");
+        log::warn(About::Completions, &message);
     }
 
     #[cold]
