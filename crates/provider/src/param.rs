@@ -1,4 +1,4 @@
-//! Variables of the environment: FI_SLUICE_*. `PARAMETERS.md` is their manual.
+//! Variables of the environment: FI_SLUICE_*. `docs/configuration.md` is their manual.
 //!
 //! libfabric lists them (`fi_info -e`) and finds them; this module checks the
 //! values, because libfabric takes a number that is none for zero.

@@ -75,7 +75,7 @@ fn fi_info_lists_the_provider_and_its_variables() {
     let (out, _) = succeed(with_provider(fi_info, &dir).args(["-p", "sluice"]));
     assert!(out.contains("provider: sluice") && out.contains("FI_EP_RDM"), "{out}");
     let (out, _) = succeed(with_provider(fi_info, &dir).arg("-e"));
-    let manual = include_str!("../PARAMETERS.md");
+    let manual = include_str!("../../../docs/configuration.md");
     let named = out.lines().filter_map(|line| line.strip_prefix("# FI_SLUICE_"));
     let names: Vec<_> = named.filter_map(|rest| rest.split(':').next()).collect();
     assert_eq!(names.len(), 7, "{out}");
