@@ -168,6 +168,14 @@ fn the_second_process_is_not_run_by_hand() {
     assert!(error.contains("not run by hand"), "{error}");
 }
 
+/// The processor time that a process has used in user mode, in clock ticks.
+fn cpu_ticks(stat: &str) -> u64 {
+    let stat = std::fs::read_to_string(stat).unwrap_or_default();
+    // The name, in parentheses, may hold anything; what follows is numbers.
+    let numbers = stat.rsplit(')').next().unwrap_or_default();
+    numbers.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
 /// A measurement that would take long. Killed when dropped.
 struct LongRun {
     first: Child,
@@ -193,8 +201,13 @@ impl LongRun {
                 run.second_pid = second.parse().expect("a pid");
             }
         }
-        // Well into the test, not at its door.
-        std::thread::sleep(Duration::from_millis(1500));
+        // Well into the test, not at its door: the second process has polled for
+        // a while.
+        let stat = format!("/proc/{}/stat", run.second_pid);
+        while cpu_ticks(&stat) < 30 {
+            assert!(Instant::now() < until, "the second process does nothing");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         run
     }
 

@@ -3,7 +3,7 @@
 
 use crate::log::{self, About};
 use crate::param::{Bulk, Params, Segment};
-use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send, Stats};
+use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
 use sluice_rail::shm::{self, BulkKind, SegmentKind, Shm};
 use sluice_wire::{Nanos, PeerId, Region};
 
@@ -142,9 +142,22 @@ impl Engine {
         self.endpoint.cancel(self.now(), &mut self.port, context)
     }
 
-    /// Counts.
-    pub fn stats(&self) -> Stats {
-        self.endpoint.stats()
+    /// What was done, in words for people.
+    pub fn summary(&self) -> String {
+        let (said, rail) = (self.endpoint.stats(), self.port.stats());
+        format!(
+            "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
+             {} KiB; {} MiB read directly; {} packets out, {} in; {} peers gone, {} violations",
+            said.eager_sent,
+            said.rendezvous_sent,
+            said.unexpected,
+            rail.lent_peak_bytes.div_ceil(1024),
+            rail.read_bytes >> 20,
+            rail.packets_out,
+            rail.packets_in,
+            rail.peers_gone,
+            said.violations + rail.violations,
+        )
     }
 
     /// Logs what the rail has found out about its surroundings.

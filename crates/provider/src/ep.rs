@@ -57,7 +57,7 @@ unsafe impl Object for Ep {
         if let Some(mut engine) = engine {
             engine.tell_notices();
             if param::get().stats {
-                log::print(&format!("pid {}: {:?}", std::process::id(), engine.stats()));
+                log::print(&format!("pid {}: {}", std::process::id(), engine.summary()));
             }
         }
     }
