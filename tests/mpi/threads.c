@@ -50,15 +50,20 @@ static void *work(void *argument)
                 }
             }
         }
-    /* Whatever comes on the thread's own communicator; in order per sender. */
+    /* Whatever comes on the thread's own communicator; in order per sender. The sends
+     * are completed at the end: two ranks that each waited for a send to the other,
+     * their receives taken by third ones, would wait for ever. */
     int turns = 30 * (size_world - 1), *next = calloc(size_world, sizeof *next);
+    uint8_t **sent = malloc(sizeof *sent * turns);
+    MPI_Request *sends = malloc(sizeof *sends * turns);
     for (int round = 0; round < turns; round++) {
-        MPI_Request request;
         MPI_Status status;
         int len = LENS[round % 7], from;
-        fill(out, len, seed_of(rank_world, thread, 50, round));
-        MPI_Isend(out, len, MPI_BYTE, (rank_world + 1 + round % (size_world - 1)) % size_world,
-                  50 + round % 3, comms[thread], &request);
+        sent[round] = guarded(len);
+        fill(sent[round], len, seed_of(rank_world, thread, 50, round));
+        MPI_Isend(sent[round], len, MPI_BYTE,
+                  (rank_world + 1 + round % (size_world - 1)) % size_world, 50 + round % 3,
+                  comms[thread], &sends[round]);
         MPI_Recv(in, 300000, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[thread], &status);
         from = status.MPI_SOURCE;
         /* A sender comes to this rank every so many rounds. */
@@ -67,8 +72,11 @@ static void *work(void *argument)
         CHECK_STATUS(status, from, 50 + number % 3, LENS[number % 7]);
         VERIFY(in, LENS[number % 7], seed_of(from, thread, 50, number),
                "thread %d, any source, number %d of %d", thread, number, from);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
+    MPI_Waitall(turns, sends, MPI_STATUSES_IGNORE);
+    for (int round = 0; round < turns; round++)
+        free(sent[round]);
+    free(sent), free(sends);
     free(next);
     MPI_Barrier(comms[thread]);
     /* A collective in each thread. */
