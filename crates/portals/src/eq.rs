@@ -12,7 +12,7 @@ pub struct Eq {
     dropped: bool,
 }
 
-/// What [`Eq::take`] found.
+/// What a look into a queue found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Taken {
     /// Nothing (`PTL_EQ_EMPTY`).
