@@ -184,7 +184,11 @@ struct LongRun {
 
 impl LongRun {
     fn start() -> LongRun {
-        let first = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        // Whoever runs the tests may ignore interrupts, in a shell's background
+        // for instance; a person at a terminal does not.
+        let first = Command::new("env")
+            .arg("--default-signal=INT")
+            .arg(env!("CARGO_BIN_EXE_sluice"))
             .args(["perf", "latency", "--size", "8", "--seconds", "60"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
