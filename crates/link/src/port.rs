@@ -99,8 +99,41 @@ pub trait Port {
     fn can_read(&self, peer: PeerId) -> bool;
 
     /// Starts to read `to.len` bytes at `from` in the memory of `peer` into
-    /// `to`. Ends with [`Machine::on_read_done`], also when the peer dies.
+    /// `to`. Ends with [`Machine::on_moved`], also when the peer dies.
     fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token);
+
+    /// Whether [`Port::write_remote`] can reach the memory of `peer`.
+    fn can_write(&self, peer: PeerId) -> bool;
+
+    /// Starts to write the bytes of `from` to `to` in the memory of `peer`.
+    /// Ends with [`Machine::on_moved`], also when the peer dies.
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token);
+
+    /// Whether all bytes of a local region may be read now. A world whose
+    /// client vouches for its memory says yes without looking.
+    fn readable(&self, region: Region) -> bool;
+
+    /// Whether all bytes of a local region may be written now.
+    fn writable(&self, region: Region) -> bool;
+
+    /// Copies local memory into the machine, which needs the values: operands
+    /// of atomic operations. The region is readable.
+    fn load(&self, from: Addr, into: &mut [u8]);
+
+    /// Copies values of the machine to local memory. The region is writable.
+    fn store(&mut self, to: Addr, bytes: &[u8]);
+
+    /// Replaces the `width` bytes (1, 2, 4 or 8, aligned) at `at` by the low
+    /// bytes of `new` if they are `old`, in one step for every other thread and
+    /// process; else says what they are. The region is writable.
+    ///
+    /// # Errors
+    /// The value found, if it is not `old`.
+    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64>;
+
+    /// Copies payload bytes of the packet being handled, from `offset` within
+    /// the payload, into the machine. Only within [`Machine::on_packet`].
+    fn payload(&self, offset: u32, into: &mut [u8]);
 }
 
 /// A machine, as a world drives it.
@@ -113,8 +146,8 @@ pub trait Machine {
     /// A pending transmission has been written; its memory may be reused.
     fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token);
 
-    /// A [`Port::read_remote`] has ended.
-    fn on_read_done<P: Port>(
+    /// A [`Port::read_remote`] or [`Port::write_remote`] has ended.
+    fn on_moved<P: Port>(
         &mut self,
         now: Nanos,
         port: &mut P,

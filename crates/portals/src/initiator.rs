@@ -242,7 +242,7 @@ impl Ni {
     }
 
     /// The rail has read remote memory, or could not.
-    pub fn on_read_done(&mut self, token: Token, outcome: Result<(), RailError>) {
+    pub fn on_moved(&mut self, token: Token, outcome: Result<(), RailError>) {
         let handle = Handle::from_u64(token.0);
         let Some(operation) = self.operations.get(handle) else { return };
         let Stage::Read { into } = operation.stage else { return };

@@ -300,14 +300,14 @@ impl Machine for Endpoint {
         self.drain_events(port);
     }
 
-    fn on_read_done<P: Port>(
+    fn on_moved<P: Port>(
         &mut self,
         _now: Nanos,
         port: &mut P,
         token: Token,
         outcome: Result<(), RailError>,
     ) {
-        self.ni.on_read_done(token, outcome);
+        self.ni.on_moved(token, outcome);
         self.drain_events(port);
     }
 

@@ -311,6 +311,6 @@ fn a_rail_that_loses_the_peer_fails_the_pull() {
     let (now, process) = (world.now, &mut world.processes[0]);
     use sluice_link::Machine;
     let lost = Err(RailError::PeerGone);
-    process.endpoint.on_read_done(now, &mut process.port, read.token, lost);
+    process.endpoint.on_moved(now, &mut process.port, read.token, lost);
     assert_eq!(world.ends(0), [(1, gone(1))]);
 }

@@ -58,7 +58,7 @@ impl Machine for Beside<'_> {
         self.endpoint.on_transmitted(now, port, token);
     }
 
-    fn on_read_done<P: Port>(
+    fn on_moved<P: Port>(
         &mut self,
         now: Nanos,
         port: &mut P,
@@ -68,7 +68,7 @@ impl Machine for Beside<'_> {
         if token == TOKEN {
             self.outcome = Some(outcome);
         } else {
-            self.endpoint.on_read_done(now, port, token, outcome);
+            self.endpoint.on_moved(now, port, token, outcome);
         }
     }
 

@@ -159,7 +159,7 @@ impl Pair {
             }
             NetEvent::Read(at) => {
                 let (read, outcome) = net.net_mut().end_read(at);
-                self.sides[read.reader].ni.on_read_done(read.token, outcome);
+                self.sides[read.reader].ni.on_moved(read.token, outcome);
             }
         }
         for side in &self.sides {

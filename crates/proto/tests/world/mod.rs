@@ -187,7 +187,7 @@ impl World {
             Event::Read(at) => {
                 let (read, outcome) = net.net_mut().end_read(at);
                 let Process { endpoint, port, .. } = &mut self.processes[read.reader];
-                endpoint.on_read_done(now, port, read.token, outcome);
+                endpoint.on_moved(now, port, read.token, outcome);
             }
         }
         self.check();

@@ -213,7 +213,7 @@ impl Shm {
         let mut inputs = 0;
         while let Some(read) = self.reads.take_of(peer) {
             self.stats.reads_failed += 1;
-            machine.on_read_done(now, self, read.token, Err(RailError::PeerGone));
+            machine.on_moved(now, self, read.token, Err(RailError::PeerGone));
             inputs += 1;
         }
         self.peers.detach(peer);
@@ -267,7 +267,7 @@ impl Shm {
                     Err(why)
                 }
             };
-            machine.on_read_done(now, self, read.token, outcome);
+            machine.on_moved(now, self, read.token, outcome);
             ended += 1;
         }
         ended

@@ -28,7 +28,7 @@ impl Machine for Sponge {
         let _ = port.connect(from);
     }
     fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {}
-    fn on_read_done<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: Result<(), RailError>) {}
+    fn on_moved<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: Result<(), RailError>) {}
     fn on_peer_gone<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: PeerError) {
         self.gone += 1;
     }

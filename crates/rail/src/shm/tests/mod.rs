@@ -94,7 +94,7 @@ impl Machine for Recorder {
         panic!("this rail writes at once");
     }
 
-    fn on_read_done<P: Port>(
+    fn on_moved<P: Port>(
         &mut self,
         _: Nanos,
         _: &mut P,
