@@ -34,6 +34,12 @@ pub enum WireError {
     /// A status that does not exist.
     #[error("unknown status {0}")]
     Status(u8),
+    /// An atomic operation that does not exist.
+    #[error("unknown atomic operation {0}")]
+    AtomicOp(u8),
+    /// A type of items that does not exist.
+    #[error("unknown datatype {0}")]
+    Datatype(u8),
     /// A payload where none may be.
     #[error("packet kind {kind} carries {len} bytes of payload but may carry none")]
     Payload {

@@ -16,6 +16,23 @@ pub const SLOT_PREFIX_BYTES: usize = 6;
 /// Bytes of the head that every packet begins with.
 pub const HEAD_BYTES: usize = size_of::<Head>();
 
+pub(crate) const KIND_PUT: u8 = 1;
+pub(crate) const KIND_ACK: u8 = 2;
+pub(crate) const KIND_GET: u8 = 3;
+pub(crate) const KIND_REPLY: u8 = 4;
+pub(crate) const KIND_GET_DONE: u8 = 5;
+pub(crate) const KIND_CREDIT: u8 = 6;
+pub(crate) const KIND_ATOMIC: u8 = 7;
+pub(crate) const KIND_OFFER: u8 = 8;
+pub(crate) const KIND_PULL: u8 = 9;
+
+pub(crate) const FLAG_OFFSET: u8 = 1 << 0;
+pub(crate) const FLAG_RTS: u8 = 1 << 1;
+pub(crate) const FLAG_BULK: u8 = 1 << 2;
+pub(crate) const FLAG_ADDR: u8 = 1 << 3;
+/// In the place of an acknowledgement kind: the values from before are wanted.
+pub(crate) const DETAIL_FETCH: u8 = 5;
+
 /// Begins every packet.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -33,13 +50,16 @@ pub(crate) struct Head {
     /// Control credits returned to the receiver of this packet.
     pub control_credits: u8,
     pub flags: u8,
+    /// Of a put whose data is fetched: the length of that.
     pub payload_len: U32,
     pub pt_index: u8,
-    /// A byte that belongs to the layer above Portals.
+    /// Put: a byte that belongs to the layer above Portals. Atomic: what is
+    /// done.
     pub user: u8,
-    /// Acknowledgement kind (put) or status (ack, reply, get done).
+    /// Acknowledgement kind (put, atomic) or status (ack, reply, get done).
     pub kind_detail: u8,
-    pub reserved: u8,
+    /// Type of the items (atomic). Else zero.
+    pub datatype: u8,
 }
 
 /// Follows the head of a put.
@@ -73,6 +93,13 @@ pub(crate) struct PutRts {
     pub key: U64,
 }
 
+/// Follows the body of a put whose data is to be fetched.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct PutBulk {
+    pub addr: U64,
+}
+
 /// Follows the head of an acknowledgement.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -88,6 +115,42 @@ pub(crate) struct GetBody {
     pub match_bits: U64,
     pub op: U64,
     pub remote_offset: U64,
+    pub length: U64,
+}
+
+/// Follows the body of a get that says where its bytes are wanted.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct GetInto {
+    pub addr: U64,
+}
+
+/// Follows the head of an atomic operation; its payload follows it.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct AtomicBody {
+    pub match_bits: U64,
+    pub hdr_data: U64,
+    pub remote_offset: U64,
+    pub op: U64,
+}
+
+/// Follows the head of an offer.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct OfferBody {
+    pub op: U64,
+    pub mlength: U64,
+    pub source: U64,
+}
+
+/// Follows the head of a pull.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct PullBody {
+    pub source: U64,
+    pub op: U64,
+    pub offset: U64,
     pub length: U64,
 }
 
@@ -120,7 +183,7 @@ const _: () = {
     assert!(offset_of!(Head, pt_index) == 20);
     assert!(offset_of!(Head, user) == 21);
     assert!(offset_of!(Head, kind_detail) == 22);
-    assert!(offset_of!(Head, reserved) == 23);
+    assert!(offset_of!(Head, datatype) == 23);
     assert!(size_of::<PutBody>() == 16);
     assert!(size_of::<PutOffset>() == 8);
     assert!(size_of::<PutAck>() == 8);
@@ -129,11 +192,17 @@ const _: () = {
     assert!(size_of::<GetBody>() == 32);
     assert!(size_of::<ReplyBody>() == 8);
     assert!(size_of::<GetDoneBody>() == 16);
+    assert!(size_of::<PutBulk>() == 8);
+    assert!(size_of::<GetInto>() == 8);
+    assert!(size_of::<AtomicBody>() == 32);
+    assert!(size_of::<OfferBody>() == 24);
+    assert!(size_of::<PullBody>() == 32);
     // Every header fits into the first slot, so one read of it is enough.
     assert!(size_of::<Head>() + size_of::<PutBody>() + size_of::<PutRts>() <= SLOT_BYTES);
-    assert!(
-        size_of::<Head>() + size_of::<PutBody>() + size_of::<PutOffset>() + size_of::<PutAck>()
-            <= SLOT_BYTES
-    );
-    assert!(size_of::<Head>() + size_of::<GetBody>() <= SLOT_BYTES);
+    let put = size_of::<Head>() + size_of::<PutBody>() + size_of::<PutOffset>();
+    assert!(put + size_of::<PutAck>() + size_of::<PutBulk>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<GetBody>() + size_of::<GetInto>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<AtomicBody>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<OfferBody>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<PullBody>() <= SLOT_BYTES);
 };

@@ -8,18 +8,23 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic;
+mod emit;
 mod error;
 mod ids;
 mod layout;
 mod packet;
+mod parse;
 mod units;
 
+pub use atomic::{AtomicOp, Datatype, ITEM_BYTES_MAX};
+pub use emit::{HeadBuf, SLOT_WORDS};
 pub use error::WireError;
 pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
-    Ack, AckKind, Credits, Get, GetDone, HeadBuf, PUT_INLINE_BYTES_MAX, Packet, Parsed, Put, Reply,
-    Rts, SLOT_WORDS, Status,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Get, GetDone, Offer, PUT_INLINE_BYTES_MAX, Packet,
+    Parsed, Pull, Put, Reply, Rts, Status,
 };
 pub use units::{Addr, Nanos, Region};
 

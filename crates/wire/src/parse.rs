@@ -1,0 +1,260 @@
+//! Reading packets: exactly what `emit` writes, and nothing else.
+
+use crate::atomic::{AtomicOp, Datatype};
+use crate::error::WireError;
+use crate::ids::{MatchBits, PacketSeq, PtIndex};
+use crate::layout::{
+    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_OFFSET, FLAG_RTS, GetBody,
+    GetDoneBody, GetInto, Head, KIND_ACK, KIND_ATOMIC, KIND_CREDIT, KIND_GET, KIND_GET_DONE,
+    KIND_OFFER, KIND_PULL, KIND_PUT, KIND_REPLY, OfferBody, PullBody, PutAck, PutBody, PutBulk,
+    PutOffset, PutRts, ReplyBody, VERSION,
+};
+use crate::packet::{
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Get, GetDone, Offer, Packet, Parsed, Pull, Put,
+    Reply, Rts, Status,
+};
+use crate::units::Addr;
+use std::mem::size_of;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+impl Packet {
+    /// Reads the header at the front of `bytes`. The payload itself need not
+    /// be there; the caller checks that it is, from [`Parsed::total_bytes`].
+    /// The rail's prefix is the rail's affair and is not looked at.
+    ///
+    /// # Errors
+    /// A [`WireError`] for every byte string that [`Packet::emit`] cannot
+    /// have produced.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Parsed, WireError> {
+        let mut reader = Reader { bytes, at: 0 };
+        let head: Head = reader.take()?;
+        let kind = head.kind;
+        if head.version != VERSION {
+            return Err(WireError::Version(head.version));
+        }
+        // First of all the kind: which fields must be zero depends on it.
+        if !(KIND_PUT..=KIND_PULL).contains(&kind) {
+            return Err(WireError::Kind(kind));
+        }
+        if head.datatype != 0 && kind != KIND_ATOMIC {
+            return Err(WireError::Reserved(kind));
+        }
+        let mut payload_len = head.payload_len.get();
+        let flags = head.flags;
+        if flags != 0 && kind != KIND_PUT && (kind != KIND_GET || flags != FLAG_ADDR) {
+            return Err(WireError::Flags { kind, flags });
+        }
+        let packet = match kind {
+            KIND_PUT => {
+                let put = parse_put(&mut reader, &head)?;
+                if put.bulk.is_some() {
+                    payload_len = 0;
+                }
+                Packet::Put(put)
+            }
+            KIND_ACK => {
+                zero(kind, head.pt_index | head.user)?;
+                let body: AckBody = reader.take()?;
+                Packet::Ack(Ack {
+                    op: body.op.get(),
+                    mlength: body.mlength.get(),
+                    status: Status::from_code(head.kind_detail)?,
+                })
+            }
+            KIND_GET => {
+                zero(kind, head.user | head.kind_detail)?;
+                let body: GetBody = reader.take()?;
+                let into = if flags == 0 {
+                    Addr(0)
+                } else {
+                    let part: GetInto = reader.take()?;
+                    // Zero is written by leaving the part out.
+                    if part.addr.get() == 0 {
+                        return Err(WireError::Flags { kind, flags });
+                    }
+                    Addr(part.addr.get())
+                };
+                Packet::Get(Get {
+                    pt_index: PtIndex(head.pt_index),
+                    match_bits: MatchBits(body.match_bits.get()),
+                    op: body.op.get(),
+                    remote_offset: body.remote_offset.get(),
+                    length: body.length.get(),
+                    into,
+                })
+            }
+            KIND_REPLY => {
+                zero(kind, head.pt_index | head.user)?;
+                let body: ReplyBody = reader.take()?;
+                Packet::Reply(Reply {
+                    op: body.op.get(),
+                    status: Status::from_code(head.kind_detail)?,
+                })
+            }
+            KIND_GET_DONE => {
+                zero(kind, head.user)?;
+                let body: GetDoneBody = reader.take()?;
+                Packet::GetDone(GetDone {
+                    pt_index: PtIndex(head.pt_index),
+                    match_bits: MatchBits(body.match_bits.get()),
+                    length: body.length.get(),
+                    status: Status::from_code(head.kind_detail)?,
+                })
+            }
+            KIND_CREDIT => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                Packet::Credit
+            }
+            KIND_ATOMIC => Packet::Atomic(parse_atomic(&mut reader, &head)?),
+            KIND_OFFER => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                let body: OfferBody = reader.take()?;
+                Packet::Offer(Offer {
+                    op: body.op.get(),
+                    mlength: body.mlength.get(),
+                    source: body.source.get(),
+                })
+            }
+            KIND_PULL => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                let body: PullBody = reader.take()?;
+                Packet::Pull(Pull {
+                    source: body.source.get(),
+                    op: body.op.get(),
+                    offset: body.offset.get(),
+                    length: body.length.get(),
+                })
+            }
+            other => return Err(WireError::Kind(other)),
+        };
+        let may_carry = matches!(packet, Packet::Put(_) | Packet::Reply(_) | Packet::Atomic(_));
+        if payload_len != 0 && !may_carry {
+            return Err(WireError::Payload { kind, len: payload_len });
+        }
+        Ok(Parsed {
+            seq: PacketSeq(head.seq.get()),
+            credits: Credits { data: head.credits.get(), control: head.control_credits },
+            packet,
+            payload_offset: reader.at as u32,
+            payload_len,
+        })
+    }
+}
+
+#[inline]
+fn parse_put(reader: &mut Reader<'_>, head: &Head) -> Result<Put, WireError> {
+    let flags = head.flags;
+    let bad_flags = WireError::Flags { kind: KIND_PUT, flags };
+    if flags & !(FLAG_OFFSET | FLAG_RTS | FLAG_BULK) != 0 {
+        return Err(bad_flags);
+    }
+    let ack = AckKind::from_code(head.kind_detail)?;
+    let body: PutBody = reader.take()?;
+    let remote_offset = if flags & FLAG_OFFSET == 0 {
+        0
+    } else {
+        let part: PutOffset = reader.take()?;
+        // Zero is written by leaving the part out: one form for each meaning.
+        if part.remote_offset.get() == 0 {
+            return Err(bad_flags);
+        }
+        part.remote_offset.get()
+    };
+    let ack = match ack {
+        None => None,
+        Some(kind) => {
+            let part: PutAck = reader.take()?;
+            Some((kind, part.op.get()))
+        }
+    };
+    let rts = if flags & FLAG_RTS == 0 {
+        None
+    } else {
+        if flags & (FLAG_OFFSET | FLAG_BULK) != 0 || ack.is_some() {
+            return Err(bad_flags);
+        }
+        let len = head.payload_len.get();
+        if len != 0 {
+            return Err(WireError::Payload { kind: KIND_PUT, len });
+        }
+        let part: PutRts = reader.take()?;
+        Some(Rts {
+            total_len: part.total_len.get(),
+            addr: Addr(part.addr.get()),
+            key: MatchBits(part.key.get()),
+        })
+    };
+    let bulk = if flags & FLAG_BULK == 0 {
+        // Only who must be told when data has been fetched asks for that.
+        if ack.is_some_and(|(kind, _)| kind == AckKind::Silent) {
+            return Err(WireError::AckKind(head.kind_detail));
+        }
+        None
+    } else {
+        if ack.is_none() {
+            return Err(bad_flags);
+        }
+        let part: PutBulk = reader.take()?;
+        Some(Bulk { len: head.payload_len.get(), addr: Addr(part.addr.get()) })
+    };
+    Ok(Put {
+        pt_index: PtIndex(head.pt_index),
+        match_bits: MatchBits(body.match_bits.get()),
+        hdr_data: body.hdr_data.get(),
+        user: head.user,
+        remote_offset,
+        ack,
+        rts,
+        bulk,
+    })
+}
+
+fn parse_atomic(reader: &mut Reader<'_>, head: &Head) -> Result<Atomic, WireError> {
+    let op = AtomicOp::from_code(head.user)?;
+    let datatype = Datatype::from_code(head.datatype)?;
+    let body: AtomicBody = reader.take()?;
+    let name = body.op.get();
+    let answer = match head.kind_detail {
+        0 if name == 0 => Answer::No,
+        0 => return Err(WireError::Reserved(KIND_ATOMIC)),
+        DETAIL_FETCH => Answer::Fetch(name),
+        code => match AckKind::from_code(code)? {
+            Some(AckKind::Silent) | None => return Err(WireError::AckKind(code)),
+            Some(kind) => Answer::Ack(kind, name),
+        },
+    };
+    Ok(Atomic {
+        pt_index: PtIndex(head.pt_index),
+        match_bits: MatchBits(body.match_bits.get()),
+        hdr_data: body.hdr_data.get(),
+        remote_offset: body.remote_offset.get(),
+        op,
+        datatype,
+        answer,
+    })
+}
+
+#[inline]
+fn zero(kind: u8, fields: u8) -> Result<(), WireError> {
+    if fields == 0 { Ok(()) } else { Err(WireError::Reserved(kind)) }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    #[inline]
+    fn take<T: FromBytes + Immutable + KnownLayout + Unaligned + Copy>(
+        &mut self,
+    ) -> Result<T, WireError> {
+        let need = self.at + size_of::<T>();
+        let truncated = WireError::Truncated { need, have: self.bytes.len() };
+        let part = self.bytes.get(self.at..need).ok_or(truncated)?;
+        let value = T::read_from_bytes(part).map_err(|_| truncated)?;
+        self.at = need;
+        Ok(value)
+    }
+}
