@@ -109,6 +109,12 @@ pub trait Port {
     /// Ends with [`Machine::on_moved`], also when the peer dies.
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token);
 
+    /// The user that the process of `peer` belongs to, as far as the rail has
+    /// made sure of it. In a world of one user that is user zero.
+    fn uid(&self, _peer: PeerId) -> u32 {
+        0
+    }
+
     /// Whether all bytes of a local region may be read now. A world whose
     /// client vouches for its memory says yes without looking.
     fn readable(&self, region: Region) -> bool;

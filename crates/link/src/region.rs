@@ -5,11 +5,11 @@ use sluice_wire::Packet;
 /// Which region of a mailbox a packet lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxRegion {
-    /// Puts. Held until the message is matched.
+    /// Puts and atomic operations. Held until the message is matched.
     Data,
-    /// Acknowledgements, gets, get-dones. Freed as soon as read.
+    /// Acknowledgements, gets, pulls, get-dones. Freed as soon as read.
     Control,
-    /// Replies that the owner of the mailbox asked for.
+    /// Replies and offers that the owner of the mailbox asked for.
     Reply,
     /// Credit packets.
     Credit,
@@ -21,9 +21,11 @@ impl MailboxRegion {
     #[inline]
     pub fn of(packet: &Packet) -> MailboxRegion {
         match packet {
-            Packet::Put(_) => MailboxRegion::Data,
-            Packet::Ack(_) | Packet::Get(_) | Packet::GetDone(_) => MailboxRegion::Control,
-            Packet::Reply(_) => MailboxRegion::Reply,
+            Packet::Put(_) | Packet::Atomic(_) => MailboxRegion::Data,
+            Packet::Ack(_) | Packet::Get(_) | Packet::GetDone(_) | Packet::Pull(_) => {
+                MailboxRegion::Control
+            }
+            Packet::Reply(_) | Packet::Offer(_) => MailboxRegion::Reply,
             Packet::Credit => MailboxRegion::Credit,
         }
     }

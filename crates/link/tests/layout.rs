@@ -45,9 +45,17 @@ fn a_layout_that_nobody_makes_is_refused() {
 fn every_kind_of_packet_has_its_region() {
     let (pt_index, match_bits, status) = (PtIndex(0), MatchBits(1), Status::Ok);
     let rts = Rts { total_len: 1, addr: Addr(0), key: match_bits };
-    let put =
-        Put { pt_index, match_bits, hdr_data: 0, user: 0, remote_offset: 0, ack: None, rts: None };
-    let get = Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1 };
+    let put = Put {
+        pt_index,
+        match_bits,
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: None,
+        rts: None,
+        bulk: None,
+    };
+    let get = Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1, into: Addr(0) };
     let done = GetDone { pt_index, match_bits, length: 0, status };
     let regions = [
         (Packet::Put(put), MailboxRegion::Data),

@@ -1,15 +1,26 @@
-//! Counting events (Portals 4, section 3.14).
+//! Counting events (Portals 4, section 3.14) and the operations that wait for
+//! them (section 3.16).
+
+use crate::command::Command;
+use std::collections::BTreeMap;
 
 /// What a counter says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ct {
+pub struct CtEvent {
     /// Successes, or bytes, depending on the options that feed it.
     pub success: u64,
     /// Failures.
     pub failure: u64,
 }
 
-impl Ct {
+impl CtEvent {
+    /// What is compared with thresholds and tests: failures count too, so that
+    /// who waits for what has failed does not wait for ever.
+    #[must_use]
+    pub fn sum(self) -> u64 {
+        self.success.saturating_add(self.failure)
+    }
+
     pub(crate) fn count(&mut self, outcome_ok: bool, bytes: Option<u64>) {
         if outcome_ok {
             self.success = self.success.wrapping_add(bytes.unwrap_or(1));
@@ -17,5 +28,22 @@ impl Ct {
             // A failure counts as one, also where bytes are counted.
             self.failure = self.failure.wrapping_add(1);
         }
+    }
+}
+
+/// A counter, with what it triggers in order of threshold, then of age.
+#[derive(Debug, Default)]
+pub struct Ct {
+    pub(crate) value: CtEvent,
+    pub(crate) triggered: BTreeMap<(u64, u64), Box<Command>>,
+    /// Whether it waits in `Ni::ripe` already.
+    pub(crate) is_ripe: bool,
+}
+
+impl Ct {
+    /// Whether something that it triggers is due.
+    pub(crate) fn is_due(&self) -> bool {
+        let first = self.triggered.first_key_value();
+        first.is_some_and(|(&(threshold, _), _)| threshold <= self.value.sum())
     }
 }

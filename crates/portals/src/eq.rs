@@ -10,6 +10,8 @@ pub struct Eq {
     events: VecDeque<Event>,
     events_max: usize,
     dropped: bool,
+    /// Places kept for events of operations whose data is on its way.
+    kept: usize,
 }
 
 /// What a look into a queue found.
@@ -25,7 +27,33 @@ pub enum Taken {
 
 impl Eq {
     pub(crate) fn new(events_max: usize) -> Eq {
-        Eq { events: VecDeque::with_capacity(events_max.min(64)), events_max, dropped: false }
+        Eq {
+            events: VecDeque::with_capacity(events_max.min(64)),
+            events_max,
+            dropped: false,
+            kept: 0,
+        }
+    }
+
+    /// Adds an event whatever the bound: there is one of its kind at most for
+    /// each portal table entry.
+    pub(crate) fn push_over(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Whether `events` more fit besides those that places are kept for.
+    pub(crate) fn has_room(&self, events: usize) -> bool {
+        self.events.len() + self.kept + events <= self.events_max
+    }
+
+    /// Keeps places for events to come.
+    pub(crate) fn keep(&mut self, events: usize) {
+        self.kept += events;
+    }
+
+    /// Gives kept places back.
+    pub(crate) fn give_back(&mut self, events: usize) {
+        self.kept = self.kept.saturating_sub(events);
     }
 
     #[inline(always)]

@@ -1,17 +1,28 @@
 //! Events and how operations fail (Portals 4, section 3.13).
 
+use crate::me::List;
 use sluice_link::PeerError;
-use sluice_wire::{Addr, MatchBits, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{Addr, AtomicOp, Datatype, MatchBits, PeerId, PtIndex, Rts, Status};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A put reached an entry of the priority list.
+    /// A put has landed in an entry.
     Put,
     /// An entry was appended that matches a put which had arrived before.
     PutOverflow,
-    /// A get reached an entry.
+    /// A get was answered from an entry.
     Get,
+    /// As [`EventKind::PutOverflow`], of a get.
+    GetOverflow,
+    /// An atomic operation without answer was done on an entry.
+    Atomic,
+    /// As [`EventKind::PutOverflow`], of that.
+    AtomicOverflow,
+    /// An atomic operation that answers was done on an entry.
+    FetchAtomic,
+    /// As [`EventKind::PutOverflow`], of that.
+    FetchAtomicOverflow,
     /// An initiator has fetched all it wants from a get entry, which is now
     /// unlinked (FIN). An extension.
     GetDone,
@@ -23,6 +34,8 @@ pub enum EventKind {
     Ack,
     /// The answer to a search.
     Search,
+    /// A portal table entry ran out of something and takes nothing more.
+    PtDisabled,
     /// An entry was linked.
     Link,
     /// An entry was unlinked by the engine.
@@ -46,6 +59,9 @@ pub enum NiFail {
     /// The entry does not allow this operation.
     #[error("operation violation")]
     OpViolation,
+    /// The entry is not for this user.
+    #[error("permission violation")]
+    PermViolation,
     /// Memory is not mapped.
     #[error("memory is not mapped")]
     Segv,
@@ -70,6 +86,21 @@ impl NiFail {
             Status::OpViolation => Err(NiFail::OpViolation),
             Status::Segv => Err(NiFail::Segv),
             Status::Aborted => Err(NiFail::Aborted),
+            Status::PermViolation => Err(NiFail::PermViolation),
+        }
+    }
+}
+
+impl From<NiFail> for Status {
+    /// What a failure at the target is called on the wire.
+    fn from(fail: NiFail) -> Status {
+        match fail {
+            NiFail::NoMatch => Status::NoMatch,
+            NiFail::PtDisabled => Status::PtDisabled,
+            NiFail::OpViolation => Status::OpViolation,
+            NiFail::PermViolation => Status::PermViolation,
+            NiFail::Segv => Status::Segv,
+            NiFail::Undeliverable(_) | NiFail::Aborted | NiFail::Forbidden => Status::Aborted,
         }
     }
 }
@@ -99,6 +130,12 @@ pub struct Event {
     pub rlength: u64,
     /// Length that was moved.
     pub mlength: u64,
+    /// Offset that was asked for in the target's entry.
+    pub remote_offset: u64,
+    /// Which list the target's entry was in.
+    pub list: List,
+    /// What an atomic operation did, with what.
+    pub atomic: Option<(AtomicOp, Datatype)>,
     /// Where the bytes are.
     pub start: Addr,
     /// Present if the put announced its data instead of carrying it.
@@ -124,6 +161,9 @@ impl Event {
             user: 0,
             rlength: 0,
             mlength: 0,
+            remote_offset: 0,
+            list: List::Priority,
+            atomic: None,
             start: Addr(0),
             rts: None,
             hold: None,

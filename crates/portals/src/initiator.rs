@@ -1,15 +1,19 @@
 //! What this process starts: puts and gets (Portals 4, section 3.15), and what
 //! their answers mean.
 
+use crate::command::{Command, Local};
 use crate::event::{Event, EventKind, NiFail};
 use crate::limits::PtlError;
 use crate::md::Md;
-use crate::ni::{Ni, rail_failure};
+use crate::memory::Span;
+use crate::ni::Ni;
+use crate::operation::{Operation, Stage};
 use crate::table::Handle;
-use sluice_link::{PeerError, Port, RailError, SendError, Token, Transmitted};
+use crate::transfer::NOWHERE;
+use sluice_link::{Port, SendError, Token, Transmitted};
 use sluice_wire::{
-    Ack, AckKind, Addr, Get, GetDone, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, Status,
-    slots_for,
+    Ack, AckKind, Addr, Bulk, Get, GetDone, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts,
+    Status, slots_for,
 };
 
 /// Where an operation aims.
@@ -38,35 +42,11 @@ pub struct PutExtras {
     pub rts: Option<Rts>,
 }
 
-/// An operation whose end is awaited.
-#[derive(Debug)]
-pub(crate) struct Operation {
-    pub peer: PeerId,
-    pub pt_index: PtIndex,
-    pub md: Handle<Md>,
-    pub user_ptr: u64,
-    pub stage: Stage,
-}
-
-/// What an operation waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// The rail to have read the put's memory; then perhaps for an
-    /// acknowledgement, unless the target was faster with it.
-    Transmit { then_ack: Option<AckKind>, length: u64, acked: Option<Ack> },
-    /// The put's acknowledgement.
-    Ack { kind: AckKind, length: u64 },
-    /// The bytes of a get, by a reply that has slots set aside.
-    Reply { into: Region, slots: u32 },
-    /// The bytes of a get, read by the rail.
-    Read { into: Region },
-    /// The rail to have read the memory of a reply that this process sends.
-    Answer,
-}
-
 impl Ni {
-    /// Puts `length` bytes of `md` at `local_offset` (`PtlPut`). Returns
-    /// whether the memory may be reused already; if not, a send event follows.
+    /// Puts `length` bytes of `md` at `local_offset` in one packet (`PtlPut`).
+    /// Returns whether the memory may be reused already; if not, a send event
+    /// follows. For descriptors without a vector whose memory the client
+    /// vouches for; [`Ni::issue`] takes all.
     ///
     /// # Errors
     /// [`PtlError`]; nothing was sent then.
@@ -92,6 +72,22 @@ impl Ni {
         if self.operations.is_full() {
             return Err(PtlError::NoSpace("operations"));
         }
+        self.send_put(port, md, payload, None, target, extras, user_ptr)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the shape of PtlPut")]
+    fn send_put<P: Port>(
+        &mut self,
+        port: &mut P,
+        md: Handle<Md>,
+        payload: Region,
+        staged: Option<Region>,
+        target: &Target,
+        extras: &PutExtras,
+        user_ptr: u64,
+    ) -> Result<Transmitted, PtlError> {
+        let length = payload.len;
         // The handle is only used up if something remains to be awaited.
         let handle = self.operations.next_handle();
         let packet = Packet::Put(Put {
@@ -102,33 +98,139 @@ impl Ni {
             remote_offset: target.remote_offset,
             ack: extras.ack.map(|kind| (kind, handle.to_u64())),
             rts: extras.rts,
+            bulk: None,
         });
-        let transmitted =
-            self.links.send_data(port, target.peer, &packet, payload, Token(handle.to_u64()))?;
-        let stage = match (transmitted, extras.ack) {
+        let token = Token(handle.to_u64());
+        let transmitted = self.links.send_data(port, target.peer, &packet, payload, token)?;
+        self.transmitted(transmitted, md, length, extras.ack, staged, target, user_ptr);
+        Ok(transmitted)
+    }
+
+    /// What follows a put or an atomic operation without answer that is out.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of an operation")]
+    pub(crate) fn transmitted(
+        &mut self,
+        transmitted: Transmitted,
+        md: Handle<Md>,
+        length: u64,
+        ack: Option<AckKind>,
+        staged: Option<Region>,
+        target: &Target,
+        user_ptr: u64,
+    ) {
+        let stage = match (transmitted, ack) {
             (Transmitted::Done, None) => None,
             (Transmitted::Done, Some(kind)) => Some(Stage::Ack { kind, length }),
             (Transmitted::Pending, then_ack) => {
-                Some(Stage::Transmit { then_ack, length, acked: None })
+                Some(Stage::Transmit { then_ack, length, acked: None, staged })
             }
         };
         if let Some(stage) = stage {
             let (peer, pt_index) = (target.peer, target.pt_index);
-            let inserted =
-                self.operations.insert(Operation { peer, pt_index, md, user_ptr, stage });
-            assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked above");
+            let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
+            assert!(begun.is_some(), "room was checked before");
         }
         if transmitted == Transmitted::Done {
-            self.sent(md, target, length, user_ptr, false);
+            self.sent(md, target.peer, target.pt_index, length, user_ptr, false, Ok(()));
         }
-        Ok(transmitted)
+    }
+
+    /// A put of any length from any descriptor.
+    #[inline(always)]
+    pub(crate) fn start_put<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: &Local,
+        staged: Option<Region>,
+        target: &Target,
+        extras: &PutExtras,
+        user_ptr: u64,
+    ) -> Result<(), PtlError> {
+        let span = self.span_of(from).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+        if span.len > u64::from(self.limits.eager_bytes_max) {
+            return self.expose_put(port, from.md, span, target, extras, user_ptr);
+        }
+        let flat = staged.or(span.flat());
+        if staged.is_none() && !self.is_readable(port, span) {
+            self.fail_put(from.md, target, span.len, extras.ack, user_ptr, NiFail::Segv);
+            return Ok(());
+        }
+        match flat {
+            Some(payload) if staged.is_none() => {
+                self.send_put(port, from.md, payload, None, target, extras, user_ptr)?;
+            }
+            Some(payload) => {
+                // The copy belongs to the command that waited; the rail must
+                // be done with it before that gives it back.
+                let own = self.gather(port, Span::new(payload, None, 0, payload.len));
+                self.send_staged(port, from.md, own, target, extras, user_ptr)?;
+            }
+            None if span.len == 0 => {
+                self.send_put(port, from.md, Region::EMPTY, None, target, extras, user_ptr)?;
+            }
+            None => {
+                let own = self.gather(port, span);
+                self.send_staged(port, from.md, own, target, extras, user_ptr)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A put from memory that the port has lent for it.
+    fn send_staged<P: Port>(
+        &mut self,
+        port: &mut P,
+        md: Handle<Md>,
+        staged: Region,
+        target: &Target,
+        extras: &PutExtras,
+        user_ptr: u64,
+    ) -> Result<(), PtlError> {
+        let sent = self.send_put(port, md, staged, Some(staged), target, extras, user_ptr);
+        if sent != Ok(Transmitted::Pending) {
+            port.give_back(staged.addr, staged.len as u32);
+        }
+        sent.map(|_| ())
+    }
+
+    /// A put whose data the target fetches.
+    fn expose_put<P: Port>(
+        &mut self,
+        port: &mut P,
+        md: Handle<Md>,
+        span: Span,
+        target: &Target,
+        extras: &PutExtras,
+        user_ptr: u64,
+    ) -> Result<(), PtlError> {
+        let kind = extras.ack.unwrap_or(AckKind::Silent);
+        let handle = self.operations.next_handle();
+        let addr = span.flat().map_or(Addr(0), |region| region.addr);
+        let packet = Packet::Put(Put {
+            pt_index: target.pt_index,
+            match_bits: target.match_bits,
+            hdr_data: extras.hdr_data,
+            user: extras.user,
+            remote_offset: target.remote_offset,
+            ack: Some((kind, handle.to_u64())),
+            rts: None,
+            bulk: Some(Bulk { len: span.len as u32, addr }),
+        });
+        self.links.send_data(port, target.peer, &packet, Region::EMPTY, Token(0))?;
+        let (peer, pt_index) = (target.peer, target.pt_index);
+        let stage = Stage::Exposed { kind, span };
+        let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
+        assert!(begun == Some(handle), "room was checked before");
+        Ok(())
     }
 
     /// Gets `length` bytes into `md` at `local_offset` (`PtlGet`); a reply
     /// event follows. With `from`, the address of the target entry's memory as
     /// announced by its owner, and a rail that can read it, the bytes are read
     /// directly and the target takes no part; else at most
-    /// [`Ni::get_bytes_max`] bytes can be asked for.
+    /// [`Ni::get_bytes_max`] bytes can be asked for. For descriptors without a
+    /// vector whose memory the client vouches for; [`Ni::issue`] takes all.
     ///
     /// # Errors
     /// [`PtlError`]; nothing was asked for then. [`PtlError::NoCredit`] also
@@ -151,48 +253,79 @@ impl Ni {
         if self.operations.is_full() {
             return Err(PtlError::NoSpace("operations"));
         }
-        let direct = from.filter(|_| port.can_read(target.peer));
-        let slots = if direct.is_some() {
-            0
-        } else {
+        let Some(from) = from.filter(|_| port.can_read(target.peer)) else {
             if length > self.get_bytes_max() {
                 return Err(PtlError::ArgInvalid("a get's reply must fit the reply region"));
             }
-            reply_slots(length)
+            let slots = reply_slots(length);
+            let span = Span::new(into, None, 0, length);
+            return self.send_get(port, md, span, slots, Addr(0), target, user_ptr);
         };
+        let (peer, pt_index) = (target.peer, target.pt_index);
+        let stage = Stage::Read { into };
+        let handle = self
+            .begin(Operation { peer, pt_index, md, user_ptr, stage })
+            .ok_or(PtlError::NoSpace("operations"))?;
+        let from = from.offset(target.remote_offset);
+        port.read_remote(peer, from, into, Token(handle.to_u64()));
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a get")]
+    fn send_get<P: Port>(
+        &mut self,
+        port: &mut P,
+        md: Handle<Md>,
+        span: Span,
+        slots: u32,
+        into: Addr,
+        target: &Target,
+        user_ptr: u64,
+    ) -> Result<(), PtlError> {
         if !self.links.reserve_reply(slots) {
             return Err(PtlError::NoCredit { need: slots, have: 0 });
         }
-        let stage = match direct {
-            Some(_) => Stage::Read { into },
-            None => Stage::Reply { into, slots },
-        };
-        let handle = self
-            .operations
-            .insert(Operation { peer: target.peer, pt_index: target.pt_index, md, user_ptr, stage })
-            .map_err(|_| PtlError::NoSpace("operations"))?;
-        if let Some(from) = direct {
-            let from = from.offset(target.remote_offset);
-            port.read_remote(target.peer, from, into, Token(handle.to_u64()));
-            return Ok(());
-        }
+        let handle = self.operations.next_handle();
         let packet = Packet::Get(Get {
             pt_index: target.pt_index,
             match_bits: target.match_bits,
             op: handle.to_u64(),
             remote_offset: target.remote_offset,
-            length,
+            length: span.len,
+            into,
         });
         if let Err(error) = self.links.send_control(port, target.peer, &packet) {
-            self.operations.remove(handle);
             self.links.release_reply(slots);
             return Err(error.into());
         }
+        let (peer, pt_index) = (target.peer, target.pt_index);
+        let stage = Stage::Reply { into: span, slots };
+        let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
+        assert!(begun == Some(handle), "room was checked before");
         Ok(())
     }
 
+    /// A get of any length into any descriptor.
+    pub(crate) fn start_get<P: Port>(
+        &mut self,
+        port: &mut P,
+        into: &Local,
+        target: &Target,
+        user_ptr: u64,
+    ) -> Result<(), PtlError> {
+        let span = self.span_of(into).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+        let inline_max = u64::from(self.limits.eager_bytes_max).min(self.get_bytes_max());
+        let (slots, addr) = match span.flat() {
+            _ if span.len <= inline_max => (reply_slots(span.len), Addr(0)),
+            Some(region) => (reply_slots(0), region.addr),
+            _ => (reply_slots(0), NOWHERE),
+        };
+        self.send_get(port, into.md, span, slots, addr, target, user_ptr)
+    }
+
     /// Tells the target of earlier gets that all that is wanted of its entry
-    /// has been fetched (FIN).
+    /// has been fetched (FIN). An extension: the entry must have the option
+    /// `get_done`.
     ///
     /// # Errors
     /// [`PtlError::NoCredit`]: try again after progress; [`PtlError::Peer`].
@@ -212,167 +345,68 @@ impl Ni {
         Ok(self.links.send_control(port, target.peer, &packet)?)
     }
 
-    /// The rail has read the memory of a packet.
-    pub fn on_transmitted(&mut self, token: Token) {
-        let handle = Handle::from_u64(token.0);
-        let Some(operation) = self.operations.get_mut(handle) else { return };
-        let Stage::Transmit { then_ack, length, acked } = operation.stage else {
-            if operation.stage == Stage::Answer {
-                self.operations.remove(handle);
-            }
-            return;
-        };
-        let (md, user_ptr) = (operation.md, operation.user_ptr);
-        let target = Target {
-            peer: operation.peer,
-            pt_index: operation.pt_index,
-            match_bits: MatchBits(0),
-            remote_offset: 0,
-        };
-        match then_ack {
-            Some(kind) => operation.stage = Stage::Ack { kind, length },
-            None => {
-                self.operations.remove(handle);
-            }
-        }
-        self.sent(md, &target, length, user_ptr, true);
-        if let Some(ack) = acked {
-            self.on_ack(target.peer, &ack);
-        }
-    }
-
-    /// The rail has read remote memory, or could not.
-    pub fn on_moved(&mut self, token: Token, outcome: Result<(), RailError>) {
-        let handle = Handle::from_u64(token.0);
-        let Some(operation) = self.operations.get(handle) else { return };
-        let Stage::Read { into } = operation.stage else { return };
-        let operation = self.operations.remove(handle).expect("looked up above");
-        self.replied(&operation, into, into.len, outcome.map_err(rail_failure));
-    }
-
     /// An acknowledgement has arrived. False if it answers nothing that was
     /// asked of this peer.
-    pub(crate) fn on_ack(&mut self, peer: PeerId, ack: &Ack) -> bool {
+    pub(crate) fn on_ack<P: Port>(&mut self, port: &mut P, peer: PeerId, ack: &Ack) -> bool {
         let handle = Handle::from_u64(ack.op);
-        let stage = self.operations.get(handle).filter(|op| op.peer == peer).map(|op| op.stage);
-        let (kind, length) = match stage {
-            Some(Stage::Ack { kind, length }) => (kind, length),
-            Some(Stage::Transmit { then_ack: Some(kind), length, acked: None }) => {
+        let Some(operation) = self.operations.get_mut(handle).filter(|op| op.peer == peer) else {
+            return false;
+        };
+        match &mut operation.stage {
+            Stage::Ack { .. } | Stage::Exposed { .. } => {
+                let operation = self.end(handle).expect("looked up above");
+                self.acked(&operation, ack.mlength, NiFail::check(ack.status));
+                true
+            }
+            Stage::Transmit { then_ack: Some(_), acked, .. } if acked.is_none() => {
                 // The target has it all, but the rail has not said so yet: the
                 // memory is not free before it does.
-                if let Some(operation) = self.operations.get_mut(handle) {
-                    operation.stage =
-                        Stage::Transmit { then_ack: Some(kind), length, acked: Some(*ack) };
-                }
-                return true;
+                *acked = Some(*ack);
+                true
             }
-            _ => return false,
-        };
-        let operation = self.operations.remove(handle).expect("looked up above");
-        self.acked(&operation, kind, length, ack.mlength.min(length), NiFail::check(ack.status));
-        true
-    }
-
-    /// A reply has arrived; its payload is in the packet being handled. False
-    /// if it answers nothing that was asked of this peer, or with more bytes.
-    pub(crate) fn on_reply<P: Port>(
-        &mut self,
-        port: &mut P,
-        peer: PeerId,
-        op: u64,
-        status: Status,
-        payload_len: u32,
-    ) -> bool {
-        let handle = Handle::from_u64(op);
-        let stage = self.operations.get(handle).filter(|op| op.peer == peer).map(|op| op.stage);
-        let Some(Stage::Reply { into, slots }) = stage else { return false };
-        if u64::from(payload_len) > into.len {
-            return false;
-        }
-        let operation = self.operations.remove(handle).expect("looked up above");
-        self.links.release_reply(slots);
-        if payload_len > 0 {
-            port.copy_payload(0, into.addr, payload_len);
-        }
-        self.replied(&operation, into, u64::from(payload_len), NiFail::check(status));
-        true
-    }
-
-    /// Ends every operation on a peer that is gone, and forgets its link. The
-    /// events say why. Reads are not touched: the rail reports their end.
-    pub fn on_peer_gone(&mut self, peer: PeerId, why: PeerError) {
-        self.links.drop_peer(peer, why);
-        self.owed.retain(|owed| owed.peer != peer);
-        let failed = Err(NiFail::Undeliverable(why));
-        let doomed: Vec<_> = self
-            .operations
-            .iter()
-            .filter(|(_, op)| op.peer == peer && !matches!(op.stage, Stage::Read { .. }))
-            .map(|(handle, _)| handle)
-            .collect();
-        for handle in doomed {
-            let Some(operation) = self.operations.remove(handle) else { continue };
-            match operation.stage {
-                Stage::Ack { kind, length } => self.acked(&operation, kind, length, 0, failed),
-                Stage::Reply { into, slots } => {
-                    self.links.release_reply(slots);
-                    self.replied(&operation, into, 0, failed);
+            Stage::Outgoing(outgoing) if outgoing.direct.is_none() => {
+                let operation = self.end(handle).expect("looked up above");
+                if let Stage::Outgoing(outgoing) = operation.stage {
+                    self.finish(port, outgoing.done, NiFail::check(ack.status));
                 }
-                Stage::Transmit { length, .. } => {
-                    if let Some(&md) = self.mds.get(operation.md).filter(|md| md.options.ct_send) {
-                        self.count(md.ct, false, None);
-                    }
-                    let mut event =
-                        Event::new(EventKind::Send, operation.pt_index, peer, operation.user_ptr);
-                    event.rlength = length;
-                    event.outcome = failed;
-                    self.post(self.mds.get(operation.md).and_then(|md| md.eq), event);
-                }
-                Stage::Answer | Stage::Read { .. } => {}
+                true
             }
+            _ => false,
         }
     }
 
-    #[inline]
-    fn sent(
-        &mut self,
-        md: Handle<Md>,
-        target: &Target,
-        length: u64,
-        user_ptr: u64,
-        was_pending: bool,
-    ) {
-        let Some(&descriptor) = self.mds.get(md) else { return };
-        let options = descriptor.options;
-        if options.ct_send {
-            self.count(descriptor.ct, true, options.ct_bytes.then_some(length));
-        }
-        let told = options.event_send_if_pending && !was_pending;
-        if !told && !options.event_send_disable && !options.event_success_disable {
-            let mut event = Event::new(EventKind::Send, target.pt_index, target.peer, user_ptr);
-            event.rlength = length;
-            event.mlength = length;
-            self.post(descriptor.eq, event);
-        }
-    }
-
-    fn acked(
+    /// What an acknowledgement, or the want of one, means to its operation.
+    pub(crate) fn acked(
         &mut self,
         operation: &Operation,
-        kind: AckKind,
-        length: u64,
         mlength: u64,
         outcome: Result<(), NiFail>,
     ) {
-        let Some(&descriptor) = self.mds.get(operation.md) else { return };
-        let options = descriptor.options;
+        let (kind, length) = match operation.stage {
+            Stage::Ack { kind, length } => (kind, length),
+            Stage::Exposed { kind, span } => {
+                let (peer, pt) = (operation.peer, operation.pt_index);
+                // What the target refused has been dealt with too: the memory
+                // is free. Only what never got an answer was not sent.
+                let sent = outcome_of_sending(outcome);
+                self.sent(operation.md, peer, pt, span.len, operation.user_ptr, true, sent);
+                (kind, span.len)
+            }
+            _ => return,
+        };
+        let mlength = mlength.min(length);
+        let Some(descriptor) = self.mds.get(operation.md) else { return };
+        let (eq, ct, options) = (descriptor.eq, descriptor.ct, descriptor.options);
+        if kind == AckKind::Silent {
+            return;
+        }
         if options.ct_ack {
             // Completed is also what the target dropped, but not what it never
             // answered.
             let completed = kind == AckKind::OperationCompleted
                 && !matches!(outcome, Err(NiFail::Undeliverable(_)));
             let ok = outcome.is_ok() || completed;
-            self.count(descriptor.ct, ok, options.ct_bytes.then_some(mlength));
+            self.count(ct, ok, options.ct_bytes.then_some(mlength));
         }
         let wanted = kind == AckKind::Full && !(outcome.is_ok() && options.event_success_disable);
         if wanted {
@@ -381,21 +415,52 @@ impl Ni {
             event.rlength = length;
             event.mlength = mlength;
             event.outcome = outcome;
-            self.post(descriptor.eq, event);
+            self.post(eq, event);
         }
     }
 
-    fn replied(
+    /// The memory of a put may be reused.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the fields of the event")]
+    pub(crate) fn sent(
+        &mut self,
+        md: Handle<Md>,
+        peer: PeerId,
+        pt_index: PtIndex,
+        length: u64,
+        user_ptr: u64,
+        was_pending: bool,
+        outcome: Result<(), NiFail>,
+    ) {
+        let Some(descriptor) = self.mds.get(md) else { return };
+        let (eq, ct, options) = (descriptor.eq, descriptor.ct, descriptor.options);
+        if options.ct_send {
+            self.count(ct, outcome.is_ok(), options.ct_bytes.then_some(length));
+        }
+        let told = options.event_send_if_pending && !was_pending;
+        let unwanted = told || options.event_send_disable || options.event_success_disable;
+        if outcome.is_ok() && unwanted {
+            return;
+        }
+        let mut event = Event::new(EventKind::Send, pt_index, peer, user_ptr);
+        event.rlength = length;
+        event.mlength = length;
+        event.outcome = outcome;
+        self.post(eq, event);
+    }
+
+    /// The end of a get or of a fetching operation.
+    pub(crate) fn replied(
         &mut self,
         operation: &Operation,
-        into: Region,
+        into: Span,
         mlength: u64,
         outcome: Result<(), NiFail>,
     ) {
-        let Some(&descriptor) = self.mds.get(operation.md) else { return };
-        let options = descriptor.options;
+        let Some(descriptor) = self.mds.get(operation.md) else { return };
+        let (eq, ct, options) = (descriptor.eq, descriptor.ct, descriptor.options);
         if options.ct_reply {
-            self.count(descriptor.ct, outcome.is_ok(), options.ct_bytes.then_some(mlength));
+            self.count(ct, outcome.is_ok(), options.ct_bytes.then_some(mlength));
         }
         if outcome.is_ok() && options.event_success_disable {
             return;
@@ -404,9 +469,59 @@ impl Ni {
             Event::new(EventKind::Reply, operation.pt_index, operation.peer, operation.user_ptr);
         event.rlength = into.len;
         event.mlength = mlength;
-        event.start = into.addr;
+        event.start = self.start_of(into);
         event.outcome = outcome;
-        self.post(descriptor.eq, event);
+        self.post(eq, event);
+    }
+
+    /// A command ends before it began.
+    pub(crate) fn fail(&mut self, command: &Command, why: NiFail) {
+        match command {
+            Command::Put { from, ack, target, user_ptr, .. }
+            | Command::Atomic { from, ack, target, user_ptr, .. } => {
+                self.fail_put(from.md, target, from.length, *ack, *user_ptr, why);
+            }
+            Command::Get { into, target, user_ptr }
+            | Command::Fetch { into, target, user_ptr, .. } => {
+                let operation = Operation {
+                    peer: target.peer,
+                    pt_index: target.pt_index,
+                    md: into.md,
+                    user_ptr: *user_ptr,
+                    stage: Stage::Answer { staged: None },
+                };
+                let span = self.span_of(into).unwrap_or(Span::EMPTY);
+                self.replied(&operation, span, 0, Err(why));
+            }
+            Command::CtInc { .. } | Command::CtSet { .. } => {}
+        }
+    }
+
+    /// First the send event fails, then the acknowledgement: who waits for
+    /// either is told.
+    pub(crate) fn fail_put(
+        &mut self,
+        md: Handle<Md>,
+        target: &Target,
+        length: u64,
+        ack: Option<AckKind>,
+        user_ptr: u64,
+        why: NiFail,
+    ) {
+        let (peer, pt_index) = (target.peer, target.pt_index);
+        self.sent(md, peer, pt_index, length, user_ptr, true, Err(why));
+        if let Some(kind) = ack {
+            let stage = Stage::Ack { kind, length };
+            self.acked(&Operation { peer, pt_index, md, user_ptr, stage }, 0, Err(why));
+        }
+    }
+}
+
+/// The outcome of sending, given the outcome of the whole.
+fn outcome_of_sending(outcome: Result<(), NiFail>) -> Result<(), NiFail> {
+    match outcome {
+        Err(NiFail::Undeliverable(why)) => Err(NiFail::Undeliverable(why)),
+        _ => Ok(()),
     }
 }
 

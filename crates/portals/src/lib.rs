@@ -3,26 +3,41 @@
 //! counting events; initiator and target. It is sans-IO and drives a
 //! [`sluice_link::Links`].
 //!
-//! Here are put, get, acknowledgements, unexpected headers, search and unlink
-//! of the matching interface. Atomics, triggered operations, flow control and
-//! the non-matching interface have rooms of their own to come.
+//! | room | what it holds |
+//! |---|---|
+//! | `ni` `pt` `me` `md` `eq` `ct` `event` `limits` | the objects |
+//! | `command` | what a program asks for: sent, waiting, triggered |
+//! | `initiator` `atomic` | how an operation starts and ends here |
+//! | `target` `landing` `transfer` | what an operation from elsewhere does here |
+//! | `matching` `lists` | appending and searching; who matches whom |
+//! | `memory` `table` `operation` `arith` | the tools |
 
 #![forbid(unsafe_code)]
 
+mod arith;
+mod atomic;
+mod command;
 mod ct;
 mod eq;
 mod event;
 mod initiator;
+mod landing;
 mod limits;
+mod lists;
 mod matching;
 mod md;
 mod me;
+mod memory;
 mod ni;
+mod operation;
+mod peers;
 mod pt;
 mod table;
 mod target;
+mod transfer;
 
-pub use ct::Ct;
+pub use command::{Arithmetic, Command, Local};
+pub use ct::{Ct, CtEvent};
 pub use eq::{Eq, Taken as EqTaken};
 pub use event::{Event, EventKind, Hold, NiFail};
 pub use initiator::{PutExtras, Target};
@@ -30,7 +45,8 @@ pub use limits::{Limits, PtlError};
 pub use matching::SearchOp;
 pub use md::{Md, MdOptions};
 pub use me::{List, Me, MeOptions, MeSpec};
+pub use memory::Vector;
 pub use ni::{Ni, Status};
-pub use pt::Header;
+pub use pt::{Header, PtOptions};
 pub use table::{Handle, Table};
 pub use target::Taken;

@@ -6,8 +6,8 @@
 pub struct Limits {
     /// Match list entries.
     pub entries_max: u32,
-    /// Headers of unexpected messages. Credits bound them already, so a smaller
-    /// number than the credits granted is raised to that.
+    /// Headers of unexpected messages. Where credits bound them already, a
+    /// smaller number than the credits granted is raised to that.
     pub unexpected_headers_max: u32,
     /// Memory descriptors.
     pub mds_max: u32,
@@ -17,8 +17,29 @@ pub struct Limits {
     pub eqs_max: u32,
     /// Highest index of a portal table entry.
     pub pt_index_max: u8,
-    /// Operations of the initiator whose end is awaited.
+    /// Operations whose end is awaited, and operations that wait for credits.
     pub operations_max: u32,
+    /// I/O vectors.
+    pub vectors_max: u32,
+    /// Entries of one list of a portal table entry.
+    pub list_size_max: u32,
+    /// Triggered operations that wait for their counters.
+    pub triggered_ops_max: u32,
+    /// Bytes of a put or an atomic operation that travel in one packet; the
+    /// data of longer puts is fetched.
+    pub eager_bytes_max: u32,
+    /// A message's slots stay taken until it is matched, which bounds what an
+    /// interface keeps of messages nobody waits for; else until it is copied
+    /// to where an entry wants it, and `unexpected_headers_max` is the bound.
+    pub credits_until_matched: bool,
+}
+
+impl Limits {
+    /// Bytes up to which [`crate::MdOptions`]'s `volatile` holds.
+    #[must_use]
+    pub fn volatile_bytes_max(&self) -> u64 {
+        u64::from(self.eager_bytes_max)
+    }
 }
 
 impl Default for Limits {
@@ -31,6 +52,11 @@ impl Default for Limits {
             eqs_max: 1 << 10,
             pt_index_max: 63,
             operations_max: 1 << 22,
+            vectors_max: 1 << 20,
+            list_size_max: 1 << 22,
+            triggered_ops_max: 1 << 20,
+            eager_bytes_max: 4096,
+            credits_until_matched: true,
         }
     }
 }
@@ -50,6 +76,15 @@ pub enum PtlError {
     /// The index is taken (`PTL_PT_IN_USE`).
     #[error("portal table entry in use")]
     PtInUse,
+    /// The list is at its limit (`PTL_LIST_TOO_LONG`).
+    #[error("list too long")]
+    ListTooLong,
+    /// Flow control needs an event queue (`PTL_PT_EQ_NEEDED`).
+    #[error("flow control needs an event queue")]
+    PtEqNeeded,
+    /// Every portal table entry is taken (`PTL_PT_FULL`).
+    #[error("portal table full")]
+    PtFull,
     /// No credit for it now; try again after progress.
     #[error("no credit: {need} slots wanted, {have} left")]
     NoCredit {

@@ -1,54 +1,37 @@
-//! Match lists and unexpected headers: append, unlink, search (Portals 4,
-//! section 3.12), and the walk that an arriving operation makes.
-//!
-//! Lists are walked in order; making that cost independent of their length is
-//! a later step that changes only this file.
+//! Appending, unlinking and searching (Portals 4, sections 3.11 and 3.12): how
+//! entries and unexpected headers meet. `lists` finds them; this file says what
+//! follows.
 
 use crate::event::{Event, EventKind, Hold, NiFail};
 use crate::limits::PtlError;
 use crate::me::{List, Me, MeSpec};
 use crate::ni::Ni;
-use crate::pt::{Chain, Header};
-use crate::table::{Handle, Table};
+use crate::pt::{Claim, Header};
+use crate::table::Handle;
 use crate::target::Owed;
 use sluice_link::Port;
-use sluice_wire::{Ack, MatchBits, PeerId, PtIndex, Status};
+use sluice_wire::{Ack, PeerId, PtIndex, Status};
 
-/// What a search does with the header it finds.
+/// No initiator: of events that an entry alone causes.
+pub(crate) const NOBODY: PeerId = PeerId(u32::MAX);
+
+/// What a search does with the headers it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchOp {
-    /// Reports it and leaves it (`PTL_SEARCH_ONLY`).
+    /// Reports them and leaves them (`PTL_SEARCH_ONLY`).
     Only,
-    /// Takes it, as an appended entry would (`PTL_SEARCH_DELETE`).
+    /// Takes them, as an appended entry would (`PTL_SEARCH_DELETE`).
     Delete,
 }
 
-/// Which operation looks for an entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
-    Put,
-    Get,
-}
-
-/// What an operation found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// The first entry that matches, and it allows the operation.
-    Entry(Handle<Me>),
-    /// The first entry that matches does not allow the operation: it ends
-    /// there (Portals 4, section 3.12: matching looks at bits and source only).
-    Violation,
-    /// No entry matches.
-    Nothing,
-}
-
 impl Ni {
-    /// Appends an entry (`PtlMEAppend`). A use-once entry that matches an
-    /// unexpected header is not linked: its event is the overflow event, and
-    /// `None` is returned.
+    /// Appends an entry (`PtlMEAppend`, `PtlLEAppend`). One that is used up by
+    /// unexpected headers is not linked, and `None` is returned.
     ///
     /// # Errors
-    /// [`PtlError::ArgInvalid`], [`PtlError::NoSpace`].
+    /// [`PtlError::ArgInvalid`], [`PtlError::NoSpace`],
+    /// [`PtlError::ListTooLong`].
+    #[inline]
     pub fn me_append<P: Port>(
         &mut self,
         port: &mut P,
@@ -56,57 +39,85 @@ impl Ni {
         list: List,
         spec: MeSpec,
     ) -> Result<Option<Handle<Me>>, PtlError> {
-        let eq = self.pt(pt_index)?.eq;
+        if list == List::Overflow {
+            return self.me_append_overflow(pt_index, spec).map(Some);
+        }
+        let pt = self.pt(pt_index)?;
+        let eq = pt.eq;
         if self.mes.is_full() {
             return Err(PtlError::NoSpace("match list entries"));
         }
-        if list == List::Priority && spec.options.op_put {
-            while let Some(found) = self.find_unexpected(pt_index, &spec) {
-                let event = self.take_unexpected(port, pt_index, found, spec.user_ptr);
-                self.count_comm(&spec, event.mlength);
-                if !spec.options.event_over_disable {
-                    self.post(eq, event);
-                } else if let Some(hold) = event.hold {
-                    self.end_hold(port, hold);
-                }
-                if spec.options.use_once {
-                    if !spec.options.event_unlink_disable {
-                        self.post(
-                            eq,
-                            Event::new(EventKind::AutoUnlink, pt_index, event.peer, spec.user_ptr),
-                        );
-                    }
-                    return Ok(None);
-                }
+        if pt.priority.len() >= self.limits.list_size_max as usize {
+            return Err(PtlError::ListTooLong);
+        }
+        let mut offset = 0_u64;
+        while let Some(found) = self.find_unexpected(pt_index, &spec, offset) {
+            let header = self.headers.get(found).expect("just found");
+            if spec.options.manage_local && spec.options.inc_by_rlength {
+                offset = offset.saturating_add(header.rlength);
+            }
+            let left = spec.region.len.saturating_sub(offset);
+            let exhausted = spec.options.manage_local && left < spec.min_free;
+            let used_up = spec.options.use_once || exhausted;
+            self.take_unexpected(port, pt_index, found, &spec, used_up);
+            if used_up {
+                self.fire(port);
+                return Ok(None);
             }
         }
-        let handle = self
-            .mes
-            .insert(Me::new(spec, pt_index, list))
-            .map_err(|_| PtlError::NoSpace("match list entries"))?;
-        let pt = self.pts[usize::from(pt_index.0)].as_mut().expect("looked up above");
-        let chain = match list {
-            List::Priority => &mut pt.priority,
-            List::Overflow => &mut pt.overflow,
-        };
-        link_last(chain, &mut self.mes, handle);
+        let handle = self.link(pt_index, list, spec, offset)?;
         if !spec.options.event_link_disable {
-            // A link event has no initiator; the entry's own user pointer tells
-            // the client which one it is.
-            self.post(eq, Event::new(EventKind::Link, pt_index, PeerId(u32::MAX), spec.user_ptr));
+            self.post(eq, Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr));
         }
+        self.fire(port);
         Ok(Some(handle))
+    }
+
+    /// Appends an entry to the overflow list, which looks at no headers.
+    ///
+    /// # Errors
+    /// As [`Ni::me_append`].
+    pub fn me_append_overflow(
+        &mut self,
+        pt_index: PtIndex,
+        spec: MeSpec,
+    ) -> Result<Handle<Me>, PtlError> {
+        let pt = self.pt(pt_index)?;
+        let eq = pt.eq;
+        if pt.overflow.len() >= self.limits.list_size_max as usize {
+            return Err(PtlError::ListTooLong);
+        }
+        let handle = self.link(pt_index, List::Overflow, spec, 0)?;
+        if !spec.options.event_link_disable {
+            let mut event = Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr);
+            event.list = List::Overflow;
+            self.post(eq, event);
+        }
+        Ok(handle)
+    }
+
+    /// A handle of an entry that is not linked any more: what a call that
+    /// used its entry up gives back.
+    pub fn me_spent(&mut self) -> Handle<Me> {
+        match self.mes.insert(Me::new(MeSpec::default(), PtIndex(0), List::Priority)) {
+            Ok(handle) => {
+                self.mes.discard(handle);
+                handle
+            }
+            Err(_) => Handle::from_u64(0),
+        }
     }
 
     /// Unlinks an entry (`PtlMEUnlink`) and returns what it was made from.
     ///
     /// # Errors
     /// [`PtlError::ArgInvalid`] if it is not linked any more,
-    /// [`PtlError::InUse`] while unexpected headers point into it.
+    /// [`PtlError::InUse`] while unexpected headers point into it or data is on
+    /// its way from or to it.
     pub fn me_unlink(&mut self, handle: Handle<Me>) -> Result<MeSpec, PtlError> {
-        let me = self.mes.get(handle).filter(|me| !me.zombie);
+        let me = self.mes.get(handle).filter(|me| me.place.is_some());
         let me = me.ok_or(PtlError::ArgInvalid("entry is not linked"))?;
-        if me.headers > 0 {
+        if me.headers > 0 || me.busy > 0 {
             return Err(PtlError::InUse);
         }
         self.unlink_from_list(handle);
@@ -114,9 +125,10 @@ impl Ni {
     }
 
     /// Looks among the unexpected headers for what `spec` would match
-    /// (`PtlMESearch`). The answer is an event in the portal table entry's
-    /// queue: a search event, or, for [`SearchOp::Delete`] with a match, the
-    /// overflow event that an append would have caused.
+    /// (`PtlMESearch`). The answers are events in the portal table entry's
+    /// queue: search events, or, for [`SearchOp::Delete`] with a match, the
+    /// overflow events that an append would have caused. An entry that is used
+    /// once gets one answer; another, one for each header.
     ///
     /// # Errors
     /// [`PtlError::ArgInvalid`].
@@ -128,22 +140,49 @@ impl Ni {
         spec: &MeSpec,
     ) -> Result<(), PtlError> {
         let eq = self.pt(pt_index)?.eq;
-        let event = match (self.find_unexpected(pt_index, spec), op) {
-            (None, _) => {
-                let mut event =
-                    Event::new(EventKind::Search, pt_index, PeerId(u32::MAX), spec.user_ptr);
-                event.outcome = Err(NiFail::NoMatch);
-                event
+        let once = spec.options.use_once;
+        let mut found = 0_u32;
+        match op {
+            SearchOp::Only if once => {
+                if let Some(header) = self.find_unexpected(pt_index, spec, 0) {
+                    self.tell_found(pt_index, header, spec);
+                    found = 1;
+                }
             }
-            (Some(found), SearchOp::Only) => {
-                let header = self.headers.get(found).expect("just found");
-                header.event(EventKind::Search, spec.user_ptr)
+            SearchOp::Only => {
+                let criteria = Me::criteria(spec);
+                let pt = self.pt(pt_index)?;
+                let all: Vec<_> = pt.unexpected.iter().collect();
+                for header in all {
+                    let matches = self.headers.get(header).is_some_and(|kept| {
+                        criteria.accepts(kept.match_bits, kept.peer) && kept.fits(spec, 0)
+                    });
+                    if matches {
+                        self.tell_found(pt_index, header, spec);
+                        found += 1;
+                    }
+                }
             }
-            (Some(found), SearchOp::Delete) => {
-                self.take_unexpected(port, pt_index, found, spec.user_ptr)
+            SearchOp::Delete => {
+                while let Some(header) = self.find_unexpected(pt_index, spec, 0) {
+                    self.take_unexpected(port, pt_index, header, spec, false);
+                    found += 1;
+                    if once {
+                        break;
+                    }
+                }
             }
-        };
-        self.post(eq, event);
+        }
+        if found == 0 && !spec.options.event_comm_disable {
+            let mut event = Event::new(EventKind::Search, pt_index, NOBODY, spec.user_ptr);
+            event.outcome = Err(NiFail::NoMatch);
+            self.post(eq, event);
+        }
+        // A search that goes on until nothing is left ends with a miss.
+        if spec.options.ct_overflow && (found == 0 || !once) {
+            self.count(spec.ct, false, None);
+        }
+        self.fire(port);
         Ok(())
     }
 
@@ -158,7 +197,8 @@ impl Ni {
             port.give_back(header.start, len);
         }
         match header.ack {
-            None => self.links.free_data(port, header.peer, header.slots),
+            None if header.slots > 0 => self.links.free_data(port, header.peer, header.slots),
+            None => {}
             Some(op) => {
                 let ack = Ack { op, mlength: header.mlength, status: Status::Ok };
                 self.answer(port, Owed { peer: header.peer, ack, slots: header.slots });
@@ -166,177 +206,182 @@ impl Ni {
         }
     }
 
-    /// The first entry that an operation matches: the priority list, then the
-    /// overflow list.
-    #[inline(always)]
-    pub(crate) fn find_entry(
-        &self,
+    /// Puts a header at the end of its list. `None` if the table is full.
+    pub(crate) fn keep_unexpected(
+        &mut self,
         pt_index: PtIndex,
-        op: Op,
-        peer: PeerId,
-        bits: MatchBits,
-        remote_offset: u64,
-        rlength: u64,
-    ) -> Found {
-        let Some(pt) = self.pts.get(usize::from(pt_index.0)).and_then(Option::as_ref) else {
-            return Found::Nothing;
-        };
-        for head in [pt.priority.head, pt.overflow.head] {
-            let mut at = head;
-            while let Some(handle) = at {
-                let Some(me) = self.mes.get(handle) else { break };
-                if me.matches(peer, bits, remote_offset, rlength) {
-                    let options = &me.spec.options;
-                    let allowed = match op {
-                        Op::Put => options.op_put,
-                        Op::Get => options.op_get,
-                    };
-                    return if allowed { Found::Entry(handle) } else { Found::Violation };
-                }
-                at = me.next;
-            }
-        }
-        Found::Nothing
-    }
-
-    pub(crate) fn keep_unexpected(&mut self, pt_index: PtIndex, header: Header) -> Option<Hold> {
+        header: Header,
+    ) -> Option<Handle<Header>> {
+        let (bits, peer, entry) = (header.match_bits, header.peer, header.entry);
         let handle = self.headers.insert(header).ok()?;
         let pt = self.pts[usize::from(pt_index.0)].as_mut()?;
-        match pt.unexpected.tail {
-            None => pt.unexpected.head = Some(handle),
-            Some(tail) => self.headers.get_mut(tail)?.next = Some(handle),
+        let place = pt.unexpected.push(bits, peer, handle);
+        self.headers.get_mut(handle)?.place = Some(place);
+        if let Some(me) = self.mes.get_mut(entry) {
+            me.headers += 1;
         }
-        self.headers.get_mut(handle)?.prev = pt.unexpected.tail;
-        pt.unexpected.tail = Some(handle);
-        pt.unexpected_count += 1;
         Some(handle)
     }
 
     #[inline(always)]
     pub(crate) fn unlink_from_list(&mut self, handle: Handle<Me>) {
-        let Some(me) = self.mes.get(handle) else { return };
-        let (prev, next, list, index) = (me.prev, me.next, me.list, me.pt_index);
-        let Some(pt) = self.pts.get_mut(usize::from(index.0)).and_then(Option::as_mut) else {
+        let Some(me) = self.mes.get_mut(handle) else { return };
+        let Some(place) = me.place.take() else { return };
+        let (list, index) = (me.list, me.pt_index);
+        if let Some(pt) = self.pts.get_mut(usize::from(index.0)).and_then(Option::as_mut) {
+            pt.list(list).remove(place);
+        }
+    }
+
+    /// Tells of what has become of an unlinked entry as far as that is settled,
+    /// and forgets the entry when nothing refers to it any more.
+    pub(crate) fn settle_entry(&mut self, entry: Handle<Me>) {
+        let Some(me) = self.mes.get_mut(entry) else { return };
+        if me.place.is_some() || me.busy > 0 {
             return;
-        };
-        let chain = match list {
-            List::Priority => &mut pt.priority,
-            List::Overflow => &mut pt.overflow,
-        };
-        match prev {
-            None => chain.head = next,
-            Some(prev) => {
-                if let Some(me) = self.mes.get_mut(prev) {
-                    me.next = next;
-                }
-            }
         }
-        match next {
-            None => chain.tail = prev,
-            Some(next) => {
-                if let Some(me) = self.mes.get_mut(next) {
-                    me.prev = prev;
-                }
-            }
+        let told = std::mem::replace(&mut me.unlink_told, true);
+        let free = me.headers == 0;
+        let (pt_index, list, user_ptr) = (me.pt_index, me.list, me.spec.user_ptr);
+        let silent = me.spec.options.event_unlink_disable;
+        if free {
+            self.mes.discard(entry);
         }
-    }
-
-    #[inline]
-    pub(crate) fn count_comm(&mut self, spec: &MeSpec, mlength: u64) {
-        if spec.options.ct_comm {
-            self.count(spec.ct, true, spec.options.ct_bytes.then_some(mlength));
+        if silent {
+            return;
+        }
+        let eq = self.eq_of(pt_index);
+        let mut event = Event::new(EventKind::AutoUnlink, pt_index, NOBODY, user_ptr);
+        event.list = list;
+        if !told {
+            self.post(eq, event);
+        }
+        if free && list == List::Overflow {
+            event.kind = EventKind::AutoFree;
+            self.post(eq, event);
         }
     }
 
-    #[inline]
-    fn find_unexpected(&self, pt_index: PtIndex, spec: &MeSpec) -> Option<Handle<Header>> {
-        let pt = self.pts.get(usize::from(pt_index.0))?.as_ref()?;
-        let mut at = pt.unexpected.head;
-        while let Some(handle) = at {
-            let header = self.headers.get(handle)?;
-            let fits = !spec.options.no_truncate || header.rlength <= spec.region.len;
-            if fits
-                && spec.match_bits.accepts(spec.ignore_bits, header.match_bits)
-                && spec.source.is_none_or(|source| source == header.peer)
-            {
-                return Some(handle);
-            }
-            at = header.next;
-        }
-        None
-    }
-
-    /// Takes a header out of its list. Its bytes and credits stay held if they
-    /// lie in lent memory, until [`Ni::end_hold`]; else they are done with.
+    /// Takes a header out of its list for `spec`, and tells of it, at once or
+    /// when its data is there. Its bytes and credits stay held if they lie in
+    /// lent memory, until [`Ni::end_hold`]; else they are done with.
     fn take_unexpected<P: Port>(
         &mut self,
         port: &mut P,
         pt_index: PtIndex,
         handle: Handle<Header>,
-        user_ptr: u64,
-    ) -> Event {
-        let header = self.headers.get(handle).expect("found in the list");
-        let (prev, next, entry) = (header.prev, header.next, header.entry);
-        let lent = header.lent.is_some();
-        let mut event = header.event(EventKind::PutOverflow, user_ptr);
-        if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
-            match prev {
-                None => pt.unexpected.head = next,
-                Some(prev) => {
-                    if let Some(header) = self.headers.get_mut(prev) {
-                        header.next = next;
-                    }
-                }
-            }
-            match next {
-                None => pt.unexpected.tail = prev,
-                Some(next) => {
-                    if let Some(header) = self.headers.get_mut(next) {
-                        header.prev = prev;
-                    }
-                }
-            }
-            pt.unexpected_count -= 1;
+        spec: &MeSpec,
+        used_up: bool,
+    ) {
+        let header = self.headers.get_mut(handle).expect("found in the list");
+        let claim = Claim {
+            user_ptr: spec.user_ptr,
+            event: !spec.options.event_over_disable,
+            unlink_event: used_up && !spec.options.event_unlink_disable,
+            ct: spec.ct.filter(|_| spec.options.ct_overflow),
+            ct_bytes: spec.options.ct_bytes,
+        };
+        if let Some(place) = header.place.take()
+            && let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut()
+        {
+            pt.unexpected.remove(place);
         }
-        if lent {
+        if header.arriving {
+            header.claim = Some(claim);
+        } else {
+            self.tell_taken(port, handle, claim);
+        }
+    }
+
+    /// The data of a header is there, and an entry has taken it.
+    pub(crate) fn tell_taken<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<Header>,
+        claim: Claim,
+    ) {
+        let Some(header) = self.headers.get(handle) else { return };
+        let (pt_index, peer, entry) = (header.pt_index, header.peer, header.entry);
+        let lent = header.lent.is_some();
+        let mut event = header.event(header.kind, claim.user_ptr);
+        let (outcome, mlength) = (header.outcome, header.mlength);
+        self.count(claim.ct, outcome.is_ok(), claim.ct_bytes.then_some(mlength));
+        let eq = self.eq_of(pt_index);
+        if lent && claim.event {
             event.hold = Some(handle);
         } else {
             self.end_hold(port, handle);
         }
-        self.leave_entry(pt_index, entry);
-        event
-    }
-
-    /// One header fewer points into an overflow entry; the last one out of an
-    /// unlinked entry frees it.
-    fn leave_entry(&mut self, pt_index: PtIndex, entry: Handle<Me>) {
-        let Some(me) = self.mes.get_mut(entry) else { return };
-        me.headers -= 1;
-        if me.headers == 0 && me.zombie {
-            let spec = me.spec;
-            self.mes.remove(entry);
-            if !spec.options.event_unlink_disable {
-                let eq = self.pts[usize::from(pt_index.0)].as_ref().and_then(|pt| pt.eq);
-                self.post(
-                    eq,
-                    Event::new(EventKind::AutoFree, pt_index, PeerId(u32::MAX), spec.user_ptr),
-                );
+        if claim.event {
+            self.post(eq, event);
+        }
+        if claim.unlink_event {
+            self.post(eq, Event::new(EventKind::AutoUnlink, pt_index, peer, claim.user_ptr));
+        }
+        if let Some(me) = self.mes.get_mut(entry) {
+            me.headers -= 1;
+            if me.headers == 0 {
+                self.settle_entry(entry);
             }
         }
     }
-}
 
-impl Me {
+    fn tell_found(&mut self, pt_index: PtIndex, found: Handle<Header>, spec: &MeSpec) {
+        let Some(header) = self.headers.get(found) else { return };
+        let mut event = header.event(EventKind::Search, spec.user_ptr);
+        event.outcome = Ok(());
+        if spec.options.ct_overflow {
+            self.count(spec.ct, true, spec.options.ct_bytes.then_some(event.mlength));
+        }
+        if !spec.options.event_comm_disable {
+            let eq = self.eq_of(pt_index);
+            self.post(eq, event);
+        }
+    }
+
     #[inline]
-    fn matches(&self, peer: PeerId, bits: MatchBits, remote_offset: u64, rlength: u64) -> bool {
-        let spec = &self.spec;
-        spec.match_bits.accepts(spec.ignore_bits, bits)
-            && spec.source.is_none_or(|source| source == peer)
-            && (!spec.options.no_truncate || self.landing(remote_offset, rlength).1 == rlength)
+    fn find_unexpected(
+        &mut self,
+        pt_index: PtIndex,
+        spec: &MeSpec,
+        offset: u64,
+    ) -> Option<Handle<Header>> {
+        let pt = self.pts.get_mut(usize::from(pt_index.0))?.as_mut()?;
+        if pt.unexpected.is_empty() {
+            return None;
+        }
+        let headers = &self.headers;
+        let fits = |handle| headers.get(handle).is_some_and(|kept| kept.fits(spec, offset));
+        pt.unexpected.find(&Me::criteria(spec), fits).map(|(_, handle)| handle)
+    }
+
+    fn link(
+        &mut self,
+        pt_index: PtIndex,
+        list: List,
+        spec: MeSpec,
+        offset: u64,
+    ) -> Result<Handle<Me>, PtlError> {
+        let mut me = Me::new(spec, pt_index, list);
+        me.local_offset = offset;
+        let handle = self.mes.insert(me).map_err(|_| PtlError::NoSpace("match list entries"))?;
+        let pt = self.pts[usize::from(pt_index.0)].as_mut().expect("looked up by the caller");
+        let place = pt.list(list).push(Me::criteria(&spec), handle);
+        if let Some(me) = self.mes.get_mut(handle) {
+            me.place = Some(place);
+        }
+        Ok(handle)
     }
 }
 
 impl Header {
+    /// Whether an entry that refuses truncation would have taken the whole.
+    fn fits(&self, spec: &MeSpec, offset: u64) -> bool {
+        let from = if spec.options.manage_local { offset } else { self.remote_offset };
+        !spec.options.no_truncate
+            || from.checked_add(self.rlength).is_some_and(|end| end <= spec.region.len)
+    }
+
     fn event(&self, kind: EventKind, user_ptr: u64) -> Event {
         let mut event = Event::new(kind, self.pt_index, self.peer, user_ptr);
         event.match_bits = self.match_bits;
@@ -344,23 +389,12 @@ impl Header {
         event.user = self.user;
         event.rlength = self.rlength;
         event.mlength = self.mlength;
+        event.remote_offset = self.remote_offset;
+        event.list = List::Overflow;
+        event.atomic = self.atomic;
         event.start = self.start;
         event.rts = self.rts;
+        event.outcome = self.outcome;
         event
     }
-}
-
-fn link_last(chain: &mut Chain<Me>, mes: &mut Table<Me>, handle: Handle<Me>) {
-    match chain.tail {
-        None => chain.head = Some(handle),
-        Some(tail) => {
-            if let Some(me) = mes.get_mut(tail) {
-                me.next = Some(handle);
-            }
-        }
-    }
-    if let Some(me) = mes.get_mut(handle) {
-        me.prev = chain.tail;
-    }
-    chain.tail = Some(handle);
 }

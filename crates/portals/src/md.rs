@@ -2,6 +2,7 @@
 
 use crate::ct::Ct;
 use crate::eq::Eq;
+use crate::memory::{Span, Vector};
 use crate::table::Handle;
 use sluice_wire::{Addr, Region};
 
@@ -23,23 +24,39 @@ pub struct MdOptions {
     pub ct_ack: bool,
     /// Count bytes instead of operations.
     pub ct_bytes: bool,
+    /// The memory may be changed as soon as a put or atomic call of at most
+    /// [`crate::Limits::volatile_bytes_max`] has returned.
+    pub volatile: bool,
 }
 
 /// A memory descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Md {
-    /// The memory.
+    /// The memory; of a vector, its total length from address zero.
     pub region: Region,
+    /// The pieces of the memory, if it is an I/O vector.
+    pub vector: Option<Handle<Vector>>,
     /// Where its events go.
     pub eq: Option<Handle<Eq>>,
     /// Where it counts.
     pub ct: Option<Handle<Ct>>,
     /// Its options.
     pub options: MdOptions,
+    /// Operations on it whose end is awaited.
+    pub(crate) pending: u32,
 }
 
 impl Md {
     /// The `length` bytes at `offset`, if the descriptor has them.
+    pub(crate) fn span(&self, offset: u64, length: u64) -> Option<Span> {
+        if self.vector.is_none() {
+            self.part(offset, length)?;
+        }
+        let end = offset.checked_add(length)?;
+        (end <= self.region.len).then(|| Span::new(self.region, self.vector, offset, length))
+    }
+
+    /// The `length` bytes at `offset` of a descriptor without a vector, if the descriptor has them.
     #[must_use]
     #[inline]
     pub fn part(&self, offset: u64, length: u64) -> Option<Region> {

@@ -1,13 +1,16 @@
 //! Match list entries: the target's memory (Portals 4, section 3.12).
 
 use crate::ct::Ct;
+use crate::lists::{Criteria, Place};
+use crate::memory::{Span, Vector};
 use crate::table::Handle;
 use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
 
 /// Which list of a portal table entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum List {
     /// Searched first; appending searches the unexpected headers.
+    #[default]
     Priority,
     /// Takes what the priority list does not.
     Overflow,
@@ -25,6 +28,9 @@ pub struct MeOptions {
     /// The entry keeps the offset, not the initiator; unlinked when less than
     /// `min_free` is left.
     pub manage_local: bool,
+    /// With `manage_local`, when appended: every header that it takes moves the
+    /// offset by what was asked for.
+    pub inc_by_rlength: bool,
     /// A message that would not fit does not match.
     pub no_truncate: bool,
     /// No link event.
@@ -37,8 +43,12 @@ pub struct MeOptions {
     pub event_over_disable: bool,
     /// No unlink and free events.
     pub event_unlink_disable: bool,
+    /// No event if this entry's operation made its portal table entry disabled.
+    pub event_flowctrl_disable: bool,
     /// Count operations.
     pub ct_comm: bool,
+    /// Count headers taken, and what searches find.
+    pub ct_overflow: bool,
     /// Count bytes instead of operations.
     pub ct_bytes: bool,
     /// On the overflow list: keep no header of what lands here.
@@ -47,19 +57,25 @@ pub struct MeOptions {
     /// is kept in memory that the port lends, and is acknowledged when the
     /// client has ended its hold on it. An extension (`docs/decisions/0001`).
     pub lent: bool,
+    /// A get-done unlinks the entry. An extension.
+    pub get_done: bool,
 }
 
-/// What an entry is made from.
-#[derive(Clone, Copy, Debug)]
+/// What an entry is made from. The default has no memory and allows nothing.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct MeSpec {
-    /// The memory.
+    /// The memory; of a vector, its total length from address zero.
     pub region: Region,
+    /// The pieces of the memory, if it is an I/O vector.
+    pub vector: Option<Handle<Vector>>,
     /// Bits that an operation must have.
     pub match_bits: MatchBits,
     /// Bits that do not matter.
     pub ignore_bits: u64,
     /// The initiator that it accepts; `None` accepts any.
     pub source: Option<PeerId>,
+    /// The user that it accepts; `None` accepts any.
+    pub uid: Option<u32>,
     /// With `manage_local`: unlink when less than this is left. Zero: never.
     pub min_free: u64,
     /// Its options.
@@ -77,12 +93,14 @@ pub struct Me {
     pub(crate) pt_index: PtIndex,
     pub(crate) list: List,
     pub(crate) local_offset: u64,
-    pub(crate) prev: Option<Handle<Me>>,
-    pub(crate) next: Option<Handle<Me>>,
+    /// Where it is in its list, while it is linked.
+    pub(crate) place: Option<Place>,
     /// Overflow list: unexpected headers whose bytes lie in this entry.
     pub(crate) headers: u32,
-    /// Unlinked, kept only until its last header is consumed.
-    pub(crate) zombie: bool,
+    /// Operations whose data is still on its way.
+    pub(crate) busy: u32,
+    /// Whether its unlinking has been told.
+    pub(crate) unlink_told: bool,
 }
 
 impl Me {
@@ -92,11 +110,22 @@ impl Me {
             pt_index,
             list,
             local_offset: 0,
-            prev: None,
-            next: None,
+            place: None,
             headers: 0,
-            zombie: false,
+            busy: 0,
+            unlink_told: false,
         }
+    }
+
+    /// What its list is to look for.
+    pub(crate) fn criteria(spec: &MeSpec) -> Criteria {
+        Criteria { bits: spec.match_bits, ignore: spec.ignore_bits, source: spec.source }
+    }
+
+    /// `len` bytes of its memory from `offset` on.
+    #[inline]
+    pub(crate) fn span(&self, offset: u64, len: u64) -> Span {
+        Span::new(self.spec.region, self.spec.vector, offset, len)
     }
 
     /// Where in the entry an operation of `rlength` bytes lands, and how many
@@ -114,7 +143,7 @@ impl Me {
         if !self.spec.options.manage_local {
             return false;
         }
-        self.local_offset += mlength;
+        self.local_offset = self.local_offset.saturating_add(mlength);
         let left = self.spec.region.len.saturating_sub(self.local_offset);
         self.spec.min_free != 0 && left < self.spec.min_free
     }

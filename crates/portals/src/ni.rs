@@ -5,17 +5,21 @@
 //! exactly one list; every unexpected header is in its list or held by the
 //! client; the credits of a message are freed once, when it is matched.
 
-use crate::ct::Ct;
+use crate::command::Waiting;
+use crate::ct::{Ct, CtEvent};
 use crate::eq::{Eq, Taken};
 use crate::event::Event;
-use crate::initiator::Operation;
 use crate::limits::{Limits, PtlError};
 use crate::md::{Md, MdOptions};
 use crate::me::Me;
-use crate::pt::{Header, Pt};
+use crate::memory::Vector;
+use crate::operation::Operation;
+use crate::pt::{Header, Pt, PtOptions};
 use crate::table::{Handle, Table};
+use crate::target::Owed;
 use sluice_link::{Layout, Links, Port, RailError};
 use sluice_wire::{PeerId, PtIndex, Region};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Counts of what an interface saw (`PTL_SR_*` and ours).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,13 +28,17 @@ pub struct Status {
     pub dropped: u64,
     /// Operations that an entry did not allow (`PTL_SR_OPERATION_VIOLATIONS`).
     pub operation_violations: u64,
+    /// Operations on entries that are for another user
+    /// (`PTL_SR_PERMISSION_VIOLATIONS`).
+    pub permission_violations: u64,
     /// Packets that broke the protocol.
     pub protocol_violations: u64,
     /// Messages that arrived before a matching entry.
     pub unexpected: u64,
 }
 
-/// A matching network interface.
+/// A network interface. One without matching is one whose entries ignore all
+/// bits and sources.
 #[derive(Debug)]
 pub struct Ni {
     pub(crate) links: Links,
@@ -41,8 +49,20 @@ pub struct Ni {
     pub(crate) mds: Table<Md>,
     pub(crate) cts: Table<Ct>,
     pub(crate) eqs: Table<Eq>,
+    pub(crate) vectors: Table<Vector>,
     pub(crate) operations: Table<Operation>,
-    pub(crate) owed: std::collections::VecDeque<crate::target::Owed>,
+    pub(crate) owed: VecDeque<Owed>,
+    /// Commands that wait for credits, by their targets.
+    pub(crate) waiting: BTreeMap<PeerId, VecDeque<Waiting>>,
+    pub(crate) waiting_now: usize,
+    /// Transfers that wait for credits or reply slots.
+    pub(crate) starved: VecDeque<Handle<Operation>>,
+    pub(crate) has_freed_reply_slots: bool,
+    /// Counters that something has become due of.
+    pub(crate) ripe: VecDeque<Handle<Ct>>,
+    pub(crate) triggered_now: u32,
+    /// What orders triggered operations of equal threshold.
+    pub(crate) next_age: u64,
     pub(crate) status: Status,
 }
 
@@ -51,8 +71,10 @@ impl Ni {
     /// says.
     #[must_use]
     pub fn new(mut limits: Limits, mailbox: Layout) -> Ni {
-        let granted = u32::from(mailbox.senders_max) * u32::from(mailbox.grant.data_slots);
-        limits.unexpected_headers_max = limits.unexpected_headers_max.max(granted);
+        if limits.credits_until_matched {
+            let granted = u32::from(mailbox.senders_max) * u32::from(mailbox.grant.data_slots);
+            limits.unexpected_headers_max = limits.unexpected_headers_max.max(granted);
+        }
         Ni {
             links: Links::new(mailbox),
             limits,
@@ -62,23 +84,45 @@ impl Ni {
             mds: Table::new(limits.mds_max),
             cts: Table::new(limits.cts_max),
             eqs: Table::new(limits.eqs_max),
+            vectors: Table::new(limits.vectors_max),
             operations: Table::new(limits.operations_max),
-            owed: std::collections::VecDeque::new(),
+            owed: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            waiting_now: 0,
+            starved: VecDeque::new(),
+            has_freed_reply_slots: false,
+            ripe: VecDeque::new(),
+            triggered_now: 0,
+            next_age: 0,
             status: Status::default(),
         }
+    }
+
+    /// The limits that hold.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Allocates the portal table entry `index` (`PtlPTAlloc`).
     ///
     /// # Errors
     /// [`PtlError::ArgInvalid`] beyond the limit or for a stale queue,
-    /// [`PtlError::PtInUse`].
-    pub fn pt_alloc(&mut self, index: PtIndex, eq: Option<Handle<Eq>>) -> Result<(), PtlError> {
+    /// [`PtlError::PtInUse`], [`PtlError::PtEqNeeded`].
+    pub fn pt_alloc(
+        &mut self,
+        index: PtIndex,
+        options: PtOptions,
+        eq: Option<Handle<Eq>>,
+    ) -> Result<(), PtlError> {
         if index.0 > self.limits.pt_index_max {
             return Err(PtlError::ArgInvalid("portal table index beyond the limit"));
         }
         if eq.is_some_and(|eq| self.eqs.get(eq).is_none()) {
             return Err(PtlError::ArgInvalid("event queue"));
+        }
+        if options.flow_control && eq.is_none() {
+            return Err(PtlError::PtEqNeeded);
         }
         let at = usize::from(index.0);
         if at >= self.pts.len() {
@@ -87,23 +131,61 @@ impl Ni {
         if self.pts[at].is_some() {
             return Err(PtlError::PtInUse);
         }
-        self.pts[at] = Some(Pt::new(eq));
+        self.pts[at] = Some(Pt::new(options, eq));
         Ok(())
+    }
+
+    /// The lowest index that is not allocated (`PTL_PT_ANY`).
+    ///
+    /// # Errors
+    /// [`PtlError::PtFull`].
+    pub fn pt_free_index(&self) -> Result<PtIndex, PtlError> {
+        (0..=self.limits.pt_index_max)
+            .find(|&index| !matches!(self.pts.get(usize::from(index)), Some(Some(_))))
+            .map(PtIndex)
+            .ok_or(PtlError::PtFull)
     }
 
     /// Frees a portal table entry (`PtlPTFree`).
     ///
     /// # Errors
-    /// [`PtlError::InUse`] while entries or headers are left in it,
-    /// [`PtlError::ArgInvalid`] if it is not allocated.
+    /// [`PtlError::InUse`] while entries or headers are left in it or data is
+    /// on its way, [`PtlError::ArgInvalid`] if it is not allocated.
     pub fn pt_free(&mut self, index: PtIndex) -> Result<(), PtlError> {
         let pt = self.pt(index)?;
-        if pt.priority.head.is_some() || pt.overflow.head.is_some() || pt.unexpected.head.is_some()
-        {
+        let empty = pt.priority.is_empty() && pt.overflow.is_empty() && pt.unexpected.is_empty();
+        if !empty || pt.active > 0 {
             return Err(PtlError::InUse);
         }
         self.pts[usize::from(index.0)] = None;
         Ok(())
+    }
+
+    /// Lets a portal table entry take operations again (`PtlPTEnable`).
+    ///
+    /// # Errors
+    /// [`PtlError::ArgInvalid`] if it is not allocated.
+    pub fn pt_enable(&mut self, index: PtIndex) -> Result<(), PtlError> {
+        let pt = self.pt_mut(index)?;
+        pt.enabled = true;
+        pt.event_owed = false;
+        Ok(())
+    }
+
+    /// Stops a portal table entry from taking operations (`PtlPTDisable`). It
+    /// is quiet when [`Ni::pt_is_active`] says so.
+    ///
+    /// # Errors
+    /// [`PtlError::ArgInvalid`] if it is not allocated.
+    pub fn pt_disable(&mut self, index: PtIndex) -> Result<(), PtlError> {
+        self.pt_mut(index)?.enabled = false;
+        Ok(())
+    }
+
+    /// Whether data is on its way to or from entries of a portal table entry.
+    #[must_use]
+    pub fn pt_is_active(&self, index: PtIndex) -> bool {
+        self.pt(index).is_ok_and(|pt| pt.active > 0)
     }
 
     /// Allocates an event queue for `events_max` events (`PtlEQAlloc`).
@@ -120,6 +202,17 @@ impl Ni {
         self.eqs.get_mut(eq).map_or(Taken::Empty, Eq::take)
     }
 
+    /// Frees an event queue (`PtlEQFree`). False if it is stale.
+    pub fn eq_free(&mut self, eq: Handle<Eq>) -> bool {
+        self.eqs.discard(eq)
+    }
+
+    /// Whether this event queue exists.
+    #[must_use]
+    pub fn has_eq(&self, eq: Handle<Eq>) -> bool {
+        self.eqs.get(eq).is_some()
+    }
+
     /// Allocates a counter (`PtlCTAlloc`).
     ///
     /// # Errors
@@ -130,18 +223,18 @@ impl Ni {
 
     /// What a counter says (`PtlCTGet`).
     #[must_use]
-    pub fn ct(&self, ct: Handle<Ct>) -> Option<Ct> {
-        self.cts.get(ct).copied()
+    #[inline]
+    pub fn ct(&self, ct: Handle<Ct>) -> Option<CtEvent> {
+        self.cts.get(ct).map(|ct| ct.value)
     }
 
-    /// Sets a counter (`PtlCTSet`). False if it is stale.
-    pub fn ct_set(&mut self, ct: Handle<Ct>, value: Ct) -> bool {
-        self.cts.get_mut(ct).map(|ct| *ct = value).is_some()
-    }
-
-    /// Frees a counter (`PtlCTFree`). False if it is stale.
+    /// Frees a counter, and what it would have triggered (`PtlCTFree`). False
+    /// if it is stale.
     pub fn ct_free(&mut self, ct: Handle<Ct>) -> bool {
-        self.cts.remove(ct).is_some()
+        if self.ct_cancel_triggered(ct).is_err() {
+            return false;
+        }
+        self.cts.discard(ct)
     }
 
     /// Binds memory for the initiator's use (`PtlMDBind`).
@@ -151,18 +244,31 @@ impl Ni {
     pub fn md_bind(
         &mut self,
         region: Region,
+        vector: Option<Handle<Vector>>,
         eq: Option<Handle<Eq>>,
         ct: Option<Handle<Ct>>,
         options: MdOptions,
     ) -> Result<Handle<Md>, PtlError> {
         self.mds
-            .insert(Md { region, eq, ct, options })
+            .insert(Md { region, vector, eq, ct, options, pending: 0 })
             .map_err(|_| PtlError::NoSpace("memory descriptors"))
     }
 
-    /// Releases it (`PtlMDRelease`). False if it is stale.
-    pub fn md_release(&mut self, md: Handle<Md>) -> bool {
-        self.mds.remove(md).is_some()
+    /// Releases it (`PtlMDRelease`), with its vector.
+    ///
+    /// # Errors
+    /// [`PtlError::ArgInvalid`] if it is stale, [`PtlError::InUse`] while the
+    /// end of an operation on it is awaited.
+    pub fn md_release(&mut self, md: Handle<Md>) -> Result<(), PtlError> {
+        let descriptor = self.mds.get(md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+        if descriptor.pending > 0 {
+            return Err(PtlError::InUse);
+        }
+        if let Some(vector) = descriptor.vector {
+            self.vectors.discard(vector);
+        }
+        self.mds.discard(md);
+        Ok(())
     }
 
     /// Counts of what the interface saw.
@@ -174,7 +280,7 @@ impl Ni {
     /// Unexpected messages not yet matched.
     #[must_use]
     pub fn unexpected_now(&self) -> u64 {
-        self.pts.iter().flatten().map(|pt| u64::from(pt.unexpected_count)).sum()
+        self.pts.iter().flatten().map(|pt| pt.unexpected.len() as u64).sum()
     }
 
     /// The links under this interface, to be looked at.
@@ -227,7 +333,11 @@ impl Ni {
     /// a control credit.
     pub fn on_idle<P: Port>(&mut self, port: &mut P) {
         self.flush_owed(port);
+        if self.has_freed_reply_slots || !self.starved.is_empty() || self.waiting_now != 0 {
+            self.feed_starved(port);
+        }
         self.links.on_idle(port);
+        self.fire(port);
     }
 
     /// Panics unless the interface's books are in order.
@@ -249,30 +359,40 @@ impl Ni {
                 );
             }
         }
+        let mut waiting = 0;
+        for queue in self.waiting.values() {
+            assert!(!queue.is_empty(), "a peer nothing waits for has no queue");
+            waiting += queue.len();
+        }
+        assert!(waiting == self.waiting_now);
+        let triggered: usize = self.cts.iter().map(|(_, ct)| ct.triggered.len()).sum();
+        assert!(triggered == self.triggered_now as usize);
+        self.check_lists();
+    }
+
+    fn check_lists(&self) {
+        let mut linked = 0;
         for pt in self.pts.iter().flatten() {
-            let mut count = 0;
-            let mut at = pt.unexpected.head;
-            let mut before = None;
-            while let Some(handle) = at {
+            pt.priority.check_invariants();
+            pt.overflow.check_invariants();
+            pt.unexpected.check_invariants();
+            for handle in pt.unexpected.iter() {
                 let header = self.headers.get(handle).expect("unexpected list names a header");
-                assert!(header.prev == before, "unexpected list is linked both ways");
-                before = at;
-                at = header.next;
-                count += 1;
+                assert!(header.place.is_some() && header.claim.is_none());
+                assert!(self.mes.get(header.entry).is_some_and(|me| me.headers > 0));
             }
-            assert!(pt.unexpected.tail == before && pt.unexpected_count == count);
-            for chain in [&pt.priority, &pt.overflow] {
-                let mut at = chain.head;
-                let mut before = None;
-                while let Some(handle) = at {
-                    let me = self.mes.get(handle).expect("match list names an entry");
-                    assert!(me.prev == before, "match list is linked both ways");
-                    before = at;
-                    at = me.next;
-                }
-                assert!(chain.tail == before);
+            for handle in pt.priority.iter().chain(pt.overflow.iter()) {
+                let me = self.mes.get(handle).expect("match list names an entry");
+                assert!(me.place.is_some());
+                linked += 1;
             }
         }
+        for (_, me) in self.mes.iter() {
+            let is_linked = me.place.is_some();
+            linked -= i64::from(is_linked);
+            assert!(is_linked || me.busy > 0 || me.headers > 0, "an entry nobody refers to");
+        }
+        assert!(linked == 0, "every linked entry is in one list");
     }
 
     pub(crate) fn pt(&self, index: PtIndex) -> Result<&Pt, PtlError> {
@@ -280,6 +400,19 @@ impl Ni {
             .get(usize::from(index.0))
             .and_then(Option::as_ref)
             .ok_or(PtlError::ArgInvalid("portal table index"))
+    }
+
+    fn pt_mut(&mut self, index: PtIndex) -> Result<&mut Pt, PtlError> {
+        self.pts
+            .get_mut(usize::from(index.0))
+            .and_then(Option::as_mut)
+            .ok_or(PtlError::ArgInvalid("portal table index"))
+    }
+
+    /// Where the events of a portal table entry go.
+    #[inline]
+    pub(crate) fn eq_of(&self, index: PtIndex) -> Option<Handle<Eq>> {
+        self.pts.get(usize::from(index.0)).and_then(Option::as_ref).and_then(|pt| pt.eq)
     }
 
     #[inline(always)]
@@ -291,8 +424,12 @@ impl Ni {
 
     #[inline]
     pub(crate) fn count(&mut self, ct: Option<Handle<Ct>>, ok: bool, bytes: Option<u64>) {
-        if let Some(ct) = ct.and_then(|ct| self.cts.get_mut(ct)) {
-            ct.count(ok, bytes);
+        let Some(handle) = ct else { return };
+        if let Some(ct) = self.cts.get_mut(handle) {
+            ct.value.count(ok, bytes);
+            if !ct.triggered.is_empty() {
+                self.note_ripe(handle);
+            }
         }
     }
 }

@@ -81,6 +81,12 @@ impl<T> Table<T> {
         self.len == 0
     }
 
+    /// How many entries fit.
+    #[must_use]
+    pub fn entries_max(&self) -> u32 {
+        self.entries_max
+    }
+
     /// Whether no more fits.
     #[must_use]
     #[inline]

@@ -1,26 +1,22 @@
-//! What arrives: puts and gets on this process's entries, and the answers that
-//! they are owed.
+//! What arrives: which entry takes it (Portals 4, section 3.12), what that
+//! entry's owner is told, and the answers that the initiator is owed.
 
-use crate::event::{Event, EventKind};
-use crate::initiator::{Operation, Stage, is_no_credit};
+use crate::event::{Event, EventKind, NiFail};
+use crate::initiator::is_no_credit;
 use crate::me::{List, Me};
 use crate::ni::Ni;
+use crate::operation::Done;
 use crate::pt::Header;
 use crate::table::Handle;
-use sluice_link::{Arrival, MailboxRegion, Port, Token, Transmitted};
-use sluice_wire::{Ack, Addr, Get, GetDone, Packet, Parsed, PeerId, Put, Region, Reply, Status};
-
-use crate::matching::{Found, Op};
-
-/// Most bytes that the reply to one get may carry. A reply region has at most
-/// `u16::MAX` slots, whoever divides it; each holds 60 bytes or more, and this
-/// leaves room for the header.
-const REPLY_BYTES_MAX: u64 =
-    (u16::MAX as u64 - 1) * sluice_wire::NEXT_SLOT_BYTES - sluice_wire::SLOT_BYTES as u64;
+use sluice_link::{MailboxRegion, Port};
+use sluice_wire::{
+    Ack, AtomicOp, Datatype, GetDone, MatchBits, Packet, Parsed, PeerId, PtIndex, Put, Rts, Status,
+};
 
 /// An acknowledgement that is to be sent, or waits for a control credit. There
-/// are at most as many as the data credits granted: the put that asked for one
-/// keeps its own until the acknowledgement is gone.
+/// are at most as many as the data credits granted and the transfers under way:
+/// the put that asked for one keeps its slots until the acknowledgement is
+/// gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub peer: PeerId,
@@ -42,6 +38,29 @@ pub enum Taken {
     Violation,
 }
 
+/// An operation that looks for an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub peer: PeerId,
+    pub pt_index: PtIndex,
+    pub match_bits: MatchBits,
+    pub hdr_data: u64,
+    pub user: u8,
+    pub remote_offset: u64,
+    pub rlength: u64,
+    pub what: What,
+    pub rts: Option<Rts>,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Put,
+    Get,
+    Atomic(AtomicOp, Datatype),
+    Fetch(AtomicOp, Datatype),
+}
+
 impl Ni {
     /// Handles a packet that has arrived.
     #[inline]
@@ -52,14 +71,11 @@ impl Ni {
         };
         let sound = match &packet.packet {
             Packet::Put(put) => {
-                self.on_put(port, from, put, packet.payload_len, arrival);
+                self.on_put(port, from, put, packet.payload_len, arrival.slots);
                 true
             }
-            Packet::Ack(ack) => self.on_ack(from, ack),
-            Packet::Get(get) => {
-                self.on_get(port, from, get);
-                true
-            }
+            Packet::Ack(ack) => self.on_ack(port, from, ack),
+            Packet::Get(get) => self.on_get(port, from, get),
             Packet::Reply(reply) => {
                 self.on_reply(port, from, reply.op, reply.status, packet.payload_len)
             }
@@ -68,6 +84,11 @@ impl Ni {
                 true
             }
             Packet::Credit => true,
+            Packet::Atomic(atomic) => {
+                self.on_atomic(port, from, atomic, packet.payload_len, arrival.slots)
+            }
+            Packet::Offer(offer) => self.on_offer(port, from, offer),
+            Packet::Pull(pull) => self.on_pull(port, from, pull),
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
@@ -76,9 +97,18 @@ impl Ni {
             self.status.protocol_violations += 1;
             return Taken::Violation;
         }
-        if arrival.brought_credits && !self.owed.is_empty() {
-            self.flush_owed(port);
+        if arrival.brought_credits {
+            if !self.owed.is_empty() {
+                self.flush_owed(port);
+            }
+            if self.waiting_now != 0 {
+                self.flush_waiting(port, from);
+            }
         }
+        if self.has_freed_reply_slots || !self.starved.is_empty() {
+            self.feed_starved(port);
+        }
+        self.fire(port);
         Taken::Fine { brought_credits: arrival.brought_credits }
     }
 
@@ -90,268 +120,312 @@ impl Ni {
         }
     }
 
+    /// The entry that takes an operation.
+    ///
+    /// # Errors
+    /// What the initiator is told if none does.
     #[inline(always)]
-    fn on_put<P: Port>(
+    pub(crate) fn admit<P: Port>(
         &mut self,
-        port: &mut P,
-        from: PeerId,
-        put: &Put,
-        payload_len: u32,
-        arrival: Arrival,
-    ) {
-        let rlength = put.rts.map_or(u64::from(payload_len), |rts| rts.total_len);
-        let found = self.find_entry(
-            put.pt_index,
-            Op::Put,
-            from,
-            put.match_bits,
-            put.remote_offset,
-            rlength,
-        );
-        let (mlength, status, slots) = match found {
-            Found::Nothing => {
-                self.status.dropped += 1;
-                let known = self.pt(put.pt_index).is_ok();
-                (0, if known { Status::NoMatch } else { Status::PtDisabled }, arrival.slots)
-            }
-            Found::Violation => {
-                self.status.operation_violations += 1;
-                (0, Status::OpViolation, arrival.slots)
-            }
-            Found::Entry(entry) => {
-                let me = self.mes.get_mut(entry).expect("just found");
-                if me.list == List::Overflow && me.spec.options.lent {
-                    self.put_lent(port, from, put, payload_len, arrival, entry);
-                    return;
-                }
-                let (mlength, kept) = self.put_entry(port, from, put, payload_len, arrival, entry);
-                (mlength, Status::Ok, if kept { 0 } else { arrival.slots })
-            }
+        port: &P,
+        request: &Request,
+    ) -> Result<Handle<Me>, Status> {
+        let slot = self.pts.get_mut(usize::from(request.pt_index.0));
+        let Some(pt) = slot.and_then(Option::as_mut) else {
+            self.status.dropped += 1;
+            return Err(Status::NoMatch);
         };
-        match put.ack {
-            Some((_, op)) => {
-                let ack = Ack { op, mlength, status };
-                self.answer(port, Owed { peer: from, ack, slots });
+        if !pt.enabled {
+            self.status.dropped += 1;
+            return Err(Status::PtDisabled);
+        }
+        let mes = &self.mes;
+        let fits = |handle: Handle<Me>| {
+            mes.get(handle).is_some_and(|me| {
+                !me.spec.options.no_truncate
+                    || me.landing(request.remote_offset, request.rlength).1 == request.rlength
+            })
+        };
+        let (bits, peer) = (request.match_bits, request.peer);
+        let found = match pt.priority.find(bits, peer, fits) {
+            Some(found) => Some(found),
+            None => pt.overflow.find(bits, peer, fits),
+        };
+        let Some((_, entry)) = found else {
+            return Err(self.refuse(request.pt_index, true));
+        };
+        let me = mes.get(entry).expect("just found");
+        let options = &me.spec.options;
+        if me.spec.uid.is_some_and(|uid| uid != port.uid(peer)) {
+            self.status.permission_violations += 1;
+            return Err(Status::PermViolation);
+        }
+        let allowed = match request.what {
+            What::Put | What::Atomic(..) => options.op_put,
+            What::Get => options.op_get,
+            What::Fetch(..) => options.op_put && options.op_get,
+        };
+        if !allowed {
+            self.status.operation_violations += 1;
+            return Err(Status::OpViolation);
+        }
+        let keeps_header = me.list == List::Overflow && !options.unexpected_hdr_disable;
+        let tells = !options.event_flowctrl_disable;
+        if keeps_header && self.headers.is_full() {
+            return Err(self.refuse(request.pt_index, tells));
+        }
+        if pt.flow_control {
+            let events = me.events_due(request);
+            let has_room =
+                pt.eq.and_then(|eq| self.eqs.get(eq)).is_none_or(|eq| eq.has_room(events));
+            if !has_room {
+                return Err(self.refuse(request.pt_index, tells));
             }
-            None if slots > 0 => self.links.free_data(port, from, slots),
-            None => {}
+        }
+        Ok(entry)
+    }
+
+    /// Something has run out: with flow control the portal table entry is
+    /// disabled, else the operation is dropped.
+    #[cold]
+    fn refuse(&mut self, pt_index: PtIndex, tells: bool) -> Status {
+        self.status.dropped += 1;
+        let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() else { return Status::NoMatch };
+        if !pt.flow_control {
+            return Status::NoMatch;
+        }
+        pt.enabled = false;
+        pt.event_owed = tells;
+        self.tell_disabled(pt_index);
+        Status::PtDisabled
+    }
+
+    /// Tells that a portal table entry is disabled, once nothing is under way
+    /// there any more.
+    pub(crate) fn tell_disabled(&mut self, pt_index: PtIndex) {
+        let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() else { return };
+        if pt.active > 0 || !pt.event_owed {
+            return;
+        }
+        pt.event_owed = false;
+        let mut event = Event::new(EventKind::PtDisabled, pt_index, crate::matching::NOBODY, 0);
+        event.outcome = Err(NiFail::PtDisabled);
+        if let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq)) {
+            eq.push_over(event);
         }
     }
 
-    /// A put lands in the memory of an entry. Returns how many bytes did, and
-    /// whether a header was kept, which then has the credits.
-    #[inline(always)]
-    fn put_entry<P: Port>(
-        &mut self,
-        port: &mut P,
-        from: PeerId,
-        put: &Put,
-        payload_len: u32,
-        arrival: Arrival,
-        entry: Handle<Me>,
-    ) -> (u64, bool) {
-        let me = self.mes.get_mut(entry).expect("just found");
-        let rlength = put.rts.map_or(u64::from(payload_len), |rts| rts.total_len);
-        let (offset, fits) = me.landing(put.remote_offset, rlength);
-        // What is only announced has not moved.
-        let mlength = if put.rts.is_some() { 0 } else { fits };
-        let start = me.spec.region.addr.offset(offset);
-        let exhausted = me.consume(mlength);
-        let spec = me.spec;
-        let list = me.list;
-        if mlength > 0 {
-            port.copy_payload(0, start, mlength as u32);
+    /// The event of an operation on an entry, but for how it went.
+    #[inline]
+    pub(crate) fn comm_event(request: &Request, me: &Me) -> Event {
+        let kind = match request.what {
+            What::Put => EventKind::Put,
+            What::Get => EventKind::Get,
+            What::Atomic(..) => EventKind::Atomic,
+            What::Fetch(..) => EventKind::FetchAtomic,
+        };
+        let mut event = Event::new(kind, request.pt_index, request.peer, me.spec.user_ptr);
+        event.match_bits = request.match_bits;
+        event.hdr_data = request.hdr_data;
+        event.user = request.user;
+        event.rlength = request.rlength;
+        event.remote_offset = request.remote_offset;
+        event.list = me.list;
+        event.rts = request.rts;
+        event.atomic = match request.what {
+            What::Atomic(op, datatype) | What::Fetch(op, datatype) => Some((op, datatype)),
+            What::Put | What::Get => None,
+        };
+        event
+    }
+
+    /// Counts and tells what happened on an entry.
+    #[inline]
+    pub(crate) fn tell_comm(&mut self, entry: Handle<Me>, event: Event) {
+        let Some(me) = self.mes.get(entry) else { return };
+        let (options, ct) = (me.spec.options, me.spec.ct);
+        let ok = event.outcome.is_ok();
+        if options.ct_comm {
+            self.count(ct, ok, options.ct_bytes.then_some(event.mlength));
         }
-        let unlink = spec.options.use_once || exhausted;
-        let keep_header = list == List::Overflow && !spec.options.unexpected_hdr_disable;
-        if keep_header {
-            self.keep_header(from, put, rlength, mlength, start, entry, None, arrival.slots);
-        }
-        let mut freed = false;
-        if unlink {
-            self.unlink_from_list(entry);
-            let me = self.mes.get_mut(entry).expect("just found");
-            if me.headers > 0 {
-                me.zombie = true;
-            } else {
-                self.mes.discard(entry);
-                freed = list == List::Overflow;
-            }
-        }
-        self.count_comm(&spec, mlength);
-        let eq = self.pts[usize::from(put.pt_index.0)].as_ref().and_then(|pt| pt.eq);
-        let wanted = !spec.options.event_comm_disable && !spec.options.event_success_disable;
-        if wanted && list == List::Priority {
-            let mut event = Event::new(EventKind::Put, put.pt_index, from, spec.user_ptr);
-            event.match_bits = put.match_bits;
-            event.hdr_data = put.hdr_data;
-            event.user = put.user;
-            event.rlength = rlength;
-            event.mlength = mlength;
-            event.start = start;
-            event.rts = put.rts;
+        if !options.event_comm_disable && !(ok && options.event_success_disable) {
+            let eq = self.eq_of(event.pt_index);
             self.post(eq, event);
         }
-        if unlink && !spec.options.event_unlink_disable {
-            self.post(eq, Event::new(EventKind::AutoUnlink, put.pt_index, from, spec.user_ptr));
-        }
-        if freed && !spec.options.event_unlink_disable {
-            // No header points into it, so nobody else will say it.
-            self.post(eq, Event::new(EventKind::AutoFree, put.pt_index, from, spec.user_ptr));
-        }
-        (mlength, keep_header)
     }
 
-    /// A put nobody waits for yet is kept in memory that the port lends, and
-    /// keeps its credits. It is acknowledged when it is done with.
-    fn put_lent<P: Port>(
+    /// Keeps the header of what landed in an overflow entry, if that wants it.
+    pub(crate) fn keep_header_of(
         &mut self,
-        port: &mut P,
-        from: PeerId,
-        put: &Put,
-        payload_len: u32,
-        arrival: Arrival,
+        request: &Request,
         entry: Handle<Me>,
-    ) {
-        let start = if payload_len > 0 {
-            let start = port.lend(payload_len);
-            port.copy_payload(0, start, payload_len);
-            start
-        } else {
-            Addr(0)
-        };
-        let rlength = put.rts.map_or(u64::from(payload_len), |rts| rts.total_len);
-        let mlength = u64::from(payload_len);
-        let lent = Some(payload_len);
-        self.keep_header(from, put, rlength, mlength, start, entry, lent, arrival.slots);
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the fields of one header")]
-    fn keep_header(
-        &mut self,
-        from: PeerId,
-        put: &Put,
-        rlength: u64,
-        mlength: u64,
-        start: Addr,
-        entry: Handle<Me>,
-        lent: Option<u32>,
+        event: &Event,
+        arriving: bool,
         slots: u32,
-    ) {
+    ) -> Option<Handle<Header>> {
+        let me = self.mes.get(entry)?;
+        if me.list != List::Overflow || me.spec.options.unexpected_hdr_disable {
+            return None;
+        }
         self.status.unexpected += 1;
         let kept = self.keep_unexpected(
-            put.pt_index,
+            request.pt_index,
             Header {
-                pt_index: put.pt_index,
-                peer: from,
-                match_bits: put.match_bits,
-                hdr_data: put.hdr_data,
-                user: put.user,
-                rlength,
-                mlength,
-                start,
-                rts: put.rts,
+                pt_index: request.pt_index,
+                peer: request.peer,
+                match_bits: request.match_bits,
+                hdr_data: request.hdr_data,
+                user: request.user,
+                rlength: request.rlength,
+                mlength: event.mlength,
+                start: event.start,
+                rts: request.rts,
                 entry,
-                lent,
+                lent: None,
                 slots,
-                ack: lent.and(put.ack).map(|(_, op)| op),
-                prev: None,
-                next: None,
+                ack: None,
+                kind: match request.what {
+                    What::Put => EventKind::PutOverflow,
+                    What::Get => EventKind::GetOverflow,
+                    What::Atomic(..) => EventKind::AtomicOverflow,
+                    What::Fetch(..) => EventKind::FetchAtomicOverflow,
+                },
+                atomic: event.atomic,
+                remote_offset: request.remote_offset,
+                outcome: event.outcome,
+                arriving,
+                claim: None,
+                place: None,
             },
         );
-        // Each header holds at least one credit, and the table's limit is no
-        // less than the credits granted (`Ni::new`).
-        assert!(kept.is_some(), "credits bound the unexpected headers");
+        assert!(kept.is_some(), "room for the header was checked when the entry was found");
+        kept
+    }
+
+    /// The data of an operation on an entry has begun to move: the entry and
+    /// its portal table entry are busy until [`Ni::finish`].
+    pub(crate) fn start_moving(&mut self, entry: Handle<Me>, pt_index: PtIndex) {
         if let Some(me) = self.mes.get_mut(entry) {
-            me.headers += 1;
+            me.busy += 1;
+        }
+        if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
+            pt.active += 1;
+            if pt.flow_control
+                && let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq))
+            {
+                eq.keep(EVENTS_PER_MOVE);
+            }
         }
     }
 
-    fn on_get<P: Port>(&mut self, port: &mut P, from: PeerId, get: &Get) {
-        let found = self.find_entry(
-            get.pt_index,
-            Op::Get,
-            from,
-            get.match_bits,
-            get.remote_offset,
-            get.length,
-        );
-        let (payload, status) = match found {
-            Found::Nothing => {
-                self.status.dropped += 1;
-                let known = self.pt(get.pt_index).is_ok();
-                (Region::EMPTY, if known { Status::NoMatch } else { Status::PtDisabled })
+    /// The data of an operation on an entry has moved, or will not.
+    pub(crate) fn finish<P: Port>(
+        &mut self,
+        port: &mut P,
+        done: Done,
+        outcome: Result<(), NiFail>,
+    ) {
+        let Done { entry, header, mut event, answer, slots } = done;
+        event.outcome = outcome;
+        let (peer, pt_index) = (event.peer, event.pt_index);
+        if let Some(op) = answer {
+            let status = outcome.map_or_else(Status::from, |()| Status::Ok);
+            let ack = Ack { op, mlength: event.mlength, status };
+            self.answer(port, Owed { peer, ack, slots });
+        } else if slots > 0 {
+            self.links.free_data(port, peer, slots);
+        }
+        if let Some(me) = self.mes.get_mut(entry) {
+            me.busy -= 1;
+        }
+        if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
+            pt.active -= 1;
+            if pt.flow_control
+                && let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq))
+            {
+                eq.give_back(EVENTS_PER_MOVE);
             }
-            // No honest initiator asks for more than its own reply region.
-            Found::Entry(entry) if get.length <= REPLY_BYTES_MAX => {
-                (self.get_entry(from, get, entry), Status::Ok)
-            }
-            Found::Entry(_) | Found::Violation => {
-                self.status.operation_violations += 1;
-                (Region::EMPTY, Status::OpViolation)
-            }
-        };
-        let handle = self.operations.next_handle();
-        let packet = Packet::Reply(Reply { op: get.op, status });
-        let token = Token(handle.to_u64());
-        if let Ok(Transmitted::Pending) = self.links.send_reply(port, from, &packet, payload, token)
+        }
+        self.tell_comm(entry, event);
+        if let Some(handle) = header
+            && let Some(header) = self.headers.get_mut(handle)
         {
-            // The memory is the entry's: its owner is told by the get-done.
-            let _ = self.operations.insert(Operation {
-                peer: from,
-                pt_index: get.pt_index,
-                md: Handle::from_u64(0),
-                user_ptr: 0,
-                stage: Stage::Answer,
-            });
+            header.arriving = false;
+            header.outcome = outcome;
+            if let Some(claim) = header.claim {
+                self.tell_taken(port, handle, claim);
+            }
         }
-    }
-
-    fn get_entry(&mut self, from: PeerId, get: &Get, entry: Handle<Me>) -> Region {
-        let me = self.mes.get_mut(entry).expect("just found");
-        let (offset, mlength) = me.landing(get.remote_offset, get.length);
-        let start = me.spec.region.addr.offset(offset);
-        let exhausted = me.consume(mlength);
-        let spec = me.spec;
-        if spec.options.use_once || exhausted {
-            self.unlink_from_list(entry);
-            self.mes.remove(entry);
-        }
-        self.count_comm(&spec, mlength);
-        if !spec.options.event_comm_disable && !spec.options.event_success_disable {
-            let mut event = Event::new(EventKind::Get, get.pt_index, from, spec.user_ptr);
-            event.match_bits = get.match_bits;
-            event.rlength = get.length;
-            event.mlength = mlength;
-            event.start = start;
-            let eq = self.pts[usize::from(get.pt_index.0)].as_ref().and_then(|pt| pt.eq);
-            self.post(eq, event);
-        }
-        Region { addr: start, len: mlength }
+        self.settle_entry(entry);
+        self.tell_disabled(pt_index);
     }
 
     /// The initiator wants no more of a get entry: it is unlinked. One that is
     /// not there any more was cancelled by its owner; that is no fault.
     fn on_get_done(&mut self, from: PeerId, done: &GetDone) {
-        let found = self.find_entry(done.pt_index, Op::Get, from, done.match_bits, 0, 0);
-        let Found::Entry(entry) = found else { return };
+        let slot = self.pts.get_mut(usize::from(done.pt_index.0));
+        let Some(pt) = slot.and_then(Option::as_mut) else { return };
+        let mes = &self.mes;
+        let is_get = |handle| mes.get(handle).is_some_and(|me| me.spec.options.get_done);
+        let Some((_, entry)) = pt.priority.find(done.match_bits, from, is_get) else { return };
         self.unlink_from_list(entry);
         let Some(me) = self.mes.remove(entry) else { return };
         let mut event = Event::new(EventKind::GetDone, done.pt_index, from, me.spec.user_ptr);
         event.match_bits = done.match_bits;
         event.rlength = me.spec.region.len;
         event.mlength = done.length.min(me.spec.region.len);
-        event.outcome = crate::event::NiFail::check(done.status);
-        let eq = self.pts[usize::from(done.pt_index.0)].as_ref().and_then(|pt| pt.eq);
+        event.outcome = NiFail::check(done.status);
+        let eq = self.eq_of(done.pt_index);
         self.post(eq, event);
     }
 
+    #[inline]
     pub(crate) fn answer<P: Port>(&mut self, port: &mut P, owed: Owed) {
         let sent = self.links.send_control(port, owed.peer, &Packet::Ack(owed.ack));
         if sent.is_err_and(|error| is_no_credit(&error)) {
             self.owed.push_back(owed);
         } else if owed.slots > 0 {
             self.links.free_data(port, owed.peer, owed.slots);
+        }
+    }
+}
+
+/// Events for which places are kept while data moves: of the operation, and of
+/// the unlinking and freeing of its entry.
+const EVENTS_PER_MOVE: usize = 3;
+
+impl Me {
+    /// How many events an operation on this entry may cause at once.
+    fn events_due(&self, request: &Request) -> usize {
+        let options = &self.spec.options;
+        let comm = !options.event_comm_disable && !options.event_success_disable;
+        let (offset, fits) = self.landing(request.remote_offset, request.rlength);
+        let left = self.spec.region.len - offset - fits;
+        let exhausted = options.manage_local && left < self.spec.min_free;
+        let unlinks = (options.use_once || exhausted) && !options.event_unlink_disable;
+        let frees = unlinks && self.list == List::Overflow && options.unexpected_hdr_disable;
+        usize::from(comm) + usize::from(unlinks) + usize::from(frees)
+    }
+}
+
+impl Request {
+    #[inline(always)]
+    pub(crate) fn put(peer: PeerId, put: &Put, payload_len: u32) -> Request {
+        let rlength = match (&put.rts, &put.bulk) {
+            (Some(rts), _) => rts.total_len,
+            (None, Some(bulk)) => u64::from(bulk.len),
+            (None, None) => u64::from(payload_len),
+        };
+        Request {
+            peer,
+            pt_index: put.pt_index,
+            match_bits: put.match_bits,
+            hdr_data: put.hdr_data,
+            user: put.user,
+            remote_offset: put.remote_offset,
+            rlength,
+            what: What::Put,
+            rts: put.rts,
         }
     }
 }

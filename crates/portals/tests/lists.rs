@@ -10,7 +10,7 @@ use EventKind::{AutoFree, AutoUnlink, Link, Put, PutOverflow};
 
 /// An overflow entry as a client of Portals appends it.
 fn overflow() -> MeOptions {
-    MeOptions { op_put: true, manage_local: true, ..MeOptions::default() }
+    MeOptions { op_put: true, manage_local: true, event_comm_disable: true, ..MeOptions::default() }
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn overflow_events_come_in_the_order_of_arrival_and_free_the_entry_in_the_end() 
 
     assert!(pair.append(List::Priority, entry(Region::EMPTY, 7, once, 3)).is_none());
     let kinds: Vec<_> = pair.happened(1).into_iter().map(|(kind, who, _)| (kind, who)).collect();
-    assert_eq!(kinds, [(AutoFree, 1), (PutOverflow, 3), (AutoUnlink, 3)]);
+    assert_eq!(kinds, [(PutOverflow, 3), (AutoUnlink, 3), (AutoFree, 1)]);
 }
 
 /// The client waits for it before it uses the memory again.

@@ -8,7 +8,7 @@ use pair::{PT, Pair, Side, entry, open};
 use sluice_link::PeerError;
 use sluice_portals::{
     Ct, Eq, EqTaken, EventKind, Handle, Limits, List, MdOptions, MeOptions, MeSpec, Ni, NiFail,
-    PtlError, PutExtras, Target,
+    PtOptions, PtlError, PutExtras, Target,
 };
 use sluice_wire::{AckKind, Addr, MatchBits, PeerId, PtIndex, Region};
 
@@ -69,7 +69,8 @@ fn an_operation_is_not_completed_by_a_target_that_is_gone() {
     let mut pair = Pair::with_md(MdOptions { ct_ack: true, ..MdOptions::default() });
     pair.put_from(0, 7, b"lost", 0, Some(AckKind::OperationCompleted));
     pair.sides[0].port.net_mut().kill(1);
-    pair.sides[0].ni.on_peer_gone(PeerId(1), PeerError::Dead);
+    let Side { ni, port, .. } = &mut pair.sides[0];
+    ni.on_peer_gone(port, PeerId(1), PeerError::Dead);
     assert_eq!(pair.ct(0), (0, 1));
 }
 
@@ -234,7 +235,7 @@ fn an_event_queue_drops_what_does_not_fit_and_says_so() {
     let mut pair = Pair::new();
     let eq = pair.sides[1].ni.eq_alloc(2).unwrap();
     let index = PtIndex(9);
-    pair.sides[1].ni.pt_alloc(index, Some(eq)).unwrap();
+    pair.sides[1].ni.pt_alloc(index, PtOptions::default(), Some(eq)).unwrap();
     let spec = MeSpec { options: open(), ..entry(Region::EMPTY, 0, open(), 1) };
     for user_ptr in 1..=3 {
         let side = &mut pair.sides[1];
@@ -254,17 +255,20 @@ fn an_event_queue_drops_what_does_not_fit_and_says_so() {
 fn stale_and_wrong_arguments_are_refused() {
     let mut pair = Pair::new();
     let ni = &mut pair.sides[1].ni;
-    assert_eq!(ni.pt_alloc(PT, None), Err(PtlError::PtInUse));
+    assert_eq!(ni.pt_alloc(PT, PtOptions::default(), None), Err(PtlError::PtInUse));
     let beyond = Err(PtlError::ArgInvalid("portal table index beyond the limit"));
-    assert_eq!(ni.pt_alloc(PtIndex(64), None), beyond);
+    assert_eq!(ni.pt_alloc(PtIndex(64), PtOptions::default(), None), beyond);
     let stale: Handle<Eq> = Handle::from_u64(77);
-    assert_eq!(ni.pt_alloc(PtIndex(9), Some(stale)), Err(PtlError::ArgInvalid("event queue")));
+    assert_eq!(
+        ni.pt_alloc(PtIndex(9), PtOptions::default(), Some(stale)),
+        Err(PtlError::ArgInvalid("event queue"))
+    );
     assert_eq!(ni.eq_take(stale), EqTaken::Empty);
     let ct: Handle<Ct> = Handle::from_u64(77);
-    assert!(!ni.ct_free(ct) && !ni.ct_set(ct, Ct::default()) && ni.ct(ct).is_none());
+    assert!(!ni.ct_free(ct) && ni.ct(ct).is_none());
 
     let small = Region { addr: Addr(16), len: 8 };
-    let md = pair.sides[0].ni.md_bind(small, None, None, MdOptions::default()).unwrap();
+    let md = pair.sides[0].ni.md_bind(small, None, None, None, MdOptions::default()).unwrap();
     let target =
         Target { peer: PeerId(1), pt_index: PT, match_bits: MatchBits(7), remote_offset: 0 };
     let Side { ni, port, .. } = &mut pair.sides[0];
@@ -272,7 +276,7 @@ fn stale_and_wrong_arguments_are_refused() {
         let put = ni.put(port, md, offset, len, &target, &PutExtras::default(), 0);
         assert_eq!(put, Err(PtlError::ArgInvalid("beyond the memory descriptor")));
     }
-    assert!(ni.md_release(md));
+    assert_eq!(ni.md_release(md), Ok(()));
     let put = ni.put(port, md, 0, 1, &target, &PutExtras::default(), 0);
     assert_eq!(put, Err(PtlError::ArgInvalid("memory descriptor")));
 }
@@ -282,7 +286,7 @@ fn limits_are_limits() {
     let limits = Limits { entries_max: 1, eqs_max: 1, cts_max: 1, mds_max: 1, ..Limits::default() };
     let mut ni = Ni::new(limits, roomy());
     let mut port = Pair::new().sides[0].port.clone();
-    ni.pt_alloc(PT, None).unwrap();
+    ni.pt_alloc(PT, PtOptions::default(), None).unwrap();
     let spec = entry(Region::EMPTY, 7, open(), 1);
     ni.me_append(&mut port, PT, List::Priority, spec).unwrap();
     let full = ni.me_append(&mut port, PT, List::Priority, spec).map(|_| ());

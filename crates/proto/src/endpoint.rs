@@ -11,10 +11,10 @@ use crate::rendezvous::get::{Fin, Pull};
 use crate::stalled::PeerState;
 use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
 use sluice_portals::{
-    Eq, EqTaken, Event, EventKind, Handle, Limits, List, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
-    NiFail, Table, Taken,
+    Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
+    NiFail, PtOptions, Table, Taken,
 };
-use sluice_wire::{Addr, MatchBits, Nanos, Parsed, PeerId, PtIndex, Region};
+use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::VecDeque;
 
 /// Portal table entry of get entries, which hold announced messages.
@@ -109,9 +109,10 @@ impl Endpoint {
         let eq = ni.eq_alloc(usize::MAX).expect("a new interface has room");
         let whole = Region { addr: Addr(0), len: u64::MAX };
         let options = MdOptions { event_send_if_pending: true, ..MdOptions::default() };
-        let md = ni.md_bind(whole, Some(eq), None, options).expect("a new interface has room");
+        let md =
+            ni.md_bind(whole, None, Some(eq), None, options).expect("a new interface has room");
         for index in [PtIndex(0), PtIndex(1), PT_BULK] {
-            ni.pt_alloc(index, Some(eq)).expect("a new interface has room");
+            ni.pt_alloc(index, PtOptions::default(), Some(eq)).expect("a new interface has room");
         }
         Endpoint {
             config,
@@ -225,6 +226,12 @@ impl Endpoint {
             // Searches are answered where they are asked; no entry of the
             // endpoint asks for the others.
             EventKind::Get
+            | EventKind::GetOverflow
+            | EventKind::Atomic
+            | EventKind::AtomicOverflow
+            | EventKind::FetchAtomic
+            | EventKind::FetchAtomicOverflow
+            | EventKind::PtDisabled
             | EventKind::Search
             | EventKind::Link
             | EventKind::AutoUnlink
@@ -242,21 +249,8 @@ impl Endpoint {
             ..MeOptions::default()
         };
         for space in [Space::Tagged, Space::Untagged] {
-            let spec = MeSpec {
-                region: Region::EMPTY,
-                match_bits: MatchBits(0),
-                ignore_bits: u64::MAX,
-                source: None,
-                min_free: 0,
-                options,
-                ct: None,
-                user_ptr: 0,
-            };
-            // Appending to the overflow list searches nothing, so it asks
-            // nothing of a port.
-            self.ni
-                .me_append(&mut NoPort, space.pt(), List::Overflow, spec)
-                .expect("a new interface has room");
+            let spec = MeSpec { ignore_bits: u64::MAX, options, ..MeSpec::default() };
+            self.ni.me_append_overflow(space.pt(), spec).expect("a new interface has room");
         }
         self
     }
@@ -267,7 +261,7 @@ impl Endpoint {
         }
         self.any_gone = true;
         self.state_mut(peer).gone = Some(why);
-        self.ni.on_peer_gone(peer, why);
+        self.ni.on_peer_gone(port, peer, why);
         self.drain_events(port);
         self.fail_sends(port, peer, why);
         self.fail_recvs(port, peer, why);
@@ -281,7 +275,11 @@ impl Machine for Endpoint {
         if self.gone(from).is_some() {
             return;
         }
-        let taken = self.ni.on_packet(port, from, packet);
+        let taken = if is_foreign(&packet.packet) {
+            Taken::Violation
+        } else {
+            self.ni.on_packet(port, from, packet)
+        };
         self.drain_events(port);
         match taken {
             Taken::Fine { brought_credits: false } => {}
@@ -296,7 +294,7 @@ impl Machine for Endpoint {
     }
 
     fn on_transmitted<P: Port>(&mut self, _now: Nanos, port: &mut P, token: Token) {
-        self.ni.on_transmitted(token);
+        self.ni.on_transmitted(port, token);
         self.drain_events(port);
     }
 
@@ -307,7 +305,7 @@ impl Machine for Endpoint {
         token: Token,
         outcome: Result<(), RailError>,
     ) {
-        self.ni.on_moved(token, outcome);
+        self.ni.on_moved(port, token, outcome);
         self.drain_events(port);
     }
 
@@ -332,6 +330,17 @@ impl Machine for Endpoint {
             .filter_map(|peer| self.peer_state(*peer)?.stalled_since)
             .map(|since| since.saturating_add(self.config.patience))
             .min()
+    }
+}
+
+/// Packets of the engine below that no endpoint sends.
+#[inline]
+fn is_foreign(packet: &Packet) -> bool {
+    match packet {
+        Packet::Put(put) => put.bulk.is_some(),
+        Packet::Get(get) => get.into != Addr(0),
+        Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
+        Packet::Ack(_) | Packet::Reply(_) | Packet::GetDone(_) | Packet::Credit => false,
     }
 }
 
@@ -376,45 +385,11 @@ impl Failure {
             NiFail::Aborted => Failure::Aborted,
             // An honest peer's endpoint has these entries; one that has not is
             // no Sluice endpoint.
-            NiFail::NoMatch | NiFail::PtDisabled | NiFail::OpViolation | NiFail::Forbidden => {
-                Failure::PeerGone { peer, why: PeerError::Protocol }
-            }
+            NiFail::NoMatch
+            | NiFail::PtDisabled
+            | NiFail::OpViolation
+            | NiFail::PermViolation
+            | NiFail::Forbidden => Failure::PeerGone { peer, why: PeerError::Protocol },
         }
-    }
-}
-
-/// A port that is never asked for anything.
-struct NoPort;
-
-impl Port for NoPort {
-    fn connect(&mut self, _: PeerId) -> Result<sluice_link::Grant, PeerError> {
-        unreachable!("nothing is sent while an endpoint is made")
-    }
-    fn transmit(
-        &mut self,
-        _: PeerId,
-        _: &sluice_wire::HeadBuf,
-        _: Region,
-        _: Token,
-    ) -> sluice_link::Transmitted {
-        unreachable!("nothing is sent while an endpoint is made")
-    }
-    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {
-        unreachable!("nothing arrives while an endpoint is made")
-    }
-    fn copy(&mut self, _: Addr, _: Addr, _: u64) {
-        unreachable!("nothing arrives while an endpoint is made")
-    }
-    fn lend(&mut self, _: u32) -> Addr {
-        unreachable!("nothing arrives while an endpoint is made")
-    }
-    fn give_back(&mut self, _: Addr, _: u32) {
-        unreachable!("nothing arrives while an endpoint is made")
-    }
-    fn can_read(&self, _: PeerId) -> bool {
-        false
-    }
-    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {
-        unreachable!("nothing is read while an endpoint is made")
     }
 }

@@ -136,7 +136,6 @@ pub(crate) fn entry_for(recv: &Recv, user_ptr: u64) -> MeSpec {
         match_bits: MatchBits(recv.tag),
         ignore_bits,
         source: recv.source,
-        min_free: 0,
         options: MeOptions {
             op_put: true,
             use_once: true,
@@ -144,8 +143,8 @@ pub(crate) fn entry_for(recv: &Recv, user_ptr: u64) -> MeSpec {
             event_unlink_disable: true,
             ..MeOptions::default()
         },
-        ct: None,
         user_ptr,
+        ..MeSpec::default()
     }
 }
 

@@ -73,13 +73,18 @@ impl Endpoint {
                 self.enqueue(now, send, copy)
             }
             Err(PtlError::Peer(why)) => self.refuse_or_fail(send, why),
-            Err(PtlError::NoSpace(_)) => Err(Refused::Again),
+            Err(PtlError::NoSpace(_) | PtlError::ListTooLong) => Err(Refused::Again),
             // Memory that runs past the end of the address space.
             Err(PtlError::ArgInvalid(_)) => {
                 self.complete(Completion::of_send(send, Err(Failure::Fault)));
                 Ok(())
             }
-            Err(error @ (PtlError::InUse | PtlError::PtInUse)) => {
+            Err(
+                error @ (PtlError::InUse
+                | PtlError::PtInUse
+                | PtlError::PtFull
+                | PtlError::PtEqNeeded),
+            ) => {
                 unreachable!("the endpoint's own objects were refused: {error}")
             }
         }

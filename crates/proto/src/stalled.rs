@@ -148,6 +148,7 @@ pub(crate) fn eager_slots(send: &Send) -> u32 {
         remote_offset: 0,
         ack: send.delivery.then_some((AckKind::Full, 0)),
         rts: None,
+        bulk: None,
     });
     slots_for(u64::from(put.header_bytes()).saturating_add(send.buf.len))
 }

@@ -179,10 +179,21 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
         remote_offset: 0,
         ack: None,
         rts: None,
+        bulk: None,
     };
     let nothing = Credits::default();
     let ack = Ack { op: 1 << 32, mlength: 0, status: Status::Ok };
-    let wrong: [(&str, Packet, u32, Credits); 6] = [
+    let fetched = Put {
+        ack: Some((sluice_wire::AckKind::Silent, 1)),
+        bulk: Some(sluice_wire::Bulk { len: 1, addr: sluice_wire::Addr(16) }),
+        ..put
+    };
+    let pull = sluice_wire::Pull { source: 1 << 32, op: 1, offset: 0, length: 1 };
+    let offer = sluice_wire::Offer { op: 1 << 32, mlength: 0, source: 0 };
+    let wrong: [(&str, Packet, u32, Credits); 9] = [
+        ("a put that endpoints do not send", Packet::Put(fetched), 0, nothing),
+        ("a pull", Packet::Pull(pull), 0, nothing),
+        ("an offer", Packet::Offer(offer), 0, nothing),
         ("a number twice", Packet::Credit, 1, nothing),
         ("more data credits than spent", Packet::Credit, 0, Credits { data: 1, control: 0 }),
         ("more control credits", Packet::Credit, 0, Credits { data: 0, control: 1 }),
@@ -228,6 +239,7 @@ fn a_put_beyond_the_credits_is_refused() {
             remote_offset: 0,
             ack: Some((AckKind::Full, 0)),
             rts: None,
+            bulk: None,
         };
         Packet::Put(put).emit(sluice_wire::PacketSeq(seq), Credits::default(), len)
     };
@@ -271,6 +283,7 @@ fn a_get_longer_than_any_reply_region_is_refused() {
             op: 1,
             remote_offset: 0,
             length,
+            into: sluice_wire::Addr(0),
         };
         world.forget_packets();
         world.forge(1, 0, &Packet::Get(get), seq as u32, Credits::default());

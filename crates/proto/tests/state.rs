@@ -66,6 +66,28 @@ impl sluice_link::Port for Swallow {
         false
     }
     fn read_remote(&mut self, _: PeerId, _: sluice_wire::Addr, _: Region, _: sluice_link::Token) {}
+    fn can_write(&self, _: PeerId) -> bool {
+        false
+    }
+    fn write_remote(&mut self, _: PeerId, _: Region, _: sluice_wire::Addr, _: sluice_link::Token) {}
+    fn readable(&self, _: Region) -> bool {
+        true
+    }
+    fn writable(&self, _: Region) -> bool {
+        true
+    }
+    fn load(&self, _: sluice_wire::Addr, _: &mut [u8]) {}
+    fn store(&mut self, _: sluice_wire::Addr, _: &[u8]) {}
+    fn compare_exchange(
+        &mut self,
+        _: sluice_wire::Addr,
+        _: u32,
+        _: u64,
+        _: u64,
+    ) -> Result<(), u64> {
+        Ok(())
+    }
+    fn payload(&self, _: u32, _: &mut [u8]) {}
 }
 
 /// Bytes that an endpoint holds after speaking to these peers, beyond those

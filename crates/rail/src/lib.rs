@@ -12,8 +12,12 @@ compile_error!(
 #[cfg(not(loom))]
 pub mod shm;
 
-// The model checker explores the ring alone: its atomics cannot live in mapped
-// memory.
+// The model checker explores the ring and the bell alone: its atomics cannot
+// live in mapped memory.
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "shm/bell.rs"]
+mod bell;
 #[cfg(loom)]
 #[allow(dead_code)]
 #[path = "shm/ring.rs"]

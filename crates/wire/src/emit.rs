@@ -117,7 +117,8 @@ impl Packet {
     /// # Panics
     /// If the packet is one that [`Packet::parse`] would refuse: an announced
     /// put with an offset, an acknowledgement or a payload; one to be fetched
-    /// without a name; a payload on a packet that has none.
+    /// without a name; a silent acknowledgement of anything else; a payload on
+    /// a packet that has none.
     #[must_use]
     #[inline(always)]
     pub fn emit(&self, seq: PacketSeq, credits: Credits, payload_len: u32) -> HeadBuf {
@@ -157,6 +158,11 @@ impl Packet {
                     );
                     flags |= FLAG_BULK;
                     payload_len = bulk.len;
+                } else {
+                    assert!(
+                        !matches!(put.ack, Some((AckKind::Silent, _))),
+                        "only a put whose data is fetched is acknowledged silently"
+                    );
                 }
                 let detail = put.ack.map_or(0, |(kind, _)| kind.code());
                 let mut head = head(KIND_PUT, flags, put.pt_index.0, put.user, detail);

@@ -3,11 +3,14 @@
 
 mod common;
 
-use common::{DETAIL_AT, FLAGS_AT, KIND_AT, RESERVED_AT, VERSION_AT, without_prefix};
+use common::{
+    DATATYPE_AT, DETAIL_AT, FLAGS_AT, KIND_AT, PAYLOAD_LEN_AT, PLAIN, USER_AT, VERSION_AT,
+    without_prefix,
+};
 use proptest::prelude::*;
 use sluice_wire::{
-    Ack, AckKind, Addr, Credits, Get, GetDone, MatchBits, Packet, PacketSeq, Parsed, PtIndex, Put,
-    Reply, Rts, Status, VERSION,
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, Get, GetDone, MatchBits,
+    Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply, Rts, Status, VERSION,
 };
 
 /// Any value, the ends of the range more often than chance would have them.
@@ -23,6 +26,7 @@ fn status() -> impl Strategy<Value = Status> {
         Just(Status::OpViolation),
         Just(Status::Segv),
         Just(Status::Aborted),
+        Just(Status::PermViolation),
     ]
 }
 
@@ -30,15 +34,36 @@ fn ack_kind() -> impl Strategy<Value = AckKind> {
     prop_oneof![Just(AckKind::Full), Just(AckKind::Count), Just(AckKind::OperationCompleted)]
 }
 
-/// What a put may have besides its match bits: an announcement, or any of an
-/// offset, an acknowledgement and a payload.
-fn put_options() -> impl Strategy<Value = (u64, Option<(AckKind, u64)>, Option<Rts>, u32)> {
+/// What a put may have besides its match bits: an announcement; or data to be
+/// fetched with a name and perhaps an offset; or any of an offset, an
+/// acknowledgement and a payload.
+fn put_options() -> impl Strategy<Value = (Put, u32)> {
     prop_oneof![
         (word(), proptest::option::of((ack_kind(), word())), any::<u32>())
-            .prop_map(|(offset, ack, len)| (offset, ack, None, len)),
+            .prop_map(|(remote_offset, ack, len)| (Put { remote_offset, ack, ..PLAIN }, len)),
         (word(), word(), word()).prop_map(|(total_len, addr, key)| {
-            (0, None, Some(Rts { total_len, addr: Addr(addr), key: MatchBits(key) }), 0)
+            let rts = Rts { total_len, addr: Addr(addr), key: MatchBits(key) };
+            (Put { rts: Some(rts), ..PLAIN }, 0)
         }),
+        (
+            word(),
+            prop_oneof![ack_kind(), Just(AckKind::Silent)],
+            word(),
+            prop_oneof![Just(0), any::<u32>()],
+            word()
+        )
+            .prop_map(|(remote_offset, kind, op, len, addr)| {
+                let bulk = Bulk { len, addr: Addr(addr) };
+                (Put { remote_offset, ack: Some((kind, op)), bulk: Some(bulk), ..PLAIN }, 0)
+            }),
+    ]
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        Just(Answer::No),
+        (ack_kind(), word()).prop_map(|(kind, op)| Answer::Ack(kind, op)),
+        word().prop_map(Answer::Fetch),
     ]
 }
 
@@ -46,29 +71,22 @@ fn put_options() -> impl Strategy<Value = (u64, Option<(AckKind, u64)>, Option<R
 fn packet() -> impl Strategy<Value = (Packet, u32)> {
     prop_oneof![
         (any::<u8>(), word(), word(), any::<u8>(), put_options()).prop_map(
-            |(pt, bits, hdr_data, user, (remote_offset, ack, rts, len))| {
-                let put = Put {
-                    pt_index: PtIndex(pt),
-                    match_bits: MatchBits(bits),
-                    hdr_data,
-                    user,
-                    remote_offset,
-                    ack,
-                    rts,
-                };
-                (Packet::Put(put), len)
+            |(pt, bits, hdr_data, user, (options, len))| {
+                let (pt_index, match_bits) = (PtIndex(pt), MatchBits(bits));
+                (Packet::Put(Put { pt_index, match_bits, hdr_data, user, ..options }), len)
             }
         ),
         (word(), word(), status())
             .prop_map(|(op, mlength, status)| (Packet::Ack(Ack { op, mlength, status }), 0)),
-        (any::<u8>(), word(), word(), word(), word()).prop_map(
-            |(pt, bits, op, remote_offset, length)| {
+        (any::<u8>(), word(), word(), word(), word(), word()).prop_map(
+            |(pt, bits, op, remote_offset, length, into)| {
                 let get = Get {
                     pt_index: PtIndex(pt),
                     match_bits: MatchBits(bits),
                     op,
                     remote_offset,
                     length,
+                    into: Addr(into),
                 };
                 (Packet::Get(get), 0)
             }
@@ -81,6 +99,32 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
             (Packet::GetDone(done), 0)
         }),
         Just((Packet::Credit, 0)),
+        (
+            (any::<u8>(), word(), word(), word()),
+            proptest::sample::select(AtomicOp::ALL),
+            proptest::sample::select(Datatype::ALL),
+            answer(),
+            any::<u32>()
+        )
+            .prop_map(
+                |((pt, bits, hdr_data, remote_offset), op, datatype, answer, len)| {
+                    let atomic = Atomic {
+                        pt_index: PtIndex(pt),
+                        match_bits: MatchBits(bits),
+                        hdr_data,
+                        remote_offset,
+                        op,
+                        datatype,
+                        answer,
+                    };
+                    (Packet::Atomic(atomic), len)
+                }
+            ),
+        (word(), word(), word())
+            .prop_map(|(op, mlength, source)| (Packet::Offer(Offer { op, mlength, source }), 0)),
+        (word(), word(), word(), word()).prop_map(|(source, op, offset, length)| {
+            (Packet::Pull(Pull { source, op, offset, length }), 0)
+        }),
     ]
 }
 
@@ -91,21 +135,28 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
     (
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
-        prop_oneof![9 => 1..=6u8, 1 => any::<u8>()],
-        prop_oneof![6 => Just(0u8), 4 => 0..=4u8],
-        prop_oneof![6 => Just(0u8), 4 => 0..=7u8],
+        prop_oneof![9 => 1..=9u8, 1 => any::<u8>()],
+        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8)],
+        prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
+        prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
+        prop_oneof![6 => Just(0u8), 4 => 0..=15u8],
+        any::<bool>(),
     )
-        .prop_map(|(mut bytes, version, kind, flags, detail)| {
+        .prop_map(|(mut bytes, version, kind, flags, detail, user, datatype, is_empty)| {
             for (at, value) in [
                 (VERSION_AT, version),
                 (KIND_AT, kind),
                 (FLAGS_AT, flags),
                 (DETAIL_AT, detail),
-                (RESERVED_AT, 0),
+                (USER_AT, user),
+                (DATATYPE_AT, datatype),
             ] {
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte = value;
                 }
+            }
+            if is_empty && let Some(len) = bytes.get_mut(PAYLOAD_LEN_AT..PAYLOAD_LEN_AT + 4) {
+                len.fill(0);
             }
             bytes
         })
@@ -113,12 +164,15 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
 
 /// Whether `docs/wire.md` allows these bytes, written from its tables alone.
 fn allowed(bytes: &[u8]) -> bool {
-    if bytes.len() < 24 || bytes[6] != 1 || bytes[23] != 0 {
+    if bytes.len() < 24 || bytes[6] != 1 {
         return false;
     }
     let (kind, flags, detail) = (bytes[7], bytes[15], bytes[22]);
     let payload = bytes[16..20] != [0; 4];
-    let (pt_index, user) = (bytes[20], bytes[21]);
+    let (pt_index, user, datatype) = (bytes[20], bytes[21], bytes[23]);
+    if kind != 7 && datatype != 0 {
+        return false;
+    }
     let long = |len: usize| bytes.len() >= len;
     match (kind, flags) {
         (1, 0) => long(40 + if detail == 0 { 0 } else { 8 }) && detail <= 3,
@@ -126,11 +180,24 @@ fn allowed(bytes: &[u8]) -> bool {
             long(48 + if detail == 0 { 0 } else { 8 }) && detail <= 3 && bytes[40..48] != [0; 8]
         }
         (1, 2) => long(64) && detail == 0 && !payload,
-        (2, 0) => long(40) && detail <= 5 && pt_index == 0 && user == 0 && !payload,
+        (1, 4) => long(56) && (1..=4).contains(&detail),
+        (1, 5) => long(64) && (1..=4).contains(&detail) && bytes[40..48] != [0; 8],
+        (2, 0) => long(40) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
         (3, 0) => long(56) && detail == 0 && user == 0 && !payload,
-        (4, 0) => long(32) && detail <= 5 && pt_index == 0 && user == 0,
-        (5, 0) => long(40) && detail <= 5 && user == 0 && !payload,
+        (3, 8) => long(64) && detail == 0 && user == 0 && !payload && bytes[56..64] != [0; 8],
+        (4, 0) => long(32) && detail <= 6 && pt_index == 0 && user == 0,
+        (5, 0) => long(40) && detail <= 6 && user == 0 && !payload,
         (6, 0) => detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (7, 0) => {
+            let answer = match detail {
+                0 => long(56) && bytes[48..56] == [0; 8],
+                1..=3 | 5 => long(56),
+                _ => false,
+            };
+            answer && user <= 17 && datatype <= 13
+        }
+        (8, 0) => long(48) && detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (9, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         _ => false,
     }
 }

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{PLAIN, cases, hex};
+use common::{ATOMIC, DATATYPE_AT, PLAIN, USER_AT, cases, hex};
 use sluice_wire::{
-    AckKind, Addr, Credits, FIRST_SLOT_BYTES, HEAD_BYTES, MatchBits, NEXT_SLOT_BYTES, Nanos,
-    PUT_INLINE_BYTES_MAX, Packet, PacketSeq, Put, Region, Rts, SLOT_BYTES, slots_for,
+    AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, FIRST_SLOT_BYTES, HEAD_BYTES,
+    ITEM_BYTES_MAX, MatchBits, NEXT_SLOT_BYTES, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet,
+    PacketSeq, Pull, Put, Region, Rts, SLOT_BYTES, slots_for,
 };
 
 #[test]
@@ -109,6 +110,7 @@ fn slots_hold_their_packet_and_no_slot_is_spare() {
 }
 
 const RTS: Rts = Rts { total_len: 1, addr: Addr(1), key: MatchBits(1) };
+const BULK: Bulk = Bulk { len: 1, addr: Addr(1) };
 
 fn emit(packet: Packet, payload_len: u32) {
     let _ = packet.emit(PacketSeq(0), Credits::default(), payload_len);
@@ -136,6 +138,127 @@ fn announced_with_a_payload_is_not_emitted() {
 #[should_panic(expected = "a credit packet has no payload")]
 fn credit_with_a_payload_is_not_emitted() {
     emit(Packet::Credit, 1);
+}
+
+#[test]
+#[should_panic(expected = "a put whose data is fetched has a name and no payload")]
+fn fetched_and_announced_is_not_emitted() {
+    emit(Packet::Put(Put { rts: Some(RTS), bulk: Some(BULK), ..PLAIN }), 0);
+}
+
+#[test]
+#[should_panic(expected = "a put whose data is fetched has a name and no payload")]
+fn fetched_without_a_name_is_not_emitted() {
+    emit(Packet::Put(Put { bulk: Some(BULK), ..PLAIN }), 0);
+}
+
+#[test]
+#[should_panic(expected = "a put whose data is fetched has a name and no payload")]
+fn fetched_with_a_payload_is_not_emitted() {
+    emit(Packet::Put(Put { bulk: Some(BULK), ack: Some((AckKind::Full, 1)), ..PLAIN }), 1);
+}
+
+#[test]
+#[should_panic(expected = "only a put whose data is fetched")]
+fn silence_about_a_plain_put_is_not_emitted() {
+    emit(Packet::Put(Put { ack: Some((AckKind::Silent, 1)), ..PLAIN }), 0);
+}
+
+#[test]
+#[should_panic(expected = "an atomic operation carries its data")]
+fn silence_about_an_atomic_is_not_emitted() {
+    emit(Packet::Atomic(Atomic { answer: Answer::Ack(AckKind::Silent, 1), ..ATOMIC }), 0);
+}
+
+#[test]
+#[should_panic(expected = "an offer has no payload")]
+fn offer_with_a_payload_is_not_emitted() {
+    emit(Packet::Offer(Offer { op: 1, mlength: 1, source: 1 }), 1);
+}
+
+#[test]
+#[should_panic(expected = "a pull has no payload")]
+fn pull_with_a_payload_is_not_emitted() {
+    emit(Packet::Pull(Pull { source: 1, op: 1, offset: 0, length: 1 }), 1);
+}
+
+/// The numbers in `docs/wire.md`, which are also those of the C header.
+#[test]
+fn operations_by_number() {
+    use AtomicOp::*;
+    let rows = [
+        (Min, 0, false, false),
+        (Max, 1, false, false),
+        (Sum, 2, false, false),
+        (Prod, 3, false, false),
+        (Lor, 4, false, false),
+        (Land, 5, false, false),
+        (Bor, 6, false, false),
+        (Band, 7, false, false),
+        (Lxor, 8, false, false),
+        (Bxor, 9, false, false),
+        (Swap, 10, true, false),
+        (Cswap, 11, true, true),
+        (CswapNe, 12, true, true),
+        (CswapLe, 13, true, true),
+        (CswapLt, 14, true, true),
+        (CswapGe, 15, true, true),
+        (CswapGt, 16, true, true),
+        (Mswap, 17, true, true),
+    ];
+    assert_eq!(AtomicOp::ALL, rows.map(|row| row.0));
+    for (op, code, is_swap, has_operand) in rows {
+        assert_eq!(op.code(), code, "{op:?}");
+        assert_eq!(AtomicOp::from_code(code), Ok(op));
+        assert_eq!((op.is_swap(), op.has_operand()), (is_swap, has_operand), "{op:?}");
+        let packet = Packet::Atomic(Atomic { op, ..ATOMIC });
+        let head = packet.emit(PacketSeq(0), Credits::default(), 0);
+        assert_eq!(head.bytes()[USER_AT], code, "{op:?}");
+        assert_eq!(Packet::parse(head.bytes()).map(|parsed| parsed.packet), Ok(packet));
+    }
+}
+
+#[test]
+fn types_by_number() {
+    use Datatype::*;
+    // Number, bytes of an item, bytes of its alignment.
+    let rows = [
+        (Int8, 0, 1, 1),
+        (Uint8, 1, 1, 1),
+        (Int16, 2, 2, 2),
+        (Uint16, 3, 2, 2),
+        (Int32, 4, 4, 4),
+        (Uint32, 5, 4, 4),
+        (Float, 6, 4, 4),
+        (Int64, 7, 8, 8),
+        (Uint64, 8, 8, 8),
+        (Double, 9, 8, 8),
+        (FloatComplex, 10, 8, 4),
+        (DoubleComplex, 11, 16, 8),
+        (LongDouble, 12, 16, 16),
+        (LongDoubleComplex, 13, 32, 16),
+    ];
+    assert_eq!(Datatype::ALL, rows.map(|row| row.0));
+    for (datatype, code, bytes, align) in rows {
+        assert_eq!(datatype.code(), code, "{datatype:?}");
+        assert_eq!(Datatype::from_code(code), Ok(datatype));
+        assert_eq!((datatype.bytes(), datatype.align()), (bytes, align), "{datatype:?}");
+        assert!(bytes <= ITEM_BYTES_MAX);
+        let packet = Packet::Atomic(Atomic { datatype, ..ATOMIC });
+        let head = packet.emit(PacketSeq(0), Credits::default(), 0);
+        assert_eq!(head.bytes()[DATATYPE_AT], code, "{datatype:?}");
+        assert_eq!(Packet::parse(head.bytes()).map(|parsed| parsed.packet), Ok(packet));
+    }
+    let integers = Datatype::ALL.iter().filter(|datatype| datatype.is_integer());
+    assert!(integers.eq(&[Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64]));
+    let complex = Datatype::ALL.iter().filter(|datatype| datatype.is_complex());
+    assert!(complex.eq(&[FloatComplex, DoubleComplex, LongDoubleComplex]));
+}
+
+#[test]
+fn an_atomic_on_one_word_takes_one_slot() {
+    let head = Packet::Atomic(ATOMIC).emit(PacketSeq(0), Credits::default(), 8);
+    assert_eq!(slots_for(head.len() as u64 + 8), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    Case, DETAIL_AT, FLAGS_AT, KIND_AT, PAYLOAD_LEN_AT, PT_INDEX_AT, RESERVED_AT, USER_AT,
+    Case, DATATYPE_AT, DETAIL_AT, FLAGS_AT, KIND_AT, PAYLOAD_LEN_AT, PT_INDEX_AT, USER_AT,
     VERSION_AT, cases, without_prefix,
 };
 use sluice_wire::{HEAD_BYTES, Packet, Parsed, SLOT_PREFIX_BYTES, VERSION, WireError};
@@ -19,13 +19,16 @@ fn with(name: &str, at: usize, value: u8) -> Result<Parsed, WireError> {
 }
 
 /// One packet of each kind, with the value of its kind field.
-const KINDS: [(&str, u8); 6] = [
+const KINDS: [(&str, u8); 9] = [
     ("put, plain, no payload", 1),
     ("acknowledgement", 2),
     ("get", 3),
     ("reply, no match", 4),
     ("get-done", 5),
     ("credit", 6),
+    ("atomic", 7),
+    ("offer", 8),
+    ("pull", 9),
 ];
 
 #[test]
@@ -78,7 +81,7 @@ fn every_pair_of_values_in_the_fields_that_choose_the_layout() {
     for case in cases() {
         let mut bytes = case.bytes.clone();
         bytes.resize(128, 0);
-        for kind in 0..=8 {
+        for kind in 0..=10 {
             for flags in 0..=u8::MAX {
                 for detail in 0..=8 {
                     bytes[KIND_AT] = kind;
@@ -86,6 +89,22 @@ fn every_pair_of_values_in_the_fields_that_choose_the_layout() {
                     bytes[DETAIL_AT] = detail;
                     assert_refused_or_exact(&bytes, case.name);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operation_on_every_type() {
+    for answer in ["atomic", "atomic, full acknowledgement", "atomic, fetching"] {
+        let mut bytes = case(answer).bytes;
+        for op in 0..=u8::MAX {
+            for datatype in 0..=u8::MAX {
+                bytes[USER_AT] = op;
+                bytes[DATATYPE_AT] = datatype;
+                assert_refused_or_exact(&bytes, answer);
+                let there_are = op <= 17 && datatype <= 13;
+                assert_eq!(Packet::parse(&bytes).is_ok(), there_are, "{op}, {datatype}");
             }
         }
     }
@@ -102,13 +121,13 @@ fn other_versions() {
 
 #[test]
 fn unknown_kinds() {
-    for kind in (0..=u8::MAX).filter(|kind| !(1..=6).contains(kind)) {
+    for kind in (0..=u8::MAX).filter(|kind| !(1..=9).contains(kind)) {
         assert_eq!(with("credit", KIND_AT, kind), Err(WireError::Kind(kind)));
         // Said of the kind even where other fields are wrong for every kind.
         let mut bytes = case("credit").bytes;
         bytes[KIND_AT] = kind;
         bytes[FLAGS_AT] = 0xFF;
-        bytes[RESERVED_AT] = 0xFF;
+        bytes[DATATYPE_AT] = 0xFF;
         assert_eq!(Packet::parse(&bytes), Err(WireError::Kind(kind)));
     }
 }
@@ -117,7 +136,7 @@ fn unknown_kinds() {
 fn flags() {
     for (name, kind) in KINDS {
         for flags in 1..=u8::MAX {
-            let allowed = kind == 1 && flags & !0b11 == 0;
+            let allowed = (kind == 1 && flags & !0b111 == 0) || (kind == 3 && flags == 8);
             if !allowed {
                 assert_eq!(with(name, FLAGS_AT, flags), Err(WireError::Flags { kind, flags }));
             }
@@ -138,15 +157,66 @@ fn flags() {
 }
 
 #[test]
+fn flags_of_what_is_fetched() {
+    // Nobody could be told that the data has been fetched.
+    let mut bytes = case("put to be fetched, silent").bytes;
+    bytes[DETAIL_AT] = 0;
+    assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags: 4 }));
+    assert_eq!(
+        with("put, plain, no payload", FLAGS_AT, 4),
+        Err(WireError::Flags { kind: 1, flags: 4 })
+    );
+    // Announced to the layer above and to be fetched at once, in each order.
+    for flags in [6, 7] {
+        for detail in 0..=4 {
+            let mut bytes = case("put, announced").bytes;
+            bytes.resize(128, 1);
+            bytes[FLAGS_AT] = flags;
+            bytes[DETAIL_AT] = detail;
+            assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags }));
+        }
+    }
+    // An offset that is written out but zero.
+    let mut bytes = case("put to be fetched, with an offset").bytes;
+    bytes[40..48].fill(0);
+    assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags: 5 }));
+}
+
+#[test]
+fn an_address_of_a_get_that_is_written_out_but_zero() {
+    let mut bytes = case("get with an address").bytes;
+    bytes[56..64].fill(0);
+    assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 3, flags: 8 }));
+    // One byte of it is enough to be an address.
+    for at in 56..64 {
+        bytes[at] = 1;
+        assert!(Packet::parse(&bytes).is_ok(), "byte {at}");
+        bytes[at] = 0;
+    }
+}
+
+#[test]
+fn a_name_for_an_answer_that_nobody_wants() {
+    for at in 48..56 {
+        for value in 1..=u8::MAX {
+            assert_eq!(with("atomic", at, value), Err(WireError::Reserved(7)), "byte {at}");
+        }
+    }
+    assert_eq!(with("atomic, fetching", DETAIL_AT, 0), Err(WireError::Reserved(7)));
+}
+
+#[test]
 fn fields_that_must_be_zero() {
     // Kind, and the fields that it leaves unused.
-    let rows: [(u8, &[usize]); 6] = [
-        (1, &[RESERVED_AT]),
-        (2, &[RESERVED_AT, PT_INDEX_AT, USER_AT]),
-        (3, &[RESERVED_AT, USER_AT, DETAIL_AT]),
-        (4, &[RESERVED_AT, PT_INDEX_AT, USER_AT]),
-        (5, &[RESERVED_AT, USER_AT]),
-        (6, &[RESERVED_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+    let rows: [(u8, &[usize]); 8] = [
+        (1, &[DATATYPE_AT]),
+        (2, &[DATATYPE_AT, PT_INDEX_AT, USER_AT]),
+        (3, &[DATATYPE_AT, USER_AT, DETAIL_AT]),
+        (4, &[DATATYPE_AT, PT_INDEX_AT, USER_AT]),
+        (5, &[DATATYPE_AT, USER_AT]),
+        (6, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (8, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (9, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
     ];
     for (kind, fields) in rows {
         let name = KINDS[usize::from(kind) - 1].0;
@@ -164,10 +234,15 @@ fn fields_that_must_be_zero() {
 
 #[test]
 fn acknowledgement_kinds_and_states() {
-    for code in 4..=u8::MAX {
-        assert_eq!(with("put, plain, no payload", DETAIL_AT, code), Err(WireError::AckKind(code)));
+    for code in 5..=u8::MAX {
+        for name in ["put, plain, no payload", "put to be fetched, silent"] {
+            assert_eq!(with(name, DETAIL_AT, code), Err(WireError::AckKind(code)), "{name}");
+        }
     }
     for code in 6..=u8::MAX {
+        assert_eq!(with("atomic", DETAIL_AT, code), Err(WireError::AckKind(code)));
+    }
+    for code in 7..=u8::MAX {
         for name in ["acknowledgement", "reply, no match", "get-done"] {
             assert_eq!(with(name, DETAIL_AT, code), Err(WireError::Status(code)), "{name}");
         }
@@ -175,9 +250,42 @@ fn acknowledgement_kinds_and_states() {
 }
 
 #[test]
+fn silence_where_the_packet_carries_its_data() {
+    for name in [
+        "put, full acknowledgement",
+        "put with an offset and an acknowledgement",
+        "atomic",
+        "atomic, full acknowledgement",
+        "atomic, fetching",
+    ] {
+        assert_eq!(with(name, DETAIL_AT, 4), Err(WireError::AckKind(4)), "{name}");
+    }
+}
+
+#[test]
+fn operations_and_types() {
+    for name in ["atomic", "atomic, full acknowledgement", "atomic, fetching"] {
+        for code in 18..=u8::MAX {
+            assert_eq!(with(name, USER_AT, code), Err(WireError::AtomicOp(code)), "{name}");
+        }
+        for code in 14..=u8::MAX {
+            assert_eq!(with(name, DATATYPE_AT, code), Err(WireError::Datatype(code)), "{name}");
+        }
+    }
+}
+
+#[test]
 fn payload_where_none_may_be() {
-    let rows =
-        [("put, announced", 1), ("acknowledgement", 2), ("get", 3), ("get-done", 5), ("credit", 6)];
+    let rows = [
+        ("put, announced", 1),
+        ("acknowledgement", 2),
+        ("get", 3),
+        ("get with an address", 3),
+        ("get-done", 5),
+        ("credit", 6),
+        ("offer", 8),
+        ("pull", 9),
+    ];
     for (name, kind) in rows {
         for (byte, len) in [(0, 1), (3, 1 << 24)] {
             assert_eq!(
@@ -202,6 +310,8 @@ fn errors_read_well() {
         (WireError::Reserved(2), "reserved field of packet kind 2 is not zero"),
         (WireError::AckKind(9), "unknown acknowledgement kind 9"),
         (WireError::Status(9), "unknown status 9"),
+        (WireError::AtomicOp(18), "unknown atomic operation 18"),
+        (WireError::Datatype(14), "unknown datatype 14"),
         (
             WireError::Payload { kind: 6, len: 1 },
             "packet kind 6 carries 1 bytes of payload but may carry none",

@@ -24,10 +24,10 @@ pub struct Mode {
     pub payloads: bool,
     /// How many of a hundred packets of the data and reply regions are pending.
     pub pending_percent: u64,
-    /// Whether processes can read each other's memory.
+    /// Whether processes can read and write each other's memory.
     pub can_read: bool,
-    /// How many of a hundred reads end with `Forbidden`, after which that
-    /// process cannot be read by that reader any more.
+    /// How many of a hundred reads and writes end with `Forbidden`, after which
+    /// that process cannot be read or written by that one any more.
     pub forbidden_percent: u64,
 }
 
@@ -67,19 +67,32 @@ pub struct Flight {
     pub slots: u32,
 }
 
-/// A read of another process's memory that has not ended.
+/// A read of another process's memory, or a write to it, that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
+    /// Who reads or writes.
     pub reader: usize,
+    /// Whose memory.
     pub peer: usize,
-    from: Addr,
-    to: Region,
+    pub is_write: bool,
+    local: Region,
+    remote: Addr,
     pub token: Token,
+}
+
+/// What may not be done to a part of a process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barred {
+    Unmapped,
+    ReadOnly,
 }
 
 #[derive(Debug, Default)]
 struct Process {
     memory: Vec<u8>,
+    /// Parts of the memory that cannot be used as the rest can. The last one
+    /// that holds a byte counts; none: the byte can be read and written.
+    barred: Vec<(Region, Option<Barred>)>,
     /// What the port has lent, by address: its length, and whether a packet
     /// was being handled then.
     lent: BTreeMap<u64, (u32, bool)>,
@@ -97,7 +110,7 @@ pub enum Event {
     Write(usize, usize),
     /// The process is told that its memory was read.
     Transmitted(usize, u64),
-    /// A read ends.
+    /// A read or a write of another process's memory ends.
     Read(usize),
 }
 
@@ -159,10 +172,11 @@ impl NetPort {
         self.net.borrow_mut()
     }
 
-    /// Memory of this process with `bytes` in it.
+    /// Memory of this process with `bytes` in it, aligned for any value.
     pub fn alloc(&self, bytes: &[u8]) -> Region {
         let mut net = self.net.borrow_mut();
         let memory = &mut net.processes[self.me].memory;
+        memory.resize(memory.len().next_multiple_of(8), POISON);
         let addr = Addr(memory.len() as u64);
         memory.extend_from_slice(bytes);
         Region { addr, len: bytes.len() as u64 }
@@ -172,6 +186,25 @@ impl NetPort {
         self.net.borrow().processes[self.me].memory[range(region)].to_vec()
     }
 
+    /// From now on this part of the memory of this process faults.
+    pub fn unmap(&self, region: Region) {
+        self.bar(region, Some(Barred::Unmapped));
+    }
+
+    /// From now on this part of the memory of this process faults if written.
+    pub fn protect(&self, region: Region) {
+        self.bar(region, Some(Barred::ReadOnly));
+    }
+
+    /// Undoes [`NetPort::unmap`] and [`NetPort::protect`].
+    pub fn map(&self, region: Region) {
+        self.bar(region, None);
+    }
+
+    fn bar(&self, region: Region, barred: Option<Barred>) {
+        self.net.borrow_mut().processes[self.me].barred.push((region, barred));
+    }
+
     pub fn fill(&self, region: Region, byte: u8) {
         self.net.borrow_mut().processes[self.me].memory[range(region)].fill(byte);
     }
@@ -179,6 +212,57 @@ impl NetPort {
 
 fn range(region: Region) -> std::ops::Range<usize> {
     region.addr.0 as usize..(region.addr.0 + region.len) as usize
+}
+
+impl Process {
+    fn barred(&self, at: u64) -> Option<Barred> {
+        let holds = |region: &Region| at.wrapping_sub(region.addr.0) < region.len;
+        let last = self.barred.iter().rev().find(|(region, _)| holds(region));
+        last.and_then(|(_, barred)| *barred)
+    }
+
+    /// How many bytes from the beginning of a region may be read, or written.
+    fn usable(&self, region: Region, to_write: bool, payloads: bool) -> u64 {
+        let Some(Region { addr, len }) = Region::new(region.addr, region.len) else { return 0 };
+        // Without payloads there is no memory to look at, only what was barred.
+        let there = if payloads { self.memory.len() as u64 } else { u64::MAX };
+        let len = len.min(there.saturating_sub(addr.0));
+        if self.barred.is_empty() {
+            return len;
+        }
+        let refused = |at: &u64| match self.barred(*at) {
+            None => false,
+            Some(Barred::ReadOnly) => to_write,
+            Some(Barred::Unmapped) => true,
+        };
+        (addr.0..addr.0 + len).find(refused).map_or(len, |at| at - addr.0)
+    }
+
+    fn check_payload(&self, offset: u32, len: u64) {
+        let payload_len = self.handling.expect("payload only while a packet is handled");
+        assert!(
+            u64::from(offset) + len <= u64::from(payload_len),
+            "a copy stays inside the payload"
+        );
+    }
+
+    /// The memory of a region that the machine says may be read.
+    fn read(&self, region: Region) -> &[u8] {
+        if region.len == 0 {
+            return &[];
+        }
+        assert_eq!(self.usable(region, false, true), region.len, "{region:?} cannot be read");
+        &self.memory[range(region)]
+    }
+
+    /// The memory of a region that the machine says may be written.
+    fn write(&mut self, region: Region) -> &mut [u8] {
+        if region.len == 0 {
+            return &mut [];
+        }
+        assert_eq!(self.usable(region, true, true), region.len, "{region:?} cannot be written");
+        &mut self.memory[range(region)]
+    }
 }
 
 impl Net {
@@ -221,7 +305,7 @@ impl Net {
     /// The rail reads the memory of the oldest pending packet of a pair.
     pub fn write(&mut self, from: usize, to: usize) {
         let payloads = self.mode.payloads;
-        let memory = &self.processes[from].memory;
+        let memory = &self.processes[from];
         let flights = self.flights.get_mut(&(from, to)).expect("packets are on their way");
         let flight = flights.iter_mut().find(|f| f.payload.is_none()).expect("one is pending");
         flight.payload = Some(take_bytes(memory, flight.from_memory, payloads));
@@ -233,7 +317,7 @@ impl Net {
         self.written.remove(at.expect("it was written")).1
     }
 
-    /// Ends a read, moving its bytes now.
+    /// Ends a read or a write, moving its bytes now.
     pub fn end_read(&mut self, at: usize) -> (Read, Result<(), RailError>) {
         let read = self.reads.remove(at);
         if self.dead.contains(&read.peer) {
@@ -245,13 +329,21 @@ impl Net {
             self.unreadable.insert(pair);
             return (read, Err(RailError::Forbidden));
         }
-        if self.mode.payloads {
-            let source = Region { addr: read.from, len: read.to.len };
-            let memory = &self.processes[read.peer].memory;
-            let Some(bytes) = memory.get(range(source)).map(<[u8]>::to_vec) else {
-                return (read, Err(RailError::Fault));
-            };
-            self.processes[read.reader].memory[range(read.to)].copy_from_slice(&bytes);
+        let remote = Region { addr: read.remote, len: read.local.len };
+        let (from, source, to, target) = match read.is_write {
+            false => (read.peer, remote, read.reader, read.local),
+            true => (read.reader, read.local, read.peer, remote),
+        };
+        let payloads = self.mode.payloads;
+        let len = self.processes[from].usable(source, false, payloads);
+        let len = self.processes[to].usable(target.truncated(len), true, payloads);
+        // What lies before a fault has been moved.
+        if payloads && len > 0 {
+            let bytes = self.processes[from].memory[range(source.truncated(len))].to_vec();
+            self.processes[to].memory[range(target.truncated(len))].copy_from_slice(&bytes);
+        }
+        if len < read.local.len {
+            return (read, Err(RailError::Fault));
         }
         (read, Ok(()))
     }
@@ -358,8 +450,8 @@ impl Net {
     }
 }
 
-fn take_bytes(memory: &[u8], region: Region, payloads: bool) -> Vec<u8> {
-    if payloads { memory[range(region)].to_vec() } else { Vec::new() }
+fn take_bytes(process: &Process, region: Region, payloads: bool) -> Vec<u8> {
+    if payloads { process.read(region).to_vec() } else { Vec::new() }
 }
 
 fn flight(head: &HeadBuf, payload: Option<Vec<u8>>, from: Region, token: Token) -> Flight {
@@ -400,7 +492,7 @@ impl Port for NetPort {
         let bytes = if pends {
             None
         } else {
-            Some(take_bytes(&net.processes[self.me].memory, payload, net.mode.payloads))
+            Some(take_bytes(&net.processes[self.me], payload, net.mode.payloads))
         };
         let flight = flight(head, bytes, payload, token);
         assert_eq!(u64::from(flight.parsed.payload_len), payload.len);
@@ -417,22 +509,22 @@ impl Port for NetPort {
         let net = &mut *self.net.borrow_mut();
         let payloads = net.mode.payloads;
         let process = &mut net.processes[self.me];
-        let payload_len = process.handling.expect("payload only while a packet is handled");
-        assert!(offset + len <= payload_len, "a copy stays inside the payload");
+        process.check_payload(offset, u64::from(len));
         if payloads {
-            let bytes = process.current.as_ref().expect("a packet is handled");
+            let bytes = process.current.clone().expect("a packet is handled");
             let part = &bytes[offset as usize..(offset + len) as usize];
-            process.memory[range(Region { addr: to, len: u64::from(len) })].copy_from_slice(part);
+            process.write(Region { addr: to, len: u64::from(len) }).copy_from_slice(part);
         }
     }
 
     fn copy(&mut self, from: Addr, to: Addr, len: u64) {
         let net = &mut *self.net.borrow_mut();
         if net.mode.payloads {
-            let memory = &mut net.processes[self.me].memory;
+            let process = &mut net.processes[self.me];
             let disjoint = from.0 + len <= to.0 || to.0 + len <= from.0;
             assert!(disjoint, "the regions of a copy do not overlap");
-            memory.copy_within(range(Region { addr: from, len }), to.0 as usize);
+            let bytes = process.read(Region { addr: from, len }).to_vec();
+            process.write(Region { addr: to, len }).copy_from_slice(&bytes);
         }
     }
 
@@ -462,7 +554,73 @@ impl Port for NetPort {
     }
 
     fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        let read = Read { reader: self.me, peer: peer.index(), from, to, token };
-        self.net.borrow_mut().reads.push(read);
+        self.net.borrow_mut().reads.push(Read {
+            reader: self.me,
+            peer: peer.index(),
+            is_write: false,
+            local: to,
+            remote: from,
+            token,
+        });
+    }
+
+    fn can_write(&self, peer: PeerId) -> bool {
+        self.can_read(peer)
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.net.borrow_mut().reads.push(Read {
+            reader: self.me,
+            peer: peer.index(),
+            is_write: true,
+            local: from,
+            remote: to,
+            token,
+        });
+    }
+
+    fn readable(&self, region: Region) -> bool {
+        let net = self.net.borrow();
+        net.processes[self.me].usable(region, false, net.mode.payloads) == region.len
+    }
+
+    fn writable(&self, region: Region) -> bool {
+        let net = self.net.borrow();
+        net.processes[self.me].usable(region, true, net.mode.payloads) == region.len
+    }
+
+    fn load(&self, from: Addr, into: &mut [u8]) {
+        let region = Region { addr: from, len: into.len() as u64 };
+        into.copy_from_slice(self.net.borrow().processes[self.me].read(region));
+    }
+
+    fn store(&mut self, to: Addr, bytes: &[u8]) {
+        let region = Region { addr: to, len: bytes.len() as u64 };
+        self.net.borrow_mut().processes[self.me].write(region).copy_from_slice(bytes);
+    }
+
+    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
+        assert!(matches!(width, 1 | 2 | 4 | 8), "a width that memory exchanges");
+        assert!(at.0.is_multiple_of(u64::from(width)), "an exchange is aligned");
+        let width = width as usize;
+        let net = &mut *self.net.borrow_mut();
+        let memory = net.processes[self.me].write(Region { addr: at, len: width as u64 });
+        let mut found = [0; 8];
+        found[..width].copy_from_slice(memory);
+        if found[..width] != old.to_le_bytes()[..width] {
+            return Err(u64::from_le_bytes(found));
+        }
+        memory.copy_from_slice(&new.to_le_bytes()[..width]);
+        Ok(())
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        let net = self.net.borrow();
+        let process = &net.processes[self.me];
+        process.check_payload(offset, into.len() as u64);
+        if net.mode.payloads {
+            let bytes = process.current.as_ref().expect("a packet is handled");
+            into.copy_from_slice(&bytes[offset as usize..][..into.len()]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use net::{Event as NetEvent, Mode, NetPort, roomy};
 use sluice_link::Layout;
 use sluice_portals::{
     Ct, Eq, EqTaken, Event, EventKind, Handle, Limits, List, Md, MdOptions, Me, MeOptions, MeSpec,
-    Ni, PtlError, PutExtras, Taken, Target,
+    Ni, PtOptions, PtlError, PutExtras, Taken, Target,
 };
 use sluice_wire::{AckKind, Addr, MatchBits, PeerId, PtIndex, Region};
 
@@ -40,12 +40,9 @@ pub fn entry(region: Region, bits: u64, options: MeOptions, user_ptr: u64) -> Me
     MeSpec {
         region,
         match_bits: MatchBits(bits),
-        ignore_bits: 0,
-        source: None,
-        min_free: 0,
         options: MeOptions { event_link_disable: true, ..options },
-        ct: None,
         user_ptr,
+        ..MeSpec::default()
     }
 }
 
@@ -65,8 +62,8 @@ impl Pair {
             let eq = ni.eq_alloc(1024).unwrap();
             let ct = ni.ct_alloc().unwrap();
             let whole = Region { addr: Addr(0), len: u64::MAX };
-            let md = ni.md_bind(whole, Some(eq), Some(ct), options).unwrap();
-            ni.pt_alloc(PT, Some(eq)).unwrap();
+            let md = ni.md_bind(whole, None, Some(eq), Some(ct), options).unwrap();
+            ni.pt_alloc(PT, PtOptions::default(), Some(eq)).unwrap();
             Side { ni, port, eq, ct, md }
         });
         Pair { sides: sides.collect(), taken: None }
@@ -155,11 +152,13 @@ impl Pair {
             NetEvent::Write(from, to) => net.net_mut().write(from, to),
             NetEvent::Transmitted(who, token) => {
                 let token = net.net_mut().take_written(who, token);
-                self.sides[who].ni.on_transmitted(token);
+                let Side { ni, port, .. } = &mut self.sides[who];
+                ni.on_transmitted(port, token);
             }
             NetEvent::Read(at) => {
                 let (read, outcome) = net.net_mut().end_read(at);
-                self.sides[read.reader].ni.on_moved(read.token, outcome);
+                let Side { ni, port, .. } = &mut self.sides[read.reader];
+                ni.on_moved(port, read.token, outcome);
             }
         }
         for side in &self.sides {

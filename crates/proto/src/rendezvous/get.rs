@@ -58,18 +58,17 @@ impl Endpoint {
         let spec = MeSpec {
             region: send.buf,
             match_bits: key,
-            ignore_bits: 0,
             source: Some(send.peer),
-            min_free: 0,
             options: MeOptions {
                 op_get: true,
+                get_done: true,
                 event_link_disable: true,
                 event_unlink_disable: true,
                 event_comm_disable: true,
                 ..MeOptions::default()
             },
-            ct: None,
             user_ptr: handle.to_u64(),
+            ..MeSpec::default()
         };
         let entry = self.ni.me_append(port, PT_BULK, List::Priority, spec)?;
         let entry = entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))?;

@@ -36,7 +36,7 @@
 
 #define OK(call) IS(call, 0)
 
-#define ADDR_BYTES 64
+#define ADDR_BYTES 72
 
 struct side {
 	struct fid_ep *ep;

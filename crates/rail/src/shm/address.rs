@@ -1,17 +1,19 @@
 //! The name of one process's mailbox, as peers exchange it.
 //!
-//! 64 bytes, little endian: magic (4), version (1), kind (1), zero (2), host
+//! 72 bytes, little endian: magic (4), version (1), kind (1), zero (2), host
 //! (8), nonce (8), start time (8), pid namespace (8), pid (4), descriptor or
-//! user (4), probe address (8), checksum of the preceding (8). An address that
-//! parses is well formed, not true: attaching checks what it says.
+//! user (4), probe address (8), label (8), checksum of the preceding (8). An
+//! address that parses is well formed, not true: attaching checks what it says.
 
 use super::error::AddressError;
 use super::identity::fnv1a;
 use std::path::{Path, PathBuf};
 
 /// Length of an address in bytes.
-pub const ADDRESS_BYTES: usize = 64;
-pub(super) const VERSION: u8 = 1;
+pub const ADDRESS_BYTES: usize = 72;
+pub(super) const VERSION: u8 = 2;
+/// Where the checksum stands, behind all that it covers.
+const CHECK_AT: usize = ADDRESS_BYTES - 8;
 const MAGIC: [u8; 4] = *b"SLsh";
 const KIND_MEMFD: u8 = 1;
 const KIND_FILE: u8 = 2;
@@ -37,6 +39,8 @@ pub struct Address {
     /// Where the nonce lies in the memory of the process: what a peer reads to
     /// learn whether it may read at all.
     pub(super) probe_addr: u64,
+    /// What the layer above calls the process. It means nothing here.
+    pub(super) label: u64,
 }
 
 impl Address {
@@ -54,7 +58,7 @@ impl Address {
         if bytes[4] != VERSION {
             return Err(AddressError::Version(bytes[4]));
         }
-        if word(bytes, 56) != fnv1a(&bytes[..56]) {
+        if word(bytes, CHECK_AT) != fnv1a(&bytes[..CHECK_AT]) {
             return Err(AddressError::Malformed("wrong checksum"));
         }
         let detail = half(bytes, 44);
@@ -79,6 +83,7 @@ impl Address {
             pid,
             place,
             probe_addr: word(bytes, 48),
+            label: word(bytes, 56),
         })
     }
 
@@ -100,8 +105,9 @@ impl Address {
         bytes[40..44].copy_from_slice(&self.pid.to_le_bytes());
         bytes[44..48].copy_from_slice(&detail.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.probe_addr.to_le_bytes());
-        let check = fnv1a(&bytes[..56]);
-        bytes[56..].copy_from_slice(&check.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.label.to_le_bytes());
+        let check = fnv1a(&bytes[..CHECK_AT]);
+        bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
@@ -109,6 +115,12 @@ impl Address {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What the layer above calls the process, by its own account.
+    #[must_use]
+    pub fn label(&self) -> u64 {
+        self.label
     }
 
     /// Where the mailbox is opened, given the directory of mailbox files.
@@ -157,6 +169,7 @@ mod tests {
             pid: 1234,
             place,
             probe_addr: 0x7fff_0000,
+            label: 0x1122_3344_5566_7788,
         }
     }
 
@@ -166,6 +179,25 @@ mod tests {
             let address = example(place);
             assert_eq!(Address::from_bytes(&address.to_bytes()), Ok(address));
         }
+    }
+
+    #[test]
+    fn every_field_has_its_place() {
+        let bytes = example(Place::File { uid: 1000 }).to_bytes();
+        let mut wanted = b"SLsh\x02\x02\0\0".to_vec();
+        for word in [1, 0x0102_0304_0506_0708, 3, 4, 1000 << 32 | 1234, 0x7fff_0000_u64] {
+            wanted.extend(word.to_le_bytes());
+        }
+        wanted.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
+        wanted.extend(fnv1a(&wanted).to_le_bytes());
+        assert_eq!(bytes[..], wanted);
+    }
+
+    #[test]
+    fn the_version_before_is_refused_by_name() {
+        let mut bytes = example(Place::Memfd { fd: 7 }).to_bytes();
+        bytes[4] = 1;
+        assert_eq!(Address::from_bytes(&bytes), Err(AddressError::Version(1)));
     }
 
     #[test]

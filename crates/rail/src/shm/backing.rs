@@ -144,7 +144,7 @@ fn create_file(
 }
 
 /// Opens the directory, making it if need be. `None` if it vanished meanwhile.
-fn private_dir(path: &Path, uid: u32) -> Result<Option<OwnedFd>, OpenError> {
+pub(super) fn private_dir(path: &Path, uid: u32) -> Result<Option<OwnedFd>, OpenError> {
     let failed = |errno: Errno| OpenError::Dir { path: path.into(), cause: errno.into() };
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}

@@ -1,95 +1,130 @@
-//! Direct reads of a peer's memory with `process_vm_readv`.
+//! Direct moves between this process's memory and a peer's, with
+//! `process_vm_readv` and `process_vm_writev`.
 //!
-//! Reads are queued and done in slices, round robin, so that a long one
+//! Transfers are queued and done in slices, round robin, so that a long one
 //! neither stops the mailbox from being looked at nor the short ones behind it.
+//! A slice is far below what the system calls move at most (2 GiB), so a
+//! transfer may be of any length.
 
 use rustix::io::Errno;
 use sluice_link::{RailError, Token};
 use sluice_wire::{Addr, PeerId, Region};
 use std::collections::VecDeque;
 
-/// Bytes read in one pass over the queue.
+/// Bytes moved in one pass over the queue.
 pub(super) const PASS_BYTES: u64 = 1 << 20;
-/// Bytes of one read in one turn while others wait.
+/// Bytes of one transfer in one turn while others wait.
 const TURN_BYTES: u64 = 256 << 10;
-/// What a turn counts as at least, so that a pass over tiny reads ends too.
+/// What a turn counts as at least, so that a pass over tiny ones ends too.
 const TURN_BYTES_MIN: u64 = 4 << 10;
-/// Most reads queued at once. The machine bounds what it asks for far below.
-const READS_MAX: usize = 1 << 20;
+/// Most transfers queued at once. The machine bounds what it asks for far below.
+const TRANSFERS_MAX: usize = 1 << 20;
 
-/// One read, as far as it has got.
+/// Which way bytes move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the peer's memory to this process's.
+    Read,
+    /// From this process's memory to the peer's.
+    Write,
+}
+
+/// One transfer, as far as it has got.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
+pub(super) struct Transfer {
     pub(super) peer: PeerId,
-    pub(super) from: Addr,
-    pub(super) to: Region,
+    pub(super) direction: Direction,
+    /// The memory here; its length is that of the transfer.
+    pub(super) local: Region,
+    /// Where the memory there begins.
+    pub(super) remote: Addr,
     pub(super) done: u64,
     pub(super) token: Token,
 }
 
-/// The reads under way.
+impl Transfer {
+    /// Whether either end would run past the end of the address space.
+    pub(super) fn wraps(&self) -> bool {
+        Region::new(self.local.addr, self.local.len).is_none()
+            || Region::new(self.remote, self.local.len).is_none()
+    }
+}
+
+/// The transfers under way.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    reads: VecDeque<Read>,
+    transfers: VecDeque<Transfer>,
 }
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.reads.is_empty()
+        self.transfers.is_empty()
     }
 
-    pub(super) fn push(&mut self, read: Read) {
-        assert!(self.reads.len() < READS_MAX, "the machine bounds its reads");
-        self.reads.push_back(read);
+    pub(super) fn push(&mut self, transfer: Transfer) {
+        assert!(self.transfers.len() < TRANSFERS_MAX, "the machine bounds its transfers");
+        self.transfers.push_back(transfer);
     }
 
-    /// The next read and how many bytes of it may be read in this turn.
+    /// The next transfer and how many bytes of it may be moved in this turn.
     /// `pass` is what the pass has left, and is charged for the turn.
-    pub(super) fn turn(&mut self, pass: &mut u64) -> Option<(Read, u64)> {
+    pub(super) fn turn(&mut self, pass: &mut u64) -> Option<(Transfer, u64)> {
         if *pass == 0 {
             return None;
         }
-        let read = self.reads.pop_front()?;
-        let alone = self.reads.is_empty();
+        let next = self.transfers.pop_front()?;
+        let alone = self.transfers.is_empty();
         let most = if alone { PASS_BYTES } else { TURN_BYTES };
-        let len = (read.to.len - read.done).min(most).min((*pass).max(TURN_BYTES_MIN));
+        let len = (next.local.len - next.done).min(most).min((*pass).max(TURN_BYTES_MIN));
         *pass = pass.saturating_sub(len.max(TURN_BYTES_MIN));
-        Some((read, len))
+        Some((next, len))
     }
 
-    /// Takes out one read from `peer`, the oldest first.
-    pub(super) fn take_of(&mut self, peer: PeerId) -> Option<Read> {
-        let at = self.reads.iter().position(|read| read.peer == peer)?;
-        self.reads.remove(at)
+    /// Takes out one transfer with `peer`, the oldest first.
+    pub(super) fn take_of(&mut self, peer: PeerId) -> Option<Transfer> {
+        let at = self.transfers.iter().position(|transfer| transfer.peer == peer)?;
+        self.transfers.remove(at)
     }
 }
 
-/// Reads up to `len` bytes at `from` in process `pid` to `to`. Says how many,
-/// at least one unless `len` is zero.
+/// Moves up to `len` bytes between `local` here and `remote` in process `pid`.
+/// Says how many, at least one unless `len` is zero.
 ///
 /// # Safety
-/// Whoever owns the memory at `to` allows `len` bytes of it to be written.
-/// Memory that is not mapped is an error, here and there.
-pub(super) unsafe fn read(pid: u32, from: Addr, to: Addr, len: u64) -> Result<u64, RailError> {
+/// If it is a read, whoever owns the memory at `local` allows `len` bytes of it
+/// to be written. Memory that is not mapped is an error, here and there.
+pub(super) unsafe fn step(
+    direction: Direction,
+    pid: u32,
+    local: Addr,
+    remote: Addr,
+    len: u64,
+) -> Result<u64, RailError> {
     if len == 0 {
         return Ok(0);
     }
     let bytes = usize::try_from(len).map_err(|_| RailError::Fault)?;
-    let local = libc::iovec {
-        iov_base: std::ptr::with_exposed_provenance_mut(to.0 as usize),
+    let iovec = |addr: Addr| libc::iovec {
+        iov_base: std::ptr::with_exposed_provenance_mut(addr.0 as usize),
         iov_len: bytes,
     };
-    let remote = libc::iovec {
-        iov_base: std::ptr::with_exposed_provenance_mut(from.0 as usize),
-        iov_len: bytes,
-    };
+    let (local, remote) = (iovec(local), iovec(remote));
     let pid = libc::pid_t::try_from(pid).map_err(|_| RailError::PeerGone)?;
     // SAFETY: the kernel checks both addresses; the caller vouches that the
-    // local one may be written.
-    let got = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    match u64::try_from(got) {
+    // local one may be written if it is.
+    let moved = unsafe {
+        match direction {
+            Direction::Read => {
+                libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0)
+            }
+            Direction::Write => {
+                libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0)
+            }
+        }
+    };
+    match u64::try_from(moved) {
         Ok(0) => Err(RailError::Fault),
-        Ok(got) => Ok(got),
+        Ok(moved) => Ok(moved),
         Err(_) => Err(match Errno::from_io_error(&std::io::Error::last_os_error()) {
             Some(Errno::SRCH) => RailError::PeerGone,
             Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => RailError::Forbidden,
@@ -99,11 +134,12 @@ pub(super) unsafe fn read(pid: u32, from: Addr, to: Addr, len: u64) -> Result<u6
 }
 
 /// Whether the memory of process `pid` can be read: it holds `nonce` at `at`.
+/// The system asks for the same right to write it.
 pub(super) fn probe(pid: u32, at: u64, nonce: u64) -> bool {
     let mut found = [0_u8; 8];
     let to = Addr(found.as_mut_ptr().expose_provenance() as u64);
     // SAFETY: the destination is the local array.
-    let got = unsafe { read(pid, Addr(at), to, 8) };
+    let got = unsafe { step(Direction::Read, pid, to, Addr(at), 8) };
     // The compiler must not take the array for unchanged.
     got == Ok(8) && std::hint::black_box(u64::from_ne_bytes(found)) == nonce
 }
@@ -112,50 +148,94 @@ pub(super) fn probe(pid: u32, at: u64, nonce: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn read_of(len: u64, token: u64) -> Read {
-        let to = Region { addr: Addr(0), len };
-        Read { peer: PeerId(0), from: Addr(0), to, done: 0, token: Token(token) }
+    fn transfer(len: u64, token: u64) -> Transfer {
+        Transfer {
+            peer: PeerId(0),
+            direction: if token.is_multiple_of(2) { Direction::Read } else { Direction::Write },
+            local: Region { addr: Addr(0), len },
+            remote: Addr(0),
+            done: 0,
+            token: Token(token),
+        }
     }
 
     #[test]
     fn a_pass_is_bounded_and_goes_round() {
         let mut queue = Queue::default();
         for token in 0..3 {
-            queue.push(read_of(10 << 20, token));
+            queue.push(transfer(10 << 20, token));
         }
         let mut pass = PASS_BYTES;
         let mut order = Vec::new();
         let mut bytes = 0;
-        while let Some((mut read, len)) = queue.turn(&mut pass) {
-            order.push(read.token.0);
+        while let Some((mut next, len)) = queue.turn(&mut pass) {
+            order.push(next.token.0);
             bytes += len;
-            read.done += len;
-            queue.push(read);
+            next.done += len;
+            queue.push(next);
         }
         assert_eq!(order, [0, 1, 2, 0]);
         assert_eq!(bytes, PASS_BYTES);
     }
 
     #[test]
-    fn a_pass_over_empty_reads_ends() {
+    fn a_pass_over_empty_transfers_ends() {
         let mut queue = Queue::default();
-        queue.push(read_of(0, 0));
+        queue.push(transfer(0, 0));
         let mut pass = PASS_BYTES;
         let mut turns = 0;
-        while let Some((read, _)) = queue.turn(&mut pass) {
-            queue.push(read);
+        while let Some((next, _)) = queue.turn(&mut pass) {
+            queue.push(next);
             turns += 1;
         }
         assert_eq!(turns, PASS_BYTES / TURN_BYTES_MIN);
     }
 
+    /// More bytes than one system call moves, and than 32 bits count.
+    #[test]
+    fn a_transfer_of_more_than_four_gibibytes_is_counted_whole() {
+        const LEN: u64 = (5 << 30) + 3;
+        let mut queue = Queue::default();
+        queue.push(transfer(LEN, 0));
+        let mut turns = 0;
+        loop {
+            let mut pass = PASS_BYTES;
+            let (mut next, len) = queue.turn(&mut pass).unwrap();
+            assert!(len > 0 && len <= PASS_BYTES);
+            next.done += len;
+            turns += 1;
+            if next.done == LEN {
+                break;
+            }
+            queue.push(next);
+        }
+        assert_eq!(turns, LEN.div_ceil(PASS_BYTES));
+    }
+
+    #[test]
+    fn an_end_beyond_the_address_space_is_seen() {
+        let at = |local: u64, remote: u64, len| Transfer {
+            local: Region { addr: Addr(local), len },
+            remote: Addr(remote),
+            ..transfer(0, 0)
+        };
+        assert!(!at(0, u64::MAX - 8, 8).wraps());
+        assert!(at(0, u64::MAX - 8, 9).wraps());
+        assert!(at(u64::MAX - 8, 0, 9).wraps());
+    }
+
     #[test]
     fn unmapped_memory_is_a_fault_and_not_a_signal() {
-        let mut to = [0_u8; 64];
-        let addr = Addr(to.as_mut_ptr().expose_provenance() as u64);
+        let mut here = [0_u8; 64];
+        let addr = Addr(here.as_mut_ptr().expose_provenance() as u64);
         let pid = std::process::id();
-        // SAFETY: the destination is the local array.
-        assert_eq!(unsafe { read(pid, Addr(16), addr, 64) }, Err(RailError::Fault));
+        for direction in [Direction::Read, Direction::Write] {
+            // SAFETY: what is written, if anything, is the local array.
+            let (there, local) = unsafe {
+                (step(direction, pid, addr, Addr(16), 64), step(direction, pid, Addr(16), addr, 64))
+            };
+            assert_eq!((there, local), (Err(RailError::Fault), Err(RailError::Fault)));
+        }
         let source = 0x1234_5678_9abc_def0_u64;
         let at = (&raw const source).expose_provenance() as u64;
         assert!(probe(pid, at, source));

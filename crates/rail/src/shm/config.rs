@@ -20,15 +20,29 @@ pub enum SegmentKind {
 /// How large data is moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BulkKind {
-    /// Direct reads (`process_vm_readv`) from each peer that allows them.
+    /// Directly (`process_vm_readv` and `process_vm_writev`) with each peer that
+    /// allows it.
     #[default]
     Auto,
     /// As [`BulkKind::Auto`], and this process tells the Yama security module
-    /// that any process of the same user may read it. That is what mends
+    /// that any process of the same user may read and write it. That is what mends
     /// `kernel.yama.ptrace_scope=1` without privilege.
     Direct,
     /// Everything through the mailboxes.
     Ring,
+}
+
+/// Whether memory of the client is looked at before it is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guard {
+    /// The client vouches for it.
+    #[default]
+    Trust,
+    /// One byte of each page is touched first; memory that is not mapped is
+    /// then an answer and not a signal. It takes a handler of `SIGSEGV` and
+    /// `SIGBUS`, which stays until the process ends: code that holds it must
+    /// not be unloaded.
+    Check,
 }
 
 /// What a rail is made with.
@@ -42,6 +56,14 @@ pub struct Config {
     pub segment: SegmentKind,
     /// How large data is moved.
     pub bulk: BulkKind,
+    /// Whether memory of the client is looked at before it is used.
+    pub guard: Guard,
+    /// Whether a thread of this process may sleep until somebody writes into its
+    /// mailbox ([`Shm::doorbell`](super::Shm::doorbell)). If not, nobody ever
+    /// rings, and writing costs nothing for it.
+    pub sleeps: bool,
+    /// What the layer above calls this process. It travels with the address.
+    pub label: u64,
     /// Where mailboxes that are files live. All processes of a job must agree.
     pub shm_dir: PathBuf,
 }
@@ -53,6 +75,9 @@ impl Default for Config {
             slots_max: 65_536,
             segment: SegmentKind::Auto,
             bulk: BulkKind::Auto,
+            guard: Guard::Trust,
+            sleeps: false,
+            label: 0,
             shm_dir: PathBuf::from("/dev/shm"),
         }
     }

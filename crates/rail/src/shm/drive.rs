@@ -1,7 +1,7 @@
 //! The driver: runs a machine over the rail.
 //!
 //! A poll looks at the mailbox's head slot and returns; everything else (bulk
-//! reads, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
+//! moves, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
 //! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load.
 
 use super::bulk::PASS_BYTES;
@@ -101,7 +101,7 @@ impl Shm {
         }
         self.polls = self.polls.wrapping_add(1);
         if packets != 0 {
-            // Bulk reads that these packets asked for start now; what can wait
+            // Bulk moves that these packets asked for start now; what can wait
             // is done by the first poll that finds nothing.
             let more = if self.attention || self.polls.is_multiple_of(TICK_POLLS) {
                 self.poll_rest(now, machine, false)
@@ -118,6 +118,20 @@ impl Shm {
             machine.on_idle(now, self);
         }
         0
+    }
+
+    /// Whether a poll would find something to do; to be asked before sleeping,
+    /// after [`Doorbell::arm`](super::Doorbell::arm). Looks after stuck slots
+    /// and ended peers if that is due, so that a process that only sleeps and
+    /// asks learns of both.
+    pub fn has_work(&mut self) -> bool {
+        if self.attention || self.reader.is_published() || !self.transfers.is_empty() {
+            return true;
+        }
+        if self.refresh_now() >= self.care.next {
+            self.look_after();
+        }
+        self.attention || self.reader.is_published() || !self.ending.is_empty()
     }
 
     #[inline]
@@ -211,9 +225,9 @@ impl Shm {
             }
         }
         let mut inputs = 0;
-        while let Some(read) = self.reads.take_of(peer) {
-            self.stats.reads_failed += 1;
-            machine.on_moved(now, self, read.token, Err(RailError::PeerGone));
+        while let Some(transfer) = self.transfers.take_of(peer) {
+            self.stats.count_end(transfer.direction, false);
+            machine.on_moved(now, self, transfer.token, Err(RailError::PeerGone));
             inputs += 1;
         }
         self.peers.detach(peer);
@@ -233,8 +247,8 @@ impl Shm {
             self.look_after();
         }
         let mut inputs = 0;
-        if !self.reads.is_empty() {
-            inputs += self.run_reads(now, machine);
+        if !self.transfers.is_empty() {
+            inputs += self.run_transfers(now, machine);
         }
         if !self.ending.is_empty() {
             self.unstick();
@@ -243,31 +257,25 @@ impl Shm {
         if empty {
             machine.on_idle(now, self);
         }
-        self.attention |= !self.reads.is_empty() || !self.ending.is_empty();
+        self.attention |= !self.transfers.is_empty() || !self.ending.is_empty();
         inputs
     }
 
-    fn run_reads<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
+    fn run_transfers<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
         let mut ended = 0;
         let mut pass = PASS_BYTES;
-        while let Some((mut read, len)) = self.reads.turn(&mut pass) {
-            let outcome = match self.read_slice(&read, len) {
-                Ok(got) => {
-                    read.done += got;
-                    self.stats.read_bytes += got;
-                    if read.done < read.to.len {
-                        self.reads.push(read);
-                        continue;
-                    }
-                    self.stats.reads_done += 1;
-                    Ok(())
+        while let Some((mut transfer, len)) = self.transfers.turn(&mut pass) {
+            let outcome = self.move_slice(&transfer, len);
+            if let Ok(moved) = outcome {
+                transfer.done += moved;
+                self.stats.count_moved(transfer.direction, moved);
+                if transfer.done < transfer.local.len {
+                    self.transfers.push(transfer);
+                    continue;
                 }
-                Err(why) => {
-                    self.stats.reads_failed += 1;
-                    Err(why)
-                }
-            };
-            machine.on_moved(now, self, read.token, outcome);
+            }
+            self.stats.count_end(transfer.direction, outcome.is_ok());
+            machine.on_moved(now, self, transfer.token, outcome.map(drop));
             ended += 1;
         }
         ended

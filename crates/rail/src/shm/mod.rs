@@ -1,9 +1,12 @@
 //! The rail between processes of one machine: a mailbox per process in shared
-//! memory, and direct reads of a peer's memory for large data.
+//! memory, and direct moves to and from a peer's memory for large data.
 //!
 //! Owns: the segments (`segment`, `backing`), the ring in them (`ring`,
-//! `copy`), the peers and whether they live (`peers`, `watch`), direct reads
-//! (`bulk`), lent memory (`lent`). `drive` runs a machine over them; `port` is
+//! `copy`), the peers and whether they live (`peers`, `watch`), direct moves
+//! (`bulk`), the memory of the client (`client`, `guard`), lent memory (`lent`),
+//! what wakes a sleeper (`bell`, `doorbell`), the names by which processes find
+//! each other (`names`, `held`).
+//! `drive` runs a machine over them; `port` is
 //! what the machine may ask for. `docs/decisions/0001-the-path-of-a-message.md`
 //! says why it is built this way.
 //!
@@ -17,13 +20,19 @@
 
 mod address;
 mod backing;
+pub(crate) mod bell;
 mod bulk;
+mod client;
 mod config;
 mod copy;
+mod doorbell;
 mod drive;
 mod error;
+mod guard;
+mod held;
 mod identity;
 mod lent;
+mod names;
 mod peers;
 mod port;
 pub mod probe;
@@ -35,8 +44,10 @@ mod tests;
 mod watch;
 
 pub use address::{ADDRESS_BYTES, Address};
-pub use config::{BulkKind, Config, SegmentKind};
+pub use config::{BulkKind, Config, Guard, SegmentKind};
+pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
 pub use error::{AddressError, OpenError};
+pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
 pub use stats::Stats;
 
@@ -68,7 +79,7 @@ pub struct Shm {
     senders: Vec<drive::Sender>,
     packet_slots_max: u32,
     current: Current,
-    reads: bulk::Queue,
+    transfers: bulk::Queue,
     lent: Lent,
     stats: Stats,
 
@@ -77,9 +88,12 @@ pub struct Shm {
     care: drive::Care,
 
     segment: Segment,
+    doorbell: Doorbell,
     backing: Backing,
     address: Address,
     bulk: BulkKind,
+    /// Whether memory of the client is looked at before it is used.
+    checks: bool,
     shm_dir: PathBuf,
     notices: Vec<String>,
     /// Where peers look for the nonce; boxed, so that it stays where it is.
@@ -98,12 +112,15 @@ impl Shm {
     /// [`OpenError`], which says what would mend it.
     pub fn open(config: Config) -> Result<Shm, OpenError> {
         let layout = Layout::divide(config.senders_max, config.slots_max)?;
+        if config.guard == Guard::Check {
+            guard::install();
+        }
         let identity = Identity::of_this_process()?;
         let nonce = fresh_nonce();
         let bytes = segment_bytes(&layout) as u64;
         let mut notices = Vec::new();
         let backing = Backing::create(&config, &identity, nonce, bytes, &mut notices)?;
-        let segment = Segment::create(backing.fd(), layout, nonce)
+        let segment = Segment::create(backing.fd(), layout, nonce, config.sleeps)
             .map_err(|cause| OpenError::Map { bytes, cause })?;
         if config.bulk == BulkKind::Direct {
             // Systems without Yama refuse this and need nothing of the kind.
@@ -118,6 +135,7 @@ impl Shm {
             pid: identity.pid,
             place: backing.place(&identity),
             probe_addr: (&raw const *probe).expose_provenance() as u64,
+            label: config.label,
         };
         // SAFETY: the reader is dropped with the segment and used only through
         // the `Shm` that owns both.
@@ -131,15 +149,17 @@ impl Shm {
             senders: vec![drive::Sender::NOBODY; usize::from(layout.senders_max)],
             packet_slots_max: u32::from(layout.grant.data_slots).max(u32::from(layout.reply_slots)),
             current: Current::NONE,
-            reads: bulk::Queue::default(),
+            transfers: bulk::Queue::default(),
             lent: Lent::new(),
             stats: Stats::default(),
             ending: Vec::new(),
             care: drive::Care::default(),
+            doorbell: Doorbell::new(segment.own_bell()),
             segment,
             backing,
             address,
             bulk: config.bulk,
+            checks: config.guard == Guard::Check,
             shm_dir: config.shm_dir,
             notices,
             _probe: probe,
@@ -187,6 +207,13 @@ impl Shm {
         self.peers.get(peer).map(|known| known.address)
     }
 
+    /// What the layer above calls a peer, by the peer's own account
+    /// ([`Config::label`]); zero for an id that was never given out.
+    #[must_use]
+    pub fn peer_label(&self, peer: PeerId) -> u64 {
+        self.peers.get(peer).map_or(0, |known| known.address.label)
+    }
+
     /// A peer in words, for messages to people.
     #[must_use]
     pub fn describe(&self, peer: PeerId) -> String {
@@ -210,6 +237,13 @@ impl Shm {
     pub fn refresh_now(&mut self) -> Nanos {
         self.clock = clock_now();
         self.clock
+    }
+
+    /// What a thread sleeps by until somebody writes into the mailbox. Only with
+    /// [`Config::sleeps`] do the peers ring it.
+    #[must_use]
+    pub fn doorbell(&self) -> Doorbell {
+        self.doorbell.clone()
     }
 
     /// What was found and mended when the rail was opened, in words.

@@ -5,6 +5,8 @@
 //! and costs no descriptor before.
 
 use super::address::{Address, Place};
+use super::bell::Bell;
+use super::doorbell;
 use super::error::AddressError;
 use super::ring::Writer;
 use super::segment::Segment;
@@ -12,6 +14,7 @@ use super::watch::Watch;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
 use std::collections::HashMap;
+use std::ptr::NonNull;
 
 /// Most peers one process may know. Addresses come from outside.
 pub(super) const PEERS_MAX: usize = 1 << 20;
@@ -46,12 +49,33 @@ pub(super) struct Peer {
     pub(super) segment: Option<Box<Segment>>,
 }
 
+/// The way into a peer's mailbox: all that a packet needs.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) writer: Writer,
+    /// To be rung after each packet, if its owner may sleep.
+    bell: Option<NonNull<Bell>>,
+}
+
+impl Way {
+    /// Wakes the owner of the mailbox if it sleeps. To be called when a packet
+    /// is published.
+    #[inline(always)]
+    pub(super) fn ring(&self) {
+        if let Some(bell) = self.bell {
+            // SAFETY: the table drops the way before the segment (`detach`), and
+            // ways never leave the table.
+            doorbell::ring(unsafe { bell.as_ref() });
+        }
+    }
+}
+
 /// All peers.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     list: Vec<Peer>,
-    /// The writing ends by peer. A writer's segment is in its [`Peer`].
-    ways: Vec<Option<Writer>>,
+    /// The ways into the mailboxes by peer. A way's segment is in its [`Peer`].
+    ways: Vec<Option<Way>>,
     by_mailbox: HashMap<(u64, u32), PeerId>,
 }
 
@@ -61,7 +85,7 @@ pub(super) struct Peers {
 pub const fn bytes_per_idle_peer() -> usize {
     // A hash table holds at most 7/8 of its capacity, each with a control byte.
     let hashed = size_of::<((u64, u32), PeerId)>() + 1;
-    size_of::<Peer>() + size_of::<Option<Writer>>() + hashed * 8 / 7 + 1
+    size_of::<Peer>() + size_of::<Option<Way>>() + hashed * 8 / 7 + 1
 }
 
 impl Peers {
@@ -103,7 +127,7 @@ impl Peers {
     }
 
     #[inline]
-    pub(super) fn way(&self, peer: PeerId) -> Option<&Writer> {
+    pub(super) fn way(&self, peer: PeerId) -> Option<&Way> {
         self.ways.get(peer.index())?.as_ref()
     }
 
@@ -120,8 +144,9 @@ impl Peers {
         assert!(self.ways[peer.index()].is_none(), "a peer is mapped once");
         // SAFETY: `detach` is the only place that drops a mapped segment while
         // the table lives, and it drops the writer first; writers never leave
-        // the table.
-        self.ways[peer.index()] = Some(unsafe { segment.writer(index) });
+        // the table. The same holds for the bell.
+        let way = unsafe { Way { writer: segment.writer(index), bell: segment.bell() } };
+        self.ways[peer.index()] = Some(way);
         self.list[peer.index()].segment = Some(segment);
     }
 

@@ -1,7 +1,9 @@
 //! What a machine may ask of the rail.
 
-use super::bulk::{self, Read};
+use super::bulk::{self, Direction, Transfer};
+use super::client;
 use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
+use super::guard;
 use super::peers::Life;
 use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
@@ -42,7 +44,7 @@ impl Port for Shm {
         payload: Region,
         _token: Token,
     ) -> Transmitted {
-        let Some(writer) = self.peers.way(peer) else { return Transmitted::Done };
+        let Some(way) = self.peers.way(peer) else { return Transmitted::Done };
         self.stats.packets_out += 1;
         let mut first = *head.words();
         let at = head.len();
@@ -52,7 +54,8 @@ impl Port for Shm {
             // SAFETY: the machine vouches for the payload, by the contract of
             // `transmit`; it fits behind the head.
             unsafe { copy_small(from, byte_at(&mut first, at), payload.len as usize) };
-            writer.write(1, &first, |_, _| {}, step);
+            way.writer.write(1, &first, |_, _| {}, step);
+            way.ring();
             return Transmitted::Done;
         }
         // SAFETY: as above; `room` is less than the payload and than a slot.
@@ -61,7 +64,7 @@ impl Port for Shm {
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
         let rest = payload.len as usize - room;
-        writer.write(
+        way.writer.write(
             count,
             &first,
             |i, slot| {
@@ -72,47 +75,15 @@ impl Port for Shm {
             },
             step,
         );
+        way.ring();
         Transmitted::Done
     }
 
     #[inline(always)]
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
-        let within = offset.checked_add(len).is_some_and(|end| end <= self.current.payload_len);
-        assert!(within, "a copy stays inside the payload");
-        let mut to: *mut u8 = ptr::with_exposed_provenance_mut(to.0 as usize);
-        let mut at = self.current.payload_offset as usize + offset as usize;
-        let mut left = len as usize;
-        if at < SLOT_BYTES {
-            // From the private copy: what was checked is what is used.
-            let part = left.min(SLOT_BYTES - at);
-            // SAFETY: `at + part` is inside the copy of the slot; the machine
-            // vouches for the destination, by the contract of `copy_payload`.
-            unsafe {
-                copy_small(slot_bytes(&self.current.first).as_ptr().add(at), to, part);
-                to = to.add(part);
-            }
-            at += part;
-            left -= part;
-        }
-        if left == 0 {
-            return;
-        }
-        let begin = at - SLOT_BYTES;
-        let mut ahead = 1 + (begin / NEXT_BYTES) as u64;
-        let mut skip = begin % NEXT_BYTES;
-        while left > 0 {
-            let part = left.min(NEXT_BYTES - skip);
-            let slot = self.reader.slot_ahead(ahead);
-            // SAFETY: the destination has `left` bytes left, of which `part`
-            // are written.
-            unsafe {
-                take_next(slot, skip, to, part);
-                to = to.add(part);
-            }
-            left -= part;
-            ahead += 1;
-            skip = 0;
-        }
+        // SAFETY: the machine vouches for the destination, by the contract of
+        // `copy_payload`.
+        unsafe { self.take_payload(offset, ptr::with_exposed_provenance_mut(to.0 as usize), len) };
     }
 
     fn copy(&mut self, from: Addr, to: Addr, len: u64) {
@@ -145,12 +116,109 @@ impl Port for Shm {
     }
 
     fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        self.reads.push(Read { peer, from, to, done: 0, token });
-        self.attention = true;
+        self.start(peer, Direction::Read, to, from, token);
+    }
+
+    // The system asks for the same right for both directions.
+    fn can_write(&self, peer: PeerId) -> bool {
+        self.can_read(peer)
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.start(peer, Direction::Write, from, to, token);
+    }
+
+    #[inline]
+    fn readable(&self, region: Region) -> bool {
+        !self.checks || guard::readable(region)
+    }
+
+    #[inline]
+    fn writable(&self, region: Region) -> bool {
+        !self.checks || guard::writable(region)
+    }
+
+    fn load(&self, from: Addr, into: &mut [u8]) {
+        // SAFETY: the region is readable, by the contract of `load`.
+        unsafe { client::load(ptr::with_exposed_provenance(from.0 as usize), into) };
+    }
+
+    fn store(&mut self, to: Addr, bytes: &[u8]) {
+        // SAFETY: the region is writable, by the contract of `store`.
+        unsafe { client::store(ptr::with_exposed_provenance_mut(to.0 as usize), bytes) };
+    }
+
+    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
+        let at = ptr::with_exposed_provenance_mut(at.0 as usize);
+        // SAFETY: the region is writable, by the contract of
+        // `compare_exchange`.
+        unsafe { client::compare_exchange(at, width, old, new) }
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        let len = u32::try_from(into.len()).expect("a copy stays inside the payload");
+        // SAFETY: the destination is the slice.
+        unsafe { self.take_payload(offset, into.as_mut_ptr(), len) };
     }
 }
 
 impl Shm {
+    /// Copies `len` payload bytes of the packet being handled, from `offset`
+    /// on, to `to`.
+    ///
+    /// # Safety
+    /// `to` is writable for `len` bytes.
+    #[inline(always)]
+    unsafe fn take_payload(&self, offset: u32, mut to: *mut u8, len: u32) {
+        let within = offset.checked_add(len).is_some_and(|end| end <= self.current.payload_len);
+        assert!(within, "a copy stays inside the payload");
+        let mut at = self.current.payload_offset as usize + offset as usize;
+        let mut left = len as usize;
+        if at < SLOT_BYTES {
+            // From the private copy: what was checked is what is used.
+            let part = left.min(SLOT_BYTES - at);
+            // SAFETY: `at + part` is inside the copy of the slot; the caller
+            // vouches for the destination.
+            unsafe {
+                copy_small(slot_bytes(&self.current.first).as_ptr().add(at), to, part);
+                to = to.add(part);
+            }
+            at += part;
+            left -= part;
+        }
+        if left == 0 {
+            return;
+        }
+        let begin = at - SLOT_BYTES;
+        let mut ahead = 1 + (begin / NEXT_BYTES) as u64;
+        let mut skip = begin % NEXT_BYTES;
+        while left > 0 {
+            let part = left.min(NEXT_BYTES - skip);
+            let slot = self.reader.slot_ahead(ahead);
+            // SAFETY: the destination has `left` bytes left, of which `part`
+            // are written.
+            unsafe {
+                take_next(slot, skip, to, part);
+                to = to.add(part);
+            }
+            left -= part;
+            ahead += 1;
+            skip = 0;
+        }
+    }
+
+    fn start(
+        &mut self,
+        peer: PeerId,
+        direction: Direction,
+        local: Region,
+        remote: Addr,
+        token: Token,
+    ) {
+        self.transfers.push(Transfer { peer, direction, local, remote, done: 0, token });
+        self.attention = true;
+    }
+
     /// Starts to watch a peer and finds out whether it can be read, if that
     /// has not been done.
     pub(super) fn engage(&mut self, peer: PeerId) {
@@ -215,32 +283,43 @@ impl Shm {
         Ok(grant)
     }
 
-    /// One slice of a read.
+    /// One slice of a transfer.
     ///
     /// # Errors
-    /// As [`bulk::read`].
-    pub(super) fn read_slice(&mut self, read: &Read, len: u64) -> Result<u64, RailError> {
-        let known = self.peers.get(read.peer).ok_or(RailError::PeerGone)?;
+    /// As [`bulk::step`].
+    pub(super) fn move_slice(&mut self, transfer: &Transfer, len: u64) -> Result<u64, RailError> {
+        let known = self.peers.get(transfer.peer).ok_or(RailError::PeerGone)?;
         if known.gone.is_some() || matches!(known.life, Life::Ending { .. } | Life::Ended) {
             return Err(RailError::PeerGone);
         }
         if !known.direct {
             return Err(RailError::Forbidden);
         }
-        let (from, to) = (read.from.offset(read.done), read.to.addr.offset(read.done));
-        // SAFETY: the machine lets `read.to` be written until the read ends,
-        // by the contract of `read_remote`; the slice is inside it.
-        let got = unsafe { bulk::read(known.address.pid, from, to, len) };
-        // The pid may have passed to another process, whose bytes these were.
-        if got.is_ok() && read.done + len == read.to.len && self.has_ended(read.peer) {
+        if transfer.wraps() {
+            return Err(RailError::Fault);
+        }
+        // The pid may have passed to another process. Bytes read from that one
+        // are discarded below; bytes written could not be taken back.
+        if transfer.direction == Direction::Write && self.has_ended(transfer.peer) {
             return Err(RailError::PeerGone);
         }
-        if got == Err(RailError::Forbidden)
-            && let Some(known) = self.peers.get_mut(read.peer)
+        let local = transfer.local.addr.offset(transfer.done);
+        let remote = transfer.remote.offset(transfer.done);
+        // SAFETY: the machine lets the local memory be used until the transfer
+        // ends, by the contracts of `read_remote` and `write_remote`; the slice
+        // is inside it.
+        let moved =
+            unsafe { bulk::step(transfer.direction, known.address.pid, local, remote, len) };
+        let last = transfer.done + len == transfer.local.len;
+        if moved.is_ok() && last && self.has_ended(transfer.peer) {
+            return Err(RailError::PeerGone);
+        }
+        if moved == Err(RailError::Forbidden)
+            && let Some(known) = self.peers.get_mut(transfer.peer)
         {
             known.direct = false;
         }
-        got
+        moved
     }
 }
 

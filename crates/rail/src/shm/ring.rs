@@ -346,7 +346,8 @@ impl Reader {
         }
     }
 
-    fn is_published(&self) -> bool {
+    /// Whether a packet begins at the head.
+    pub(crate) fn is_published(&self) -> bool {
         let prefix = self.slot(self.head).words[0].load(Ordering::Acquire);
         prefix & STAMP_MASK == u64::from(self.expected)
     }

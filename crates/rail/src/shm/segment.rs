@@ -5,6 +5,7 @@
 //! | 0 | header: sixteen words that its owner stores once |
 //! | 128 | count of claims, so that the owner notices new writers |
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
+//! | 384 | the bell that wakes a sleeping owner, alone likewise |
 //! | 4096 | one [`ENTRY_BYTES`] entry per writer: claim, address, intent |
 //! | next page | the ring |
 //!
@@ -13,6 +14,7 @@
 //! what was mapped before it touches anything else.
 
 use super::address::{ADDRESS_BYTES, Address};
+use super::bell::Bell;
 use super::error::AddressError;
 use super::ring::{Reader, Slot, Writer};
 use rustix::fd::AsFd;
@@ -21,6 +23,7 @@ use sluice_link::{Grant, Layout};
 use sluice_wire::SLOT_BYTES;
 use std::io;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of one writer's entry: two lines for claim and address, which are
@@ -28,21 +31,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const ENTRY_BYTES: usize = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const HEADER_WORDS: usize = 16;
 const CLAIMS_AT: usize = 128;
 const TAIL_AT: usize = 256;
+const BELL_AT: usize = 384;
 const ENTRIES_AT: usize = PAGE_BYTES;
-const ENTRY_ADDRESS_AT: usize = 64;
+pub(super) const ENTRY_ADDRESS_AT: usize = 8;
 const ENTRY_INTENT_AT: usize = 128;
 
 const _: () = {
     assert!(HEADER_WORDS * 8 <= CLAIMS_AT);
     assert!(CLAIMS_AT + 8 <= TAIL_AT);
-    assert!(TAIL_AT + 8 <= ENTRIES_AT);
+    assert!(TAIL_AT + 128 <= BELL_AT);
+    assert!(BELL_AT + 128 <= ENTRIES_AT);
     assert!(ENTRY_ADDRESS_AT + ADDRESS_BYTES <= ENTRY_INTENT_AT);
     assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
 };
+
+/// In the header's flags: the owner may sleep and wants to be rung.
+const FLAG_SLEEPS: u64 = 1;
 
 /// State of an entry, in the low two bits of its claim; then 30 bits of
 /// generation, then the claimer's pid.
@@ -78,7 +86,7 @@ fn ring_at(layout: &Layout) -> usize {
 
 /// Mapped shared memory, unmapped when dropped.
 #[derive(Debug)]
-struct Mapping {
+pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
@@ -120,18 +128,41 @@ impl Drop for Mapping {
 // SAFETY: the mapping belongs to the process, not to a thread, and all access
 // goes through atomics.
 unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// The bell of a mapped mailbox, which it keeps mapped.
+#[derive(Clone, Debug)]
+pub(super) struct OwnBell {
+    mapping: Arc<Mapping>,
+}
+
+impl OwnBell {
+    pub(super) fn bell(&self) -> &Bell {
+        // SAFETY: inside the header page and aligned; the bell is one atomic
+        // word; the borrow of `self` keeps it mapped.
+        unsafe { self.mapping.at(BELL_AT, size_of::<Bell>()).cast().as_ref() }
+    }
+}
 
 /// A mapped mailbox, one's own or a peer's. Readers and writers made from it
 /// must not be used after it is dropped.
 #[derive(Debug)]
 pub(super) struct Segment {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     layout: Layout,
+    /// Whether its owner may sleep and wants to be rung.
+    sleeps: bool,
 }
 
 impl Segment {
     /// Makes the mailbox of this process in fresh, zeroed memory.
-    pub(super) fn create(fd: impl AsFd, layout: Layout, nonce: u64) -> io::Result<Segment> {
+    pub(super) fn create(
+        fd: impl AsFd,
+        layout: Layout,
+        nonce: u64,
+        sleeps: bool,
+    ) -> io::Result<Segment> {
         let bytes = segment_bytes(&layout);
         let mapping = Mapping::new(fd, bytes)?;
         let grant = layout.grant;
@@ -146,13 +177,14 @@ impl Segment {
                 | u64::from(layout.senders_max) << 32
                 | u64::from(layout.reply_slots) << 48,
             u64::from(layout.ring_slots),
+            if sleeps { FLAG_SLEEPS } else { 0 },
         ];
         for (i, value) in words.into_iter().enumerate() {
             mapping.word(i * 8).store(value, Ordering::Relaxed);
         }
         // The magic last: a header that has it is complete.
         mapping.word(0).store(MAGIC, Ordering::Release);
-        Ok(Segment { mapping, layout })
+        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps })
     }
 
     /// Maps the mailbox of a peer, `bytes` long as the system says, and checks
@@ -189,11 +221,29 @@ impl Segment {
         if words[3] != bytes || segment_bytes(&layout) as u64 != bytes {
             return Err(foreign("mailbox layout and size disagree"));
         }
-        Ok(Segment { mapping, layout })
+        if words[6] & !FLAG_SLEEPS != 0 {
+            return Err(foreign("unknown mailbox flags"));
+        }
+        let sleeps = words[6] & FLAG_SLEEPS != 0;
+        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps })
     }
 
     pub(super) fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// The bell of this process's own mailbox.
+    pub(super) fn own_bell(&self) -> OwnBell {
+        OwnBell { mapping: Arc::clone(&self.mapping) }
+    }
+
+    /// The bell that a writer has to ring after each packet. `None` if the
+    /// owner never sleeps.
+    ///
+    /// # Safety
+    /// The bell is not used after the segment is dropped.
+    pub(super) unsafe fn bell(&self) -> Option<NonNull<Bell>> {
+        self.sleeps.then(|| self.mapping.at(BELL_AT, size_of::<Bell>()).cast())
     }
 
     /// The reading end. Only the owner makes it, once, before anybody writes.

@@ -1,5 +1,7 @@
 //! What a rail has done and holds, for people and tests.
 
+use super::bulk::Direction;
+
 /// Counts since the rail was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -18,6 +20,12 @@ pub struct Stats {
     pub reads_failed: u64,
     /// Bytes read directly.
     pub read_bytes: u64,
+    /// Direct writes that ended well.
+    pub writes_done: u64,
+    /// Direct writes that failed.
+    pub writes_failed: u64,
+    /// Bytes written directly.
+    pub written_bytes: u64,
     /// Bytes of unexpected memory lent now.
     pub lent_now_bytes: u64,
     /// Most bytes of unexpected memory that were lent at once.
@@ -32,4 +40,24 @@ pub struct Stats {
     pub segment_bytes: u64,
     /// Bytes of it that occupy memory now.
     pub resident_bytes: u64,
+}
+
+impl Stats {
+    /// Part of a transfer is done.
+    pub(super) fn count_moved(&mut self, direction: Direction, bytes: u64) {
+        match direction {
+            Direction::Read => self.read_bytes += bytes,
+            Direction::Write => self.written_bytes += bytes,
+        }
+    }
+
+    /// A transfer has ended.
+    pub(super) fn count_end(&mut self, direction: Direction, well: bool) {
+        *match (direction, well) {
+            (Direction::Read, true) => &mut self.reads_done,
+            (Direction::Read, false) => &mut self.reads_failed,
+            (Direction::Write, true) => &mut self.writes_done,
+            (Direction::Write, false) => &mut self.writes_failed,
+        } += 1;
+    }
 }

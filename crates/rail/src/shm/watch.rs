@@ -122,6 +122,7 @@ mod tests {
             pid,
             place: Place::Memfd { fd: 0 },
             probe_addr: 0,
+            label: 0,
         }
     }
 

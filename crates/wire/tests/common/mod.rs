@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use sluice_wire::{
-    Ack, AckKind, Addr, Credits, Get, GetDone, MatchBits, Packet, PacketSeq, PtIndex, Put, Reply,
-    Rts, SLOT_PREFIX_BYTES, Status,
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, Get, GetDone, MatchBits,
+    Offer, Packet, PacketSeq, PtIndex, Pull, Put, Reply, Rts, SLOT_PREFIX_BYTES, Status,
 };
 
 /// One packet in both of its forms.
@@ -27,7 +27,8 @@ pub const PAYLOAD_LEN_AT: usize = 16;
 pub const PT_INDEX_AT: usize = 20;
 pub const USER_AT: usize = 21;
 pub const DETAIL_AT: usize = 22;
-pub const RESERVED_AT: usize = 23;
+/// Atomic: the type of the items. Every other kind: must be zero.
+pub const DATATYPE_AT: usize = 23;
 
 /// Bytes from hexadecimal digits; spaces and line ends separate nothing.
 pub fn hex(text: &str) -> Vec<u8> {
@@ -52,6 +53,18 @@ pub const PLAIN: Put = Put {
     remote_offset: 0,
     ack: None,
     rts: None,
+    bulk: None,
+};
+
+/// An atomic operation that wants nothing back.
+pub const ATOMIC: Atomic = Atomic {
+    pt_index: PtIndex(9),
+    match_bits: MatchBits(0x0102_0304_0506_0708),
+    hdr_data: 0x1112_1314_1516_1718,
+    remote_offset: 0x4142,
+    op: AtomicOp::Min,
+    datatype: Datatype::Int8,
+    answer: Answer::No,
 };
 
 const OP: u64 = 0x2122_2324_2526_2728;
@@ -81,7 +94,9 @@ fn other(name: &'static str, packet: Packet, payload_len: u32, bytes: &str) -> C
 /// Every kind and option. Each line of bytes is one field or one body.
 pub fn cases() -> Vec<Case> {
     let mut cases = puts();
+    cases.extend(bulks());
     cases.extend(controls());
+    cases.extend(atomics());
     cases
 }
 
@@ -167,6 +182,98 @@ fn puts() -> Vec<Case> {
     ]
 }
 
+/// Puts whose data is fetched. The length is that of the data; no payload follows.
+fn bulks() -> Vec<Case> {
+    vec![
+        put(
+            "put to be fetched, full acknowledgement",
+            Put {
+                ack: Some((AckKind::Full, OP)),
+                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 04 00001000 11 22 01 00
+             0807060504030201 1817161514131211
+             2827262524232221 8887868584838281",
+        ),
+        put(
+            "put to be fetched, counting acknowledgement",
+            Put {
+                ack: Some((AckKind::Count, OP)),
+                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 04 00001000 11 22 02 00
+             0807060504030201 1817161514131211
+             2827262524232221 8887868584838281",
+        ),
+        put(
+            "put to be fetched, acknowledgement of completion",
+            Put {
+                ack: Some((AckKind::OperationCompleted, OP)),
+                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 04 00001000 11 22 03 00
+             0807060504030201 1817161514131211
+             2827262524232221 8887868584838281",
+        ),
+        put(
+            "put to be fetched, silent",
+            Put {
+                ack: Some((AckKind::Silent, OP)),
+                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 04 00001000 11 22 04 00
+             0807060504030201 1817161514131211
+             2827262524232221 8887868584838281",
+        ),
+        put(
+            "put to be fetched, with an offset",
+            Put {
+                remote_offset: 0x4142_4344_4546_4748,
+                ack: Some((AckKind::Silent, OP)),
+                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 05 00001000 11 22 04 00
+             0807060504030201 1817161514131211
+             4847464544434241
+             2827262524232221 8887868584838281",
+        ),
+        put(
+            "put to be fetched, as much as can be, pulled only",
+            Put {
+                ack: Some((AckKind::Full, OP)),
+                bulk: Some(Bulk { len: u32::MAX, addr: Addr(0) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 04 ffffffff 11 22 01 00
+             0807060504030201 1817161514131211
+             2827262524232221 0000000000000000",
+        ),
+        put(
+            "put to be fetched, nothing",
+            Put {
+                ack: Some((AckKind::Full, OP)),
+                bulk: Some(Bulk { len: 0, addr: Addr(0x8182_8384_8586_8788) }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 04 00000000 11 22 01 00
+             0807060504030201 1817161514131211
+             2827262524232221 8887868584838281",
+        ),
+    ]
+}
+
 fn controls() -> Vec<Case> {
     let ack = |status| Packet::Ack(Ack { op: OP, mlength: 0x3132, status });
     vec![
@@ -206,6 +313,20 @@ fn controls() -> Vec<Case> {
              2827262524232221 3231000000000000",
         ),
         other(
+            "acknowledgement, given up",
+            ack(Status::Aborted),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 05 00
+             2827262524232221 3231000000000000",
+        ),
+        other(
+            "acknowledgement, not for this user",
+            ack(Status::PermViolation),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 06 00
+             2827262524232221 3231000000000000",
+        ),
+        other(
             "get",
             Packet::Get(Get {
                 pt_index: PtIndex(9),
@@ -213,10 +334,26 @@ fn controls() -> Vec<Case> {
                 op: OP,
                 remote_offset: 0x4142,
                 length: 0x5152_5354_5556_5758,
+                into: Addr(0),
             }),
             0,
             "000000000000 01 03 07000000 0001 02 00 00000000 09 00 00 00
              0807060504030201 2827262524232221 4241000000000000 5857565554535251",
+        ),
+        other(
+            "get with an address",
+            Packet::Get(Get {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                op: OP,
+                remote_offset: 0,
+                length: 0x5152_5354_5556_5758,
+                into: Addr(0x8182_8384_8586_8788),
+            }),
+            0,
+            "000000000000 01 03 07000000 0001 02 08 00000000 09 00 00 00
+             0807060504030201 2827262524232221 0000000000000000 5857565554535251
+             8887868584838281",
         ),
         other(
             "reply",
@@ -230,6 +367,13 @@ fn controls() -> Vec<Case> {
             Packet::Reply(Reply { op: OP, status: Status::NoMatch }),
             0,
             "000000000000 01 04 07000000 0001 02 00 00000000 00 00 01 00
+             2827262524232221",
+        ),
+        other(
+            "reply, not for this user",
+            Packet::Reply(Reply { op: OP, status: Status::PermViolation }),
+            0,
+            "000000000000 01 04 07000000 0001 02 00 00000000 00 00 06 00
              2827262524232221",
         ),
         other(
@@ -261,6 +405,137 @@ fn controls() -> Vec<Case> {
             Packet::Credit,
             0,
             "000000000000 01 06 07000000 0001 02 00 00000000 00 00 00 00",
+        ),
+        other(
+            "offer",
+            Packet::Offer(Offer {
+                op: OP,
+                mlength: 0x5152_5354_5556_5758,
+                source: 0x9192_9394_9596_9798,
+            }),
+            0,
+            "000000000000 01 08 07000000 0001 02 00 00000000 00 00 00 00
+             2827262524232221 5857565554535251 9897969594939291",
+        ),
+        other(
+            "offer, already written",
+            Packet::Offer(Offer { op: OP, mlength: 0x3132, source: 0 }),
+            0,
+            "000000000000 01 08 07000000 0001 02 00 00000000 00 00 00 00
+             2827262524232221 3231000000000000 0000000000000000",
+        ),
+        other(
+            "pull",
+            Packet::Pull(Pull {
+                source: 0x9192_9394_9596_9798,
+                op: OP,
+                offset: 0x4142_4344_4546_4748,
+                length: 0x5152_5354_5556_5758,
+            }),
+            0,
+            "000000000000 01 09 07000000 0001 02 00 00000000 00 00 00 00
+             9897969594939291 2827262524232221 4847464544434241 5857565554535251",
+        ),
+    ]
+}
+
+fn atomics() -> Vec<Case> {
+    vec![
+        other(
+            "atomic",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Min,
+                datatype: Datatype::Int8,
+                answer: Answer::No,
+                ..ATOMIC
+            }),
+            0,
+            "000000000000 01 07 07000000 0001 02 00 00000000 09 00 00 00
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+        other(
+            "atomic, full acknowledgement",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Sum,
+                datatype: Datatype::Double,
+                answer: Answer::Ack(AckKind::Full, OP),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 02 01 09
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, counting acknowledgement",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Bxor,
+                datatype: Datatype::Uint64,
+                answer: Answer::Ack(AckKind::Count, OP),
+                ..ATOMIC
+            }),
+            0x1000,
+            "000000000000 01 07 07000000 0001 02 00 00100000 09 09 02 08
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, acknowledgement of completion",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Prod,
+                datatype: Datatype::LongDoubleComplex,
+                answer: Answer::Ack(AckKind::OperationCompleted, OP),
+                ..ATOMIC
+            }),
+            32,
+            "000000000000 01 07 07000000 0001 02 00 20000000 09 03 03 0d
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, acknowledgement to the name zero",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Sum,
+                datatype: Datatype::Double,
+                answer: Answer::Ack(AckKind::Full, 0),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 02 01 09
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+        other(
+            "atomic, fetching",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Mswap,
+                datatype: Datatype::Uint32,
+                answer: Answer::Fetch(OP),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 11 05 05
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, fetching to the name zero",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Swap,
+                datatype: Datatype::Int64,
+                answer: Answer::Fetch(0),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 0a 05 07
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+        other(
+            "atomic, as long as a payload can be",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Max,
+                datatype: Datatype::Float,
+                answer: Answer::No,
+                ..ATOMIC
+            }),
+            u32::MAX,
+            "000000000000 01 07 07000000 0001 02 00 ffffffff 09 01 00 06
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
         ),
     ]
 }

@@ -141,6 +141,7 @@ fn offer(shm: &mut Shm, peer: PeerId) {
         remote_offset: 0,
         ack: None,
         rts: Some(rts),
+        bulk: None,
     });
     send(shm, peer, announced, &[]);
     let mut machine = Recorder::default();

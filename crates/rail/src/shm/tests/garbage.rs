@@ -2,7 +2,7 @@
 
 use super::super::address::Place;
 use super::super::ring::stamp;
-use super::super::segment::{ENTRY_BYTES, Segment};
+use super::super::segment::{ENTRY_ADDRESS_AT, ENTRY_BYTES, Segment};
 use super::super::{Config, Shm};
 use super::{Noise, put, send};
 use crate::shm::Address;
@@ -63,7 +63,7 @@ fn scribble(shm: &Shm, noise: &mut Noise, senders_max: u64) {
             let address = forged(noise, &shm.address());
             for (i, chunk) in address.to_bytes().chunks_exact(8).enumerate() {
                 let word = u64::from_le_bytes(chunk.try_into().unwrap());
-                store(entry(index) + 64 + i * 8, word);
+                store(entry(index) + ENTRY_ADDRESS_AT + i * 8, word);
             }
             store(entry(index), noise.below(4));
         }

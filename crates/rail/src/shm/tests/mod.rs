@@ -6,7 +6,9 @@ mod garbage;
 mod kill;
 mod pair;
 mod reads;
+mod sleep;
 mod stress;
+mod writes;
 
 use super::ring::Step;
 use super::{Address, Config, SegmentKind, Shm};
@@ -87,6 +89,11 @@ impl Machine for Recorder {
         port.copy_payload(0, addr_of(&mut payload), half);
         let to = addr_of(&mut payload).offset(u64::from(half));
         port.copy_payload(half, to, packet.payload_len - half);
+        let mut taken = vec![0; payload.len()];
+        let (front, back) = taken.split_at_mut(half as usize);
+        port.payload(0, front);
+        port.payload(half, back);
+        assert_eq!(taken, payload, "the machine sees the bytes that the client gets");
         self.packets.push(Arrived { from, parsed: *packet, payload });
     }
 
@@ -107,7 +114,7 @@ impl Machine for Recorder {
     fn on_peer_gone<P: Port>(&mut self, _: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
         assert!(self.gone.iter().all(|&(one, _)| one != peer), "an end is reported once");
         assert_eq!(port.connect(peer), Err(why));
-        assert!(!port.can_read(peer));
+        assert!(!port.can_read(peer) && !port.can_write(peer));
         self.gone.push((peer, why));
     }
 
@@ -137,6 +144,7 @@ fn put(match_bits: u64, hdr_data: u64) -> Packet {
         remote_offset: 0,
         ack: None,
         rts: None,
+        bulk: None,
     })
 }
 

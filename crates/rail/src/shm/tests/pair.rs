@@ -4,7 +4,7 @@ use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
 use super::{Noise, Recorder, open, open_memfd, poll, poll_until, put, region_of, send};
 use crate::shm::error::AddressError;
 use sluice_link::{PeerError, Port, Token};
-use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Region, slots_for};
+use sluice_wire::{Credits, Nanos, Packet, PacketSeq, PeerId, Region, slots_for};
 
 #[test]
 fn packets_of_every_length_arrive_whole() {
@@ -55,6 +55,22 @@ fn a_process_can_send_to_itself() {
     send(&mut shm, own, put(1, 2), &[3; 500]);
     poll(&mut shm, &mut machine);
     assert_eq!((machine.packets[0].from, &machine.packets[0].payload), (own, &vec![3; 500]));
+}
+
+#[test]
+fn a_label_travels_with_the_address_and_with_the_packets() {
+    let mut reader = open();
+    let mut writer = Shm::open(Config { label: 0xabcd, ..Config::default() }).unwrap();
+    assert_eq!(writer.address().label(), 0xabcd);
+    assert_eq!(writer.peer_label(writer.own_peer()), 0xabcd);
+    let to_reader = writer.peer(&reader.address()).unwrap();
+    writer.connect(to_reader).unwrap();
+    assert_eq!(writer.peer_label(to_reader), 0);
+    send(&mut writer, to_reader, put(1, 0), b"x");
+    let mut machine = Recorder::default();
+    poll(&mut reader, &mut machine);
+    assert_eq!(reader.peer_label(machine.packets[0].from), 0xabcd);
+    assert_eq!(reader.peer_label(PeerId(77)), 0);
 }
 
 #[test]
@@ -181,6 +197,7 @@ fn without_direct_reads_nothing_can_be_read() {
     a.connect(to_b).unwrap();
     a.connect(a.own_peer()).unwrap();
     assert!(!a.can_read(to_b) && !a.can_read(a.own_peer()));
+    assert!(!a.can_write(to_b) && !a.can_write(a.own_peer()));
 }
 
 #[test]

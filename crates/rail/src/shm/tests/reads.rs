@@ -8,7 +8,7 @@ use sluice_wire::{Addr, Region};
 use std::path::Path;
 
 /// Whether this system allows what these tests test.
-fn reads_work() -> bool {
+pub(super) fn reads_work() -> bool {
     let report = probe::report(Path::new("/dev/shm"));
     report.probe("direct reads").is_some_and(|probe| probe.status == probe::Status::Ok)
 }

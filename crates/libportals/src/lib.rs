@@ -1,0 +1,1 @@
+//! The C face of Portals 4.

@@ -1,0 +1,279 @@
+//! Atomic operations (Portals 4, section 3.15): how they start, and what they
+//! do at the target.
+//!
+//! Items of one, two, four or eight bytes that lie aligned change in one step
+//! for every thread of every process. Longer ones, and those that do not lie
+//! aligned or straddle pieces of an I/O vector, change in one step for
+//! operations on this interface, which is what the specification asks for.
+
+use crate::arith;
+use crate::command::{Arithmetic, Command};
+use crate::event::NiFail;
+use crate::initiator::reply_slots;
+use crate::limits::PtlError;
+use crate::memory::Span;
+use crate::ni::Ni;
+use crate::operation::{Operation, Stage};
+use crate::target::{Owed, Request, What};
+use sluice_link::{Port, Token, Transmitted};
+use sluice_wire::{
+    Ack, Answer, Atomic, AtomicOp, Datatype, ITEM_BYTES_MAX, Packet, PeerId, Region, Reply, Status,
+};
+
+impl Ni {
+    /// Starts an atomic operation, with or without an answer.
+    pub(crate) fn start_atomic<P: Port>(
+        &mut self,
+        port: &mut P,
+        command: &Command,
+        staged: Option<Region>,
+    ) -> Result<(), PtlError> {
+        let (from, target, hdr_data, user_ptr, arithmetic) = match command {
+            Command::Atomic { from, target, hdr_data, user_ptr, arithmetic, .. }
+            | Command::Fetch { from, target, hdr_data, user_ptr, arithmetic, .. } => {
+                (from, target, *hdr_data, *user_ptr, arithmetic)
+            }
+            _ => return Ok(()),
+        };
+        let span = self.span_of(from).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+        if staged.is_none() && !self.is_readable(port, span) {
+            self.fail(command, NiFail::Segv);
+            return Ok(());
+        }
+        let fetch = match command {
+            Command::Fetch { into, .. } => {
+                let span = self.span_of(into).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+                Some((into.md, span))
+            }
+            _ => None,
+        };
+        let slots = fetch.map_or(0, |(_, into)| reply_slots(into.len));
+        if !self.links.reserve_reply(slots) {
+            return Err(PtlError::NoCredit { need: slots, have: 0 });
+        }
+        let handle = self.operations.next_handle();
+        let answer = match command {
+            Command::Fetch { .. } => Answer::Fetch(handle.to_u64()),
+            Command::Atomic { ack: Some(kind), .. } => Answer::Ack(*kind, handle.to_u64()),
+            _ => Answer::No,
+        };
+        let packet = Packet::Atomic(Atomic {
+            pt_index: target.pt_index,
+            match_bits: target.match_bits,
+            hdr_data,
+            remote_offset: target.remote_offset,
+            op: arithmetic.op,
+            datatype: arithmetic.datatype,
+            answer,
+        });
+        let values = staged.map_or(span, |staged| Span::new(staged, None, 0, staged.len));
+        let (payload, own) = self.payload_of(port, values, arithmetic, staged.is_some());
+        let token = Token(handle.to_u64());
+        let sent = self.links.send_data(port, target.peer, &packet, payload, token);
+        if sent != Ok(Transmitted::Pending)
+            && let Some(own) = own
+        {
+            port.give_back(own.addr, own.len as u32);
+        }
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => {
+                self.links.release_reply(slots);
+                return Err(error.into());
+            }
+        };
+        match fetch {
+            None => {
+                let ack = match command {
+                    Command::Atomic { ack, .. } => *ack,
+                    _ => None,
+                };
+                self.transmitted(sent, from.md, span.len, ack, own, target, user_ptr);
+            }
+            Some((md, into)) => {
+                let (peer, pt_index) = (target.peer, target.pt_index);
+                let stage = Stage::Reply { into, slots };
+                let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
+                assert!(begun == Some(handle), "room was checked before");
+                // The values are out when the answer is there; a rail that is
+                // not done with them then has copied them.
+                let pending = sent == Transmitted::Pending;
+                self.sent(from.md, peer, pt_index, span.len, user_ptr, pending, Ok(()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The operand, if there is one, and the values, as one region; and that
+    /// region again if the port has lent it.
+    fn payload_of<P: Port>(
+        &self,
+        port: &mut P,
+        values: Span,
+        arithmetic: &Arithmetic,
+        must_copy: bool,
+    ) -> (Region, Option<Region>) {
+        let operand = if arithmetic.op.has_operand() { arithmetic.datatype.bytes() } else { 0 };
+        if operand == 0 && !must_copy {
+            if let Some(flat) = values.flat() {
+                return (flat, None);
+            }
+        }
+        let len = operand as u64 + values.len;
+        if len == 0 {
+            return (Region::EMPTY, None);
+        }
+        let own = Region { addr: port.lend(len as u32), len };
+        port.store(own.addr, &arithmetic.operand[..operand]);
+        let mut at = own.addr.offset(operand as u64);
+        for piece in self.pieces(values) {
+            port.copy(piece.addr, at, piece.len);
+            at = at.offset(piece.len);
+        }
+        (own, Some(own))
+    }
+
+    /// Does an atomic operation that has arrived. False if no honest peer
+    /// sends it.
+    pub(crate) fn on_atomic<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: PeerId,
+        atomic: &Atomic,
+        payload_len: u32,
+        slots: u32,
+    ) -> bool {
+        let (op, datatype) = (atomic.op, atomic.datatype);
+        let item = datatype.bytes() as u64;
+        let operand_len = if op.has_operand() { item } else { 0 };
+        let Some(rlength) = u64::from(payload_len).checked_sub(operand_len) else { return false };
+        let fetches = matches!(atomic.answer, Answer::Fetch(_));
+        let sound = arith::is_defined(op, datatype)
+            && rlength.is_multiple_of(item)
+            && (!op.has_operand() || rlength <= item)
+            && (!op.is_swap() || fetches);
+        if !sound {
+            return false;
+        }
+        let request = Request {
+            peer: from,
+            pt_index: atomic.pt_index,
+            match_bits: atomic.match_bits,
+            hdr_data: atomic.hdr_data,
+            user: 0,
+            remote_offset: atomic.remote_offset,
+            rlength,
+            what: if fetches { What::Fetch(op, datatype) } else { What::Atomic(op, datatype) },
+            rts: None,
+        };
+        let (mlength, status, kept, before) = match self.admit(port, &request) {
+            Err(status) => (0, status, false, None),
+            Ok(entry) => {
+                let me = self.mes.get_mut(entry).expect("just found");
+                let (offset, fits) = me.landing(request.remote_offset, rlength);
+                // Whole items only.
+                let mlength = fits - fits % item;
+                let unlink = me.consume(mlength) || me.spec.options.use_once;
+                let span = me.span(offset, mlength);
+                let mut event = Ni::comm_event(&request, me);
+                event.mlength = mlength;
+                event.start = self.start_of(span);
+                let mut before = None;
+                event.outcome = if self.is_writable(port, span) {
+                    if fetches && mlength > 0 {
+                        before = Some(Region { addr: port.lend(mlength as u32), len: mlength });
+                    }
+                    self.combine(port, op, datatype, span, operand_len as u32, before);
+                    Ok(())
+                } else {
+                    Err(NiFail::Segv)
+                };
+                let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
+                let holds = self.limits.credits_until_matched;
+                let held = if holds { slots } else { 0 };
+                let kept = self.keep_header_of(&request, entry, &event, false, held).is_some();
+                if unlink {
+                    self.unlink_from_list(entry);
+                }
+                self.tell_comm(entry, event);
+                if unlink {
+                    self.settle_entry(entry);
+                }
+                (mlength, status, kept && holds, before)
+            }
+        };
+        let slots = if kept { 0 } else { slots };
+        match atomic.answer {
+            Answer::Ack(_, op) => {
+                let ack = Ack { op, mlength, status };
+                self.answer(port, Owed { peer: from, ack, slots });
+            }
+            Answer::Fetch(op) => {
+                let payload = before.unwrap_or(Region::EMPTY);
+                self.send_reply(port, from, Reply { op, status }, payload, before);
+                if slots > 0 {
+                    self.links.free_data(port, from, slots);
+                }
+            }
+            Answer::No if slots > 0 => self.links.free_data(port, from, slots),
+            Answer::No => {}
+        }
+        true
+    }
+
+    /// Combines the payload of the packet being handled with the items of a
+    /// writable span, and writes what they were before to `before`.
+    fn combine<P: Port>(
+        &self,
+        port: &mut P,
+        op: AtomicOp,
+        datatype: Datatype,
+        span: Span,
+        values_at: u32,
+        before: Option<Region>,
+    ) {
+        let width = datatype.bytes();
+        let mut operand = [0; ITEM_BYTES_MAX];
+        if op.has_operand() {
+            port.payload(0, &mut operand[..width]);
+        }
+        let operand = &operand[..width];
+        let mut value = [0; ITEM_BYTES_MAX];
+        let mut was = [0; ITEM_BYTES_MAX];
+        for at in (0..span.len).step_by(width) {
+            port.payload(values_at + at as u32, &mut value[..width]);
+            let item = span.part(at, width as u64);
+            let piece = self.first_piece(item);
+            let in_one_step = width <= 8
+                && piece.len == width as u64
+                && piece.addr.0.is_multiple_of(width as u64);
+            if in_one_step {
+                let new = |old: u64| {
+                    let mut out = [0; 8];
+                    let old = old.to_le_bytes();
+                    let out_part = &mut out[..width];
+                    arith::combine(op, datatype, &old[..width], &value[..width], operand, out_part);
+                    u64::from_le_bytes(out)
+                };
+                let mut seen = [0; 8];
+                port.load(piece.addr, &mut seen[..width]);
+                let mut old = u64::from_le_bytes(seen);
+                while let Err(found) =
+                    port.compare_exchange(piece.addr, width as u32, old, new(old))
+                {
+                    old = found;
+                }
+                was[..width].copy_from_slice(&old.to_le_bytes()[..width]);
+            } else {
+                self.load_span(port, item, &mut was[..width]);
+                let mut out = [0; ITEM_BYTES_MAX];
+                let out = &mut out[..width];
+                arith::combine(op, datatype, &was[..width], &value[..width], operand, out);
+                self.store_span(port, item, out);
+            }
+            if let Some(before) = before {
+                port.store(before.addr.offset(at), &was[..width]);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Operations whose end is awaited, at either side, and what each waits for.
+
+use crate::event::{Event, NiFail};
+use crate::md::Md;
+use crate::me::Me;
+use crate::memory::Span;
+use crate::ni::Ni;
+use crate::pt::Header;
+use crate::table::Handle;
+use sluice_wire::{Ack, AckKind, Addr, PeerId, PtIndex, Region};
+
+/// An operation whose end is awaited.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub peer: PeerId,
+    pub pt_index: PtIndex,
+    /// The descriptor that its events go to; at the target, none.
+    pub md: Handle<Md>,
+    pub user_ptr: u64,
+    pub stage: Stage,
+}
+
+/// What an operation waits for.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// The rail to have read the memory of a put; then perhaps for an
+    /// acknowledgement, unless the target was faster with it.
+    Transmit { then_ack: Option<AckKind>, length: u64, acked: Option<Ack>, staged: Option<Region> },
+    /// The acknowledgement of a put or an atomic operation.
+    Ack { kind: AckKind, length: u64 },
+    /// The target to have fetched the data of a put.
+    Exposed { kind: AckKind, span: Span },
+    /// The answer to a get or a fetching operation, that has slots set aside.
+    Reply { into: Span, slots: u32 },
+    /// The bytes of a get, read by the rail.
+    Read { into: Region },
+    /// Data on its way here.
+    Incoming(Box<Incoming>),
+    /// A piece of it.
+    Chunk { of: Handle<Operation>, into: Span, slots: u32 },
+    /// Data of an entry, on its way to where a get wants it.
+    Outgoing(Box<Outgoing>),
+    /// The rail to have read the memory of a reply that this process sends.
+    Answer { staged: Option<Region> },
+}
+
+/// Data on its way here: the rest of a put, or the answer to a get.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub purpose: Purpose,
+    /// The other side's name for the data.
+    pub source: u64,
+    /// Where it lies there, if the rail reads it by address.
+    pub direct: Option<Addr>,
+    pub into: Span,
+    /// Bytes asked for.
+    pub asked: u64,
+    /// Bytes arrived, or read.
+    pub arrived: u64,
+    /// Pieces asked for and not arrived.
+    pub chunks: u32,
+    pub outcome: Result<(), NiFail>,
+    /// Waits in `Ni::starved` for credits or reply slots.
+    pub is_starved: bool,
+}
+
+/// What the data is for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    /// A put that matched; its end is told as this says.
+    Put(Done),
+    /// A get of this process, for so much.
+    Get { into: Span },
+}
+
+/// Data of an entry that a get wants.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub done: Done,
+    pub from: Span,
+    /// Where it goes, if the rail writes it by address; else it is pulled.
+    pub direct: Option<Addr>,
+    /// Bytes written.
+    pub written: u64,
+    /// The initiator's name for the get.
+    pub op: u64,
+}
+
+/// How the end of an operation on an entry is told.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub entry: Handle<Me>,
+    /// Its header, if one was kept.
+    pub header: Option<Handle<Header>>,
+    /// The entry's event, complete but for the outcome.
+    pub event: Event,
+    /// What the initiator waits for, if anything.
+    pub answer: Option<u64>,
+    /// Slots whose credits are freed with it.
+    pub slots: u32,
+}
+
+impl Ni {
+    /// Puts down an operation. Room was checked when it was asked for; what a
+    /// peer asks for is bounded by its credits, and refused beyond the table.
+    pub(crate) fn begin(&mut self, operation: Operation) -> Option<Handle<Operation>> {
+        let md = operation.md;
+        let handle = self.operations.insert(operation).ok()?;
+        if let Some(md) = self.mds.get_mut(md) {
+            md.pending += 1;
+        }
+        Some(handle)
+    }
+
+    /// Takes an operation out.
+    #[inline]
+    pub(crate) fn end(&mut self, handle: Handle<Operation>) -> Option<Operation> {
+        let operation = self.operations.remove(handle)?;
+        if let Some(md) = self.mds.get_mut(operation.md) {
+            md.pending -= 1;
+        }
+        Some(operation)
+    }
+}
