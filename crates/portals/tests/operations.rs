@@ -43,7 +43,7 @@ fn a_full_acknowledgement_says_how_much_was_taken_or_why_nothing() {
     let Side { ni, port, md, .. } = &mut pair.sides[0];
     ni.put(port, *md, 0, 0, &target, &extras, 500).unwrap();
     pair.run();
-    assert_eq!(acks(&mut pair), [(0, Err(NiFail::PtDisabled))]);
+    assert_eq!(acks(&mut pair), [(0, Err(NiFail::NoMatch))]);
     let status = pair.sides[1].ni.status();
     assert_eq!((status.dropped, status.operation_violations), (2, 1));
     assert_eq!(pair.sides[1].ni.links().slots_held(), 0);
@@ -175,8 +175,9 @@ fn a_direct_get_asks_the_target_for_nothing() {
 fn a_get_done_unlinks_the_entry_of_its_reader_only() {
     let mut pair = Pair::new();
     let memory = pair.alloc(1, b"0123456789");
-    let other = MeSpec { source: Some(PeerId(1)), ..entry(memory, 7, open(), 1) };
-    let right = MeSpec { source: Some(PeerId(0)), ..entry(memory, 7, open(), 2) };
+    let done = MeOptions { get_done: true, ..open() };
+    let other = MeSpec { source: Some(PeerId(1)), ..entry(memory, 7, done, 1) };
+    let right = MeSpec { source: Some(PeerId(0)), ..entry(memory, 7, done, 2) };
     let puts = MeOptions { op_put: true, ..MeOptions::default() };
     pair.append(List::Priority, entry(memory, 8, puts, 3));
     pair.append(List::Priority, other);
