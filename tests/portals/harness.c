@@ -1,5 +1,4 @@
 /* See harness.h. */
-#define _GNU_SOURCE
 #include "harness.h"
 
 #include <signal.h>

@@ -96,6 +96,7 @@ pub struct Shm {
     checks: bool,
     shm_dir: PathBuf,
     notices: Vec<String>,
+    names: Option<(Names, u8)>,
     /// Where peers look for the nonce; boxed, so that it stays where it is.
     _probe: Box<u64>,
 }
@@ -162,6 +163,7 @@ impl Shm {
             checks: config.guard == Guard::Check,
             shm_dir: config.shm_dir,
             notices,
+            names: None,
             _probe: probe,
         };
         // The first id is this process's own; a fresh table has room for it.
@@ -193,6 +195,26 @@ impl Shm {
             known.seen = true;
         }
         Ok(peer)
+    }
+
+    /// The id of the process that calls itself `label` ([`Config::label`]): the
+    /// low half is what it is registered as, the high half its host. It is
+    /// looked up when it is first spoken to ([`Shm::use_names`]), so it need
+    /// not be there yet. One that has ended gives its label to the next.
+    ///
+    /// With too many peers known this is an id that nothing reaches.
+    pub fn peer_named(&mut self, label: u64) -> PeerId {
+        let peer = self.peers.named(label, &self.address).unwrap_or(PeerId(u32::MAX));
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.seen = true;
+        }
+        peer
+    }
+
+    /// Where processes are looked up of which only the label is known, and as
+    /// what kind.
+    pub fn use_names(&mut self, names: Names, kind: u8) {
+        self.names = Some((names, kind));
     }
 
     /// The id under which this process knows itself.

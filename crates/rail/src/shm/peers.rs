@@ -22,6 +22,9 @@ pub(super) const PEERS_MAX: usize = 1 << 20;
 /// How far a peer's life has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
+    /// Only its label is known; its address is looked up when it is spoken to,
+    /// or comes with what it sends.
+    Named,
     /// Only its address is known.
     Quiet,
     /// It is watched.
@@ -77,6 +80,8 @@ pub(super) struct Peers {
     /// The ways into the mailboxes by peer. A way's segment is in its [`Peer`].
     ways: Vec<Option<Way>>,
     by_mailbox: HashMap<(u64, u32), PeerId>,
+    /// The newest peer of each label that is not zero.
+    by_label: HashMap<u64, PeerId>,
 }
 
 /// Bytes that a known peer costs which has never been spoken to. Mapped or
@@ -84,7 +89,7 @@ pub(super) struct Peers {
 #[must_use]
 pub const fn bytes_per_idle_peer() -> usize {
     // A hash table holds at most 7/8 of its capacity, each with a control byte.
-    let hashed = size_of::<((u64, u32), PeerId)>() + 1;
+    let hashed = size_of::<((u64, u32), PeerId)>() + size_of::<(u64, PeerId)>() + 2;
     size_of::<Peer>() + size_of::<Option<Way>>() + hashed * 8 / 7 + 1
 }
 
@@ -108,13 +113,41 @@ impl Peers {
         if address.pid_ns != own.pid_ns && !both_files {
             return Err(AddressError::PidNamespace { pid: address.pid });
         }
+        let named = self.by_label.get(&address.label).copied();
+        let peer = match named.filter(|peer| self.list[peer.index()].life == Life::Named) {
+            Some(peer) => {
+                let known = &mut self.list[peer.index()];
+                known.address = *address;
+                known.life = Life::Quiet;
+                peer
+            }
+            None => self.add(*address, Life::Quiet).ok_or(AddressError::TooMany)?,
+        };
+        self.by_mailbox.insert((address.nonce, address.pid), peer);
+        Ok(peer)
+    }
+
+    /// The newest peer that calls itself `label` and has not ended; one without
+    /// an address if there is none. `None` if there are too many peers.
+    pub(super) fn named(&mut self, label: u64, own: &Address) -> Option<PeerId> {
+        let known = self.by_label.get(&label).copied();
+        let lives = known.filter(|peer| {
+            let known = &self.list[peer.index()];
+            known.gone.is_none() && !matches!(known.life, Life::Ending { .. } | Life::Ended)
+        });
+        // No mailbox has this address, so nothing finds it.
+        let nowhere = Address { nonce: 0, pid: 0, probe_addr: 0, label, ..*own };
+        lives.or_else(|| self.add(nowhere, Life::Named))
+    }
+
+    fn add(&mut self, address: Address, life: Life) -> Option<PeerId> {
         if self.list.len() == PEERS_MAX {
-            return Err(AddressError::TooMany);
+            return None;
         }
         let peer = PeerId(self.list.len() as u32);
         self.list.push(Peer {
-            address: *address,
-            life: Life::Quiet,
+            address,
+            life,
             gone: None,
             seen: false,
             direct: false,
@@ -122,8 +155,10 @@ impl Peers {
             segment: None,
         });
         self.ways.push(None);
-        self.by_mailbox.insert((address.nonce, address.pid), peer);
-        Ok(peer)
+        if address.label != 0 {
+            self.by_label.insert(address.label, peer);
+        }
+        Some(peer)
     }
 
     #[inline]

@@ -22,6 +22,9 @@ impl Port for Shm {
         if let Some(segment) = &known.segment {
             return Ok(segment.layout().grant);
         }
+        if known.life == Life::Named {
+            self.look_up(peer)?;
+        }
         self.engage(peer);
         if self.peers.get(peer).is_some_and(|known| known.life != Life::Watched) {
             return self.connect_ended(peer);
@@ -219,6 +222,24 @@ impl Shm {
         self.attention = true;
     }
 
+    /// Looks up the address of a peer of which only the label is known. One that
+    /// is not found now may be later.
+    fn look_up(&mut self, peer: PeerId) -> Result<(), PeerError> {
+        let label = self.peer_label(peer);
+        let Some((names, kind)) = &self.names else { return Err(PeerError::Unreachable) };
+        let found = names.find(label as u32, *kind).inspect_err(|why| {
+            tracing::warn!("cannot reach the process that is called {label:#x}: {why}");
+        });
+        let address = found.map_err(|_| PeerError::Unreachable)?;
+        if address.label != label {
+            return Err(PeerError::Unreachable);
+        }
+        match self.peers.intern(&address, &self.address) {
+            Ok(found) if found == peer => Ok(()),
+            _ => Err(PeerError::Unreachable),
+        }
+    }
+
     /// Starts to watch a peer and finds out whether it can be read, if that
     /// has not been done.
     pub(super) fn engage(&mut self, peer: PeerId) {
@@ -244,7 +265,7 @@ impl Shm {
     /// Whether a peer has ended, asked of the system now.
     pub(super) fn has_ended(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_none_or(|known| match known.life {
-            Life::Quiet => false,
+            Life::Named | Life::Quiet => false,
             Life::Watched => known.watch.as_ref().is_some_and(Watch::has_ended),
             Life::Ending { .. } | Life::Ended => true,
         })

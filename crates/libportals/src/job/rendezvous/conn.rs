@@ -1,0 +1,221 @@
+//! Frames over one connection, never waiting longer than told.
+//!
+//! A frame is the length of its body (32 bits, little-endian), one byte that says what it is, and
+//! the body. Invariant: no more is read than the frame at hand needs, and never more than its
+//! greatest length, so a stranger cannot make us hold more than that.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::super::error::{JobError, shown};
+use super::super::wait::until_ready;
+
+const HEAD_LEN: usize = 5;
+/// The most of a reason that is told.
+const WHY_MAX: usize = 100;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    Hello = 1,
+    Challenge = 2,
+    Proof = 3,
+    Welcome = 4,
+    Refused = 5,
+    Start = 6,
+    Blob = 7,
+    Barrier = 8,
+    Failed = 9,
+    Bye = 10,
+}
+
+impl Tag {
+    const ALL: [(Tag, &'static str); 10] = [
+        (Tag::Hello, "HELLO"),
+        (Tag::Challenge, "CHALLENGE"),
+        (Tag::Proof, "PROOF"),
+        (Tag::Welcome, "WELCOME"),
+        (Tag::Refused, "REFUSED"),
+        (Tag::Start, "START"),
+        (Tag::Blob, "BLOB"),
+        (Tag::Barrier, "BARRIER"),
+        (Tag::Failed, "FAILED"),
+        (Tag::Bye, "BYE"),
+    ];
+
+    pub fn name(self) -> &'static str {
+        Tag::ALL.iter().find(|entry| entry.0 == self).map_or("nothing", |entry| entry.1)
+    }
+
+    /// The call that sends it.
+    pub fn during(self) -> &'static str {
+        if self == Tag::Barrier { "a barrier" } else { "an exchange" }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub tag: Tag,
+    pub body: Vec<u8>,
+}
+
+/// What went wrong with a connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("its connection closed")]
+    Closed,
+    #[error("it was silent for too long")]
+    Late,
+    #[error("it sent a frame of {len} bytes where {max} is the most")]
+    TooLong { len: usize, max: usize },
+    #[error("it sent a frame of unknown kind {0}")]
+    Unknown(u8),
+    #[error("its connection failed: {0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        match error.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionReset => Fault::Closed,
+            _ => Fault::Io(error),
+        }
+    }
+}
+
+pub(super) struct Conn {
+    stream: TcpStream,
+    inbox: Vec<u8>,
+}
+
+impl AsFd for Conn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Conn {
+    pub fn new(stream: TcpStream) -> io::Result<Conn> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Conn { stream, inbox: Vec::new() })
+    }
+
+    /// The next frame, if all of it is here.
+    pub fn try_recv(&mut self, body_max: usize) -> Result<Option<Frame>, Fault> {
+        loop {
+            let mut missing = HEAD_LEN.saturating_sub(self.inbox.len());
+            if let Some((head, body)) = self.inbox.split_first_chunk::<HEAD_LEN>() {
+                let [a, b, c, d, code] = *head;
+                let len = u32::from_le_bytes([a, b, c, d]) as usize;
+                if len > body_max {
+                    return Err(Fault::TooLong { len, max: body_max });
+                }
+                let tag = Tag::ALL.iter().find(|entry| entry.0 as u8 == code);
+                let tag = tag.ok_or(Fault::Unknown(code))?.0;
+                missing = len.saturating_sub(body.len());
+                if missing == 0 {
+                    let body = body.to_vec();
+                    self.inbox.clear();
+                    return Ok(Some(Frame { tag, body }));
+                }
+            }
+            let mut chunk = [0; 16 << 10];
+            let room = missing.min(chunk.len());
+            match self.stream.read(&mut chunk[..room]) {
+                Ok(0) => return Err(Fault::Closed),
+                Ok(len) => self.inbox.extend(&chunk[..len]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for the next frame.
+    pub fn recv(&mut self, body_max: usize, until: Instant) -> Result<Frame, Fault> {
+        loop {
+            if let Some(frame) = self.try_recv(body_max)? {
+                return Ok(frame);
+            }
+            self.ready(PollFlags::IN, until)?;
+        }
+    }
+
+    /// Sends what the other side takes now, and returns how much that was.
+    pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends all of it.
+    pub fn send(&mut self, bytes: &[u8], until: Instant) -> Result<(), Fault> {
+        let mut left = bytes;
+        loop {
+            left = &left[self.try_send(left)?..];
+            if left.is_empty() {
+                return Ok(());
+            }
+            self.ready(PollFlags::OUT, until)?;
+        }
+    }
+
+    fn ready(&self, flags: PollFlags, until: Instant) -> Result<(), Fault> {
+        let ready = until_ready(&mut [PollFd::new(self, flags)], until)?;
+        if ready { Ok(()) } else { Err(Fault::Late) }
+    }
+}
+
+/// A frame as it crosses.
+pub(super) fn frame(tag: Tag, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(body.len()).expect("a body of at most BLOB_MAX");
+    let mut bytes = Vec::with_capacity(HEAD_LEN + body.len());
+    bytes.extend(len.to_le_bytes());
+    bytes.push(tag as u8);
+    bytes.extend(body);
+    bytes
+}
+
+/// The body of FAILED that tells `error` to the others: the rank, whether it aborted the job, the
+/// exit code, both numbers little-endian, and the reason as text.
+pub(super) fn told(error: &JobError) -> Vec<u8> {
+    let (rank, aborted, code, why) = match error {
+        JobError::RankFailed { rank, why, .. } => (*rank, 0, 0, why.clone()),
+        JobError::Aborted { rank, code, why } => (*rank, 1, *code, why.clone()),
+        other => (0, 0, 0, other.to_string()),
+    };
+    let mut body = rank.to_le_bytes().to_vec();
+    body.push(aborted);
+    body.extend(code.to_le_bytes());
+    body.extend(shown(why.as_bytes()).chars().take(WHY_MAX).collect::<String>().bytes());
+    body
+}
+
+/// The error that a FAILED frame tells.
+pub(super) fn heard(body: &[u8], during: &str) -> JobError {
+    let parse = || {
+        let (rank, rest) = body.split_first_chunk()?;
+        let (aborted, rest) = rest.split_first()?;
+        let (code, why) = rest.split_first_chunk()?;
+        Some((u32::from_le_bytes(*rank), *aborted, i32::from_le_bytes(*code), shown(why)))
+    };
+    let during = during.to_owned();
+    match parse() {
+        Some((rank, 0, _, why)) => JobError::RankFailed { rank, during, why },
+        Some((rank, _, code, why)) => JobError::Aborted { rank, code, why },
+        None => JobError::RankFailed { rank: 0, during, why: "it failed without a reason".into() },
+    }
+}

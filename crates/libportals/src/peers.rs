@@ -1,0 +1,121 @@
+//! Who is who: processes by (nid, pid) as Portals names them, by rank, and by
+//! the rail's numbers.
+//!
+//! A rank gets a number when it is first spoken of and a mailbox when it is
+//! first spoken to, so a map of a hundred thousand ranks costs its own bytes
+//! and nothing else.
+
+use sluice_rail::shm::Shm;
+use sluice_wire::PeerId;
+use std::collections::HashMap;
+
+/// A process as Portals names it physically.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Phys {
+    pub nid: u32,
+    pub pid: u32,
+}
+
+impl Phys {
+    /// As the rail's label of a process.
+    pub fn label(self) -> u64 {
+        u64::from(self.nid) << 32 | u64::from(self.pid)
+    }
+
+    /// Back from a label.
+    pub fn from_label(label: u64) -> Phys {
+        Phys { nid: (label >> 32) as u32, pid: label as u32 }
+    }
+}
+
+/// The rank of a process that the map does not have (`PTL_RANK_ANY`).
+pub(crate) const RANK_NONE: u32 = u32::MAX;
+/// Not looked up yet; no map is that long.
+const RANK_UNKNOWN: u32 = u32::MAX - 1;
+
+/// The peers of one interface.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    map: Option<Map>,
+    /// By the rail's numbers: the rank, as far as it was looked up.
+    rank_of: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Map {
+    phys: Box<[Phys]>,
+    peer_of: Box<[Option<PeerId>]>,
+    /// The lowest rank of each process.
+    rank_of: HashMap<Phys, u32>,
+}
+
+impl Peers {
+    /// The number of the process with a rank; none beyond the map.
+    #[inline]
+    pub fn of_rank(&mut self, shm: &mut Shm, rank: u32) -> Option<PeerId> {
+        let map = self.map.as_mut()?;
+        match map.peer_of.get(rank as usize)? {
+            Some(peer) => Some(*peer),
+            None => {
+                let peer = shm.peer_named(map.phys[rank as usize].label());
+                map.peer_of[rank as usize] = Some(peer);
+                Some(peer)
+            }
+        }
+    }
+
+    /// The rank of a peer; [`RANK_NONE`] if the map does not have it.
+    #[inline]
+    pub fn rank(&mut self, shm: &Shm, peer: PeerId) -> u32 {
+        match self.rank_of.get(peer.index()) {
+            Some(&rank) if rank != RANK_UNKNOWN => rank,
+            _ => self.look_up_rank(shm, peer),
+        }
+    }
+
+    #[cold]
+    fn look_up_rank(&mut self, shm: &Shm, peer: PeerId) -> u32 {
+        let Some(map) = &self.map else { return RANK_NONE };
+        let phys = Phys::from_label(shm.peer_label(peer));
+        let rank = map.rank_of.get(&phys).copied().unwrap_or(RANK_NONE);
+        if self.rank_of.len() <= peer.index() {
+            self.rank_of.resize(peer.index() + 1, RANK_UNKNOWN);
+        }
+        self.rank_of[peer.index()] = rank;
+        rank
+    }
+
+    /// A peer is gone for good. A process that gets its name later is another
+    /// peer.
+    pub fn forget(&mut self, peer: PeerId) {
+        let rank = self.rank_of.get(peer.index()).copied().unwrap_or(RANK_NONE);
+        if let Some(map) = &mut self.map
+            && let Some(slot) = map.peer_of.get_mut(rank as usize)
+            && *slot == Some(peer)
+        {
+            *slot = None;
+        }
+    }
+
+    /// Sets the map of ranks.
+    pub fn set_map(&mut self, phys: Vec<Phys>) {
+        let mut rank_of = HashMap::with_capacity(phys.len());
+        for (rank, &phys) in phys.iter().enumerate() {
+            rank_of.entry(phys).or_insert(rank as u32);
+        }
+        let peer_of = vec![None; phys.len()].into();
+        self.map = Some(Map { phys: phys.into(), peer_of, rank_of });
+        self.rank_of.clear();
+    }
+
+    /// The map of ranks, if it is set.
+    pub fn map(&self) -> Option<&[Phys]> {
+        self.map.as_ref().map(|map| &*map.phys)
+    }
+
+    /// The rank of a process; [`RANK_NONE`] if the map does not have it.
+    pub fn rank_of_phys(&self, phys: Phys) -> u32 {
+        let rank = self.map.as_ref().and_then(|map| map.rank_of.get(&phys).copied());
+        rank.unwrap_or(RANK_NONE)
+    }
+}

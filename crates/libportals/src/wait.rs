@@ -1,0 +1,124 @@
+//! Waiting in the library: look, spin, yield, sleep.
+//!
+//! A waiter takes in what arrives itself, so that an answer is seen by who
+//! waits for it without a wake in between. It spins briefly, since answers from
+//! a process that runs are fast; then it yields, since the process may need
+//! this core; then it sleeps by the doorbell.
+
+use crate::codes::Code;
+use crate::face::Face;
+use crate::interface::{Interface, is_aborted};
+use sluice_rail::shm::SLEEP_NS_MAX;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a waiter spins.
+const SPIN: Duration = Duration::from_micros(20);
+/// How often it yields before it sleeps.
+const YIELDS: u32 = 16;
+/// Looks between two looks at the clock.
+const LOOKS_PER_TIME: u32 = 32;
+
+/// Why a wait ended without what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmet {
+    /// The time has passed.
+    TimedOut,
+    /// `PtlAbort`.
+    Aborted,
+    /// The interface is not there, or not any more.
+    Gone,
+}
+
+/// Waits until `check` finds something, at most until `deadline`.
+///
+/// # Errors
+/// [`Unmet`].
+pub(crate) fn wait<R>(
+    shell: &Interface,
+    life: u8,
+    deadline: Option<Instant>,
+    mut check: impl FnMut(&mut Face) -> Option<R>,
+) -> Result<R, Unmet> {
+    let mut looks = 0_u32;
+    let mut began: Option<Instant> = None;
+    let mut yields = 0;
+    let mut slept = false;
+    let result = loop {
+        match shell.with(life, |face| check(face).or_else(|| {
+            face.poll();
+            check(face)
+        })) {
+            Err(Code::ArgInvalid) | Err(_) => break Err(Unmet::Gone),
+            Ok(Some(found)) => break Ok(found),
+            Ok(None) => {}
+        }
+        shell.attention.noted();
+        if is_aborted() {
+            break Err(Unmet::Aborted);
+        }
+        looks += 1;
+        if !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && yields == 0 {
+            std::hint::spin_loop();
+            continue;
+        }
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            break Err(Unmet::TimedOut);
+        }
+        if now - *began.get_or_insert(now) < SPIN {
+            continue;
+        }
+        if yields < YIELDS {
+            yields += 1;
+            std::thread::yield_now();
+            continue;
+        }
+        slept = true;
+        match sleep(shell, life, deadline, &mut check) {
+            Ok(Some(found)) => break Ok(found),
+            Ok(None) => {}
+            Err(unmet) => break Err(unmet),
+        }
+    };
+    // Others may wait for what was taken in here.
+    shell.wake_sleepers();
+    if slept {
+        shell.attention.hand_over();
+    }
+    result
+}
+
+/// Sleeps until something arrives, unless it has already.
+fn sleep<R>(
+    shell: &Interface,
+    life: u8,
+    deadline: Option<Instant>,
+    check: &mut impl FnMut(&mut Face) -> Option<R>,
+) -> Result<Option<R>, Unmet> {
+    let Some(doorbell) = shell.bell() else { return Err(Unmet::Gone) };
+    shell.sleepers.fetch_add(1, Ordering::SeqCst);
+    let armed = doorbell.arm();
+    let looked = shell.with(life, |face| match check(face) {
+        Some(found) => Ok(found),
+        None => Err(face.has_work()),
+    });
+    let result = match looked {
+        Err(_) => Err(Unmet::Gone),
+        Ok(Ok(found)) => Ok(Some(found)),
+        Ok(Err(true)) => Ok(None),
+        Ok(Err(false)) if is_aborted() => Err(Unmet::Aborted),
+        Ok(Err(false)) => {
+            let left = deadline.map_or(SLEEP_NS_MAX, |deadline| {
+                let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+                u64::try_from(left).unwrap_or(SLEEP_NS_MAX).min(SLEEP_NS_MAX)
+            });
+            let _ = armed.sleep(Some(left));
+            shell.sleepers.fetch_sub(1, Ordering::SeqCst);
+            return Ok(None);
+        }
+    };
+    armed.disarm();
+    shell.sleepers.fetch_sub(1, Ordering::SeqCst);
+    result
+}
