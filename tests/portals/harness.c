@@ -417,19 +417,24 @@ void expect_nothing_at(const char *file, int line, ptl_handle_eq_t eq)
     }
 }
 
+ptl_event_t expect_both_at(const char *file, int line, ptl_handle_eq_t eq, int first, int second)
+{
+    ptl_event_t a = next_at(file, line, eq), b = next_at(file, line, eq);
+    bool in_order = a.type == first && b.type == second;
+    bool turned = a.type == second && b.type == first;
+    if ((!in_order && !turned) || a.ni_fail_type != PTL_NI_OK || b.ni_fail_type != PTL_NI_OK) {
+        char one[200], two[200];
+        show_event(one, sizeof one, &a);
+        show_event(two, sizeof two, &b);
+        fail_at(file, line, "expected %s and %s, came %s and %s", event_name(first),
+                event_name(second), one, two);
+    }
+    return in_order ? a : b;
+}
+
 ptl_event_t put_done_at(const char *file, int line, ptl_handle_eq_t eq)
 {
-    ptl_event_t first = next_at(file, line, eq), second = next_at(file, line, eq);
-    ptl_event_t send = first.type == PTL_EVENT_SEND ? first : second;
-    ptl_event_t ack = first.type == PTL_EVENT_SEND ? second : first;
-    if (send.type != PTL_EVENT_SEND || ack.type != PTL_EVENT_ACK ||
-        send.ni_fail_type != PTL_NI_OK || ack.ni_fail_type != PTL_NI_OK) {
-        char one[200], two[200];
-        show_event(one, sizeof one, &first);
-        show_event(two, sizeof two, &second);
-        fail_at(file, line, "expected SEND and ACK, came %s and %s", one, two);
-    }
-    return ack;
+    return expect_both_at(file, line, eq, PTL_EVENT_ACK, PTL_EVENT_SEND);
 }
 
 void expect_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t success,

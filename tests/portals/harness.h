@@ -127,6 +127,9 @@ ptl_handle_me_t append_quiet_at(const char *file, int line, ptl_pt_index_t pt,
 #define EXPECT_NOTHING(eq) expect_nothing_at(__FILE__, __LINE__, eq)
 /* One SEND and one ACK, both successful; gives the ACK. */
 #define PUT_DONE(eq) put_done_at(__FILE__, __LINE__, eq)
+/* Two successful events in either order; gives the one of the first kind. */
+#define EXPECT_BOTH(eq, first, second) expect_both_at(__FILE__, __LINE__, eq, first, second)
+ptl_event_t expect_both_at(const char *file, int line, ptl_handle_eq_t eq, int first, int second);
 ptl_event_t next_at(const char *file, int line, ptl_handle_eq_t eq);
 ptl_event_t expect_at(const char *file, int line, ptl_handle_eq_t eq, int kind, int fail);
 void expect_nothing_at(const char *file, int line, ptl_handle_eq_t eq);

@@ -344,19 +344,26 @@ impl Shm {
         }
     }
 
-    /// Finds out who the writers are that have claimed entries.
+    /// Finds out who the writers are that have claimed entries, and which have
+    /// written their last.
     pub(super) fn adopt_claims(&mut self) {
         for writer in 0..self.segment.layout().senders_max {
+            let claim = self.segment.claim_of(writer);
             if self.senders[usize::from(writer)] == Sender::NOBODY
-                && self.segment.claim_of(writer) == Claim::Ready
+                && matches!(claim, Claim::Ready | Claim::Closed)
             {
                 self.adopt(writer);
+            }
+            if claim == Claim::Closed
+                && let Some(peer) = self.senders[usize::from(writer)].peer()
+            {
+                self.begin_end(peer);
             }
         }
     }
 
     fn adopt(&mut self, writer: u16) {
-        if self.segment.claim_of(writer) != Claim::Ready {
+        if !matches!(self.segment.claim_of(writer), Claim::Ready | Claim::Closed) {
             return;
         }
         let peer = self

@@ -291,6 +291,14 @@ impl Shm {
     }
 }
 
+impl Drop for Shm {
+    /// The peers learn that the mailbox is gone, also where the process lives
+    /// on.
+    fn drop(&mut self) {
+        self.peers.close();
+    }
+}
+
 /// Monotonic time. All rails of a machine agree on it.
 fn clock_now() -> Nanos {
     let now = clock_gettime(ClockId::Monotonic);

@@ -48,8 +48,9 @@ pub(super) struct Peer {
     /// Its memory can be read directly.
     pub(super) direct: bool,
     pub(super) watch: Option<Watch>,
-    /// Its mailbox, if mapped.
+    /// Its mailbox, if mapped, and the entry that this process has there.
     pub(super) segment: Option<Box<Segment>>,
+    entry: u16,
 }
 
 /// The way into a peer's mailbox: all that a packet needs.
@@ -153,6 +154,7 @@ impl Peers {
             direct: false,
             watch: None,
             segment: None,
+            entry: 0,
         });
         self.ways.push(None);
         if address.label != 0 {
@@ -183,6 +185,17 @@ impl Peers {
         let way = unsafe { Way { writer: segment.writer(index), bell: segment.bell() } };
         self.ways[peer.index()] = Some(way);
         self.list[peer.index()].segment = Some(segment);
+        self.list[peer.index()].entry = index;
+    }
+
+    /// Tells all mapped peers that this process writes no more.
+    pub(super) fn close(&self) {
+        for (peer, way) in self.list.iter().zip(&self.ways) {
+            if let (Some(segment), Some(way)) = (&peer.segment, way) {
+                segment.close(peer.entry);
+                way.ring();
+            }
+        }
     }
 
     /// Unmaps a peer.

@@ -57,6 +57,7 @@ const FLAG_SLEEPS: u64 = 1;
 const CLAIM_FREE: u64 = 0;
 const CLAIM_TAKEN: u64 = 1;
 const CLAIM_READY: u64 = 2;
+const CLAIM_CLOSED: u64 = 3;
 const CLAIM_STATE: u64 = 3;
 const CLAIM_GENERATION_STEP: u64 = 4;
 const CLAIM_GENERATION: u64 = 0xffff_fffc;
@@ -73,6 +74,8 @@ pub(super) enum Claim {
     },
     /// In use.
     Ready,
+    /// Its writer has written its last.
+    Closed,
 }
 
 /// Bytes of a segment with this layout.
@@ -308,13 +311,14 @@ impl Segment {
         match word & CLAIM_STATE {
             CLAIM_TAKEN => Claim::Taken { pid: (word >> 32) as u32 },
             CLAIM_READY => Claim::Ready,
+            CLAIM_CLOSED => Claim::Closed,
             _ => Claim::Free,
         }
     }
 
     /// Who writes with entry `index`, by its own account.
     pub(super) fn address_of(&self, index: u16) -> Result<Address, AddressError> {
-        if self.claim_of(index) != Claim::Ready {
+        if !matches!(self.claim_of(index), Claim::Ready | Claim::Closed) {
             return Err(AddressError::Malformed("entry not in use"));
         }
         let mut bytes = [0; ADDRESS_BYTES];
@@ -333,6 +337,20 @@ impl Segment {
         let word = self.entry_word(index, 0);
         let generation = word.load(Ordering::Relaxed).wrapping_add(CLAIM_GENERATION_STEP);
         word.store((generation & CLAIM_GENERATION) | CLAIM_FREE, Ordering::Release);
+    }
+
+    /// Says that the writer with entry `index`, which the caller has claimed,
+    /// has written its last.
+    pub(super) fn close(&self, index: u16) {
+        let word = self.entry_word(index, 0);
+        let seen = word.load(Ordering::Relaxed);
+        let closed = (seen & !CLAIM_STATE) | CLAIM_CLOSED;
+        // If the owner has freed the entry meanwhile it knows already.
+        if seen & CLAIM_STATE == CLAIM_READY
+            && word.compare_exchange(seen, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            self.mapping.word(CLAIMS_AT).fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The intents of all writers.

@@ -79,6 +79,11 @@ impl Hello {
     }
 }
 
+/// Whether a first frame that is no [`Hello`] may be one of another version.
+pub(super) fn is_of_other_version(body: &[u8]) -> bool {
+    body.starts_with(&MAGIC[..MAGIC.len() - 1]) && !body.starts_with(MAGIC)
+}
+
 /// Bytes that nobody can foresee.
 pub(super) fn nonce() -> io::Result<[u8; NONCE_LEN]> {
     let mut nonce = [0; NONCE_LEN];

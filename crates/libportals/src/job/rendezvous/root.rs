@@ -14,7 +14,7 @@ use super::super::BLOB_MAX;
 use super::super::env::Meeting;
 use super::super::error::JobError;
 use super::super::wait::until_ready;
-use super::conn::{Conn, Tag, frame, told};
+use super::conn::{Conn, Frame, Tag, frame, heard, told};
 use super::{addresses, blame, join, out_of_turn};
 
 pub(in super::super) struct Root {
@@ -47,8 +47,8 @@ impl Root {
     pub fn exchange(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
         let mut all = vec![mine.to_vec()];
         all.extend(self.gather(Tag::Blob)?);
-        let answer: Vec<u8> = all.iter().flat_map(|blob| frame(Tag::Blob, blob)).collect();
-        self.scatter(&answer, Tag::Blob.during())?;
+        let frames: Vec<Vec<u8>> = all.iter().map(|blob| frame(Tag::Blob, blob)).collect();
+        self.scatter(&frames.concat(), Tag::Blob.during())?;
         Ok(all)
     }
 
@@ -86,7 +86,7 @@ impl Root {
         let during = tag.during();
         let until = Instant::now() + self.timeout;
         while let Some(missing) = bodies.iter().position(Option::is_none) {
-            let (ready, _) = self.wait(PollFlags::IN, until, |_| true)?;
+            let ready = self.wait(PollFlags::IN, until, |_| true)?;
             if ready.is_empty() {
                 return Err(late(rank_of(missing), during, self.timeout));
             }
@@ -112,7 +112,7 @@ impl Root {
         let mut sent = vec![0; self.conns.len()];
         let mut failed = None;
         while let Some(stuck) = sent.iter().position(|&sent| sent < bytes.len()) {
-            let (ready, _) =
+            let ready =
                 self.wait(PollFlags::OUT, until, |index| sent[index] < bytes.len())?;
             if ready.is_empty() {
                 failed = Some(late(rank_of(stuck), during, self.timeout));
@@ -139,4 +139,47 @@ impl Root {
             }
         }
     }
+
+    /// Those of the wanted connections that are ready; none when time is up.
+    fn wait(
+        &self,
+        flags: PollFlags,
+        until: Instant,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Vec<usize>, JobError> {
+        let indexes: Vec<usize> = (0..self.conns.len()).filter(|&index| wanted(index)).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            indexes.iter().map(|&index| PollFd::new(&self.conns[index], flags)).collect();
+        until_ready(&mut fds, until)
+            .map_err(|cause| JobError::Io { doing: "waiting for the ranks".into(), cause })?;
+        let ready = indexes.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(&index, _)| index).collect())
+    }
+}
+
+/// The rank at the other end of `conns[index]`.
+pub(super) fn rank_of(index: usize) -> u32 {
+    u32::try_from(index).map_or(u32::MAX, |index| index.saturating_add(1))
+}
+
+fn late(rank: u32, during: &str, timeout: Duration) -> JobError {
+    let why = format!("it did not take part within {} s", timeout.as_secs());
+    JobError::RankFailed { rank, during: during.into(), why }
+}
+
+/// What a frame means that is not the one rank 0 waits for.
+pub(super) fn unexpected(rank: u32, during: &str, got: Frame) -> JobError {
+    let why = match got.tag {
+        Tag::Failed => {
+            return match heard(&got.body, during) {
+                // A rank speaks for itself only.
+                JobError::Aborted { code, why, .. } => JobError::Aborted { rank, code, why },
+                _ => out_of_turn(rank, during, got.tag),
+            };
+        }
+        Tag::Bye => "it finished, and the others did not".into(),
+        Tag::Blob | Tag::Barrier => format!("it called {} instead", got.tag.during()),
+        other => return out_of_turn(rank, during, other),
+    };
+    JobError::RankFailed { rank, during: during.into(), why }
 }

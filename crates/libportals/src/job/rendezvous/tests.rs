@@ -1,0 +1,289 @@
+//! Whole jobs whose ranks are threads, and those who try to disturb them.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(300);
+const KEY: &str = "open sesame";
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+fn meeting(at: &TcpListener, rank: u32, size: u32) -> Meeting {
+    let at = at.local_addr().unwrap().to_string();
+    Meeting { at, key: KEY.into(), rank, size }
+}
+
+fn root(at: &TcpListener, size: u32, timeout: Duration) -> Result<Rendezvous, JobError> {
+    let meeting = meeting(at, 0, size);
+    Root::start_at(at.try_clone().unwrap(), &meeting, timeout).map(Rendezvous::Root)
+}
+
+fn member(at: &TcpListener, rank: u32, size: u32) -> Result<Rendezvous, JobError> {
+    Rendezvous::start(&meeting(at, rank, size), LONG)
+}
+
+/// Runs `body` as every rank, and returns what each made of it.
+fn job<T: Send>(
+    size: u32,
+    body: impl Fn(u32, Result<Rendezvous, JobError>) -> T + Sync,
+) -> Vec<T> {
+    let at = listener();
+    job_at(&at, size, body)
+}
+
+fn job_at<T: Send>(
+    at: &TcpListener,
+    size: u32,
+    body: impl Fn(u32, Result<Rendezvous, JobError>) -> T + Sync,
+) -> Vec<T> {
+    let body = &body;
+    thread::scope(|scope| {
+        let ranks = (0..size).map(|rank| {
+            scope.spawn(move || match rank {
+                0 => body(0, root(at, size, LONG)),
+                _ => body(rank, member(at, rank, size)),
+            })
+        });
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+fn bytes_of(rank: u32, round: u32) -> Vec<u8> {
+    let len = [0, 1, 5000, BLOB_MAX][((rank + round) % 4) as usize];
+    vec![(rank * 16 + round) as u8; len]
+}
+
+fn works(size: u32, met: Result<Rendezvous, JobError>, rank: u32) {
+    let mut met = met.unwrap();
+    for round in 0..4 {
+        let all = met.exchange(&bytes_of(rank, round)).unwrap();
+        assert!(all.len() == size as usize);
+        for (rank, bytes) in (0..).zip(all) {
+            assert!(bytes == bytes_of(rank, round), "rank {rank}, round {round}");
+        }
+        met.barrier().unwrap();
+    }
+    met.finish();
+}
+
+#[test]
+fn ranks_meet_and_exchange() {
+    for size in [1, 2, 5] {
+        job(size, |rank, met| works(size, met, rank));
+    }
+}
+
+#[test]
+fn a_rank_may_come_before_rank_0_listens() {
+    let spare = listener();
+    let at = spare.local_addr().unwrap();
+    thread::scope(|scope| {
+        let rank_1 = meeting(&spare, 1, 2);
+        let rank_0 = meeting(&spare, 0, 2);
+        // Hangs up on the first attempt, as if there were nobody.
+        let early = scope.spawn(move || Rendezvous::start(&rank_1, LONG));
+        drop(spare.accept().unwrap());
+        drop(spare);
+        let mut root = Rendezvous::start(&rank_0, LONG).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let mut early = early.join().unwrap().unwrap();
+        scope.spawn(move || early.barrier().unwrap());
+        root.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_the_job_goes_on() {
+    let at = listener();
+    thread::scope(|scope| {
+        let root = scope.spawn(|| works(2, root(&at, 2, LONG), 0));
+        let wrong = Meeting { key: b"open barley".to_vec(), ..meeting(&at, 1, 2) };
+        let text = Rendezvous::start(&wrong, LONG).err().expect("a refusal").to_string();
+        assert!(text.contains("refused rank 1 of 2") && text.contains("SLUICE_JOB_KEY"), "{text}");
+        works(2, member(&at, 1, 2), 1);
+        root.join().unwrap();
+    });
+}
+
+#[test]
+fn wrong_sizes_and_unknown_ranks_are_refused_by_name() {
+    let at = listener();
+    thread::scope(|scope| {
+        let root = scope.spawn(|| root(&at, 3, SHORT * 10).err().expect("nobody came").to_string());
+        let text = member(&at, 1, 4).err().expect("a refusal").to_string();
+        assert!(text.contains("rank 1 of 4") && text.contains("SLUICE_JOB_SIZE"), "{text}");
+        // Only a faulty caller gets this far with it: the environment's reader refuses it.
+        let text = member(&at, 3, 3).err().expect("a refusal").to_string();
+        assert!(text.contains("no further rank 3"), "{text}");
+        let text = root.join().unwrap();
+        assert!(text.contains("ranks 1, 2 of 3 did not join"), "{text}");
+        assert!(text.contains("rank 1 of a job of 4, unknown rank 3"), "{text}");
+    });
+}
+
+#[test]
+fn of_two_with_the_same_rank_one_is_refused() {
+    let at = listener();
+    let (refused, heard) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| works(3, root(&at, 3, LONG), 0));
+        for _ in 0..2 {
+            let (at, refused) = (&at, refused.clone());
+            scope.spawn(move || match member(at, 1, 3) {
+                Ok(met) => works(3, Ok(met), 1),
+                Err(error) => refused.send(error.to_string()).unwrap(),
+            });
+        }
+        let text = heard.recv_timeout(LONG).unwrap();
+        assert!(text.contains("a rank 1 has joined already"), "{text}");
+        works(3, member(&at, 2, 3), 2);
+    });
+}
+
+#[test]
+fn strangers_neither_stop_nor_stall_the_job() {
+    let at = listener();
+    let address = at.local_addr().unwrap();
+    // More than may be pending: the oldest have to make room.
+    let mut strangers: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for (index, garbage) in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![0; 4000],
+        vec![0xff; 4000],
+        frame(Tag::Welcome, &[0; 32]),
+        frame(Tag::Proof, &[0; 32]),
+        frame(Tag::Hello, b"SluiceJ1"),
+        frame(Tag::Hello, &[0; 64]),
+        frame(Tag::Hello, b"SluiceJ2, which is to come"),
+        b"\x05".to_vec(),
+    ]
+    .iter()
+    .enumerate()
+    {
+        strangers[99 - index].write_all(garbage).unwrap();
+    }
+    job_at(&at, 5, |rank, met| works(5, met, rank));
+    // A stranger is told nothing, but for one of another version.
+    drop(at);
+    for mut stranger in strangers {
+        let mut said = Vec::new();
+        let _ = stranger.read_to_end(&mut said);
+        assert!(said.is_empty() || said == frame(Tag::Refused, &[1]), "{said:?}");
+    }
+}
+
+#[test]
+fn who_listens_without_the_secret_gets_no_rank() {
+    let at = listener();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = Conn::new(at.accept().unwrap().0).unwrap();
+            let until = Instant::now() + LONG;
+            conn.recv(64, until).unwrap();
+            conn.send(&frame(Tag::Challenge, &[0; 32]), until).unwrap();
+            // Sends the rank's own proof back.
+            let proof = conn.recv(64, until).unwrap();
+            conn.send(&frame(Tag::Welcome, &proof.body), until).unwrap();
+        });
+        let text = member(&at, 1, 2).err().expect("a refusal").to_string();
+        assert!(text.contains("SLUICE_JOB_KEY"), "{text}");
+    });
+}
+
+#[test]
+fn nobody_to_join_is_an_error_that_says_where() {
+    let at = listener();
+    let rank_1 = meeting(&at, 1, 2);
+    drop(at);
+    let error = Rendezvous::start(&rank_1, SHORT).err().expect("nobody listens");
+    let text = error.to_string();
+    assert!(matches!(error, JobError::Unreachable { rank: 1, .. }), "{text}");
+    assert!(text.contains(&rank_1.at), "{text}");
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named_to_all() {
+    let at = listener();
+    thread::scope(|scope| {
+        let one = scope.spawn(|| member(&at, 1, 3).err().expect("rank 2 is missing"));
+        let error = root(&at, 3, SHORT * 5).err().expect("rank 2 is missing");
+        assert!(error.to_string().contains("rank 2 of 3 did not join"), "{error}");
+        let error = one.join().unwrap();
+        assert!(matches!(error, JobError::RankFailed { rank: 2, .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_rank_that_dies_after_an_exchange_is_named_to_all() {
+    for dying in [0, 3] {
+        job(5, |rank, met| {
+            let mut met = met.unwrap();
+            met.exchange(&[rank as u8]).unwrap();
+            if rank == dying {
+                return;
+            }
+            let error = met.barrier().unwrap_err();
+            assert!(matches!(error, JobError::RankFailed { rank, .. } if rank == dying), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_stays_away_is_named_to_all() {
+    let at = listener();
+    let done = std::sync::Barrier::new(3);
+    thread::scope(|scope| {
+        for rank in [1, 2] {
+            let (at, done) = (&at, &done);
+            scope.spawn(move || {
+                let mut met = member(at, rank, 3).unwrap();
+                if rank == 1 {
+                    let error = met.barrier().unwrap_err();
+                    assert!(matches!(error, JobError::RankFailed { rank: 2, .. }), "{error}");
+                }
+                done.wait();
+            });
+        }
+        let mut met = root(&at, 3, SHORT * 5).unwrap();
+        let error = met.barrier().unwrap_err();
+        assert!(matches!(error, JobError::RankFailed { rank: 2, .. }), "{error}");
+        done.wait();
+    });
+}
+
+#[test]
+fn an_abort_reaches_all_with_its_reason() {
+    for aborting in [0, 2] {
+        job(4, |rank, met| {
+            let mut met = met.unwrap();
+            if rank == aborting {
+                return met.abort(17, "out of beans");
+            }
+            let text = met.barrier().unwrap_err().to_string();
+            let expected = format!("rank {aborting} aborted the job with code 17: out of beans");
+            assert_eq!(text, expected);
+        });
+    }
+}
+
+#[test]
+fn different_calls_and_an_early_end_are_told_apart() {
+    for (early, expected) in [(false, "it called a barrier instead"), (true, "it finished")] {
+        job(3, |rank, met| {
+            let mut met = met.unwrap();
+            if rank == 1 && early {
+                return met.finish();
+            }
+            let result = if rank == 1 { met.barrier() } else { met.exchange(b"x").map(drop) };
+            let error = result.unwrap_err();
+            assert!(matches!(error, JobError::RankFailed { rank: 1, .. }), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
+        });
+    }
+}
