@@ -54,7 +54,9 @@ static void in_use(void)
     ptl_me_t what = entry(&byte, 1, PTL_ME_OP_PUT);
     for (int list = PTL_PRIORITY_LIST; list <= PTL_OVERFLOW_LIST; list++) {
         ptl_handle_me_t element = APPEND(3, &what, (ptl_list_t)list, NULL);
-        CHECK_CODE(PtlPTFree(ni, 3), PTL_IN_USE);
+        /* The texts of the specification name both. */
+        int code = PtlPTFree(ni, 3);
+        CHECK(code == PTL_PT_IN_USE || code == PTL_IN_USE);
         UNLINK(element);
     }
     OK(PtlPTFree(ni, 3));

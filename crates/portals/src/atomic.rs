@@ -114,10 +114,11 @@ impl Ni {
         must_copy: bool,
     ) -> (Region, Option<Region>) {
         let operand = if arithmetic.op.has_operand() { arithmetic.datatype.bytes() } else { 0 };
-        if operand == 0 && !must_copy {
-            if let Some(flat) = values.flat() {
-                return (flat, None);
-            }
+        if let Some(flat) = values.flat()
+            && operand == 0
+            && !must_copy
+        {
+            return (flat, None);
         }
         let len = operand as u64 + values.len;
         if len == 0 {

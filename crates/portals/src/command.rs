@@ -16,7 +16,6 @@ use crate::ni::Ni;
 use crate::table::Handle;
 use sluice_link::Port;
 use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, Region};
-use std::collections::VecDeque;
 
 /// A part of a memory descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -298,10 +297,7 @@ impl Ni {
             .map(|span| self.gather(port, span));
         self.hold(command);
         self.waiting_now += 1;
-        self.waiting
-            .entry(peer)
-            .or_insert_with(VecDeque::new)
-            .push_back(Waiting { command: *command, staged });
+        self.waiting.entry(peer).or_default().push_back(Waiting { command: *command, staged });
     }
 
     /// Tries to send a command. False if it must wait for credits; every other

@@ -152,10 +152,10 @@ impl Ni {
             SearchOp::Only => {
                 let criteria = Me::criteria(spec);
                 let pt = self.pt(pt_index)?;
-                let all: Vec<_> = pt.unexpected.iter().collect();
+                let all: Vec<_> = pt.unexpected.iter().map(|(_, &header)| header).collect();
                 for header in all {
                     let matches = self.headers.get(header).is_some_and(|kept| {
-                        criteria.accepts(kept.match_bits, kept.peer) && kept.fits(spec, 0)
+                        criteria.accept(kept.match_bits, kept.peer) && kept.fits(spec, 0)
                     });
                     if matches {
                         self.tell_found(pt_index, header, spec);

@@ -376,12 +376,12 @@ impl Ni {
             pt.priority.check_invariants();
             pt.overflow.check_invariants();
             pt.unexpected.check_invariants();
-            for handle in pt.unexpected.iter() {
+            for (_, &handle) in pt.unexpected.iter() {
                 let header = self.headers.get(handle).expect("unexpected list names a header");
                 assert!(header.place.is_some() && header.claim.is_none());
                 assert!(self.mes.get(header.entry).is_some_and(|me| me.headers > 0));
             }
-            for handle in pt.priority.iter().chain(pt.overflow.iter()) {
+            for (_, &handle) in pt.priority.iter().chain(pt.overflow.iter()) {
                 let me = self.mes.get(handle).expect("match list names an entry");
                 assert!(me.place.is_some());
                 linked += 1;

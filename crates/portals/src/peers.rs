@@ -89,11 +89,7 @@ impl Ni {
                 }
                 return;
             }
-            Stage::Outgoing(outgoing) => {
-                if outgoing.direct.is_some() {
-                    return;
-                }
-            }
+            Stage::Outgoing(outgoing) if outgoing.direct.is_some() => return,
             _ => {}
         }
         let Some(operation) = self.end(handle) else { return };

@@ -248,7 +248,8 @@ impl Ni {
         if options.ct_comm {
             self.count(ct, ok, options.ct_bytes.then_some(event.mlength));
         }
-        if !options.event_comm_disable && !(ok && options.event_success_disable) {
+        let unwanted = options.event_comm_disable || (ok && options.event_success_disable);
+        if !unwanted {
             let eq = self.eq_of(event.pt_index);
             self.post(eq, event);
         }

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::BLOB_MAX;
-use super::error::{JobError, named, shown};
+use super::error::{JobError, shown};
 use super::wait::until_ready;
 
 const MANAGER: &str = "the process manager";
@@ -54,12 +54,7 @@ impl Pmi1 {
     }
 
     /// Agrees with the manager at the other end of `socket` on version and limits.
-    fn greet(
-        socket: OwnedFd,
-        rank: u32,
-        size: u32,
-        timeout: Duration,
-    ) -> Result<Pmi1, JobError> {
+    fn greet(socket: OwnedFd, rank: u32, size: u32, timeout: Duration) -> Result<Pmi1, JobError> {
         let mut pmi = Pmi1 {
             socket,
             inbox: Vec::new(),
@@ -142,8 +137,7 @@ impl Pmi1 {
             let len = match len {
                 Some(len) => len,
                 None => {
-                    let (first, rest) =
-                        digits.split_once('.').ok_or_else(|| answer.malformed())?;
+                    let (first, rest) = digits.split_once('.').ok_or_else(|| answer.malformed())?;
                     digits = rest;
                     let first = first.parse().map_err(|_| answer.malformed())?;
                     *len.insert(first)
@@ -235,9 +229,7 @@ impl Pmi1 {
             Ok(true) => Ok(()),
             Ok(false) => Err(JobError::Late {
                 whom: match name_of(command) {
-                    "barrier_in" if self.size > 1 => {
-                        format!("{MANAGER}, or another of {}", named_all(self.size))
-                    }
+                    "barrier_in" => format!("{MANAGER}, or a rank that it waits for,"),
                     _ => MANAGER.into(),
                 },
                 during: name_of(command).into(),
@@ -315,10 +307,6 @@ fn from_hex(digits: &str) -> Option<Vec<u8>> {
 /// `put` of `cmd=put kvsname=...`.
 fn name_of(command: &str) -> &str {
     command.trim_start_matches("cmd=").split(' ').next().unwrap_or(command)
-}
-
-fn named_all(size: u32) -> String {
-    named(&(0..size).collect::<Vec<_>>())
 }
 
 fn closed(command: &str) -> JobError {

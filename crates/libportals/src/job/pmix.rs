@@ -117,9 +117,8 @@ impl Pmix {
         ];
         // SAFETY: both arrays are alive for the call, have the lengths that are passed and the
         // layouts that `abi.rs` asserts; PMIx_Init has succeeded.
-        let status = unsafe {
-            (self.calls.fence)(all.as_ptr(), all.len(), infos.as_ptr(), infos.len())
-        };
+        let status =
+            unsafe { (self.calls.fence)(all.as_ptr(), all.len(), infos.as_ptr(), infos.len()) };
         self.check("PMIx_Fence", status)
     }
 
@@ -159,14 +158,17 @@ impl Pmix {
     }
 
     fn check(&self, call: &'static str, status: i32) -> Result<(), JobError> {
-        if status == abi::ERR_TIMEOUT {
-            return Err(JobError::Late {
+        match status {
+            abi::ERR_TIMEOUT => Err(JobError::Late {
                 whom: "the launcher or another rank".into(),
                 during: call.into(),
                 waited_s: self.timeout.as_secs(),
-            });
+            }),
+            abi::ERR_PARTIAL => {
+                Err(JobError::Pmix { call, status, text: "another rank has ended".into() })
+            }
+            _ => self.calls.check(call, status),
         }
-        self.calls.check(call, status)
     }
 }
 

@@ -76,7 +76,9 @@ impl Rendezvous {
 
     pub fn abort(&mut self, code: i32, why: &str) {
         match self {
-            Rendezvous::Root(root) => root.tell(&JobError::Aborted { rank: 0, code, why: why.into() }),
+            Rendezvous::Root(root) => {
+                root.tell(&JobError::Aborted { rank: 0, code, why: why.into() })
+            }
             Rendezvous::Member(member) => {
                 let error = JobError::Aborted { rank: member.rank, code, why: why.into() };
                 member.leave(&frame(Tag::Failed, &conn::told(&error)));

@@ -1,87 +1,107 @@
-//! stub
+//! The match lists of a portal table entry: posted entries, and the headers of
+//! messages that came before theirs.
+//!
+//! A list is a slab threaded in order of arrival (`slab`), and is walked as
+//! long as walking is cheap. When walks grow long, an index is built beside
+//! it: chains of the elements that one look-up key cannot tell apart, found by
+//! a hash of the key (`index`). What makes a key is the *shape* of the
+//! criteria (`Shape`): which bits count, and whether the source does.
+//! Programs use few shapes.
+//!
+//! Invariants, which the tests hold against a plain list after each step:
+//! - the answer is that of a walk from the oldest element, and `accept` is
+//!   asked about the same elements in the same order;
+//! - an index holds exactly the elements of its list, and only a list longer
+//!   than `SHORT` has one, built when it was longer than `LONG`;
+//! - nothing depends on the order of a hash table, on time or on chance.
+//!
+//! Why an index waits for long walks and not for a long list: most long lists
+//! are used in order, where a walk ends at its first step and an index would
+//! cost two cache misses for each element that enters or leaves. A walk pays
+//! into `Toil`; the index is built from what is saved there, so that walking
+//! never costs more than a constant times what building did.
+
+mod index;
+mod posted;
+mod shapes;
+mod slab;
+#[cfg(test)]
+mod tests;
+mod unexpected;
+
+pub use posted::Posted;
+pub use slab::Place;
+pub use unexpected::Unexpected;
+
 use sluice_wire::{MatchBits, PeerId};
-#[derive(Clone, Copy, Debug)]
+
+/// A list of at most so many elements loses its indexes.
+const SHORT: u32 = 16;
+
+/// A list of more elements than these may get an index. Measured: where any
+/// element may be the one, a walk costs what an index does from some forty
+/// elements on. Twice [`SHORT`], so that a
+/// list about as long as either does not build and drop in turns.
+const LONG: u32 = 32;
+
+/// What an entry accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criteria {
+    /// Bits that an operation must have.
     pub bits: MatchBits,
+    /// Bits that do not matter.
     pub ignore: u64,
+    /// The initiator that it accepts; `None` accepts any.
     pub source: Option<PeerId>,
 }
+
 impl Criteria {
-    pub fn accepts(&self, bits: MatchBits, peer: PeerId) -> bool {
-        self.bits.accepts(self.ignore, bits) && self.source.is_none_or(|s| s == peer)
+    /// Whether they accept an operation with these bits from this source.
+    #[must_use]
+    #[inline]
+    pub fn accept(&self, bits: MatchBits, source: PeerId) -> bool {
+        self.bits.accepts(self.ignore, bits) && self.source.is_none_or(|only| only == source)
     }
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u64);
-#[derive(Debug)]
-pub struct Posted<T> {
-    items: Vec<(u64, Criteria, T)>,
-    next: u64,
+
+/// What of a header a criterion looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    ignore: u64,
+    any_source: bool,
 }
-impl<T: Copy> Posted<T> {
-    pub fn new() -> Self {
-        Posted { items: Vec::new(), next: 0 }
+
+impl Shape {
+    #[inline]
+    fn of(criteria: &Criteria) -> Shape {
+        Shape { ignore: criteria.ignore, any_source: criteria.source.is_none() }
     }
-    pub fn len(&self) -> usize {
-        self.items.len()
+
+    /// What elements that this shape cannot tell apart have in common.
+    #[inline]
+    fn key(self, bits: MatchBits, source: PeerId) -> (u64, u32) {
+        (bits.0 & !self.ignore, if self.any_source { 0 } else { source.0 })
     }
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-    pub fn push(&mut self, c: Criteria, item: T) -> Place {
-        self.next += 1;
-        self.items.push((self.next, c, item));
-        Place(self.next)
-    }
-    pub fn remove(&mut self, p: Place) -> Option<T> {
-        let i = self.items.iter().position(|x| x.0 == p.0)?;
-        Some(self.items.remove(i).2)
-    }
-    pub fn find(
-        &mut self,
-        bits: MatchBits,
-        source: PeerId,
-        accept: impl Fn(T) -> bool,
-    ) -> Option<(Place, T)> {
-        self.items
-            .iter()
-            .find(|x| x.1.accepts(bits, source) && accept(x.2))
-            .map(|x| (Place(x.0), x.2))
-    }
-    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.items.iter().map(|x| x.2)
-    }
-    pub fn check_invariants(&self) {}
 }
-#[derive(Debug)]
-pub struct Unexpected<T> {
-    items: Vec<(u64, MatchBits, PeerId, T)>,
-    next: u64,
-}
-impl<T: Copy> Unexpected<T> {
-    pub fn new() -> Self {
-        Unexpected { items: Vec::new(), next: 0 }
+
+/// The steps that walks have taken beyond what a walk may. It leaks: a list
+/// whose walks are short on average never fills it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Toil(u64);
+
+impl Toil {
+    /// Steps that any walk may take.
+    const FREE: u64 = 8;
+
+    #[inline]
+    fn add(&mut self, steps: u64) {
+        self.0 = (self.0 + steps).saturating_sub(Self::FREE);
     }
-    pub fn len(&self) -> usize {
-        self.items.len()
+
+    /// Whether as much was walked as indexing `len` elements costs. An element
+    /// costs a few steps to index.
+    #[inline]
+    fn pays_for(self, len: u32) -> bool {
+        self.0 >= 2 * u64::from(len)
     }
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-    pub fn push(&mut self, b: MatchBits, s: PeerId, item: T) -> Place {
-        self.next += 1;
-        self.items.push((self.next, b, s, item));
-        Place(self.next)
-    }
-    pub fn remove(&mut self, p: Place) -> Option<T> {
-        let i = self.items.iter().position(|x| x.0 == p.0)?;
-        Some(self.items.remove(i).3)
-    }
-    pub fn find(&mut self, c: &Criteria, accept: impl Fn(T) -> bool) -> Option<(Place, T)> {
-        self.items.iter().find(|x| c.accepts(x.1, x.2) && accept(x.3)).map(|x| (Place(x.0), x.3))
-    }
-    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.items.iter().map(|x| x.3)
-    }
-    pub fn check_invariants(&self) {}
 }

@@ -15,6 +15,7 @@ pub(super) const KEY_LEN: usize = 512;
 
 pub(super) const SUCCESS: c_int = 0;
 pub(super) const ERR_TIMEOUT: c_int = -24;
+pub(super) const ERR_PARTIAL: c_int = -52;
 pub(super) const WILDCARD: u32 = u32::MAX - 1;
 pub(super) const GLOBAL: u8 = 3;
 
@@ -96,13 +97,8 @@ type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Proc, usize) -> c_i
 type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
 type Commit = unsafe extern "C" fn() -> c_int;
 type Fence = unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> c_int;
-type Get = unsafe extern "C" fn(
-    *const Proc,
-    *const c_char,
-    *const Info,
-    usize,
-    *mut *mut Value,
-) -> c_int;
+type Get =
+    unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 type Version = unsafe extern "C" fn() -> *const c_char;
 

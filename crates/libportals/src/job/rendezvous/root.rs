@@ -78,11 +78,7 @@ impl Root {
         result.map(|()| bodies.into_iter().flatten().collect())
     }
 
-    fn gather_into(
-        &mut self,
-        bodies: &mut [Option<Vec<u8>>],
-        tag: Tag,
-    ) -> Result<(), JobError> {
+    fn gather_into(&mut self, bodies: &mut [Option<Vec<u8>>], tag: Tag) -> Result<(), JobError> {
         let during = tag.during();
         let until = Instant::now() + self.timeout;
         while let Some(missing) = bodies.iter().position(Option::is_none) {
@@ -112,8 +108,7 @@ impl Root {
         let mut sent = vec![0; self.conns.len()];
         let mut failed = None;
         while let Some(stuck) = sent.iter().position(|&sent| sent < bytes.len()) {
-            let ready =
-                self.wait(PollFlags::OUT, until, |index| sent[index] < bytes.len())?;
+            let ready = self.wait(PollFlags::OUT, until, |index| sent[index] < bytes.len())?;
             if ready.is_empty() {
                 failed = Some(late(rank_of(stuck), during, self.timeout));
                 break;

@@ -13,6 +13,11 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
+/// Of an address of its own, for a test that gives its port up: no other test gets it meanwhile.
+fn listener_apart(last_byte: u8) -> TcpListener {
+    TcpListener::bind(([127, 0, 0, last_byte], 0)).unwrap()
+}
+
 fn meeting(at: &TcpListener, rank: u32, size: u32) -> Meeting {
     let at = at.local_addr().unwrap().to_string();
     Meeting { at, key: KEY.into(), rank, size }
@@ -28,10 +33,7 @@ fn member(at: &TcpListener, rank: u32, size: u32) -> Result<Rendezvous, JobError
 }
 
 /// Runs `body` as every rank, and returns what each made of it.
-fn job<T: Send>(
-    size: u32,
-    body: impl Fn(u32, Result<Rendezvous, JobError>) -> T + Sync,
-) -> Vec<T> {
+fn job<T: Send>(size: u32, body: impl Fn(u32, Result<Rendezvous, JobError>) -> T + Sync) -> Vec<T> {
     let at = listener();
     job_at(&at, size, body)
 }
@@ -81,7 +83,7 @@ fn ranks_meet_and_exchange() {
 
 #[test]
 fn a_rank_may_come_before_rank_0_listens() {
-    let spare = listener();
+    let spare = listener_apart(2);
     let at = spare.local_addr().unwrap();
     thread::scope(|scope| {
         let rank_1 = meeting(&spare, 1, 2);
@@ -198,7 +200,7 @@ fn who_listens_without_the_secret_gets_no_rank() {
 
 #[test]
 fn nobody_to_join_is_an_error_that_says_where() {
-    let at = listener();
+    let at = listener_apart(3);
     let rank_1 = meeting(&at, 1, 2);
     drop(at);
     let error = Rendezvous::start(&rank_1, SHORT).err().expect("nobody listens");

@@ -25,7 +25,8 @@ fn in_c(expressions: &[&str]) -> Option<Vec<i64>> {
     std::fs::write(&file, source).unwrap();
     let flags = String::from_utf8(flags.stdout).unwrap();
     let mut cc = Command::new("cc");
-    let built = cc.arg(&file).args(flags.split_whitespace()).arg("-o").arg(&program).output().ok()?;
+    let built =
+        cc.arg(&file).args(flags.split_whitespace()).arg("-o").arg(&program).output().ok()?;
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let output = Command::new(&program).output().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
@@ -61,6 +62,7 @@ fn layouts_and_constants_are_those_of_the_header() {
         ("PMIX_MAX_KEYLEN + 1", KEY_LEN as i64),
         ("PMIX_SUCCESS", SUCCESS.into()),
         ("PMIX_ERR_TIMEOUT", ERR_TIMEOUT.into()),
+        ("PMIX_ERR_PARTIAL_SUCCESS", ERR_PARTIAL.into()),
         ("(pmix_rank_t)(PMIX_RANK_WILDCARD)", WILDCARD.into()),
         ("PMIX_GLOBAL", GLOBAL.into()),
         ("PMIX_BOOL", BOOL.into()),
