@@ -48,7 +48,7 @@ static void one(int shift, size_t len, size_t local, size_t remote, uint64_t num
     CHECK(event.user_ptr == &out);
     CHECK_EQ(event.pt_index, PT);
     CHECK_EQ(event.ptl_list, PTL_PRIORITY_LIST);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     BARRIER();
 }
 
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     BARRIER();
     EXPECT_NOTHING(target);
     EXPECT_NOTHING(initiator);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlCTFree(ct));
     UNLINK(element);
     OK(PtlPTFree(ni, PT));

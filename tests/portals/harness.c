@@ -291,6 +291,16 @@ ptl_handle_md_t md_new_at(const char *file, int line, const void *start, ptl_siz
     return handle;
 }
 
+void md_release_at(const char *file, int line, ptl_handle_md_t md)
+{
+    int code = PtlMDRelease(md);
+    for (int tries = 0; code == PTL_IN_USE && tries < WAIT_MS; tries++) {
+        sleep_ms(1);
+        code = PtlMDRelease(md);
+    }
+    check_code_at(file, line, "PtlMDRelease", code, PTL_OK);
+}
+
 ptl_me_t entry(void *start, ptl_size_t length, unsigned int options)
 {
     ptl_me_t what;

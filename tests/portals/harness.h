@@ -99,6 +99,10 @@ ptl_pt_index_t pt_new_at(const char *file, int line, unsigned int options, ptl_h
 ptl_handle_md_t md_new_at(const char *file, int line, const void *start, ptl_size_t length,
                           unsigned int options, ptl_handle_eq_t eq, ptl_handle_ct_t ct);
 
+/* Releases; IN_USE may be the answer for a while, but not for long. */
+#define MD_RELEASE(md) md_release_at(__FILE__, __LINE__, md)
+void md_release_at(const char *file, int line, ptl_handle_md_t md);
+
 /* Entries of this variant's kind. An entry is written as a match list entry; in the
  * non-matching variants its matching part is left out. */
 ptl_me_t entry(void *start, ptl_size_t length, unsigned int options);

@@ -123,7 +123,7 @@ static void owners(ptl_handle_ni_t handle)
         CHECK(!PtlHandleIsEqual(each[i], PTL_INVALID_HANDLE));
     }
     CHECK(PtlHandleIsEqual(PTL_INVALID_HANDLE, PTL_INVALID_HANDLE));
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlCTFree(ct2));
     OK(PtlCTFree(ct));
     OK(PtlEQFree(eq));
@@ -178,7 +178,7 @@ static void four_at_once(void)
     BARRIER();
     for (int k = 0; k < KINDS; k++) {
         OK(k & 1 ? PtlMEUnlink(element[k]) : PtlLEUnlink(element[k]));
-        OK(PtlMDRelease(md[k]));
+        MD_RELEASE(md[k]);
         OK(PtlPTFree(handle[k], PT));
         OK(PtlEQFree(eq[k]));
         OK(PtlNIFini(handle[k]));

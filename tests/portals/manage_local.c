@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     headers_before(0, PTL_ME_LOCAL_INC_UH_RLENGTH | PTL_ME_MAY_ALIGN, 3, 3, true);
     EXPECT_NOTHING(target);
     EXPECT_NOTHING(initiator);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));
     OK(PtlEQFree(initiator));

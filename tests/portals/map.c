@@ -55,7 +55,7 @@ static void logical_map(void)
     CHECK_CODE(PtlGet(md, 0, 1, nobody, 0, 0, 0, NULL), PTL_ARG_INVALID);
     nobody.rank = PTL_RANK_ANY;
     CHECK_CODE(PtlPut(md, 0, 1, PTL_NO_ACK_REQ, nobody, 0, 0, 0, NULL, 0), PTL_ARG_INVALID);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     free(all);
     free(got);
 }
@@ -79,7 +79,7 @@ static void helpers(void)
         memset(&to, 0, sizeof to);
         int code = PtlPut(md, 0, 1, PTL_NO_ACK_REQ, to, 0, 0, 0, NULL, 0);
         CHECK(code != PTL_OK);
-        OK(PtlMDRelease(md));
+        MD_RELEASE(md);
         OK(SluiceJobMap(other));
         ptl_size_t count = 0;
         OK(PtlGetMap(other, (ptl_size_t)nprocs, got, &count));
@@ -89,7 +89,13 @@ static void helpers(void)
         CHECK_EQ(got[rank].phys.pid, mine.phys.pid);
         OK(PtlGetId(other, &id));
         CHECK_EQ(id.rank, rank);
+        OK(SluiceJobPeers(other, got));
+        for (int i = 0; i < nprocs; i++)
+            CHECK_EQ(got[i].rank, i);
+        CHECK_CODE(SluiceJobMap(other), PTL_IGNORED);
     } else {
+        CHECK_CODE(SluiceJobPeers(other, got), PTL_ARG_INVALID);
+        OK(SluiceJobMap(other));
         OK(SluiceJobPeers(other, got));
         OK(PtlGetId(other, &mine));
         CHECK_EQ(got[rank].phys.nid, mine.phys.nid);

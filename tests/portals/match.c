@@ -181,7 +181,7 @@ int main(int argc, char **argv)
     once();
     EXPECT_NOTHING(target);
     EXPECT_NOTHING(initiator);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));
     OK(PtlEQFree(initiator));

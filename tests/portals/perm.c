@@ -126,8 +126,8 @@ int main(int argc, char **argv)
     }
     EXPECT_NOTHING(initiator);
     EXPECT_NOTHING(replies);
-    OK(PtlMDRelease(md));
-    OK(PtlMDRelease(back));
+    MD_RELEASE(md);
+    MD_RELEASE(back);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));
     OK(PtlEQFree(initiator));

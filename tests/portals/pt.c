@@ -98,7 +98,7 @@ static void disabled(void)
     BARRIER();
     EXPECT_NOTHING(target);
     UNLINK(element);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));
     OK(PtlEQFree(initiator));
@@ -119,7 +119,7 @@ static void unallocated(void)
     CHECK(event.ni_fail_type != PTL_NI_OK);
     BARRIER();
     CHECK(sr_value(PTL_SR_DROP_COUNT) >= drops);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlEQFree(eq));
 }
 

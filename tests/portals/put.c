@@ -50,7 +50,7 @@ static void one(int shift, size_t len, size_t local, size_t remote, uint64_t num
     CHECK_EQ(ack.mlength, len);
     CHECK_EQ(ack.remote_offset, remote);
     CHECK(ack.user_ptr == &cookie);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     BARRIER();
 }
 
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     }
     CHECK_EQ(sends, FLIGHT);
     CHECK_EQ(acks, FLIGHT);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     UNLINK(element);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));

@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     EXPECT_NOTHING(target);
     UNLINK(overflow);
     OK(PtlCTFree(ct));
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));
     OK(PtlEQFree(initiator));

@@ -26,7 +26,7 @@ static void put(size_t len, uint64_t remote, size_t expected)
     CHECK_UNTOUCHED(in + at + expected, LEN - at - expected);
     ptl_event_t ack = PUT_DONE(initiator);
     CHECK_EQ(ack.mlength, expected);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     BARRIER();
     CHECK_GUARD(in, LEN);
 }
@@ -49,7 +49,7 @@ static void get(size_t len, uint64_t remote, size_t expected)
         CHECK(memcmp(back, whole + remote, expected) == 0);
     CHECK_UNTOUCHED(back + expected, len - expected);
     CHECK_GUARD(back, len);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     guarded_free(back);
     BARRIER();
 }
@@ -93,7 +93,7 @@ static void no_truncate(void)
     CHECK_GUARD(wide, LEN);
     UNLINK(a);
     UNLINK(b);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT2));
     guarded_free(narrow), guarded_free(wide);
 }
@@ -121,7 +121,7 @@ static void no_buffer(void)
     }
     BARRIER();
     UNLINK(element);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT3));
 }
 

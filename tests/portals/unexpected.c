@@ -254,8 +254,8 @@ static void others(void)
     CHECK(event.start == &cell[1]);
     UNLINK(element);
     UNLINK(overflow);
-    OK(PtlMDRelease(back));
-    OK(PtlMDRelease(one_md));
+    MD_RELEASE(back);
+    MD_RELEASE(one_md);
     BARRIER();
 }
 
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     EXPECT_NOTHING(target);
     CHECK_GUARD(pool, ROOM);
     CHECK_GUARD(in, LEN);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     OK(PtlPTFree(ni, PT));
     OK(PtlEQFree(target));
     OK(PtlEQFree(initiator));

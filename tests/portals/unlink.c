@@ -39,7 +39,7 @@ static void race(int round)
             CHECK_EQ(event.hdr_data, i);
     }
     EXPECT_NOTHING(target);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     free(every);
     CHECK_GUARD(in, ROOM);
 }
@@ -75,7 +75,7 @@ static void at_rest(void)
             UNLINK(fresh);
             BARRIER();
         }
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
 }
 
 /* An overflow entry whose headers wait may or may not be unlinked; once they are taken, it
@@ -99,7 +99,7 @@ static void with_headers(void)
     if (code == PTL_IN_USE)
         OK(unlink_code(element));
     EXPECT_NOTHING(target);
-    OK(PtlMDRelease(md));
+    MD_RELEASE(md);
     BARRIER();
 }
 

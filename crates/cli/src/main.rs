@@ -17,7 +17,8 @@ Examples:
   sluice info                          what Sluice finds on this machine
   sluice perf latency                  half round trips over a sweep of sizes
   sluice perf bandwidth --size 1M,4M   two sizes
-  sluice perf rate --json              for a program to read";
+  sluice perf rate --json              for a program to read
+  sluice perf match                    what one match costs as lists grow";
 
 /// Message passing over shared memory, as MPI programs see it through
 /// libfabric.
@@ -32,7 +33,7 @@ struct Cli {
 enum Command {
     /// Show the rails found, what was probed, what was refused and what mends it.
     Info(info::InfoArgs),
-    /// Measure between two processes, which it starts itself.
+    /// Measure between two processes, which it starts itself, or matching alone.
     #[command(subcommand)]
     Perf(perf::PerfCommand),
     /// The second process of a measurement.

@@ -147,14 +147,58 @@ fn messages_without_bytes() {
 }
 
 #[test]
+fn match_has_its_shape() {
+    let report = json(&["perf", "match", "--depth", "1", "--depth", "50,3", "--json"]);
+    assert_eq!(report["test"], "match");
+    let rows = report["rows"].as_array().expect("rows");
+    let cases: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let text = |key: &str| row[key].as_str().expect("a name");
+            format!("{} {} {} {}", text("queue"), text("order"), text("match"), row["depth"])
+        })
+        .collect();
+    let mut expected = Vec::new();
+    for queue in ["posted", "unexpected"] {
+        for order in ["in", "out"] {
+            for kind in ["exact", "masked", "wildcard"] {
+                expected.extend([1, 50, 3].map(|depth| format!("{queue} {order} {kind} {depth}")));
+            }
+        }
+    }
+    assert_eq!(cases, expected);
+    for row in rows {
+        let figure = |key| row["ns_per_match"][key].as_f64().expect("a figure");
+        assert!(figure("p50") > 0.0 && figure("p50") <= figure("p99"), "{row}");
+        assert!(row["plain_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{row}");
+        assert_eq!(row["plain_target_ns"].is_number(), row["depth"] == 1, "{row}");
+        assert_eq!(row["verified"], true, "{row}");
+    }
+}
+
+#[test]
+fn match_is_a_table_of_the_queue_asked_for() {
+    let output = sluice(&["perf", "match", "--depth", "1,20", "--queue", "unexpected"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines = |part: &str| text.lines().filter(|line| line.trim().starts_with(part)).count();
+    assert_eq!((lines("unexpected"), lines("posted")), (12, 0), "{text}");
+    assert!(text.contains("/ depth 1"), "{text}");
+}
+
+#[test]
 fn bad_arguments_are_told_the_good_ones() {
-    let rows: [(&[&str], &str); 6] = [
+    let rows: [(&[&str], &str); 10] = [
         (&["perf", "latency", "--size", "big"], "give bytes from 0 to 1073741824"),
         (&["perf", "latency", "--size", "2G"], "give bytes from 0 to 1073741824"),
         (&["perf", "latency", "--rail", "carrier-pigeon"], "[possible values: shm]"),
         (&["perf", "latency", "--seconds", "-1"], "give seconds from 0 to 3600"),
         (&["perf", "latency", "--cores", "0,99999"], "cores that may be used"),
         (&["perf", "rate", "--window", "0"], "1..=4096"),
+        (&["perf", "match", "--depth", "0"], "1..=1000000"),
+        (&["perf", "match", "--depth", "-5"], "1..=1000000"),
+        (&["perf", "match", "--depth", "deep"], "invalid digit"),
+        (&["perf", "match", "--queue", "bus"], "[possible values: posted, unexpected, both]"),
     ];
     for (args, part) in rows {
         let error = refusal(args);

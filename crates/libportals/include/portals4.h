@@ -139,7 +139,7 @@ typedef unsigned char ptl_ni_fail_t;
 #define PTL_NI_NO_MATCH       6 /* a search found nothing */
 #define PTL_NI_SEGV           7 /* memory of a descriptor or entry is not accessible */
 
-/* Limits. Counts are limited to 16777215 each. */
+/* Limits. Counts are limited to 4194304 each. */
 typedef struct {
     int          max_entries;            /* list entries at any one time */
     int          max_unexpected_headers; /* messages kept whose entry was in the overflow list */

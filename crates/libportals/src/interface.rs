@@ -9,7 +9,7 @@ use crate::codes::Code;
 use crate::face::Face;
 use crate::progress::Attention;
 use sluice_rail::shm::Doorbell;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
@@ -21,7 +21,7 @@ pub(crate) const INTERFACES: usize = 4;
 pub(crate) struct Interface {
     face: Mutex<Option<Face>>,
     /// Which life of the interface this is; changed under the lock.
-    life: AtomicU8,
+    life: AtomicU32,
     /// Threads that sleep until something happens.
     pub sleepers: AtomicU32,
     pub attention: Attention,
@@ -71,7 +71,7 @@ impl Interface {
     const fn new() -> Interface {
         Interface {
             face: Mutex::new(None),
-            life: AtomicU8::new(0),
+            life: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             attention: Attention::new(),
             doorbell: RwLock::new(None),
@@ -81,7 +81,7 @@ impl Interface {
 
     /// The present life.
     #[inline]
-    pub fn life(&self) -> u8 {
+    pub fn life(&self) -> u32 {
         self.life.load(Ordering::Acquire)
     }
 
@@ -97,7 +97,7 @@ impl Interface {
     /// # Errors
     /// [`Code::ArgInvalid`] if the handle is of another life.
     #[inline]
-    pub fn with<R>(&self, life: u8, then: impl FnOnce(&mut Face) -> R) -> Result<R, Code> {
+    pub fn with<R>(&self, life: u32, then: impl FnOnce(&mut Face) -> R) -> Result<R, Code> {
         let mut face = self.lock();
         if self.life() != life {
             return Err(Code::ArgInvalid);
@@ -111,7 +111,7 @@ impl Interface {
     /// # Errors
     /// As [`Interface::with`].
     #[inline]
-    pub fn act<R>(&self, life: u8, then: impl FnOnce(&mut Face) -> R) -> Result<R, Code> {
+    pub fn act<R>(&self, life: u32, then: impl FnOnce(&mut Face) -> R) -> Result<R, Code> {
         let result = self.with(life, |face| {
             let result = then(face);
             face.poll();

@@ -1,1 +1,36 @@
-//! The C face of Portals 4.
+//! `libportals.so`: Portals 4 for C programs, over the same engine as the MPI
+//! message layer.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `include/portals4.h` | the interface, with its documentation; `sluice_job.h` the start-up helper |
+//! | `types` | the structures of the header, laid out as C does |
+//! | `consts` | its constants |
+//! | `codes` | its return codes and failure codes, and what they are made from |
+//! | `handle` | handles as numbers |
+//! | `args` | checks of what programs pass in: options, enumerations |
+//! | `resolve` `object` | what of that takes memory or an interface to understand |
+//! | `api` | the functions, one file for each part of the header |
+//! | `interface` `face` `peers` `limits` | the open interfaces, and what each holds |
+//! | `progress` `wait` | who takes in what arrives, and how a caller waits |
+//! | `job` | how the processes of a job find each other |
+//!
+//! Invariants: nothing that a program passes in makes the library panic, and no
+//! panic crosses into C. The header is the master: `tests/layout.rs` holds what
+//! is here against what a C compiler makes of it.
+
+mod api;
+pub mod args;
+pub mod codes;
+pub mod consts;
+mod face;
+pub mod handle;
+mod interface;
+mod job;
+mod limits;
+mod object;
+mod peers;
+mod progress;
+mod resolve;
+pub mod types;
+mod wait;

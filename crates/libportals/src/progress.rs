@@ -70,7 +70,7 @@ impl Attention {
 ///
 /// # Errors
 /// The system's, if it has no thread to give.
-pub(crate) fn start(shell: &'static Interface, life: u8) -> std::io::Result<()> {
+pub(crate) fn start(shell: &'static Interface, life: u32) -> std::io::Result<()> {
     let thread = thread::Builder::new()
         .name("portals".into())
         .stack_size(256 << 10)
@@ -79,7 +79,7 @@ pub(crate) fn start(shell: &'static Interface, life: u8) -> std::io::Result<()> 
     Ok(())
 }
 
-fn run(shell: &'static Interface, life: u8) {
+fn run(shell: &'static Interface, life: u32) {
     let mut calls_seen = shell.attention.calls.load(Ordering::Relaxed);
     while shell.life() == life {
         let calls = shell.attention.calls.load(Ordering::Relaxed);
@@ -97,7 +97,7 @@ fn run(shell: &'static Interface, life: u8) {
 }
 
 /// Takes in what arrives until the program is back or nothing comes.
-fn attend(shell: &'static Interface, life: u8) {
+fn attend(shell: &'static Interface, life: u32) {
     let mut idle_since: Option<Instant> = None;
     while let Ok(taken) = shell.with(life, crate::face::Face::poll) {
         if taken > 0 {

@@ -36,7 +36,7 @@ pub(crate) enum Unmet {
 /// [`Unmet`].
 pub(crate) fn wait<R>(
     shell: &Interface,
-    life: u8,
+    life: u32,
     deadline: Option<Instant>,
     mut check: impl FnMut(&mut Face) -> Option<R>,
 ) -> Result<R, Unmet> {
@@ -45,10 +45,12 @@ pub(crate) fn wait<R>(
     let mut yields = 0;
     let mut slept = false;
     let result = loop {
-        match shell.with(life, |face| check(face).or_else(|| {
-            face.poll();
-            check(face)
-        })) {
+        match shell.with(life, |face| {
+            check(face).or_else(|| {
+                face.poll();
+                check(face)
+            })
+        }) {
             Err(Code::ArgInvalid) | Err(_) => break Err(Unmet::Gone),
             Ok(Some(found)) => break Ok(found),
             Ok(None) => {}
@@ -92,7 +94,7 @@ pub(crate) fn wait<R>(
 /// Sleeps until something arrives, unless it has already.
 fn sleep<R>(
     shell: &Interface,
-    life: u8,
+    life: u32,
     deadline: Option<Instant>,
     check: &mut impl FnMut(&mut Face) -> Option<R>,
 ) -> Result<Option<R>, Unmet> {

@@ -26,7 +26,8 @@ pub enum SearchOp {
 
 impl Ni {
     /// Appends an entry (`PtlMEAppend`, `PtlLEAppend`). One that is used up by
-    /// unexpected headers is not linked, and `None` is returned.
+    /// unexpected headers is not linked, and `None` is returned. From then on its
+    /// I/O vector is the entry's, and goes with it.
     ///
     /// # Errors
     /// [`PtlError::ArgInvalid`], [`PtlError::NoSpace`],
@@ -61,6 +62,9 @@ impl Ni {
             let used_up = spec.options.use_once || exhausted;
             self.take_unexpected(port, pt_index, found, &spec, used_up);
             if used_up {
+                if let Some(vector) = spec.vector {
+                    self.vectors.discard(vector);
+                }
                 self.fire(port);
                 return Ok(None);
             }
@@ -120,8 +124,10 @@ impl Ni {
         if me.headers > 0 || me.busy > 0 {
             return Err(PtlError::InUse);
         }
+        let spec = me.spec;
         self.unlink_from_list(handle);
-        Ok(self.mes.remove(handle).expect("looked up above").spec)
+        self.forget_entry(handle);
+        Ok(spec)
     }
 
     /// Looks among the unexpected headers for what `spec` would match
@@ -245,7 +251,7 @@ impl Ni {
         let (pt_index, list, user_ptr) = (me.pt_index, me.list, me.spec.user_ptr);
         let silent = me.spec.options.event_unlink_disable;
         if free {
-            self.mes.discard(entry);
+            self.forget_entry(entry);
         }
         if silent {
             return;
@@ -260,6 +266,15 @@ impl Ni {
             event.kind = EventKind::AutoFree;
             self.post(eq, event);
         }
+    }
+
+    /// Forgets an entry that nothing refers to any more, with its I/O vector.
+    #[inline]
+    fn forget_entry(&mut self, entry: Handle<Me>) {
+        if let Some(vector) = self.mes.get(entry).and_then(|me| me.spec.vector) {
+            self.vectors.discard(vector);
+        }
+        self.mes.discard(entry);
     }
 
     /// Takes a header out of its list for `spec`, and tells of it, at once or

@@ -82,6 +82,7 @@ impl Naive {
         }
         entry.headers += 1;
         let (moved, user_ptr) = (len.min(entry.len), entry.user_ptr);
+        self.seen.push((EventKind::Put, user_ptr, bits, moved));
         self.unexpected.push(Unexpected { bits, from, len, moved, user_ptr });
         if entry.use_once {
             let entry = self.overflow.remove(at);
@@ -90,12 +91,16 @@ impl Naive {
         }
     }
 
-    fn take(&mut self, wanted: &Entry) -> bool {
+    fn take(&mut self, wanted: &Entry, appended: bool) -> bool {
         let Some(at) = self.unexpected.iter().position(|u| wanted.accepts(u.bits, u.from, u.len))
         else {
             return false;
         };
         let header = self.unexpected.remove(at);
+        self.seen.push((EventKind::PutOverflow, wanted.user_ptr, header.bits, header.moved));
+        if appended && wanted.use_once {
+            self.seen.push((EventKind::AutoUnlink, wanted.user_ptr, 0, 0));
+        }
         for list in [&mut self.overflow, &mut self.unlinked] {
             if let Some(entry) = list.iter_mut().find(|e| e.user_ptr == header.user_ptr) {
                 entry.headers -= 1;
@@ -106,7 +111,6 @@ impl Naive {
             self.seen.push((EventKind::AutoFree, freed.user_ptr, 0, 0));
         }
         self.unlinked.retain(|e| !free(e));
-        self.seen.push((EventKind::PutOverflow, wanted.user_ptr, header.bits, header.moved));
         true
     }
 
@@ -116,9 +120,8 @@ impl Naive {
             self.overflow.push(entry);
             return true;
         }
-        while entry.op_put && self.take(&entry) {
+        while self.take(&entry, true) {
             if entry.use_once {
-                self.seen.push((EventKind::AutoUnlink, entry.user_ptr, 0, 0));
                 return false;
             }
         }
@@ -188,21 +191,26 @@ impl Run {
     }
 
     fn search(&mut self) {
-        let (mut wanted, mut spec) = self.wanted();
-        // A search asks for what an appended receive would.
-        (wanted.op_put, spec.options.op_put) = (true, true);
+        let (wanted, spec) = self.wanted();
         let delete = self.draw.percent(50);
         let op = if delete { SearchOp::Delete } else { SearchOp::Only };
         let side = &mut self.pair.sides[1];
         side.ni.me_search(&mut side.port, PT, op, &spec).expect("the entry exists");
-        let found = self.naive.unexpected.iter();
-        let found = found.clone().find(|u| wanted.accepts(u.bits, u.from, u.len)).copied();
-        match found {
-            Some(_) if delete => assert!(self.naive.take(&wanted)),
-            Some(u) => {
-                self.naive.seen.push((EventKind::Search, wanted.user_ptr, u.bits, u.moved));
+        let mut found = 0;
+        if delete {
+            while (found == 0 || !wanted.use_once) && self.naive.take(&wanted, false) {
+                found += 1;
             }
-            None => self.naive.seen.push((EventKind::Search, wanted.user_ptr, 0, 0)),
+        } else {
+            let all = self.naive.unexpected.iter();
+            let all = all.filter(|u| wanted.accepts(u.bits, u.from, u.len));
+            for u in all.take(if wanted.use_once { 1 } else { usize::MAX }) {
+                self.naive.seen.push((EventKind::Search, wanted.user_ptr, u.bits, u.moved));
+                found += 1;
+            }
+        }
+        if found == 0 {
+            self.naive.seen.push((EventKind::Search, wanted.user_ptr, 0, 0));
         }
     }
 

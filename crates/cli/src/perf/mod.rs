@@ -6,11 +6,15 @@
 //! size it checks every byte of a message each way, warms up, measures
 //! (`latency`, `stream`) and checks again. Nothing is timed while it is
 //! checked.
+//!
+//! `sluice perf match` is apart: it measures the engine without a rail, in this
+//! process alone (`matching`).
 
 mod bandwidth;
 mod direct;
 mod latency;
 mod limits;
+mod matching;
 mod node;
 mod output;
 mod pair;
@@ -29,6 +33,7 @@ use crate::rail::{Bulk, RailKind};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use limits::Limits;
+use matching::MatchArgs;
 use node::Node;
 use output::{Report, Row};
 use progress::Progress;
@@ -60,7 +65,29 @@ Examples:
   sluice perf rate                          small messages
   sluice perf rate --size 8 --window 256    more messages before each answer")]
     Rate(Windowed),
+    /// One match in the Portals engine, as its lists grow, in this process alone.
+    #[command(after_help = MATCH_HELP)]
+    Match(MatchArgs),
 }
+
+const MATCH_HELP: &str = "\
+A list is filled to the depth; each step then takes one element by a match and
+appends one again. Figures are nanoseconds of such a step, over blocks of steps.
+
+Lists: posted (a put arrives and finds its entry), unexpected (an entry is
+appended and finds its message). Order: in (the oldest is matched next), out
+(any, drawn at random, the same in every run). Match: exact (bits and source),
+masked (16 bits ignored), wildcard (every other entry takes any source).
+
+The event that a program gets for a match is taken out of its queue within the
+step; events of linking and unlinking are disabled. In the same run, with the
+same steps: plain, a linked list that is walked, alone; and at depth 1 plain
+target, that list with credits, numbering and an event for each match.
+
+Examples:
+  sluice perf match                            all lists, some 15 seconds
+  sluice perf match --depth 1,100000           two depths
+  sluice perf match --queue unexpected --json  one list, for a program";
 
 /// What every measurement can be told.
 #[derive(Debug, Args)]
@@ -142,6 +169,7 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Latency(common) => (common, Test::Latency),
         PerfCommand::Bandwidth(args) => (&args.common, Test::Bandwidth { window: args.window }),
         PerfCommand::Rate(args) => (&args.common, Test::Rate { window: args.window }),
+        PerfCommand::Match(args) => return matching::run(args),
     };
     let sizes = match (&common.size[..], test) {
         ([], Test::Rate { .. }) => &RATE_SIZES[..],

@@ -171,7 +171,9 @@ mod tests {
     }
 
     fn text(pairs: &[(&str, &str)]) -> String {
-        of(pairs).err().expect("a refusal").to_string()
+        let error = of(pairs).err().expect("a refusal");
+        assert!(error.is_of_environment());
+        error.to_string()
     }
 
     const MEETING: [(&str, &str); 4] = [

@@ -156,8 +156,9 @@ pub enum JobError {
     },
     /// Rank 0 waited, and not everybody came.
     #[error(
-        "{absent} of {size} did not join rank 0 at SLUICE_JOB={at} within {waited_s} s ({refused}); \
-         see that they run with the same SLUICE_JOB, SLUICE_JOB_SIZE and SLUICE_JOB_KEY"
+        "{absent} of {size} did not join rank 0 at SLUICE_JOB={at} within {waited_s} s \
+         ({refused}); see that they run with the same SLUICE_JOB, SLUICE_JOB_SIZE and \
+         SLUICE_JOB_KEY"
     )]
     Absent {
         /// The ranks that did not come.
@@ -191,6 +192,17 @@ pub enum JobError {
         /// Its reason.
         why: String,
     },
+}
+
+impl JobError {
+    /// Whether the environment contradicts itself, as opposed to others failing.
+    #[must_use]
+    pub fn is_of_environment(&self) -> bool {
+        matches!(
+            self,
+            JobError::Variable { .. } | JobError::Missing { .. } | JobError::KeyTooShort { .. }
+        )
+    }
 }
 
 /// The beginning of what came from outside, fit for one line of a message.

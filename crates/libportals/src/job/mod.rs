@@ -11,10 +11,10 @@
 //! | `SLUICE_JOB` | rank 0, where `SLUICE_JOB` says | `rendezvous.rs` |
 //! | none of these | nobody: a job of one | |
 //!
-//! Invariants: the environment is read in [`Job::start`] and nowhere else. Every wait ends by
-//! `SLUICE_JOB_TIMEOUT_S` (120 if not set). Nothing that comes from outside makes this panic. After the
-//! first error each call answers [`JobError::Failed`], for the ranks no longer agree on where they
-//! are.
+//! Invariants: the environment is read in [`Job::start`] and nowhere else. Every wait ends:
+//! `SLUICE_JOB_TIMEOUT_S` (120 if not set) bounds each answer that a call waits for. Nothing that
+//! comes from outside makes this panic. After the first error each call answers
+//! [`JobError::Failed`], for the ranks no longer agree on where they are.
 
 mod env;
 mod error;
@@ -56,7 +56,7 @@ pub struct Job {
 enum Link {
     Alone,
     Pmi1(pmi1::Pmi1),
-    Pmix(pmix::Pmix),
+    Pmix(Box<pmix::Pmix>),
     Rendezvous(rendezvous::Rendezvous),
 }
 
@@ -78,7 +78,7 @@ impl Job {
             }
             Way::Pmix => {
                 let pmix = pmix::Pmix::start(plan.timeout)?;
-                (pmix.rank(), pmix.size(), Link::Pmix(pmix))
+                (pmix.rank(), pmix.size(), Link::Pmix(Box::new(pmix)))
             }
             Way::Rendezvous(meeting) => {
                 let (rank, size) = (meeting.rank, meeting.size);

@@ -35,9 +35,10 @@ impl Pmix {
         let status = unsafe { (calls.init)(&raw mut me, std::ptr::null_mut(), 0) };
         calls.check("PMIx_Init", status)?;
         let mut pmix = Pmix { calls, me, size: 0, timeout };
-        let size = pmix.get(&pmix.everybody(), abi::JOB_SIZE, |value| {
-            // SAFETY: the type is checked first, and says that this field is the one that is set.
-            (value.kind == abi::UINT32).then(|| unsafe { value.data.uint32 })
+        let size = pmix.get(&pmix.everybody(), abi::JOB_SIZE, |value| match value.kind {
+            // SAFETY: the type says that this field is the one that is set.
+            abi::UINT32 => Some(unsafe { value.data.uint32 }),
+            _ => None,
         })?;
         if !(1..=SIZE_MAX).contains(&size) || me.rank >= size {
             let text = format!("rank {} of {size}", me.rank);

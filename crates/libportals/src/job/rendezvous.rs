@@ -1,7 +1,7 @@
 //! A job without a launcher: the ranks meet at rank 0, which listens where `SLUICE_JOB` says.
 //!
-//! All that crosses is frames (`conn.rs`). To join (`join.rs`), a rank and rank 0 prove to each other that
-//! they hold the job's secret (`auth.rs`):
+//! All that crosses is frames (`conn.rs`). To join (`join.rs`), a rank and rank 0 prove to each
+//! other that they hold the job's secret (`auth.rs`):
 //!
 //! | from | frame | carries |
 //! |---|---|---|
@@ -13,9 +13,9 @@
 //!
 //! After that a rank sends BLOB or BARRIER, and rank 0 answers with everybody's BLOB, or BARRIER,
 //! or FAILED and the rank that is to blame. BYE takes a rank out, and a rank's own FAILED aborts
-//! the job. Who cannot prove the
-//! secret is told nothing that depends on it. What ranks send after joining is neither hidden nor
-//! signed: the secret keeps strangers out of the job, not off the cable.
+//! the job. Who cannot prove the secret is told nothing that depends on it. What ranks send after
+//! joining is neither hidden nor signed: the secret keeps strangers out of the job, not off the
+//! cable.
 
 mod auth;
 mod conn;

@@ -7,10 +7,10 @@
 pub mod net;
 
 use net::{Event as NetEvent, Mode, NetPort, roomy};
-use sluice_link::Layout;
+use sluice_link::{Layout, PeerError};
 use sluice_portals::{
-    Ct, Eq, EqTaken, Event, EventKind, Handle, Limits, List, Md, MdOptions, Me, MeOptions, MeSpec,
-    Ni, PtOptions, PtlError, PutExtras, Taken, Target,
+    Command, Ct, Eq, EqTaken, Event, EventKind, Handle, Limits, List, Local, Md, MdOptions, Me,
+    MeOptions, MeSpec, Ni, NiFail, PtOptions, PtlError, PutExtras, Taken, Target, Vector,
 };
 use sluice_wire::{AckKind, Addr, MatchBits, PeerId, PtIndex, Region};
 
@@ -28,6 +28,21 @@ pub struct Pair {
     pub sides: Vec<Side>,
     /// What the last packet was taken for.
     pub taken: Option<Taken>,
+}
+
+/// See [`Pair::of_program`].
+pub fn program_limits() -> Limits {
+    Limits { credits_until_matched: false, eager_bytes_max: 64, ..Limits::default() }
+}
+
+/// Portal table entry [`PT`] of a process.
+pub fn target(peer: usize, bits: u64, remote_offset: u64) -> Target {
+    Target { peer: PeerId(peer as u32), pt_index: PT, match_bits: MatchBits(bits), remote_offset }
+}
+
+/// Bytes of which none is like its neighbours.
+pub fn pattern(len: usize, salt: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251 + salt * 31) as u8).collect()
 }
 
 /// Everything is allowed, and every event is reported.
@@ -56,9 +71,21 @@ impl Pair {
     }
 
     pub fn with(layouts: &[Layout], mode: Mode, options: MdOptions) -> Pair {
+        Pair::with_limits(layouts, mode, options, Limits::default())
+    }
+
+    /// Two interfaces as a Portals program has them: nothing is held until it
+    /// is matched, and more than 64 bytes do not travel with their header.
+    pub fn of_program(mode: Mode) -> Pair {
+        Pair::with_limits(&[roomy(); 2], mode, MdOptions::default(), program_limits())
+    }
+
+    pub fn with_limits(layouts: &[Layout], mode: Mode, options: MdOptions, limits: Limits) -> Pair {
         let ports = NetPort::network(layouts.to_vec(), mode, 1);
         let sides = ports.into_iter().zip(layouts).map(|(port, layout)| {
-            let mut ni = Ni::new(Limits::default(), *layout);
+            // No memory that a test uses begins at address zero.
+            port.alloc(&[net::POISON; 64]);
+            let mut ni = Ni::new(limits, *layout);
             let eq = ni.eq_alloc(1024).unwrap();
             let ct = ni.ct_alloc().unwrap();
             let whole = Region { addr: Addr(0), len: u64::MAX };
@@ -186,5 +213,152 @@ impl Pair {
         let side = &self.sides[who];
         let ct = side.ni.ct(side.ct).expect("the counter is there");
         (ct.success, ct.failure)
+    }
+
+    /// All of the memory of a side that `region` is.
+    pub fn local(&self, who: usize, region: Region) -> Local {
+        Local { md: self.sides[who].md, offset: region.addr.0, length: region.len }
+    }
+
+    /// A descriptor of these pieces, and the whole of it.
+    pub fn vector_md(&mut self, who: usize, pieces: &[Region], options: MdOptions) -> Local {
+        let Side { ni, eq, ct, .. } = &mut self.sides[who];
+        let vector = Vector::new(pieces.to_vec()).unwrap();
+        let length = vector.total_bytes();
+        let vector = Some(ni.vector_bind(vector).unwrap());
+        let whole = Region { addr: Addr(0), len: length };
+        let md = ni.md_bind(whole, vector, Some(*eq), Some(*ct), options).unwrap();
+        Local { md, offset: 0, length }
+    }
+
+    /// What an entry of these pieces is made from.
+    pub fn vector_entry(
+        &mut self,
+        pieces: &[Region],
+        bits: u64,
+        options: MeOptions,
+        user_ptr: u64,
+    ) -> MeSpec {
+        let vector = Vector::new(pieces.to_vec()).unwrap();
+        let whole = Region { addr: Addr(0), len: vector.total_bytes() };
+        let vector = Some(self.sides[1].ni.vector_bind(vector).unwrap());
+        MeSpec { vector, ..entry(whole, bits, options, user_ptr) }
+    }
+
+    pub fn gathered(&self, who: usize, pieces: &[Region]) -> Vec<u8> {
+        pieces.iter().flat_map(|&piece| self.bytes(who, piece)).collect()
+    }
+
+    pub fn issue(&mut self, who: usize, command: &Command) -> Result<(), PtlError> {
+        let Side { ni, port, .. } = &mut self.sides[who];
+        let issued = ni.issue(port, command);
+        ni.check_invariants();
+        issued
+    }
+
+    /// Side `who` issues a put of `bytes` to side 1; nothing arrives yet.
+    pub fn issue_put(
+        &mut self,
+        who: usize,
+        bits: u64,
+        bytes: &[u8],
+        ack: Option<AckKind>,
+    ) -> Region {
+        let region = self.alloc(who, bytes);
+        let from = self.local(who, region);
+        let put =
+            Command::Put { from, ack, target: target(1, bits, 0), hdr_data: 7, user_ptr: 500 };
+        self.issue(who, &put).expect("it is right in itself");
+        region
+    }
+
+    /// Side `who` issues a get of `len` bytes from side 1; nothing arrives yet.
+    pub fn issue_get(&mut self, who: usize, bits: u64, offset: u64, len: u64) -> Region {
+        let region = self.alloc(who, &vec![0; len as usize]);
+        let into = self.local(who, region);
+        let get = Command::Get { into, target: target(1, bits, offset), user_ptr: 600 };
+        self.issue(who, &get).expect("it is right in itself");
+        region
+    }
+
+    /// Everything arrives, and what idle moments are for is done, until
+    /// nothing happens any more.
+    pub fn settle(&mut self) {
+        loop {
+            self.run();
+            for side in &mut self.sides {
+                if !side.port.net().is_dead(side.port.me) {
+                    side.ni.on_idle(&mut side.port);
+                    side.ni.check_invariants();
+                }
+            }
+            if self.sides[0].port.net().events().is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Process `dead` ends, and all others learn of it.
+    pub fn kill(&mut self, dead: usize) {
+        let net = self.sides[0].port.clone();
+        net.net_mut().kill(dead);
+        for who in (0..self.sides.len()).filter(|&who| who != dead) {
+            loop {
+                let ours = |read: &net::Read| read.reader == who && read.peer == dead;
+                let Some(at) = net.net().reads.iter().position(ours) else { break };
+                self.happen(NetEvent::Read(at));
+            }
+            net.net_mut().lose(dead, who);
+            net.net_mut().lose(who, dead);
+            let Side { ni, port, .. } = &mut self.sides[who];
+            ni.on_peer_gone(port, PeerId(dead as u32), PeerError::Dead);
+            ni.check_invariants();
+        }
+    }
+
+    /// Nothing is left of any operation on a side that lives.
+    pub fn assert_quiet(&self) {
+        for side in &self.sides {
+            let (ni, who) = (&side.ni, side.port.me);
+            let net = side.port.net();
+            if net.is_dead(who) {
+                continue;
+            }
+            assert_eq!(ni.operations_now(), 0, "operations of {who}");
+            assert_eq!(ni.waiting_now(), 0, "commands of {who} wait");
+            assert_eq!(ni.owed_now(), 0, "{who} owes answers");
+            assert_eq!(ni.links().reply_slots_reserved(), 0, "reply slots of {who}");
+            assert_eq!(ni.links().slots_held(), 0, "slots of {who}");
+            assert_eq!(net.lent(who), (0, 0), "memory lent to {who}");
+            assert!(net.reads.iter().all(|read| read.reader != who), "{who} moves data");
+            for peer in 0..self.sides.len() {
+                if net.is_dead(peer) {
+                    continue;
+                }
+                // Every credit is with its sender or on its way back to it.
+                let Some(mine) = ni.links().ledger(PeerId(peer as u32)) else { continue };
+                let Some(granted) = mine.granted else { continue };
+                let theirs = self.sides[peer].ni.links().ledger(PeerId(who as u32));
+                let owed = theirs.map_or((0, 0), |book| (book.data_owed, book.control_owed));
+                assert_eq!(mine.data_credits + owed.0, granted.data_slots, "{who} → {peer}");
+                assert_eq!(
+                    mine.control_credits + owed.1,
+                    u16::from(granted.control_slots),
+                    "{who} → {peer}"
+                );
+            }
+        }
+    }
+
+    /// Kind, moved length and outcome of all events of a side, in order.
+    pub fn outcomes(&mut self, who: usize) -> Vec<(EventKind, u64, Result<(), NiFail>)> {
+        let events = self.events(who).into_iter();
+        events.map(|event| (event.kind, event.mlength, event.outcome)).collect()
+    }
+
+    /// How many packets of a kind side `who` has sent.
+    pub fn packets(&self, who: usize, is: impl Fn(&sluice_wire::Packet) -> bool) -> usize {
+        let net = self.sides[0].port.net();
+        net.log.iter().filter(|(from, _, packet, _)| *from == who && is(packet)).count()
     }
 }

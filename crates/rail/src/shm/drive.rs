@@ -5,11 +5,12 @@
 //! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load.
 
 use super::bulk::PASS_BYTES;
+use super::claims::Sender;
 use super::copy::slot_bytes;
 use super::peers::Life;
 use super::ring::{Reader, Stuck, WORDS};
 use super::segment::Claim;
-use super::watch::{Watch, pid_is_free, poll_now};
+use super::watch::{Watch, poll_now};
 use super::{Shm, backing};
 use sluice_link::{Machine, PeerError, RailError};
 use sluice_wire::{Nanos, Packet, PeerId, slots_for};
@@ -22,40 +23,8 @@ const CARE_PERIOD: Nanos = Nanos(1_000_000);
 const WATCH_PERIOD: Nanos = Nanos(5_000_000);
 /// The same for peers that only `/proc` or a lock tells about.
 const SLOW_WATCH_PERIOD: Nanos = Nanos(100_000_000);
-/// How long an entry may be half claimed before its claimer is looked for.
-const CLAIM_PATIENCE: Nanos = Nanos(10_000_000_000);
 /// Abandoned slots skipped in one go.
 const SKIPS_MAX: u32 = 1024;
-
-/// Who writes with one entry of the mailbox: a peer, with marks; or nobody
-/// known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sender(u32);
-
-impl Sender {
-    /// Not known yet.
-    pub(super) const NOBODY: Sender = Sender(u32::MAX);
-    /// Its address was refused.
-    const INVALID: Sender = Sender(u32::MAX - 1);
-    /// Known, but nothing of it has been delivered yet.
-    const UNSEEN: u32 = 1 << 31;
-    /// Given up; its packets are dropped.
-    const GONE: u32 = 1 << 30;
-    const ID: u32 = Sender::GONE - 1;
-
-    /// The peer whose packets are to be delivered, without more ado.
-    #[inline]
-    fn plain(self) -> Option<PeerId> {
-        if self.0 <= Sender::ID { Some(PeerId(self.0)) } else { None }
-    }
-
-    fn peer(self) -> Option<PeerId> {
-        let known = self != Sender::NOBODY && self != Sender::INVALID;
-        known.then_some(PeerId(self.0 & Sender::ID))
-    }
-}
-
-const _: () = assert!(super::peers::PEERS_MAX < Sender::ID as usize);
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -84,8 +53,10 @@ pub(super) struct Care {
     polled_peers: Vec<PeerId>,
     /// Watched peers without a pidfd.
     slow: Vec<PeerId>,
+    /// Peers whose mailbox is mapped.
+    mapped: Vec<PeerId>,
     /// Entries seen half claimed, by whom, and since when.
-    half_claimed: Vec<(u16, u32, Nanos)>,
+    pub(super) half_claimed: Vec<(u16, u32, Nanos)>,
 }
 
 impl Shm {
@@ -130,6 +101,9 @@ impl Shm {
         }
         if self.refresh_now() >= self.care.next {
             self.look_after();
+        } else {
+            // A peer that closes rings once and writes nothing.
+            self.look_at_claims();
         }
         self.attention || self.reader.is_published() || !self.ending.is_empty()
     }
@@ -169,10 +143,10 @@ impl Shm {
         }
         let sender = self.senders.get_mut(usize::from(writer))?;
         let peer = sender.peer()?;
-        if sender.0 & Sender::GONE != 0 {
+        if sender.is_gone() {
             return None;
         }
-        sender.0 &= !Sender::UNSEEN;
+        sender.mark_seen();
         self.peers.get_mut(peer)?.seen = true;
         Some(peer)
     }
@@ -221,7 +195,7 @@ impl Shm {
         let seen = known.seen;
         for sender in &mut self.senders {
             if sender.peer() == Some(peer) {
-                sender.0 |= Sender::GONE;
+                sender.mark_gone();
             }
         }
         let mut inputs = 0;
@@ -286,14 +260,19 @@ impl Shm {
         let now = self.clock;
         self.care.next = now.saturating_add(CARE_PERIOD);
         self.unstick();
+        self.look_at_claims();
+        if now >= self.care.next_watch {
+            self.care.next_watch = now.saturating_add(WATCH_PERIOD);
+            self.look_at_watches(now);
+        }
+    }
+
+    /// Looks at the entries of the mailbox if one has changed hands.
+    fn look_at_claims(&mut self) {
         let claims = self.segment.claims();
         if claims != self.care.claims_seen {
             self.care.claims_seen = claims;
             self.adopt_claims();
-        }
-        if now >= self.care.next_watch {
-            self.care.next_watch = now.saturating_add(WATCH_PERIOD);
-            self.look_at_watches(now);
         }
     }
 
@@ -316,6 +295,11 @@ impl Shm {
                     self.begin_end(peer);
                 }
             }
+            for &peer in &care.mapped {
+                if self.peers.has_closed(peer) {
+                    self.begin_end(peer);
+                }
+            }
         }
         care.watches_changed |= self.care.watches_changed;
         self.care = care;
@@ -330,7 +314,11 @@ impl Shm {
         self.care.polled.clear();
         self.care.polled_peers.clear();
         self.care.slow.clear();
+        self.care.mapped.clear();
         for (peer, known) in self.peers.iter() {
+            if known.segment.is_some() {
+                self.care.mapped.push(peer);
+            }
             match &known.watch {
                 Some(Watch::Own) | None => {}
                 Some(watch) => match watch.pidfd() {
@@ -342,72 +330,6 @@ impl Shm {
                 },
             }
         }
-    }
-
-    /// Finds out who the writers are that have claimed entries, and which have
-    /// written their last.
-    pub(super) fn adopt_claims(&mut self) {
-        for writer in 0..self.segment.layout().senders_max {
-            let claim = self.segment.claim_of(writer);
-            if self.senders[usize::from(writer)] == Sender::NOBODY
-                && matches!(claim, Claim::Ready | Claim::Closed)
-            {
-                self.adopt(writer);
-            }
-            if claim == Claim::Closed
-                && let Some(peer) = self.senders[usize::from(writer)].peer()
-            {
-                self.begin_end(peer);
-            }
-        }
-    }
-
-    fn adopt(&mut self, writer: u16) {
-        if !matches!(self.segment.claim_of(writer), Claim::Ready | Claim::Closed) {
-            return;
-        }
-        let peer = self
-            .segment
-            .address_of(writer)
-            .and_then(|address| self.peers.intern(&address, &self.address));
-        self.senders[usize::from(writer)] = match peer {
-            Ok(peer) => {
-                let gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
-                let mark = if gone { Sender::GONE } else { Sender::UNSEEN };
-                self.engage(peer);
-                Sender(peer.0 | mark)
-            }
-            Err(why) => {
-                self.stats.violations += 1;
-                tracing::warn!("a writer of this mailbox has an unusable address: {why}");
-                Sender::INVALID
-            }
-        };
-    }
-
-    /// Whether a peer has an entry in this mailbox.
-    pub(super) fn is_sender(&self, peer: PeerId) -> bool {
-        self.senders.iter().any(|sender| sender.peer() == Some(peer))
-    }
-
-    /// Frees entries whose claimers died between claiming and writing their
-    /// address. A claimer in another pid namespace looks like a dead one, so
-    /// it is given far more time than it needs.
-    fn free_half_claimed(&mut self, now: Nanos) {
-        let mut seen = std::mem::take(&mut self.care.half_claimed);
-        seen.retain(|&(writer, pid, _)| self.segment.claim_of(writer) == Claim::Taken { pid });
-        for writer in 0..self.segment.layout().senders_max {
-            let Claim::Taken { pid } = self.segment.claim_of(writer) else { continue };
-            match seen.iter().find(|&&(one, ..)| one == writer) {
-                None => seen.push((writer, pid, now)),
-                Some(&(.., since)) => {
-                    if now.since(since) > CLAIM_PATIENCE && pid_is_free(pid) {
-                        self.segment.free(writer);
-                    }
-                }
-            }
-        }
-        self.care.half_claimed = seen;
     }
 
     /// Skips what dead writers left unpublished at the head of the ring.
@@ -497,13 +419,7 @@ impl Shm {
     /// Frees what an ended peer held here.
     fn bury(&mut self, peer: PeerId) {
         self.peers.detach(peer);
-        for writer in 0..self.segment.layout().senders_max {
-            let sender = &mut self.senders[usize::from(writer)];
-            if sender.peer() == Some(peer) {
-                *sender = Sender::NOBODY;
-                self.segment.free(writer);
-            }
-        }
+        self.release_all_of(peer);
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;
             backing::remove_peer_file(&known.address, &self.shm_dir);

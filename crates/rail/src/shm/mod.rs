@@ -6,8 +6,8 @@
 //! (`bulk`), the memory of the client (`client`, `guard`), lent memory (`lent`),
 //! what wakes a sleeper (`bell`, `doorbell`), the names by which processes find
 //! each other (`names`, `held`).
-//! `drive` runs a machine over them; `port` is
-//! what the machine may ask for. `docs/decisions/0001-the-path-of-a-message.md`
+//! `drive` runs a machine over them (`claims`: who
+//! writes into the own mailbox); `port` is what the machine may ask for. `docs/decisions/0001-the-path-of-a-message.md`
 //! says why it is built this way.
 //!
 //! Invariants:
@@ -22,6 +22,7 @@ mod address;
 mod backing;
 pub(crate) mod bell;
 mod bulk;
+mod claims;
 mod client;
 mod config;
 mod copy;
@@ -55,13 +56,13 @@ use backing::Backing;
 use drive::Current;
 use identity::Identity;
 use lent::Lent;
-use peers::Peers;
+use peers::{Life, Peers};
 use ring::Reader;
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
 use segment::{Segment, segment_bytes};
 use sluice_link::Layout;
-use sluice_wire::{Nanos, PeerId};
+use sluice_wire::{Nanos, PeerId, Region};
 use std::path::PathBuf;
 
 /// One process's end of the shared-memory rail.
@@ -76,7 +77,7 @@ pub struct Shm {
 
     peers: Peers,
     /// Who writes with which entry of the own mailbox.
-    senders: Vec<drive::Sender>,
+    senders: Vec<claims::Sender>,
     packet_slots_max: u32,
     current: Current,
     transfers: bulk::Queue,
@@ -97,6 +98,7 @@ pub struct Shm {
     shm_dir: PathBuf,
     notices: Vec<String>,
     names: Option<(Names, u8)>,
+    uid: u32,
     /// Where peers look for the nonce; boxed, so that it stays where it is.
     _probe: Box<u64>,
 }
@@ -147,7 +149,7 @@ impl Shm {
             attention: false,
             clock: clock_now(),
             peers: Peers::default(),
-            senders: vec![drive::Sender::NOBODY; usize::from(layout.senders_max)],
+            senders: vec![claims::Sender::NOBODY; usize::from(layout.senders_max)],
             packet_slots_max: u32::from(layout.grant.data_slots).max(u32::from(layout.reply_slots)),
             current: Current::NONE,
             transfers: bulk::Queue::default(),
@@ -164,6 +166,7 @@ impl Shm {
             shm_dir: config.shm_dir,
             notices,
             names: None,
+            uid: identity.uid,
             _probe: probe,
         };
         // The first id is this process's own; a fresh table has room for it.
@@ -202,7 +205,8 @@ impl Shm {
     /// looked up when it is first spoken to ([`Shm::use_names`]), so it need
     /// not be there yet. One that has ended gives its label to the next.
     ///
-    /// With too many peers known this is an id that nothing reaches.
+    /// With too many peers known, and for the label zero, which is none, this
+    /// is an id that nothing reaches.
     pub fn peer_named(&mut self, label: u64) -> PeerId {
         let peer = self.peers.named(label, &self.address).unwrap_or(PeerId(u32::MAX));
         if let Some(known) = self.peers.get_mut(peer) {
@@ -223,10 +227,11 @@ impl Shm {
         PeerId(0)
     }
 
-    /// The address of a peer.
+    /// The address of a peer; `None` while only its label is known.
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
-        self.peers.get(peer).map(|known| known.address)
+        let known = self.peers.get(peer)?;
+        (known.life != Life::Named).then_some(known.address)
     }
 
     /// What the layer above calls a peer, by the peer's own account
@@ -240,6 +245,9 @@ impl Shm {
     #[must_use]
     pub fn describe(&self, peer: PeerId) -> String {
         match self.peers.get(peer) {
+            Some(known) if known.life == Life::Named => {
+                format!("the process called {:#x}", known.address.label)
+            }
             Some(known) if known.address.pid_ns != self.address.pid_ns => {
                 format!("pid {} of another pid namespace", known.address.pid)
             }
@@ -291,11 +299,31 @@ impl Shm {
     }
 }
 
+/// Whether all bytes of a region can be read now: for faces that are given
+/// pointers by programs. From the first call on this process has a handler for
+/// faults ([`Guard::Check`]).
+#[must_use]
+pub fn is_readable(region: Region) -> bool {
+    guard::install();
+    guard::readable(region)
+}
+
+/// As [`is_readable`], for writing.
+#[must_use]
+pub fn is_writable(region: Region) -> bool {
+    guard::install();
+    guard::writable(region)
+}
+
 impl Drop for Shm {
     /// The peers learn that the mailbox is gone, also where the process lives
-    /// on.
+    /// on. A fork of the process has a copy of the rail, which is not the
+    /// mailbox's end.
     fn drop(&mut self) {
-        self.peers.close();
+        if self.address.pid == std::process::id() {
+            self.peers.close();
+            self.segment.close_own();
+        }
     }
 }
 

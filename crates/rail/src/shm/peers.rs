@@ -9,7 +9,7 @@ use super::bell::Bell;
 use super::doorbell;
 use super::error::AddressError;
 use super::ring::Writer;
-use super::segment::Segment;
+use super::segment::{Entry, Segment};
 use super::watch::Watch;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
@@ -47,10 +47,21 @@ pub(super) struct Peer {
     pub(super) seen: bool,
     /// Its memory can be read directly.
     pub(super) direct: bool,
+    /// It was tried to map its mailbox, and there is none: its label may lead to
+    /// another one by now.
+    lost: bool,
     pub(super) watch: Option<Watch>,
     /// Its mailbox, if mapped, and the entry that this process has there.
     pub(super) segment: Option<Box<Segment>>,
-    entry: u16,
+    entry: Option<Entry>,
+}
+
+impl Peer {
+    /// Whether its label still leads to it, as far as is known.
+    fn lives(&self) -> bool {
+        let ended = matches!(self.life, Life::Ending { .. } | Life::Ended);
+        !ended && !self.lost && self.gone.is_none()
+    }
 }
 
 /// The way into a peer's mailbox: all that a packet needs.
@@ -129,16 +140,28 @@ impl Peers {
     }
 
     /// The newest peer that calls itself `label` and has not ended; one without
-    /// an address if there is none. `None` if there are too many peers.
+    /// an address if there is none. `None` if there are too many peers, and for
+    /// the label zero.
     pub(super) fn named(&mut self, label: u64, own: &Address) -> Option<PeerId> {
-        let known = self.by_label.get(&label).copied();
-        let lives = known.filter(|peer| {
-            let known = &self.list[peer.index()];
-            known.gone.is_none() && !matches!(known.life, Life::Ending { .. } | Life::Ended)
-        });
+        if label == 0 {
+            return None;
+        }
+        if let Some(&newest) = self.by_label.get(&label) {
+            if self.list[newest.index()].lives() {
+                return Some(newest);
+            }
+            // A look at all peers, once for each time that a label changes
+            // hands: an older one may have outlived the newest.
+            let lives = |known: &Peer| known.address.label == label && known.lives();
+            if let Some(at) = self.list.iter().rposition(lives) {
+                let peer = PeerId(at as u32);
+                self.by_label.insert(label, peer);
+                return Some(peer);
+            }
+        }
         // No mailbox has this address, so nothing finds it.
         let nowhere = Address { nonce: 0, pid: 0, probe_addr: 0, label, ..*own };
-        lives.or_else(|| self.add(nowhere, Life::Named))
+        self.add(nowhere, Life::Named)
     }
 
     fn add(&mut self, address: Address, life: Life) -> Option<PeerId> {
@@ -152,9 +175,10 @@ impl Peers {
             gone: None,
             seen: false,
             direct: false,
+            lost: false,
             watch: None,
             segment: None,
-            entry: 0,
+            entry: None,
         });
         self.ways.push(None);
         if address.label != 0 {
@@ -176,35 +200,54 @@ impl Peers {
         self.list.get_mut(peer.index())
     }
 
-    /// Maps a peer: keeps its mailbox, and the writing end with entry `index`.
-    pub(super) fn attach(&mut self, peer: PeerId, segment: Box<Segment>, index: u16) {
+    /// Maps a peer: keeps its mailbox, and the writing end with `entry`.
+    pub(super) fn attach(&mut self, peer: PeerId, segment: Box<Segment>, entry: Entry) {
         assert!(self.ways[peer.index()].is_none(), "a peer is mapped once");
         // SAFETY: `detach` is the only place that drops a mapped segment while
         // the table lives, and it drops the writer first; writers never leave
         // the table. The same holds for the bell.
-        let way = unsafe { Way { writer: segment.writer(index), bell: segment.bell() } };
+        let way = unsafe { Way { writer: segment.writer(entry.index), bell: segment.bell() } };
         self.ways[peer.index()] = Some(way);
         self.list[peer.index()].segment = Some(segment);
-        self.list[peer.index()].entry = index;
+        self.list[peer.index()].entry = Some(entry);
+        self.list[peer.index()].lost = false;
     }
 
     /// Tells all mapped peers that this process writes no more.
     pub(super) fn close(&self) {
         for (peer, way) in self.list.iter().zip(&self.ways) {
-            if let (Some(segment), Some(way)) = (&peer.segment, way) {
-                segment.close(peer.entry);
-                way.ring();
-            }
+            tell_closed(peer, way.as_ref());
         }
     }
 
-    /// Unmaps a peer.
+    /// Unmaps a peer, which learns that this process writes no more to it.
     pub(super) fn detach(&mut self, peer: PeerId) {
+        tell_closed(&self.list[peer.index()], self.ways[peer.index()].as_ref());
         self.ways[peer.index()] = None;
         self.list[peer.index()].segment = None;
     }
 
+    /// Whether the owner of a mapped mailbox has said that it reads no more.
+    pub(super) fn has_closed(&self, peer: PeerId) -> bool {
+        let segment = self.list.get(peer.index()).and_then(|known| known.segment.as_ref());
+        segment.is_some_and(|segment| segment.is_closed())
+    }
+
+    /// A peer's mailbox is no more, so another one may have its label.
+    pub(super) fn lose(&mut self, peer: PeerId) {
+        if let Some(known) = self.list.get_mut(peer.index()) {
+            known.lost = true;
+        }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         self.list.iter().enumerate().map(|(i, peer)| (PeerId(i as u32), peer))
+    }
+}
+
+fn tell_closed(peer: &Peer, way: Option<&Way>) {
+    if let (Some(segment), Some(entry), Some(way)) = (&peer.segment, peer.entry, way) {
+        segment.close(entry);
+        way.ring();
     }
 }

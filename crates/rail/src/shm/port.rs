@@ -114,6 +114,11 @@ impl Port for Shm {
         unsafe { self.lent.give_back(addr, len) };
     }
 
+    /// A mailbox is opened by processes of its own user only.
+    fn uid(&self, _peer: PeerId) -> u32 {
+        self.uid
+    }
+
     fn can_read(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_some_and(|known| known.direct)
     }
@@ -292,15 +297,28 @@ impl Shm {
 
     fn attach(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
         let address = self.peers.get(peer).ok_or(PeerError::Unreachable)?.address;
-        let refused = |cause: std::io::Error| {
-            tracing::warn!("cannot open the mailbox of pid {}: {cause}", address.pid);
-            PeerError::Unreachable
+        let opened = backing::open_peer(&address, &self.shm_dir)
+            .and_then(|(fd, bytes)| Segment::attach(&fd, bytes, address.nonce));
+        let segment = match opened {
+            Ok(segment) if !segment.is_closed() => segment,
+            Ok(_) => {
+                self.peers.lose(peer);
+                return Err(PeerError::Unreachable);
+            }
+            Err(cause) => {
+                tracing::warn!("cannot open the mailbox of pid {}: {cause}", address.pid);
+                // Nothing is there, or anything else by now: descriptors are
+                // used again.
+                if !is_shortage(&cause) {
+                    self.peers.lose(peer);
+                }
+                return Err(PeerError::Unreachable);
+            }
         };
-        let (fd, bytes) = backing::open_peer(&address, &self.shm_dir).map_err(refused)?;
-        let segment = Segment::attach(&fd, bytes, address.nonce).map_err(refused)?;
-        let index = segment.claim(&self.address).ok_or(PeerError::Full)?;
+        let entry = segment.claim(&self.address).ok_or(PeerError::Full)?;
         let grant = segment.layout().grant;
-        self.peers.attach(peer, Box::new(segment), index);
+        self.peers.attach(peer, Box::new(segment), entry);
+        self.care.watches_changed = true;
         Ok(grant)
     }
 
@@ -342,6 +360,12 @@ impl Shm {
         }
         moved
     }
+}
+
+/// Whether it is this process that lacks something, and the same may work later.
+fn is_shortage(cause: &std::io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
+    cause.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | header: sixteen words that its owner stores once |
 //! | 128 | count of claims, so that the owner notices new writers |
+//! | 192 | not zero once the owner reads no more |
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
 //! | 4096 | one [`ENTRY_BYTES`] entry per writer: claim, address, intent |
@@ -34,6 +35,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
 const VERSION: u64 = 2;
 const HEADER_WORDS: usize = 16;
 const CLAIMS_AT: usize = 128;
+const CLOSED_AT: usize = 192;
 const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
 const ENTRIES_AT: usize = PAGE_BYTES;
@@ -42,7 +44,8 @@ const ENTRY_INTENT_AT: usize = 128;
 
 const _: () = {
     assert!(HEADER_WORDS * 8 <= CLAIMS_AT);
-    assert!(CLAIMS_AT + 8 <= TAIL_AT);
+    assert!(CLAIMS_AT + 64 <= CLOSED_AT);
+    assert!(CLOSED_AT + 64 <= TAIL_AT);
     assert!(TAIL_AT + 128 <= BELL_AT);
     assert!(BELL_AT + 128 <= ENTRIES_AT);
     assert!(ENTRY_ADDRESS_AT + ADDRESS_BYTES <= ENTRY_INTENT_AT);
@@ -76,6 +79,14 @@ pub(super) enum Claim {
     Ready,
     /// Its writer has written its last.
     Closed,
+}
+
+/// An entry of a peer's mailbox that this process has claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) index: u16,
+    /// What its claim says as long as it is this process's.
+    ready: u64,
 }
 
 /// Bytes of a segment with this layout.
@@ -271,7 +282,7 @@ impl Segment {
     }
 
     /// Claims a free entry and writes `own` there. `None` if all are taken.
-    pub(super) fn claim(&self, own: &Address) -> Option<u16> {
+    pub(super) fn claim(&self, own: &Address) -> Option<Entry> {
         let claims = self.mapping.word(CLAIMS_AT);
         for index in 0..self.layout.senders_max {
             let word = self.entry_word(index, 0);
@@ -295,7 +306,7 @@ impl Segment {
                 continue;
             }
             claims.fetch_add(1, Ordering::Release);
-            return Some(index);
+            return Some(Entry { index, ready });
         }
         None
     }
@@ -339,18 +350,25 @@ impl Segment {
         word.store((generation & CLAIM_GENERATION) | CLAIM_FREE, Ordering::Release);
     }
 
-    /// Says that the writer with entry `index`, which the caller has claimed,
-    /// has written its last.
-    pub(super) fn close(&self, index: u16) {
-        let word = self.entry_word(index, 0);
-        let seen = word.load(Ordering::Relaxed);
-        let closed = (seen & !CLAIM_STATE) | CLAIM_CLOSED;
-        // If the owner has freed the entry meanwhile it knows already.
-        if seen & CLAIM_STATE == CLAIM_READY
-            && word.compare_exchange(seen, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        {
+    /// Says that the writer with this entry has written its last.
+    pub(super) fn close(&self, entry: Entry) {
+        let word = self.entry_word(entry.index, 0);
+        let closed = (entry.ready & !CLAIM_STATE) | CLAIM_CLOSED;
+        // If the owner has freed the entry meanwhile it knows already, and the
+        // entry may be another writer's.
+        if word.compare_exchange(entry.ready, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.mapping.word(CLAIMS_AT).fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Says, as the owner, that nobody reads this mailbox any more.
+    pub(super) fn close_own(&self) {
+        self.mapping.word(CLOSED_AT).store(1, Ordering::Release);
+    }
+
+    /// Whether its owner has said so.
+    pub(super) fn is_closed(&self) -> bool {
+        self.mapping.word(CLOSED_AT).load(Ordering::Acquire) != 0
     }
 
     /// The intents of all writers.

@@ -15,7 +15,7 @@ fn listener() -> TcpListener {
 
 /// Of an address of its own, for a test that gives its port up: no other test gets it meanwhile.
 fn listener_apart(last_byte: u8) -> TcpListener {
-    TcpListener::bind(([127, 0, 0, last_byte], 0)).unwrap()
+    TcpListener::bind((std::net::Ipv4Addr::new(127, 0, 0, last_byte), 0)).unwrap()
 }
 
 fn meeting(at: &TcpListener, rank: u32, size: u32) -> Meeting {

@@ -1,9 +1,11 @@
 //! Whole rails: in one process, between processes, and with processes that die.
 
 mod child;
+mod closing;
 mod files;
 mod garbage;
 mod kill;
+mod named;
 mod pair;
 mod reads;
 mod sleep;
@@ -161,6 +163,15 @@ fn send_credit(shm: &mut Shm, to: PeerId, slots: u16) {
 
 fn poll(shm: &mut Shm, machine: &mut Recorder) -> usize {
     shm.poll(shm.now(), machine, 16)
+}
+
+/// Lets a rail notice and report whose claims have changed by now.
+fn settle(shm: &mut Shm, machine: &mut Recorder) {
+    let begin = Instant::now();
+    while shm.has_work() {
+        poll(shm, machine);
+        assert!(begin.elapsed() < PATIENCE, "always work; {:?}", shm.stats());
+    }
 }
 
 /// Polls until `done`, and fails the test if that takes too long.

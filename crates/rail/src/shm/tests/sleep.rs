@@ -8,15 +8,15 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 /// Longer than anything takes here: who sleeps so long was not woken.
-const FOREVER_NS: u64 = 60_000_000_000;
+pub(super) const FOREVER_NS: u64 = 60_000_000_000;
 
-fn sleeper() -> Shm {
+pub(super) fn sleeper() -> Shm {
     Shm::open(Config { sleeps: true, ..Config::default() }).unwrap()
 }
 
 /// Polls, and sleeps whenever there is nothing to do, until `done`. Says how
 /// often it slept.
-fn sleep_until(
+pub(super) fn sleep_until(
     shm: &mut Shm,
     machine: &mut Recorder,
     timeout_ns: u64,

@@ -1,0 +1,196 @@
+//! Counters.
+
+use super::{call, interface};
+use crate::codes::Code;
+use crate::consts::PTL_TIME_FOREVER;
+use crate::face::Face;
+use crate::handle::Kind;
+use crate::object::{Parts, unpack};
+use crate::resolve::{check_out, read, write};
+use crate::types::{ptl_ct_event_t, ptl_handle_any_t};
+use crate::wait::{Unmet, wait};
+use sluice_portals::{Command, CtEvent};
+use std::ffi::{c_int, c_uint};
+use std::time::{Duration, Instant};
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTAlloc(
+    ni_handle: ptl_handle_any_t,
+    ct_handle: *mut ptl_handle_any_t,
+) -> c_int {
+    call(|| {
+        let parts = interface(ni_handle)?;
+        check_out(ct_handle)?;
+        let ct = parts.shell.with(parts.life, |face| face.engine.ni.ct_alloc())??;
+        // SAFETY: checked above.
+        unsafe { write(ct_handle, parts.pack(Kind::Ct, ct)?) };
+        Ok(())
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTFree(ct_handle: ptl_handle_any_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Ct, ct_handle)?;
+        let freed = parts.shell.act(parts.life, |face| face.engine.ni.ct_free(parts.table()))?;
+        if freed { Ok(()) } else { Err(Code::ArgInvalid) }
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTCancelTriggered(ct_handle: ptl_handle_any_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Ct, ct_handle)?;
+        parts
+            .shell
+            .with(parts.life, |face| Ok(face.engine.ni.ct_cancel_triggered(parts.table())?))?
+    })
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTGet(
+    ct_handle: ptl_handle_any_t,
+    event: *mut ptl_ct_event_t,
+) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Ct, ct_handle)?;
+        check_out(event)?;
+        let value = parts.shell.act(parts.life, |face| value_of(face, &parts))?;
+        // SAFETY: checked above.
+        unsafe { write(event, value.ok_or(Code::ArgInvalid)?) };
+        Ok(())
+    })
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTWait(
+    ct_handle: ptl_handle_any_t,
+    test: u64,
+    event: *mut ptl_ct_event_t,
+) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Ct, ct_handle)?;
+        check_out(event)?;
+        let met = wait(parts.shell, parts.life, None, |face| met(face, &parts, test));
+        // SAFETY: checked above.
+        unsafe { write(event, met.map_err(code_of)??) };
+        Ok(())
+    })
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointers are null, or lead to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTPoll(
+    ct_handles: *const ptl_handle_any_t,
+    tests: *const u64,
+    size: c_uint,
+    timeout: c_uint,
+    event: *mut ptl_ct_event_t,
+    which: *mut c_uint,
+) -> c_int {
+    call(|| {
+        check_out(event)?;
+        check_out(which)?;
+        if size == 0 {
+            return Err(Code::ArgInvalid);
+        }
+        let mut watched = Vec::with_capacity(size.min(64) as usize);
+        for at in 0..size as usize {
+            // SAFETY: the caller says that they lead to so many; each is looked
+            // at before it is read.
+            let (handle, test) =
+                unsafe { (read(ct_handles.wrapping_add(at))?, read(tests.wrapping_add(at))?) };
+            watched.push((unpack(Kind::Ct, handle)?, test));
+        }
+        let first = watched[0].0;
+        if watched.iter().any(|(parts, _)| !parts.is_beside(&first)) {
+            return Err(Code::ArgInvalid);
+        }
+        let found = wait(first.shell, first.life, deadline(timeout), |face| {
+            let mut each = watched.iter().enumerate();
+            each.find_map(|(at, (parts, test))| Some((at, met(face, parts, *test)?)))
+        });
+        let (at, value) = found.map_err(code_of)?;
+        // SAFETY: checked above.
+        unsafe {
+            write(event, value?);
+            write(which, at as c_uint);
+        }
+        Ok(())
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTSet(ct_handle: ptl_handle_any_t, new_ct: ptl_ct_event_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Ct, ct_handle)?;
+        parts.shell.act(parts.life, |face| {
+            let Face { engine, shm, .. } = face;
+            let command = Command::CtSet { ct: parts.table(), to: engine_value(new_ct) };
+            Ok(engine.ni.issue(shm, &command)?)
+        })?
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTInc(ct_handle: ptl_handle_any_t, increment: ptl_ct_event_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Ct, ct_handle)?;
+        parts.shell.act(parts.life, |face| {
+            let Face { engine, shm, .. } = face;
+            let command = Command::CtInc { ct: parts.table(), by: engine_value(increment) };
+            Ok(engine.ni.issue(shm, &command)?)
+        })?
+    })
+}
+
+pub(super) fn engine_value(event: ptl_ct_event_t) -> CtEvent {
+    CtEvent { success: event.success, failure: event.failure }
+}
+
+/// When a timeout in milliseconds that begins now is over.
+pub(super) fn deadline(timeout_ms: c_uint) -> Option<Instant> {
+    if timeout_ms == PTL_TIME_FOREVER {
+        return None;
+    }
+    Some(Instant::now() + Duration::from_millis(u64::from(timeout_ms)))
+}
+
+fn value_of(face: &Face, parts: &Parts) -> Option<ptl_ct_event_t> {
+    let value = face.engine.ni.ct(parts.table())?;
+    Some(ptl_ct_event_t { success: value.success, failure: value.failure })
+}
+
+/// What ends the wait for a counter: its value, a failure, or its own end.
+fn met(face: &Face, parts: &Parts, test: u64) -> Option<Result<ptl_ct_event_t, Code>> {
+    let Some(value) = value_of(face, parts) else { return Some(Err(Code::ArgInvalid)) };
+    let sum = value.success.saturating_add(value.failure);
+    (sum >= test || value.failure > 0).then_some(Ok(value))
+}
+
+fn code_of(unmet: Unmet) -> Code {
+    match unmet {
+        Unmet::TimedOut => Code::CtNoneReached,
+        Unmet::Aborted => Code::Aborted,
+        Unmet::Gone => Code::ArgInvalid,
+    }
+}

@@ -1,0 +1,217 @@
+//! Event queues.
+
+use super::ct::deadline;
+use super::{call, interface};
+use crate::codes::{Code, PTL_NI_OK, failure};
+use crate::consts;
+use crate::face::Face;
+use crate::handle::Kind;
+use crate::object::{Parts, unpack};
+use crate::resolve::{check_out, read, write};
+use crate::types::{ptl_event_t, ptl_handle_any_t, ptl_process_t};
+use crate::wait::{Unmet, wait};
+use sluice_portals::{EqTaken, Event, EventKind, List};
+use std::ffi::{c_int, c_uint, c_void};
+
+/// Events of one queue at the most.
+const EVENTS_MAX: u64 = 1 << 24;
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQAlloc(
+    ni_handle: ptl_handle_any_t,
+    count: u64,
+    eq_handle: *mut ptl_handle_any_t,
+) -> c_int {
+    call(|| {
+        let parts = interface(ni_handle)?;
+        check_out(eq_handle)?;
+        if count > EVENTS_MAX {
+            return Err(Code::NoSpace);
+        }
+        let eq = parts.shell.with(parts.life, |face| face.engine.ni.eq_alloc(count as usize))??;
+        // SAFETY: checked above.
+        unsafe { write(eq_handle, parts.pack(Kind::Eq, eq)?) };
+        Ok(())
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQFree(eq_handle: ptl_handle_any_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Eq, eq_handle)?;
+        let freed = parts.shell.act(parts.life, |face| face.engine.ni.eq_free(parts.table()))?;
+        if freed { Ok(()) } else { Err(Code::ArgInvalid) }
+    })
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQGet(eq_handle: ptl_handle_any_t, event: *mut ptl_event_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Eq, eq_handle)?;
+        check_out(event)?;
+        let look = |face: &mut Face| take(face, &parts);
+        let taken = parts.shell.with(parts.life, |face| {
+            look(face).or_else(|| {
+                face.poll();
+                look(face)
+            })
+        })?;
+        parts.shell.attention.noted();
+        parts.shell.wake_sleepers();
+        // SAFETY: checked above.
+        unsafe { give(event, taken.unwrap_or(Err(Code::EqEmpty))?) }
+    })
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQWait(eq_handle: ptl_handle_any_t, event: *mut ptl_event_t) -> c_int {
+    call(|| {
+        let parts = unpack(Kind::Eq, eq_handle)?;
+        check_out(event)?;
+        let taken = wait(parts.shell, parts.life, None, |face| take(face, &parts));
+        // SAFETY: checked above.
+        unsafe { give(event, taken.map_err(code_of)??) }
+    })
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointers are null, or lead to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQPoll(
+    eq_handles: *const ptl_handle_any_t,
+    size: c_uint,
+    timeout: c_uint,
+    event: *mut ptl_event_t,
+    which: *mut c_uint,
+) -> c_int {
+    call(|| {
+        check_out(event)?;
+        check_out(which)?;
+        if size == 0 {
+            return Err(Code::ArgInvalid);
+        }
+        let mut watched = Vec::with_capacity(size.min(64) as usize);
+        for at in 0..size as usize {
+            // SAFETY: the caller says that it leads to so many; each is looked
+            // at before it is read.
+            let handle = unsafe { read(eq_handles.wrapping_add(at)) }?;
+            watched.push(unpack(Kind::Eq, handle)?);
+        }
+        let first = watched[0];
+        if watched.iter().any(|parts| !parts.is_beside(&first)) {
+            return Err(Code::ArgInvalid);
+        }
+        let found = wait(first.shell, first.life, deadline(timeout), |face| {
+            let mut each = watched.iter().enumerate();
+            each.find_map(|(at, parts)| Some((at, take(face, parts)?)))
+        });
+        let (at, taken) = found.map_err(code_of)?;
+        // SAFETY: checked above.
+        unsafe {
+            write(which, at as c_uint);
+            give(event, taken?)
+        }
+    })
+}
+
+/// What ends the wait for a queue: an event, or its own end.
+#[inline]
+fn take(face: &mut Face, parts: &Parts) -> Option<Result<(ptl_event_t, bool), Code>> {
+    let eq = parts.table();
+    let (event, dropped) = match face.engine.ni.eq_take(eq) {
+        EqTaken::Empty if face.engine.ni.has_eq(eq) => return None,
+        EqTaken::Empty => return Some(Err(Code::ArgInvalid)),
+        EqTaken::Event(event) => (event, false),
+        EqTaken::EventAfterDrop(event) => (event, true),
+    };
+    Some(Ok((event_of(face, &event), dropped)))
+}
+
+/// # Safety
+/// As [`write`].
+unsafe fn give(to: *mut ptl_event_t, (event, dropped): (ptl_event_t, bool)) -> Result<(), Code> {
+    // SAFETY: by the contract of this function.
+    unsafe { write(to, event) };
+    if dropped { Err(Code::EqDropped) } else { Ok(()) }
+}
+
+fn code_of(unmet: Unmet) -> Code {
+    match unmet {
+        Unmet::TimedOut => Code::EqEmpty,
+        Unmet::Aborted => Code::Aborted,
+        Unmet::Gone => Code::ArgInvalid,
+    }
+}
+
+/// The engine's event in the header's structure.
+fn event_of(face: &mut Face, event: &Event) -> ptl_event_t {
+    let initiator = if face.is_logical {
+        let Face { engine, shm, .. } = face;
+        ptl_process_t::from_rank(engine.peers.rank(shm, event.peer))
+    } else {
+        let label = face.shm.peer_label(event.peer);
+        ptl_process_t::from_phys((label >> 32) as u32, label as u32)
+    };
+    let is_search = event.kind == EventKind::Search;
+    let (operation, datatype) = event.atomic.map_or((0, 0), |(op, ty)| (op.code(), ty.code()));
+    ptl_event_t {
+        start: pointer(event.start.0),
+        user_ptr: pointer(event.user_ptr),
+        hdr_data: event.hdr_data,
+        match_bits: event.match_bits.0,
+        rlength: event.rlength,
+        mlength: event.mlength,
+        remote_offset: event.remote_offset,
+        initiator,
+        uid: face.uid,
+        pt_index: u32::from(event.pt_index.0),
+        r#type: code_of_kind(event.kind),
+        ptl_list: match event.list {
+            List::Priority => consts::PTL_PRIORITY_LIST,
+            List::Overflow => consts::PTL_OVERFLOW_LIST,
+        },
+        ni_fail_type: event.outcome.err().map_or(PTL_NI_OK, |fail| failure(&fail, is_search)),
+        atomic_operation: operation,
+        atomic_type: datatype,
+    }
+}
+
+fn code_of_kind(kind: EventKind) -> u8 {
+    match kind {
+        EventKind::Get | EventKind::GetDone => consts::PTL_EVENT_GET,
+        EventKind::GetOverflow => consts::PTL_EVENT_GET_OVERFLOW,
+        EventKind::Put => consts::PTL_EVENT_PUT,
+        EventKind::PutOverflow => consts::PTL_EVENT_PUT_OVERFLOW,
+        EventKind::Atomic => consts::PTL_EVENT_ATOMIC,
+        EventKind::AtomicOverflow => consts::PTL_EVENT_ATOMIC_OVERFLOW,
+        EventKind::FetchAtomic => consts::PTL_EVENT_FETCH_ATOMIC,
+        EventKind::FetchAtomicOverflow => consts::PTL_EVENT_FETCH_ATOMIC_OVERFLOW,
+        EventKind::Reply => consts::PTL_EVENT_REPLY,
+        EventKind::Send => consts::PTL_EVENT_SEND,
+        EventKind::Ack => consts::PTL_EVENT_ACK,
+        EventKind::PtDisabled => consts::PTL_EVENT_PT_DISABLED,
+        EventKind::Link => consts::PTL_EVENT_LINK,
+        EventKind::AutoUnlink => consts::PTL_EVENT_AUTO_UNLINK,
+        EventKind::AutoFree => consts::PTL_EVENT_AUTO_FREE,
+        EventKind::Search => consts::PTL_EVENT_SEARCH,
+    }
+}
+
+fn pointer(number: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(number as usize)
+}

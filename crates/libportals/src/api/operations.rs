@@ -1,0 +1,274 @@
+//! Operations: put, get, atomics. Here is also how arguments become the
+//! engine's commands, for those that are triggered.
+
+use super::call;
+use crate::codes::Code;
+use crate::face::Face;
+use crate::handle::Kind;
+use crate::object::{Parts, unpack};
+use crate::resolve::{read, target};
+use crate::types::{ptl_handle_any_t, ptl_process_t};
+use sluice_portals::{Arithmetic, Command, Local, Target};
+use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, MatchBits, PtIndex};
+use std::ffi::{c_int, c_void};
+
+/// A part of a descriptor as the program names it.
+#[derive(Clone, Copy)]
+pub(super) struct LocalArgs {
+    pub md: ptl_handle_any_t,
+    pub offset: u64,
+    pub length: u64,
+}
+
+/// Where an operation aims, and what it carries.
+#[derive(Clone, Copy)]
+pub(super) struct TargetArgs {
+    pub id: ptl_process_t,
+    pub pt_index: u32,
+    pub match_bits: u64,
+    pub remote_offset: u64,
+    pub user_ptr: *mut c_void,
+    pub hdr_data: u64,
+}
+
+/// An operation as the program asks for it.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    Put { from: LocalArgs, ack: u8 },
+    Get { into: LocalArgs },
+    Atomic { from: LocalArgs, ack: u8, arithmetic: Arithmetic },
+    Fetch { into: LocalArgs, from: LocalArgs, arithmetic: Arithmetic },
+}
+
+impl Asked {
+    /// The interface of its descriptors, which must be the same.
+    pub fn parts(&self) -> Result<Parts, Code> {
+        let (first, second) = match self {
+            Asked::Put { from, .. } | Asked::Atomic { from, .. } => (from, None),
+            Asked::Get { into } => (into, None),
+            Asked::Fetch { into, from, .. } => (into, Some(from)),
+        };
+        let parts = unpack(Kind::Md, first.md)?;
+        if let Some(second) = second
+            && !unpack(Kind::Md, second.md)?.is_beside(&parts)
+        {
+            return Err(Code::ArgInvalid);
+        }
+        Ok(parts)
+    }
+
+    /// The engine's command.
+    pub fn command(&self, face: &mut Face, to: &TargetArgs) -> Result<Command, Code> {
+        let target = Target {
+            peer: target(face, to.id)?,
+            pt_index: u8::try_from(to.pt_index).map(PtIndex).map_err(|_| Code::ArgInvalid)?,
+            match_bits: MatchBits(to.match_bits),
+            remote_offset: to.remote_offset,
+        };
+        let (hdr_data, user_ptr) = (to.hdr_data, to.user_ptr.expose_provenance() as u64);
+        Ok(match *self {
+            Asked::Put { from, ack } => {
+                Command::Put { from: local(from)?, ack: ack_of(ack)?, target, hdr_data, user_ptr }
+            }
+            Asked::Get { into } => Command::Get { into: local(into)?, target, user_ptr },
+            Asked::Atomic { from, ack, arithmetic } => Command::Atomic {
+                from: local(from)?,
+                ack: ack_of(ack)?,
+                target,
+                hdr_data,
+                user_ptr,
+                arithmetic,
+            },
+            Asked::Fetch { into, from, arithmetic } => Command::Fetch {
+                into: local(into)?,
+                from: local(from)?,
+                target,
+                hdr_data,
+                user_ptr,
+                arithmetic,
+            },
+        })
+    }
+}
+
+fn local(args: LocalArgs) -> Result<Local, Code> {
+    let md = unpack(Kind::Md, args.md)?.table();
+    Ok(Local { md, offset: args.offset, length: args.length })
+}
+
+fn ack_of(ack: u8) -> Result<Option<AckKind>, Code> {
+    match ack {
+        0 => Ok(None),
+        1 => Ok(Some(AckKind::Full)),
+        2 => Ok(Some(AckKind::Count)),
+        3 => Ok(Some(AckKind::OperationCompleted)),
+        _ => Err(Code::ArgInvalid),
+    }
+}
+
+/// An operation and a type that go together; the engine checks how.
+pub(super) fn arithmetic(operation: u8, datatype: u8) -> Result<Arithmetic, Code> {
+    let op = AtomicOp::from_code(operation).map_err(|_| Code::ArgInvalid)?;
+    let datatype = Datatype::from_code(datatype).map_err(|_| Code::ArgInvalid)?;
+    Ok(Arithmetic { op, datatype, operand: [0; ITEM_BYTES_MAX] })
+}
+
+/// What a fetching atomic does: everything but what takes an operand.
+pub(super) fn fetch_arithmetic(operation: u8, datatype: u8) -> Result<Arithmetic, Code> {
+    let arithmetic = arithmetic(operation, datatype)?;
+    if arithmetic.op.is_swap() { Err(Code::ArgInvalid) } else { Ok(arithmetic) }
+}
+
+/// What a swap does: a swap, with the operand if it takes one.
+///
+/// # Safety
+/// `operand` is null, or leads to one item of the type.
+pub(super) unsafe fn swap_arithmetic(
+    operation: u8,
+    datatype: u8,
+    operand: *const c_void,
+) -> Result<Arithmetic, Code> {
+    let mut arithmetic = arithmetic(operation, datatype)?;
+    if !arithmetic.op.is_swap() {
+        return Err(Code::ArgInvalid);
+    }
+    if arithmetic.op.has_operand() {
+        for (at, byte) in
+            arithmetic.operand.iter_mut().take(arithmetic.datatype.bytes()).enumerate()
+        {
+            // SAFETY: by the contract; each byte is looked at before it is read.
+            *byte = unsafe { read(operand.cast::<u8>().wrapping_add(at)) }?;
+        }
+    }
+    Ok(arithmetic)
+}
+
+#[inline(always)]
+fn start(asked: &Asked, to: &TargetArgs) -> c_int {
+    call(|| {
+        let parts = asked.parts()?;
+        parts.shell.act(parts.life, |face| {
+            let command = asked.command(face, to)?;
+            let Face { engine, shm, .. } = face;
+            Ok(engine.ni.issue(shm, &command)?)
+        })?
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlPut(
+    md_handle: ptl_handle_any_t,
+    local_offset: u64,
+    length: u64,
+    ack_req: u8,
+    target_id: ptl_process_t,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+    hdr_data: u64,
+) -> c_int {
+    let from = LocalArgs { md: md_handle, offset: local_offset, length };
+    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+    start(&Asked::Put { from, ack: ack_req }, &to)
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlGet(
+    md_handle: ptl_handle_any_t,
+    local_offset: u64,
+    length: u64,
+    target_id: ptl_process_t,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+) -> c_int {
+    let into = LocalArgs { md: md_handle, offset: local_offset, length };
+    let to =
+        TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data: 0 };
+    start(&Asked::Get { into }, &to)
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlAtomic(
+    md_handle: ptl_handle_any_t,
+    local_offset: u64,
+    length: u64,
+    ack_req: u8,
+    target_id: ptl_process_t,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+    hdr_data: u64,
+    operation: u8,
+    datatype: u8,
+) -> c_int {
+    let from = LocalArgs { md: md_handle, offset: local_offset, length };
+    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+    match arithmetic(operation, datatype) {
+        Ok(arithmetic) => start(&Asked::Atomic { from, ack: ack_req, arithmetic }, &to),
+        Err(code) => call(|| Err(code)),
+    }
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlFetchAtomic(
+    get_md_handle: ptl_handle_any_t,
+    local_get_offset: u64,
+    put_md_handle: ptl_handle_any_t,
+    local_put_offset: u64,
+    length: u64,
+    target_id: ptl_process_t,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+    hdr_data: u64,
+    operation: u8,
+    datatype: u8,
+) -> c_int {
+    let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
+    let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
+    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+    match fetch_arithmetic(operation, datatype) {
+        Ok(arithmetic) => start(&Asked::Fetch { into, from, arithmetic }, &to),
+        Err(code) => call(|| Err(code)),
+    }
+}
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The operand is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlSwap(
+    get_md_handle: ptl_handle_any_t,
+    local_get_offset: u64,
+    put_md_handle: ptl_handle_any_t,
+    local_put_offset: u64,
+    length: u64,
+    target_id: ptl_process_t,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+    hdr_data: u64,
+    operand: *const c_void,
+    operation: u8,
+    datatype: u8,
+) -> c_int {
+    let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
+    let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
+    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+    // SAFETY: the caller says what it leads to.
+    match unsafe { swap_arithmetic(operation, datatype, operand) } {
+        Ok(arithmetic) => start(&Asked::Fetch { into, from, arithmetic }, &to),
+        Err(code) => call(|| Err(code)),
+    }
+}

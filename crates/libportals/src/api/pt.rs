@@ -1,0 +1,87 @@
+//! Portal table entries.
+
+use super::{call, interface};
+use crate::args::pt_options;
+use crate::codes::Code;
+use crate::consts::PTL_PT_ANY;
+use crate::resolve::{check_out, eq_of, pt_index, write};
+use crate::types::ptl_handle_any_t;
+use crate::wait::{Unmet, wait};
+use std::ffi::{c_int, c_uint};
+
+/// See `portals4.h`.
+///
+/// # Safety
+/// The pointer is null, or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlPTAlloc(
+    ni_handle: ptl_handle_any_t,
+    options: c_uint,
+    eq_handle: ptl_handle_any_t,
+    pt_index_req: u32,
+    pt_index_out: *mut u32,
+) -> c_int {
+    call(|| {
+        let parts = interface(ni_handle)?;
+        let options = pt_options(options)?;
+        check_out(pt_index_out)?;
+        let index = parts.shell.with(parts.life, |face| {
+            let eq = eq_of(face, &parts, eq_handle)?;
+            let index = if pt_index_req == PTL_PT_ANY {
+                face.engine.ni.pt_free_index()?
+            } else {
+                pt_index(face, pt_index_req)?
+            };
+            face.engine.ni.pt_alloc(index, options, eq)?;
+            Ok::<_, Code>(index)
+        })??;
+        // SAFETY: checked above.
+        unsafe { write(pt_index_out, u32::from(index.0)) };
+        Ok(())
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlPTFree(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
+    call(|| {
+        let parts = interface(ni_handle)?;
+        parts.shell.with(parts.life, |face| {
+            let index = pt_index(face, index)?;
+            Ok(face.engine.ni.pt_free(index)?)
+        })?
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlPTEnable(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
+    call(|| {
+        let parts = interface(ni_handle)?;
+        parts.shell.act(parts.life, |face| {
+            let index = pt_index(face, index)?;
+            Ok(face.engine.ni.pt_enable(index)?)
+        })?
+    })
+}
+
+/// See `portals4.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlPTDisable(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
+    call(|| {
+        let parts = interface(ni_handle)?;
+        let index = parts.shell.act(parts.life, |face| {
+            let index = pt_index(face, index)?;
+            face.engine.ni.pt_disable(index)?;
+            Ok::<_, Code>(index)
+        })??;
+        let quiet = wait(parts.shell, parts.life, None, |face| {
+            (!face.engine.ni.pt_is_active(index)).then_some(())
+        });
+        match quiet {
+            Ok(()) => Ok(()),
+            Err(Unmet::Aborted | Unmet::TimedOut) => Err(Code::Aborted),
+            Err(Unmet::Gone) => Err(Code::ArgInvalid),
+        }
+    })
+}

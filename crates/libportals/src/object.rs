@@ -1,0 +1,79 @@
+//! From handles to the interfaces that they belong to.
+
+use crate::codes::Code;
+use crate::handle::{Iface, Kind, Packed};
+use crate::interface::{Interface, shell};
+use crate::types::ptl_handle_any_t;
+use sluice_portals::Handle;
+
+/// A handle taken apart, of an interface that was open when that was done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub shell: &'static Interface,
+    pub life: u32,
+    packed: Packed,
+}
+
+impl Parts {
+    /// The engine's handle.
+    #[inline]
+    pub fn table<T>(&self) -> Handle<T> {
+        Handle::from_u64(self.packed.number())
+    }
+
+    /// Whether both are of the same interface.
+    #[inline]
+    pub fn is_beside(&self, other: &Parts) -> bool {
+        self.packed.iface() == other.packed.iface()
+    }
+
+    /// The handle of an object of the engine's, of the same interface. The
+    /// interface's limits keep every index small enough.
+    #[inline]
+    pub fn pack<T>(&self, kind: Kind, handle: Handle<T>) -> Result<ptl_handle_any_t, Code> {
+        let packed = Packed::of_entry(kind, self.packed.iface(), handle.to_u64());
+        packed.map(Packed::to_u64).ok_or(Code::NoSpace)
+    }
+
+    /// The handle of the interface.
+    pub fn ni(&self) -> ptl_handle_any_t {
+        Packed::of_iface(self.packed.iface()).to_u64()
+    }
+}
+
+/// The handle of the interface in a slot.
+pub(crate) fn pack_ni(slot: u8, life: u32) -> Result<ptl_handle_any_t, Code> {
+    let iface = Iface::new(slot, u64::from(life)).ok_or(Code::Fail)?;
+    Ok(Packed::of_iface(iface).to_u64())
+}
+
+/// Takes a handle of this kind apart.
+///
+/// # Errors
+/// [`Code::ArgInvalid`] for a handle of another kind, or of an interface that
+/// is not open any more.
+#[inline]
+pub(crate) fn unpack(kind: Kind, handle: ptl_handle_any_t) -> Result<Parts, Code> {
+    parts(Packed::of_kind(handle, kind))
+}
+
+/// Takes a handle of any kind apart.
+///
+/// # Errors
+/// As [`unpack`].
+#[inline]
+pub(crate) fn unpack_any(handle: ptl_handle_any_t) -> Result<Parts, Code> {
+    parts(Packed::from_u64(handle))
+}
+
+#[inline]
+fn parts(packed: Option<Packed>) -> Result<Parts, Code> {
+    let packed = packed.ok_or(Code::ArgInvalid)?;
+    let slot = packed.iface().slot();
+    let shell = shell(slot).ok_or(Code::ArgInvalid)?;
+    let life = shell.life();
+    if Iface::new(slot as u8, u64::from(life)) != Some(packed.iface()) {
+        return Err(Code::ArgInvalid);
+    }
+    Ok(Parts { shell, life, packed })
+}

@@ -1,0 +1,146 @@
+//! The entries of the own mailbox: who writes with them, who has written its
+//! last, and when one is free for the next writer.
+//!
+//! Invariant: an entry is freed only when everything that was written with it
+//! has been read, so a packet is never taken for one of the next writer.
+
+use super::Shm;
+use super::segment::Claim;
+use super::watch::pid_is_free;
+use sluice_wire::{Nanos, PeerId};
+
+/// How long an entry may be half claimed before its claimer is looked for.
+const CLAIM_PATIENCE: Nanos = Nanos(10_000_000_000);
+
+/// Who writes with one entry of the mailbox: a peer, with marks; or nobody
+/// known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sender(u32);
+
+impl Sender {
+    /// Not known yet.
+    pub(super) const NOBODY: Sender = Sender(u32::MAX);
+    /// Its address was refused.
+    const INVALID: Sender = Sender(u32::MAX - 1);
+    /// Known, but nothing of it has been delivered yet.
+    const UNSEEN: u32 = 1 << 31;
+    /// Given up; its packets are dropped.
+    const GONE: u32 = 1 << 30;
+    const ID: u32 = Sender::GONE - 1;
+
+    /// The peer whose packets are to be delivered, without more ado.
+    #[inline]
+    pub(super) fn plain(self) -> Option<PeerId> {
+        if self.0 <= Sender::ID { Some(PeerId(self.0)) } else { None }
+    }
+
+    pub(super) fn is_gone(self) -> bool {
+        self.0 & Sender::GONE != 0
+    }
+
+    /// Something of it is about to be delivered.
+    pub(super) fn mark_seen(&mut self) {
+        self.0 &= !Sender::UNSEEN;
+    }
+
+    /// Its packets are dropped from now on.
+    pub(super) fn mark_gone(&mut self) {
+        self.0 |= Sender::GONE;
+    }
+
+    pub(super) fn peer(self) -> Option<PeerId> {
+        let known = self != Sender::NOBODY && self != Sender::INVALID;
+        known.then_some(PeerId(self.0 & Sender::ID))
+    }
+}
+
+const _: () = assert!(super::peers::PEERS_MAX < Sender::ID as usize);
+
+impl Shm {
+    /// Finds out who the writers are that have claimed entries, and which have
+    /// written their last.
+    pub(super) fn adopt_claims(&mut self) {
+        for writer in 0..self.segment.layout().senders_max {
+            let claim = self.segment.claim_of(writer);
+            if self.senders[usize::from(writer)] == Sender::NOBODY
+                && matches!(claim, Claim::Ready | Claim::Closed)
+            {
+                self.adopt(writer);
+            }
+            if claim != Claim::Closed {
+                continue;
+            }
+            match self.senders[usize::from(writer)].peer() {
+                Some(peer) => self.begin_end(peer),
+                // Nobody ends with whom it would be freed. What it wrote it
+                // wrote before it closed; if that is not read yet, the next
+                // look frees it.
+                None if !self.reader.is_behind() => self.release(writer),
+                None => {}
+            }
+        }
+    }
+
+    /// Finds out who writes with an entry.
+    pub(super) fn adopt(&mut self, writer: u16) {
+        if !matches!(self.segment.claim_of(writer), Claim::Ready | Claim::Closed) {
+            return;
+        }
+        let peer = self
+            .segment
+            .address_of(writer)
+            .and_then(|address| self.peers.intern(&address, &self.address));
+        self.senders[usize::from(writer)] = match peer {
+            Ok(peer) => {
+                let gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
+                let mark = if gone { Sender::GONE } else { Sender::UNSEEN };
+                self.engage(peer);
+                Sender(peer.0 | mark)
+            }
+            Err(why) => {
+                self.stats.violations += 1;
+                tracing::warn!("a writer of this mailbox has an unusable address: {why}");
+                Sender::INVALID
+            }
+        };
+    }
+
+    /// Whether a peer has an entry in this mailbox.
+    pub(super) fn is_sender(&self, peer: PeerId) -> bool {
+        self.senders.iter().any(|sender| sender.peer() == Some(peer))
+    }
+
+    /// Lets another writer have the entries of a peer that writes no more.
+    pub(super) fn release_all_of(&mut self, peer: PeerId) {
+        for writer in 0..self.segment.layout().senders_max {
+            if self.senders[usize::from(writer)].peer() == Some(peer) {
+                self.release(writer);
+            }
+        }
+    }
+
+    fn release(&mut self, writer: u16) {
+        self.senders[usize::from(writer)] = Sender::NOBODY;
+        self.segment.free(writer);
+    }
+
+    /// Frees entries whose claimers died between claiming and writing their
+    /// address. A claimer in another pid namespace looks like a dead one, so
+    /// it is given far more time than it needs.
+    pub(super) fn free_half_claimed(&mut self, now: Nanos) {
+        let mut seen = std::mem::take(&mut self.care.half_claimed);
+        seen.retain(|&(writer, pid, _)| self.segment.claim_of(writer) == Claim::Taken { pid });
+        for writer in 0..self.segment.layout().senders_max {
+            let Claim::Taken { pid } = self.segment.claim_of(writer) else { continue };
+            match seen.iter().find(|&&(one, ..)| one == writer) {
+                None => seen.push((writer, pid, now)),
+                Some(&(.., since)) => {
+                    if now.since(since) > CLAIM_PATIENCE && pid_is_free(pid) {
+                        self.segment.free(writer);
+                    }
+                }
+            }
+        }
+        self.care.half_claimed = seen;
+    }
+}

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Runs the conformance programs of tests/portals against a libportals.so.
+
+Each program checks itself: it ends with status 0 when all was right, 77 when this
+variant has nothing to check, and otherwise with a message. It runs in up to four
+variants (physical or logical addresses, list entries or match list entries) and with
+several numbers of processes, which this script starts itself. Each run prints one
+line; the last line is `N passed, N failed, N skipped`.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCES = os.path.join(ROOT, "tests", "portals")
+INCLUDE = os.path.join(ROOT, "crates", "libportals", "include")
+FLAGS = ["-std=c99", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+EXIT_SKIPPED = 77
+TAIL_LINES = 20
+# How long the others may go on after one process has failed.
+GRACE_SECONDS = 1.0
+
+VARIANTS = {
+    f"{address}-{kind}": [f"--{address}", f"--{kind}"]
+    for address in ("physical", "logical") for kind in ("le", "me")
+}
+ALL = tuple(VARIANTS)
+MATCHING = ("physical-me", "logical-me")
+SIZES = (1, 2, 4)
+
+# Program, numbers of processes, variants, time limit in seconds.
+PROGRAMS = [
+    ("init", SIZES, ALL, 60),
+    ("map", SIZES, ALL, 30),
+    ("pt", SIZES, ALL, 30),
+    ("md", SIZES, ALL, 30),
+    ("put", SIZES, ALL, 70),
+    ("get", SIZES, ALL, 70),
+    ("ack", SIZES, ALL, 30),
+    ("truncate", SIZES, ALL, 70),
+    ("match", SIZES, ALL, 30),
+    ("manage_local", SIZES, MATCHING, 30),
+    ("unexpected", SIZES, ALL, 40),
+    ("search", SIZES, ALL, 30),
+    ("unlink", SIZES, ALL, 60),
+    ("perm", SIZES, ALL, 30),
+    ("atomics", SIZES, ALL, 70),
+    ("fetch_atomic", SIZES, ALL, 70),
+    ("swap", SIZES, ALL, 70),
+    ("iovec", SIZES, ALL, 70),
+    ("ct", SIZES, ALL, 30),
+    ("eq", SIZES, ALL, 30),
+    ("triggered", SIZES, ALL, 40),
+    ("flowctrl", SIZES, ALL, 70),
+    ("segv", SIZES, ALL, 60),
+    ("abort", (1, 2), ALL, 30),
+    ("bundle", SIZES, ALL, 30),
+    ("badargs", (1, 2), ALL, 30),
+    ("progress", SIZES, ALL, 60),
+    ("oversubscribe", (8,), ALL, 70),
+    ("threads", SIZES, ALL, 70),
+    ("volatile", SIZES, ALL, 30),
+    ("ordering", SIZES, ALL, 70),
+    ("stress", SIZES, ALL, 70),
+]
+
+
+class Failed(Exception):
+    """A test did not show what it should; the text says why."""
+
+
+class Skipped(Exception):
+    """A test has nothing to check here; the text says why."""
+
+
+def tail(text):
+    return "\n".join("    " + line for line in text.splitlines()[-TAIL_LINES:])
+
+
+class Job:
+    """The processes of one run: each in a session of its own, its output in a file."""
+
+    def __init__(self, command, ranks, env):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        shared = dict(os.environ, **env, SLUICE_JOB=f"127.0.0.1:{port}",
+                      SLUICE_JOB_KEY=secrets.token_hex(16), SLUICE_JOB_SIZE=str(ranks),
+                      SLUICE_JOB_TIMEOUT_S="60")
+        for launcher in ("PMI_FD", "PMIX_NAMESPACE"):
+            shared.pop(launcher, None)
+        self.outputs, self.processes = [], []
+        for rank in range(ranks):
+            output = tempfile.TemporaryFile(mode="w+", errors="replace")
+            self.outputs.append(output)
+            self.processes.append(subprocess.Popen(
+                command, env=dict(shared, SLUICE_JOB_RANK=str(rank)), stdin=subprocess.DEVNULL,
+                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            ))
+
+    def wait(self, limit):
+        """The exit codes; None for a process that had to be ended."""
+        deadline = time.monotonic() + limit
+        while True:
+            codes = [process.poll() for process in self.processes]
+            if None not in codes:
+                return codes
+            if any(code not in (None, 0, EXIT_SKIPPED) for code in codes):
+                deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
+            if time.monotonic() > deadline:
+                return codes
+            time.sleep(0.005)
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.wait()
+
+    def texts(self):
+        for output in self.outputs:
+            output.seek(0)
+            yield output.read()
+
+
+def outcome(code):
+    if code is None:
+        return "ended by the time limit"
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+class Suite:
+    def __init__(self, args, folder):
+        self.lib = os.path.abspath(args.lib)
+        self.args = args
+        self.binaries = os.path.join(ROOT, "target", "portals-tests")
+        try:
+            os.makedirs(self.binaries, exist_ok=True)
+            if not os.access(self.binaries, os.W_OK):
+                raise PermissionError
+        except PermissionError:
+            # Another user's checkout.
+            self.binaries = os.path.join(folder, "bin")
+            os.makedirs(self.binaries)
+        self.env = {}
+        for setting in args.env:
+            name, _, value = setting.partition("=")
+            self.env[name] = value
+
+    def compile(self, arguments, fresh_of):
+        """Compiles into a file of its own first; gives what the compiler says if it fails."""
+        fresh = f"{fresh_of}.{os.getpid()}"
+        done = subprocess.run(
+            [self.args.cc, *FLAGS, "-I", INCLUDE, *arguments, "-o", fresh],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )
+        if done.returncode != 0:
+            return "it does not compile\n" + tail(done.stdout)
+        os.replace(fresh, fresh_of)
+        return None
+
+    def build(self, names):
+        """What went wrong with each program that could not be built."""
+        harness = os.path.join(self.binaries, "harness.o")
+        error = self.compile(["-c", os.path.join(SOURCES, "harness.c")], harness)
+        if error:
+            return {name: "harness.c: " + error for name in names}
+
+        def one(name):
+            if self.args.compile_only:
+                source = os.path.join(SOURCES, name + ".c")
+                return name, self.compile(["-c", source], os.path.join(self.binaries, name + ".o"))
+            return name, self.compile(
+                [os.path.join(SOURCES, name + ".c"), harness, f"-L{self.lib}", "-lportals",
+                 f"-Wl,-rpath,{self.lib}", "-lm"],
+                os.path.join(self.binaries, name),
+            )
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            return {name: error for name, error in pool.map(one, names) if error}
+
+    def run(self, name, ranks, variant, limit):
+        command = [os.path.join(self.binaries, name), *VARIANTS[variant]]
+        job = Job(command, ranks, self.env)
+        try:
+            codes = job.wait(limit)
+        finally:
+            job.end()
+        texts = list(job.texts())
+        if all(code == 0 for code in codes):
+            return
+        if all(code == EXIT_SKIPPED for code in codes):
+            reason = re.search(r"^skip: (.*)$", "\n".join(texts), re.M)
+            raise Skipped(reason.group(1) if reason else "the program says so")
+        raise Failed("".join(
+            f"\n  rank {rank}: {outcome(code)}" + ("\n" + tail(text) if text else "")
+            for rank, (code, text) in enumerate(zip(codes, texts))
+        ))
+
+    def tests(self):
+        """Title, program, and the arguments of run."""
+        for name, sizes, variants, limit in PROGRAMS:
+            if self.args.only and name not in self.args.only:
+                continue
+            for ranks in sizes:
+                # A program with a number of its own keeps it.
+                if self.args.n and len(sizes) > 1 and ranks not in self.args.n:
+                    continue
+                for variant in variants:
+                    if self.args.variant and variant not in self.args.variant:
+                        continue
+                    yield f"{name} -n {ranks} {variant}", name, (name, ranks, variant, limit)
+
+
+def listed(kind):
+    return lambda text: [kind(part) for part in text.split(",") if part]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lib", default=os.path.join(ROOT, "target", "release"), metavar="DIR",
+                        help="where libportals.so is")
+    parser.add_argument("--only", type=listed(str), metavar="NAMES", help="programs, with commas")
+    parser.add_argument("-n", type=listed(int), metavar="COUNTS",
+                        help="numbers of processes, with commas")
+    parser.add_argument("--variant", type=listed(str), metavar="NAMES",
+                        help="of " + ", ".join(ALL))
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N")
+    parser.add_argument("--list", action="store_true", help="print the tests' names")
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
+    parser.add_argument("--compile-only", action="store_true", help="needs no library")
+    parser.add_argument("--cc", default=shutil.which("cc") or "gcc", metavar="PROGRAM")
+    args = parser.parse_args()
+    known = {name for name, *_ in PROGRAMS}
+    for name in args.only or ():
+        if name not in known:
+            parser.error(f"there is no program {name}")
+    for name in args.variant or ():
+        if name not in VARIANTS:
+            parser.error(f"there is no variant {name}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+    with tempfile.TemporaryDirectory(prefix="sluice-portals-") as folder:
+        suite = Suite(args, folder)
+        tests = list(suite.tests())
+        if args.list:
+            print("\n".join(title for title, _, _ in tests))
+            return 0
+        return run_all(suite, tests, args)
+
+
+def run_all(suite, tests, args):
+    out = sys.stderr if args.json else sys.stdout
+    if not args.compile_only and not os.path.exists(os.path.join(suite.lib, "libportals.so")):
+        print(f"there is no libportals.so in {args.lib}: build it first", file=sys.stderr)
+        return 2
+    broken = suite.build(sorted({name for _, name, _ in tests}))
+    if args.compile_only:
+        for name, error in broken.items():
+            print(f"FAIL {name}: {error}", file=out)
+        print(f"{len({name for _, name, _ in tests}) - len(broken)} compiled, "
+              f"{len(broken)} failed", file=out)
+        return 1 if broken else 0
+    results = []
+    for _ in range(args.repeat):
+        for title, name, arguments in tests:
+            start = time.monotonic()
+            note = ""
+            try:
+                if name in broken:
+                    raise Failed(broken[name])
+                suite.run(*arguments)
+                verdict = "ok"
+            except Skipped as reason:
+                verdict, note = "skip", str(reason)
+            except Failed as reason:
+                verdict, note = "FAIL", str(reason)
+            seconds = time.monotonic() - start
+            results.append({"test": title, "verdict": verdict, "seconds": round(seconds, 3),
+                            "note": note})
+            if verdict == "skip":
+                print(f"skip {title}: {note}", file=out, flush=True)
+            else:
+                note = ": " + note if note else ""
+                print(f"{verdict:4} {title} ({seconds:.1f} s){note}", file=out, flush=True)
+    counts = {key: sum(r["verdict"] == key for r in results) for key in ("ok", "FAIL", "skip")}
+    if args.json:
+        print(json.dumps({"passed": counts["ok"], "failed": counts["FAIL"],
+                          "skipped": counts["skip"], "tests": results}, indent=1))
+    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", file=out,
+          flush=True)
+    return 1 if counts["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
