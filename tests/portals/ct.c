@@ -147,9 +147,12 @@ static void messages(void)
     EXPECT_CT(at_target, 10, 0);
     EXPECT_CT(bytes, 10 * LEN, 0);
     EXPECT_CT(at_initiator, 20, 0);
+    BARRIER();
     OK(PtlGet(md, 0, LEN, to, PT, 0, 0, NULL));
     EXPECT_CT(at_initiator, 21, 0);
     EXPECT_CT(at_target, 11, 0);
+    CT_IS(bytes, 10 * LEN, 0);
+    BARRIER();
     OK(PtlCTSet(at_initiator, pair(0, 0)));
     OK(PtlGet(in_bytes, 0, 2 * LEN, to, PT + 1, 0, 10, NULL));
     EXPECT_CT(at_initiator, LEN - 10, 0);

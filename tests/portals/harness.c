@@ -61,7 +61,7 @@ void test_join(int argc, char **argv)
     alarm(WATCHDOG_SECONDS);
     int code = SluiceJobInit(&rank, &nprocs);
     if (code != PTL_OK)
-        FAIL("SluiceJobInit gives %s", code_name(code));
+        FAIL("SluiceJobInit gives %s: %s", code_name(code), SluiceJobError());
 }
 
 unsigned int ni_options(void)
@@ -113,7 +113,7 @@ int test_end(void)
     }
     int code = SluiceJobFini();
     if (code != PTL_OK)
-        FAIL("SluiceJobFini gives %s", code_name(code));
+        FAIL("SluiceJobFini gives %s: %s", code_name(code), SluiceJobError());
     free(peers);
     if (rank == 0)
         printf("%s: all correct with %d processes, %s, %s\n", program, nprocs,
@@ -161,12 +161,16 @@ bool same_process(ptl_process_t a, ptl_process_t b)
 
 void barrier_at(const char *file, int line)
 {
-    check_code_at(file, line, "SluiceJobBarrier()", SluiceJobBarrier(), PTL_OK);
+    int code = SluiceJobBarrier();
+    if (code != PTL_OK)
+        fail_at(file, line, "SluiceJobBarrier gives %s: %s", code_name(code), SluiceJobError());
 }
 
 void exchange_at(const char *file, int line, const void *mine, size_t bytes, void *all)
 {
-    check_code_at(file, line, "SluiceJobExchange", SluiceJobExchange(mine, bytes, all), PTL_OK);
+    int code = SluiceJobExchange(mine, bytes, all);
+    if (code != PTL_OK)
+        fail_at(file, line, "SluiceJobExchange gives %s: %s", code_name(code), SluiceJobError());
 }
 
 /* Names and checks. */

@@ -69,6 +69,7 @@ static void one(uint8_t *bad, size_t len)
     fails(2);
     works(from_good, len);
     VERIFY(in, len, seed_of(rank_before(), rank, len));
+    BARRIER();
     OK(PtlGet(from_bad, 0, len, to, PT, 0, 0, NULL));
     fails(1);
     OK(PtlPut(all, (ptl_size_t)(uintptr_t)bad, len, PTL_ACK_REQ, to, PT, 0, 0, NULL, 0));

@@ -50,11 +50,13 @@ static void each_kind(bool late)
         CT_IS(other, 0, 0);
         for (int i = 0; i < CELLS; i++)
             out[i] = 1000 + (uint64_t)(rank + i);
+        BARRIER();
         increase(1);
         EXPECT_CT(other, 3, 0);
         EXPECT(target, PTL_EVENT_PUT);
         PUT_DONE(initiator);
         EXPECT_NOTHING(target);
+        BARRIER();
         increase(1);
         EXPECT(target, PTL_EVENT_GET);
         increase(1);
@@ -103,6 +105,7 @@ static void order(void)
     for (int i = 0; i < PUTS; i++)
         CHECK_EQ(EXPECT(target, PTL_EVENT_PUT).hdr_data, i);
     EXPECT_NOTHING(target);
+    BARRIER();
     /* A set triggers, too; a set to less does not take anything back, nor repeat it. */
     OK(PtlCTSet(trigger, pair(1, 0)));
     OK(PtlCTSet(trigger, pair(4, 0)));
@@ -141,6 +144,7 @@ static void failures(void)
     OK(PtlTriggeredPut(md, 0, 8, PTL_NO_ACK_REQ, peers[rank_next()], PT, 0, 0, NULL, 32, trigger, 2));
     OK(PtlCTInc(trigger, pair(0, 1)));
     EXPECT_NOTHING(target);
+    BARRIER();
     OK(PtlCTInc(trigger, pair(1, 0)));
     CHECK_EQ(EXPECT(target, PTL_EVENT_PUT).hdr_data, 32);
     EXPECT(initiator, PTL_EVENT_SEND);
@@ -165,6 +169,7 @@ static void cancel(void)
     EXPECT_NOTHING(target);
     EXPECT_NOTHING(initiator);
     CT_IS(other, 0, 0);
+    BARRIER();
     /* The counter is as good as new. */
     reset();
     OK(PtlTriggeredPut(md, 0, 8, PTL_NO_ACK_REQ, peers[rank_next()], PT, 0, 0, NULL, 35, trigger, 1));

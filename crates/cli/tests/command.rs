@@ -195,9 +195,9 @@ fn bad_arguments_are_told_the_good_ones() {
         (&["perf", "latency", "--seconds", "-1"], "give seconds from 0 to 3600"),
         (&["perf", "latency", "--cores", "0,99999"], "cores that may be used"),
         (&["perf", "rate", "--window", "0"], "1..=4096"),
-        (&["perf", "match", "--depth", "0"], "1..=1000000"),
-        (&["perf", "match", "--depth", "-5"], "1..=1000000"),
-        (&["perf", "match", "--depth", "deep"], "invalid digit"),
+        (&["perf", "match", "--depth", "0"], "give elements from 1 to 1000000"),
+        (&["perf", "match", "--depth", "-5"], "give elements from 1 to 1000000"),
+        (&["perf", "match", "--depth", "1,deep"], "'deep' is not a depth"),
         (&["perf", "match", "--queue", "bus"], "[possible values: posted, unexpected, both]"),
     ];
     for (args, part) in rows {

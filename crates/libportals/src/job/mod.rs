@@ -31,6 +31,7 @@ use env::{Plan, Way};
 pub const BLOB_MAX: usize = 1 << 20;
 
 /// Who connects the ranks.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nobody: this process is the whole job.
@@ -102,7 +103,7 @@ impl Job {
     }
 
     /// Who connects the ranks.
-    #[must_use]
+    #[cfg(test)]
     pub fn kind(&self) -> Kind {
         match self.link {
             Link::Alone => Kind::Alone,

@@ -19,6 +19,7 @@ use clap::{Args, ValueEnum};
 use engine::{Posted, Unexpected};
 use output::{Report, Row};
 use plain::{PlainList, PlainTarget};
+use rustix::time::{ClockId, clock_gettime};
 use script::{Element, Script};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -27,8 +28,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Args)]
 pub struct MatchArgs {
     /// Elements in the list, or several: 1,1000 [default: 1 to 100000, by tens]
-    #[arg(long, value_name = "N", value_delimiter = ',', allow_negative_numbers = true,
-          value_parser = clap::value_parser!(u32).range(1..=DEPTH_MAX))]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_depth,
+          allow_negative_numbers = true)]
     depth: Vec<u32>,
     /// Which list grows
     #[arg(long, value_enum, default_value_t = Queues::Both)]
@@ -39,7 +40,14 @@ pub struct MatchArgs {
 }
 
 /// More would not fit the memory of a usual machine.
-const DEPTH_MAX: i64 = 1_000_000;
+const DEPTH_MAX: u32 = 1_000_000;
+
+fn parse_depth(text: &str) -> Result<u32, String> {
+    let depth = text.trim().parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
+    depth.ok_or_else(|| {
+        format!("'{text}' is not a depth; give elements from 1 to {DEPTH_MAX}: 1, 1000")
+    })
+}
 
 const DEPTHS: [u32; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
 
@@ -163,14 +171,22 @@ pub fn run(args: &MatchArgs) -> Result<()> {
     let cases = cases(depths, args.queue);
     let core = cores::allowed().first().copied().filter(|&core| cores::pin(core).is_ok());
     let mut progress = Progress::new("match");
+    let (start, cpu_start) = (Instant::now(), cpu_time());
     let mut rows = Vec::with_capacity(cases.len());
     for (index, &case) in cases.iter().enumerate() {
         progress.show(&format!("{case} ({} of {})", index + 1, cases.len()));
         rows.push(measure(case)?);
     }
     progress.clear();
-    let report = Report { rows, core };
+    let cpu_share = (cpu_time() - cpu_start) / start.elapsed().as_secs_f64().max(1e-9);
+    let report = Report { rows, core, cpu_share };
     if args.json { report.print_json() } else { report.print_table() }
+}
+
+/// Seconds that this process has had a core.
+fn cpu_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// The cases in the order of the table: what is compared stands together, and
@@ -225,13 +241,16 @@ fn cost(mut subject: impl Subject, case: Case, plan: Plan) -> Result<Cost> {
 fn warm_up(subject: &mut impl Subject, steps: &mut Steps, plan: Plan) -> usize {
     let start = Instant::now();
     let (mut count, mut done) = (1, 0);
+    // The shortest, for a chunk that was interrupted says nothing.
+    let mut step_ns = f64::INFINITY;
     loop {
         let took = steps.run(subject, count);
+        step_ns = step_ns.min(took.as_nanos() as f64 / count as f64);
         done += count;
         let elapsed = start.elapsed();
         let enough = elapsed >= plan.warmup && done >= 2 * steps.case.depth as usize;
         if enough || elapsed >= plan.warmup_max {
-            let in_block = BLOCK.as_nanos() * count as u128 / took.as_nanos().max(1);
+            let in_block = BLOCK.as_nanos() as f64 / step_ns.max(1.0);
             return (in_block as usize).clamp(1, BLOCK_STEPS_MAX);
         }
         if took < 4 * BLOCK {

@@ -70,7 +70,12 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Where it ran, if it was pinned.
     pub core: Option<usize>,
+    /// Which part of the time the core was this process's.
+    pub cpu_share: f64,
 }
+
+/// With less of a core than this, other programs are in the figures.
+const CPU_SHARE_MIN: f64 = 0.95;
 
 const EXPLANATION: &str = "\
 a step is one match and one append, at a depth that stays; the event of the match is taken out
@@ -147,8 +152,20 @@ impl Report {
     }
 
     fn notes(&self) -> Vec<String> {
-        let unpinned = "no core could be chosen: the figures have changes of core in them";
-        self.core.is_none().then(|| unpinned.to_owned()).into_iter().collect()
+        let mut notes = Vec::new();
+        if self.core.is_none() {
+            notes.push(
+                "no core could be chosen: the figures have changes of core in them".to_owned(),
+            );
+        }
+        if self.cpu_share < CPU_SHARE_MIN {
+            notes.push(format!(
+                "other programs had the core for {:.0} % of the time, and the caches too: run it \
+                 again on a quiet machine",
+                (1.0 - self.cpu_share) * 100.0
+            ));
+        }
+        notes
     }
 }
 
@@ -204,9 +221,13 @@ mod tests {
         }
     }
 
+    fn report(rows: Vec<Row>) -> Report {
+        Report { rows, core: Some(0), cpu_share: 1.0 }
+    }
+
     #[test]
     fn json_has_the_promised_shape() {
-        let report = Report { rows: vec![row(1, 100.0), row(10, 150.0)], core: Some(0) };
+        let report = report(vec![row(1, 100.0), row(10, 150.0)]);
         let json = serde_json::to_value(report.to_json()).expect("plain data");
         assert_eq!(json["test"], "match");
         assert!(json["rail"].is_null());
@@ -224,13 +245,22 @@ mod tests {
 
     #[test]
     fn the_table_compares_with_depth_1() {
-        let report = Report { rows: vec![row(1, 100.0), row(10, 150.0)], core: Some(0) };
-        let text = report.table().to_string();
+        let both = report(vec![row(1, 100.0), row(10, 150.0)]);
+        let text = both.table().to_string();
         let last = text.lines().last().expect("a row");
         assert!(last.split_whitespace().any(|cell| cell == "1.50"), "{text}");
-        let alone = Report { rows: vec![row(10, 150.0)], core: None };
+        let alone = report(vec![row(10, 150.0)]);
         let text = alone.table().to_string();
         assert!(text.lines().last().expect("a row").contains("  -  "), "{text}");
-        assert_eq!(alone.notes().len(), 1);
+    }
+
+    #[test]
+    fn what_spoils_the_figures_is_said() {
+        let good = report(Vec::new());
+        assert!(good.notes().is_empty());
+        let bad = Report { core: None, cpu_share: 0.6, ..good };
+        let notes = bad.notes();
+        assert_eq!(notes.len(), 2);
+        assert!(notes[1].contains("40 %"), "{notes:?}");
     }
 }
