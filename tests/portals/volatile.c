@@ -37,6 +37,14 @@ int main(int argc, char **argv)
         }
     }
 
+    /* Longer than promised is refused. */
+    if (limits.max_volatile_size == most) {
+        ptl_handle_md_t longer = MD_NEW(in, most + 1, PTL_MD_VOLATILE, PTL_EQ_NONE, PTL_CT_NONE);
+        CHECK_CODE(PtlPut(longer, 0, most + 1, PTL_NO_ACK_REQ, to, PT, 0, 0, NULL, 0),
+                   PTL_ARG_INVALID);
+        MD_RELEASE(longer);
+    }
+
     /* Atomics of any kind, too. */
     uint64_t *cell = (uint64_t *)(void *)in, had[TURNS], operand;
     ptl_handle_md_t back = MD_NEW(had, sizeof had, PTL_MD_EVENT_CT_REPLY, PTL_EQ_NONE, ct);

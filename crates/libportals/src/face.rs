@@ -1,6 +1,8 @@
 //! What a lock on an interface leads to: its engine, its rail, and who its
 //! peers are.
 
+use crate::handle::Kind;
+use crate::object::Parts;
 use crate::peers::{Peers, Phys};
 use sluice_link::{Machine, PeerError, Port, RailError, Token};
 use sluice_portals::{Ni, Taken};
@@ -40,6 +42,18 @@ impl Face {
     pub fn poll(&mut self) -> usize {
         let now = self.shm.now();
         self.shm.poll(now, &mut self.engine, PACKETS_PER_POLL)
+    }
+
+    /// Whether the object that a handle names is there.
+    pub fn has(&self, parts: &Parts) -> bool {
+        let ni = &self.engine.ni;
+        match parts.kind() {
+            Kind::Ni => true,
+            Kind::Eq => ni.has_eq(parts.table()),
+            Kind::Ct => ni.ct(parts.table()).is_some(),
+            Kind::Md => ni.has_md(parts.table()),
+            Kind::Le | Kind::Me => ni.has_me(parts.table()),
+        }
     }
 
     /// Whether somebody who sleeps would miss something.

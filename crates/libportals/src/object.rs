@@ -21,6 +21,11 @@ impl Parts {
         Handle::from_u64(self.packed.number())
     }
 
+    /// What it names.
+    pub fn kind(&self) -> Kind {
+        self.packed.kind()
+    }
+
     /// Whether both are of the same interface.
     #[inline]
     pub fn is_beside(&self, other: &Parts) -> bool {

@@ -76,6 +76,10 @@ impl Peers {
     #[cold]
     fn look_up_rank(&mut self, shm: &Shm, peer: PeerId) -> u32 {
         let Some(map) = &self.map else { return RANK_NONE };
+        // Some events have no initiator; their number is beyond all peers.
+        if shm.peer_label(peer) == 0 {
+            return RANK_NONE;
+        }
         let phys = Phys::from_label(shm.peer_label(peer));
         let rank = map.rank_of.get(&phys).copied().unwrap_or(RANK_NONE);
         if self.rank_of.len() <= peer.index() {
@@ -88,10 +92,10 @@ impl Peers {
     /// A peer is gone for good. A process that gets its name later is another
     /// peer.
     pub fn forget(&mut self, peer: PeerId) {
-        let rank = self.rank_of.get(peer.index()).copied().unwrap_or(RANK_NONE);
+        // Its rank may never have been asked for; ends are rare enough to look
+        // through the map.
         if let Some(map) = &mut self.map
-            && let Some(slot) = map.peer_of.get_mut(rank as usize)
-            && *slot == Some(peer)
+            && let Some(slot) = map.peer_of.iter_mut().find(|slot| **slot == Some(peer))
         {
             *slot = None;
         }

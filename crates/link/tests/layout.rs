@@ -60,10 +60,10 @@ fn every_kind_of_packet_has_its_region() {
     let regions = [
         (Packet::Put(put), MailboxRegion::Data),
         (Packet::Put(Put { rts: Some(rts), ..put }), MailboxRegion::Data),
-        (Packet::Ack(Ack { op: 0, mlength: 0, status }), MailboxRegion::Control),
+        (Packet::Ack(Ack { op: 0, mlength: 0, offset: 0, status }), MailboxRegion::Control),
         (Packet::Get(get), MailboxRegion::Control),
         (Packet::GetDone(done), MailboxRegion::Control),
-        (Packet::Reply(Reply { op: 0, status }), MailboxRegion::Reply),
+        (Packet::Reply(Reply { op: 0, offset: 0, status }), MailboxRegion::Reply),
         (Packet::Credit, MailboxRegion::Credit),
     ];
     for (packet, region) in regions {

@@ -51,11 +51,22 @@ impl Ni {
         if !self.links.reserve_reply(slots) {
             return Err(PtlError::NoCredit { need: slots, have: 0 });
         }
+        // What waits for the answer is one operation, what waits for the rail
+        // to have read the values another.
+        let (peer, pt_index) = (target.peer, target.pt_index);
+        let awaited = fetch.and_then(|(md, into)| {
+            let stage = Stage::Reply { into, slots };
+            self.begin(Operation { peer, pt_index, md, user_ptr, stage })
+        });
         let handle = self.operations.next_handle();
-        let answer = match command {
-            Command::Fetch { .. } => Answer::Fetch(handle.to_u64()),
-            Command::Atomic { ack: Some(kind), .. } => Answer::Ack(*kind, handle.to_u64()),
-            _ => Answer::No,
+        let (answer, ack) = match command {
+            Command::Fetch { .. } => {
+                (Answer::Fetch(awaited.expect("room was checked before").to_u64()), None)
+            }
+            Command::Atomic { ack: Some(kind), .. } => {
+                (Answer::Ack(*kind, handle.to_u64()), Some(*kind))
+            }
+            _ => (Answer::No, None),
         };
         let packet = Packet::Atomic(Atomic {
             pt_index: target.pt_index,
@@ -75,33 +86,19 @@ impl Ni {
         {
             port.give_back(own.addr, own.len as u32);
         }
-        let sent = match sent {
-            Ok(sent) => sent,
-            Err(error) => {
-                self.links.release_reply(slots);
-                return Err(error.into());
-            }
-        };
-        match fetch {
-            None => {
-                let ack = match command {
-                    Command::Atomic { ack, .. } => *ack,
-                    _ => None,
-                };
+        match sent {
+            Ok(sent) => {
                 self.transmitted(sent, from.md, span.len, ack, own, target, user_ptr);
+                Ok(())
             }
-            Some((md, into)) => {
-                let (peer, pt_index) = (target.peer, target.pt_index);
-                let stage = Stage::Reply { into, slots };
-                let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
-                assert!(begun == Some(handle), "room was checked before");
-                // The values are out when the answer is there; a rail that is
-                // not done with them then has copied them.
-                let pending = sent == Transmitted::Pending;
-                self.sent(from.md, peer, pt_index, span.len, user_ptr, pending, Ok(()));
+            Err(error) => {
+                if let Some(awaited) = awaited {
+                    self.end(awaited);
+                }
+                self.links.release_reply(slots);
+                Err(error.into())
             }
         }
-        Ok(())
     }
 
     /// The operand, if there is one, and the values, as one region; and that
@@ -167,8 +164,8 @@ impl Ni {
             what: if fetches { What::Fetch(op, datatype) } else { What::Atomic(op, datatype) },
             rts: None,
         };
-        let (mlength, status, kept, before) = match self.admit(port, &request) {
-            Err(status) => (0, status, false, None),
+        let (mlength, offset, status, kept, before) = match self.admit(port, &request) {
+            Err(status) => (0, 0, status, false, None),
             Ok(entry) => {
                 let me = self.mes.get_mut(entry).expect("just found");
                 let (offset, fits) = me.landing(request.remote_offset, rlength);
@@ -200,18 +197,18 @@ impl Ni {
                 if unlink {
                     self.settle_entry(entry);
                 }
-                (mlength, status, kept && holds, before)
+                (mlength, offset, status, kept && holds, before)
             }
         };
         let slots = if kept { 0 } else { slots };
         match atomic.answer {
             Answer::Ack(_, op) => {
-                let ack = Ack { op, mlength, status };
+                let ack = Ack { op, mlength, offset, status };
                 self.answer(port, Owed { peer: from, ack, slots });
             }
             Answer::Fetch(op) => {
                 let payload = before.unwrap_or(Region::EMPTY);
-                self.send_reply(port, from, Reply { op, status }, payload, before);
+                self.send_reply(port, from, Reply { op, offset, status }, payload, before);
                 if slots > 0 {
                     self.links.free_data(port, from, slots);
                 }

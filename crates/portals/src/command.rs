@@ -309,6 +309,12 @@ impl Ni {
         command: &Command,
         staged: Option<Region>,
     ) -> bool {
+        // What arrives takes room too, so there may be less than there was
+        // when the command was checked.
+        let need = if matches!(command, Command::Fetch { .. }) { 2 } else { 1 };
+        if self.operations.len() + need > self.operations.entries_max() {
+            return false;
+        }
         let sent = match command {
             Command::Put { from, ack, target, hdr_data, user_ptr } => {
                 let extras = PutExtras { ack: *ack, hdr_data: *hdr_data, ..PutExtras::default() };
@@ -340,16 +346,18 @@ impl Ni {
     #[inline(always)]
     fn check_command(&self, command: &Command) -> Result<(), PtlError> {
         match command {
-            Command::Put { from, target, .. } => {
+            Command::Put { from, target, ack, .. } => {
                 self.check_local(from, u64::from(u32::MAX))?;
+                self.check_ack(from, *ack)?;
                 self.check_target(target)
             }
             Command::Get { into, target, .. } => {
                 self.check_local(into, u64::from(u32::MAX))?;
                 self.check_target(target)
             }
-            Command::Atomic { from, target, arithmetic, .. } => {
+            Command::Atomic { from, target, arithmetic, ack, .. } => {
                 self.check_local(from, u64::from(self.limits.eager_bytes_max))?;
+                self.check_ack(from, *ack)?;
                 if arithmetic.op.is_swap() {
                     return Err(PtlError::ArgInvalid("a swap answers"));
                 }
@@ -379,6 +387,19 @@ impl Ni {
             return Err(PtlError::ArgInvalid("longer than the limit"));
         }
         self.span_of(local).map(|_| ()).ok_or(PtlError::ArgInvalid("memory descriptor"))
+    }
+
+    /// An acknowledgement goes to the descriptor's queue or counter.
+    #[inline(always)]
+    fn check_ack(&self, from: &Local, ack: Option<AckKind>) -> Result<(), PtlError> {
+        let md = self.mds.get(from.md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+        let goes = match ack {
+            None => true,
+            Some(AckKind::Full) => md.eq.is_some(),
+            Some(AckKind::Count | AckKind::OperationCompleted) => md.ct.is_some(),
+            Some(AckKind::Silent) => false,
+        };
+        if goes { Ok(()) } else { Err(PtlError::ArgInvalid("an acknowledgement to nowhere")) }
     }
 
     #[inline(always)]

@@ -355,7 +355,7 @@ impl Ni {
         match &mut operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {
                 let operation = self.end(handle).expect("looked up above");
-                self.acked(&operation, ack.mlength, NiFail::check(ack.status));
+                self.acked(&operation, ack.mlength, ack.offset, NiFail::check(ack.status));
                 true
             }
             Stage::Transmit { then_ack: Some(_), acked, .. } if acked.is_none() => {
@@ -380,6 +380,7 @@ impl Ni {
         &mut self,
         operation: &Operation,
         mlength: u64,
+        offset: u64,
         outcome: Result<(), NiFail>,
     ) {
         let (kind, length) = match operation.stage {
@@ -414,6 +415,7 @@ impl Ni {
                 Event::new(EventKind::Ack, operation.pt_index, operation.peer, operation.user_ptr);
             event.rlength = length;
             event.mlength = mlength;
+            event.remote_offset = offset;
             event.outcome = outcome;
             self.post(eq, event);
         }
@@ -455,6 +457,7 @@ impl Ni {
         operation: &Operation,
         into: Span,
         mlength: u64,
+        offset: u64,
         outcome: Result<(), NiFail>,
     ) {
         let Some(descriptor) = self.mds.get(operation.md) else { return };
@@ -470,6 +473,7 @@ impl Ni {
         event.rlength = into.len;
         event.mlength = mlength;
         event.start = self.start_of(into);
+        event.remote_offset = offset;
         event.outcome = outcome;
         self.post(eq, event);
     }
@@ -483,15 +487,20 @@ impl Ni {
             }
             Command::Get { into, target, user_ptr }
             | Command::Fetch { into, target, user_ptr, .. } => {
+                let (peer, pt_index) = (target.peer, target.pt_index);
+                if let Command::Fetch { from, .. } = command {
+                    let length = from.length;
+                    self.sent(from.md, peer, pt_index, length, *user_ptr, true, Err(why));
+                }
                 let operation = Operation {
-                    peer: target.peer,
-                    pt_index: target.pt_index,
+                    peer,
+                    pt_index,
                     md: into.md,
                     user_ptr: *user_ptr,
                     stage: Stage::Answer { staged: None },
                 };
                 let span = self.span_of(into).unwrap_or(Span::EMPTY);
-                self.replied(&operation, span, 0, Err(why));
+                self.replied(&operation, span, 0, 0, Err(why));
             }
             Command::CtInc { .. } | Command::CtSet { .. } => {}
         }
@@ -512,7 +521,7 @@ impl Ni {
         self.sent(md, peer, pt_index, length, user_ptr, true, Err(why));
         if let Some(kind) = ack {
             let stage = Stage::Ack { kind, length };
-            self.acked(&Operation { peer, pt_index, md, user_ptr, stage }, 0, Err(why));
+            self.acked(&Operation { peer, pt_index, md, user_ptr, stage }, 0, 0, Err(why));
         }
     }
 }
@@ -527,7 +536,7 @@ fn outcome_of_sending(outcome: Result<(), NiFail>) -> Result<(), NiFail> {
 
 /// Slots that the reply to a get of `length` bytes takes.
 pub(crate) fn reply_slots(length: u64) -> u32 {
-    let reply = Packet::Reply(sluice_wire::Reply { op: 0, status: Status::Ok });
+    let reply = Packet::Reply(sluice_wire::Reply { op: 0, offset: 0, status: Status::Ok });
     slots_for(u64::from(reply.header_bytes()) + length)
 }
 

@@ -22,8 +22,8 @@ impl Ni {
         slots: u32,
     ) {
         let request = Request::put(from, put, payload_len);
-        let (mlength, status, slots) = match self.admit(port, &request) {
-            Err(status) => (0, status, slots),
+        let (mlength, offset, status, slots) = match self.admit(port, &request) {
+            Err(status) => (0, 0, status, slots),
             Ok(entry) => {
                 let me = self.mes.get(entry).expect("just found");
                 if me.list == List::Overflow && me.spec.options.lent {
@@ -34,14 +34,14 @@ impl Ni {
                     self.put_bulk(port, &request, put, slots, entry);
                     return;
                 }
-                let (mlength, outcome, kept) = self.put_entry(port, &request, slots, entry);
+                let (mlength, offset, outcome, kept) = self.put_entry(port, &request, slots, entry);
                 let status = outcome.map_or_else(Status::from, |()| Status::Ok);
-                (mlength, status, if kept { 0 } else { slots })
+                (mlength, offset, status, if kept { 0 } else { slots })
             }
         };
         match put.ack {
             Some((_, op)) => {
-                let ack = Ack { op, mlength, status };
+                let ack = Ack { op, mlength, offset, status };
                 self.answer(port, Owed { peer: from, ack, slots });
             }
             None if slots > 0 => self.links.free_data(port, from, slots),
@@ -49,7 +49,7 @@ impl Ni {
         }
     }
 
-    /// A put lands in the memory of an entry. Returns how many bytes did, how
+    /// A put lands in the memory of an entry. Returns how many bytes did, where, how
     /// it went, and whether a header was kept that has the credits.
     #[inline(always)]
     fn put_entry<P: Port>(
@@ -58,7 +58,7 @@ impl Ni {
         request: &Request,
         slots: u32,
         entry: Handle<Me>,
-    ) -> (u64, Result<(), NiFail>, bool) {
+    ) -> (u64, u64, Result<(), NiFail>, bool) {
         let me = self.mes.get_mut(entry).expect("just found");
         let (offset, fits) = me.landing(request.remote_offset, request.rlength);
         // What is only announced has not moved.
@@ -98,7 +98,7 @@ impl Ni {
         if unlink {
             self.settle_entry(entry);
         }
-        (mlength, outcome, kept && holds)
+        (mlength, offset, outcome, kept && holds)
     }
 
     /// A put whose data is to be fetched: what fits of it is, and the rest
@@ -124,7 +124,7 @@ impl Ni {
             self.unlink_from_list(entry);
         }
         self.start_moving(entry, request.pt_index);
-        let done = Done { entry, header, event, answer: Some(op), slots };
+        let done = Done { entry, header, event, offset, answer: Some(op), slots };
         let direct = Some(bulk.addr).filter(|&addr| addr != Addr(0));
         self.fetch_put(port, done, op, direct, into);
     }

@@ -42,7 +42,7 @@ pub use eq::{Eq, Taken as EqTaken};
 pub use event::{Event, EventKind, Hold, NiFail};
 pub use initiator::{PutExtras, Target};
 pub use limits::{Limits, PtlError};
-pub use matching::SearchOp;
+pub use matching::{NOBODY, SearchOp};
 pub use md::{Md, MdOptions};
 pub use me::{List, Me, MeOptions, MeSpec};
 pub use memory::Vector;

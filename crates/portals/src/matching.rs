@@ -13,7 +13,7 @@ use sluice_link::Port;
 use sluice_wire::{Ack, PeerId, PtIndex, Status};
 
 /// No initiator: of events that an entry alone causes.
-pub(crate) const NOBODY: PeerId = PeerId(u32::MAX);
+pub const NOBODY: PeerId = PeerId(u32::MAX);
 
 /// What a search does with the headers it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +206,7 @@ impl Ni {
             None if header.slots > 0 => self.links.free_data(port, header.peer, header.slots),
             None => {}
             Some(op) => {
-                let ack = Ack { op, mlength: header.mlength, status: Status::Ok };
+                let ack = Ack { op, mlength: header.mlength, offset: 0, status: Status::Ok };
                 self.answer(port, Owed { peer: header.peer, ack, slots: header.slots });
             }
         }

@@ -213,6 +213,18 @@ impl Ni {
         self.eqs.get(eq).is_some()
     }
 
+    /// Whether this descriptor exists.
+    #[must_use]
+    pub fn has_md(&self, md: Handle<Md>) -> bool {
+        self.mds.get(md).is_some()
+    }
+
+    /// Whether this entry exists, linked or with headers left in it.
+    #[must_use]
+    pub fn has_me(&self, me: Handle<Me>) -> bool {
+        self.mes.get(me).is_some()
+    }
+
     /// Allocates a counter (`PtlCTAlloc`).
     ///
     /// # Errors
@@ -322,6 +334,7 @@ impl Ni {
         let head = u64::from(
             sluice_wire::Packet::Reply(sluice_wire::Reply {
                 op: 0,
+                offset: 0,
                 status: sluice_wire::Status::Ok,
             })
             .header_bytes(),

@@ -70,7 +70,7 @@ pub(crate) enum Purpose {
     /// A put that matched; its end is told as this says.
     Put(Done),
     /// A get of this process, for so much.
-    Get { into: Span },
+    Get { into: Span, offset: u64 },
 }
 
 /// Data of an entry that a get wants.
@@ -94,6 +94,8 @@ pub(crate) struct Done {
     pub header: Option<Handle<Header>>,
     /// The entry's event, complete but for the outcome.
     pub event: Event,
+    /// Where in the entry it was done.
+    pub offset: u64,
     /// What the initiator waits for, if anything.
     pub answer: Option<u64>,
     /// Slots whose credits are freed with it.

@@ -95,17 +95,28 @@ impl Ni {
         let Some(operation) = self.end(handle) else { return };
         let (md, pt_index, user_ptr) = (operation.md, operation.pt_index, operation.user_ptr);
         match operation.stage {
-            Stage::Ack { .. } | Stage::Exposed { .. } => self.acked(&operation, 0, Err(why)),
+            Stage::Ack { .. } | Stage::Exposed { .. } => self.acked(&operation, 0, 0, Err(why)),
             Stage::Reply { into, slots } => {
                 self.links.release_reply(slots);
                 self.has_freed_reply_slots = true;
-                self.replied(&operation, into, 0, Err(why));
+                self.replied(&operation, into, 0, 0, Err(why));
             }
-            Stage::Transmit { length, staged, .. } => {
+            Stage::Transmit { then_ack, length, acked, staged } => {
                 if let Some(staged) = staged {
                     port.give_back(staged.addr, staged.len as u32);
                 }
-                self.sent(md, peer, pt_index, length, user_ptr, true, Err(why));
+                // What the target has acknowledged was sent.
+                let sent = acked.map_or(Err(why), |_| Ok(()));
+                self.sent(md, peer, pt_index, length, user_ptr, true, sent);
+                if let Some(kind) = then_ack {
+                    let stage = Stage::Ack { kind, length };
+                    let operation = Operation { peer, pt_index, md, user_ptr, stage };
+                    let (mlength, offset, outcome) = match acked {
+                        Some(ack) => (ack.mlength, ack.offset, NiFail::check(ack.status)),
+                        None => (0, 0, Err(why)),
+                    };
+                    self.acked(&operation, mlength, offset, outcome);
+                }
             }
             Stage::Outgoing(outgoing) => self.finish(port, outgoing.done, Err(why)),
             Stage::Answer { staged: Some(staged) } => {

@@ -76,9 +76,7 @@ impl Ni {
             }
             Packet::Ack(ack) => self.on_ack(port, from, ack),
             Packet::Get(get) => self.on_get(port, from, get),
-            Packet::Reply(reply) => {
-                self.on_reply(port, from, reply.op, reply.status, packet.payload_len)
-            }
+            Packet::Reply(reply) => self.on_reply(port, from, reply, packet.payload_len),
             Packet::GetDone(done) => {
                 self.on_get_done(from, done);
                 true
@@ -326,12 +324,12 @@ impl Ni {
         done: Done,
         outcome: Result<(), NiFail>,
     ) {
-        let Done { entry, header, mut event, answer, slots } = done;
+        let Done { entry, header, mut event, offset, answer, slots } = done;
         event.outcome = outcome;
         let (peer, pt_index) = (event.peer, event.pt_index);
         if let Some(op) = answer {
             let status = outcome.map_or_else(Status::from, |()| Status::Ok);
-            let ack = Ack { op, mlength: event.mlength, status };
+            let ack = Ack { op, mlength: event.mlength, offset, status };
             self.answer(port, Owed { peer, ack, slots });
         } else if slots > 0 {
             self.links.free_data(port, peer, slots);

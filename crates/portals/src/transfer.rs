@@ -90,7 +90,7 @@ impl Ni {
         let entry = match admitted {
             Ok(entry) => entry,
             Err(status) => {
-                self.reply(port, from, get.op, Span::EMPTY, status);
+                self.reply(port, from, get.op, 0, Span::EMPTY, status);
                 return true;
             }
         };
@@ -112,7 +112,7 @@ impl Ni {
         }
         if moves {
             self.start_moving(entry, get.pt_index);
-            let done = Done { entry, header, event, answer: None, slots: 0 };
+            let done = Done { entry, header, event, offset, answer: None, slots: 0 };
             let direct = Some(get.into).filter(|&to| to != NOWHERE && port.can_write(from));
             let outgoing = Outgoing { done, from: span, direct, written: 0, op: get.op };
             self.start_outgoing(port, from, get.pt_index, outgoing);
@@ -120,7 +120,7 @@ impl Ni {
         }
         let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
         let payload = if status == Status::Ok { span } else { Span::EMPTY };
-        self.reply(port, from, get.op, payload, status);
+        self.reply(port, from, get.op, offset, payload, status);
         self.tell_comm(entry, event);
         if unlink {
             self.settle_entry(entry);
@@ -147,6 +147,7 @@ impl Ni {
         let Stage::Outgoing(outgoing) = &operation.stage else { return };
         let (peer, op, mlength) = (operation.peer, outgoing.op, outgoing.from.len);
         let (written, direct) = (outgoing.written, outgoing.direct);
+        let offset = outgoing.done.offset;
         let left = mlength - written;
         if let Some(to) = direct.filter(|_| left > 0) {
             let piece = self.first_piece(outgoing.from.part(written, left));
@@ -156,7 +157,7 @@ impl Ni {
             }
         }
         let source = if left == 0 { 0 } else { handle.to_u64() };
-        self.send_offer(port, peer, Offer { op, mlength, source });
+        self.send_offer(port, peer, Offer { op, mlength, offset, source });
         if left == 0 {
             self.end_outgoing(port, handle, Ok(()));
         }
@@ -187,6 +188,7 @@ impl Ni {
         port: &mut P,
         peer: PeerId,
         op: u64,
+        offset: u64,
         span: Span,
         status: Status,
     ) {
@@ -198,7 +200,7 @@ impl Ni {
                 (staged, Some(staged))
             }
         };
-        self.send_reply(port, peer, Reply { op, status }, payload, staged);
+        self.send_reply(port, peer, Reply { op, offset, status }, payload, staged);
     }
 
     /// Sends a reply; memory that the port lent for it goes back when it is
@@ -240,9 +242,9 @@ impl Ni {
         }
         let part = span.part(pull.offset, pull.length);
         if self.is_readable(port, part) {
-            self.reply(port, from, pull.op, part, Status::Ok);
+            self.reply(port, from, pull.op, 0, part, Status::Ok);
         } else {
-            self.reply(port, from, pull.op, Span::EMPTY, Status::Segv);
+            self.reply(port, from, pull.op, 0, Span::EMPTY, Status::Segv);
         }
         true
     }
@@ -254,10 +256,10 @@ impl Ni {
         &mut self,
         port: &mut P,
         peer: PeerId,
-        op: u64,
-        status: Status,
+        reply: &Reply,
         payload_len: u32,
     ) -> bool {
+        let Reply { op, offset, status } = *reply;
         let handle = Handle::from_u64(op);
         let operation = self.operations.get(handle).filter(|op| op.peer == peer);
         let (into, slots, of) = match operation.map(|operation| &operation.stage) {
@@ -283,7 +285,7 @@ impl Ni {
             }
         }
         match of {
-            None => self.replied(&operation, into, length, outcome),
+            None => self.replied(&operation, into, length, offset, outcome),
             Some(of) => self.arrived(port, of, length, outcome),
         }
         true
@@ -303,10 +305,10 @@ impl Ni {
         self.has_freed_reply_slots = true;
         if offer.source == 0 {
             let operation = self.end(handle).expect("looked up above");
-            self.replied(&operation, into, offer.mlength, Ok(()));
+            self.replied(&operation, into, offer.mlength, offer.offset, Ok(()));
             return true;
         }
-        let purpose = Purpose::Get { into };
+        let purpose = Purpose::Get { into, offset: offer.offset };
         let part = into.part(0, offer.mlength);
         operation.stage =
             Stage::Incoming(Box::new(Incoming::new(purpose, offer.source, None, part)));
@@ -331,7 +333,7 @@ impl Ni {
                 let into = *into;
                 let operation = self.end(handle).expect("looked up above");
                 let span = Span::whole(into);
-                self.replied(&operation, span, into.len, outcome.map_err(rail_failure));
+                self.replied(&operation, span, into.len, 0, outcome.map_err(rail_failure));
             }
             Stage::Incoming(incoming) => {
                 match outcome {
@@ -364,7 +366,7 @@ impl Ni {
                 Err(error) => {
                     let (peer, op) = (operation.peer, outgoing.op);
                     let why = rail_failure(error);
-                    self.reply(port, peer, op, Span::EMPTY, Status::from(why));
+                    self.reply(port, peer, op, 0, Span::EMPTY, Status::from(why));
                     self.end_outgoing(port, handle, Err(why));
                 }
             },
@@ -487,10 +489,10 @@ impl Ni {
         let Incoming { purpose, source, arrived, outcome, .. } = *incoming;
         match purpose {
             Purpose::Put(done) => self.finish(port, done, outcome),
-            Purpose::Get { into } => {
-                self.replied(&operation, into, arrived, outcome);
+            Purpose::Get { into, offset } => {
+                self.replied(&operation, into, arrived, offset, outcome);
                 let status = outcome.map_or_else(Status::from, |()| Status::Ok);
-                let ack = Ack { op: source, mlength: arrived, status };
+                let ack = Ack { op: source, mlength: arrived, offset, status };
                 self.answer(port, Owed { peer: operation.peer, ack, slots: 0 });
             }
         }

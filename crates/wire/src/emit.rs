@@ -195,9 +195,10 @@ impl Packet {
             Packet::Ack(ack) => {
                 assert!(payload_len == 0, "an acknowledgement has no payload");
                 let mut buf = HeadBuf::new(head(KIND_ACK, 0, 0, 0, ack.status.code()));
-                buf.push::<2>(zerocopy::transmute!(AckBody {
+                buf.push::<3>(zerocopy::transmute!(AckBody {
                     op: U64::new(ack.op),
-                    mlength: U64::new(ack.mlength)
+                    mlength: U64::new(ack.mlength),
+                    offset: U64::new(ack.offset),
                 }));
                 buf
             }
@@ -218,7 +219,10 @@ impl Packet {
             }
             Packet::Reply(reply) => {
                 let mut buf = HeadBuf::new(head(KIND_REPLY, 0, 0, 0, reply.status.code()));
-                buf.push::<1>(zerocopy::transmute!(ReplyBody { op: U64::new(reply.op) }));
+                buf.push::<2>(zerocopy::transmute!(ReplyBody {
+                    op: U64::new(reply.op),
+                    offset: U64::new(reply.offset),
+                }));
                 buf
             }
             Packet::GetDone(done) => {
@@ -260,9 +264,10 @@ impl Packet {
             Packet::Offer(offer) => {
                 assert!(payload_len == 0, "an offer has no payload");
                 let mut buf = HeadBuf::new(head(KIND_OFFER, 0, 0, 0, 0));
-                buf.push::<3>(zerocopy::transmute!(OfferBody {
+                buf.push::<4>(zerocopy::transmute!(OfferBody {
                     op: U64::new(offer.op),
                     mlength: U64::new(offer.mlength),
+                    offset: U64::new(offer.offset),
                     source: U64::new(offer.source),
                 }));
                 buf

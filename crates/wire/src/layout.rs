@@ -106,6 +106,7 @@ pub(crate) struct PutBulk {
 pub(crate) struct AckBody {
     pub op: U64,
     pub mlength: U64,
+    pub offset: U64,
 }
 
 /// Follows the head of a get.
@@ -141,6 +142,7 @@ pub(crate) struct AtomicBody {
 pub(crate) struct OfferBody {
     pub op: U64,
     pub mlength: U64,
+    pub offset: U64,
     pub source: U64,
 }
 
@@ -159,6 +161,7 @@ pub(crate) struct PullBody {
 #[repr(C)]
 pub(crate) struct ReplyBody {
     pub op: U64,
+    pub offset: U64,
 }
 
 /// Follows the head of a get-done.
@@ -188,14 +191,14 @@ const _: () = {
     assert!(size_of::<PutOffset>() == 8);
     assert!(size_of::<PutAck>() == 8);
     assert!(size_of::<PutRts>() == 24);
-    assert!(size_of::<AckBody>() == 16);
+    assert!(size_of::<AckBody>() == 24);
     assert!(size_of::<GetBody>() == 32);
-    assert!(size_of::<ReplyBody>() == 8);
+    assert!(size_of::<ReplyBody>() == 16);
     assert!(size_of::<GetDoneBody>() == 16);
     assert!(size_of::<PutBulk>() == 8);
     assert!(size_of::<GetInto>() == 8);
     assert!(size_of::<AtomicBody>() == 32);
-    assert!(size_of::<OfferBody>() == 24);
+    assert!(size_of::<OfferBody>() == 32);
     assert!(size_of::<PullBody>() == 32);
     // Every header fits into the first slot, so one read of it is enough.
     assert!(size_of::<Head>() + size_of::<PutBody>() + size_of::<PutRts>() <= SLOT_BYTES);

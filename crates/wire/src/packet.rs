@@ -105,6 +105,8 @@ pub struct Ack {
     pub op: u64,
     /// Bytes that the target took.
     pub mlength: u64,
+    /// Where in the target's entry the operation was done, in bytes.
+    pub offset: u64,
     /// How it went.
     pub status: Status,
 }
@@ -132,6 +134,8 @@ pub struct Get {
 pub struct Reply {
     /// The initiator's name for the get.
     pub op: u64,
+    /// Where in the target's entry the operation was done, in bytes.
+    pub offset: u64,
     /// How it went.
     pub status: Status,
 }
@@ -143,6 +147,8 @@ pub struct Offer {
     pub op: u64,
     /// Bytes that the target's entry gave.
     pub mlength: u64,
+    /// Where in the target's entry the operation was done, in bytes.
+    pub offset: u64,
     /// The target's name for them, to be pulled by; zero if they have been
     /// written where the get wanted them.
     pub source: u64,

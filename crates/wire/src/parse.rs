@@ -59,6 +59,7 @@ impl Packet {
                 Packet::Ack(Ack {
                     op: body.op.get(),
                     mlength: body.mlength.get(),
+                    offset: body.offset.get(),
                     status: Status::from_code(head.kind_detail)?,
                 })
             }
@@ -89,6 +90,7 @@ impl Packet {
                 let body: ReplyBody = reader.take()?;
                 Packet::Reply(Reply {
                     op: body.op.get(),
+                    offset: body.offset.get(),
                     status: Status::from_code(head.kind_detail)?,
                 })
             }
@@ -113,6 +115,7 @@ impl Packet {
                 Packet::Offer(Offer {
                     op: body.op.get(),
                     mlength: body.mlength.get(),
+                    offset: body.offset.get(),
                     source: body.source.get(),
                 })
             }

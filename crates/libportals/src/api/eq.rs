@@ -10,7 +10,7 @@ use crate::object::{Parts, unpack};
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_event_t, ptl_handle_any_t, ptl_process_t};
 use crate::wait::{Unmet, wait};
-use sluice_portals::{EqTaken, Event, EventKind, List};
+use sluice_portals::{EqTaken, Event, EventKind, List, NOBODY};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Events of one queue at the most.
@@ -160,7 +160,9 @@ fn code_of(unmet: Unmet) -> Code {
 
 /// The engine's event in the header's structure.
 fn event_of(face: &mut Face, event: &Event) -> ptl_event_t {
-    let initiator = if face.is_logical {
+    let initiator = if event.peer == NOBODY {
+        ptl_process_t::from_phys(0, 0)
+    } else if face.is_logical {
         let Face { engine, shm, .. } = face;
         ptl_process_t::from_rank(engine.peers.rank(shm, event.peer))
     } else {

@@ -199,7 +199,10 @@ pub unsafe extern "C" fn PtlNIHandle(
     call(|| {
         let parts = unpack_any(handle)?;
         check_out(ni_handle)?;
-        parts.shell.with(parts.life, |_| ())?;
+        let is_there = parts.shell.with(parts.life, |face| face.has(&parts))?;
+        if !is_there {
+            return Err(Code::ArgInvalid);
+        }
         // SAFETY: checked above.
         unsafe { write(ni_handle, parts.ni()) };
         Ok(())

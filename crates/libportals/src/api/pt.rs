@@ -7,6 +7,7 @@ use crate::consts::PTL_PT_ANY;
 use crate::resolve::{check_out, eq_of, pt_index, write};
 use crate::types::ptl_handle_any_t;
 use crate::wait::{Unmet, wait};
+use sluice_portals::PtlError;
 use std::ffi::{c_int, c_uint};
 
 /// See `portals4.h`.
@@ -48,7 +49,10 @@ pub extern "C" fn PtlPTFree(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
         let parts = interface(ni_handle)?;
         parts.shell.with(parts.life, |face| {
             let index = pt_index(face, index)?;
-            Ok(face.engine.ni.pt_free(index)?)
+            face.engine.ni.pt_free(index).map_err(|why| match why {
+                PtlError::InUse => Code::PtInUse,
+                why => why.into(),
+            })
         })?
     })
 }

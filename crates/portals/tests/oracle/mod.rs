@@ -106,6 +106,7 @@ pub struct Model {
     pub searches_due: Vec<(u64, Option<usize>)>,
     pub dead: Option<usize>,
     pub pull: u64,
+    pub claimed_arriving: usize,
 }
 
 impl Entry {
@@ -147,6 +148,7 @@ impl Model {
             searches_due: Vec::new(),
             dead: None,
             pull: 0,
+            claimed_arriving: 0,
         }
     }
 
@@ -291,6 +293,8 @@ impl Model {
         self.ops[id].over_due = Some(user_ptr);
         if self.ops[id].done.is_some() {
             self.header_done(id);
+        } else {
+            self.claimed_arriving += 1;
         }
     }
 
@@ -456,9 +460,8 @@ impl Model {
             let told = !op.comm_due && op.over_due.is_none();
             assert!(told || gone(op.to), "the target was not told all: {op:?}");
         }
-        let alive = |user_ptr: &u64| {
-            self.dead != Some(self.entries[(user_ptr - ENTRIES) as usize].who)
-        };
+        let alive =
+            |user_ptr: &u64| self.dead != Some(self.entries[(user_ptr - ENTRIES) as usize].who);
         assert!(!self.links_due.iter().any(alive), "link events");
         assert!(!self.unlinks_due.iter().any(alive), "unlink events");
         for entry in self.entries.iter().filter(|entry| self.dead != Some(entry.who)) {

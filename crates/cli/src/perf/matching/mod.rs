@@ -142,13 +142,16 @@ struct Plan {
 const ENGINE: Plan = Plan {
     warmup: Duration::from_millis(20),
     warmup_max: Duration::from_millis(1000),
-    span: Duration::from_millis(120),
+    span: Duration::from_millis(150),
 };
 const PLAIN: Plan = Plan {
     warmup: Duration::from_millis(5),
     warmup_max: Duration::from_millis(20),
-    span: Duration::from_millis(20),
+    span: Duration::from_millis(30),
 };
+
+/// Turns in which a subject is measured.
+const TURNS: u32 = 6;
 
 /// A block of steps lasts about so long: a thousand times a reading of the
 /// clock, and far less than a scheduler's slice.
@@ -173,9 +176,9 @@ pub fn run(args: &MatchArgs) -> Result<()> {
     let mut progress = Progress::new("match");
     let (start, cpu_start) = (Instant::now(), cpu_time());
     let mut rows = Vec::with_capacity(cases.len());
-    for (index, &case) in cases.iter().enumerate() {
-        progress.show(&format!("{case} ({} of {})", index + 1, cases.len()));
-        rows.push(measure(case)?);
+    for group in cases.chunks(depths.len()) {
+        progress.show(&format!("{} ({} of {} rows)", group[0], rows.len(), cases.len()));
+        rows.extend(measure(group)?);
     }
     progress.clear();
     let cpu_share = (cpu_time() - cpu_start) / start.elapsed().as_secs_f64().max(1e-9);
@@ -203,36 +206,82 @@ fn cases(depths: &[u32], queues: Queues) -> Vec<Case> {
     cases
 }
 
-fn measure(case: Case) -> Result<Row> {
-    let plain = cost(PlainList::new(case.queue), case, PLAIN)?;
+/// Measures cases that differ in their depth.
+fn measure(group: &[Case]) -> Result<Vec<Row>> {
+    let queue = group[0].queue;
+    let plain = costs(|| Ok(PlainList::new(queue)), group, PLAIN)?;
     // At other depths it is as slow as the list in it.
-    let plain_target = match case.depth {
-        1 => Some(cost(PlainTarget::new(case.queue)?, case, PLAIN)?.spread.p50),
-        _ => None,
+    let at_1: Vec<Case> = group.iter().copied().filter(|case| case.depth == 1).collect();
+    let target = costs(|| PlainTarget::new(queue), &at_1, PLAIN)?;
+    let engine = match queue {
+        Queue::Posted => costs(Posted::new, group, ENGINE)?,
+        Queue::Unexpected => costs(Unexpected::new, group, ENGINE)?,
     };
-    let cost = match case.queue {
-        Queue::Posted => cost(Posted::new()?, case, ENGINE)?,
-        Queue::Unexpected => cost(Unexpected::new()?, case, ENGINE)?,
-    };
-    Ok(Row { case, cost, plain_ns: plain.spread.p50, plain_target_ns: plain_target })
+    let mut target = target.iter().map(|cost| cost.spread.p50);
+    let rows = group.iter().zip(engine).zip(plain).map(|((&case, cost), plain)| {
+        let plain_target_ns = if case.depth == 1 { target.next() } else { None };
+        Row { case, cost, plain_ns: plain.spread.p50, plain_target_ns }
+    });
+    Ok(rows.collect())
 }
 
-/// Fills a subject, warms it up, measures it and checks it.
-fn cost(mut subject: impl Subject, case: Case, plan: Plan) -> Result<Cost> {
-    for serial in 0..u64::from(case.depth) {
-        subject.append(&Element::new(case.kind, serial));
+/// Measures a subject of each case by turns, so that a machine that is slow for
+/// a while is slow for all of them.
+fn costs<S: Subject>(
+    make: impl Fn() -> Result<S>,
+    cases: &[Case],
+    plan: Plan,
+) -> Result<Vec<Cost>> {
+    let running: Result<Vec<Running<S>>> =
+        cases.iter().map(|&case| Ok(Running::start(make()?, case, plan))).collect();
+    let mut running = running?;
+    for _ in 0..TURNS {
+        for running in &mut running {
+            running.turn(plan.span / TURNS);
+        }
     }
-    let mut steps = Steps { case, script: Script::new(case.order, case.depth), takes: Vec::new() };
-    let block_steps = warm_up(&mut subject, &mut steps, plan);
-    let mut samples = Samples::new();
-    let start = Instant::now();
-    while samples.count() == 0 || start.elapsed() < plan.span {
-        let took = steps.run(&mut subject, block_steps);
-        samples.record(took.as_nanos() as u64);
+    running.iter().map(Running::cost).collect()
+}
+
+/// A subject that is measured.
+#[derive(Debug)]
+struct Running<S> {
+    subject: S,
+    steps: Steps,
+    block_steps: usize,
+    samples: Samples,
+}
+
+impl<S: Subject> Running<S> {
+    /// Fills it and warms it up.
+    fn start(mut subject: S, case: Case, plan: Plan) -> Running<S> {
+        let mut steps = Steps::new(&mut subject, case);
+        let block_steps = warm_up(&mut subject, &mut steps, plan);
+        Running { subject, steps, block_steps, samples: Samples::new() }
     }
-    subject.check()?;
-    let spread = Spread::of_times(&samples, block_steps as f64);
-    Ok(Cost { spread, blocks: samples.count(), block_steps })
+
+    /// Measures it for a while.
+    fn turn(&mut self, span: Duration) {
+        let start = Instant::now();
+        // What the others have done to the caches is mended first.
+        while start.elapsed() < span / 4 {
+            self.steps.run(&mut self.subject, self.block_steps);
+        }
+        loop {
+            let took = self.steps.run(&mut self.subject, self.block_steps);
+            self.samples.record(took.as_nanos() as u64);
+            if start.elapsed() >= span {
+                return;
+            }
+        }
+    }
+
+    /// What it cost, if all it did was right.
+    fn cost(&self) -> Result<Cost> {
+        self.subject.check()?;
+        let spread = Spread::of_times(&self.samples, self.block_steps as f64);
+        Ok(Cost { spread, blocks: self.samples.count(), block_steps: self.block_steps })
+    }
 }
 
 /// Steps until the list is as it will stay: what there is to learn is learnt,
@@ -268,6 +317,14 @@ struct Steps {
 }
 
 impl Steps {
+    /// Fills the subject to its depth.
+    fn new(subject: &mut impl Subject, case: Case) -> Steps {
+        for serial in 0..u64::from(case.depth) {
+            subject.append(&Element::new(case.kind, serial));
+        }
+        Steps { case, script: Script::new(case.order, case.depth), takes: Vec::new() }
+    }
+
     /// Takes `count` steps and says how long they took.
     #[inline(never)]
     fn run<S: Subject>(&mut self, subject: &mut S, count: usize) -> Duration {
@@ -287,11 +344,7 @@ mod tests {
     use super::*;
 
     fn walk(mut subject: impl Subject, case: Case) {
-        for serial in 0..u64::from(case.depth) {
-            subject.append(&Element::new(case.kind, serial));
-        }
-        let script = Script::new(case.order, case.depth);
-        let mut steps = Steps { case, script, takes: Vec::new() };
+        let mut steps = Steps::new(&mut subject, case);
         for _ in 0..20 {
             steps.run(&mut subject, 100);
         }
