@@ -162,7 +162,10 @@ static void headers_before(size_t min, unsigned int more, int headers, int taken
         EXPECT(target, PTL_EVENT_LINK);
         size_t at = more & PTL_ME_LOCAL_INC_UH_RLENGTH ? (size_t)taken * 16 : 0;
         put(8, at, 8);
-        UNLINK(element);
+        if (LEN - at - 8 < min)
+            EXPECT(target, PTL_EVENT_AUTO_UNLINK);
+        else
+            UNLINK(element);
     } else {
         ptl_event_t event = EXPECT(target, PTL_EVENT_AUTO_UNLINK);
         CHECK(event.user_ptr == in);

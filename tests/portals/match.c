@@ -54,7 +54,7 @@ static void by_bits(void)
     put(6, 3), dropped();
     put(0x1234, 4), taken_by(&name[2], 4);
     put(0x12ff, 5), taken_by(&name[2], 5);
-    put(0x1300, 6), dropped();
+    put(0x2300, 6), dropped();
     put(0x1abc, 7), taken_by(&name[3], 7);
     put(0xffff00aa | top, 8), taken_by(&name[4], 8);
     put(0xffff0100, 9), dropped();

@@ -32,6 +32,11 @@ pub(crate) struct Face {
     pub references: u32,
     pub uid: u32,
     pub features: u32,
+    /// `PtlStartBundle` calls that `PtlEndBundle` has not undone.
+    pub bundles: u32,
+    /// Where the next look at several queues or counters begins, so that none
+    /// is neglected.
+    pub poll_from: usize,
     pub _name: Name,
     pub _pid: PidClaim,
 }

@@ -21,6 +21,11 @@ impl Parts {
         Handle::from_u64(self.packed.number())
     }
 
+    /// The slot of the interface.
+    pub fn slot(&self) -> usize {
+        self.packed.iface().slot()
+    }
+
     /// What it names.
     pub fn kind(&self) -> Kind {
         self.packed.kind()

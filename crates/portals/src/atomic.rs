@@ -13,7 +13,7 @@ use crate::initiator::reply_slots;
 use crate::limits::PtlError;
 use crate::memory::Span;
 use crate::ni::Ni;
-use crate::operation::{Operation, Stage};
+use crate::operation::{AnswerBy, Operation, Stage};
 use crate::target::{Owed, Request, What};
 use sluice_link::{Port, Token, Transmitted};
 use sluice_wire::{
@@ -55,7 +55,7 @@ impl Ni {
         // to have read the values another.
         let (peer, pt_index) = (target.peer, target.pt_index);
         let awaited = fetch.and_then(|(md, into)| {
-            let stage = Stage::Reply { into, slots };
+            let stage = Stage::Reply { into, slots, by: AnswerBy::Reply };
             self.begin(Operation { peer, pt_index, md, user_ptr, stage })
         });
         let handle = self.operations.next_handle();

@@ -348,7 +348,7 @@ impl Ni {
         match command {
             Command::Put { from, target, ack, .. } => {
                 self.check_local(from, u64::from(u32::MAX))?;
-                self.check_ack(from, *ack)?;
+                self.check_source(from, *ack)?;
                 self.check_target(target)
             }
             Command::Get { into, target, .. } => {
@@ -357,7 +357,7 @@ impl Ni {
             }
             Command::Atomic { from, target, arithmetic, ack, .. } => {
                 self.check_local(from, u64::from(self.limits.eager_bytes_max))?;
-                self.check_ack(from, *ack)?;
+                self.check_source(from, *ack)?;
                 if arithmetic.op.is_swap() {
                     return Err(PtlError::ArgInvalid("a swap answers"));
                 }
@@ -368,6 +368,9 @@ impl Ni {
                 let most = u64::from(self.limits.eager_bytes_max);
                 self.check_local(from, most)?;
                 self.check_local(into, most)?;
+                if into.length != from.length {
+                    return Err(PtlError::ArgInvalid("as many values come back as go out"));
+                }
                 check_arithmetic(arithmetic, from.length)?;
                 self.check_target(target)
             }
@@ -389,9 +392,10 @@ impl Ni {
         self.span_of(local).map(|_| ()).ok_or(PtlError::ArgInvalid("memory descriptor"))
     }
 
-    /// An acknowledgement goes to the descriptor's queue or counter.
+    /// An acknowledgement goes to the descriptor's queue or counter, and only so
+    /// much can be copied at once.
     #[inline(always)]
-    fn check_ack(&self, from: &Local, ack: Option<AckKind>) -> Result<(), PtlError> {
+    fn check_source(&self, from: &Local, ack: Option<AckKind>) -> Result<(), PtlError> {
         let md = self.mds.get(from.md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         let goes = match ack {
             None => true,
@@ -399,7 +403,13 @@ impl Ni {
             Some(AckKind::Count | AckKind::OperationCompleted) => md.ct.is_some(),
             Some(AckKind::Silent) => false,
         };
-        if goes { Ok(()) } else { Err(PtlError::ArgInvalid("an acknowledgement to nowhere")) }
+        if !goes {
+            return Err(PtlError::ArgInvalid("an acknowledgement to nowhere"));
+        }
+        if md.options.volatile && from.length > self.limits.volatile_bytes_max() {
+            return Err(PtlError::ArgInvalid("longer than volatile memory may be"));
+        }
+        Ok(())
     }
 
     #[inline(always)]

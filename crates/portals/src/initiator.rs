@@ -7,7 +7,7 @@ use crate::limits::PtlError;
 use crate::md::Md;
 use crate::memory::Span;
 use crate::ni::Ni;
-use crate::operation::{Operation, Stage};
+use crate::operation::{AnswerBy, Operation, Stage};
 use crate::table::Handle;
 use crate::transfer::NOWHERE;
 use sluice_link::{Port, SendError, Token, Transmitted};
@@ -299,7 +299,12 @@ impl Ni {
             return Err(error.into());
         }
         let (peer, pt_index) = (target.peer, target.pt_index);
-        let stage = Stage::Reply { into: span, slots };
+        let by = match into {
+            Addr(0) => AnswerBy::Reply,
+            NOWHERE => AnswerBy::Offer,
+            _ => AnswerBy::Write,
+        };
+        let stage = Stage::Reply { into: span, slots, by };
         let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
         assert!(begun == Some(handle), "room was checked before");
         Ok(())
@@ -317,7 +322,8 @@ impl Ni {
         let inline_max = u64::from(self.limits.eager_bytes_max).min(self.get_bytes_max());
         let (slots, addr) = match span.flat() {
             _ if span.len <= inline_max => (reply_slots(span.len), Addr(0)),
-            Some(region) => (reply_slots(0), region.addr),
+            // Zero would ask for all of it in the reply.
+            Some(region) if region.addr != Addr(0) => (reply_slots(0), region.addr),
             _ => (reply_slots(0), NOWHERE),
         };
         self.send_get(port, into.md, span, slots, addr, target, user_ptr)

@@ -31,7 +31,7 @@ pub(crate) enum Stage {
     /// The target to have fetched the data of a put.
     Exposed { kind: AckKind, span: Span },
     /// The answer to a get or a fetching operation, that has slots set aside.
-    Reply { into: Span, slots: u32 },
+    Reply { into: Span, slots: u32, by: AnswerBy },
     /// The bytes of a get, read by the rail.
     Read { into: Region },
     /// Data on its way here.
@@ -42,6 +42,17 @@ pub(crate) enum Stage {
     Outgoing(Box<Outgoing>),
     /// The rail to have read the memory of a reply that this process sends.
     Answer { staged: Option<Region> },
+}
+
+/// How an answer may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerBy {
+    /// With its bytes.
+    Reply,
+    /// Offered.
+    Offer,
+    /// Offered, or written to where it was wanted.
+    Write,
 }
 
 /// Data on its way here: the rest of a put, or the answer to a get.

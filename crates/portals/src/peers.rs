@@ -96,7 +96,7 @@ impl Ni {
         let (md, pt_index, user_ptr) = (operation.md, operation.pt_index, operation.user_ptr);
         match operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => self.acked(&operation, 0, 0, Err(why)),
-            Stage::Reply { into, slots } => {
+            Stage::Reply { into, slots, .. } => {
                 self.links.release_reply(slots);
                 self.has_freed_reply_slots = true;
                 self.replied(&operation, into, 0, 0, Err(why));

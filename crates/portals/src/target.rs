@@ -304,15 +304,17 @@ impl Ni {
     /// The data of an operation on an entry has begun to move: the entry and
     /// its portal table entry are busy until [`Ni::finish`].
     pub(crate) fn start_moving(&mut self, entry: Handle<Me>, pt_index: PtIndex) {
+        let mut events = 0;
         if let Some(me) = self.mes.get_mut(entry) {
             me.busy += 1;
+            events = me.events_of_move();
         }
         if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
             pt.active += 1;
             if pt.flow_control
                 && let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq))
             {
-                eq.keep(EVENTS_PER_MOVE);
+                eq.keep(events);
             }
         }
     }
@@ -334,15 +336,17 @@ impl Ni {
         } else if slots > 0 {
             self.links.free_data(port, peer, slots);
         }
+        let mut events = 0;
         if let Some(me) = self.mes.get_mut(entry) {
             me.busy -= 1;
+            events = me.events_of_move();
         }
         if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
             pt.active -= 1;
             if pt.flow_control
                 && let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq))
             {
-                eq.give_back(EVENTS_PER_MOVE);
+                eq.give_back(events);
             }
         }
         self.tell_comm(entry, event);
@@ -389,11 +393,17 @@ impl Ni {
     }
 }
 
-/// Events for which places are kept while data moves: of the operation, and of
-/// the unlinking and freeing of its entry.
-const EVENTS_PER_MOVE: usize = 3;
-
 impl Me {
+    /// Events for which places are kept while data moves: of the operation,
+    /// and of the unlinking and freeing of the entry, which wait for it.
+    fn events_of_move(&self) -> usize {
+        let options = &self.spec.options;
+        let may_unlink = options.use_once || (options.manage_local && self.spec.min_free != 0);
+        let unlinks = may_unlink && !options.event_unlink_disable;
+        let frees = unlinks && self.list == List::Overflow;
+        usize::from(!options.event_comm_disable) + usize::from(unlinks) + usize::from(frees)
+    }
+
     /// How many events an operation on this entry may cause at once.
     fn events_due(&self, request: &Request) -> usize {
         let options = &self.spec.options;

@@ -9,7 +9,7 @@ use crate::event::NiFail;
 use crate::initiator::reply_slots;
 use crate::memory::Span;
 use crate::ni::{Ni, rail_failure};
-use crate::operation::{Done, Incoming, Operation, Outgoing, Purpose, Stage};
+use crate::operation::{AnswerBy, Done, Incoming, Operation, Outgoing, Purpose, Stage};
 use crate::table::Handle;
 use crate::target::{Owed, Request, What};
 use sluice_link::{Port, RailError, Token, Transmitted};
@@ -263,11 +263,14 @@ impl Ni {
         let handle = Handle::from_u64(op);
         let operation = self.operations.get(handle).filter(|op| op.peer == peer);
         let (into, slots, of) = match operation.map(|operation| &operation.stage) {
-            Some(Stage::Reply { into, slots }) => (*into, *slots, None),
+            Some(Stage::Reply { into, slots, .. }) => (*into, *slots, None),
             Some(Stage::Chunk { of, into, slots }) => (*into, *slots, Some(*of)),
             _ => return false,
         };
         let length = u64::from(payload_len);
+        if reply_slots(length) > slots {
+            return false;
+        }
         let is_whole = of.is_none() || status != Status::Ok || length == into.len;
         if length > into.len || !is_whole {
             return false;
@@ -297,8 +300,13 @@ impl Ni {
         let handle = Handle::from_u64(offer.op);
         let operation = self.operations.get_mut(handle).filter(|op| op.peer == peer);
         let Some(operation) = operation else { return false };
-        let Stage::Reply { into, slots } = operation.stage else { return false };
-        if offer.mlength > into.len {
+        let Stage::Reply { into, slots, by } = operation.stage else { return false };
+        let allowed = match by {
+            AnswerBy::Reply => false,
+            AnswerBy::Offer => offer.source != 0,
+            AnswerBy::Write => true,
+        };
+        if !allowed || offer.mlength > into.len {
             return false;
         }
         self.links.release_reply(slots);

@@ -41,6 +41,8 @@ struct Run {
     model: Model,
     draw: Random,
     md_options: MdOptions,
+    /// Descriptors of whole memories that may change when a call has returned.
+    volatile_mds: Vec<Handle<Md>>,
     counters: Vec<[(Handle<Ct>, Counter); COUNTERS]>,
     age: u64,
     /// Descriptors made for one operation.
@@ -70,7 +72,6 @@ impl Run {
             ct_ack: counted,
             ct_reply: counted,
             ct_bytes: draw.percent(50),
-            volatile: draw.percent(50),
             ..MdOptions::default()
         };
         let until_matched = draw.percent(30);
@@ -81,6 +82,7 @@ impl Run {
             ..program_limits()
         };
         let mut pair = Pair::with_limits(&layouts, mode, md_options, limits);
+        let mut volatile_mds = Vec::new();
         let counters = pair.sides.iter_mut().map(|side| {
             side.ni.eq_free(side.eq);
             side.ni.pt_free(PTS[0]).unwrap();
@@ -91,15 +93,22 @@ impl Run {
             let whole = Region { addr: sluice_wire::Addr(0), len: u64::MAX };
             let (eq, ct) = (Some(side.eq), Some(side.ct));
             side.md = side.ni.md_bind(whole, None, eq, ct, md_options).unwrap();
+            let volatile = MdOptions { volatile: true, ..md_options };
+            volatile_mds.push(side.ni.md_bind(whole, None, eq, ct, volatile).unwrap());
             std::array::from_fn(|_| (side.ni.ct_alloc().unwrap(), Counter::default()))
         });
         let counters = counters.collect();
+        // What the rail has not read yet is not copied for that.
+        if mode.pending_percent > 0 {
+            volatile_mds.clear();
+        }
         Run {
             pair,
             model: Model::new(PROCESSES, headers_max as usize),
             deadly: draw.percent(25),
             draw,
             md_options,
+            volatile_mds,
             counters,
             age: 0,
             mds: Vec::new(),
@@ -353,10 +362,25 @@ impl Run {
     }
 
     fn issue(&mut self) {
-        let (id, command) = self.operation();
-        let from = self.model.ops[id].from;
+        let (id, mut command) = self.operation();
+        let Op { from: who, len, .. } = self.model.ops[id];
+        let mut changed = None;
+        if let Command::Put { from, .. }
+        | Command::Atomic { from, .. }
+        | Command::Fetch { from, .. } = &mut command
+            && len <= 64
+            && from.md == self.pair.sides[who].md
+            && let Some(&volatile) = self.volatile_mds.get(who)
+            && self.draw.percent(50)
+        {
+            from.md = volatile;
+            changed = Some(Region { addr: sluice_wire::Addr(from.offset), len });
+        }
         self.model.issued(id);
-        self.pair.issue(from, &command).expect("it is right in itself");
+        self.pair.issue(who, &command).expect("it is right in itself");
+        if let Some(changed) = changed {
+            self.pair.sides[who].port.fill(changed, 0xAB);
+        }
     }
 
     /// An operation, or a change of a counter, that waits for a counter.

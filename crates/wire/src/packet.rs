@@ -125,7 +125,8 @@ pub struct Get {
     /// Bytes wanted.
     pub length: u64,
     /// Where they are wanted in the initiator's memory, for rails that write
-    /// remote memory by address. Zero: they are to be sent or offered.
+    /// remote memory by address. Zero: a reply is to carry them. All ones: they
+    /// are to be offered.
     pub into: Addr,
 }
 

@@ -76,8 +76,9 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                 (Packet::Put(Put { pt_index, match_bits, hdr_data, user, ..options }), len)
             }
         ),
-        (word(), word(), status())
-            .prop_map(|(op, mlength, status)| (Packet::Ack(Ack { op, mlength, status }), 0)),
+        (word(), word(), word(), status()).prop_map(|(op, mlength, offset, status)| {
+            (Packet::Ack(Ack { op, mlength, offset, status }), 0)
+        }),
         (any::<u8>(), word(), word(), word(), word(), word()).prop_map(
             |(pt, bits, op, remote_offset, length, into)| {
                 let get = Get {
@@ -91,8 +92,9 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                 (Packet::Get(get), 0)
             }
         ),
-        (word(), status(), any::<u32>())
-            .prop_map(|(op, status, len)| (Packet::Reply(Reply { op, status }), len)),
+        (word(), word(), status(), any::<u32>()).prop_map(|(op, offset, status, len)| {
+            (Packet::Reply(Reply { op, offset, status }), len)
+        }),
         (any::<u8>(), word(), word(), status()).prop_map(|(pt, bits, length, status)| {
             let done =
                 GetDone { pt_index: PtIndex(pt), match_bits: MatchBits(bits), length, status };
@@ -120,8 +122,9 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                     (Packet::Atomic(atomic), len)
                 }
             ),
-        (word(), word(), word())
-            .prop_map(|(op, mlength, source)| (Packet::Offer(Offer { op, mlength, source }), 0)),
+        (word(), word(), word(), word()).prop_map(|(op, mlength, offset, source)| {
+            (Packet::Offer(Offer { op, mlength, offset, source }), 0)
+        }),
         (word(), word(), word(), word()).prop_map(|(source, op, offset, length)| {
             (Packet::Pull(Pull { source, op, offset, length }), 0)
         }),
@@ -182,10 +185,10 @@ fn allowed(bytes: &[u8]) -> bool {
         (1, 2) => long(64) && detail == 0 && !payload,
         (1, 4) => long(56) && (1..=4).contains(&detail),
         (1, 5) => long(64) && (1..=4).contains(&detail) && bytes[40..48] != [0; 8],
-        (2, 0) => long(40) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
+        (2, 0) => long(48) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
         (3, 0) => long(56) && detail == 0 && user == 0 && !payload,
         (3, 8) => long(64) && detail == 0 && user == 0 && !payload && bytes[56..64] != [0; 8],
-        (4, 0) => long(32) && detail <= 6 && pt_index == 0 && user == 0,
+        (4, 0) => long(40) && detail <= 6 && pt_index == 0 && user == 0,
         (5, 0) => long(40) && detail <= 6 && user == 0 && !payload,
         (6, 0) => detail == 0 && pt_index == 0 && user == 0 && !payload,
         (7, 0) => {
@@ -196,7 +199,7 @@ fn allowed(bytes: &[u8]) -> bool {
             };
             answer && user <= 17 && datatype <= 13
         }
-        (8, 0) => long(48) && detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (8, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         (9, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         _ => false,
     }

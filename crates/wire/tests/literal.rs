@@ -6,7 +6,7 @@ use common::{ATOMIC, DATATYPE_AT, PLAIN, USER_AT, cases, hex};
 use sluice_wire::{
     AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, FIRST_SLOT_BYTES, HEAD_BYTES,
     ITEM_BYTES_MAX, MatchBits, NEXT_SLOT_BYTES, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet,
-    PacketSeq, Pull, Put, Region, Rts, SLOT_BYTES, slots_for,
+    PacketSeq, Pull, Put, Region, Reply, Rts, SLOT_BYTES, Status, slots_for,
 };
 
 #[test]
@@ -86,8 +86,10 @@ fn slots_at_each_boundary() {
         (FIRST_SLOT_BYTES + NEXT_SLOT_BYTES + 1, 3),
         (FIRST_SLOT_BYTES + 2 * NEXT_SLOT_BYTES, 3),
         (FIRST_SLOT_BYTES + 2 * NEXT_SLOT_BYTES + 1, 4),
-        // The default eager limit behind a plain put's header.
+        // The example of `docs/wire.md`: a plain put of 8 KiB.
         (8192 + 40, 138),
+        // The largest reply; a reply region has at most 65,535 slots.
+        (3_931_976 + 40, 65_534),
         // The longest packet that there is: a payload of u32::MAX bytes.
         (64 + u32::MAX as u64, 71_582_790),
         // No packet is that long; the answer is still more than any ring has.
@@ -173,7 +175,7 @@ fn silence_about_an_atomic_is_not_emitted() {
 #[test]
 #[should_panic(expected = "an offer has no payload")]
 fn offer_with_a_payload_is_not_emitted() {
-    emit(Packet::Offer(Offer { op: 1, mlength: 1, source: 1 }), 1);
+    emit(Packet::Offer(Offer { op: 1, mlength: 1, offset: 0, source: 1 }), 1);
 }
 
 #[test]
@@ -259,6 +261,20 @@ fn types_by_number() {
 fn an_atomic_on_one_word_takes_one_slot() {
     let head = Packet::Atomic(ATOMIC).emit(PacketSeq(0), Credits::default(), 8);
     assert_eq!(slots_for(head.len() as u64 + 8), 1);
+}
+
+#[test]
+fn a_header_without_payload_takes_one_slot() {
+    for case in cases() {
+        assert_eq!(slots_for(u64::from(case.packet.header_bytes())), 1, "{}", case.name);
+    }
+}
+
+#[test]
+fn a_reply_shares_its_slot_with_three_words() {
+    let reply = Packet::Reply(Reply { op: 1, offset: 0, status: Status::Ok });
+    let header = u64::from(reply.header_bytes());
+    assert_eq!((slots_for(header + 24), slots_for(header + 25)), (1, 2));
 }
 
 #[test]

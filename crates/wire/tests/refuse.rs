@@ -46,6 +46,17 @@ fn every_truncation() {
     }
 }
 
+#[test]
+fn an_answer_that_does_not_say_where() {
+    for (name, have) in [("acknowledgement", 40), ("reply, no match", 32), ("offer", 48)] {
+        let bytes = case(name).bytes;
+        let need = bytes.len();
+        assert_eq!(need, have + 8, "{name}");
+        let read = Packet::parse(&bytes[..have]);
+        assert_eq!(read, Err(WireError::Truncated { need, have }), "{name}");
+    }
+}
+
 /// Whatever is read is what those bytes say: written again, it is the same
 /// bytes. So a corrupted packet is another packet or an error.
 fn assert_refused_or_exact(bytes: &[u8], what: &str) {
@@ -94,6 +105,8 @@ fn every_pair_of_values_in_the_fields_that_choose_the_layout() {
     }
 }
 
+/// Whether the operation goes with the type is not a matter of the bytes: the
+/// target refuses that.
 #[test]
 fn every_operation_on_every_type() {
     for answer in ["atomic", "atomic, full acknowledgement", "atomic, fetching"] {

@@ -124,8 +124,12 @@ pub unsafe extern "C" fn PtlCTPoll(
             return Err(Code::ArgInvalid);
         }
         let found = wait(first.shell, first.life, deadline(timeout), |face| {
-            let mut each = watched.iter().enumerate();
-            each.find_map(|(at, (parts, test))| Some((at, met(face, parts, *test)?)))
+            let found = turns(watched.len(), face.poll_from).find_map(|at| {
+                let (parts, test) = &watched[at];
+                Some((at, met(face, parts, *test)?))
+            })?;
+            face.poll_from = found.0 + 1;
+            Some(found)
         });
         let (at, value) = found.map_err(code_of)?;
         // SAFETY: checked above.
@@ -165,6 +169,11 @@ pub extern "C" fn PtlCTInc(ct_handle: ptl_handle_any_t, increment: ptl_ct_event_
 
 pub(super) fn engine_value(event: ptl_ct_event_t) -> CtEvent {
     CtEvent { success: event.success, failure: event.failure }
+}
+
+/// All of `count` things once, beginning with the one after the last found.
+pub(super) fn turns(count: usize, from: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |at| (at + from) % count)
 }
 
 /// When a timeout in milliseconds that begins now is over.

@@ -1,6 +1,6 @@
 //! Event queues.
 
-use super::ct::deadline;
+use super::ct::{deadline, turns};
 use super::{call, interface};
 use crate::codes::{Code, PTL_NI_OK, failure};
 use crate::consts;
@@ -117,8 +117,10 @@ pub unsafe extern "C" fn PtlEQPoll(
             return Err(Code::ArgInvalid);
         }
         let found = wait(first.shell, first.life, deadline(timeout), |face| {
-            let mut each = watched.iter().enumerate();
-            each.find_map(|(at, parts)| Some((at, take(face, parts)?)))
+            let found = turns(watched.len(), face.poll_from)
+                .find_map(|at| Some((at, take(face, &watched[at])?)))?;
+            face.poll_from = found.0 + 1;
+            Some(found)
         });
         let (at, taken) = found.map_err(code_of)?;
         // SAFETY: checked above.

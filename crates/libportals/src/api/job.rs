@@ -3,6 +3,7 @@
 use super::guarded;
 use crate::codes::Code;
 use crate::handle::Kind;
+use crate::interface::INTERFACES;
 use crate::job::{BLOB_MAX, Job, JobError};
 use crate::object::unpack;
 use crate::peers::Phys;
@@ -116,28 +117,29 @@ pub extern "C" fn SluiceJobBarrier() -> c_int {
     guarded(|| with(Job::barrier))
 }
 
-/// The identities of all ranks on an interface.
-fn peers(ni: ptl_handle_any_t) -> Result<Vec<Phys>, Code> {
-    let parts = unpack(Kind::Ni, ni)?;
-    let own = parts.shell.with(parts.life, |face| face.own)?;
-    let blobs = with(|job| job.exchange(&own.label().to_le_bytes()))?;
-    blobs
-        .iter()
-        .map(|blob| {
-            let label = blob.as_slice().try_into().map_err(|_| Code::Fail)?;
-            Ok(Phys::from_label(u64::from_le_bytes(label)))
-        })
-        .collect()
-}
+/// What `SluiceJobMap` has learned for each interface, in which life.
+static MAPS: Mutex<[Option<(u32, Vec<Phys>)>; INTERFACES]> =
+    Mutex::new([const { None }; INTERFACES]);
 
 /// See `sluice_job.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn SluiceJobMap(ni: ptl_handle_any_t) -> c_int {
     guarded(|| {
         let parts = unpack(Kind::Ni, ni)?;
-        let map = peers(ni)?;
+        let own = parts.shell.with(parts.life, |face| face.own)?;
+        let blobs = with(|job| job.exchange(&own.label().to_le_bytes()))?;
+        let mut map = Vec::with_capacity(blobs.len());
+        for blob in &blobs {
+            let Ok(label) = blob.as_slice().try_into() else {
+                tell("a process of the job called another function than SluiceJobMap");
+                return Err(Code::Fail);
+            };
+            map.push(Phys::from_label(u64::from_le_bytes(label)));
+        }
+        let mut maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
+        maps[parts.slot()] = Some((parts.life, map.clone()));
         parts.shell.with(parts.life, |face| match face.engine.peers.map() {
-            _ if !face.is_logical => Err(Code::ArgInvalid),
+            _ if !face.is_logical => Ok(()),
             Some(_) => Err(Code::Ignored),
             None => {
                 face.engine.peers.set_map(map);
@@ -154,12 +156,22 @@ pub extern "C" fn SluiceJobMap(ni: ptl_handle_any_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn SluiceJobPeers(ni: ptl_handle_any_t, all: *mut ptl_process_t) -> c_int {
     guarded(|| {
-        let phys = peers(ni)?;
-        for (rank, phys) in phys.iter().enumerate() {
+        with(|_| Ok(()))?;
+        let parts = unpack(Kind::Ni, ni)?;
+        let is_logical = parts.shell.with(parts.life, |face| face.is_logical)?;
+        let maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = maps[parts.slot()].as_ref().filter(|(life, _)| *life == parts.life);
+        let (_, map) = map.ok_or(Code::ArgInvalid)?;
+        for (rank, phys) in map.iter().enumerate() {
             let to = all.wrapping_add(rank);
             check_out(to)?;
+            let process = if is_logical {
+                ptl_process_t::from_rank(rank as u32)
+            } else {
+                ptl_process_t::from_phys(phys.nid, phys.pid)
+            };
             // SAFETY: checked above.
-            unsafe { write(to, ptl_process_t::from_phys(phys.nid, phys.pid)) };
+            unsafe { write(to, process) };
         }
         Ok(())
     })

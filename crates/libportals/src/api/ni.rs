@@ -104,6 +104,8 @@ fn open(
         references: 1,
         uid: rustix::process::geteuid().as_raw(),
         features,
+        bundles: 0,
+        poll_from: 0,
         _name: name,
         _pid: claim.clone(),
     };
@@ -343,7 +345,7 @@ pub unsafe extern "C" fn PtlGetPhysId(
 pub extern "C" fn PtlStartBundle(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.shell.with(parts.life, |_| ())
+        parts.shell.with(parts.life, |face| face.bundles = face.bundles.saturating_add(1))
     })
 }
 
@@ -352,7 +354,10 @@ pub extern "C" fn PtlStartBundle(ni_handle: ptl_handle_any_t) -> c_int {
 pub extern "C" fn PtlEndBundle(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.shell.act(parts.life, |_| ())
+        parts.shell.act(parts.life, |face| {
+            face.bundles = face.bundles.checked_sub(1).ok_or(Code::ArgInvalid)?;
+            Ok(())
+        })?
     })
 }
 

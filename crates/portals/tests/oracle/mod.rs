@@ -449,6 +449,7 @@ impl Model {
         }
         let verdict = op.verdict.expect("an answer to what arrived");
         assert_eq!((event.outcome, event.mlength), verdict, "{event:?} of {op:?}");
+        assert_eq!(event.remote_offset, op.landed, "where it was done");
     }
 
     /// Everything was told.

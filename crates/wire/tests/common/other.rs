@@ -1,0 +1,303 @@
+//! Every kind of packet but a put.
+
+use super::{ATOMIC, Case, OP, hex};
+use sluice_wire::{
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Credits, Datatype, Get, GetDone, MatchBits,
+    Offer, Packet, PacketSeq, PtIndex, Pull, Reply, Status,
+};
+
+/// Where in the target's entry an operation was done.
+const OFFSET: u64 = 0x4142_4344_4546_4748;
+
+fn other(name: &'static str, packet: Packet, payload_len: u32, bytes: &str) -> Case {
+    Case {
+        name,
+        packet,
+        seq: PacketSeq(7),
+        credits: Credits { data: 0x0100, control: 2 },
+        payload_len,
+        bytes: hex(bytes),
+    }
+}
+
+pub fn controls() -> Vec<Case> {
+    let ack = |status| Packet::Ack(Ack { op: OP, mlength: 0x3132, offset: OFFSET, status });
+    vec![
+        other(
+            "acknowledgement",
+            ack(Status::Ok),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 00 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "acknowledgement, no match",
+            ack(Status::NoMatch),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 01 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "acknowledgement, disabled",
+            ack(Status::PtDisabled),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 02 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "acknowledgement, not allowed",
+            ack(Status::OpViolation),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 03 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "acknowledgement, memory not reached",
+            ack(Status::Segv),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 04 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "acknowledgement, given up",
+            ack(Status::Aborted),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 05 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "acknowledgement, not for this user",
+            ack(Status::PermViolation),
+            0,
+            "000000000000 01 02 07000000 0001 02 00 00000000 00 00 06 00
+             2827262524232221 3231000000000000 4847464544434241",
+        ),
+        other(
+            "get",
+            Packet::Get(Get {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                op: OP,
+                remote_offset: 0x4142,
+                length: 0x5152_5354_5556_5758,
+                into: Addr(0),
+            }),
+            0,
+            "000000000000 01 03 07000000 0001 02 00 00000000 09 00 00 00
+             0807060504030201 2827262524232221 4241000000000000 5857565554535251",
+        ),
+        other(
+            "get with an address",
+            Packet::Get(Get {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                op: OP,
+                remote_offset: 0,
+                length: 0x5152_5354_5556_5758,
+                into: Addr(0x8182_8384_8586_8788),
+            }),
+            0,
+            "000000000000 01 03 07000000 0001 02 08 00000000 09 00 00 00
+             0807060504030201 2827262524232221 0000000000000000 5857565554535251
+             8887868584838281",
+        ),
+        other(
+            "get to be offered",
+            Packet::Get(Get {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                op: OP,
+                remote_offset: 0,
+                length: 0x5152_5354_5556_5758,
+                into: Addr(u64::MAX),
+            }),
+            0,
+            "000000000000 01 03 07000000 0001 02 08 00000000 09 00 00 00
+             0807060504030201 2827262524232221 0000000000000000 5857565554535251
+             ffffffffffffffff",
+        ),
+        other(
+            "reply",
+            Packet::Reply(Reply { op: OP, offset: OFFSET, status: Status::Ok }),
+            0x1000,
+            "000000000000 01 04 07000000 0001 02 00 00100000 00 00 00 00
+             2827262524232221 4847464544434241",
+        ),
+        other(
+            "reply, no match",
+            Packet::Reply(Reply { op: OP, offset: 0, status: Status::NoMatch }),
+            0,
+            "000000000000 01 04 07000000 0001 02 00 00000000 00 00 01 00
+             2827262524232221 0000000000000000",
+        ),
+        other(
+            "reply, not for this user",
+            Packet::Reply(Reply { op: OP, offset: 0, status: Status::PermViolation }),
+            0,
+            "000000000000 01 04 07000000 0001 02 00 00000000 00 00 06 00
+             2827262524232221 0000000000000000",
+        ),
+        other(
+            "get-done",
+            Packet::GetDone(GetDone {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                length: 0x5152_5354_5556_5758,
+                status: Status::Ok,
+            }),
+            0,
+            "000000000000 01 05 07000000 0001 02 00 00000000 09 00 00 00
+             0807060504030201 5857565554535251",
+        ),
+        other(
+            "get-done, given up",
+            Packet::GetDone(GetDone {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                length: 0,
+                status: Status::Aborted,
+            }),
+            0,
+            "000000000000 01 05 07000000 0001 02 00 00000000 09 00 05 00
+             0807060504030201 0000000000000000",
+        ),
+        other(
+            "credit",
+            Packet::Credit,
+            0,
+            "000000000000 01 06 07000000 0001 02 00 00000000 00 00 00 00",
+        ),
+        other(
+            "offer",
+            Packet::Offer(Offer {
+                op: OP,
+                mlength: 0x5152_5354_5556_5758,
+                offset: OFFSET,
+                source: 0x9192_9394_9596_9798,
+            }),
+            0,
+            "000000000000 01 08 07000000 0001 02 00 00000000 00 00 00 00
+             2827262524232221 5857565554535251 4847464544434241 9897969594939291",
+        ),
+        other(
+            "offer, already written",
+            Packet::Offer(Offer { op: OP, mlength: 0x3132, offset: OFFSET, source: 0 }),
+            0,
+            "000000000000 01 08 07000000 0001 02 00 00000000 00 00 00 00
+             2827262524232221 3231000000000000 4847464544434241 0000000000000000",
+        ),
+        other(
+            "pull",
+            Packet::Pull(Pull {
+                source: 0x9192_9394_9596_9798,
+                op: OP,
+                offset: 0x4142_4344_4546_4748,
+                length: 0x5152_5354_5556_5758,
+            }),
+            0,
+            "000000000000 01 09 07000000 0001 02 00 00000000 00 00 00 00
+             9897969594939291 2827262524232221 4847464544434241 5857565554535251",
+        ),
+    ]
+}
+
+pub fn atomics() -> Vec<Case> {
+    vec![
+        other(
+            "atomic",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Min,
+                datatype: Datatype::Int8,
+                answer: Answer::No,
+                ..ATOMIC
+            }),
+            0,
+            "000000000000 01 07 07000000 0001 02 00 00000000 09 00 00 00
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+        other(
+            "atomic, full acknowledgement",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Sum,
+                datatype: Datatype::Double,
+                answer: Answer::Ack(AckKind::Full, OP),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 02 01 09
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, counting acknowledgement",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Bxor,
+                datatype: Datatype::Uint64,
+                answer: Answer::Ack(AckKind::Count, OP),
+                ..ATOMIC
+            }),
+            0x1000,
+            "000000000000 01 07 07000000 0001 02 00 00100000 09 09 02 08
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, acknowledgement of completion",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Prod,
+                datatype: Datatype::LongDoubleComplex,
+                answer: Answer::Ack(AckKind::OperationCompleted, OP),
+                ..ATOMIC
+            }),
+            32,
+            "000000000000 01 07 07000000 0001 02 00 20000000 09 03 03 0d
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, acknowledgement to the name zero",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Sum,
+                datatype: Datatype::Double,
+                answer: Answer::Ack(AckKind::Full, 0),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 02 01 09
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+        other(
+            "atomic, fetching",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Mswap,
+                datatype: Datatype::Uint32,
+                answer: Answer::Fetch(OP),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 11 05 05
+             0807060504030201 1817161514131211 4241000000000000 2827262524232221",
+        ),
+        other(
+            "atomic, fetching to the name zero",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Swap,
+                datatype: Datatype::Int64,
+                answer: Answer::Fetch(0),
+                ..ATOMIC
+            }),
+            8,
+            "000000000000 01 07 07000000 0001 02 00 08000000 09 0a 05 07
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+        other(
+            "atomic, as long as a payload can be",
+            Packet::Atomic(Atomic {
+                op: AtomicOp::Max,
+                datatype: Datatype::Float,
+                answer: Answer::No,
+                ..ATOMIC
+            }),
+            u32::MAX,
+            "000000000000 01 07 07000000 0001 02 00 ffffffff 09 01 00 06
+             0807060504030201 1817161514131211 4241000000000000 0000000000000000",
+        ),
+    ]
+}
