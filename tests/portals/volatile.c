@@ -76,6 +76,8 @@ int main(int argc, char **argv)
     CHECK_EQ(cell[2], TURNS);
     CHECK_GUARD(in, most * TURNS);
 
+    BARRIER();
+
     /* An unreliable one may lose a put; here it must at least not hurt. */
     ptl_handle_md_t unreliable = MD_NEW(out, most, PTL_MD_UNRELIABLE | PTL_MD_UNORDERED,
                                         PTL_EQ_NONE, PTL_CT_NONE);
