@@ -3,13 +3,20 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PYTHON ?= python3
+PREFIX ?= /usr/local
 # A toolchain that scripts/deps.sh has just installed is found without a new shell.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: build demo test bench quick deps lint fmt loom fuzz help clean
+.PHONY: build install man demo test bench quick deps lint fmt loom fuzz help clean
 
-build: deps                     ## Build libsluice-fi.so and the sluice command
+build: deps                     ## Build libsluice-fi.so, libportals.so and the sluice command
 	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
+
+install: build man              ## Install into PREFIX (default /usr/local), below DESTDIR
+	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+man:                            ## Write the manual pages of the Portals functions to target/man
+	@$(PYTHON) crates/libportals/scripts/man.py
 
 demo: build                     ## Run NetPIPE over Sluice, verified, beside Open MPI's shared memory
 	@$(PYTHON) scripts/demo.py
@@ -17,7 +24,7 @@ demo: build                     ## Run NetPIPE over Sluice, verified, beside Ope
 test: deps                      ## Everything that CI runs
 	@$(PYTHON) scripts/test.py
 
-quick: deps                     ## The tests without MPI
+quick: deps                     ## The tests without MPI programs
 	@$(PYTHON) scripts/test.py --quick
 
 bench: build                    ## Compare with Open MPI's shared memory and UCX
@@ -33,8 +40,8 @@ lint:                           ## Formatting and clippy
 fmt:                            ## Format the code
 	$(CARGO) fmt --all
 
-loom:                           ## Model-check the mailbox ring
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib ring
+loom:                           ## Model-check the mailbox's ring and bell
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib
 
 fuzz:                           ## Fuzz the packet parser for a minute (needs cargo-fuzz and nightly)
 	cd fuzz && $(CARGO) +nightly fuzz run wire_parse -- -max_total_time=60

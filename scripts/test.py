@@ -28,9 +28,12 @@ def stages(quick):
     }
     yield "release build", ["cargo", "build", "--release", "--workspace"], {}
     yield "unit and integration tests", ["cargo", "test", "--workspace", "--no-fail-fast"], {}
-    yield "model checking of the mailbox ring", [
-        "cargo", "test", "-p", "sluice-rail", "--release", "--lib", "ring",
+    yield "model checking of the mailbox's ring and bell", [
+        "cargo", "test", "-p", "sluice-rail", "--release", "--lib",
     ], loom_env
+    yield "manual pages", [sys.executable, "crates/libportals/scripts/man.py", "--check"], {}
+    yield "Portals conformance page", [sys.executable, "scripts/conformance.py", "--check"], {}
+    yield "Portals programs", [sys.executable, "tests/run_portals.py"], {}
     if quick:
         return
     yield "MPI programs", [sys.executable, "tests/run_mpi.py"], {}

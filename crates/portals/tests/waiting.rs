@@ -216,7 +216,10 @@ fn unexpected_messages_hold_credits_only_if_the_limits_say_so() {
         assert_eq!(pair.sides[0].ni.waiting_now() > 0, until_matched);
         assert_eq!(pair.sides[1].ni.links().slots_held() > 0, until_matched);
         while pair.sides[1].ni.unexpected_now() > 0 {
-            pair.append(List::Priority, entry(Region::EMPTY, 7, MeOptions { use_once: true, ..open() }, 2));
+            pair.append(
+                List::Priority,
+                entry(Region::EMPTY, 7, MeOptions { use_once: true, ..open() }, 2),
+            );
             pair.settle();
         }
         pair.assert_quiet();

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# install.sh DESTDIR PREFIX: copies what was built to where programs look for it.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+built=$root/target/release
+prefix=${2:-/usr/local}
+to=${1:-}$prefix
+
+put() { # mode, file, folder
+    install -D -m "$1" "$2" "$to/$3/$(basename "$2")"
+}
+
+put 755 "$built/sluice" bin
+put 755 "$built/libsluice_provider.so" lib/libfabric
+mv "$to/lib/libfabric/libsluice_provider.so" "$to/lib/libfabric/libsluice-fi.so"
+put 755 "$built/libportals.so" lib
+mv "$to/lib/libportals.so" "$to/lib/libportals.so.4"
+ln -sf libportals.so.4 "$to/lib/libportals.so"
+for header in "$root"/crates/libportals/include/*.h; do
+    put 644 "$header" include
+done
+sed -e "s|@includedir@|$prefix/include|" -e "s|@libdir@|$prefix/lib|" -e "s|@rpath@||" \
+    -e '/^#/d' "$root/crates/libportals/portals4.pc.in" >"$built/portals4.pc"
+put 644 "$built/portals4.pc" lib/pkgconfig
+for page in "$root"/target/man/man*/*; do
+    put 644 "$page" "share/man/$(basename "$(dirname "$page")")"
+done
+printf 'installed below %s; for libfabric: export FI_PROVIDER_PATH=%s/lib/libfabric\n' \
+    "$to" "$prefix"
