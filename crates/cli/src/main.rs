@@ -18,6 +18,7 @@ Examples:
   sluice perf latency                  half round trips over a sweep of sizes
   sluice perf bandwidth --size 1M,4M   two sizes
   sluice perf rate --json              for a program to read
+  sluice perf latency --api portals    puts and gets through libportals
   sluice perf match                    what one match costs as lists grow";
 
 /// Message passing over shared memory, as MPI programs see it through

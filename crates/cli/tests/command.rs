@@ -146,6 +146,98 @@ fn messages_without_bytes() {
     assert!(error.contains("--size from 1"), "{error}");
 }
 
+/// Quick, through libportals.
+fn portals(args: &[&str]) -> Value {
+    let quick = ["--api", "portals", "--iterations", "3", "--warmup", "0", "--json"];
+    let report = json(&[&["perf"], args, &quick].concat());
+    assert_eq!((&report["test"], &report["api"]), (&args[0].into(), &"portals".into()));
+    for row in report["rows"].as_array().expect("rows") {
+        assert_eq!((&row["samples"], &row["verified"]), (&3.into(), &true.into()), "{row}");
+    }
+    report
+}
+
+fn positive(value: &Value) -> bool {
+    value["p50"].as_f64().is_some_and(|figure| figure > 0.0)
+}
+
+#[test]
+fn portals_latency_has_its_shape() {
+    for ni in ["matching", "nonmatching"] {
+        let report = portals(&["latency", "--ni", ni]);
+        assert_eq!(report["ni"], ni);
+        let rows = report["rows"].as_array().expect("rows");
+        let sizes = [0, 1, 8, 64, 512, 4096, 65536, 1 << 20];
+        assert_eq!(rows.len(), 2 * sizes.len());
+        for (row, size) in rows.iter().zip(sizes.iter().cycle()) {
+            assert_eq!(row["size"], *size, "{row}");
+        }
+        for row in &rows[..sizes.len()] {
+            assert!(row["op"] == "put" && positive(&row["half_rtt_ns"]), "{row}");
+        }
+        for row in &rows[sizes.len()..] {
+            assert!(row["op"] == "get" && positive(&row["rtt_ns"]), "{row}");
+            assert!(row["half_rtt_ns"].is_null(), "{row}");
+        }
+    }
+}
+
+#[test]
+fn portals_latency_of_one_operation() {
+    for op in ["put", "get"] {
+        let report = portals(&["latency", "--op", op, "--size", "8,5000"]);
+        let rows = report["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 2);
+        assert!(rows.iter().all(|row| row["op"] == op), "{report}");
+    }
+}
+
+#[test]
+fn portals_rate_has_its_shape() {
+    let report = portals(&["rate"]);
+    assert_eq!((&report["window"], &report["ni"]), (&64.into(), &"matching".into()));
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1);
+    assert!(rows[0]["op"] == "put" && rows[0]["size"] == 8 && positive(&rows[0]["msgs_per_s"]));
+}
+
+#[test]
+fn portals_bandwidth_has_its_shape() {
+    let report = portals(&["bandwidth", "--window", "3"]);
+    assert_eq!(report["window"], 3);
+    let rows = report["rows"].as_array().expect("rows");
+    let sizes: Vec<u64> = rows.iter().filter_map(|row| row["size"].as_u64()).collect();
+    assert_eq!(sizes, [16 << 10, 64 << 10, 1 << 20, 4 << 20]);
+    assert!(rows.iter().all(|row| positive(&row["mib_per_s"])), "{report}");
+}
+
+#[test]
+fn portals_is_a_table() {
+    let args = ["perf", "latency", "--api", "portals", "--size", "8", "--iterations", "3"];
+    let output = sluice(&args);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in ["libportals, matching interface", "op  size", "put   8 B", "get   8 B"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[test]
+fn options_of_the_other_api_are_refused() {
+    let rows: [(&[&str], &str); 6] = [
+        (&["latency", "--op", "get"], "--op goes with --api portals only"),
+        (&["latency", "--ni", "matching"], "--ni goes with --api portals only"),
+        (&["rate", "--api", "portals", "--bulk", "ring"], "--bulk goes with --api messages only"),
+        (&["rate", "--api", "portals", "--op", "put"], "unexpected argument '--op'"),
+        (&["rate", "--api", "sockets"], "[possible values: messages, portals]"),
+        (&["bandwidth", "--api", "portals", "--size", "0"], "--size from 1"),
+    ];
+    for (args, part) in rows {
+        let error = refusal(&[&["perf"], args].concat());
+        assert!(error.contains(part), "{args:?}: {error}");
+    }
+}
+
 #[test]
 fn match_has_its_shape() {
     let report = json(&["perf", "match", "--depth", "1", "--depth", "50,3", "--json"]);
@@ -227,13 +319,14 @@ struct LongRun {
 }
 
 impl LongRun {
-    fn start() -> LongRun {
+    fn start(more: &[&str]) -> LongRun {
         // Whoever runs the tests may ignore interrupts, in a shell's background
         // for instance; a person at a terminal does not.
         let first = Command::new("env")
             .arg("--default-signal=INT")
             .arg(env!("CARGO_BIN_EXE_sluice"))
             .args(["perf", "latency", "--size", "8", "--seconds", "60"])
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -290,20 +383,22 @@ fn lives(pid: u32) -> bool {
 #[test]
 fn a_second_process_that_dies_ends_the_command() {
     let _alone = alone();
-    let mut run = LongRun::start();
-    let killed = Instant::now();
-    kill("-KILL", run.second_pid);
-    let (success, errors) = run.end();
-    assert!(killed.elapsed() < Duration::from_secs(10));
-    assert!(!success);
-    assert!(errors.contains("the second process ended"), "{errors}");
+    for more in [&[][..], &["--api", "portals"], &["--api", "portals", "--op", "get"]] {
+        let mut run = LongRun::start(more);
+        let killed = Instant::now();
+        kill("-KILL", run.second_pid);
+        let (success, errors) = run.end();
+        assert!(killed.elapsed() < Duration::from_secs(10));
+        assert!(!success);
+        assert!(errors.contains("the second process ended"), "{more:?}: {errors}");
+    }
 }
 
 #[test]
 fn an_interrupted_command_takes_the_second_process_with_it() {
     let _alone = alone();
-    for signal in ["-INT", "-KILL"] {
-        let mut run = LongRun::start();
+    for (signal, more) in [("-INT", &[][..]), ("-KILL", &[]), ("-KILL", &["--api", "portals"])] {
+        let mut run = LongRun::start(more);
         kill(signal, run.first.id());
         let (success, _) = run.end();
         assert!(!success);

@@ -633,7 +633,9 @@ int PtlMDBind(ptl_handle_ni_t  ni_handle,
  * @retval PTL_OK           The handle is not valid any more.
  * @retval PTL_NO_INIT      PtlInit has not been called.
  * @retval PTL_ARG_INVALID  The handle is not valid.
- * @retval PTL_IN_USE       Operations with it are not complete yet, or wait for a trigger.
+ * @note Operations with it that are under way go on, and their events and counts come; its
+ *   memory must stay as long. Triggered operations that still wait do nothing when their time
+ *   comes.
  * @see PtlMDBind
  */
 int PtlMDRelease(ptl_handle_md_t md_handle);

@@ -4,11 +4,9 @@
 
 use crate::consts::*;
 use crate::handle::{Kind, Packed};
-use crate::types::{
-    ptl_ct_event_t, ptl_handle_ct_t, ptl_handle_eq_t, ptl_le_t, ptl_md_t, ptl_me_t, ptl_process_t,
-};
+use crate::types::{ptl_handle_ct_t, ptl_handle_eq_t, ptl_le_t, ptl_md_t, ptl_me_t, ptl_process_t};
 use sluice_portals::{List, MdOptions, MeOptions, PtOptions, SearchOp};
-use sluice_wire::{AtomicOp, Datatype};
+use sluice_wire::{AckKind, AtomicOp, Datatype};
 use std::ffi::c_uint;
 
 /// An argument that is not valid: `PTL_ARG_INVALID`. The text says which.
@@ -241,29 +239,16 @@ pub fn search_op(op: u8) -> Checked<SearchOp> {
     }
 }
 
-/// What comes back of a put or an atomic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AckReq {
-    /// Nothing.
-    None,
-    /// An event.
-    Full,
-    /// The counter learns what became of it.
-    Count,
-    /// The counter learns that it is over.
-    Over,
-}
-
 /// What comes back, from `PTL_*_ACK_REQ`.
 ///
 /// # Errors
 /// If it is unknown.
-pub fn ack_req(req: u8) -> Checked<AckReq> {
+pub fn ack_req(req: u8) -> Checked<Option<AckKind>> {
     match req {
-        PTL_NO_ACK_REQ => Ok(AckReq::None),
-        PTL_ACK_REQ => Ok(AckReq::Full),
-        PTL_CT_ACK_REQ => Ok(AckReq::Count),
-        PTL_OC_ACK_REQ => Ok(AckReq::Over),
+        PTL_NO_ACK_REQ => Ok(None),
+        PTL_ACK_REQ => Ok(Some(AckKind::Full)),
+        PTL_CT_ACK_REQ => Ok(Some(AckKind::Count)),
+        PTL_OC_ACK_REQ => Ok(Some(AckKind::OperationCompleted)),
         _ => Err(Invalid("unknown kind of acknowledgment")),
     }
 }
@@ -302,18 +287,6 @@ pub fn atomic(
         return Err(Invalid("length other than of whole items"));
     }
     Ok((op, datatype))
-}
-
-/// What may be added to a counter: successes or failures, not both.
-///
-/// # Errors
-/// For both.
-pub fn increment(by: ptl_ct_event_t) -> Checked<ptl_ct_event_t> {
-    if by.success != 0 && by.failure != 0 {
-        Err(Invalid("both counts of an increment"))
-    } else {
-        Ok(by)
-    }
 }
 
 #[cfg(test)]
@@ -425,9 +398,7 @@ mod tests {
         assert!(list(2).is_err());
         assert_eq!(search_op(PTL_SEARCH_DELETE), Ok(SearchOp::Delete));
         assert!(search_op(2).is_err());
-        assert_eq!(ack_req(PTL_OC_ACK_REQ), Ok(AckReq::Over));
+        assert_eq!(ack_req(PTL_OC_ACK_REQ), Ok(Some(AckKind::OperationCompleted)));
         assert!(ack_req(4).is_err());
-        assert!(increment(ptl_ct_event_t { success: 1, failure: 1 }).is_err());
-        assert!(increment(ptl_ct_event_t { success: 0, failure: 3 }).is_ok());
     }
 }

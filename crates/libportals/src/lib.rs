@@ -14,6 +14,7 @@
 //! | `interface` `face` `peers` `limits` | the open interfaces, and what each holds |
 //! | `progress` `wait` | who takes in what arrives, and how a caller waits |
 //! | `job` | how the processes of a job find each other |
+//! | `program` | the functions as safe Rust, for the `sluice` command |
 //!
 //! Invariants: nothing that a program passes in makes the library panic, and no
 //! panic crosses into C. The header is the master: `tests/layout.rs` holds what
@@ -30,6 +31,7 @@ mod job;
 mod limits;
 mod object;
 mod peers;
+pub mod program;
 mod progress;
 mod resolve;
 pub mod types;

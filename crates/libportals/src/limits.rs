@@ -31,7 +31,7 @@ const DEFAULT: Limits = Limits {
     operations_max: 1 << 20,
     vectors_max: 1 << 20,
     list_size_max: 1 << 20,
-    triggered_ops_max: 1 << 20,
+    triggered_ops_max: 1 << 12,
     eager_bytes_max: EAGER_BYTES,
     credits_until_matched: false,
 };

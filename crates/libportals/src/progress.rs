@@ -25,14 +25,14 @@ const LINGER: Duration = Duration::from_micros(10);
 #[derive(Debug)]
 pub(crate) struct Attention {
     calls: AtomicU32,
-    /// The thread waits here while the program is attentive.
-    ticking: Mutex<bool>,
+    /// The thread waits here while the program is attentive. Set: it shall not.
+    hurried: Mutex<bool>,
     hurry: Condvar,
 }
 
 impl Attention {
     pub const fn new() -> Attention {
-        Attention { calls: AtomicU32::new(0), ticking: Mutex::new(false), hurry: Condvar::new() }
+        Attention { calls: AtomicU32::new(0), hurried: Mutex::new(false), hurry: Condvar::new() }
     }
 
     /// A call that has taken in what had arrived.
@@ -45,10 +45,8 @@ impl Attention {
 
     /// The program goes away and knows it: the thread takes over at once.
     pub fn hand_over(&self) {
-        let ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
-        if *ticking {
-            self.hurry.notify_all();
-        }
+        *self.hurried.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.hurry.notify_all();
     }
 
     /// Nobody has called yet.
@@ -56,13 +54,13 @@ impl Attention {
         self.calls.store(0, Ordering::Relaxed);
     }
 
-    /// Waits for a tick, or until somebody hands over.
+    /// Waits for a tick, or until somebody hands over, or has done so since the
+    /// last tick.
     fn tick(&self, tick: Duration) {
-        let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
-        *ticking = true;
-        let (mut ticking, _) =
-            self.hurry.wait_timeout(ticking, tick).unwrap_or_else(PoisonError::into_inner);
-        *ticking = false;
+        let hurried = self.hurried.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.hurry.wait_timeout_while(hurried, tick, |hurried| !*hurried);
+        let (mut hurried, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *hurried = false;
     }
 }
 
@@ -92,14 +90,20 @@ fn run(shell: &'static Interface, life: u32) {
             shell.attention.tick(tick);
             continue;
         }
-        attend(shell, life);
+        attend(shell, life, calls_seen);
     }
 }
 
 /// Takes in what arrives until the program is back or nothing comes.
-fn attend(shell: &'static Interface, life: u32) {
+fn attend(shell: &'static Interface, life: u32, calls_seen: u32) {
     let mut idle_since: Option<Instant> = None;
-    while let Ok(taken) = shell.with(life, crate::face::Face::poll) {
+    let is_away = || {
+        shell.attention.calls.load(Ordering::Relaxed) == calls_seen
+            && shell.sleepers.load(Ordering::SeqCst) == 0
+    };
+    while is_away()
+        && let Ok(taken) = shell.with(life, crate::face::Face::poll)
+    {
         if taken > 0 {
             shell.wake_sleepers();
             idle_since = None;

@@ -5,7 +5,6 @@
 //! a process that runs are fast; then it yields, since the process may need
 //! this core; then it sleeps by the doorbell.
 
-use crate::codes::Code;
 use crate::face::Face;
 use crate::interface::{Interface, is_aborted};
 use sluice_rail::shm::SLEEP_NS_MAX;
@@ -45,20 +44,25 @@ pub(crate) fn wait<R>(
     let mut yields = 0;
     let mut slept = false;
     let result = loop {
-        match shell.with(life, |face| {
+        // First of all: who aborts may free next what is waited for here.
+        if is_aborted() {
+            break Err(Unmet::Aborted);
+        }
+        let looked = shell.with(life, |face| {
             check(face).or_else(|| {
-                face.poll();
+                if face.poll() > 0 {
+                    // Where something comes, more does: it pays to stay awake.
+                    (began, yields) = (None, 0);
+                }
                 check(face)
             })
-        }) {
-            Err(Code::ArgInvalid) | Err(_) => break Err(Unmet::Gone),
+        });
+        match looked {
+            Err(_) => break Err(Unmet::Gone),
             Ok(Some(found)) => break Ok(found),
             Ok(None) => {}
         }
         shell.attention.noted();
-        if is_aborted() {
-            break Err(Unmet::Aborted);
-        }
         looks += 1;
         if !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && yields == 0 {
             std::hint::spin_loop();
@@ -101,6 +105,11 @@ fn sleep<R>(
     let Some(doorbell) = shell.bell() else { return Err(Unmet::Gone) };
     shell.sleepers.fetch_add(1, Ordering::SeqCst);
     let armed = doorbell.arm();
+    if is_aborted() {
+        armed.disarm();
+        shell.sleepers.fetch_sub(1, Ordering::SeqCst);
+        return Err(Unmet::Aborted);
+    }
     let looked = shell.with(life, |face| match check(face) {
         Some(found) => Ok(found),
         None => Err(face.has_work()),
@@ -109,7 +118,6 @@ fn sleep<R>(
         Err(_) => Err(Unmet::Gone),
         Ok(Ok(found)) => Ok(Some(found)),
         Ok(Err(true)) => Ok(None),
-        Ok(Err(false)) if is_aborted() => Err(Unmet::Aborted),
         Ok(Err(false)) => {
             let left = deadline.map_or(SLEEP_NS_MAX, |deadline| {
                 let left = deadline.saturating_duration_since(Instant::now()).as_nanos();

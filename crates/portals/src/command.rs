@@ -128,9 +128,9 @@ impl Ni {
     #[inline]
     pub fn issue<P: Port>(&mut self, port: &mut P, command: &Command) -> Result<(), PtlError> {
         self.check_command(command)?;
-        if self.operations.len() as usize + self.waiting_now
-            >= self.operations.entries_max() as usize
-        {
+        let counts = matches!(command, Command::CtInc { .. } | Command::CtSet { .. });
+        let under_way = self.operations.len() as usize + self.waiting_now;
+        if !counts && under_way >= self.operations.entries_max() as usize {
             return Err(PtlError::NoSpace("operations"));
         }
         self.perform(port, command);
@@ -188,6 +188,9 @@ impl Ni {
     pub(crate) fn fire<P: Port>(&mut self, port: &mut P) {
         if !self.ripe.is_empty() {
             self.fire_ripe(port);
+        }
+        while let Some(md) = self.released.pop() {
+            self.settle_md(md);
         }
     }
 
@@ -389,7 +392,10 @@ impl Ni {
         if local.length > most {
             return Err(PtlError::ArgInvalid("longer than the limit"));
         }
-        self.span_of(local).map(|_| ()).ok_or(PtlError::ArgInvalid("memory descriptor"))
+        let md = self.mds.get(local.md).filter(|md| !md.is_released);
+        md.and_then(|md| md.span(local.offset, local.length))
+            .map(|_| ())
+            .ok_or(PtlError::ArgInvalid("memory descriptor"))
     }
 
     /// An acknowledgement goes to the descriptor's queue or counter, and only so
@@ -438,25 +444,26 @@ impl Ni {
 
     /// The descriptors of a command are in use while it waits.
     fn hold(&mut self, command: &Command) {
-        self.change_pending(command, |pending| *pending += 1);
+        for md in descriptors(command).into_iter().flatten() {
+            if let Some(md) = self.mds.get_mut(md) {
+                md.pending += 1;
+            }
+        }
     }
 
     fn unhold(&mut self, command: &Command) {
-        self.change_pending(command, |pending| *pending -= 1);
-    }
-
-    fn change_pending(&mut self, command: &Command, change: impl Fn(&mut u32)) {
-        let mds = match command {
-            Command::Put { from, .. } | Command::Atomic { from, .. } => [Some(from.md), None],
-            Command::Get { into, .. } => [Some(into.md), None],
-            Command::Fetch { into, from, .. } => [Some(into.md), Some(from.md)],
-            Command::CtInc { .. } | Command::CtSet { .. } => [None, None],
-        };
-        for md in mds.into_iter().flatten() {
-            if let Some(md) = self.mds.get_mut(md) {
-                change(&mut md.pending);
-            }
+        for md in descriptors(command).into_iter().flatten() {
+            self.let_go(md);
         }
+    }
+}
+
+fn descriptors(command: &Command) -> [Option<Handle<Md>>; 2] {
+    match command {
+        Command::Put { from, .. } | Command::Atomic { from, .. } => [Some(from.md), None],
+        Command::Get { into, .. } => [Some(into.md), None],
+        Command::Fetch { into, from, .. } => [Some(into.md), Some(from.md)],
+        Command::CtInc { .. } | Command::CtSet { .. } => [None, None],
     }
 }
 

@@ -58,7 +58,7 @@ impl Eq {
 
     #[inline(always)]
     pub(crate) fn push(&mut self, event: Event) {
-        if self.events.len() >= self.events_max {
+        if self.events.len() + self.kept >= self.events_max {
             self.dropped = true;
         } else {
             self.events.push_back(event);

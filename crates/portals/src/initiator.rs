@@ -7,7 +7,7 @@ use crate::limits::PtlError;
 use crate::md::Md;
 use crate::memory::Span;
 use crate::ni::Ni;
-use crate::operation::{AnswerBy, Operation, Stage};
+use crate::operation::{AnswerBy, LongGets, Operation, Stage};
 use crate::table::Handle;
 use crate::transfer::NOWHERE;
 use sluice_link::{Port, SendError, Token, Transmitted};
@@ -320,6 +320,10 @@ impl Ni {
     ) -> Result<(), PtlError> {
         let span = self.span_of(into).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         let inline_max = u64::from(self.limits.eager_bytes_max).min(self.get_bytes_max());
+        let asked = self.long_gets.get(&target.peer).map_or(0, |gets| gets.asked);
+        if span.len > inline_max && asked >= LongGets::MAX {
+            return Err(PtlError::NoCredit { need: 1, have: 0 });
+        }
         let (slots, addr) = match span.flat() {
             _ if span.len <= inline_max => (reply_slots(span.len), Addr(0)),
             // Zero would ask for all of it in the reply.
@@ -361,7 +365,15 @@ impl Ni {
         match &mut operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {
                 let operation = self.end(handle).expect("looked up above");
-                self.acked(&operation, ack.mlength, ack.offset, NiFail::check(ack.status));
+                let outcome = NiFail::check(ack.status);
+                // Of a fault in memory, only this side can say that it was here.
+                let unsent = match operation.stage {
+                    Stage::Exposed { span, .. } if outcome == Err(NiFail::Segv) => {
+                        !self.is_readable(port, span)
+                    }
+                    _ => false,
+                };
+                self.acked(&operation, ack.mlength, ack.offset, outcome, !unsent);
                 true
             }
             Stage::Transmit { then_ack: Some(_), acked, .. } if acked.is_none() => {
@@ -388,6 +400,7 @@ impl Ni {
         mlength: u64,
         offset: u64,
         outcome: Result<(), NiFail>,
+        answered: bool,
     ) {
         let (kind, length) = match operation.stage {
             Stage::Ack { kind, length } => (kind, length),
@@ -395,7 +408,7 @@ impl Ni {
                 let (peer, pt) = (operation.peer, operation.pt_index);
                 // What the target refused has been dealt with too: the memory
                 // is free. Only what never got an answer was not sent.
-                let sent = outcome_of_sending(outcome);
+                let sent = if answered { Ok(()) } else { outcome };
                 self.sent(operation.md, peer, pt, span.len, operation.user_ptr, true, sent);
                 (kind, span.len)
             }
@@ -409,9 +422,8 @@ impl Ni {
         }
         if options.ct_ack {
             // Completed is also what the target dropped, but not what it never
-            // answered.
-            let completed = kind == AckKind::OperationCompleted
-                && !matches!(outcome, Err(NiFail::Undeliverable(_)));
+            // answered, or what never left.
+            let completed = kind == AckKind::OperationCompleted && answered;
             let ok = outcome.is_ok() || completed;
             self.count(ct, ok, options.ct_bytes.then_some(mlength));
         }
@@ -527,16 +539,8 @@ impl Ni {
         self.sent(md, peer, pt_index, length, user_ptr, true, Err(why));
         if let Some(kind) = ack {
             let stage = Stage::Ack { kind, length };
-            self.acked(&Operation { peer, pt_index, md, user_ptr, stage }, 0, 0, Err(why));
+            self.acked(&Operation { peer, pt_index, md, user_ptr, stage }, 0, 0, Err(why), false);
         }
-    }
-}
-
-/// The outcome of sending, given the outcome of the whole.
-fn outcome_of_sending(outcome: Result<(), NiFail>) -> Result<(), NiFail> {
-    match outcome {
-        Err(NiFail::Undeliverable(why)) => Err(NiFail::Undeliverable(why)),
-        _ => Ok(()),
     }
 }
 

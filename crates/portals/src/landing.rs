@@ -170,6 +170,7 @@ impl Ni {
                 outcome: Ok(()),
                 arriving: false,
                 claim: None,
+                claimer: None,
                 place: None,
             },
         );

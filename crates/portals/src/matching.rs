@@ -52,6 +52,7 @@ impl Ni {
             return Err(PtlError::ListTooLong);
         }
         let mut offset = 0_u64;
+        let mut arriving = Vec::new();
         while let Some(found) = self.find_unexpected(pt_index, &spec, offset) {
             let header = self.headers.get(found).expect("just found");
             if spec.options.manage_local && spec.options.inc_by_rlength {
@@ -60,7 +61,9 @@ impl Ni {
             let left = spec.region.len.saturating_sub(offset);
             let exhausted = spec.options.manage_local && left < spec.min_free;
             let used_up = spec.options.use_once || exhausted;
-            self.take_unexpected(port, pt_index, found, &spec, used_up);
+            if !self.take_unexpected(port, pt_index, found, &spec, used_up) {
+                arriving.push(found);
+            }
             if used_up {
                 if let Some(vector) = spec.vector {
                     self.vectors.discard(vector);
@@ -70,6 +73,12 @@ impl Ni {
             }
         }
         let handle = self.link(pt_index, list, spec, offset)?;
+        for found in arriving {
+            if let Some(header) = self.headers.get_mut(found) {
+                header.claimer = Some(handle);
+                self.hold_entry(handle);
+            }
+        }
         if !spec.options.event_link_disable {
             self.post(eq, Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr));
         }
@@ -279,7 +288,8 @@ impl Ni {
 
     /// Takes a header out of its list for `spec`, and tells of it, at once or
     /// when its data is there. Its bytes and credits stay held if they lie in
-    /// lent memory, until [`Ni::end_hold`]; else they are done with.
+    /// lent memory, until [`Ni::end_hold`]; else they are done with. False if the
+    /// data is not there yet.
     fn take_unexpected<P: Port>(
         &mut self,
         port: &mut P,
@@ -287,7 +297,7 @@ impl Ni {
         handle: Handle<Header>,
         spec: &MeSpec,
         used_up: bool,
-    ) {
+    ) -> bool {
         let header = self.headers.get_mut(handle).expect("found in the list");
         let claim = Claim {
             user_ptr: spec.user_ptr,
@@ -303,8 +313,15 @@ impl Ni {
         }
         if header.arriving {
             header.claim = Some(claim);
-        } else {
-            self.tell_taken(port, handle, claim);
+            return false;
+        }
+        self.tell_taken(port, handle, claim);
+        true
+    }
+
+    fn hold_entry(&mut self, entry: Handle<Me>) {
+        if let Some(me) = self.mes.get_mut(entry) {
+            me.busy += 1;
         }
     }
 
@@ -317,6 +334,7 @@ impl Ni {
     ) {
         let Some(header) = self.headers.get(handle) else { return };
         let (pt_index, peer, entry) = (header.pt_index, header.peer, header.entry);
+        let claimer = header.claimer;
         let lent = header.lent.is_some();
         let mut event = header.event(header.kind, claim.user_ptr);
         let (outcome, mlength) = (header.outcome, header.mlength);
@@ -332,6 +350,12 @@ impl Ni {
         }
         if claim.unlink_event {
             self.post(eq, Event::new(EventKind::AutoUnlink, pt_index, peer, claim.user_ptr));
+        }
+        if let Some(claimer) = claimer
+            && let Some(me) = self.mes.get_mut(claimer)
+        {
+            me.busy -= 1;
+            self.settle_entry(claimer);
         }
         if let Some(me) = self.mes.get_mut(entry) {
             me.headers -= 1;

@@ -44,6 +44,8 @@ pub struct Md {
     pub options: MdOptions,
     /// Operations on it whose end is awaited.
     pub(crate) pending: u32,
+    /// Released by the client; kept until nothing is pending on it.
+    pub(crate) is_released: bool,
 }
 
 impl Md {

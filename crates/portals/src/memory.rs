@@ -10,20 +10,27 @@ use sluice_wire::{Addr, Region};
 #[derive(Debug)]
 pub struct Vector {
     pieces: Box<[Region]>,
+    /// Where each piece ends in the whole, so that one is found by its place.
+    ends: Box<[u64]>,
 }
 
 impl Vector {
     /// A vector of these pieces. `None` if their lengths overflow.
     #[must_use]
     pub fn new(pieces: Vec<Region>) -> Option<Vector> {
-        pieces.iter().try_fold(0_u64, |sum, piece| sum.checked_add(piece.len))?;
-        Some(Vector { pieces: pieces.into() })
+        let mut ends = Vec::with_capacity(pieces.len());
+        let mut end = 0_u64;
+        for piece in &pieces {
+            end = end.checked_add(piece.len)?;
+            ends.push(end);
+        }
+        Some(Vector { pieces: pieces.into(), ends: ends.into() })
     }
 
     /// Bytes of all pieces.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.len).sum()
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// How many pieces there are.
@@ -39,14 +46,11 @@ impl Vector {
     }
 
     /// The rest of the piece that has the byte at `offset`.
-    fn piece_at(&self, mut offset: u64) -> Region {
-        for piece in &self.pieces {
-            if offset < piece.len {
-                return Region { addr: piece.addr.offset(offset), len: piece.len - offset };
-            }
-            offset -= piece.len;
-        }
-        Region::EMPTY
+    fn piece_at(&self, offset: u64) -> Region {
+        let at = self.ends.partition_point(|&end| end <= offset);
+        let Some(piece) = self.pieces.get(at) else { return Region::EMPTY };
+        let left = self.ends[at] - offset;
+        Region { addr: piece.addr.offset(piece.len - left), len: left }
     }
 }
 

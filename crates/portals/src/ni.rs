@@ -13,7 +13,7 @@ use crate::limits::{Limits, PtlError};
 use crate::md::{Md, MdOptions};
 use crate::me::Me;
 use crate::memory::Vector;
-use crate::operation::Operation;
+use crate::operation::{LongGets, Operation};
 use crate::pt::{Header, Pt, PtOptions};
 use crate::table::{Handle, Table};
 use crate::target::Owed;
@@ -58,9 +58,14 @@ pub struct Ni {
     /// Transfers that wait for credits or reply slots.
     pub(crate) starved: VecDeque<Handle<Operation>>,
     pub(crate) has_freed_reply_slots: bool,
+    /// Gets under way whose data does not come with a reply, by peer: those
+    /// asked for here, and those answered from here.
+    pub(crate) long_gets: BTreeMap<PeerId, LongGets>,
     /// Counters that something has become due of.
     pub(crate) ripe: VecDeque<Handle<Ct>>,
     pub(crate) triggered_now: u32,
+    /// Released descriptors on which nothing is pending any more.
+    pub(crate) released: Vec<Handle<Md>>,
     /// What orders triggered operations of equal threshold.
     pub(crate) next_age: u64,
     pub(crate) status: Status,
@@ -91,8 +96,10 @@ impl Ni {
             waiting_now: 0,
             starved: VecDeque::new(),
             has_freed_reply_slots: false,
+            long_gets: BTreeMap::new(),
             ripe: VecDeque::new(),
             triggered_now: 0,
+            released: Vec::new(),
             next_age: 0,
             status: Status::default(),
         }
@@ -216,7 +223,7 @@ impl Ni {
     /// Whether this descriptor exists.
     #[must_use]
     pub fn has_md(&self, md: Handle<Md>) -> bool {
-        self.mds.get(md).is_some()
+        self.mds.get(md).is_some_and(|md| !md.is_released)
     }
 
     /// Whether this entry exists, linked or with headers left in it.
@@ -262,31 +269,45 @@ impl Ni {
         options: MdOptions,
     ) -> Result<Handle<Md>, PtlError> {
         self.mds
-            .insert(Md { region, vector, eq, ct, options, pending: 0 })
+            .insert(Md { region, vector, eq, ct, options, pending: 0, is_released: false })
             .map_err(|_| PtlError::NoSpace("memory descriptors"))
     }
 
-    /// Releases it (`PtlMDRelease`), with its vector.
+    /// Releases it (`PtlMDRelease`), with its vector. What is pending on it goes
+    /// on and is told where the descriptor said; new operations are refused.
     ///
     /// # Errors
-    /// [`PtlError::ArgInvalid`] if it is stale, [`PtlError::InUse`] while the
-    /// end of an operation on it is awaited.
+    /// [`PtlError::ArgInvalid`] if it is stale.
     pub fn md_release(&mut self, md: Handle<Md>) -> Result<(), PtlError> {
-        let descriptor = self.mds.get(md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
-        if descriptor.pending > 0 {
-            return Err(PtlError::InUse);
+        let descriptor = self.mds.get_mut(md).filter(|md| !md.is_released);
+        let descriptor = descriptor.ok_or(PtlError::ArgInvalid("memory descriptor"))?;
+        descriptor.is_released = true;
+        self.settle_md(md);
+        Ok(())
+    }
+
+    /// Forgets a descriptor that was released and that nothing is pending on.
+    #[inline]
+    pub(crate) fn settle_md(&mut self, md: Handle<Md>) {
+        let Some(descriptor) = self.mds.get(md) else { return };
+        if !descriptor.is_released || descriptor.pending > 0 {
+            return;
         }
         if let Some(vector) = descriptor.vector {
             self.vectors.discard(vector);
         }
         self.mds.discard(md);
-        Ok(())
     }
 
     /// Counts of what the interface saw.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    /// Counts a packet that the layer above has found to break the protocol.
+    pub fn note_violation(&mut self) {
+        self.status.protocol_violations += 1;
     }
 
     /// Unexpected messages not yet matched.

@@ -95,7 +95,9 @@ impl Ni {
         let Some(operation) = self.end(handle) else { return };
         let (md, pt_index, user_ptr) = (operation.md, operation.pt_index, operation.user_ptr);
         match operation.stage {
-            Stage::Ack { .. } | Stage::Exposed { .. } => self.acked(&operation, 0, 0, Err(why)),
+            Stage::Ack { .. } | Stage::Exposed { .. } => {
+                self.acked(&operation, 0, 0, Err(why), false)
+            }
             Stage::Reply { into, slots, .. } => {
                 self.links.release_reply(slots);
                 self.has_freed_reply_slots = true;
@@ -115,7 +117,7 @@ impl Ni {
                         Some(ack) => (ack.mlength, ack.offset, NiFail::check(ack.status)),
                         None => (0, 0, Err(why)),
                     };
-                    self.acked(&operation, mlength, offset, outcome);
+                    self.acked(&operation, mlength, offset, outcome, acked.is_some());
                 }
             }
             Stage::Outgoing(outgoing) => self.finish(port, outgoing.done, Err(why)),

@@ -88,8 +88,10 @@ pub struct Header {
     pub(crate) outcome: Result<(), NiFail>,
     /// Its data is on its way. An entry that takes it is told at the end.
     pub(crate) arriving: bool,
-    /// What has taken it while its data was on its way.
+    /// What has taken it while its data was on its way, and the entry that did
+    /// if that is still there: it is in use until this is told.
     pub(crate) claim: Option<Claim>,
+    pub(crate) claimer: Option<Handle<Me>>,
     /// Where it is in its list, until it is taken.
     pub(crate) place: Option<Place>,
 }

@@ -103,7 +103,7 @@ impl Ni {
                 self.flush_waiting(port, from);
             }
         }
-        if self.has_freed_reply_slots || !self.starved.is_empty() {
+        if self.has_freed_reply_slots || (arrival.brought_credits && !self.starved.is_empty()) {
             self.feed_starved(port);
         }
         self.fire(port);
@@ -294,6 +294,7 @@ impl Ni {
                 outcome: event.outcome,
                 arriving,
                 claim: None,
+                claimer: None,
                 place: None,
             },
         );

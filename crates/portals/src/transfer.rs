@@ -9,7 +9,7 @@ use crate::event::NiFail;
 use crate::initiator::reply_slots;
 use crate::memory::Span;
 use crate::ni::{Ni, rail_failure};
-use crate::operation::{AnswerBy, Done, Incoming, Operation, Outgoing, Purpose, Stage};
+use crate::operation::{AnswerBy, Done, Incoming, LongGets, Operation, Outgoing, Purpose, Stage};
 use crate::table::Handle;
 use crate::target::{Owed, Request, What};
 use sluice_link::{Port, RailError, Token, Transmitted};
@@ -80,11 +80,17 @@ impl Ni {
             what: What::Get,
             rts: None,
         };
-        // No honest initiator asks for more than its own reply region.
-        let too_long = get.into == Addr(0) && get.length > REPLY_BYTES_MAX;
+        // No honest initiator asks for more than its own reply region, or has
+        // more than so many of the others under way.
+        let is_long = get.into != Addr(0);
+        let served = self.long_gets.get(&from).map_or(0, |gets| gets.served);
+        if is_long && served >= LongGets::MAX {
+            return false;
+        }
+        let most = if is_long { u64::from(u32::MAX) } else { REPLY_BYTES_MAX };
         let admitted = match self.admit(port, &request) {
-            Ok(_) if too_long => Err(Status::OpViolation),
-            Ok(_) if self.operations.is_full() => Err(Status::Aborted),
+            Ok(_) if get.length > most => Err(Status::OpViolation),
+            Ok(_) if is_long && self.operations.is_full() => Err(Status::Aborted),
             admitted => admitted,
         };
         let entry = match admitted {
@@ -105,7 +111,7 @@ impl Ni {
         event.outcome = if readable { Ok(()) } else { Err(NiFail::Segv) };
         // Without a place for the bytes the asker has set slots aside for all
         // of them; with one, for a header.
-        let moves = readable && mlength > 0 && get.into != Addr(0);
+        let moves = readable && mlength > 0 && is_long;
         let header = self.keep_header_of(&request, entry, &event, moves, 0);
         if unlink {
             self.unlink_from_list(entry);
@@ -442,6 +448,7 @@ impl Ni {
         if let Some(from) = incoming.direct {
             let at = incoming.arrived;
             let piece = self.first_piece(into.part(at, into.len - at));
+            assert!(piece.len > 0, "an entry in use keeps its I/O vector");
             if let Some(Operation { stage: Stage::Incoming(incoming), .. }) =
                 self.operations.get_mut(handle)
             {

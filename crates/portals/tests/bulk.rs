@@ -260,13 +260,14 @@ fn an_entry_is_in_use_while_data_moves_and_afterwards_not() {
         assert!(ni.pt_is_active(PT));
         assert_eq!(ni.pt_free(PT), Err(PtlError::InUse));
         let md = pair.sides[0].md;
-        assert_eq!(pair.sides[0].ni.md_release(md), Err(PtlError::InUse));
+        // What is under way on it goes on.
+        pair.sides[0].ni.md_release(md).unwrap();
         pair.settle();
         let Side { ni, .. } = &mut pair.sides[1];
         ni.me_unlink(handle).expect("all events are there");
         assert!(!ni.pt_is_active(PT));
         ni.pt_free(PT).expect("it is empty");
-        pair.sides[0].ni.md_release(md).expect("its operations have ended");
+        assert!(pair.sides[0].ni.md_release(md).is_err(), "it was released once");
     }
 }
 

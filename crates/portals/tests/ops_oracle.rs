@@ -604,7 +604,7 @@ impl Run {
             }
             let mut waits = false;
             for who in self.alive() {
-                for at in 0..2 {
+                for (at, &pt) in PTS.iter().enumerate() {
                     waits |= !self.model.pts[who][at].unexpected.is_empty();
                     let (mut all, _) = self.entry(who);
                     (all.pt, all.ignore, all.source) = (at, 0xFF, None);
@@ -612,7 +612,7 @@ impl Run {
                     self.model.search(SearchOp::Delete, &all, 1);
                     let spec = MeSpec { ignore_bits: !0, user_ptr: 1, ..MeSpec::default() };
                     let Side { ni, port, .. } = &mut self.pair.sides[who];
-                    ni.me_search(port, PTS[at], SearchOp::Delete, &spec).unwrap();
+                    ni.me_search(port, pt, SearchOp::Delete, &spec).unwrap();
                 }
             }
             self.look();

@@ -154,15 +154,19 @@ fn other_memory_is_read_when_the_command_goes() {
 }
 
 #[test]
-fn a_descriptor_is_in_use_while_its_commands_wait() {
+fn a_released_descriptor_stays_for_the_commands_that_wait() {
     let mut pair = narrow_pair();
     for number in 0..20 {
         put(&mut pair, 1, number, &[1; 64]);
     }
     let md = pair.sides[0].md;
-    assert_eq!(pair.sides[0].ni.md_release(md), Err(PtlError::InUse));
-    pair.settle();
     pair.sides[0].ni.md_release(md).unwrap();
+    let gone = Err(PtlError::ArgInvalid("memory descriptor"));
+    assert_eq!(pair.sides[0].ni.md_release(md), gone);
+    assert!(!pair.sides[0].ni.has_md(md));
+    pair.settle();
+    assert_eq!(pair.sides[0].ni.waiting_now(), 0);
+    assert_eq!(pair.events(0).iter().filter(|event| event.kind == EventKind::Send).count(), 20);
 }
 
 #[test]

@@ -276,6 +276,7 @@ impl Machine for Endpoint {
             return;
         }
         let taken = if is_foreign(&packet.packet) {
+            self.ni.note_violation();
             Taken::Violation
         } else {
             self.ni.on_packet(port, from, packet)

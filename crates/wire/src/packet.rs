@@ -38,9 +38,9 @@ pub enum AckKind {
 pub enum Status {
     /// As asked.
     Ok,
-    /// No entry matched.
+    /// No entry matched, or the portal table entry does not exist.
     NoMatch,
-    /// The portal table entry does not exist or is disabled.
+    /// The portal table entry is disabled.
     PtDisabled,
     /// The entry that matched does not allow this operation.
     OpViolation,

@@ -7,6 +7,8 @@
 //! (`latency`, `stream`) and checks again. Nothing is timed while it is
 //! checked.
 //!
+//! With `--api portals` the same is driven through `libportals` (`portals`).
+//!
 //! `sluice perf match` is apart: it measures the engine without a rail, in this
 //! process alone (`matching`).
 
@@ -18,6 +20,7 @@ mod matching;
 mod node;
 mod output;
 mod pair;
+mod portals;
 mod progress;
 mod rate;
 mod size;
@@ -31,11 +34,12 @@ pub use pair::{PeerArgs, run_peer};
 use crate::cores::{CorePair, Placement};
 use crate::rail::{Bulk, RailKind};
 use anyhow::{Result, ensure};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use limits::Limits;
 use matching::MatchArgs;
 use node::Node;
 use output::{Report, Row};
+use portals::{NiKind, Op, Portals};
 use progress::Progress;
 use size::{parse_seconds, parse_size};
 use stats::{Samples, Spread};
@@ -50,20 +54,24 @@ pub enum PerfCommand {
 Examples:
   sluice perf latency                       a sweep of sizes
   sluice perf latency --size 8 --seconds 5  one size, longer
-  sluice perf latency --cores 0,2 --json    on these two cores, for a program")]
-    Latency(Common),
+  sluice perf latency --cores 0,2 --json    on these two cores, for a program
+  sluice perf latency --api portals         puts and gets as a Portals program does them
+  sluice perf latency --api portals --op get --ni nonmatching")]
+    Latency(LatencyArgs),
     /// Bytes per second, one way, a window of messages at a time.
     #[command(after_help = "\
 Examples:
   sluice perf bandwidth                     a sweep of sizes
   sluice perf bandwidth --size 1M,4M        two sizes
-  sluice perf bandwidth --bulk ring         as where direct reads are forbidden")]
+  sluice perf bandwidth --bulk ring         as where direct reads are forbidden
+  sluice perf bandwidth --api portals       puts through libportals, acknowledgements counted")]
     Bandwidth(Windowed),
     /// Messages per second, one way, a window of messages at a time.
     #[command(after_help = "\
 Examples:
   sluice perf rate                          small messages
-  sluice perf rate --size 8 --window 256    more messages before each answer")]
+  sluice perf rate --size 8 --window 256    more messages before each answer
+  sluice perf rate --api portals            puts through libportals, acknowledgements counted")]
     Rate(Windowed),
     /// One match in the Portals engine, as its lists grow, in this process alone.
     #[command(after_help = MATCH_HELP)]
@@ -117,9 +125,46 @@ pub struct Common {
     /// The core of each process [default: the first two that are allowed]
     #[arg(long, value_name = "A,B")]
     cores: Option<CorePair>,
-    /// How the bytes of large messages move
-    #[arg(long, value_enum, default_value_t = Bulk::Auto)]
-    bulk: Bulk,
+    /// How the bytes of large messages move, with --api messages [default: auto]
+    #[arg(long, value_enum)]
+    bulk: Option<Bulk>,
+    /// What the two processes call
+    #[arg(long, value_enum, default_value_t = ApiKind::Messages)]
+    api: ApiKind,
+    /// Which interface, with --api portals [default: matching]
+    #[arg(long, value_enum)]
+    ni: Option<NiKind>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ApiKind {
+    /// Messages, as an MPI sees them through libfabric
+    Messages,
+    /// Puts and gets, as a Portals program sees them through libportals.so
+    Portals,
+}
+
+/// What is measured, with what only it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Api {
+    Messages {
+        /// Whether the bytes of large messages were read directly.
+        direct: bool,
+    },
+    Portals {
+        ni: NiKind,
+    },
+}
+
+/// What latency can be told besides.
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Which operation, with --api portals [default: both]
+    #[arg(long, value_enum)]
+    op: Option<Op>,
 }
 
 /// What a stream can be told besides.
@@ -127,7 +172,7 @@ pub struct Common {
 pub struct Windowed {
     #[command(flatten)]
     common: Common,
-    /// Messages before each answer
+    /// Messages before each answer, or before all acknowledgements are awaited
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=4096))]
     window: u64,
@@ -163,15 +208,65 @@ const BATCH: Duration = Duration::from_millis(50);
 /// Most samples in a batch.
 const BATCH_SAMPLES_MAX: u64 = 1 << 20;
 
+/// What drives the two processes.
+trait Measured {
+    /// Checks every byte of a message each way.
+    fn verify(&mut self, size: u64, seed: u64) -> Result<()>;
+
+    /// Takes `count` samples.
+    fn batch(
+        &mut self,
+        test: Test,
+        op: Op,
+        size: u64,
+        count: u64,
+        samples: &mut Samples,
+    ) -> Result<()>;
+}
+
+impl Measured for Node {
+    fn verify(&mut self, size: u64, seed: u64) -> Result<()> {
+        verify::first(self, size, seed)
+    }
+
+    fn batch(
+        &mut self,
+        test: Test,
+        _: Op,
+        size: u64,
+        count: u64,
+        samples: &mut Samples,
+    ) -> Result<()> {
+        match test {
+            Test::Latency => latency::first(self, size, count, samples),
+            Test::Bandwidth { window } | Test::Rate { window } => {
+                stream::first(self, size, window, count, samples)
+            }
+        }
+    }
+}
+
 /// Runs a measurement and prints what it found.
 pub fn run(command: &PerfCommand) -> Result<()> {
-    let (common, test) = match command {
-        PerfCommand::Latency(common) => (common, Test::Latency),
-        PerfCommand::Bandwidth(args) => (&args.common, Test::Bandwidth { window: args.window }),
-        PerfCommand::Rate(args) => (&args.common, Test::Rate { window: args.window }),
+    let (common, test, op) = match command {
+        PerfCommand::Latency(args) => (&args.common, Test::Latency, args.op),
+        PerfCommand::Bandwidth(args) => {
+            (&args.common, Test::Bandwidth { window: args.window }, None)
+        }
+        PerfCommand::Rate(args) => (&args.common, Test::Rate { window: args.window }, None),
         PerfCommand::Match(args) => return matching::run(args),
     };
+    let is_portals = common.api == ApiKind::Portals;
+    let strangers: &[(&str, bool)] = if is_portals {
+        &[("--bulk", common.bulk.is_some())]
+    } else {
+        &[("--op", op.is_some()), ("--ni", common.ni.is_some())]
+    };
+    portals::check_options(is_portals, strangers)?;
     let sizes = match (&common.size[..], test) {
+        ([], Test::Latency) if is_portals => &portals::LATENCY_SIZES[..],
+        ([], Test::Bandwidth { .. }) if is_portals => &portals::BANDWIDTH_SIZES[..],
+        ([], Test::Rate { .. }) if is_portals => &portals::RATE_SIZES[..],
         ([], Test::Rate { .. }) => &RATE_SIZES[..],
         ([], _) => &SIZES[..],
         (sizes, _) => sizes,
@@ -188,36 +283,69 @@ pub fn run(command: &PerfCommand) -> Result<()> {
     let mut progress = Progress::new(test.name());
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
-    let mut node = pair::start(&placement, common.bulk)?;
     let largest = sizes.iter().copied().max().unwrap_or(0);
-    node.begin(&Step::Reserve { size: largest })?;
-    node.reserve(largest);
-    // Only now is it known: a peer's memory is probed when it is connected.
-    limits.direct_read = direct::measure(&mut node)?;
-    let mut rows = Vec::with_capacity(sizes.len());
-    for (index, &size) in sizes.iter().enumerate() {
-        progress.at(index, sizes.len(), size);
-        rows.push(measure(&mut node, test, size, common, &mut progress)?);
-    }
-    let direct = node.reads_directly();
-    pair::stop(node)?;
+    let (rows, api) = match common.api {
+        ApiKind::Messages => {
+            let mut node = pair::start(&placement, common.bulk.unwrap_or(Bulk::Auto))?;
+            node.begin(&Step::Reserve { size: largest })?;
+            node.reserve(largest);
+            // Only now is it known: a peer's memory is probed when it is connected.
+            limits.direct_read = direct::measure(&mut node)?;
+            let rows = measure_all(&mut node, test, &[Op::Put], sizes, common, &mut progress)?;
+            let direct = node.reads_directly();
+            pair::stop(node)?;
+            (rows, Api::Messages { direct })
+        }
+        ApiKind::Portals => {
+            let ni = common.ni.unwrap_or(NiKind::Matching);
+            let ops = match (test, op) {
+                (Test::Latency, None) => vec![Op::Put, Op::Get],
+                (_, op) => vec![op.unwrap_or(Op::Put)],
+            };
+            let mut both = Portals::start(&placement, ni, largest)?;
+            let rows = measure_all(&mut both, test, &ops, sizes, common, &mut progress)?;
+            both.stop()?;
+            (rows, Api::Portals { ni })
+        }
+    };
     progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     progress.clear();
-    let report = Report { test, rail: common.rail, rows, limits, placement, direct };
+    let report = Report { test, rail: common.rail, api, rows, limits, placement };
     if common.json { report.print_json() } else { report.print_table() }
+}
+
+/// Every size of every operation.
+fn measure_all(
+    both: &mut impl Measured,
+    test: Test,
+    ops: &[Op],
+    sizes: &[u64],
+    common: &Common,
+    progress: &mut Progress,
+) -> Result<Vec<Row>> {
+    let count = ops.len() * sizes.len();
+    let mut rows = Vec::with_capacity(count);
+    for &op in ops {
+        for &size in sizes {
+            progress.at(rows.len(), count, size);
+            rows.push(measure(both, test, op, size, common, progress)?);
+        }
+    }
+    Ok(rows)
 }
 
 /// One size: checked, warmed up, measured, checked.
 fn measure(
-    node: &mut Node,
+    both: &mut impl Measured,
     test: Test,
+    op: Op,
     size: u64,
     common: &Common,
     progress: &mut Progress,
 ) -> Result<Row> {
-    verify::first(node, size, size ^ 0x5EED)?;
-    let mut per_sample = warm_up(node, test, size, common)?;
+    both.verify(size, size ^ 0x5EED)?;
+    let mut per_sample = warm_up(both, test, op, size, common)?;
     let mut samples = Samples::new();
     let start = Instant::now();
     let span = Duration::from_secs_f64(common.seconds);
@@ -226,7 +354,7 @@ fn measure(
         let left = common.iterations.map_or(u64::MAX, |wanted| wanted - samples.count());
         let count = by_time.clamp(1, BATCH_SAMPLES_MAX).min(left);
         let before = Instant::now();
-        test.batch(node, size, count, &mut samples)?;
+        both.batch(test, op, size, count, &mut samples)?;
         per_sample = before.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
         let done = match common.iterations {
             Some(wanted) => samples.count() as f64 / wanted as f64,
@@ -237,18 +365,24 @@ fn measure(
         }
         progress.within(done);
     }
-    verify::first(node, size, size ^ 0xF00D)?;
-    Ok(Row { size, spread: test.spread(&samples, size), samples: samples.count() })
+    both.verify(size, size ^ 0xF00D)?;
+    Ok(Row { op, size, spread: test.spread(op, &samples, size), samples: samples.count() })
 }
 
 /// Runs for a while without looking, and says how long a sample takes.
-fn warm_up(node: &mut Node, test: Test, size: u64, common: &Common) -> Result<Duration> {
+fn warm_up(
+    both: &mut impl Measured,
+    test: Test,
+    op: Op,
+    size: u64,
+    common: &Common,
+) -> Result<Duration> {
     let span = Duration::from_secs_f64(common.warmup);
     let start = Instant::now();
     let mut count = 1;
     loop {
         let before = Instant::now();
-        test.batch(node, size, count, &mut Samples::new())?;
+        both.batch(test, op, size, count, &mut Samples::new())?;
         let took = before.elapsed();
         if start.elapsed() >= span {
             return Ok(took / u32::try_from(count).unwrap_or(u32::MAX));
@@ -269,19 +403,10 @@ impl Test {
         }
     }
 
-    /// Takes `count` samples.
-    fn batch(self, node: &mut Node, size: u64, count: u64, samples: &mut Samples) -> Result<()> {
-        match self {
-            Test::Latency => latency::first(node, size, count, samples),
-            Test::Bandwidth { window } | Test::Rate { window } => {
-                stream::first(node, size, window, count, samples)
-            }
-        }
-    }
-
     /// What the samples say.
-    fn spread(self, samples: &Samples, size: u64) -> Spread {
+    fn spread(self, op: Op, samples: &Samples, size: u64) -> Spread {
         match self {
+            Test::Latency if op == Op::Get => Spread::of_times(samples, 1.0),
             Test::Latency => Spread::of_times(samples, 2.0),
             Test::Bandwidth { window } => bandwidth::mib_per_s(samples, size, window),
             Test::Rate { window } => rate::msgs_per_s(samples, window),

@@ -1,9 +1,10 @@
 //! What was measured, for people and for programs.
 
 use crate::cores::Placement;
-use crate::perf::Test;
 use crate::perf::limits::Limits;
+use crate::perf::portals::Op;
 use crate::perf::stats::Spread;
+use crate::perf::{Api, Test};
 use crate::rail::RailKind;
 use crate::table::{self, Table};
 use anyhow::Result;
@@ -14,6 +15,7 @@ use std::io::Write;
 /// One size.
 #[derive(Debug)]
 pub struct Row {
+    pub op: Op,
     pub size: u64,
     pub spread: Spread,
     pub samples: u64,
@@ -25,10 +27,14 @@ pub struct Row {
 struct Json {
     test: &'static str,
     rail: &'static str,
+    api: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ni: Option<&'static str>,
     rows: Vec<JsonRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<u64>,
-    bulk: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bulk: Option<&'static str>,
     cores: Option<[usize; 2]>,
     limits: Value,
     notes: Vec<String>,
@@ -36,9 +42,14 @@ struct Json {
 
 #[derive(Debug, Serialize)]
 struct JsonRow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<Op>,
     size: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     half_rtt_ns: Option<Spread>,
+    /// Of a get, whose answer has the bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtt_ns: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mib_per_s: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,11 +59,14 @@ struct JsonRow {
 }
 
 impl JsonRow {
-    fn of(test: Test, row: &Row) -> JsonRow {
+    fn of(test: Test, api: Api, row: &Row) -> JsonRow {
+        let is_portals = matches!(api, Api::Portals { .. });
         let spread = row.spread.rounded();
         JsonRow {
+            op: is_portals.then_some(row.op),
             size: row.size,
-            half_rtt_ns: matches!(test, Test::Latency).then_some(spread),
+            half_rtt_ns: (matches!(test, Test::Latency) && row.op == Op::Put).then_some(spread),
+            rtt_ns: (matches!(test, Test::Latency) && row.op == Op::Get).then_some(spread),
             mib_per_s: matches!(test, Test::Bandwidth { .. }).then_some(spread),
             msgs_per_s: matches!(test, Test::Rate { .. }).then_some(spread),
             samples: row.samples,
@@ -67,11 +81,10 @@ impl JsonRow {
 pub struct Report {
     pub test: Test,
     pub rail: RailKind,
+    pub api: Api,
     pub rows: Vec<Row>,
     pub limits: Limits,
     pub placement: Placement,
-    /// Whether the bytes of large messages were read directly.
-    pub direct: bool,
 }
 
 impl Report {
@@ -84,7 +97,15 @@ impl Report {
         Json {
             test: self.test.name(),
             rail: self.rail.name(),
-            rows: self.rows.iter().map(|row| JsonRow::of(self.test, row)).collect(),
+            api: match self.api {
+                Api::Messages { .. } => "messages",
+                Api::Portals { .. } => "portals",
+            },
+            ni: match self.api {
+                Api::Messages { .. } => None,
+                Api::Portals { ni } => Some(ni.name()),
+            },
+            rows: self.rows.iter().map(|row| JsonRow::of(self.test, self.api, row)).collect(),
             window,
             bulk: self.bulk_name(),
             cores: self.placement.cores.map(|pair| [pair.first, pair.second]),
@@ -116,20 +137,27 @@ impl Report {
     }
 
     fn head(&self) -> String {
+        let is_portals = matches!(self.api, Api::Portals { .. });
         let what = match self.test {
+            Test::Latency if is_portals => {
+                "put, half a round trip, and get, a whole one".to_owned()
+            }
             Test::Latency => "half round trip".to_owned(),
+            Test::Bandwidth { window } | Test::Rate { window } if is_portals => {
+                format!("puts, windows of {window}, acknowledgements counted")
+            }
             Test::Bandwidth { window } => format!("one way, windows of {window} messages"),
             Test::Rate { window } => format!("one way, windows of {window} messages"),
         };
         let cores = self.placement.cores.map_or("not pinned".to_owned(), |pair| {
             format!("cores {} and {}", pair.first, pair.second)
         });
-        format!(
-            "{} over {}: {what}; {cores}; large messages {}\n",
-            self.test.name(),
-            self.rail.name(),
-            if self.direct { "read directly" } else { "through the mailboxes" },
-        )
+        let how = match self.api {
+            Api::Messages { direct: true } => "large messages read directly".to_owned(),
+            Api::Messages { direct: false } => "large messages through the mailboxes".to_owned(),
+            Api::Portals { ni } => format!("libportals, {} interface", ni.name()),
+        };
+        format!("{} over {}: {what}; {cores}; {how}\n", self.test.name(), self.rail.name())
     }
 
     fn table(&self) -> Table {
@@ -141,18 +169,29 @@ impl Report {
     }
 
     fn latency_table(&self) -> Table {
-        let mut table =
-            Table::new(&["size", "min µs", "p50 µs", "p99 µs", "p50 / cache line", "samples"]);
+        let mut heads = vec!["size", "min µs", "p50 µs", "p99 µs", "p50 / cache line", "samples"];
+        let is_portals = matches!(self.api, Api::Portals { .. });
+        if is_portals {
+            heads.insert(0, "op");
+        }
+        let mut table = Table::new(&heads);
         for row in &self.rows {
-            let ratio = self.limits.line_half_rtt_ns.map(|line| row.spread.p50 / line);
-            table.row(vec![
+            // Each beside what the line takes for as much of a round trip.
+            let halves = if row.op == Op::Get { 2.0 } else { 1.0 };
+            let line_ns = self.limits.line_half_rtt_ns;
+            let ratio = line_ns.map(|line| row.spread.p50 / (halves * line));
+            let mut cells = vec![
                 table::bytes(row.size),
                 micros(row.spread.min),
                 micros(row.spread.p50),
                 micros(row.spread.p99),
                 ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.1}")),
                 row.samples.to_string(),
-            ]);
+            ];
+            if is_portals {
+                cells.insert(0, row.op.name().to_owned());
+            }
+            table.row(cells);
         }
         table
     }
@@ -233,8 +272,13 @@ impl Report {
         notes
     }
 
-    fn bulk_name(&self) -> &'static str {
-        if self.direct { "direct" } else { "ring" }
+    /// Through libportals the library decides, and does not tell.
+    fn bulk_name(&self) -> Option<&'static str> {
+        match self.api {
+            Api::Messages { direct: true } => Some("direct"),
+            Api::Messages { direct: false } => Some("ring"),
+            Api::Portals { .. } => None,
+        }
     }
 }
 
@@ -245,12 +289,19 @@ fn micros(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::portals::NiKind;
 
     fn report(test: Test) -> Report {
+        report_of(test, Api::Messages { direct: true }, Op::Put)
+    }
+
+    fn report_of(test: Test, api: Api, op: Op) -> Report {
         Report {
             test,
             rail: RailKind::Shm,
+            api,
             rows: vec![Row {
+                op,
                 size: 8,
                 spread: Spread { min: 100.0, p50: 200.0, p99: 300.0, max: 400.0 },
                 samples: 5,
@@ -263,7 +314,6 @@ mod tests {
                 clock_ns: 20.0,
             },
             placement: Placement { cores: None, note: Some("one core".to_owned()) },
-            direct: true,
         }
     }
 
@@ -284,6 +334,22 @@ mod tests {
         let json = serde_json::to_value(report(Test::Latency).to_json()).expect("plain data");
         assert_eq!(json["rows"][0]["half_rtt_ns"]["min"], 100.0);
         assert_eq!(json["rows"][0]["half_rtt_ns"]["p99"], 300.0);
+    }
+
+    #[test]
+    fn json_of_portals_says_which_operation() {
+        let api = Api::Portals { ni: NiKind::Matching };
+        for (op, name, key, other) in
+            [(Op::Put, "put", "half_rtt_ns", "rtt_ns"), (Op::Get, "get", "rtt_ns", "half_rtt_ns")]
+        {
+            let report = report_of(Test::Latency, api, op);
+            let json = serde_json::to_value(report.to_json()).expect("plain data");
+            assert_eq!((&json["api"], &json["ni"]), (&"portals".into(), &"matching".into()));
+            assert_eq!(json["rows"][0]["op"], name);
+            assert_eq!(json["rows"][0][key]["p50"], 200.0);
+            assert!(json["rows"][0][other].is_null() && json["bulk"].is_null());
+            assert!(report.table().to_string().contains(name));
+        }
     }
 
     #[test]

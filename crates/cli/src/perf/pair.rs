@@ -3,6 +3,7 @@
 
 use crate::cores::Placement;
 use crate::perf::node::Node;
+use crate::perf::portals::{self, NiKind};
 use crate::perf::step::Step;
 use crate::perf::{latency, stream, verify};
 use crate::rail::Bulk;
@@ -30,8 +31,14 @@ pub struct PeerArgs {
     #[arg(long)]
     core: Option<usize>,
     /// How large messages move.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t = Bulk::Auto)]
     bulk: Bulk,
+    /// The interface of libportals that is measured, if it is.
+    #[arg(long, value_enum)]
+    ni: Option<NiKind>,
+    /// Length of the longest message through it.
+    #[arg(long, default_value_t = 0)]
+    bytes: u64,
     /// Whether to give the core away while waiting.
     #[arg(long)]
     yields: bool,
@@ -50,13 +57,7 @@ impl Other {
     /// An error if the other process has ended.
     pub fn check(&mut self) -> Result<()> {
         match self {
-            Other::Second(second) => match second.child.try_wait() {
-                Ok(None) => Ok(()),
-                Ok(Some(status)) => {
-                    bail!("the second process ended in the middle of the test ({status})")
-                }
-                Err(error) => Err(error).context("cannot watch the second process"),
-            },
+            Other::Second(second) => second.check(),
             Other::First(pid) => {
                 ensure!(is_parent(*pid), "the first process ended in the middle of the test");
                 Ok(())
@@ -82,12 +83,13 @@ impl Drop for Second {
 }
 
 impl Second {
-    fn start(placement: &Placement, bulk: Bulk) -> Result<Second> {
+    /// Starts it, with what it needs to know besides where it runs.
+    pub fn start(placement: &Placement, args: &[&str]) -> Result<Second> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.arg("perf-peer");
         command.args(["--parent", &std::process::id().to_string()]);
-        command.args(["--bulk", bulk.name()]);
+        command.args(args);
         if let Some(pair) = placement.cores {
             command.args(["--core", &pair.second.to_string()]);
         }
@@ -103,14 +105,51 @@ impl Second {
         Ok(Second { child, stdin, stdout })
     }
 
-    /// Gives this process's address and takes the second one's.
-    fn exchange(&mut self, address: &[u8]) -> Result<Vec<u8>> {
-        let mut stdin = self.stdin.take().context("no pipe to the second process")?;
-        let mut stdout = self.stdout.take().context("no pipe from the second process")?;
-        let told = write_line(&mut stdin, &hex(address));
-        let answer = told.and_then(|()| read_line(&mut stdout));
-        // The pipe stays open: its end tells the second process of ours.
-        self.stdin = Some(stdin);
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error if it has ended.
+    pub fn check(&mut self) -> Result<()> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => {
+                bail!("the second process ended in the middle of the test ({status})")
+            }
+            Err(error) => Err(error).context("cannot watch the second process"),
+        }
+    }
+
+    /// Tells it a line.
+    pub fn tell(&mut self, line: &str) -> Result<()> {
+        write_line(self.stdin.as_mut().context("no pipe to the second process")?, line)
+    }
+
+    /// Waits for a line from it.
+    pub fn hear(&mut self) -> Result<String> {
+        read_line(self.stdout.as_mut().context("no pipe from the second process")?, true)
+    }
+
+    /// Waits until it has ended, which it was told to.
+    pub fn part(&mut self) -> Result<()> {
+        let until = Instant::now() + PARTING;
+        while Instant::now() < until {
+            if let Some(status) =
+                self.child.try_wait().context("cannot watch the second process")?
+            {
+                ensure!(status.success(), "the second process failed at its end ({status})");
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        bail!("the second process does not end; it is killed")
+    }
+
+    /// Gives this process's address and takes the second one's. The pipes stay
+    /// open: their end tells each process of the other's.
+    pub fn exchange(&mut self, address: &[u8]) -> Result<Vec<u8>> {
+        let answer = self.tell(&hex(address)).and_then(|()| self.hear());
         match answer {
             Ok(line) => unhex(&line),
             Err(error) => {
@@ -130,7 +169,7 @@ impl Second {
 /// Starts the second process and meets it.
 pub fn start(placement: &Placement, bulk: Bulk) -> Result<Node> {
     let core = placement.cores.map(|pair| pair.first);
-    let second = Second::start(placement, bulk)?;
+    let second = Second::start(placement, &["--bulk", bulk.name()])?;
     let mut node = Node::open(core, bulk, Other::Second(second), placement.shares_a_core())?;
     let address = node.address();
     let Other::Second(second) = node.other() else { unreachable!("this process is the first") };
@@ -143,15 +182,7 @@ pub fn start(placement: &Placement, bulk: Bulk) -> Result<Node> {
 pub fn stop(mut node: Node) -> Result<()> {
     node.tell(&Step::Stop)?;
     let Other::Second(second) = node.other() else { unreachable!("this process is the first") };
-    let until = Instant::now() + PARTING;
-    while Instant::now() < until {
-        if let Some(status) = second.child.try_wait().context("cannot watch the second process")? {
-            ensure!(status.success(), "the second process failed at its end ({status})");
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    bail!("the second process does not end; it is killed")
+    second.part()
 }
 
 /// The whole life of the second process.
@@ -160,8 +191,12 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
         .context("cannot ask to end with the first process")?;
     // It may have ended before that was asked.
     ensure!(is_parent(args.parent), "this is a part of 'sluice perf' and is not run by hand");
-    let mut node = Node::open(args.core, args.bulk, Other::First(args.parent), args.yields)?;
-    let address = unhex(&read_line(&mut std::io::stdin())?)?;
+    let first = Other::First(args.parent);
+    if let Some(kind) = args.ni {
+        return portals::serve(args.core, kind, args.bytes, first);
+    }
+    let mut node = Node::open(args.core, args.bulk, first, args.yields)?;
+    let address = unhex(&read_line(&mut std::io::stdin(), true)?)?;
     node.meet(&address)?;
     write_line(&mut std::io::stdout(), &hex(&node.address()))?;
     loop {
@@ -188,12 +223,13 @@ fn is_parent(pid: u32) -> bool {
     getppid().map(Pid::as_raw_pid).is_some_and(|parent| u32::try_from(parent) == Ok(pid))
 }
 
-fn write_line(to: &mut impl Write, text: &str) -> Result<()> {
+/// Writes one line.
+pub fn write_line(to: &mut impl Write, text: &str) -> Result<()> {
     writeln!(to, "{text}").and_then(|()| to.flush()).context("the other process does not listen")
 }
 
-/// Reads one short line, and not for ever.
-fn read_line(from: &mut (impl Read + AsFd)) -> Result<String> {
+/// Reads one short line; if `soon`, not for ever.
+pub fn read_line(from: &mut (impl Read + AsFd), soon: bool) -> Result<String> {
     const LINE_BYTES_MAX: usize = 4096;
     let until = Instant::now() + MEETING;
     let mut line = Vec::new();
@@ -201,7 +237,7 @@ fn read_line(from: &mut (impl Read + AsFd)) -> Result<String> {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left).context("a wait too long")?;
         let mut fds = [PollFd::new(from, PollFlags::IN)];
-        match poll(&mut fds, Some(&timeout)) {
+        match poll(&mut fds, soon.then_some(&timeout)) {
             Ok(0) => bail!("the other process said nothing for {} seconds", MEETING.as_secs()),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
@@ -212,18 +248,20 @@ fn read_line(from: &mut (impl Read + AsFd)) -> Result<String> {
         line.extend_from_slice(&buf[..count]);
         if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
             line.truncate(end);
-            return String::from_utf8(line).context("the other process's address");
+            return String::from_utf8(line).context("what the other process says");
         }
-        ensure!(count > 0, "the other process ended before it gave its address");
-        ensure!(line.len() <= LINE_BYTES_MAX, "the other process's address is too long");
+        ensure!(count > 0, "the other process ended before it said anything");
+        ensure!(line.len() <= LINE_BYTES_MAX, "what the other process says is too long");
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as text.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Result<Vec<u8>> {
+/// Text as bytes.
+pub fn unhex(text: &str) -> Result<Vec<u8>> {
     let digits: Vec<u8> = text
         .chars()
         .map(|c| c.to_digit(16).map(|digit| digit as u8))

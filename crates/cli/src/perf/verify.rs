@@ -44,7 +44,7 @@ pub fn second(node: &mut Node, size: u64, seed: u64) -> Result<()> {
 }
 
 /// Bytes that no other seed and no shift gives.
-fn fill(buf: &mut [u8], seed: u64) {
+pub fn fill(buf: &mut [u8], seed: u64) {
     let mut state = start(seed);
     for chunk in buf.chunks_mut(8) {
         let word = next(&mut state).to_le_bytes();
@@ -52,7 +52,8 @@ fn fill(buf: &mut [u8], seed: u64) {
     }
 }
 
-fn first_wrong(buf: &[u8], seed: u64) -> Option<usize> {
+/// The index of the first byte that [`fill`] would have made another one.
+pub fn first_wrong(buf: &[u8], seed: u64) -> Option<usize> {
     let mut state = start(seed);
     for (at, chunk) in buf.chunks(8).enumerate() {
         let word = next(&mut state).to_le_bytes();

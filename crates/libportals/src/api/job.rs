@@ -117,9 +117,10 @@ pub extern "C" fn SluiceJobBarrier() -> c_int {
     guarded(|| with(Job::barrier))
 }
 
-/// What `SluiceJobMap` has learned for each interface, in which life.
-static MAPS: Mutex<[Option<(u32, Vec<Phys>)>; INTERFACES]> =
-    Mutex::new([const { None }; INTERFACES]);
+/// What `SluiceJobMap` has learned for an interface, in which life.
+type Learned = Option<(u32, Vec<Phys>)>;
+
+static MAPS: Mutex<[Learned; INTERFACES]> = Mutex::new([const { None }; INTERFACES]);
 
 /// See `sluice_job.h`.
 #[unsafe(no_mangle)]
@@ -202,8 +203,11 @@ pub unsafe extern "C" fn SluiceJobAbort(code: c_int, why: *const c_char) -> c_in
             // SAFETY: the caller says that it is a string.
             unsafe { CStr::from_ptr(why) }.to_string_lossy().into_owned()
         };
-        let job = JOB.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(job) = job {
+        // Another thread may be waiting for the other processes; then there is
+        // no telling them, but the launcher sees how this process ends.
+        if let Ok(mut place) = JOB.try_lock()
+            && let Some(job) = place.take()
+        {
             job.abort(code, &words);
         }
         std::process::exit(code)

@@ -13,6 +13,15 @@ mod operations;
 mod pt;
 mod triggered;
 
+// What `crate::program` calls.
+pub(crate) use begin::{PtlAbort, PtlFini, PtlInit};
+pub(crate) use ct::{PtlCTAlloc, PtlCTGet, PtlCTWait};
+pub(crate) use entries::{PtlLEAppend, PtlMEAppend};
+pub(crate) use md::PtlMDBind;
+pub(crate) use ni::{PtlGetPhysId, PtlNIFini, PtlNIInit};
+pub(crate) use operations::{PtlGet, PtlPut};
+pub(crate) use pt::PtlPTAlloc;
+
 use crate::codes::{Code, PTL_OK};
 use crate::handle::Kind;
 use crate::object::{Parts, unpack};

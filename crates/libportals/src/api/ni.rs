@@ -12,10 +12,12 @@ use crate::peers::{Peers, Phys};
 use crate::progress;
 use crate::resolve::{check_out, phys_of, read, write};
 use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
+use crate::wait::{Unmet, wait};
 use sluice_portals::Ni;
 use sluice_rail::shm::{Config, Guard, NameError, Names, PidClaim, Shm, host_id};
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The process identifier, as long as an interface is open; also held while one
 /// is opened or closed.
@@ -51,13 +53,13 @@ pub unsafe extern "C" fn PtlNIInit(
             Some(unsafe { read(desired) }?)
         };
         let shell = shell(usize::from(kind.slot())).ok_or(Code::Fail)?;
-        let limits = open(shell, kind, pid, desired.as_ref())?;
+        let (limits, life) = open(shell, kind, pid, desired.as_ref())?;
         if !actual.is_null() {
             // SAFETY: checked above.
             unsafe { write(actual, limits) };
         }
         // SAFETY: checked above.
-        unsafe { write(ni_handle, pack_ni(kind.slot(), shell.life())?) };
+        unsafe { write(ni_handle, pack_ni(kind.slot(), life)?) };
         Ok(())
     })
 }
@@ -67,12 +69,12 @@ fn open(
     kind: NiKind,
     pid: u32,
     desired: Option<&ptl_ni_limits_t>,
-) -> Result<ptl_ni_limits_t, Code> {
+) -> Result<(ptl_ni_limits_t, u32), Code> {
     let mut identity = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
     let mut place = shell.lock();
     if let Some(face) = &mut *place {
         face.references += 1;
-        return Ok(limits::actual(face));
+        return Ok((limits::actual(face), shell.life()));
     }
     let mut config = Config { guard: Guard::Check, sleeps: true, ..Config::default() };
     if let Some(dir) = std::env::var_os("PTL_SHM_DIR") {
@@ -121,7 +123,7 @@ fn open(
         close(shell);
         return Err(failed("progress thread", &why));
     }
-    Ok(actual)
+    Ok((actual, life))
 }
 
 fn failed(what: &str, why: &dyn std::fmt::Display) -> Code {
@@ -131,8 +133,52 @@ fn failed(what: &str, why: &dyn std::fmt::Display) -> Code {
 
 /// Closes an interface, whatever still refers to it.
 pub(super) fn close(shell: &'static Interface) {
+    let _ = release(shell, |_| Ok(true));
+}
+
+/// How long an interface that is to be closed goes on after the last arrival,
+/// and at most.
+const LINGER: Duration = Duration::from_millis(50);
+const LINGER_MAX: Duration = Duration::from_millis(500);
+
+/// Serves those who are a little later than this process: their last
+/// operations meet an interface that is still there. Not for one that has
+/// nobody else.
+fn linger(shell: &'static Interface, life: u32) -> Result<(), Code> {
+    let is_alone = |face: &mut Face| {
+        let ranks = face.engine.peers.map().map_or(1, <[Phys]>::len);
+        let stats = face.shm.stats();
+        let others = stats.peers_known.saturating_sub(1 + stats.peers_gone);
+        face.references > 1 || (ranks < 2 && others == 0)
+    };
+    if shell.with(life, is_alone)? {
+        return Ok(());
+    }
+    let end = Instant::now() + LINGER_MAX;
+    let mut quiet = Instant::now() + LINGER;
+    while let Err(Unmet::TimedOut) = wait(shell, life, Some(quiet.min(end)), |face| {
+        if face.poll() > 0 {
+            quiet = Instant::now() + LINGER;
+        }
+        None::<()>
+    }) {
+        if Instant::now() >= quiet.min(end) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Closes an interface if `is_last` says so of what there is.
+fn release(
+    shell: &'static Interface,
+    is_last: impl FnOnce(&mut Face) -> Result<bool, Code>,
+) -> Result<(), Code> {
     let mut identity = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
     let mut place = shell.lock();
+    if !place.as_mut().map_or(Err(Code::ArgInvalid), is_last)? {
+        return Ok(());
+    }
     let face = shell.close(&mut place);
     drop(place);
     shell.attention.hand_over();
@@ -145,6 +191,7 @@ pub(super) fn close(shell: &'static Interface) {
     if shells().iter().all(|shell| shell.lock().is_none()) {
         *identity = None;
     }
+    Ok(())
 }
 
 /// See `portals4.h`.
@@ -152,14 +199,14 @@ pub(super) fn close(shell: &'static Interface) {
 pub extern "C" fn PtlNIFini(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        let left = parts.shell.with(parts.life, |face| {
+        linger(parts.shell, parts.life)?;
+        release(parts.shell, |face| {
+            if parts.shell.life() != parts.life {
+                return Err(Code::ArgInvalid);
+            }
             face.references -= 1;
-            face.references
-        })?;
-        if left == 0 {
-            close(parts.shell);
-        }
-        Ok(())
+            Ok(face.references == 0)
+        })
     })
 }
 

@@ -2,6 +2,7 @@
 //! engine's commands, for those that are triggered.
 
 use super::call;
+use crate::args::{AtomicCall, ack_req, atomic};
 use crate::codes::Code;
 use crate::face::Face;
 use crate::handle::Kind;
@@ -9,7 +10,7 @@ use crate::object::{Parts, unpack};
 use crate::resolve::{read, target};
 use crate::types::{ptl_handle_any_t, ptl_process_t};
 use sluice_portals::{Arithmetic, Command, Local, Target};
-use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, MatchBits, PtIndex};
+use sluice_wire::{ITEM_BYTES_MAX, MatchBits, PtIndex};
 use std::ffi::{c_int, c_void};
 
 /// A part of a descriptor as the program names it.
@@ -68,12 +69,12 @@ impl Asked {
         let (hdr_data, user_ptr) = (to.hdr_data, to.user_ptr.expose_provenance() as u64);
         Ok(match *self {
             Asked::Put { from, ack } => {
-                Command::Put { from: local(from)?, ack: ack_of(ack)?, target, hdr_data, user_ptr }
+                Command::Put { from: local(from)?, ack: ack_req(ack)?, target, hdr_data, user_ptr }
             }
             Asked::Get { into } => Command::Get { into: local(into)?, target, user_ptr },
             Asked::Atomic { from, ack, arithmetic } => Command::Atomic {
                 from: local(from)?,
-                ack: ack_of(ack)?,
+                ack: ack_req(ack)?,
                 target,
                 hdr_data,
                 user_ptr,
@@ -96,51 +97,31 @@ fn local(args: LocalArgs) -> Result<Local, Code> {
     Ok(Local { md, offset: args.offset, length: args.length })
 }
 
-fn ack_of(ack: u8) -> Result<Option<AckKind>, Code> {
-    match ack {
-        0 => Ok(None),
-        1 => Ok(Some(AckKind::Full)),
-        2 => Ok(Some(AckKind::Count)),
-        3 => Ok(Some(AckKind::OperationCompleted)),
-        _ => Err(Code::ArgInvalid),
-    }
-}
-
-/// An operation and a type that go together; the engine checks how.
-pub(super) fn arithmetic(operation: u8, datatype: u8) -> Result<Arithmetic, Code> {
-    let op = AtomicOp::from_code(operation).map_err(|_| Code::ArgInvalid)?;
-    let datatype = Datatype::from_code(datatype).map_err(|_| Code::ArgInvalid)?;
+/// What `PtlAtomic` and `PtlFetchAtomic` do.
+pub(super) fn arithmetic(operation: u8, datatype: u8, length: u64) -> Result<Arithmetic, Code> {
+    let (op, datatype) = atomic(operation, datatype, length, AtomicCall::Combine)?;
     Ok(Arithmetic { op, datatype, operand: [0; ITEM_BYTES_MAX] })
 }
 
-/// What a fetching atomic does: everything but what takes an operand.
-pub(super) fn fetch_arithmetic(operation: u8, datatype: u8) -> Result<Arithmetic, Code> {
-    let arithmetic = arithmetic(operation, datatype)?;
-    if arithmetic.op.is_swap() { Err(Code::ArgInvalid) } else { Ok(arithmetic) }
-}
-
-/// What a swap does: a swap, with the operand if it takes one.
+/// What `PtlSwap` does, with the operand if there is one.
 ///
 /// # Safety
 /// `operand` is null, or leads to one item of the type.
 pub(super) unsafe fn swap_arithmetic(
     operation: u8,
     datatype: u8,
+    length: u64,
     operand: *const c_void,
 ) -> Result<Arithmetic, Code> {
-    let mut arithmetic = arithmetic(operation, datatype)?;
-    if !arithmetic.op.is_swap() {
-        return Err(Code::ArgInvalid);
-    }
-    if arithmetic.op.has_operand() {
-        for (at, byte) in
-            arithmetic.operand.iter_mut().take(arithmetic.datatype.bytes()).enumerate()
-        {
+    let (op, datatype) = atomic(operation, datatype, length, AtomicCall::Swap)?;
+    let mut item = [0; ITEM_BYTES_MAX];
+    if op.has_operand() {
+        for (at, byte) in item.iter_mut().take(datatype.bytes()).enumerate() {
             // SAFETY: by the contract; each byte is looked at before it is read.
             *byte = unsafe { read(operand.cast::<u8>().wrapping_add(at)) }?;
         }
     }
-    Ok(arithmetic)
+    Ok(Arithmetic { op, datatype, operand: item })
 }
 
 #[inline(always)]
@@ -210,7 +191,7 @@ pub extern "C" fn PtlAtomic(
 ) -> c_int {
     let from = LocalArgs { md: md_handle, offset: local_offset, length };
     let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    match arithmetic(operation, datatype) {
+    match arithmetic(operation, datatype, length) {
         Ok(arithmetic) => start(&Asked::Atomic { from, ack: ack_req, arithmetic }, &to),
         Err(code) => call(|| Err(code)),
     }
@@ -236,7 +217,7 @@ pub extern "C" fn PtlFetchAtomic(
     let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
     let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
     let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    match fetch_arithmetic(operation, datatype) {
+    match arithmetic(operation, datatype, length) {
         Ok(arithmetic) => start(&Asked::Fetch { into, from, arithmetic }, &to),
         Err(code) => call(|| Err(code)),
     }
@@ -267,7 +248,7 @@ pub unsafe extern "C" fn PtlSwap(
     let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
     let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
     // SAFETY: the caller says what it leads to.
-    match unsafe { swap_arithmetic(operation, datatype, operand) } {
+    match unsafe { swap_arithmetic(operation, datatype, length, operand) } {
         Ok(arithmetic) => start(&Asked::Fetch { into, from, arithmetic }, &to),
         Err(code) => call(|| Err(code)),
     }

@@ -2,9 +2,7 @@
 
 use super::call;
 use super::ct::engine_value;
-use super::operations::{
-    Asked, LocalArgs, TargetArgs, arithmetic, fetch_arithmetic, swap_arithmetic,
-};
+use super::operations::{Asked, LocalArgs, TargetArgs, arithmetic, swap_arithmetic};
 use crate::codes::Code;
 use crate::face::Face;
 use crate::handle::Kind;
@@ -115,7 +113,7 @@ pub extern "C" fn PtlTriggeredAtomic(
 ) -> c_int {
     let from = LocalArgs { md: md_handle, offset: local_offset, length };
     let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    let asked = arithmetic(operation, datatype).map(|arithmetic| Asked::Atomic {
+    let asked = arithmetic(operation, datatype, length).map(|arithmetic| Asked::Atomic {
         from,
         ack: ack_req,
         arithmetic,
@@ -145,7 +143,7 @@ pub extern "C" fn PtlTriggeredFetchAtomic(
     let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
     let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
     let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    let asked = fetch_arithmetic(operation, datatype).map(|arithmetic| Asked::Fetch {
+    let asked = arithmetic(operation, datatype, length).map(|arithmetic| Asked::Fetch {
         into,
         from,
         arithmetic,
@@ -180,7 +178,7 @@ pub unsafe extern "C" fn PtlTriggeredSwap(
     let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
     let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
     // SAFETY: the caller says what it leads to.
-    let asked = unsafe { swap_arithmetic(operation, datatype, operand) }
+    let asked = unsafe { swap_arithmetic(operation, datatype, length, operand) }
         .map(|arithmetic| Asked::Fetch { into, from, arithmetic });
     trigger(asked, &to, trig_ct_handle, threshold)
 }

@@ -285,7 +285,7 @@ impl Model {
             let whole = !entry.options.no_truncate || from + op.len <= entry.len();
             entry.accepts(op.class, op.from) && whole
         };
-        headers.iter().skip(after).position(|id| fits(id)).map(|at| at + after)
+        headers.iter().skip(after).position(fits).map(|at| at + after)
     }
 
     fn claim(&mut self, entry: &Entry, at: usize, user_ptr: u64) {
