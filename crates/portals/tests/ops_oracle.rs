@@ -356,6 +356,7 @@ impl Run {
             reply_due: false,
             comm_due: false,
             over_due: None,
+            claimer: None,
             done: None,
         });
         (id, command)

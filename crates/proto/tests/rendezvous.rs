@@ -51,7 +51,7 @@ fn without_direct_reads_it_comes_in_replies_that_fit_the_reply_region() {
 
 #[test]
 fn several_pulls_have_their_turns() {
-    // One chunk of 32 bytes at a time has room in the reply region.
+    // One chunk of 24 bytes at a time has room in the reply region.
     let layouts = [roomy(), roomy(), layout(3, 40, 4, 4, 1)];
     let mut world = World::new(&layouts, by_gets(), Config::default(), 1);
     let len = 9000;
@@ -78,14 +78,14 @@ fn several_pulls_have_their_turns() {
                 .count() as u32;
         }
         let [left, right] = asked;
-        if left.min(right) > 0 && left.max(right) < 281 {
+        if left.min(right) > 0 && left.max(right) < 374 {
             let now = i64::from(left) - i64::from(right);
             let turns = now - *ahead.get_or_insert(now);
             assert!(turns.abs() <= 1, "{left} gets of one, {right} of the other");
         }
     });
-    // 9,000 bytes in pieces of 32.
-    assert_eq!(asked, [282, 282]);
+    // 9,000 bytes in pieces of 24.
+    assert_eq!(asked, [375, 375]);
     for (from, buf) in bufs.into_iter().enumerate() {
         assert_eq!(world.bytes(2, buf), pattern(from as u64, len));
     }

@@ -77,6 +77,8 @@ pub struct Op {
     pub comm_due: bool,
     /// The entry that has taken its header, until that is told.
     pub over_due: Option<u64>,
+    /// That entry, if it is linked and the header's data was still moving.
+    pub claimer: Option<usize>,
     /// How it ended at the target.
     pub done: Option<Outcome>,
 }
@@ -310,6 +312,7 @@ impl Model {
         let id = self.entries.len();
         let (who, at, user_ptr) = (entry.who, entry.pt, Entry::user_ptr(id));
         let mut used_up = false;
+        let mut arriving = Vec::new();
         if entry.list == List::Priority {
             let mut offset = 0;
             while let (false, Some(header)) = (used_up, self.next_header(&entry, offset, 0)) {
@@ -319,6 +322,10 @@ impl Model {
                 }
                 let exhausted = managed && entry.len().saturating_sub(offset) < entry.min_free;
                 used_up = entry.options.use_once || exhausted;
+                let op = self.pts[who][at].unexpected[header];
+                if self.ops[op].done.is_none() {
+                    arriving.push(op);
+                }
                 self.claim(&entry, header, user_ptr);
             }
             entry.local_offset = offset;
@@ -334,6 +341,10 @@ impl Model {
             }
             if !entry.options.event_link_disable {
                 self.links_due.push(user_ptr);
+            }
+            entry.moving = arriving.len();
+            for op in arriving {
+                self.ops[op].claimer = Some(id);
             }
         }
         self.entries.push(entry);
@@ -386,6 +397,9 @@ impl Model {
                 }
                 if self.ops[id].over_due.is_some() {
                     self.header_done(id);
+                }
+                if let Some(claimer) = self.ops[id].claimer.take() {
+                    self.entries[claimer].moving -= 1;
                 }
             }
             EventKind::PutOverflow

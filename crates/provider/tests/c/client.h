@@ -36,7 +36,7 @@
 
 #define OK(call) IS(call, 0)
 
-#define ADDR_BYTES 72
+#define ADDR_BYTES 64
 
 struct side {
 	struct fid_ep *ep;

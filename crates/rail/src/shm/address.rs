@@ -1,19 +1,22 @@
 //! The name of one process's mailbox, as peers exchange it.
 //!
-//! 72 bytes, little endian: magic (4), version (1), kind (1), zero (2), host
-//! (8), nonce (8), start time (8), pid namespace (8), pid (4), descriptor or
-//! user (4), probe address (8), label (8), checksum of the preceding (8). An
+//! 64 bytes, little endian: magic (4), version (1), kind (1), zero (2), host
+//! (8), nonce (8), start time (8), label (8), probe address (8), pid (4),
+//! descriptor or user (4), pid namespace (4), checksum of the preceding (4). An
 //! address that parses is well formed, not true: attaching checks what it says.
+//!
+//! No longer than that: Open MPI 4.1 has room for 64 bytes, and does not select
+//! a provider whose addresses are longer.
 
 use super::error::AddressError;
 use super::identity::fnv1a;
 use std::path::{Path, PathBuf};
 
 /// Length of an address in bytes.
-pub const ADDRESS_BYTES: usize = 72;
-pub(super) const VERSION: u8 = 2;
+pub const ADDRESS_BYTES: usize = 64;
+pub(super) const VERSION: u8 = 3;
 /// Where the checksum stands, behind all that it covers.
-const CHECK_AT: usize = ADDRESS_BYTES - 8;
+const CHECK_AT: usize = ADDRESS_BYTES - 4;
 const MAGIC: [u8; 4] = *b"SLsh";
 const KIND_MEMFD: u8 = 1;
 const KIND_FILE: u8 = 2;
@@ -58,16 +61,16 @@ impl Address {
         if bytes[4] != VERSION {
             return Err(AddressError::Version(bytes[4]));
         }
-        if word(bytes, CHECK_AT) != fnv1a(&bytes[..CHECK_AT]) {
+        if half(bytes, CHECK_AT) != check_of(bytes) {
             return Err(AddressError::Malformed("wrong checksum"));
         }
-        let detail = half(bytes, 44);
+        let detail = half(bytes, 52);
         let place = match bytes[5] {
             KIND_MEMFD => Place::Memfd { fd: detail },
             KIND_FILE => Place::File { uid: detail },
             _ => return Err(AddressError::Malformed("unknown kind")),
         };
-        let pid = half(bytes, 40);
+        let pid = half(bytes, 48);
         // What is handed to the kernel as a pid or a descriptor is a positive int.
         if pid == 0 || i32::try_from(pid).is_err() {
             return Err(AddressError::Malformed("impossible pid"));
@@ -79,11 +82,11 @@ impl Address {
             host: word(bytes, 8),
             nonce: word(bytes, 16),
             start_time: word(bytes, 24),
-            pid_ns: word(bytes, 32),
+            pid_ns: u64::from(half(bytes, 56)),
             pid,
             place,
-            probe_addr: word(bytes, 48),
-            label: word(bytes, 56),
+            probe_addr: word(bytes, 40),
+            label: word(bytes, 32),
         })
     }
 
@@ -101,12 +104,13 @@ impl Address {
         bytes[8..16].copy_from_slice(&self.host.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.nonce.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.start_time.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.pid_ns.to_le_bytes());
-        bytes[40..44].copy_from_slice(&self.pid.to_le_bytes());
-        bytes[44..48].copy_from_slice(&detail.to_le_bytes());
-        bytes[48..56].copy_from_slice(&self.probe_addr.to_le_bytes());
-        bytes[56..64].copy_from_slice(&self.label.to_le_bytes());
-        let check = fnv1a(&bytes[..CHECK_AT]);
+        bytes[32..40].copy_from_slice(&self.label.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.probe_addr.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[52..56].copy_from_slice(&detail.to_le_bytes());
+        // The system numbers namespaces with 32 bits (`identity`).
+        bytes[56..60].copy_from_slice(&(self.pid_ns as u32).to_le_bytes());
+        let check = check_of(&bytes);
         bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
@@ -142,6 +146,11 @@ pub(super) fn user_dir(shm_dir: &Path, uid: u32) -> PathBuf {
 /// The name of one mailbox file.
 pub(super) fn file_name(pid: u32, start_time: u64, nonce: u64) -> String {
     format!("{pid}-{start_time}-{nonce:016x}.seg")
+}
+
+fn check_of(bytes: &[u8; ADDRESS_BYTES]) -> u32 {
+    let check = fnv1a(&bytes[..CHECK_AT]);
+    (check ^ check >> 32) as u32
 }
 
 fn word(bytes: &[u8; ADDRESS_BYTES], at: usize) -> u64 {
@@ -184,12 +193,15 @@ mod tests {
     #[test]
     fn every_field_has_its_place() {
         let bytes = example(Place::File { uid: 1000 }).to_bytes();
-        let mut wanted = b"SLsh\x02\x02\0\0".to_vec();
-        for word in [1, 0x0102_0304_0506_0708, 3, 4, 1000 << 32 | 1234, 0x7fff_0000_u64] {
+        let mut wanted = b"SLsh\x03\x02\0\0".to_vec();
+        for word in [1, 0x0102_0304_0506_0708, 3, 0x1122_3344_5566_7788, 0x7fff_0000_u64] {
             wanted.extend(word.to_le_bytes());
         }
-        wanted.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
-        wanted.extend(fnv1a(&wanted).to_le_bytes());
+        for half in [1234, 1000, 4_u32] {
+            wanted.extend(half.to_le_bytes());
+        }
+        let check = fnv1a(&wanted);
+        wanted.extend(((check ^ check >> 32) as u32).to_le_bytes());
         assert_eq!(bytes[..], wanted);
     }
 

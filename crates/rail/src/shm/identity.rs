@@ -40,7 +40,8 @@ impl Identity {
             host: fnv1a(boot.trim().as_bytes()),
             pid,
             start_time,
-            pid_ns: ns.ino(),
+            // The system numbers namespaces with 32 bits.
+            pid_ns: u64::from(ns.ino() as u32),
             uid: rustix::process::geteuid().as_raw(),
         })
     }
