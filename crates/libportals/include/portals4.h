@@ -429,8 +429,9 @@ int PtlNIInit(ptl_interface_t        iface,
  * @retval PTL_OK           It is closed, or one PtlNIInit of several is undone.
  * @retval PTL_NO_INIT      PtlInit has not been called.
  * @retval PTL_ARG_INVALID  The handle is not one of an open interface.
- * @note Everything that belongs to it goes with it; handles of those become invalid. Threads
- *   that wait at it return PTL_ARG_INVALID.
+ * @note If others may still send to it, the last call goes on serving them until nothing has come
+ *   for 50 ms, and 500 ms at most. Everything that belongs to it goes with it; handles of those
+ *   become invalid. Threads that wait at it return PTL_ARG_INVALID.
  * @see PtlNIInit
  */
 int PtlNIFini(ptl_handle_ni_t ni_handle);
@@ -1378,7 +1379,7 @@ int PtlTriggeredCTSet(ptl_handle_ct_t ct_handle,
  * @retval PTL_OK           Operations may be held back until PtlEndBundle.
  * @retval PTL_NO_INIT      PtlInit has not been called.
  * @retval PTL_ARG_INVALID  The handle is not valid.
- * @note Bundles may be nested. What is held back begins with the last PtlEndBundle at the latest.
+ * @note Bundles may be nested. Here nothing is held back: each operation begins at once.
  * @see PtlEndBundle
  */
 int PtlStartBundle(ptl_handle_ni_t ni_handle);
