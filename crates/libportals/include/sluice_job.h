@@ -15,7 +15,8 @@
  *                                                        SLUICE_JOB_SIZE=n
  *   nothing                                              a job of one process
  *
- * Each wait ends after SLUICE_JOB_TIMEOUT_S seconds (120 if not set).
+ * Each wait ends after SLUICE_JOB_TIMEOUT_S seconds (120 if not set). Messages to this process
+ * arrive meanwhile, also with PTL_PROGRESS=poll.
  *
  * All functions but SluiceJobError, SluiceJobPeers and SluiceJobAbort are collective:
  * every process of the job calls them in the same order. They are meant for start and

@@ -78,26 +78,16 @@ pub fn pt_options(options: c_uint) -> Checked<PtOptions> {
     })
 }
 
-/// Options of something that has memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options<T> {
-    /// Those of its kind, as the engine has them.
-    pub engine: T,
-    /// `start` and `length` tell of an I/O vector.
-    pub iovec: bool,
-    /// Some of them count, so it needs a counter for them to mean anything.
-    pub counts: bool,
-}
-
 /// Options of a memory descriptor, from `PTL_MD_*`. `PTL_MD_UNORDERED` and
-/// `PTL_MD_UNRELIABLE` allow what this engine does not do.
+/// `PTL_MD_UNRELIABLE` allow what this engine does not do; `PTL_IOVEC` is about
+/// where the memory is.
 ///
 /// # Errors
 /// For unknown bits.
-pub fn md_options(options: c_uint) -> Checked<Options<MdOptions>> {
+pub fn md_options(options: c_uint) -> Checked<MdOptions> {
     known(options, PTL_MD_OPTIONS_MASK, "unknown options of a memory descriptor")?;
     let has = |bit| options & bit != 0;
-    let engine = MdOptions {
+    Ok(MdOptions {
         event_success_disable: has(PTL_MD_EVENT_SUCCESS_DISABLE),
         event_send_disable: has(PTL_MD_EVENT_SEND_DISABLE),
         ct_send: has(PTL_MD_EVENT_CT_SEND),
@@ -106,24 +96,23 @@ pub fn md_options(options: c_uint) -> Checked<Options<MdOptions>> {
         ct_bytes: has(PTL_MD_EVENT_CT_BYTES),
         volatile: has(PTL_MD_VOLATILE),
         ..MdOptions::default()
-    };
-    let counts = engine.ct_send || engine.ct_reply || engine.ct_ack;
-    Ok(Options { engine, iovec: has(PTL_IOVEC), counts })
+    })
 }
 
 /// Options of a list entry or a match list entry, from `PTL_LE_*` or
-/// `PTL_ME_*`. Alignment, accessibility and 4.2's `ACK_DISABLE` change nothing.
+/// `PTL_ME_*`. Alignment, accessibility and 4.2's `ACK_DISABLE` change nothing;
+/// `PTL_IOVEC` is about where the memory is.
 ///
 /// # Errors
 /// For unknown bits, such as those of matching without it.
-pub fn entry_options(options: c_uint, matching: bool) -> Checked<Options<MeOptions>> {
+pub fn entry_options(options: c_uint, matching: bool) -> Checked<MeOptions> {
     if matching {
         known(options, PTL_ME_APPEND_OPTIONS_MASK, "unknown options of a match list entry")?;
     } else {
         known(options, PTL_LE_APPEND_OPTIONS_MASK, "unknown options of a list entry")?;
     }
     let has = |bit| options & bit != 0;
-    let engine = MeOptions {
+    Ok(MeOptions {
         op_put: has(PTL_ME_OP_PUT),
         op_get: has(PTL_ME_OP_GET),
         use_once: has(PTL_ME_USE_ONCE),
@@ -141,9 +130,7 @@ pub fn entry_options(options: c_uint, matching: bool) -> Checked<Options<MeOptio
         ct_bytes: has(PTL_ME_EVENT_CT_BYTES),
         unexpected_hdr_disable: has(PTL_ME_UNEXPECTED_HDR_DISABLE),
         ..MeOptions::default()
-    };
-    let counts = engine.ct_comm || engine.ct_overflow;
-    Ok(Options { engine, iovec: has(PTL_IOVEC), counts })
+    })
 }
 
 impl ptl_md_t {
@@ -151,7 +138,7 @@ impl ptl_md_t {
     ///
     /// # Errors
     /// For unknown bits.
-    pub fn checked_options(&self) -> Checked<Options<MdOptions>> {
+    pub fn checked_options(&self) -> Checked<MdOptions> {
         md_options(self.options)
     }
 }
@@ -161,7 +148,7 @@ impl ptl_me_t {
     ///
     /// # Errors
     /// For unknown bits.
-    pub fn checked_options(&self) -> Checked<Options<MeOptions>> {
+    pub fn checked_options(&self) -> Checked<MeOptions> {
         entry_options(self.options, true)
     }
 }
@@ -171,7 +158,7 @@ impl ptl_le_t {
     ///
     /// # Errors
     /// For unknown bits, those of matching among them.
-    pub fn checked_options(&self) -> Checked<Options<MeOptions>> {
+    pub fn checked_options(&self) -> Checked<MeOptions> {
         entry_options(self.options, false)
     }
 
@@ -338,18 +325,17 @@ mod tests {
     #[test]
     fn each_option_becomes_its_own() {
         let md = md_options(PTL_MD_VOLATILE | PTL_MD_EVENT_CT_REPLY | PTL_IOVEC).unwrap();
-        let engine = MdOptions { volatile: true, ct_reply: true, ..MdOptions::default() };
-        assert_eq!(md, Options { engine, iovec: true, counts: true });
+        assert_eq!(md, MdOptions { volatile: true, ct_reply: true, ..MdOptions::default() });
         // Options that change nothing leave the default.
-        for idle in [PTL_ME_MAY_ALIGN, PTL_ME_IS_ACCESSIBLE, PTL_ME_ACK_DISABLE] {
-            assert_eq!(entry_options(idle, true).unwrap(), Options::default());
+        let idle = [PTL_ME_MAY_ALIGN, PTL_ME_IS_ACCESSIBLE, PTL_ME_ACK_DISABLE, PTL_IOVEC];
+        for idle in idle {
+            assert_eq!(entry_options(idle, true).unwrap(), MeOptions::default());
         }
         // All others make a difference, each one of its own.
-        let idle = PTL_ME_MAY_ALIGN | PTL_ME_IS_ACCESSIBLE | PTL_ME_ACK_DISABLE;
-        let live = (0..20).map(|shift| 1u32 << shift).filter(|bit| bit & idle == 0);
+        let live = (0..20).map(|shift| 1u32 << shift).filter(|bit| !idle.contains(bit));
         let seen: Vec<_> = live.map(|bit| entry_options(bit, true).unwrap()).collect();
         for (index, one) in seen.iter().enumerate() {
-            assert_ne!(*one, Options::default());
+            assert_ne!(*one, MeOptions::default());
             assert!(!seen[..index].contains(one), "{one:?}");
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct Interface {
     life: AtomicU32,
     /// Threads that sleep until something happens.
     pub sleepers: AtomicU32,
+    /// Whether somebody else wanted the core of the last who yielded in a wait.
+    pub shares_core: AtomicBool,
     pub attention: Attention,
     pub doorbell: RwLock<Option<Doorbell>>,
     pub thread: Mutex<Option<JoinHandle<()>>>,
@@ -67,12 +69,26 @@ pub(crate) fn is_polled() -> bool {
     *POLLED.get_or_init(|| std::env::var_os("PTL_PROGRESS").is_some_and(|value| value == "poll"))
 }
 
+/// Takes in what has arrived at any interface, for a program that waits
+/// elsewhere. Says how much there was.
+pub(crate) fn poll_all() -> usize {
+    let poll = |shell: &Interface| {
+        let taken = shell.lock().as_mut().map_or(0, Face::poll);
+        if taken > 0 {
+            shell.wake_sleepers();
+        }
+        taken
+    };
+    shells().iter().map(poll).sum()
+}
+
 impl Interface {
     const fn new() -> Interface {
         Interface {
             face: Mutex::new(None),
             life: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
+            shares_core: AtomicBool::new(false),
             attention: Attention::new(),
             doorbell: RwLock::new(None),
             thread: Mutex::new(None),

@@ -2,8 +2,10 @@
 //!
 //! A waiter takes in what arrives itself, so that an answer is seen by who
 //! waits for it without a wake in between. It spins briefly, since answers from
-//! a process that runs are fast; then it yields, since the process may need
-//! this core; then it sleeps by the doorbell.
+//! a process that runs are fast; then it sleeps by the doorbell. Whoever is to
+//! answer may need this core: so a waiter that spins yields every now and then,
+//! and how long that takes says whether somebody does. If so, neither it nor the
+//! next waiter spins, until a yield is short again.
 
 use crate::face::Face;
 use crate::interface::{Interface, is_aborted};
@@ -11,12 +13,19 @@ use sluice_rail::shm::SLEEP_NS_MAX;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a waiter spins.
-const SPIN: Duration = Duration::from_micros(20);
-/// How often it yields before it sleeps.
+/// How long a waiter spins on a core that nobody else wants: a little longer
+/// than a megabyte is copied, so that who waits for one need not be woken, which
+/// costs a third as much again.
+const SPIN: Duration = Duration::from_micros(150);
+/// How often it yields in vain before it sleeps: after it has spun, or to others.
 const YIELDS: u32 = 16;
+/// Looks between two yields, a few microseconds.
+const LOOKS_PER_YIELD: u32 = 256;
 /// Looks between two looks at the clock.
 const LOOKS_PER_TIME: u32 = 32;
+/// A yield that takes so long has let somebody else run; one that has not is
+/// several times faster, and another process runs for several times longer.
+const SHARED: Duration = Duration::from_micros(2);
 
 /// Why a wait ended without what was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +51,7 @@ pub(crate) fn wait<R>(
     let mut looks = 0_u32;
     let mut began: Option<Instant> = None;
     let mut yields = 0;
+    let mut is_shared = shell.shares_core.load(Ordering::Relaxed);
     let mut slept = false;
     let result = loop {
         // First of all: who aborts may free next what is waited for here.
@@ -64,7 +74,7 @@ pub(crate) fn wait<R>(
         }
         shell.attention.noted();
         looks += 1;
-        if !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && yields == 0 {
+        if !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && !is_shared {
             std::hint::spin_loop();
             continue;
         }
@@ -72,12 +82,14 @@ pub(crate) fn wait<R>(
         if deadline.is_some_and(|deadline| deadline <= now) {
             break Err(Unmet::TimedOut);
         }
-        if now - *began.get_or_insert(now) < SPIN {
-            continue;
-        }
+        let has_spun = now - *began.get_or_insert(now) >= SPIN;
         if yields < YIELDS {
-            yields += 1;
-            std::thread::yield_now();
+            if has_spun || is_shared || looks.is_multiple_of(LOOKS_PER_YIELD) {
+                std::thread::yield_now();
+                is_shared = now.elapsed() >= SHARED;
+                shell.shares_core.store(is_shared, Ordering::Relaxed);
+                yields += u32::from(has_spun || is_shared);
+            }
             continue;
         }
         slept = true;

@@ -167,13 +167,12 @@ impl Ni {
         let (mlength, offset, status, kept, before) = match self.admit(port, &request) {
             Err(status) => (0, 0, status, false, None),
             Ok(entry) => {
-                let me = self.mes.get_mut(entry).expect("just found");
-                let (offset, fits) = me.landing(request.remote_offset, rlength);
+                let (offset, fits) = self.mes.landing(entry, request.remote_offset, rlength);
                 // Whole items only.
                 let mlength = fits - fits % item;
-                let unlink = me.consume(mlength) || me.spec.options.use_once;
-                let span = me.span(offset, mlength);
-                let mut event = Ni::comm_event(&request, me);
+                let unlink = self.mes.consume(entry, mlength);
+                let span = self.mes.span(entry, offset, mlength);
+                let mut event = Ni::comm_event(&request, self.mes.at(entry));
                 event.mlength = mlength;
                 event.start = self.start_of(span);
                 let mut before = None;
@@ -190,12 +189,13 @@ impl Ni {
                 let holds = self.limits.credits_until_matched;
                 let held = if holds { slots } else { 0 };
                 let kept = self.keep_header_of(&request, entry, &event, false, held).is_some();
+                let handle = self.mes.handle(entry);
                 if unlink {
                     self.unlink_from_list(entry);
                 }
                 self.tell_comm(entry, event);
                 if unlink {
-                    self.settle_entry(entry);
+                    self.settle_entry(handle);
                 }
                 (mlength, offset, status, kept && holds, before)
             }

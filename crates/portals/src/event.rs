@@ -116,58 +116,80 @@ pub struct Event {
     pub kind: EventKind,
     /// Portal table entry.
     pub pt_index: PtIndex,
+    /// Which list the target's entry was in.
+    pub list: List,
+    /// How it went (`ni_fail_type`).
+    pub outcome: Result<(), NiFail>,
     /// The other side.
     pub peer: PeerId,
+    /// The upper layer's byte of the put.
+    pub user: u8,
+    /// What an atomic operation did, with what.
+    pub atomic: Option<(AtomicOp, Datatype)>,
+    /// The put announced its data instead of carrying it: see [`Event::rts`].
+    is_announced: bool,
     /// The user pointer of the entry or of the operation.
     pub user_ptr: u64,
     /// Match bits of the operation.
     pub match_bits: MatchBits,
     /// Out-of-band data of the put.
     pub hdr_data: u64,
-    /// The upper layer's byte of the put.
-    pub user: u8,
     /// Length that was asked for, or announced.
     pub rlength: u64,
     /// Length that was moved.
     pub mlength: u64,
-    /// Offset that was asked for in the target's entry.
+    /// Offset that was asked for in the target's entry. An announcement has
+    /// none; the name of the data stands here.
     pub remote_offset: u64,
-    /// Which list the target's entry was in.
-    pub list: List,
-    /// What an atomic operation did, with what.
-    pub atomic: Option<(AtomicOp, Datatype)>,
     /// Where the bytes are.
     pub start: Addr,
-    /// Present if the put announced its data instead of carrying it.
-    pub rts: Option<Rts>,
     /// Present if bytes lie in lent memory: to be ended by the client.
     pub hold: Option<Hold>,
-    /// How it went (`ni_fail_type`).
-    pub outcome: Result<(), NiFail>,
 }
+
+/// Each message writes one and reads it.
+const _: () = assert!(size_of::<Event>() <= 80);
 
 impl Event {
     /// An event of `kind` with nothing in it yet.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn new(kind: EventKind, pt_index: PtIndex, peer: PeerId, user_ptr: u64) -> Event {
         Event {
             kind,
             pt_index,
+            list: List::Priority,
+            outcome: Ok(()),
             peer,
+            user: 0,
+            atomic: None,
+            is_announced: false,
             user_ptr,
             match_bits: MatchBits(0),
             hdr_data: 0,
-            user: 0,
             rlength: 0,
             mlength: 0,
             remote_offset: 0,
-            list: List::Priority,
-            atomic: None,
             start: Addr(0),
-            rts: None,
             hold: None,
-            outcome: Ok(()),
+        }
+    }
+
+    /// What the put announced instead of carrying it, if it did. Such a put
+    /// has no bytes and no offset, so that their places are free for it.
+    #[must_use]
+    #[inline]
+    pub fn rts(&self) -> Option<Rts> {
+        let (addr, key) = (self.start, MatchBits(self.remote_offset));
+        self.is_announced.then_some(Rts { total_len: self.rlength, addr, key })
+    }
+
+    /// The event tells of an announcement.
+    #[inline(always)]
+    pub(crate) fn announce(&mut self, rts: Option<Rts>) {
+        if let Some(rts) = rts {
+            self.is_announced = true;
+            (self.start, self.remote_offset) = (rts.addr, rts.key.0);
         }
     }
 }

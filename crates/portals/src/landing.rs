@@ -2,14 +2,13 @@
 //! waits for yet.
 
 use crate::event::{EventKind, NiFail};
-use crate::me::{List, Me};
+use crate::me::List;
 use crate::ni::Ni;
 use crate::operation::Done;
 use crate::pt::Header;
-use crate::table::Handle;
 use crate::target::{Owed, Request};
 use sluice_link::Port;
-use sluice_wire::{Ack, Addr, PeerId, Put, Status};
+use sluice_wire::{Ack, Addr, PeerId, Put, Region, Status};
 
 impl Ni {
     #[inline(always)]
@@ -22,23 +21,31 @@ impl Ni {
         slots: u32,
     ) {
         let request = Request::put(from, put, payload_len);
-        let (mlength, offset, status, slots) = match self.admit(port, &request) {
-            Err(status) => (0, 0, status, slots),
+        let (mlength, offset, status) = match self.admit(port, &request) {
+            Err(status) => (0, 0, status),
             Ok(entry) => {
-                let me = self.mes.get(entry).expect("just found");
-                if me.list == List::Overflow && me.spec.options.lent {
-                    self.put_lent(port, &request, put, payload_len, slots, entry);
-                    return;
+                let me = self.mes.at(entry);
+                if me.list() == List::Overflow || put.bulk.is_some() || me.has_rare() {
+                    return self.put_elsewhere(port, from, put, payload_len, slots, entry);
                 }
-                if put.bulk.is_some() {
-                    self.put_bulk(port, &request, put, slots, entry);
-                    return;
-                }
-                let (mlength, offset, outcome, kept) = self.put_entry(port, &request, slots, entry);
-                let status = outcome.map_or_else(Status::from, |()| Status::Ok);
-                (mlength, offset, status, if kept { 0 } else { slots })
+                self.put_plain(port, &request, entry)
             }
         };
+        self.acknowledge(port, from, put, mlength, offset, status, slots);
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what became of a put")]
+    fn acknowledge<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: PeerId,
+        put: &Put,
+        mlength: u64,
+        offset: u64,
+        status: Status,
+        slots: u32,
+    ) {
         match put.ack {
             Some((_, op)) => {
                 let ack = Ack { op, mlength, offset, status };
@@ -49,54 +56,117 @@ impl Ni {
         }
     }
 
+    /// A put that has come with its bytes lands in a plain entry of the
+    /// priority list: the path of nearly every message.
+    /// Returns how many bytes did, where, and how it went.
+    #[inline(always)]
+    fn put_plain<P: Port>(
+        &mut self,
+        port: &mut P,
+        request: &Request,
+        entry: u32,
+    ) -> (u64, u64, Status) {
+        let (offset, fits) = self.mes.landing(entry, request.remote_offset, request.rlength);
+        // What is only announced has not moved.
+        let mlength = if request.rts.is_some() { 0 } else { fits };
+        let unlink = self.mes.consume(entry, mlength);
+        let me = self.mes.at(entry);
+        let into = Region { addr: me.region.addr.offset(offset), len: mlength };
+        let is_there = mlength == 0 || port.writable(into);
+        let mut event = Ni::comm_event(request, me);
+        event.mlength = mlength;
+        if is_there {
+            event.start = into.addr;
+            if mlength > 0 {
+                port.copy_payload(0, into.addr, mlength as u32);
+            }
+        } else {
+            event.outcome = Err(NiFail::Segv);
+        }
+        event.announce(request.rts);
+        self.tell_comm(entry, event);
+        if unlink {
+            self.unlink_from_list(entry);
+            self.settle_used(entry);
+        }
+        (mlength, offset, if is_there { Status::Ok } else { Status::Segv })
+    }
+
+    /// Forgets an entry that was just unlinked, if it has nothing to tell any
+    /// more, as [`Ni::settle_entry`] would.
+    #[inline(always)]
+    fn settle_used(&mut self, slot: u32) {
+        let me = self.mes.at(slot);
+        if me.flags.event_unlink_disable() && !me.has_rare() {
+            self.mes.discard(slot);
+        } else {
+            self.settle_entry(self.mes.handle(slot));
+        }
+    }
+
+    /// A put that does not land in a plain entry of the priority list, or not
+    /// at once.
+    #[inline(never)]
+    fn put_elsewhere<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: PeerId,
+        put: &Put,
+        payload_len: u32,
+        slots: u32,
+        entry: u32,
+    ) {
+        let request = Request::put(from, put, payload_len);
+        let me = self.mes.at(entry);
+        if me.list() == List::Overflow && me.flags.lent() {
+            return self.put_lent(port, &request, put, payload_len, slots, entry);
+        }
+        if put.bulk.is_some() {
+            return self.put_bulk(port, &request, put, slots, entry);
+        }
+        let (mlength, offset, outcome, kept) = self.put_entry(port, &request, slots, entry);
+        let status = outcome.map_or_else(Status::from, |()| Status::Ok);
+        let slots = if kept { 0 } else { slots };
+        self.acknowledge(port, from, put, mlength, offset, status, slots);
+    }
+
     /// A put lands in the memory of an entry. Returns how many bytes did, where, how
     /// it went, and whether a header was kept that has the credits.
-    #[inline(always)]
     fn put_entry<P: Port>(
         &mut self,
         port: &mut P,
         request: &Request,
         slots: u32,
-        entry: Handle<Me>,
+        entry: u32,
     ) -> (u64, u64, Result<(), NiFail>, bool) {
-        let me = self.mes.get_mut(entry).expect("just found");
-        let (offset, fits) = me.landing(request.remote_offset, request.rlength);
+        let handle = self.mes.handle(entry);
+        let (offset, fits) = self.mes.landing(entry, request.remote_offset, request.rlength);
         // What is only announced has not moved.
         let mlength = if request.rts.is_some() { 0 } else { fits };
-        let unlink = me.consume(mlength) || me.spec.options.use_once;
-        let into = me.span(offset, mlength);
-        let list = me.list;
+        let unlink = self.mes.consume(entry, mlength);
+        let into = self.mes.span(entry, offset, mlength);
+        let me = self.mes.at(entry);
+        let list = me.list();
         let mut event = Ni::comm_event(request, me);
         event.mlength = mlength;
-        event.outcome = match into.flat() {
-            Some(region) if mlength == 0 || port.writable(region) => {
-                event.start = region.addr;
-                if mlength > 0 {
-                    port.copy_payload(0, region.addr, mlength as u32);
-                }
-                Ok(())
-            }
-            None if self.is_writable(port, into) => {
-                event.start = self.start_of(into);
-                self.scatter(port, 0, into);
-                Ok(())
-            }
-            _ => Err(NiFail::Segv),
-        };
-        let outcome = event.outcome;
-        let holds = list == List::Overflow && self.limits.credits_until_matched;
-        let kept = if list == List::Overflow {
-            let held = if holds { slots } else { 0 };
-            self.keep_header_of(request, entry, &event, false, held).is_some()
+        let outcome = if self.is_writable(port, into) {
+            event.start = self.start_of(into);
+            self.scatter(port, 0, into);
+            Ok(())
         } else {
-            false
+            Err(NiFail::Segv)
         };
+        event.outcome = outcome;
+        let holds = list == List::Overflow && self.limits.credits_until_matched;
+        let held = if holds { slots } else { 0 };
+        let kept = self.keep_header_of(request, entry, &event, false, held).is_some();
+        event.announce(request.rts);
         if unlink {
             self.unlink_from_list(entry);
         }
         self.tell_comm(entry, event);
         if unlink {
-            self.settle_entry(entry);
+            self.settle_entry(handle);
         }
         (mlength, offset, outcome, kept && holds)
     }
@@ -109,22 +179,22 @@ impl Ni {
         request: &Request,
         put: &Put,
         slots: u32,
-        entry: Handle<Me>,
+        entry: u32,
     ) {
         let (Some(bulk), Some((_, op))) = (put.bulk, put.ack) else { return };
-        let me = self.mes.get_mut(entry).expect("just found");
-        let (offset, mlength) = me.landing(request.remote_offset, request.rlength);
-        let unlink = me.consume(mlength) || me.spec.options.use_once;
-        let into = me.span(offset, mlength);
-        let mut event = Ni::comm_event(request, me);
+        let handle = self.mes.handle(entry);
+        let (offset, mlength) = self.mes.landing(entry, request.remote_offset, request.rlength);
+        let unlink = self.mes.consume(entry, mlength);
+        let into = self.mes.span(entry, offset, mlength);
+        let mut event = Ni::comm_event(request, self.mes.at(entry));
         event.mlength = mlength;
         event.start = self.start_of(into);
         let header = self.keep_header_of(request, entry, &event, true, 0);
         if unlink {
             self.unlink_from_list(entry);
         }
-        self.start_moving(entry, request.pt_index);
-        let done = Done { entry, header, event, offset, answer: Some(op), slots };
+        self.start_moving(handle, request.pt_index);
+        let done = Done { entry: handle, header, event, offset, answer: Some(op), slots };
         let direct = Some(bulk.addr).filter(|&addr| addr != Addr(0));
         self.fetch_put(port, done, op, direct, into);
     }
@@ -138,7 +208,7 @@ impl Ni {
         put: &Put,
         payload_len: u32,
         slots: u32,
-        entry: Handle<Me>,
+        entry: u32,
     ) {
         let start = if payload_len > 0 {
             let start = port.lend(payload_len);
@@ -148,32 +218,15 @@ impl Ni {
             Addr(0)
         };
         self.status.unexpected += 1;
-        let kept = self.keep_unexpected(
-            request.pt_index,
-            Header {
-                pt_index: request.pt_index,
-                peer: request.peer,
-                match_bits: request.match_bits,
-                hdr_data: request.hdr_data,
-                user: request.user,
-                rlength: request.rlength,
-                mlength: u64::from(payload_len),
-                start,
-                rts: request.rts,
-                entry,
-                lent: Some(payload_len),
-                slots,
-                ack: put.ack.map(|(_, op)| op),
-                kind: EventKind::PutOverflow,
-                atomic: None,
-                remote_offset: request.remote_offset,
-                outcome: Ok(()),
-                arriving: false,
-                claim: None,
-                claimer: None,
-                place: None,
-            },
-        );
+        let header = Header {
+            mlength: u64::from(payload_len),
+            start,
+            is_lent: true,
+            slots,
+            ack: put.ack.map(|(_, op)| op),
+            ..Header::of(request, self.mes.handle(entry), EventKind::PutOverflow)
+        };
+        let kept = self.keep_unexpected(request.pt_index, header, request.rts);
         // Each header holds at least one credit, and the table's limit is no
         // less than the credits granted (`Ni::new`).
         assert!(kept.is_some(), "credits bound the unexpected headers");

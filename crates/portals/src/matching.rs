@@ -10,7 +10,7 @@ use crate::pt::{Claim, Header};
 use crate::table::Handle;
 use crate::target::Owed;
 use sluice_link::Port;
-use sluice_wire::{Ack, PeerId, PtIndex, Status};
+use sluice_wire::{Ack, PeerId, PtIndex, Rts, Status};
 
 /// No initiator: of events that an entry alone causes.
 pub const NOBODY: PeerId = PeerId(u32::MAX);
@@ -32,7 +32,7 @@ impl Ni {
     /// # Errors
     /// [`PtlError::ArgInvalid`], [`PtlError::NoSpace`],
     /// [`PtlError::ListTooLong`].
-    #[inline]
+    #[inline(always)]
     pub fn me_append<P: Port>(
         &mut self,
         port: &mut P,
@@ -43,26 +43,52 @@ impl Ni {
         if list == List::Overflow {
             return self.me_append_overflow(pt_index, spec).map(Some);
         }
-        let pt = self.pt(pt_index)?;
-        let eq = pt.eq;
+        let pt = self
+            .pts
+            .get_mut(usize::from(pt_index.0))
+            .and_then(Option::as_mut)
+            .ok_or(PtlError::ArgInvalid("portal table index"))?;
         if self.mes.is_full() {
             return Err(PtlError::NoSpace("match list entries"));
         }
         if pt.priority.len() >= self.limits.list_size_max as usize {
             return Err(PtlError::ListTooLong);
         }
+        if !pt.unexpected.is_empty() {
+            return self.me_append_claiming(port, pt_index, spec);
+        }
+        // Nothing waits: the common case, and all of it.
+        let slot = self.mes.add(&spec, pt_index, list, 0);
+        let slot = slot.expect("room was checked above");
+        pt.priority.push(&mut self.mes, slot);
+        let handle = self.mes.handle(slot);
+        if !spec.options.event_link_disable {
+            let eq = pt.eq;
+            self.post(eq, Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr));
+        }
+        Ok(Some(handle))
+    }
+
+    /// Appends an entry to the priority list, if headers that wait do not use
+    /// it up.
+    #[inline(never)]
+    fn me_append_claiming<P: Port>(
+        &mut self,
+        port: &mut P,
+        pt_index: PtIndex,
+        spec: MeSpec,
+    ) -> Result<Option<Handle<Me>>, PtlError> {
         let mut offset = 0_u64;
         let mut arriving = Vec::new();
         while let Some(found) = self.find_unexpected(pt_index, &spec, offset) {
-            let header = self.headers.get(found).expect("just found");
             if spec.options.manage_local && spec.options.inc_by_rlength {
-                offset = offset.saturating_add(header.rlength);
+                offset = offset.saturating_add(self.headers.at(found).rlength);
             }
             let left = spec.region.len.saturating_sub(offset);
             let exhausted = spec.options.manage_local && left < spec.min_free;
             let used_up = spec.options.use_once || exhausted;
-            if !self.take_unexpected(port, pt_index, found, &spec, used_up) {
-                arriving.push(found);
+            if let Some(header) = self.take_unexpected(port, pt_index, found, &spec, used_up) {
+                arriving.push(header);
             }
             if used_up {
                 if let Some(vector) = spec.vector {
@@ -72,14 +98,15 @@ impl Ni {
                 return Ok(None);
             }
         }
-        let handle = self.link(pt_index, list, spec, offset)?;
+        let handle = self.link(pt_index, List::Priority, &spec, offset)?;
         for found in arriving {
-            if let Some(header) = self.headers.get_mut(found) {
-                header.claimer = Some(handle);
+            if let Some(slot) = self.headers.locate(found) {
+                self.headers.beside_mut(slot).claimer = Some(handle);
                 self.hold_entry(handle);
             }
         }
         if !spec.options.event_link_disable {
+            let eq = self.eq_of(pt_index);
             self.post(eq, Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr));
         }
         self.fire(port);
@@ -90,6 +117,7 @@ impl Ni {
     ///
     /// # Errors
     /// As [`Ni::me_append`].
+    #[inline(never)]
     pub fn me_append_overflow(
         &mut self,
         pt_index: PtIndex,
@@ -100,7 +128,7 @@ impl Ni {
         if pt.overflow.len() >= self.limits.list_size_max as usize {
             return Err(PtlError::ListTooLong);
         }
-        let handle = self.link(pt_index, List::Overflow, spec, 0)?;
+        let handle = self.link(pt_index, List::Overflow, &spec, 0)?;
         if !spec.options.event_link_disable {
             let mut event = Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr);
             event.list = List::Overflow;
@@ -112,31 +140,28 @@ impl Ni {
     /// A handle of an entry that is not linked any more: what a call that
     /// used its entry up gives back.
     pub fn me_spent(&mut self) -> Handle<Me> {
-        match self.mes.insert(Me::new(MeSpec::default(), PtIndex(0), List::Priority)) {
-            Ok(handle) => {
-                self.mes.discard(handle);
-                handle
-            }
-            Err(_) => Handle::from_u64(0),
-        }
+        let Some(slot) = self.mes.insert(Me::default()) else { return Handle::default() };
+        let handle = self.mes.handle(slot);
+        self.mes.discard(slot);
+        handle
     }
 
-    /// Unlinks an entry (`PtlMEUnlink`) and returns what it was made from.
+    /// Unlinks an entry (`PtlMEUnlink`).
     ///
     /// # Errors
     /// [`PtlError::ArgInvalid`] if it is not linked any more,
     /// [`PtlError::InUse`] while unexpected headers point into it or data is on
     /// its way from or to it.
-    pub fn me_unlink(&mut self, handle: Handle<Me>) -> Result<MeSpec, PtlError> {
-        let me = self.mes.get(handle).filter(|me| me.place.is_some());
-        let me = me.ok_or(PtlError::ArgInvalid("entry is not linked"))?;
-        if me.headers > 0 || me.busy > 0 {
+    pub fn me_unlink(&mut self, handle: Handle<Me>) -> Result<(), PtlError> {
+        let slot = self.mes.locate(handle).filter(|&slot| self.mes.is_listed(slot));
+        let slot = slot.ok_or(PtlError::ArgInvalid("entry is not linked"))?;
+        let rare = self.mes.rare(slot);
+        if rare.headers > 0 || rare.busy > 0 {
             return Err(PtlError::InUse);
         }
-        let spec = me.spec;
-        self.unlink_from_list(handle);
-        self.forget_entry(handle);
-        Ok(spec)
+        self.unlink_from_list(slot);
+        self.forget_entry(slot);
+        Ok(())
     }
 
     /// Looks among the unexpected headers for what `spec` would match
@@ -165,14 +190,10 @@ impl Ni {
                 }
             }
             SearchOp::Only => {
-                let criteria = Me::criteria(spec);
-                let pt = self.pt(pt_index)?;
-                let all: Vec<_> = pt.unexpected.iter().map(|(_, &header)| header).collect();
-                for header in all {
-                    let matches = self.headers.get(header).is_some_and(|kept| {
-                        criteria.accept(kept.match_bits, kept.peer) && kept.fits(spec, 0)
-                    });
-                    if matches {
+                let criteria = Me::criteria_of(spec);
+                for header in self.pt(pt_index)?.unexpected.slots(&self.headers) {
+                    let kept = self.headers.at(header);
+                    if criteria.accept(kept.match_bits, kept.peer) && kept.fits(spec, 0) {
                         self.tell_found(pt_index, header, spec);
                         found += 1;
                     }
@@ -205,18 +226,28 @@ impl Ni {
     /// and the credits to the sender. A stale hold is ignored.
     #[inline]
     pub fn end_hold<P: Port>(&mut self, port: &mut P, hold: Hold) {
-        let Some(header) = self.headers.remove(hold) else {
-            return;
-        };
-        if let Some(len) = header.lent.filter(|&len| len > 0) {
-            port.give_back(header.start, len);
+        if let Some(slot) = self.headers.locate(hold) {
+            self.forget_header(port, slot);
         }
-        match header.ack {
-            None if header.slots > 0 => self.links.free_data(port, header.peer, header.slots),
+    }
+
+    /// Forgets a header that is in no list, with what it holds.
+    #[inline]
+    fn forget_header<P: Port>(&mut self, port: &mut P, slot: u32) {
+        let header = self.headers.at(slot);
+        let Header { start, mlength, peer, slots, .. } = *header;
+        let (is_lent, ack) = (header.is_lent, header.ack);
+        self.headers.discard(slot);
+        if is_lent && mlength > 0 {
+            // It came with one packet.
+            port.give_back(start, mlength as u32);
+        }
+        match ack {
+            None if slots > 0 => self.links.free_data(port, peer, slots),
             None => {}
             Some(op) => {
-                let ack = Ack { op, mlength: header.mlength, offset: 0, status: Status::Ok };
-                self.answer(port, Owed { peer: header.peer, ack, slots: header.slots });
+                let ack = Ack { op, mlength, offset: 0, status: Status::Ok };
+                self.answer(port, Owed { peer, ack, slots });
             }
         }
     }
@@ -226,41 +257,43 @@ impl Ni {
         &mut self,
         pt_index: PtIndex,
         header: Header,
+        rts: Option<Rts>,
     ) -> Option<Handle<Header>> {
-        let (bits, peer, entry) = (header.match_bits, header.peer, header.entry);
-        let handle = self.headers.insert(header).ok()?;
+        let entry = header.entry;
         let pt = self.pts[usize::from(pt_index.0)].as_mut()?;
-        let place = pt.unexpected.push(bits, peer, handle);
-        self.headers.get_mut(handle)?.place = Some(place);
-        if let Some(me) = self.mes.get_mut(entry) {
-            me.headers += 1;
+        let slot = self.headers.add(header, rts)?;
+        pt.unexpected.push(&mut self.headers, slot);
+        if let Some(slot) = self.mes.locate(entry) {
+            self.mes.rare_mut(slot).headers += 1;
         }
-        Some(handle)
+        Some(self.headers.handle(slot))
     }
 
+    /// Takes an entry out of the list that it is in.
     #[inline(always)]
-    pub(crate) fn unlink_from_list(&mut self, handle: Handle<Me>) {
-        let Some(me) = self.mes.get_mut(handle) else { return };
-        let Some(place) = me.place.take() else { return };
-        let (list, index) = (me.list, me.pt_index);
+    pub(crate) fn unlink_from_list(&mut self, slot: u32) {
+        let me = self.mes.at(slot);
+        let (list, index) = (me.list(), me.pt_index);
         if let Some(pt) = self.pts.get_mut(usize::from(index.0)).and_then(Option::as_mut) {
-            pt.list(list).remove(place);
+            pt.list(list).remove(&mut self.mes, slot);
         }
     }
 
     /// Tells of what has become of an unlinked entry as far as that is settled,
     /// and forgets the entry when nothing refers to it any more.
     pub(crate) fn settle_entry(&mut self, entry: Handle<Me>) {
-        let Some(me) = self.mes.get_mut(entry) else { return };
-        if me.place.is_some() || me.busy > 0 {
+        let Some(slot) = self.mes.locate(entry) else { return };
+        let rare = self.mes.rare(slot);
+        if self.mes.is_listed(slot) || rare.busy > 0 {
             return;
         }
-        let told = std::mem::replace(&mut me.unlink_told, true);
-        let free = me.headers == 0;
-        let (pt_index, list, user_ptr) = (me.pt_index, me.list, me.spec.user_ptr);
-        let silent = me.spec.options.event_unlink_disable;
+        let me = self.mes.at_mut(slot);
+        let tells = me.tell_unlink();
+        let free = rare.headers == 0;
+        let (pt_index, list, user_ptr) = (me.pt_index, me.list(), me.user_ptr);
+        let silent = me.flags.event_unlink_disable();
         if free {
-            self.forget_entry(entry);
+            self.forget_entry(slot);
         }
         if silent {
             return;
@@ -268,7 +301,7 @@ impl Ni {
         let eq = self.eq_of(pt_index);
         let mut event = Event::new(EventKind::AutoUnlink, pt_index, NOBODY, user_ptr);
         event.list = list;
-        if !told {
+        if tells {
             self.post(eq, event);
         }
         if free && list == List::Overflow {
@@ -279,26 +312,25 @@ impl Ni {
 
     /// Forgets an entry that nothing refers to any more, with its I/O vector.
     #[inline]
-    fn forget_entry(&mut self, entry: Handle<Me>) {
-        if let Some(vector) = self.mes.get(entry).and_then(|me| me.spec.vector) {
+    pub(crate) fn forget_entry(&mut self, slot: u32) {
+        if let Some(vector) = self.mes.rare(slot).vector {
             self.vectors.discard(vector);
         }
-        self.mes.discard(entry);
+        self.mes.discard(slot);
     }
 
     /// Takes a header out of its list for `spec`, and tells of it, at once or
     /// when its data is there. Its bytes and credits stay held if they lie in
-    /// lent memory, until [`Ni::end_hold`]; else they are done with. False if the
-    /// data is not there yet.
+    /// lent memory, until [`Ni::end_hold`]; else they are done with. Returns the
+    /// header if its data is not there yet.
     fn take_unexpected<P: Port>(
         &mut self,
         port: &mut P,
         pt_index: PtIndex,
-        handle: Handle<Header>,
+        slot: u32,
         spec: &MeSpec,
         used_up: bool,
-    ) -> bool {
-        let header = self.headers.get_mut(handle).expect("found in the list");
+    ) -> Option<Handle<Header>> {
         let claim = Claim {
             user_ptr: spec.user_ptr,
             event: !spec.options.event_over_disable,
@@ -306,22 +338,20 @@ impl Ni {
             ct: spec.ct.filter(|_| spec.options.ct_overflow),
             ct_bytes: spec.options.ct_bytes,
         };
-        if let Some(place) = header.place.take()
-            && let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut()
-        {
-            pt.unexpected.remove(place);
+        if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
+            pt.unexpected.remove(&mut self.headers, slot);
         }
-        if header.arriving {
-            header.claim = Some(claim);
-            return false;
+        if self.headers.at(slot).arriving {
+            self.headers.beside_mut(slot).claim = Some(claim);
+            return Some(self.headers.handle(slot));
         }
-        self.tell_taken(port, handle, claim);
-        true
+        self.tell_taken(port, slot, None, claim);
+        None
     }
 
     fn hold_entry(&mut self, entry: Handle<Me>) {
-        if let Some(me) = self.mes.get_mut(entry) {
-            me.busy += 1;
+        if let Some(slot) = self.mes.locate(entry) {
+            self.mes.rare_mut(slot).busy += 1;
         }
     }
 
@@ -329,21 +359,22 @@ impl Ni {
     pub(crate) fn tell_taken<P: Port>(
         &mut self,
         port: &mut P,
-        handle: Handle<Header>,
+        slot: u32,
+        claimer: Option<Handle<Me>>,
         claim: Claim,
     ) {
-        let Some(header) = self.headers.get(handle) else { return };
+        let header = self.headers.at(slot);
         let (pt_index, peer, entry) = (header.pt_index, header.peer, header.entry);
-        let claimer = header.claimer;
-        let lent = header.lent.is_some();
+        let is_lent = header.is_lent;
         let mut event = header.event(header.kind, claim.user_ptr);
+        event.announce(self.headers.rts(slot));
         let (outcome, mlength) = (header.outcome, header.mlength);
         self.count(claim.ct, outcome.is_ok(), claim.ct_bytes.then_some(mlength));
         let eq = self.eq_of(pt_index);
-        if lent && claim.event {
-            event.hold = Some(handle);
+        if is_lent && claim.event {
+            event.hold = Some(self.headers.handle(slot));
         } else {
-            self.end_hold(port, handle);
+            self.forget_header(port, slot);
         }
         if claim.event {
             self.post(eq, event);
@@ -352,22 +383,24 @@ impl Ni {
             self.post(eq, Event::new(EventKind::AutoUnlink, pt_index, peer, claim.user_ptr));
         }
         if let Some(claimer) = claimer
-            && let Some(me) = self.mes.get_mut(claimer)
+            && let Some(slot) = self.mes.locate(claimer)
         {
-            me.busy -= 1;
+            self.mes.rare_mut(slot).busy -= 1;
             self.settle_entry(claimer);
         }
-        if let Some(me) = self.mes.get_mut(entry) {
-            me.headers -= 1;
-            if me.headers == 0 {
+        if let Some(slot) = self.mes.locate(entry) {
+            let rare = self.mes.rare_mut(slot);
+            rare.headers -= 1;
+            if rare.headers == 0 {
                 self.settle_entry(entry);
             }
         }
     }
 
-    fn tell_found(&mut self, pt_index: PtIndex, found: Handle<Header>, spec: &MeSpec) {
-        let Some(header) = self.headers.get(found) else { return };
+    fn tell_found(&mut self, pt_index: PtIndex, found: u32, spec: &MeSpec) {
+        let header = self.headers.at(found);
         let mut event = header.event(EventKind::Search, spec.user_ptr);
+        event.announce(self.headers.rts(found));
         event.outcome = Ok(());
         if spec.options.ct_overflow {
             self.count(spec.ct, true, spec.options.ct_bytes.then_some(event.mlength));
@@ -379,37 +412,27 @@ impl Ni {
     }
 
     #[inline]
-    fn find_unexpected(
-        &mut self,
-        pt_index: PtIndex,
-        spec: &MeSpec,
-        offset: u64,
-    ) -> Option<Handle<Header>> {
+    fn find_unexpected(&mut self, pt_index: PtIndex, spec: &MeSpec, offset: u64) -> Option<u32> {
         let pt = self.pts.get_mut(usize::from(pt_index.0))?.as_mut()?;
         if pt.unexpected.is_empty() {
             return None;
         }
-        let headers = &self.headers;
-        let fits = |handle| headers.get(handle).is_some_and(|kept| kept.fits(spec, offset));
-        pt.unexpected.find(&Me::criteria(spec), fits).map(|(_, handle)| handle)
+        let fits = |kept: &Header| kept.fits(spec, offset);
+        pt.unexpected.find(&self.headers, &Me::criteria_of(spec), fits)
     }
 
     fn link(
         &mut self,
         pt_index: PtIndex,
         list: List,
-        spec: MeSpec,
+        spec: &MeSpec,
         offset: u64,
     ) -> Result<Handle<Me>, PtlError> {
-        let mut me = Me::new(spec, pt_index, list);
-        me.local_offset = offset;
-        let handle = self.mes.insert(me).map_err(|_| PtlError::NoSpace("match list entries"))?;
+        let slot = self.mes.add(spec, pt_index, list, offset);
+        let slot = slot.ok_or(PtlError::NoSpace("match list entries"))?;
         let pt = self.pts[usize::from(pt_index.0)].as_mut().expect("looked up by the caller");
-        let place = pt.list(list).push(Me::criteria(&spec), handle);
-        if let Some(me) = self.mes.get_mut(handle) {
-            me.place = Some(place);
-        }
-        Ok(handle)
+        pt.list(list).push(&mut self.mes, slot);
+        Ok(self.mes.handle(slot))
     }
 }
 
@@ -432,7 +455,6 @@ impl Header {
         event.list = List::Overflow;
         event.atomic = self.atomic;
         event.start = self.start;
-        event.rts = self.rts;
         event.outcome = self.outcome;
         event
     }

@@ -1,7 +1,7 @@
 //! Match list entries: the target's memory (Portals 4, section 3.12).
 
 use crate::ct::Ct;
-use crate::lists::{Criteria, Place};
+use crate::lists::{Criteria, Record, Slab, Waiting};
 use crate::memory::{Span, Vector};
 use crate::table::Handle;
 use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
@@ -86,65 +86,221 @@ pub struct MeSpec {
     pub user_ptr: u64,
 }
 
-/// An entry as the engine keeps it.
-#[derive(Debug)]
+macro_rules! flags {
+    ($($option:ident: $bit:literal,)*) => {
+        /// Those of [`MeOptions`] that matter to an entry once it is appended,
+        /// a bit each.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct Flags(u16);
+
+        impl Flags {
+            #[inline(always)]
+            pub const fn of(options: &MeOptions) -> Flags {
+                Flags($((options.$option as u16) << $bit)|*)
+            }
+
+            $(
+                #[inline(always)]
+                pub const fn $option(self) -> bool {
+                    self.0 & 1 << $bit != 0
+                }
+            )*
+        }
+    };
+}
+
+flags! {
+    op_put: 0,
+    op_get: 1,
+    use_once: 2,
+    manage_local: 3,
+    no_truncate: 4,
+    event_comm_disable: 5,
+    event_success_disable: 6,
+    event_unlink_disable: 7,
+    event_flowctrl_disable: 8,
+    ct_comm: 9,
+    ct_bytes: 10,
+    unexpected_hdr_disable: 11,
+    lent: 12,
+    get_done: 13,
+}
+
+/// An entry as the engine keeps it: with sixteen bytes of its list one cache
+/// line, which the search reads anyway. What few entries have is in [`Rare`].
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Me {
-    pub(crate) spec: MeSpec,
+    bits: MatchBits,
+    ignore: u64,
+    pub(crate) region: Region,
+    pub(crate) user_ptr: u64,
+    /// The initiator that it accepts, unless it accepts any.
+    source: PeerId,
+    pub(crate) flags: Flags,
     pub(crate) pt_index: PtIndex,
-    pub(crate) list: List,
+    /// What its list has noted, in the low bits, and notes of the engine's.
+    notes: u8,
+}
+
+const _: () = assert!(size_of::<Me>() == 48);
+
+const MARK: u8 = 0x0f;
+const OVERFLOW: u8 = 1 << 4;
+const ANY_SOURCE: u8 = 1 << 5;
+/// Its unlinking has been told.
+const UNLINK_TOLD: u8 = 1 << 6;
+/// It has a [`Rare`].
+const RARE: u8 = 1 << 7;
+
+/// What few entries have, beside them in the slab.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rare {
     pub(crate) local_offset: u64,
-    /// Where it is in its list, while it is linked.
-    pub(crate) place: Option<Place>,
+    pub(crate) min_free: u64,
+    pub(crate) ct: Option<Handle<Ct>>,
+    pub(crate) vector: Option<Handle<Vector>>,
+    pub(crate) uid: Option<u32>,
     /// Overflow list: unexpected headers whose bytes lie in this entry.
     pub(crate) headers: u32,
     /// Operations whose data is still on its way.
     pub(crate) busy: u32,
-    /// Whether its unlinking has been told.
-    pub(crate) unlink_told: bool,
 }
 
 impl Me {
-    pub(crate) fn new(spec: MeSpec, pt_index: PtIndex, list: List) -> Me {
+    #[inline(always)]
+    pub(crate) fn new(spec: &MeSpec, pt_index: PtIndex, list: List) -> Me {
+        let overflow = if list == List::Overflow { OVERFLOW } else { 0 };
+        let any_source = if spec.source.is_none() { ANY_SOURCE } else { 0 };
         Me {
-            spec,
+            bits: spec.match_bits,
+            ignore: spec.ignore_bits,
+            region: spec.region,
+            user_ptr: spec.user_ptr,
+            source: spec.source.unwrap_or(PeerId(0)),
+            flags: Flags::of(&spec.options),
             pt_index,
-            list,
-            local_offset: 0,
-            place: None,
-            headers: 0,
-            busy: 0,
-            unlink_told: false,
+            notes: overflow | any_source,
         }
     }
 
-    /// What its list is to look for.
-    pub(crate) fn criteria(spec: &MeSpec) -> Criteria {
+    /// What a list is to look for.
+    #[inline(always)]
+    pub(crate) fn criteria_of(spec: &MeSpec) -> Criteria {
         Criteria { bits: spec.match_bits, ignore: spec.ignore_bits, source: spec.source }
     }
 
-    /// `len` bytes of its memory from `offset` on.
-    #[inline]
-    pub(crate) fn span(&self, offset: u64, len: u64) -> Span {
-        Span::new(self.spec.region, self.spec.vector, offset, len)
+    #[inline(always)]
+    pub(crate) fn list(&self) -> List {
+        if self.notes & OVERFLOW == 0 { List::Priority } else { List::Overflow }
     }
 
-    /// Where in the entry an operation of `rlength` bytes lands, and how many
-    /// of them fit. An offset beyond its end, which comes from another process,
-    /// lands at its end.
-    #[inline]
-    pub(crate) fn landing(&self, remote_offset: u64, rlength: u64) -> (u64, u64) {
-        let offset = if self.spec.options.manage_local { self.local_offset } else { remote_offset };
-        let offset = offset.min(self.spec.region.len);
-        (offset, rlength.min(self.spec.region.len - offset))
+    /// Whether it has something that few entries have.
+    #[inline(always)]
+    pub(crate) fn has_rare(&self) -> bool {
+        self.notes & RARE != 0
     }
 
-    /// Moves the managed offset. True if the entry must be unlinked for it.
-    pub(crate) fn consume(&mut self, mlength: u64) -> bool {
-        if !self.spec.options.manage_local {
-            return false;
+    /// Notes that its unlinking is told. False if it was already.
+    pub(crate) fn tell_unlink(&mut self) -> bool {
+        let was = self.notes;
+        self.notes |= UNLINK_TOLD;
+        was & UNLINK_TOLD == 0
+    }
+}
+
+impl Record for Me {
+    type Rare = Rare;
+}
+
+impl Waiting for Me {
+    #[inline(always)]
+    fn criteria(&self) -> Criteria {
+        let source = (self.notes & ANY_SOURCE == 0).then_some(self.source);
+        Criteria { bits: self.bits, ignore: self.ignore, source }
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> u8 {
+        self.notes & MARK
+    }
+
+    #[inline(always)]
+    fn set_mark(&mut self, mark: u8) {
+        self.notes = self.notes & !MARK | mark;
+    }
+}
+
+impl Slab<Me> {
+    /// Adds an entry. `None` if there is no room.
+    #[inline(always)]
+    pub(crate) fn add(
+        &mut self,
+        spec: &MeSpec,
+        pt_index: PtIndex,
+        list: List,
+        local_offset: u64,
+    ) -> Option<u32> {
+        let slot = self.insert(Me::new(spec, pt_index, list))?;
+        let is_plain = spec.ct.is_none()
+            && spec.vector.is_none()
+            && spec.uid.is_none()
+            && !spec.options.manage_local;
+        if !is_plain {
+            let MeSpec { min_free, ct, vector, uid, .. } = *spec;
+            let rare = Rare { local_offset, min_free, ct, vector, uid, headers: 0, busy: 0 };
+            *self.rare_mut(slot) = rare;
         }
-        self.local_offset = self.local_offset.saturating_add(mlength);
-        let left = self.spec.region.len.saturating_sub(self.local_offset);
-        self.spec.min_free != 0 && left < self.spec.min_free
+        Some(slot)
+    }
+
+    /// What few entries have, of this one.
+    #[inline]
+    pub(crate) fn rare(&self, slot: u32) -> Rare {
+        if self.at(slot).has_rare() { *self.beside(slot) } else { Rare::default() }
+    }
+
+    /// The same, to be changed.
+    #[inline(never)]
+    pub(crate) fn rare_mut(&mut self, slot: u32) -> &mut Rare {
+        let me = self.at_mut(slot);
+        let is_new = !me.has_rare();
+        me.notes |= RARE;
+        let rare = self.beside_mut(slot);
+        if is_new {
+            *rare = Rare::default();
+        }
+        rare
+    }
+
+    /// `len` bytes of an entry's memory from `offset` on.
+    pub(crate) fn span(&self, slot: u32, offset: u64, len: u64) -> Span {
+        Span::new(self.at(slot).region, self.rare(slot).vector, offset, len)
+    }
+
+    /// Where in an entry an operation of `rlength` bytes lands, and how many of
+    /// them fit. An offset beyond its end, which comes from another process,
+    /// lands at its end.
+    #[inline(always)]
+    pub(crate) fn landing(&self, slot: u32, remote_offset: u64, rlength: u64) -> (u64, u64) {
+        let me = self.at(slot);
+        let wanted =
+            if me.flags.manage_local() { self.rare(slot).local_offset } else { remote_offset };
+        let offset = wanted.min(me.region.len);
+        (offset, rlength.min(me.region.len - offset))
+    }
+
+    /// Moves the managed offset. True if the entry must be unlinked for it, or
+    /// because it takes one operation only.
+    #[inline(always)]
+    pub(crate) fn consume(&mut self, slot: u32, mlength: u64) -> bool {
+        let me = self.at(slot);
+        let (once, len) = (me.flags.use_once(), me.region.len);
+        if !me.flags.manage_local() {
+            return once;
+        }
+        let rare = self.rare_mut(slot);
+        rare.local_offset = rare.local_offset.saturating_add(mlength);
+        let left = len.saturating_sub(rare.local_offset);
+        once || rare.min_free != 0 && left < rare.min_free
     }
 }

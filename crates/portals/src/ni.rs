@@ -10,8 +10,9 @@ use crate::ct::{Ct, CtEvent};
 use crate::eq::{Eq, Taken};
 use crate::event::Event;
 use crate::limits::{Limits, PtlError};
+use crate::lists::Slab;
 use crate::md::{Md, MdOptions};
-use crate::me::Me;
+use crate::me::{List, Me};
 use crate::memory::Vector;
 use crate::operation::{LongGets, Operation};
 use crate::pt::{Header, Pt, PtOptions};
@@ -44,8 +45,8 @@ pub struct Ni {
     pub(crate) links: Links,
     pub(crate) limits: Limits,
     pub(crate) pts: Vec<Option<Pt>>,
-    pub(crate) mes: Table<Me>,
-    pub(crate) headers: Table<Header>,
+    pub(crate) mes: Slab<Me>,
+    pub(crate) headers: Slab<Header>,
     pub(crate) mds: Table<Md>,
     pub(crate) cts: Table<Ct>,
     pub(crate) eqs: Table<Eq>,
@@ -84,8 +85,8 @@ impl Ni {
             links: Links::new(mailbox),
             limits,
             pts: Vec::new(),
-            mes: Table::new(limits.entries_max),
-            headers: Table::new(limits.unexpected_headers_max),
+            mes: Slab::new(limits.entries_max),
+            headers: Slab::new(limits.unexpected_headers_max),
             mds: Table::new(limits.mds_max),
             cts: Table::new(limits.cts_max),
             eqs: Table::new(limits.eqs_max),
@@ -405,26 +406,34 @@ impl Ni {
     }
 
     fn check_lists(&self) {
+        self.mes.check_invariants();
+        self.headers.check_invariants();
         let mut linked = 0;
-        for pt in self.pts.iter().flatten() {
-            pt.priority.check_invariants();
-            pt.overflow.check_invariants();
-            pt.unexpected.check_invariants();
-            for (_, &handle) in pt.unexpected.iter() {
-                let header = self.headers.get(handle).expect("unexpected list names a header");
-                assert!(header.place.is_some() && header.claim.is_none());
-                assert!(self.mes.get(header.entry).is_some_and(|me| me.headers > 0));
+        for (nth, pt) in self.pts.iter().enumerate() {
+            let Some(pt) = pt else { continue };
+            pt.unexpected.check_invariants(&self.headers);
+            for slot in pt.unexpected.slots(&self.headers) {
+                let header = self.headers.at(slot);
+                assert!(usize::from(header.pt_index.0) == nth);
+                assert!(!header.arriving || self.headers.beside(slot).claim.is_none());
+                let entry = self.mes.locate(header.entry);
+                assert!(entry.is_some_and(|entry| self.mes.rare(entry).headers > 0));
             }
-            for (_, &handle) in pt.priority.iter().chain(pt.overflow.iter()) {
-                let me = self.mes.get(handle).expect("match list names an entry");
-                assert!(me.place.is_some());
-                linked += 1;
+            for (list, entries) in [(List::Priority, &pt.priority), (List::Overflow, &pt.overflow)]
+            {
+                entries.check_invariants(&self.mes);
+                for slot in entries.slots(&self.mes) {
+                    let me = self.mes.at(slot);
+                    assert!(usize::from(me.pt_index.0) == nth && me.list() == list);
+                    linked += 1;
+                }
             }
         }
-        for (_, me) in self.mes.iter() {
-            let is_linked = me.place.is_some();
+        for (slot, _) in self.mes.iter() {
+            let rare = self.mes.rare(slot);
+            let is_linked = self.mes.is_listed(slot);
             linked -= i64::from(is_linked);
-            assert!(is_linked || me.busy > 0 || me.headers > 0, "an entry nobody refers to");
+            assert!(is_linked || rare.busy > 0 || rare.headers > 0, "an entry nobody refers to");
         }
         assert!(linked == 0, "every linked entry is in one list");
     }

@@ -4,9 +4,10 @@
 use crate::ct::Ct;
 use crate::eq::Eq;
 use crate::event::{EventKind, NiFail};
-use crate::lists::{Place, Posted, Unexpected};
+use crate::lists::{Arrived, Posted, Record, Slab, Unexpected};
 use crate::me::{List, Me};
 use crate::table::Handle;
+use crate::target::{Request, What};
 use sluice_wire::{Addr, AtomicOp, Datatype, MatchBits, PeerId, PtIndex, Rts};
 
 /// Options of a portal table entry (`PtlPTAlloc`). Hints that change nothing
@@ -30,9 +31,9 @@ pub(crate) struct Pt {
     pub event_owed: bool,
     /// Operations whose data is on its way.
     pub active: u32,
-    pub priority: Posted<Handle<Me>>,
-    pub overflow: Posted<Handle<Me>>,
-    pub unexpected: Unexpected<Handle<Header>>,
+    pub priority: Posted,
+    pub overflow: Posted,
+    pub unexpected: Unexpected<Header>,
 }
 
 impl Pt {
@@ -50,7 +51,7 @@ impl Pt {
     }
 
     #[inline]
-    pub fn list(&mut self, list: List) -> &mut Posted<Handle<Me>> {
+    pub fn list(&mut self, list: List) -> &mut Posted {
         match list {
             List::Priority => &mut self.priority,
             List::Overflow => &mut self.overflow,
@@ -58,42 +59,140 @@ impl Pt {
     }
 }
 
-/// What is kept of a message that arrived before its receive.
-#[derive(Debug)]
+/// What is kept of a message that arrived before its receive. What taking it
+/// reads stands first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Header {
-    pub(crate) pt_index: PtIndex,
-    pub(crate) peer: PeerId,
     pub(crate) match_bits: MatchBits,
-    pub(crate) hdr_data: u64,
+    pub(crate) peer: PeerId,
+    pub(crate) pt_index: PtIndex,
     pub(crate) user: u8,
+    /// The kind of the event when an entry takes it.
+    pub(crate) kind: EventKind,
+    /// Its data is on its way. An entry that takes it is told at the end.
+    pub(crate) arriving: bool,
+    pub(crate) hdr_data: u64,
     pub(crate) rlength: u64,
     pub(crate) mlength: u64,
     /// Where its bytes are: in the overflow entry, or lent.
     pub(crate) start: Addr,
-    pub(crate) rts: Option<Rts>,
+    pub(crate) remote_offset: u64,
     /// The overflow entry that took it.
     pub(crate) entry: Handle<Me>,
-    /// Bytes of lent memory that it holds.
-    pub(crate) lent: Option<u32>,
-    /// Mailbox slots whose credits it holds.
-    pub(crate) slots: u32,
     /// The initiator's name for a put in lent memory that wants to know when
     /// it is done with.
     pub(crate) ack: Option<u64>,
-    /// The kind of the event when an entry takes it.
-    pub(crate) kind: EventKind,
-    pub(crate) atomic: Option<(AtomicOp, Datatype)>,
-    pub(crate) remote_offset: u64,
+    /// Mailbox slots whose credits it holds.
+    pub(crate) slots: u32,
+    /// Its bytes are in lent memory.
+    pub(crate) is_lent: bool,
+    /// It announces data.
+    pub(crate) is_announced: bool,
     /// How the operation went.
     pub(crate) outcome: Result<(), NiFail>,
-    /// Its data is on its way. An entry that takes it is told at the end.
-    pub(crate) arriving: bool,
+    pub(crate) atomic: Option<(AtomicOp, Datatype)>,
+}
+
+/// With sixteen bytes of its list: two cache lines.
+const _: () = assert!(size_of::<Header>() <= 112);
+
+/// What few headers have, beside them in the slab: announcements, and those
+/// whose data is on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RareHeader {
+    /// Where the announced data is, and its name.
+    rts: (Addr, MatchBits),
     /// What has taken it while its data was on its way, and the entry that did
     /// if that is still there: it is in use until this is told.
     pub(crate) claim: Option<Claim>,
     pub(crate) claimer: Option<Handle<Me>>,
-    /// Where it is in its list, until it is taken.
-    pub(crate) place: Option<Place>,
+}
+
+impl Header {
+    /// The header of an operation that `entry` has taken, without bytes.
+    #[inline(always)]
+    pub(crate) fn of(request: &Request, entry: Handle<Me>, kind: EventKind) -> Header {
+        Header {
+            match_bits: request.match_bits,
+            peer: request.peer,
+            pt_index: request.pt_index,
+            user: request.user,
+            kind,
+            arriving: false,
+            hdr_data: request.hdr_data,
+            rlength: request.rlength,
+            mlength: 0,
+            start: Addr(0),
+            remote_offset: request.remote_offset,
+            entry,
+            ack: None,
+            slots: 0,
+            is_lent: false,
+            is_announced: request.rts.is_some(),
+            outcome: Ok(()),
+            atomic: None,
+        }
+    }
+}
+
+impl Record for Header {
+    type Rare = RareHeader;
+}
+
+impl Slab<Header> {
+    /// Adds a header, of what announced `rts` if anything. `None` if there is
+    /// no room.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, header: Header, rts: Option<Rts>) -> Option<u32> {
+        let slot = self.insert(header)?;
+        if header.arriving || header.is_announced {
+            let rts = rts.map_or_else(Default::default, |rts| (rts.addr, rts.key));
+            *self.beside_mut(slot) = RareHeader { rts, claim: None, claimer: None };
+        }
+        Some(slot)
+    }
+
+    /// What a header announced, if anything.
+    #[inline]
+    pub(crate) fn rts(&self, slot: u32) -> Option<Rts> {
+        let header = self.at(slot);
+        if !header.is_announced {
+            return None;
+        }
+        let (addr, key) = self.beside(slot).rts;
+        Some(Rts { total_len: header.rlength, addr, key })
+    }
+}
+
+impl Default for Header {
+    /// Of nothing, for a slot that is not in use.
+    fn default() -> Header {
+        let request = Request {
+            peer: PeerId(0),
+            pt_index: PtIndex(0),
+            match_bits: MatchBits(0),
+            hdr_data: 0,
+            user: 0,
+            remote_offset: 0,
+            rlength: 0,
+            what: What::Put,
+            rts: None,
+        };
+        Header::of(&request, Handle::default(), EventKind::PutOverflow)
+    }
+}
+
+impl Arrived for Header {
+    #[inline(always)]
+    fn bits(&self) -> MatchBits {
+        self.match_bits
+    }
+
+    #[inline(always)]
+    fn source(&self) -> PeerId {
+        self.peer
+    }
 }
 
 /// What an entry that has taken a header wants to be told.

@@ -4,26 +4,61 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
-/// Names an entry of a [`Table`]. Stale handles are harmless.
+/// Names an entry of a [`Table`], or a record of a match list. Stale handles
+/// are harmless.
 pub struct Handle<T> {
     index: u32,
-    generation: u32,
+    /// Never zero, so that the number 0 names nothing and an optional handle
+    /// takes no more room.
+    generation: NonZeroU32,
     of: PhantomData<fn() -> T>,
 }
 
+const _: () = assert!(size_of::<Option<Handle<u64>>>() == 8);
+
 impl<T> Handle<T> {
+    /// A handle that names nothing.
+    const STALE: Handle<T> =
+        Handle { index: u32::MAX, generation: NonZeroU32::MAX, of: PhantomData };
+
+    #[inline]
+    pub(crate) fn new(index: u32, generation: NonZeroU32) -> Handle<T> {
+        Handle { index, generation, of: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> NonZeroU32 {
+        self.generation
+    }
+
     /// As a number, for a field of a header or of user data.
     #[must_use]
+    #[inline]
     pub fn to_u64(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
+        u64::from(self.generation.get()) << 32 | u64::from(self.index)
     }
 
     /// Back from a number, which may come from anywhere: a wrong one names
     /// nothing.
     #[must_use]
+    #[inline]
     pub fn from_u64(number: u64) -> Handle<T> {
-        Handle { index: number as u32, generation: (number >> 32) as u32, of: PhantomData }
+        NonZeroU32::new((number >> 32) as u32)
+            .map_or(Handle::STALE, |generation| Handle::new(number as u32, generation))
+    }
+}
+
+/// Names nothing.
+impl<T> Default for Handle<T> {
+    fn default() -> Self {
+        Handle::STALE
     }
 }
 
@@ -56,7 +91,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// Entries of one kind, at most `entries_max` of them.
 #[derive(Debug)]
 pub struct Table<T> {
-    slots: Vec<(u32, Slot<T>)>,
+    slots: Vec<(NonZeroU32, Slot<T>)>,
     free_head: u32,
     len: u32,
     entries_max: u32,
@@ -96,13 +131,12 @@ impl<T> Table<T> {
 
     /// The handle that the next [`Table::insert`] will give.
     #[must_use]
+    #[inline]
     pub fn next_handle(&self) -> Handle<T> {
-        let (index, generation) = if self.free_head == NO_SLOT {
-            (self.slots.len() as u32, 1)
-        } else {
-            (self.free_head, self.slots[self.free_head as usize].0)
-        };
-        Handle { index, generation, of: PhantomData }
+        match self.slots.get(self.free_head as usize) {
+            Some((generation, _)) => Handle::new(self.free_head, *generation),
+            None => Handle::new(self.slots.len() as u32, NonZeroU32::MIN),
+        }
     }
 
     /// Adds an entry; gives it back if the table is full.
@@ -116,10 +150,7 @@ impl<T> Table<T> {
         }
         self.len += 1;
         if self.free_head == NO_SLOT {
-            let index = self.slots.len() as u32;
-            // Generation zero is never used, so that the number 0 names nothing.
-            self.slots.push((1, Slot::Full(entry)));
-            return Ok(Handle { index, generation: 1, of: PhantomData });
+            self.grow();
         }
         let index = self.free_head;
         let (generation, slot) = &mut self.slots[index as usize];
@@ -127,7 +158,15 @@ impl<T> Table<T> {
             self.free_head = next;
         }
         *slot = Slot::Full(entry);
-        Ok(Handle { index, generation: *generation, of: PhantomData })
+        Ok(Handle::new(index, *generation))
+    }
+
+    /// Makes a free slot, so that entries are only ever written in one place.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.free_head = self.slots.len() as u32;
+        self.slots.push((NonZeroU32::MIN, Slot::Free { next: NO_SLOT }));
     }
 
     /// The entry, if the handle is not stale.
@@ -157,44 +196,37 @@ impl<T> Table<T> {
     /// Takes the entry out, if the handle is not stale.
     #[inline]
     pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
-        let (generation, slot) = self.slots.get_mut(handle.index as usize)?;
-        if *generation != handle.generation || matches!(slot, Slot::Free { .. }) {
-            return None;
-        }
-        let taken = std::mem::replace(slot, Slot::Free { next: self.free_head });
-        *generation = generation.wrapping_add(1).max(1);
-        self.free_head = handle.index;
-        self.len -= 1;
-        match taken {
+        match self.vacate(handle)? {
             Slot::Full(entry) => Some(entry),
             Slot::Free { .. } => None,
         }
     }
 
-    /// Drops the entry where it is, which spares the fast path a copy of it.
-    /// False if the handle is stale.
+    /// Drops the entry, which spares the fast path a copy of it. False if the
+    /// handle is stale.
     #[inline]
     pub fn discard(&mut self, handle: Handle<T>) -> bool {
-        let Some((generation, slot)) = self.slots.get_mut(handle.index as usize) else {
-            return false;
-        };
+        self.vacate(handle).is_some()
+    }
+
+    /// Frees the slot, and gives what was in it.
+    #[inline(always)]
+    fn vacate(&mut self, handle: Handle<T>) -> Option<Slot<T>> {
+        let (generation, slot) = self.slots.get_mut(handle.index as usize)?;
         if *generation != handle.generation || matches!(slot, Slot::Free { .. }) {
-            return false;
+            return None;
         }
-        *slot = Slot::Free { next: self.free_head };
-        *generation = generation.wrapping_add(1).max(1);
+        let taken = std::mem::replace(slot, Slot::Free { next: self.free_head });
+        *generation = generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.free_head = handle.index;
         self.len -= 1;
-        true
+        Some(taken)
     }
 
     /// All entries, in no particular but a reproducible order.
     pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, (generation, slot))| match slot {
-            Slot::Full(entry) => Some((
-                Handle { index: index as u32, generation: *generation, of: PhantomData },
-                entry,
-            )),
+            Slot::Full(entry) => Some((Handle::new(index as u32, *generation), entry)),
             Slot::Free { .. } => None,
         })
     }

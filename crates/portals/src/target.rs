@@ -3,10 +3,11 @@
 
 use crate::event::{Event, EventKind, NiFail};
 use crate::initiator::is_no_credit;
+use crate::lists::Slab;
 use crate::me::{List, Me};
 use crate::ni::Ni;
 use crate::operation::Done;
-use crate::pt::Header;
+use crate::pt::{Header, RareHeader};
 use crate::table::Handle;
 use sluice_link::{MailboxRegion, Port};
 use sluice_wire::{
@@ -118,16 +119,12 @@ impl Ni {
         }
     }
 
-    /// The entry that takes an operation.
+    /// The slot of the entry that takes an operation.
     ///
     /// # Errors
     /// What the initiator is told if none does.
     #[inline(always)]
-    pub(crate) fn admit<P: Port>(
-        &mut self,
-        port: &P,
-        request: &Request,
-    ) -> Result<Handle<Me>, Status> {
+    pub(crate) fn admit<P: Port>(&mut self, port: &P, request: &Request) -> Result<u32, Status> {
         let slot = self.pts.get_mut(usize::from(request.pt_index.0));
         let Some(pt) = slot.and_then(Option::as_mut) else {
             self.status.dropped += 1;
@@ -137,50 +134,49 @@ impl Ni {
             self.status.dropped += 1;
             return Err(Status::PtDisabled);
         }
-        let mes = &self.mes;
-        let fits = |handle: Handle<Me>| {
-            mes.get(handle).is_some_and(|me| {
-                !me.spec.options.no_truncate
-                    || me.landing(request.remote_offset, request.rlength).1 == request.rlength
-            })
+        let (remote_offset, rlength) = (request.remote_offset, request.rlength);
+        let fits = |mes: &Slab<Me>, slot: u32| {
+            !mes.at(slot).flags.no_truncate()
+                || mes.landing(slot, remote_offset, rlength).1 == rlength
         };
         let (bits, peer) = (request.match_bits, request.peer);
-        let found = match pt.priority.find(bits, peer, fits) {
+        let found = match pt.priority.find(&mut self.mes, bits, peer, fits) {
             Some(found) => Some(found),
-            None => pt.overflow.find(bits, peer, fits),
+            None => pt.overflow.find(&mut self.mes, bits, peer, fits),
         };
-        let Some((_, entry)) = found else {
+        let Some(slot) = found else {
             return Err(self.refuse(request.pt_index, true));
         };
-        let me = mes.get(entry).expect("just found");
-        let options = &me.spec.options;
-        if me.spec.uid.is_some_and(|uid| uid != port.uid(peer)) {
+        let me = self.mes.at(slot);
+        let flags = me.flags;
+        let list = me.list();
+        if me.has_rare() && self.mes.rare(slot).uid.is_some_and(|uid| uid != port.uid(peer)) {
             self.status.permission_violations += 1;
             return Err(Status::PermViolation);
         }
         let allowed = match request.what {
-            What::Put | What::Atomic(..) => options.op_put,
-            What::Get => options.op_get,
-            What::Fetch(..) => options.op_put && options.op_get,
+            What::Put | What::Atomic(..) => flags.op_put(),
+            What::Get => flags.op_get(),
+            What::Fetch(..) => flags.op_put() && flags.op_get(),
         };
         if !allowed {
             self.status.operation_violations += 1;
             return Err(Status::OpViolation);
         }
-        let keeps_header = me.list == List::Overflow && !options.unexpected_hdr_disable;
-        let tells = !options.event_flowctrl_disable;
+        let keeps_header = list == List::Overflow && !flags.unexpected_hdr_disable();
+        let tells = !flags.event_flowctrl_disable();
         if keeps_header && self.headers.is_full() {
             return Err(self.refuse(request.pt_index, tells));
         }
         if pt.flow_control {
-            let events = me.events_due(request);
+            let events = self.mes.events_due(slot, remote_offset, rlength);
             let has_room =
                 pt.eq.and_then(|eq| self.eqs.get(eq)).is_none_or(|eq| eq.has_room(events));
             if !has_room {
                 return Err(self.refuse(request.pt_index, tells));
             }
         }
-        Ok(entry)
+        Ok(slot)
     }
 
     /// Something has run out: with flow control the portal table entry is
@@ -214,7 +210,7 @@ impl Ni {
     }
 
     /// The event of an operation on an entry, but for how it went.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn comm_event(request: &Request, me: &Me) -> Event {
         let kind = match request.what {
             What::Put => EventKind::Put,
@@ -222,14 +218,13 @@ impl Ni {
             What::Atomic(..) => EventKind::Atomic,
             What::Fetch(..) => EventKind::FetchAtomic,
         };
-        let mut event = Event::new(kind, request.pt_index, request.peer, me.spec.user_ptr);
+        let mut event = Event::new(kind, request.pt_index, request.peer, me.user_ptr);
         event.match_bits = request.match_bits;
         event.hdr_data = request.hdr_data;
         event.user = request.user;
         event.rlength = request.rlength;
         event.remote_offset = request.remote_offset;
-        event.list = me.list;
-        event.rts = request.rts;
+        event.list = me.list();
         event.atomic = match request.what {
             What::Atomic(op, datatype) | What::Fetch(op, datatype) => Some((op, datatype)),
             What::Put | What::Get => None,
@@ -238,15 +233,16 @@ impl Ni {
     }
 
     /// Counts and tells what happened on an entry.
-    #[inline]
-    pub(crate) fn tell_comm(&mut self, entry: Handle<Me>, event: Event) {
-        let Some(me) = self.mes.get(entry) else { return };
-        let (options, ct) = (me.spec.options, me.spec.ct);
+    #[inline(always)]
+    pub(crate) fn tell_comm(&mut self, entry: u32, event: Event) {
+        let me = self.mes.at(entry);
+        let flags = me.flags;
         let ok = event.outcome.is_ok();
-        if options.ct_comm {
-            self.count(ct, ok, options.ct_bytes.then_some(event.mlength));
+        if flags.ct_comm() {
+            let ct = self.mes.rare(entry).ct;
+            self.count(ct, ok, flags.ct_bytes().then_some(event.mlength));
         }
-        let unwanted = options.event_comm_disable || (ok && options.event_success_disable);
+        let unwanted = flags.event_comm_disable() || (ok && flags.event_success_disable());
         if !unwanted {
             let eq = self.eq_of(event.pt_index);
             self.post(eq, event);
@@ -254,50 +250,36 @@ impl Ni {
     }
 
     /// Keeps the header of what landed in an overflow entry, if that wants it.
+    #[inline(never)]
     pub(crate) fn keep_header_of(
         &mut self,
         request: &Request,
-        entry: Handle<Me>,
+        entry: u32,
         event: &Event,
         arriving: bool,
         slots: u32,
     ) -> Option<Handle<Header>> {
-        let me = self.mes.get(entry)?;
-        if me.list != List::Overflow || me.spec.options.unexpected_hdr_disable {
+        let me = self.mes.at(entry);
+        if me.list() != List::Overflow || me.flags.unexpected_hdr_disable() {
             return None;
         }
         self.status.unexpected += 1;
-        let kept = self.keep_unexpected(
-            request.pt_index,
-            Header {
-                pt_index: request.pt_index,
-                peer: request.peer,
-                match_bits: request.match_bits,
-                hdr_data: request.hdr_data,
-                user: request.user,
-                rlength: request.rlength,
-                mlength: event.mlength,
-                start: event.start,
-                rts: request.rts,
-                entry,
-                lent: None,
-                slots,
-                ack: None,
-                kind: match request.what {
-                    What::Put => EventKind::PutOverflow,
-                    What::Get => EventKind::GetOverflow,
-                    What::Atomic(..) => EventKind::AtomicOverflow,
-                    What::Fetch(..) => EventKind::FetchAtomicOverflow,
-                },
-                atomic: event.atomic,
-                remote_offset: request.remote_offset,
-                outcome: event.outcome,
-                arriving,
-                claim: None,
-                claimer: None,
-                place: None,
-            },
-        );
+        let kind = match request.what {
+            What::Put => EventKind::PutOverflow,
+            What::Get => EventKind::GetOverflow,
+            What::Atomic(..) => EventKind::AtomicOverflow,
+            What::Fetch(..) => EventKind::FetchAtomicOverflow,
+        };
+        let header = Header {
+            mlength: event.mlength,
+            start: event.start,
+            slots,
+            atomic: event.atomic,
+            outcome: event.outcome,
+            arriving,
+            ..Header::of(request, self.mes.handle(entry), kind)
+        };
+        let kept = self.keep_unexpected(request.pt_index, header, request.rts);
         assert!(kept.is_some(), "room for the header was checked when the entry was found");
         kept
     }
@@ -306,9 +288,9 @@ impl Ni {
     /// its portal table entry are busy until [`Ni::finish`].
     pub(crate) fn start_moving(&mut self, entry: Handle<Me>, pt_index: PtIndex) {
         let mut events = 0;
-        if let Some(me) = self.mes.get_mut(entry) {
-            me.busy += 1;
-            events = me.events_of_move();
+        if let Some(slot) = self.mes.locate(entry) {
+            self.mes.rare_mut(slot).busy += 1;
+            events = self.mes.events_of_move(slot);
         }
         if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
             pt.active += 1;
@@ -338,9 +320,9 @@ impl Ni {
             self.links.free_data(port, peer, slots);
         }
         let mut events = 0;
-        if let Some(me) = self.mes.get_mut(entry) {
-            me.busy -= 1;
-            events = me.events_of_move();
+        if let Some(slot) = self.mes.locate(entry) {
+            self.mes.rare_mut(slot).busy -= 1;
+            events = self.mes.events_of_move(slot);
         }
         if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
             pt.active -= 1;
@@ -350,14 +332,16 @@ impl Ni {
                 eq.give_back(events);
             }
         }
-        self.tell_comm(entry, event);
-        if let Some(handle) = header
-            && let Some(header) = self.headers.get_mut(handle)
-        {
+        if let Some(slot) = self.mes.locate(entry) {
+            self.tell_comm(slot, event);
+        }
+        if let Some(slot) = header.and_then(|header| self.headers.locate(header)) {
+            let header = self.headers.at_mut(slot);
             header.arriving = false;
             header.outcome = outcome;
-            if let Some(claim) = header.claim {
-                self.tell_taken(port, handle, claim);
+            let RareHeader { claim, claimer, .. } = *self.headers.beside(slot);
+            if let Some(claim) = claim {
+                self.tell_taken(port, slot, claimer, claim);
             }
         }
         self.settle_entry(entry);
@@ -369,15 +353,16 @@ impl Ni {
     fn on_get_done(&mut self, from: PeerId, done: &GetDone) {
         let slot = self.pts.get_mut(usize::from(done.pt_index.0));
         let Some(pt) = slot.and_then(Option::as_mut) else { return };
-        let mes = &self.mes;
-        let is_get = |handle| mes.get(handle).is_some_and(|me| me.spec.options.get_done);
-        let Some((_, entry)) = pt.priority.find(done.match_bits, from, is_get) else { return };
-        self.unlink_from_list(entry);
-        let Some(me) = self.mes.remove(entry) else { return };
-        let mut event = Event::new(EventKind::GetDone, done.pt_index, from, me.spec.user_ptr);
+        let is_get = |mes: &Slab<Me>, slot: u32| mes.at(slot).flags.get_done();
+        let found = pt.priority.find(&mut self.mes, done.match_bits, from, is_get);
+        let Some(slot) = found else { return };
+        let me = *self.mes.at(slot);
+        self.unlink_from_list(slot);
+        self.forget_entry(slot);
+        let mut event = Event::new(EventKind::GetDone, done.pt_index, from, me.user_ptr);
         event.match_bits = done.match_bits;
-        event.rlength = me.spec.region.len;
-        event.mlength = done.length.min(me.spec.region.len);
+        event.rlength = me.region.len;
+        event.mlength = done.length.min(me.region.len);
         event.outcome = NiFail::check(done.status);
         let eq = self.eq_of(done.pt_index);
         self.post(eq, event);
@@ -394,26 +379,29 @@ impl Ni {
     }
 }
 
-impl Me {
+impl Slab<Me> {
     /// Events for which places are kept while data moves: of the operation,
     /// and of the unlinking and freeing of the entry, which wait for it.
-    fn events_of_move(&self) -> usize {
-        let options = &self.spec.options;
-        let may_unlink = options.use_once || (options.manage_local && self.spec.min_free != 0);
-        let unlinks = may_unlink && !options.event_unlink_disable;
-        let frees = unlinks && self.list == List::Overflow;
-        usize::from(!options.event_comm_disable) + usize::from(unlinks) + usize::from(frees)
+    fn events_of_move(&self, slot: u32) -> usize {
+        let me = self.at(slot);
+        let flags = me.flags;
+        let may_unlink =
+            flags.use_once() || (flags.manage_local() && self.rare(slot).min_free != 0);
+        let unlinks = may_unlink && !flags.event_unlink_disable();
+        let frees = unlinks && me.list() == List::Overflow;
+        usize::from(!flags.event_comm_disable()) + usize::from(unlinks) + usize::from(frees)
     }
 
     /// How many events an operation on this entry may cause at once.
-    fn events_due(&self, request: &Request) -> usize {
-        let options = &self.spec.options;
-        let comm = !options.event_comm_disable && !options.event_success_disable;
-        let (offset, fits) = self.landing(request.remote_offset, request.rlength);
-        let left = self.spec.region.len - offset - fits;
-        let exhausted = options.manage_local && left < self.spec.min_free;
-        let unlinks = (options.use_once || exhausted) && !options.event_unlink_disable;
-        let frees = unlinks && self.list == List::Overflow && options.unexpected_hdr_disable;
+    fn events_due(&self, slot: u32, remote_offset: u64, rlength: u64) -> usize {
+        let me = self.at(slot);
+        let flags = me.flags;
+        let comm = !flags.event_comm_disable() && !flags.event_success_disable();
+        let (offset, fits) = self.landing(slot, remote_offset, rlength);
+        let left = me.region.len - offset - fits;
+        let exhausted = flags.manage_local() && left < self.rare(slot).min_free;
+        let unlinks = (flags.use_once() || exhausted) && !flags.event_unlink_disable();
+        let frees = unlinks && me.list() == List::Overflow && flags.unexpected_hdr_disable();
         usize::from(comm) + usize::from(unlinks) + usize::from(frees)
     }
 }

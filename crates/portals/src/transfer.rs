@@ -62,7 +62,7 @@ impl Ni {
         incoming: Incoming,
     ) {
         let stage = Stage::Incoming(Box::new(incoming));
-        let operation = Operation { peer, pt_index, md: Handle::from_u64(0), user_ptr: 0, stage };
+        let operation = Operation { peer, pt_index, md: Handle::default(), user_ptr: 0, stage };
         let handle = self.begin(operation).expect("room was checked by the caller");
         self.step(port, handle);
     }
@@ -100,11 +100,11 @@ impl Ni {
                 return true;
             }
         };
-        let me = self.mes.get_mut(entry).expect("just found");
-        let (offset, mlength) = me.landing(get.remote_offset, get.length);
-        let unlink = me.consume(mlength) || me.spec.options.use_once;
-        let span = me.span(offset, mlength);
-        let mut event = Ni::comm_event(&request, me);
+        let handle = self.mes.handle(entry);
+        let (offset, mlength) = self.mes.landing(entry, get.remote_offset, get.length);
+        let unlink = self.mes.consume(entry, mlength);
+        let span = self.mes.span(entry, offset, mlength);
+        let mut event = Ni::comm_event(&request, self.mes.at(entry));
         event.mlength = mlength;
         event.start = self.start_of(span);
         let readable = self.is_readable(port, span);
@@ -117,8 +117,8 @@ impl Ni {
             self.unlink_from_list(entry);
         }
         if moves {
-            self.start_moving(entry, get.pt_index);
-            let done = Done { entry, header, event, offset, answer: None, slots: 0 };
+            self.start_moving(handle, get.pt_index);
+            let done = Done { entry: handle, header, event, offset, answer: None, slots: 0 };
             let direct = Some(get.into).filter(|&to| to != NOWHERE && port.can_write(from));
             let outgoing = Outgoing { done, from: span, direct, written: 0, op: get.op };
             self.start_outgoing(port, from, get.pt_index, outgoing);
@@ -129,7 +129,7 @@ impl Ni {
         self.reply(port, from, get.op, offset, payload, status);
         self.tell_comm(entry, event);
         if unlink {
-            self.settle_entry(entry);
+            self.settle_entry(handle);
         }
         true
     }
@@ -142,7 +142,7 @@ impl Ni {
         outgoing: Outgoing,
     ) {
         let stage = Stage::Outgoing(Box::new(outgoing));
-        let operation = Operation { peer, pt_index, md: Handle::from_u64(0), user_ptr: 0, stage };
+        let operation = Operation { peer, pt_index, md: Handle::default(), user_ptr: 0, stage };
         let handle = self.begin(operation).expect("room was checked by the caller");
         self.step_outgoing(port, handle);
     }
@@ -222,7 +222,7 @@ impl Ni {
         let token = Token(self.operations.next_handle().to_u64());
         let sent = self.links.send_reply(port, peer, &Packet::Reply(reply), payload, token);
         if sent == Ok(Transmitted::Pending) {
-            let (pt_index, md) = (PtIndex(0), Handle::from_u64(0));
+            let (pt_index, md) = (PtIndex(0), Handle::default());
             let stage = Stage::Answer { staged };
             if self.begin(Operation { peer, pt_index, md, user_ptr: 0, stage }).is_some() {
                 return;
@@ -472,7 +472,7 @@ impl Ni {
                 let pull = Packet::Pull(Pull { source, op, offset: at, length: len });
                 if self.links.send_control(port, peer, &pull).is_ok() {
                     let stage = Stage::Chunk { of: handle, into: into.part(at, len), slots };
-                    let md = Handle::from_u64(0);
+                    let md = Handle::default();
                     let begun = self.begin(Operation { peer, pt_index, md, user_ptr: 0, stage });
                     assert!(begun.is_some(), "room was checked above");
                     if let Some(Operation { stage: Stage::Incoming(incoming), .. }) =

@@ -178,12 +178,12 @@ fn an_entry_that_headers_point_into_is_in_use() {
     let memory = pair.alloc(1, &[0; 16]);
     let handle = pair.append(List::Overflow, entry(memory, 7, overflow(), 1)).unwrap();
     pair.put(7, b"a");
-    let unlink = |pair: &mut Pair| pair.sides[1].ni.me_unlink(handle).map(|spec| spec.user_ptr);
+    let unlink = |pair: &mut Pair| pair.sides[1].ni.me_unlink(handle);
     assert_eq!(unlink(&mut pair), Err(PtlError::InUse));
     assert_eq!(pair.sides[1].ni.pt_free(PT), Err(PtlError::InUse));
     let once = MeOptions { use_once: true, ..open() };
     pair.append(List::Priority, entry(Region::EMPTY, 7, once, 2));
-    assert_eq!(unlink(&mut pair), Ok(1));
+    assert_eq!(unlink(&mut pair), Ok(()));
     assert_eq!(pair.sides[1].ni.pt_free(PT), Ok(()));
     assert_eq!(pair.sides[1].ni.pt_free(PT), Err(PtlError::ArgInvalid("portal table index")));
 }

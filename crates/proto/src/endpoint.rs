@@ -58,10 +58,10 @@ pub(crate) struct RecvOp {
 /// What a pending receive waits for.
 #[derive(Debug)]
 pub(crate) enum RecvState {
-    /// A message. `None` only while it is being posted.
+    /// A message. `None` only until the one that was there already is told.
     Posted(Option<Handle<Me>>),
     /// The bytes of an announced message.
-    Pulling(Pull),
+    Pulling(Box<Pull>),
 }
 
 /// One process's endpoint: a [`Machine`] over all its peers.
@@ -86,7 +86,7 @@ pub struct Endpoint {
     pub(crate) any_gone: bool,
     pub(crate) next_serial: u64,
     pub(crate) stats: Stats,
-    completions: VecDeque<Completion>,
+    pub(crate) completions: VecDeque<Completion>,
 }
 
 impl Endpoint {
@@ -207,17 +207,20 @@ impl Endpoint {
         loop {
             match self.ni.eq_take(self.eq) {
                 EqTaken::Empty => return,
-                EqTaken::Event(event) | EqTaken::EventAfterDrop(event) => {
-                    self.on_event(port, &event);
-                }
+                EqTaken::Event(event) | EqTaken::EventAfterDrop(event) => match event.kind {
+                    EventKind::Put | EventKind::PutOverflow => self.on_matched(port, &event),
+                    // By value: what the messages above read of an event is
+                    // then never put together in memory.
+                    _ => self.on_other_event(port, event),
+                },
             }
         }
     }
 
-    #[inline(always)]
-    fn on_event<P: Port>(&mut self, port: &mut P, event: &Event) {
+    #[inline(never)]
+    fn on_other_event<P: Port>(&mut self, port: &mut P, event: Event) {
+        let event = &event;
         match event.kind {
-            EventKind::Put | EventKind::PutOverflow => self.on_matched(port, event),
             EventKind::Reply => self.on_pulled(port, event),
             EventKind::Send if event.user_ptr == 0 => {}
             EventKind::Send | EventKind::Ack | EventKind::GetDone => {
@@ -225,7 +228,9 @@ impl Endpoint {
             }
             // Searches are answered where they are asked; no entry of the
             // endpoint asks for the others.
-            EventKind::Get
+            EventKind::Put
+            | EventKind::PutOverflow
+            | EventKind::Get
             | EventKind::GetOverflow
             | EventKind::Atomic
             | EventKind::AtomicOverflow

@@ -143,7 +143,7 @@ impl Endpoint {
         if let Some(hold) = event.hold {
             self.ni.end_hold(port, hold);
         }
-        if let Some(rts) = event.rts {
+        if let Some(rts) = event.rts() {
             // Its sender waits for somebody to fetch it: nobody will, and MPI
             // calls that sent.
             self.finish_fetch(port, event.peer, rts.key, 0, sluice_wire::Status::Ok);

@@ -18,30 +18,26 @@ impl Endpoint {
     /// Never: the interface has the entries that the endpoint uses.
     #[inline]
     pub fn recv<P: Port>(&mut self, _now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
-        let serial = self.next_serial;
-        let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(None) };
-        let Ok(handle) = self.recvs.insert(op) else {
+        if self.recvs.is_full() {
+            return Err(Refused::Again);
+        }
+        let handle = self.recvs.next_handle();
+        let spec = entry_for(recv, handle.to_u64());
+        let Ok(entry) = self.ni.me_append(port, recv.space.pt(), List::Priority, spec) else {
             return Err(Refused::Again);
         };
+        let serial = self.next_serial;
         self.next_serial += 1;
-        let spec = entry_for(recv, handle.to_u64());
-        match self.ni.me_append(port, recv.space.pt(), List::Priority, spec) {
-            Ok(Some(entry)) => {
-                if let Some(op) = self.recvs.get_mut(handle) {
-                    op.state = RecvState::Posted(Some(entry));
-                }
-                // Nobody will ever fill it if its only source is gone.
-                if let Some(source) = recv.source
-                    && let Some(why) = self.gone(source)
-                {
-                    self.fail_posted(handle, source, why);
-                }
-            }
-            Ok(None) => self.drain_events(port),
-            Err(_) => {
-                self.recvs.remove(handle);
-                return Err(Refused::Again);
-            }
+        let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(entry) };
+        let inserted = self.recvs.insert(op);
+        assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
+        if entry.is_none() {
+            self.drain_events(port);
+        } else if let Some(source) = recv.source
+            && let Some(why) = self.gone(source)
+        {
+            // Nobody will ever fill it if its only source is gone.
+            self.fail_posted(handle, source, why);
         }
         Ok(())
     }
@@ -71,14 +67,14 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn on_matched<P: Port>(&mut self, port: &mut P, event: &Event) {
         let handle = Handle::from_u64(event.user_ptr);
-        let Some(op) = self.recvs.get_mut(handle) else {
-            unreachable!("an entry outlives its receive")
-        };
-        let recv = op.recv;
-        if let Some(rts) = event.rts {
-            self.start_pull(port, handle, event, rts);
+        if let Some(rts) = event.rts() {
+            self.start_pull(port, handle, *event, rts);
             return;
         }
+        let Some(op) = self.recvs.get(handle) else {
+            unreachable!("an entry outlives its receive")
+        };
+        let recv = &op.recv;
         let fits = event.rlength.min(recv.buf.len);
         if let Some(hold) = event.hold {
             if fits > 0 {
@@ -86,15 +82,15 @@ impl Endpoint {
             }
             self.ni.end_hold(port, hold);
         }
-        self.recvs.discard(handle);
         let outcome = if event.rlength > fits {
             Err(Failure::Truncated { excess: event.rlength - fits })
         } else {
             Ok(())
         };
         if recv.report || outcome.is_err() {
-            self.complete(received(&recv, event, fits, outcome));
+            self.completions.push_back(received(recv, event, fits, outcome));
         }
+        self.recvs.discard(handle);
     }
 
     /// Ends every receive that only a peer that is gone could fill, or was

@@ -2,7 +2,7 @@
 
 /// A peer process, as this process numbers them: dense, from zero, never
 /// reused while the endpoint lives. It never travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u32);
 
 impl PeerId {
@@ -14,7 +14,7 @@ impl PeerId {
 }
 
 /// Index of a portal table entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PtIndex(pub u8);
 
 /// Portals match bits.

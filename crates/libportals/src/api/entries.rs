@@ -24,7 +24,7 @@ impl Described {
     unsafe fn le(le: *const ptl_le_t) -> Result<Described, Code> {
         // SAFETY: by the contract.
         let le = unsafe { read(le) }?;
-        let options = le.checked_options()?.engine;
+        let options = le.checked_options()?;
         Ok(Described { kind: Kind::Le, me: le.as_me(), options })
     }
 
@@ -33,7 +33,7 @@ impl Described {
     unsafe fn me(me: *const ptl_me_t) -> Result<Described, Code> {
         // SAFETY: by the contract.
         let me = unsafe { read(me) }?;
-        let options = me.checked_options()?.engine;
+        let options = me.checked_options()?;
         Ok(Described { kind: Kind::Me, me, options })
     }
 

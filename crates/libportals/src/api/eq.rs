@@ -173,14 +173,19 @@ fn event_of(face: &mut Face, event: &Event) -> ptl_event_t {
     };
     let is_search = event.kind == EventKind::Search;
     let (operation, datatype) = event.atomic.map_or((0, 0), |(op, ty)| (op.code(), ty.code()));
+    // An announcement, which no Portals program sends, has neither.
+    let (start, remote_offset) = match event.rts() {
+        None => (event.start.0, event.remote_offset),
+        Some(_) => (0, 0),
+    };
     ptl_event_t {
-        start: pointer(event.start.0),
+        start: pointer(start),
         user_ptr: pointer(event.user_ptr),
         hdr_data: event.hdr_data,
         match_bits: event.match_bits.0,
         rlength: event.rlength,
         mlength: event.mlength,
-        remote_offset: event.remote_offset,
+        remote_offset,
         initiator,
         uid: face.uid,
         pt_index: u32::from(event.pt_index.0),

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn PtlMDBind(
         check_out(md_handle)?;
         // SAFETY: the caller says what it leads to.
         let md = unsafe { read(md) }?;
-        let options = md.checked_options()?.engine;
+        let options = md.checked_options()?;
         // SAFETY: as above.
         let named = unsafe { memory(md.start, md.length, md.options) }?;
         let handle = parts.shell.with(parts.life, |face| {

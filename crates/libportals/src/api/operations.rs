@@ -1,5 +1,5 @@
-//! Operations: put, get, atomics. Here is also how arguments become the
-//! engine's commands, for those that are triggered.
+//! Operations: put, get, atomics, each started now or triggered; and how their
+//! arguments become the engine's commands.
 
 use super::call;
 use crate::args::{AtomicCall, ack_req, atomic};
@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 
 /// A part of a descriptor as the program names it.
 #[derive(Clone, Copy)]
-pub(super) struct LocalArgs {
+struct LocalArgs {
     pub md: ptl_handle_any_t,
     pub offset: u64,
     pub length: u64,
@@ -23,7 +23,7 @@ pub(super) struct LocalArgs {
 
 /// Where an operation aims, and what it carries.
 #[derive(Clone, Copy)]
-pub(super) struct TargetArgs {
+struct TargetArgs {
     pub id: ptl_process_t,
     pub pt_index: u32,
     pub match_bits: u64,
@@ -34,7 +34,7 @@ pub(super) struct TargetArgs {
 
 /// An operation as the program asks for it.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+enum Asked {
     Put { from: LocalArgs, ack: u8 },
     Get { into: LocalArgs },
     Atomic { from: LocalArgs, ack: u8, arithmetic: Arithmetic },
@@ -98,7 +98,7 @@ fn local(args: LocalArgs) -> Result<Local, Code> {
 }
 
 /// What `PtlAtomic` and `PtlFetchAtomic` do.
-pub(super) fn arithmetic(operation: u8, datatype: u8, length: u64) -> Result<Arithmetic, Code> {
+fn arithmetic(operation: u8, datatype: u8, length: u64) -> Result<Arithmetic, Code> {
     let (op, datatype) = atomic(operation, datatype, length, AtomicCall::Combine)?;
     Ok(Arithmetic { op, datatype, operand: [0; ITEM_BYTES_MAX] })
 }
@@ -107,7 +107,7 @@ pub(super) fn arithmetic(operation: u8, datatype: u8, length: u64) -> Result<Ari
 ///
 /// # Safety
 /// `operand` is null, or leads to one item of the type.
-pub(super) unsafe fn swap_arithmetic(
+unsafe fn swap_arithmetic(
     operation: u8,
     datatype: u8,
     length: u64,
@@ -125,131 +125,177 @@ pub(super) unsafe fn swap_arithmetic(
 }
 
 #[inline(always)]
-fn start(asked: &Asked, to: &TargetArgs) -> c_int {
+fn start(asked: impl FnOnce() -> Result<(Asked, TargetArgs), Code>) -> c_int {
     call(|| {
+        let (asked, to) = asked()?;
         let parts = asked.parts()?;
         parts.shell.act(parts.life, |face| {
-            let command = asked.command(face, to)?;
+            let command = asked.command(face, &to)?;
             let Face { engine, shm, .. } = face;
             Ok(engine.ni.issue(shm, &command)?)
         })?
     })
 }
 
-/// See `portals4.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn PtlPut(
-    md_handle: ptl_handle_any_t,
-    local_offset: u64,
-    length: u64,
-    ack_req: u8,
-    target_id: ptl_process_t,
-    pt_index: u32,
-    match_bits: u64,
-    remote_offset: u64,
-    user_ptr: *mut c_void,
-    hdr_data: u64,
+fn trigger(
+    asked: impl FnOnce() -> Result<(Asked, TargetArgs), Code>,
+    trig_ct_handle: ptl_handle_any_t,
+    threshold: u64,
 ) -> c_int {
-    let from = LocalArgs { md: md_handle, offset: local_offset, length };
-    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    start(&Asked::Put { from, ack: ack_req }, &to)
+    call(|| {
+        let (asked, to) = asked()?;
+        let parts = asked.parts()?;
+        let ct = unpack(Kind::Ct, trig_ct_handle)?;
+        if !ct.is_beside(&parts) {
+            return Err(Code::ArgInvalid);
+        }
+        parts.shell.act(parts.life, |face| {
+            let command = asked.command(face, &to)?;
+            let Face { engine, shm, .. } = face;
+            Ok(engine.ni.trigger(shm, command, ct.table(), threshold)?)
+        })?
+    })
 }
 
-/// See `portals4.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn PtlGet(
-    md_handle: ptl_handle_any_t,
-    local_offset: u64,
-    length: u64,
-    target_id: ptl_process_t,
-    pt_index: u32,
-    match_bits: u64,
-    remote_offset: u64,
-    user_ptr: *mut c_void,
-) -> c_int {
-    let into = LocalArgs { md: md_handle, offset: local_offset, length };
-    let to =
-        TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data: 0 };
-    start(&Asked::Get { into }, &to)
+/// The two functions of an operation: one starts it now, the other when a
+/// counter reaches a threshold. They differ in the last two arguments only, so
+/// what the others mean is written once.
+macro_rules! operation {
+    (
+        $(#[$doc:meta])*
+        $([$safety:ident])? $now:ident, $triggered:ident ($($arg:ident: $type:ty),+ $(,)?) $asked:block
+    ) => {
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub $($safety)? extern "C" fn $now($($arg: $type),+) -> c_int {
+            start(|| $asked)
+        }
+
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub $($safety)? extern "C" fn $triggered(
+            $($arg: $type,)+
+            trig_ct_handle: ptl_handle_any_t,
+            threshold: u64,
+        ) -> c_int {
+            trigger(|| $asked, trig_ct_handle, threshold)
+        }
+    };
 }
 
-/// See `portals4.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn PtlAtomic(
-    md_handle: ptl_handle_any_t,
-    local_offset: u64,
-    length: u64,
-    ack_req: u8,
-    target_id: ptl_process_t,
-    pt_index: u32,
-    match_bits: u64,
-    remote_offset: u64,
-    user_ptr: *mut c_void,
-    hdr_data: u64,
-    operation: u8,
-    datatype: u8,
-) -> c_int {
-    let from = LocalArgs { md: md_handle, offset: local_offset, length };
-    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    match arithmetic(operation, datatype, length) {
-        Ok(arithmetic) => start(&Asked::Atomic { from, ack: ack_req, arithmetic }, &to),
-        Err(code) => call(|| Err(code)),
+operation! {
+    /// See `portals4.h`.
+    PtlPut, PtlTriggeredPut(
+        md_handle: ptl_handle_any_t,
+        local_offset: u64,
+        length: u64,
+        ack_req: u8,
+        target_id: ptl_process_t,
+        pt_index: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user_ptr: *mut c_void,
+        hdr_data: u64,
+    ) {
+        let from = LocalArgs { md: md_handle, offset: local_offset, length };
+        let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+        Ok((Asked::Put { from, ack: ack_req }, to))
     }
 }
 
-/// See `portals4.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn PtlFetchAtomic(
-    get_md_handle: ptl_handle_any_t,
-    local_get_offset: u64,
-    put_md_handle: ptl_handle_any_t,
-    local_put_offset: u64,
-    length: u64,
-    target_id: ptl_process_t,
-    pt_index: u32,
-    match_bits: u64,
-    remote_offset: u64,
-    user_ptr: *mut c_void,
-    hdr_data: u64,
-    operation: u8,
-    datatype: u8,
-) -> c_int {
-    let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
-    let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
-    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    match arithmetic(operation, datatype, length) {
-        Ok(arithmetic) => start(&Asked::Fetch { into, from, arithmetic }, &to),
-        Err(code) => call(|| Err(code)),
+operation! {
+    /// See `portals4.h`.
+    PtlGet, PtlTriggeredGet(
+        md_handle: ptl_handle_any_t,
+        local_offset: u64,
+        length: u64,
+        target_id: ptl_process_t,
+        pt_index: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user_ptr: *mut c_void,
+    ) {
+        let into = LocalArgs { md: md_handle, offset: local_offset, length };
+        let to =
+            TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data: 0 };
+        Ok((Asked::Get { into }, to))
     }
 }
 
-/// See `portals4.h`.
-///
-/// # Safety
-/// The operand is null, or leads to what the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PtlSwap(
-    get_md_handle: ptl_handle_any_t,
-    local_get_offset: u64,
-    put_md_handle: ptl_handle_any_t,
-    local_put_offset: u64,
-    length: u64,
-    target_id: ptl_process_t,
-    pt_index: u32,
-    match_bits: u64,
-    remote_offset: u64,
-    user_ptr: *mut c_void,
-    hdr_data: u64,
-    operand: *const c_void,
-    operation: u8,
-    datatype: u8,
-) -> c_int {
-    let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
-    let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
-    let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
-    // SAFETY: the caller says what it leads to.
-    match unsafe { swap_arithmetic(operation, datatype, length, operand) } {
-        Ok(arithmetic) => start(&Asked::Fetch { into, from, arithmetic }, &to),
-        Err(code) => call(|| Err(code)),
+operation! {
+    /// See `portals4.h`.
+    PtlAtomic, PtlTriggeredAtomic(
+        md_handle: ptl_handle_any_t,
+        local_offset: u64,
+        length: u64,
+        ack_req: u8,
+        target_id: ptl_process_t,
+        pt_index: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user_ptr: *mut c_void,
+        hdr_data: u64,
+        operation: u8,
+        datatype: u8,
+    ) {
+        let from = LocalArgs { md: md_handle, offset: local_offset, length };
+        let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+        let arithmetic = arithmetic(operation, datatype, length)?;
+        Ok((Asked::Atomic { from, ack: ack_req, arithmetic }, to))
+    }
+}
+
+operation! {
+    /// See `portals4.h`.
+    PtlFetchAtomic, PtlTriggeredFetchAtomic(
+        get_md_handle: ptl_handle_any_t,
+        local_get_offset: u64,
+        put_md_handle: ptl_handle_any_t,
+        local_put_offset: u64,
+        length: u64,
+        target_id: ptl_process_t,
+        pt_index: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user_ptr: *mut c_void,
+        hdr_data: u64,
+        operation: u8,
+        datatype: u8,
+    ) {
+        let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
+        let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
+        let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+        let arithmetic = arithmetic(operation, datatype, length)?;
+        Ok((Asked::Fetch { into, from, arithmetic }, to))
+    }
+}
+
+operation! {
+    /// See `portals4.h`.
+    ///
+    /// # Safety
+    /// The operand is null, or leads to what the header says.
+    [unsafe] PtlSwap, PtlTriggeredSwap(
+        get_md_handle: ptl_handle_any_t,
+        local_get_offset: u64,
+        put_md_handle: ptl_handle_any_t,
+        local_put_offset: u64,
+        length: u64,
+        target_id: ptl_process_t,
+        pt_index: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user_ptr: *mut c_void,
+        hdr_data: u64,
+        operand: *const c_void,
+        operation: u8,
+        datatype: u8,
+    ) {
+        let into = LocalArgs { md: get_md_handle, offset: local_get_offset, length };
+        let from = LocalArgs { md: put_md_handle, offset: local_put_offset, length };
+        let to = TargetArgs { id: target_id, pt_index, match_bits, remote_offset, user_ptr, hdr_data };
+        // SAFETY: the caller says what it leads to.
+        let arithmetic = unsafe { swap_arithmetic(operation, datatype, length, operand) }?;
+        Ok((Asked::Fetch { into, from, arithmetic }, to))
     }
 }

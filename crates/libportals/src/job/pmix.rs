@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::BLOB_MAX;
 use super::env::SIZE_MAX;
 use super::error::{JobError, shown};
+use super::wait::with_progress;
 use abi::{ByteObject, Calls, Data, Info, Proc, Value};
 
 static EXCHANGES: AtomicU32 = AtomicU32::new(0);
@@ -111,15 +112,17 @@ impl Pmix {
 
     /// Waits for everybody, and with `collect` for what everybody has put.
     fn fence(&self, collect: bool) -> Result<(), JobError> {
-        let all = [self.everybody()];
-        let infos = [
-            self.limit(),
-            Info::of(abi::COLLECT, Value { kind: abi::BOOL, data: Data { flag: collect } }),
-        ];
-        // SAFETY: both arrays are alive for the call, have the lengths that are passed and the
-        // layouts that `abi.rs` asserts; PMIx_Init has succeeded.
-        let status =
-            unsafe { (self.calls.fence)(all.as_ptr(), all.len(), infos.as_ptr(), infos.len()) };
+        let status = with_progress(|| {
+            let all = [self.everybody()];
+            let infos = [
+                self.limit(),
+                Info::of(abi::COLLECT, Value { kind: abi::BOOL, data: Data { flag: collect } }),
+            ];
+            // SAFETY: both arrays are alive for the call, have the lengths that are passed and the
+            // layouts that `abi.rs` asserts; PMIx_Init has succeeded. It may be called by any
+            // thread.
+            unsafe { (self.calls.fence)(all.as_ptr(), all.len(), infos.as_ptr(), infos.len()) }
+        });
         self.check("PMIx_Fence", status)
     }
 

@@ -1,13 +1,16 @@
 //! Chains of slots, found by a hash: open addressing, linear probing.
 //!
-//! Invariants: no bucket is empty of slots; a bucket is reached from where its
-//! hash points without crossing a vacancy; at most three quarters of the table
-//! are taken and, from [`TABLE_MIN`] on, at least an eighth.
+//! Invariants: a bucket is reached from where its hash points without crossing
+//! a vacancy; at most three quarters of the table are taken and, from
+//! [`TABLE_MIN`] on, at least an eighth. The links of a chain of one are not
+//! used, and need not exist; in a longer one they lead forward to [`NONE`] and
+//! backward in a circle, so that the head knows the tail.
 //!
-//! Why not the standard library's map: a bucket here is twelve bytes and keeps
+//! Why not the standard library's map: a bucket here is eight bytes and keeps
 //! no key, for the key stands in the chain's first element, which a look-up
-//! reads anyway. A look-up costs two cache misses: a bucket and an element.
-//! Deletion shifts the followers back, so that no tombstones gather.
+//! reads anyway. A look-up costs two cache misses: a bucket and an element; so
+//! does what is entered or taken out, as long as keys differ. Deletion shifts
+//! the followers back, so that no tombstones gather.
 
 use super::slab::{Chain, Link, NONE};
 
@@ -23,17 +26,46 @@ pub(super) fn hash((bits, source): (u64, u32), salt: u8) -> u32 {
     let product = u128::from(bits ^ 0x9e37_79b9_7f4a_7c15)
         * u128::from(other.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0xa076_1d64_78bd_642f);
     let mixed = (product as u64 ^ (product >> 64) as u64).wrapping_mul(0xe703_7ed1_a0b4_28db);
-    (mixed >> 32) as u32
+    (mixed >> 33) as u32
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Set in the tag of a bucket whose chain is longer than one. The hash has the
+/// other bits.
+const MANY: u32 = 1 << 31;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
-    hash: u32,
-    /// Empty: the place in the table is vacant.
-    chain: Chain,
+    tag: u32,
+    /// [`NONE`]: the place in the table is vacant.
+    head: u32,
 }
 
-const VACANT: Bucket = Bucket { hash: 0, chain: Chain::EMPTY };
+const VACANT: Bucket = Bucket { tag: 0, head: NONE };
+
+impl Bucket {
+    #[inline]
+    fn hash(self) -> u32 {
+        self.tag & !MANY
+    }
+
+    #[inline]
+    fn is_many(self) -> bool {
+        self.tag & MANY != 0
+    }
+}
+
+/// A place in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// [`NONE`]: the chain is at its end.
+    pub slot: u32,
+    is_many: bool,
+}
+
+impl Found {
+    /// The end of a chain.
+    pub const END: Found = Found { slot: NONE, is_many: false };
+}
 
 /// Slots in chains by key. A slot is in at most one.
 #[derive(Debug)]
@@ -41,7 +73,7 @@ pub(super) struct Index {
     /// A power of two of them.
     table: Vec<Bucket>,
     taken: usize,
-    /// The neighbours of each slot in its chain.
+    /// The neighbours of each slot in its chain, as far as chains need them.
     links: Vec<Link>,
     /// Where the last answer stood: what is found is mostly taken out next.
     hint: usize,
@@ -67,6 +99,12 @@ impl Index {
         chain.unlink(&mut self.links, slot);
     }
 
+    /// The slot after this one in a chain of the owner's.
+    #[inline]
+    pub fn next_of(&self, slot: u32) -> u32 {
+        self.links[slot as usize].next
+    }
+
     /// Gives memory back after the slab has, when it is worth it.
     #[inline]
     pub fn fit(&mut self, slots: usize) {
@@ -83,71 +121,95 @@ impl Index {
         }
     }
 
-    /// The slot after this one in its chain.
+    /// What stands after this in its chain.
     #[inline]
-    pub fn next(&self, slot: u32) -> u32 {
-        self.links[slot as usize].next
+    pub fn next(&self, found: Found) -> Found {
+        let slot = if found.is_many { self.links[found.slot as usize].next } else { NONE };
+        Found { slot, ..found }
     }
 
-    /// The first slot of the chain whose first slot `is_key`.
+    /// The first place of the chain whose first slot `is_key`.
     #[inline]
-    pub fn head(&mut self, hash: u32, is_key: impl Fn(u32) -> bool) -> u32 {
-        let at = self.probe(hash, |bucket| is_key(bucket.chain.head));
-        let head = self.table[at].chain.head;
-        if head != NONE {
+    pub fn head(&mut self, hash: u32, is_key: impl Fn(u32) -> bool) -> Found {
+        let at = self.probe(hash, is_key);
+        let bucket = self.table[at];
+        if bucket.head != NONE {
             self.hint = at;
         }
-        head
+        Found { slot: bucket.head, is_many: bucket.is_many() }
     }
 
     /// Appends to the chain whose first slot `is_key`.
     #[inline]
     pub fn append(&mut self, hash: u32, slot: u32, is_key: impl Fn(u32) -> bool) {
-        self.cover(slot);
-        let at = self.probe(hash, |bucket| is_key(bucket.chain.head));
-        let bucket = &mut self.table[at];
-        let is_new = bucket.chain.head == NONE;
-        bucket.hash = hash;
-        bucket.chain.append(&mut self.links, slot);
-        if is_new {
-            self.taken += 1;
-            if self.taken * 4 > self.table.len() * 3 {
-                self.resize(self.table.len() * 2);
-            }
+        let at = self.probe(hash, is_key);
+        if self.table[at].head != NONE {
+            return self.lengthen(at, slot);
+        }
+        self.table[at] = Bucket { tag: hash, head: slot };
+        self.taken += 1;
+        if self.taken * 4 > self.table.len() * 3 {
+            self.resize(self.table.len() * 2);
         }
     }
 
-    /// Takes a slot out of its chain.
-    #[inline]
-    pub fn unlink(&mut self, hash: impl FnOnce() -> u32, slot: u32) {
-        // Its chain is the one that begins or ends with it: no key is read, and
-        // a hint that is out of date cannot mislead.
-        let mut at = self.hint;
-        if self.table.get(at).is_none_or(|bucket| bucket.chain.head != slot) {
-            let link = self.links[slot as usize];
-            if link.prev != NONE && link.next != NONE {
-                // The chain's ends do not change, wherever they are.
-                let mut ends = Chain::EMPTY;
-                return ends.unlink(&mut self.links, slot);
-            }
-            let is_it = |bucket: &Bucket| bucket.chain.head == slot || bucket.chain.tail == slot;
-            at = self.probe(hash(), is_it);
+    /// Appends to the chain of a bucket.
+    fn lengthen(&mut self, at: usize, slot: u32) {
+        let Bucket { head, .. } = self.table[at];
+        self.cover(slot.max(head));
+        if !self.table[at].is_many() {
+            self.table[at].tag |= MANY;
+            self.links[head as usize] = Link { prev: head, next: NONE };
         }
-        let bucket = &mut self.table[at];
-        bucket.chain.unlink(&mut self.links, slot);
-        if bucket.chain.head == NONE {
+        let tail = self.links[head as usize].prev;
+        self.links[tail as usize].next = slot;
+        self.links[slot as usize] = Link { prev: tail, next: NONE };
+        self.links[head as usize].prev = slot;
+    }
+
+    /// Takes a slot out of its chain, whose first slot `is_key`.
+    #[inline]
+    pub fn unlink(&mut self, hash: impl FnOnce() -> u32, slot: u32, is_key: impl Fn(u32) -> bool) {
+        // A hint that is out of date cannot mislead: a slot heads one chain.
+        let mut at = self.hint;
+        if self.table.get(at).is_none_or(|bucket| bucket.head != slot) {
+            at = self.probe(hash(), is_key);
+        }
+        if self.table[at].is_many() {
+            self.shorten(at, slot);
+        } else {
+            debug_assert_eq!(self.table[at].head, slot);
             self.vacate(at);
         }
     }
 
-    /// The bucket with this hash that `is_it`, or the vacancy where it belongs.
+    /// Takes a slot out of the chain of a bucket, in which others stay.
+    fn shorten(&mut self, at: usize, slot: u32) {
+        let head = self.table[at].head;
+        let Link { prev, next } = self.links[slot as usize];
+        let head = if slot == head {
+            self.table[at].head = next;
+            self.links[next as usize].prev = prev;
+            next
+        } else {
+            self.links[prev as usize].next = next;
+            let back = if next == NONE { head } else { next };
+            self.links[back as usize].prev = prev;
+            head
+        };
+        if self.links[head as usize].next == NONE {
+            self.table[at].tag &= !MANY;
+        }
+    }
+
+    /// The bucket with this hash that `is_key`, or the vacancy where it belongs.
     #[inline]
-    fn probe(&self, hash: u32, is_it: impl Fn(&Bucket) -> bool) -> usize {
+    fn probe(&self, hash: u32, is_key: impl Fn(u32) -> bool) -> usize {
         let mask = self.table.len() - 1;
         let mut at = hash as usize & mask;
         loop {
-            let bucket = &self.table[at];
-            if bucket.chain.head == NONE || bucket.hash == hash && is_it(bucket) {
+            let bucket = self.table[at];
+            if bucket.head == NONE || bucket.hash() == hash && is_key(bucket.head) {
                 return at;
             }
             at = (at + 1) & mask;
@@ -162,11 +224,11 @@ impl Index {
         loop {
             at = (at + 1) & mask;
             let bucket = self.table[at];
-            if bucket.chain.head == NONE {
+            if bucket.head == NONE {
                 break;
             }
             // It may move back as far as where its hash points.
-            let home = bucket.hash as usize & mask;
+            let home = bucket.hash() as usize & mask;
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
                 self.table[gap] = bucket;
                 gap = at;
@@ -180,12 +242,31 @@ impl Index {
     }
 
     #[cold]
+    #[inline(never)]
     fn resize(&mut self, buckets: usize) {
         let old = std::mem::replace(&mut self.table, vec![VACANT; buckets]);
-        for bucket in old.into_iter().filter(|bucket| bucket.chain.head != NONE) {
-            let at = self.probe(bucket.hash, |_| false);
+        for bucket in old.into_iter().filter(|bucket| bucket.head != NONE) {
+            let at = self.probe(bucket.hash(), |_| false);
             self.table[at] = bucket;
         }
+    }
+
+    /// The slots of all chains, each chain in order.
+    pub fn slots(&self) -> impl Iterator<Item = u32> {
+        let taken = self.table.iter().filter(|bucket| bucket.head != NONE);
+        taken.flat_map(|bucket| {
+            let head = Found { slot: bucket.head, is_many: bucket.is_many() };
+            let chain = std::iter::successors(Some(head), |&found| {
+                Some(self.next(found)).filter(|next| next.slot != NONE)
+            });
+            chain.map(|found| found.slot)
+        })
+    }
+
+    /// The slots of a chain of the owner's in order.
+    pub fn slots_of(&self, chain: Chain) -> impl Iterator<Item = u32> {
+        let some = |slot: u32| Some(slot).filter(|&slot| slot != NONE);
+        std::iter::successors(some(chain.head), move |&slot| some(self.next_of(slot)))
     }
 
     /// The slots of a further chain in order. Panics where links disagree.
@@ -206,14 +287,31 @@ impl Index {
         assert!(self.taken * 4 <= self.table.len() * 3, "overfull");
         let mut chains = Vec::new();
         for (at, bucket) in self.table.iter().enumerate() {
-            if bucket.chain.head != NONE {
-                let head = bucket.chain.head;
-                assert_eq!(self.probe(bucket.hash, |found| found.chain.head == head), at);
-                chains.push((bucket.hash, bucket.chain.walk_checked(&self.links)));
+            if bucket.head != NONE {
+                let head = bucket.head;
+                assert_eq!(self.probe(bucket.hash(), |found| found == head), at);
+                chains.push((bucket.hash(), self.chain_checked(*bucket)));
             }
         }
         assert_eq!(chains.len(), self.taken, "buckets taken");
         chains
+    }
+
+    fn chain_checked(&self, bucket: Bucket) -> Vec<u32> {
+        let Bucket { head, .. } = bucket;
+        if !bucket.is_many() {
+            return vec![head];
+        }
+        let (mut slots, mut at) = (vec![head], self.links[head as usize].next);
+        while at != NONE {
+            assert_eq!(Some(&self.links[at as usize].prev), slots.last(), "back link");
+            slots.push(at);
+            assert!(slots.len() <= self.links.len(), "a chain closes upon itself");
+            at = self.links[at as usize].next;
+        }
+        assert_eq!(Some(&self.links[head as usize].prev), slots.last(), "tail");
+        assert!(slots.len() > 1, "a chain of one needs no links");
+        slots
     }
 }
 
@@ -229,9 +327,9 @@ mod tests {
             index.append(hash(key, 0), slot as u32, |_| false);
         }
         let mask = index.table.len() - 1;
-        let away = |(at, bucket): (usize, &Bucket)| match bucket.chain.head {
+        let away = |(at, bucket): (usize, &Bucket)| match bucket.head {
             NONE => 0,
-            _ => at.wrapping_sub(bucket.hash as usize) & mask,
+            _ => at.wrapping_sub(bucket.hash() as usize) & mask,
         };
         (index.table.iter().enumerate().map(away).sum(), keys.len())
     }

@@ -1,11 +1,12 @@
 //! The match lists of a portal table entry: posted entries, and the headers of
 //! messages that came before theirs.
 //!
-//! A list is a slab threaded in order of arrival (`slab`), and is walked as
-//! long as walking is cheap. When walks grow long, an index is built beside
-//! it: chains of the elements that one look-up key cannot tell apart, found by
-//! a hash of the key (`index`). What makes a key is the *shape* of the
-//! criteria (`Shape`): which bits count, and whether the source does.
+//! The elements of all lists of an interface stand in two slabs (`slab`), the
+//! entries and the headers. A list threads its own in order of arrival, and is
+//! walked as long as walking is cheap. When walks grow long, it is indexed
+//! instead: chains of the elements that one look-up key cannot tell apart,
+//! found by a hash of the key (`index`). What makes a key is the *shape* of
+//! the criteria (`Shape`): which bits count, and whether the source does.
 //! Programs use few shapes.
 //!
 //! Invariants, which the tests hold against a plain list after each step:
@@ -14,6 +15,10 @@
 //! - an index holds exactly the elements of its list, and only a list longer
 //!   than `SHORT` has one, built when it was longer than `LONG`;
 //! - nothing depends on the order of a hash table, on time or on chance.
+//!
+//! Why an indexed list is not threaded: an element that leaves from somewhere
+//! would touch both its neighbours, two cache misses of five. Its order is in
+//! the sequence numbers, and is made from these when somebody asks.
 //!
 //! Why an index waits for long walks and not for a long list: most long lists
 //! are used in order, where a walk ends at its first step and an index would
@@ -29,9 +34,9 @@ mod slab;
 mod tests;
 mod unexpected;
 
-pub use posted::Posted;
-pub use slab::Place;
-pub use unexpected::Unexpected;
+pub use posted::{Posted, Waiting};
+pub use slab::{Record, Slab};
+pub use unexpected::{Arrived, Unexpected};
 
 use sluice_wire::{MatchBits, PeerId};
 
@@ -45,7 +50,7 @@ const SHORT: u32 = 16;
 const LONG: u32 = 32;
 
 /// What an entry accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Criteria {
     /// Bits that an operation must have.
     pub bits: MatchBits,

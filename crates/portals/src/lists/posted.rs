@@ -4,216 +4,247 @@
 //! the index of each shape once ([`ShapeIndex`]) and merges the answers by age.
 //!
 //! Invariants: those of the slab and the index; see [`super`] for the list's.
+//! Either the order or the index holds the entries, never both.
 
-use super::index::hash;
-use super::shapes::{Entry, ODD, SHAPES, ShapeIndex};
-use super::slab::{NONE, Place, Slab};
+use super::index::{Found, hash};
+use super::shapes::{ODD, SHAPES, ShapeIndex, key_of, shape_of};
+use super::slab::{Chain, NONE, Record, Slab};
 use super::{Criteria, LONG, SHORT, Toil};
 use sluice_wire::{MatchBits, PeerId};
 
+/// A record that waits for messages.
+pub trait Waiting: Record {
+    /// What it waits for.
+    fn criteria(&self) -> Criteria;
+    /// The list's own note on it. Without an index it says nothing.
+    fn mark(&self) -> u8;
+    /// Changes the note.
+    fn set_mark(&mut self, mark: u8);
+}
+
 /// Entries in the order they were appended.
 #[derive(Debug)]
-pub struct Posted<T> {
-    slab: Slab<Entry<T>>,
+pub struct Posted {
+    /// Without an index: the entries.
+    order: Chain,
+    len: u32,
     toil: Toil,
     by_shape: Option<Box<ShapeIndex>>,
 }
 
-impl<T: Copy> Default for Posted<T> {
+impl Default for Posted {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Copy> Posted<T> {
+impl Posted {
     /// An empty list. It allocates nothing yet.
     #[must_use]
-    pub const fn new() -> Posted<T> {
-        Posted { slab: Slab::new(), toil: Toil(0), by_shape: None }
+    pub const fn new() -> Posted {
+        Posted { order: Chain::EMPTY, len: 0, toil: Toil(0), by_shape: None }
     }
 
     /// How many entries there are.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.slab.len() as usize
+        self.len as usize
     }
 
     /// Whether there are none.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slab.len() == 0
+        self.len == 0
     }
 
-    /// Appends an entry.
+    /// Appends the newest record of the slab.
     #[inline]
-    pub fn push(&mut self, criteria: Criteria, item: T) -> Place {
-        let slot = self.slab.push(Entry {
-            bits: criteria.bits,
-            ignore: criteria.ignore,
-            item,
-            source: criteria.source.unwrap_or(PeerId(0)),
-            any_source: criteria.source.is_none(),
-            shape: ODD,
-        });
-        if let Some(by_shape) = &mut self.by_shape {
-            by_shape.enter(&mut self.slab, slot);
-        }
-        self.slab.place(slot)
-    }
-
-    /// The item at a place, if that is not stale.
-    #[cfg(test)]
-    pub(super) fn get(&self, place: Place) -> Option<&T> {
-        Some(&self.slab.record(self.slab.locate(place)?).item)
-    }
-
-    /// Takes an entry out, if the place is not stale.
-    #[inline]
-    pub fn remove(&mut self, place: Place) -> Option<T> {
-        let slot = self.slab.locate(place)?;
-        let entry = self.slab.remove(slot);
-        if let Some(by_shape) = &mut self.by_shape {
-            by_shape.leave(&entry, slot, self.slab.slots());
-            if self.slab.len() <= SHORT {
-                self.by_shape = None;
+    pub fn push<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {
+        self.len += 1;
+        match &mut self.by_shape {
+            None => slab.append_to(&mut self.order, slot),
+            Some(by_shape) => {
+                slab.set_listed(slot, true);
+                by_shape.enter(slab, slot);
             }
         }
-        Some(entry.item)
+    }
+
+    /// Takes an entry of this list out.
+    #[inline]
+    pub fn remove<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {
+        self.len -= 1;
+        match &mut self.by_shape {
+            None => slab.unlink_from(&mut self.order, slot),
+            Some(by_shape) => {
+                by_shape.leave(slab, slot);
+                slab.set_listed(slot, false);
+                if self.len <= SHORT {
+                    self.drop_index(slab);
+                }
+            }
+        }
     }
 
     /// The first entry that accepts an operation with these bits from this
-    /// source, and whose item `accept` takes. It is asked in list order about
-    /// each entry that accepts, until it takes one.
+    /// source, and that `accept` takes. It is asked in list order about each
+    /// entry that accepts, until it takes one.
     #[inline]
-    pub fn find(
+    pub fn find<R: Waiting>(
         &mut self,
+        slab: &mut Slab<R>,
         bits: MatchBits,
         source: PeerId,
-        accept: impl FnMut(T) -> bool,
-    ) -> Option<(Place, T)> {
-        let slot = if self.by_shape.is_none() {
-            self.walk(bits, source, accept)
-        } else {
-            self.look_up(bits, source, accept)
-        }?;
-        Some((self.slab.place(slot), self.slab.record(slot).item))
-    }
-
-    /// Places and items in list order.
-    pub fn iter(&self) -> impl Iterator<Item = (Place, &T)> {
-        self.slab.iter().map(|(slot, entry)| (self.slab.place(slot), &entry.item))
-    }
-
-    #[inline]
-    fn walk(
-        &mut self,
-        bits: MatchBits,
-        source: PeerId,
-        mut accept: impl FnMut(T) -> bool,
+        accept: impl FnMut(&Slab<R>, u32) -> bool,
     ) -> Option<u32> {
-        let (mut at, mut steps) = (self.slab.first(), 0);
+        if self.by_shape.is_none() {
+            self.walk(slab, bits, source, accept)
+        } else {
+            self.look_up(slab, bits, source, accept)
+        }
+    }
+
+    /// The entries in list order.
+    #[must_use]
+    pub fn slots<R: Waiting>(&self, slab: &Slab<R>) -> Vec<u32> {
+        match &self.by_shape {
+            None => slab.walk(self.order).collect(),
+            Some(by_shape) => by_shape.slots(slab),
+        }
+    }
+
+    #[inline]
+    fn walk<R: Waiting>(
+        &mut self,
+        slab: &mut Slab<R>,
+        bits: MatchBits,
+        source: PeerId,
+        mut accept: impl FnMut(&Slab<R>, u32) -> bool,
+    ) -> Option<u32> {
+        let (mut at, mut steps) = (self.order.head, 0);
         while at != NONE {
-            let entry = self.slab.record(at);
-            if entry.accepts(bits, source) && accept(entry.item) {
+            let entry = slab.at(at);
+            if entry.criteria().accept(bits, source) && accept(slab, at) {
                 break;
             }
             steps += 1;
-            at = self.slab.next(at);
+            at = slab.next(at);
         }
-        if self.slab.len() > LONG {
+        if self.len > LONG {
             self.toil.add(steps);
-            if self.toil.pays_for(self.slab.len()) {
-                self.toil = Toil(0);
-                self.by_shape = Some(ShapeIndex::build(&mut self.slab));
+            if self.toil.pays_for(self.len) {
+                self.build_index(slab);
             }
         }
         (at != NONE).then_some(at)
     }
 
-    fn look_up(
+    #[inline(never)]
+    fn look_up<R: Waiting>(
         &mut self,
+        slab: &mut Slab<R>,
         bits: MatchBits,
         source: PeerId,
-        mut accept: impl FnMut(T) -> bool,
+        mut accept: impl FnMut(&Slab<R>, u32) -> bool,
     ) -> Option<u32> {
         let by_shape = self.by_shape.as_mut()?;
-        if by_shape.toil.pays_for(self.slab.len()) {
-            *by_shape = ShapeIndex::build(&mut self.slab);
+        if by_shape.toil.pays_for(self.len) {
+            *by_shape = ShapeIndex::build(slab, &by_shape.slots(slab));
         }
-        let slab = &self.slab;
         // The first entry of each shape that accepts, with its age.
-        let (mut heads, mut count) = ([(0, NONE); SHAPES], 0);
+        let (mut heads, mut count) = ([(0, Found::END); SHAPES], 0);
         for (mark, counted) in (0..).zip(&by_shape.shapes) {
             if counted.entries == 0 {
                 continue;
             }
             let key = counted.shape.key(bits, source);
             let head = by_shape.index.head(hash(key, mark), |head| {
-                let entry = slab.record(head);
-                entry.shape == mark && entry.accepts(bits, source)
+                let entry = slab.at(head);
+                entry.mark() == mark && entry.criteria().accept(bits, source)
             });
-            if head != NONE {
-                heads[count] = (slab.seq(head), head);
+            if head.slot != NONE {
+                heads[count] = (slab.seq(head.slot), head);
                 count += 1;
             }
         }
         let (mut odd, mut odd_steps) = (by_shape.odd.head, 0);
         let found = loop {
             let oldest = (0..count).min_by_key(|&nth| heads[nth].0);
-            let (seq, slot) = oldest.map_or((u64::MAX, NONE), |nth| heads[nth]);
+            let (seq, found) = oldest.map_or((u64::MAX, Found::END), |nth| heads[nth]);
             while odd != NONE && slab.seq(odd) < seq {
-                let entry = slab.record(odd);
-                if entry.accepts(bits, source) && accept(entry.item) {
+                let entry = slab.at(odd);
+                if entry.criteria().accept(bits, source) && accept(slab, odd) {
                     break;
                 }
                 odd_steps += 1;
-                odd = by_shape.index.next(odd);
+                odd = by_shape.index.next_of(odd);
             }
             if odd != NONE && slab.seq(odd) < seq {
                 break Some(odd);
             }
             let Some(nth) = oldest else { break None };
-            if accept(slab.record(slot).item) {
-                break Some(slot);
+            if accept(slab, found.slot) {
+                break Some(found.slot);
             }
-            let next = by_shape.index.next(slot);
-            if next == NONE {
+            let next = by_shape.index.next(found);
+            if next.slot == NONE {
                 count -= 1;
                 heads[nth] = heads[count];
             } else {
-                heads[nth] = (slab.seq(next), next);
+                heads[nth] = (slab.seq(next.slot), next);
             }
         };
         by_shape.toil.add(odd_steps);
         found
     }
 
+    #[cold]
+    #[inline(never)]
+    fn build_index<R: Waiting>(&mut self, slab: &mut Slab<R>) {
+        let slots = self.slots(slab);
+        self.by_shape = Some(ShapeIndex::build(slab, &slots));
+        self.order = Chain::EMPTY;
+        self.toil = Toil(0);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_index<R: Waiting>(&mut self, slab: &mut Slab<R>) {
+        for slot in self.slots(slab) {
+            slab.append_to(&mut self.order, slot);
+        }
+        self.by_shape = None;
+    }
+
     /// Panics if an invariant is broken.
-    pub fn check_invariants(&self) {
-        self.slab.check_invariants();
-        let Some(by_shape) = &self.by_shape else { return };
-        assert!(self.slab.len() > SHORT, "a short list has an index");
+    pub fn check_invariants<R: Waiting>(&self, slab: &Slab<R>) {
+        let slots = self.slots(slab);
+        assert_eq!(slots.len(), self.len(), "an entry is in no chain or in two");
+        assert!(slots.iter().all(|&slot| slab.seq(slot) != 0 && slab.is_listed(slot)));
+        assert!(slots.is_sorted_by_key(|&slot| slab.seq(slot)), "out of order");
+        let Some(by_shape) = &self.by_shape else {
+            return assert_eq!(slab.walk_checked(self.order), slots);
+        };
+        assert!(self.len > SHORT, "a short list has an index");
+        assert_eq!(self.order, Chain::EMPTY, "an indexed list has an order");
         let mut entries = [0; SHAPES];
-        let mut seen = 0;
         for (found_hash, chain) in by_shape.index.check_invariants() {
-            let head = self.slab.record(chain[0]);
-            assert_eq!(found_hash, hash(head.key(), head.shape), "in the wrong bucket");
+            let head = slab.at(chain[0]);
+            assert_eq!(found_hash, hash(key_of(head), head.mark()), "in the wrong bucket");
             for &slot in &chain {
-                let entry = self.slab.record(slot);
-                assert_eq!((entry.shape, entry.key()), (head.shape, head.key()), "mixed chain");
-                assert_eq!(entry.shape(), by_shape.shapes[usize::from(entry.shape)].shape);
+                let entry = slab.at(slot);
+                assert_eq!((entry.mark(), key_of(entry)), (head.mark(), key_of(head)), "mixed");
+                assert_eq!(shape_of(entry), by_shape.shapes[usize::from(entry.mark())].shape);
             }
-            assert!(chain.is_sorted_by_key(|&slot| self.slab.seq(slot)), "chain out of order");
-            entries[usize::from(head.shape)] += chain.len() as u32;
-            seen += chain.len();
+            assert!(chain.is_sorted_by_key(|&slot| slab.seq(slot)), "chain out of order");
+            entries[usize::from(head.mark())] += chain.len() as u32;
         }
         assert_eq!(by_shape.shapes.map(|counted| counted.entries), entries, "entries of shapes");
         let odd = by_shape.index.walk_checked(by_shape.odd);
-        assert!(odd.iter().all(|&slot| self.slab.record(slot).shape == ODD), "odd mark");
-        assert!(odd.is_sorted_by_key(|&slot| self.slab.seq(slot)), "odd chain out of order");
-        assert_eq!(seen + odd.len(), self.len(), "an entry is in no chain or in two");
+        assert!(odd.iter().all(|&slot| slab.at(slot).mark() == ODD), "odd mark");
+        assert!(odd.is_sorted_by_key(|&slot| slab.seq(slot)), "odd chain out of order");
     }
 
     #[cfg(test)]
@@ -228,6 +259,6 @@ impl<T: Copy> Posted<T> {
 
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.slab.capacity() + self.by_shape.as_ref().map_or(0, |by| by.index.capacity())
+        self.by_shape.as_ref().map_or(0, |by| by.index.capacity())
     }
 }

@@ -11,43 +11,28 @@
 //! shapes that came first do not keep a frequent one out.
 
 use super::index::{Index, hash};
-use super::slab::{Chain, NONE, Slab};
+use super::posted::Waiting;
+use super::slab::{Chain, Slab};
 use super::{Shape, Toil};
-use sluice_wire::{MatchBits, PeerId};
+use sluice_wire::PeerId;
 
 /// Shapes that are looked up. Programs use one to four; a look-up that finds
 /// nothing costs a cache miss, and these overlap.
 pub(super) const SHAPES: usize = 8;
 
-/// The mark of an entry in the odd chain.
+/// The mark of an entry in the odd chain. Another mark says which of the
+/// index's shapes counts the entry.
 pub(super) const ODD: u8 = SHAPES as u8;
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<T> {
-    pub bits: MatchBits,
-    pub ignore: u64,
-    pub item: T,
-    pub source: PeerId,
-    pub any_source: bool,
-    /// Which of the index's shapes counts it, or [`ODD`]. Nothing without one.
-    pub shape: u8,
+#[inline]
+pub(super) fn shape_of(entry: &impl Waiting) -> Shape {
+    Shape::of(&entry.criteria())
 }
 
-impl<T> Entry<T> {
-    #[inline]
-    pub fn accepts(&self, bits: MatchBits, source: PeerId) -> bool {
-        self.bits.accepts(self.ignore, bits) && (self.any_source || self.source == source)
-    }
-
-    #[inline]
-    pub fn shape(&self) -> Shape {
-        Shape { ignore: self.ignore, any_source: self.any_source }
-    }
-
-    #[inline]
-    pub fn key(&self) -> (u64, u32) {
-        self.shape().key(self.bits, self.source)
-    }
+#[inline]
+pub(super) fn key_of(entry: &impl Waiting) -> (u64, u32) {
+    let criteria = entry.criteria();
+    shape_of(entry).key(criteria.bits, criteria.source.unwrap_or(PeerId(0)))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +50,11 @@ pub(super) struct ShapeIndex {
 }
 
 impl ShapeIndex {
-    /// Elects the shapes with most entries and indexes the whole list.
+    /// Elects the shapes with most entries and indexes a list, whose slots are
+    /// given in order.
     #[cold]
-    pub fn build<T: Copy>(slab: &mut Slab<Entry<T>>) -> Box<ShapeIndex> {
-        let mut all: Vec<Shape> = slab.iter().map(|(_, entry)| entry.shape()).collect();
+    pub fn build<R: Waiting>(slab: &mut Slab<R>, slots: &[u32]) -> Box<ShapeIndex> {
+        let mut all: Vec<Shape> = slots.iter().map(|&slot| shape_of(slab.at(slot))).collect();
         all.sort_unstable();
         let mut elected: Vec<Counted> = all
             .chunk_by(|a, b| a == b)
@@ -78,25 +64,23 @@ impl ShapeIndex {
         elected.sort_by_key(|counted| std::cmp::Reverse(counted.entries));
         let none = Counted { shape: Shape { ignore: 0, any_source: false }, entries: 0 };
         let mut by_shape = Box::new(ShapeIndex {
-            index: Index::new(slab.len()),
+            index: Index::new(slots.len() as u32),
             shapes: [none; SHAPES],
             odd: Chain::EMPTY,
             toil: Toil(0),
         });
         // The elected hold their places with no entry until theirs come.
-        let mut slot = slab.first();
-        while slot != NONE {
+        for &slot in slots {
             by_shape.enter_as(slab, slot, |shape| {
                 elected.iter().take(SHAPES).position(|counted| counted.shape == shape)
             });
-            slot = slab.next(slot);
         }
         by_shape
     }
 
     /// Enters the newest entry: with its shape, or a free one, or the odd.
     #[inline]
-    pub fn enter<T: Copy>(&mut self, slab: &mut Slab<Entry<T>>, slot: u32) {
+    pub fn enter<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {
         let shapes = self.shapes;
         self.enter_as(slab, slot, |shape| {
             let same = |counted: &Counted| counted.entries > 0 && counted.shape == shape;
@@ -106,35 +90,54 @@ impl ShapeIndex {
     }
 
     #[inline]
-    fn enter_as<T: Copy>(
+    fn enter_as<R: Waiting>(
         &mut self,
-        slab: &mut Slab<Entry<T>>,
+        slab: &mut Slab<R>,
         slot: u32,
         mark_of: impl Fn(Shape) -> Option<usize>,
     ) {
-        let shape = slab.record(slot).shape();
+        let shape = shape_of(slab.at(slot));
         let Some(mark) = mark_of(shape) else {
-            slab.record_mut(slot).shape = ODD;
+            slab.at_mut(slot).set_mark(ODD);
             return self.index.append_to(&mut self.odd, slot);
         };
         let counted = &mut self.shapes[mark];
         *counted = Counted { shape, entries: counted.entries + 1 };
-        slab.record_mut(slot).shape = mark as u8;
-        let entry = *slab.record(slot);
-        self.index.append(hash(entry.key(), entry.shape), slot, |head| {
-            let head = slab.record(head);
-            head.shape == entry.shape && head.key() == entry.key()
-        });
+        let mark = mark as u8;
+        slab.at_mut(slot).set_mark(mark);
+        let key = key_of(slab.at(slot));
+        self.index.append(hash(key, mark), slot, is_of(slab, mark, key));
     }
 
+    /// Takes out an entry that is still in the slab.
     #[inline]
-    pub fn leave<T: Copy>(&mut self, entry: &Entry<T>, slot: u32, slots: usize) {
-        if entry.shape == ODD {
+    pub fn leave<R: Waiting>(&mut self, slab: &Slab<R>, slot: u32) {
+        let entry = slab.at(slot);
+        let mark = entry.mark();
+        if mark == ODD {
             self.index.unlink_from(&mut self.odd, slot);
         } else {
-            self.shapes[usize::from(entry.shape)].entries -= 1;
-            self.index.unlink(|| hash(entry.key(), entry.shape), slot);
+            self.shapes[usize::from(mark)].entries -= 1;
+            let key = key_of(entry);
+            self.index.unlink(|| hash(key, mark), slot, is_of(slab, mark, key));
         }
-        self.index.fit(slots);
+        self.index.fit(slab.slots());
+    }
+
+    /// The entries in list order.
+    pub fn slots<R: Waiting>(&self, slab: &Slab<R>) -> Vec<u32> {
+        let odd = self.index.slots_of(self.odd);
+        let mut slots: Vec<u32> = self.index.slots().chain(odd).collect();
+        slots.sort_unstable_by_key(|&slot| slab.seq(slot));
+        slots
+    }
+}
+
+/// Whether an entry has this mark and this key.
+#[inline]
+fn is_of<R: Waiting>(slab: &Slab<R>, mark: u8, key: (u64, u32)) -> impl Fn(u32) -> bool {
+    move |slot| {
+        let entry = slab.at(slot);
+        entry.mark() == mark && key_of(entry) == key
     }
 }

@@ -1,25 +1,25 @@
-//! Elements in order of arrival, in one allocation, named by places.
+//! The records that the lists of one interface are made of, in one allocation:
+//! a record is both what its owner knows of an element and the list's node, so
+//! that a match touches one place in memory.
 //!
-//! Invariants: a live slot is in the order, a free one in the free chain; the
-//! sequence numbers ascend along the order and are never used twice. A place
-//! holds the low half of the number, so that one kept too long names nothing.
+//! Invariants: sequence numbers ascend in order of insertion and are never
+//! used twice; a handle holds the low half of one, so that one kept too long
+//! names nothing. A record is in at most one list, and its link says whether
+//! it is in one. A free slot is in the free chain, the last freed first: its
+//! lines are still in the cache.
 //!
-//! The links of the order stand with the elements: a walk reads one line an
-//! element. A further chain's stand in an array of its own, which exists only
-//! as long as the chain does ([`Linked`] is either).
+//! The links of a list's order stand with the records: a walk reads one line a
+//! record. A further chain's stand in an array of its own ([`Linked`] is
+//! either).
+
+use crate::table::Handle;
+use std::num::NonZeroU32;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Slabs of at most so many slots keep their memory.
 const SLOTS_KEPT: usize = 64;
-
-/// Names an element of a list. A stale place names nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    slot: u32,
-    stamp: u32,
-}
 
 /// The ends of a chain of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Chain {
 }
 
 /// The neighbours in a chain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub prev: u32,
     pub next: u32,
@@ -37,6 +37,8 @@ pub(super) struct Link {
 
 impl Link {
     pub const NONE: Link = Link { prev: NONE, next: NONE };
+    /// Of a record that is in no list.
+    const OUT: Link = Link { prev: NONE - 1, next: NONE - 1 };
 }
 
 /// What can stand in a chain.
@@ -99,8 +101,10 @@ impl Chain {
     }
 }
 
+/// A record with its place: the first cache line has what a look-up reads.
 #[derive(Debug)]
-struct Node<R> {
+#[repr(C, align(64))]
+pub(super) struct Node<R> {
     /// Zero: the slot is free.
     seq: u64,
     link: Link,
@@ -119,129 +123,204 @@ impl<R> Linked for Node<R> {
     }
 }
 
-/// Records in order of arrival.
+/// What a slab can hold.
+pub trait Record: Copy + Default {
+    /// What few records have: it stands apart, and takes room only if one does.
+    /// The record says whether it has it.
+    type Rare: Copy + Default;
+}
+
+/// Records, named by slots while it is known that they are there, and by
+/// handles else.
 #[derive(Debug)]
-pub(super) struct Slab<R> {
+pub struct Slab<R: Record> {
     nodes: Vec<Node<R>>,
-    order: Chain,
+    /// By slot, as far as any record had one.
+    rares: Vec<R::Rare>,
     /// The free slots, through their links, forward only.
     free: u32,
     len: u32,
-    /// With fewer elements than this, memory is given back.
+    records_max: u32,
+    /// With fewer records than this, memory is given back.
     trim_below: u32,
     last_seq: u64,
 }
 
-impl<R: Copy> Slab<R> {
-    pub const fn new() -> Slab<R> {
+impl<R: Record> Slab<R> {
+    /// An empty slab for at most `records_max` records. It allocates nothing
+    /// yet.
+    pub fn new(records_max: u32) -> Slab<R> {
+        let records_max = records_max.min(NONE - 2);
         Slab {
             nodes: Vec::new(),
-            order: Chain::EMPTY,
+            rares: Vec::new(),
             free: NONE,
             len: 0,
+            records_max,
             trim_below: 0,
             last_seq: 0,
         }
     }
 
+    /// Whether no more fits.
     #[inline]
-    pub fn len(&self) -> u32 {
-        self.len
+    pub fn is_full(&self) -> bool {
+        self.len >= self.records_max
     }
 
     /// Slots, free ones included.
     #[inline]
-    pub fn slots(&self) -> usize {
+    pub(super) fn slots(&self) -> usize {
         self.nodes.len()
     }
 
     #[inline]
-    pub fn first(&self) -> u32 {
-        self.order.head
-    }
-
-    #[inline]
-    pub fn next(&self, slot: u32) -> u32 {
-        self.nodes[slot as usize].link.next
-    }
-
-    #[inline]
-    pub fn seq(&self, slot: u32) -> u64 {
+    pub(super) fn seq(&self, slot: u32) -> u64 {
         self.nodes[slot as usize].seq
     }
 
+    /// The slot after this one in the order of its list.
     #[inline]
-    pub fn record(&self, slot: u32) -> &R {
+    pub(super) fn next(&self, slot: u32) -> u32 {
+        self.nodes[slot as usize].link.next
+    }
+
+    /// The record in a slot that is not free.
+    #[inline]
+    pub fn at(&self, slot: u32) -> &R {
         &self.nodes[slot as usize].record
     }
 
+    /// The record in a slot that is not free, to be changed.
     #[inline]
-    pub fn record_mut(&mut self, slot: u32) -> &mut R {
+    pub fn at_mut(&mut self, slot: u32) -> &mut R {
         &mut self.nodes[slot as usize].record
     }
 
+    /// What the record in a slot has that few have; it must have been there.
     #[inline]
-    pub fn place(&self, slot: u32) -> Place {
-        Place { slot, stamp: self.seq(slot) as u32 }
+    pub fn beside(&self, slot: u32) -> &R::Rare {
+        &self.rares[slot as usize]
     }
 
-    /// The slot of a place that is not stale.
+    /// The same, to be changed; at first it is what some other record had.
     #[inline]
-    pub fn locate(&self, place: Place) -> Option<u32> {
-        let node = self.nodes.get(place.slot as usize)?;
-        (node.seq != 0 && node.seq as u32 == place.stamp).then_some(place.slot)
+    pub fn beside_mut(&mut self, slot: u32) -> &mut R::Rare {
+        if slot as usize >= self.rares.len() {
+            self.rares.resize(slot as usize + 1, R::Rare::default());
+        }
+        &mut self.rares[slot as usize]
     }
 
-    /// # Panics
-    /// Beyond 2^32 - 1 elements.
+    /// What names the record in a slot that is not free.
     #[inline]
-    pub fn push(&mut self, record: R) -> u32 {
+    pub fn handle(&self, slot: u32) -> Handle<R> {
+        let stamp = NonZeroU32::new(self.seq(slot) as u32);
+        Handle::new(slot, stamp.expect("numbers without a low half are left out"))
+    }
+
+    /// The slot of a handle that is not stale.
+    #[inline]
+    pub fn locate(&self, handle: Handle<R>) -> Option<u32> {
+        let node = self.nodes.get(handle.index() as usize)?;
+        (node.seq as u32 == handle.generation().get()).then_some(handle.index())
+    }
+
+    /// The record, if the handle is not stale.
+    #[inline]
+    pub fn get(&self, handle: Handle<R>) -> Option<&R> {
+        Some(self.at(self.locate(handle)?))
+    }
+
+    /// Adds a record, which is in no list yet. `None` if the slab is full.
+    #[inline]
+    pub fn insert(&mut self, record: R) -> Option<u32> {
+        if self.is_full() {
+            return None;
+        }
+        if self.free == NONE {
+            self.grow();
+        }
         self.last_seq += 1;
-        let node = Node { seq: self.last_seq, link: Link::NONE, record };
-        let slot = if self.free == NONE {
-            let slots = self.nodes.len();
-            assert!(slots < NONE as usize, "more elements than names");
-            self.nodes.push(node);
-            if slots >= SLOTS_KEPT {
-                self.trim_below = slots as u32 / 8;
-            }
-            slots as u32
-        } else {
-            let slot = self.free;
-            self.free = self.next(slot);
-            self.nodes[slot as usize] = node;
-            slot
-        };
+        if self.last_seq as u32 == 0 {
+            self.last_seq += 1;
+        }
+        let slot = self.free;
+        let node = &mut self.nodes[slot as usize];
+        self.free = node.link.next;
+        *node = Node { seq: self.last_seq, link: Link::OUT, record };
         self.len += 1;
-        self.order.append(&mut self.nodes, slot);
-        slot
+        Some(slot)
     }
 
-    /// Takes a live slot's element out.
+    /// Forgets the record in a slot that is not free, and in no list.
     #[inline]
-    pub fn remove(&mut self, slot: u32) -> R {
+    pub fn discard(&mut self, slot: u32) {
         let node = &mut self.nodes[slot as usize];
-        debug_assert_ne!(node.seq, 0);
+        debug_assert!(node.seq != 0 && node.link == Link::OUT);
         node.seq = 0;
-        let record = node.record;
-        self.order.unlink(&mut self.nodes, slot);
-        self.nodes[slot as usize].link.next = self.free;
+        node.link.next = self.free;
         self.free = slot;
         self.len -= 1;
         if self.len < self.trim_below {
             self.trim();
         }
-        record
+    }
+
+    /// Whether the record in a slot is in a list.
+    #[inline]
+    pub fn is_listed(&self, slot: u32) -> bool {
+        self.nodes[slot as usize].link != Link::OUT
+    }
+
+    /// Notes that a record is in a list that keeps no order, or in none.
+    #[inline]
+    pub(super) fn set_listed(&mut self, slot: u32, is_listed: bool) {
+        self.nodes[slot as usize].link = if is_listed { Link::NONE } else { Link::OUT };
+    }
+
+    /// Puts a record at the end of an order.
+    #[inline]
+    pub(super) fn append_to(&mut self, order: &mut Chain, slot: u32) {
+        order.append(&mut self.nodes, slot);
+    }
+
+    /// Takes a record out of its order.
+    #[inline]
+    pub(super) fn unlink_from(&mut self, order: &mut Chain, slot: u32) {
+        order.unlink(&mut self.nodes, slot);
+        self.set_listed(slot, false);
+    }
+
+    /// The slots of an order.
+    pub(super) fn walk(&self, order: Chain) -> impl Iterator<Item = u32> {
+        let some = |slot: u32| Some(slot).filter(|&slot| slot != NONE);
+        std::iter::successors(some(order.head), move |&slot| some(self.next(slot)))
+    }
+
+    /// Makes a free slot, so that records are only ever written in one place.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let slots = self.nodes.len();
+        self.nodes.push(Node { seq: 0, link: Link::NONE, record: R::default() });
+        self.free = slots as u32;
+        if slots >= SLOTS_KEPT {
+            self.trim_below = slots as u32 / 8;
+        }
     }
 
     /// Gives the memory behind the last live slot back. Slots are named by
-    /// places, so nothing can move, and an element far back holds the memory
+    /// handles, so nothing can move, and a record far back holds the memory
     /// before it; the next try then waits until half as many are left.
     #[cold]
+    #[inline(never)]
     fn trim(&mut self) {
         let live = self.nodes.iter().rposition(|node| node.seq != 0).map_or(0, |last| last + 1);
         self.nodes.truncate(live);
         self.nodes.shrink_to_fit();
+        self.rares.truncate(live);
+        self.rares.shrink_to_fit();
         self.free = NONE;
         for (slot, node) in self.nodes.iter_mut().enumerate().rev() {
             if node.seq == 0 {
@@ -255,11 +334,10 @@ impl<R: Copy> Slab<R> {
         };
     }
 
-    /// Live slots in order.
+    /// All slots that are not free, in no particular but a reproducible order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
-        let first = Some(self.order.head).filter(|&slot| slot != NONE);
-        std::iter::successors(first, |&slot| Some(self.next(slot)).filter(|&slot| slot != NONE))
-            .map(|slot| (slot, self.record(slot)))
+        let live = (0..).zip(&self.nodes).filter(|(_, node)| node.seq != 0);
+        live.map(|(slot, node)| (slot, &node.record))
     }
 
     /// Slots that memory is held for.
@@ -268,13 +346,16 @@ impl<R: Copy> Slab<R> {
         self.nodes.capacity()
     }
 
+    /// The slots of an order. Panics where links disagree.
+    pub(super) fn walk_checked(&self, order: Chain) -> Vec<u32> {
+        order.walk_checked(&self.nodes)
+    }
+
     /// Panics if an invariant is broken.
     pub fn check_invariants(&self) {
-        let order = self.order.walk_checked(&self.nodes);
-        assert_eq!(order.len(), self.len as usize, "length");
-        assert!(order.iter().all(|&slot| self.seq(slot) != 0), "a free slot is in the order");
-        assert!(order.is_sorted_by_key(|&slot| self.seq(slot)), "out of order");
-        assert!(order.last().is_none_or(|&last| self.seq(last) <= self.last_seq));
+        let live = self.iter().count();
+        assert_eq!(live, self.len as usize, "length");
+        assert!(self.nodes.iter().all(|node| node.seq <= self.last_seq));
         let (mut free, mut at) = (0, self.free);
         while at != NONE {
             assert_eq!(self.seq(at), 0, "a live slot is free");
@@ -282,6 +363,6 @@ impl<R: Copy> Slab<R> {
             assert!(free <= self.nodes.len(), "the free chain closes upon itself");
             at = self.next(at);
         }
-        assert_eq!(order.len() + free, self.nodes.len(), "a slot is lost");
+        assert_eq!(live + free, self.nodes.len(), "a slot is lost");
     }
 }

@@ -1,7 +1,8 @@
 //! The lists against a plain vector: same answers, same questions to `accept`,
 //! invariants after each step; and the bounds on memory and steps.
 
-use super::{Criteria, LONG, Place, Posted, SHORT, Unexpected};
+use super::{Arrived, Criteria, LONG, Posted, SHORT, Slab, Unexpected, Waiting};
+use crate::table::Handle;
 use proptest::prelude::*;
 use sluice_wire::{MatchBits, PeerId};
 
@@ -64,6 +65,41 @@ fn header(mix: Mix, choice: u64) -> (MatchBits, PeerId) {
     (MatchBits((choice >> 44 & 1) << 48 | tag), PeerId((choice >> 46) as u32 & 3))
 }
 
+/// An element of either kind of list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    is: Criteria,
+    item: u32,
+    mark: u8,
+}
+
+impl super::Record for Record {
+    type Rare = ();
+}
+
+impl Waiting for Record {
+    fn criteria(&self) -> Criteria {
+        self.is
+    }
+    fn mark(&self) -> u8 {
+        self.mark
+    }
+    fn set_mark(&mut self, mark: u8) {
+        self.mark = mark;
+    }
+}
+
+impl Arrived for Record {
+    fn bits(&self) -> MatchBits {
+        self.is.bits
+    }
+    fn source(&self) -> PeerId {
+        self.is.source.unwrap_or(NOBODY)
+    }
+}
+
+type Place = Handle<Record>;
+
 /// Both kinds of list, with what is pushed and what is asked exchanged.
 trait List {
     const POSTED: bool;
@@ -79,40 +115,85 @@ trait List {
     fn capacity(&self) -> usize;
 }
 
+/// A list and its slab, in which a second list and records of no list stand
+/// between those of the first.
+struct Alone<L> {
+    slab: Slab<Record>,
+    list: L,
+    other: L,
+}
+
+impl<L> Alone<L> {
+    fn new(new: impl Fn() -> L) -> Alone<L> {
+        Alone { slab: Slab::new(1 << 20), list: new(), other: new() }
+    }
+}
+
+fn posted() -> Alone<Posted> {
+    Alone::new(Posted::new)
+}
+
+fn unexpected() -> Alone<Unexpected<Record>> {
+    Alone::new(Unexpected::new)
+}
+
 macro_rules! list {
-    ($list:ident, $posted:expr, $indexed:expr, $push:expr, $find:expr) => {
-        impl List for $list<u32> {
+    ($list:ty, $posted:expr, $indexed:expr, $find:expr) => {
+        impl List for Alone<$list> {
             const POSTED: bool = $posted;
             fn push(&mut self, is: &Criteria, item: u32) -> Place {
-                $push(self, is, item)
+                let record = Record { is: *is, item, mark: 0 };
+                if item % 16 == 5 {
+                    let other = self.slab.insert(record).expect("room");
+                    assert!(!self.slab.is_listed(other));
+                    self.other.push(&mut self.slab, other);
+                }
+                let slot = self.slab.insert(record).expect("room");
+                self.list.push(&mut self.slab, slot);
+                self.slab.handle(slot)
             }
             fn find(
                 &mut self,
                 ask: &Criteria,
                 accept: &mut dyn FnMut(u32) -> bool,
             ) -> Option<(Place, u32)> {
-                $find(self, ask, accept)
+                let slot = $find(self, ask, accept)?;
+                Some((self.slab.handle(slot), self.slab.at(slot).item))
             }
             fn remove(&mut self, place: Place) -> Option<u32> {
-                $list::remove(self, place)
+                let slot = self.slab.locate(place)?;
+                assert!(self.slab.is_listed(slot));
+                let item = self.slab.at(slot).item;
+                self.list.remove(&mut self.slab, slot);
+                assert!(!self.slab.is_listed(slot));
+                self.slab.discard(slot);
+                if let Some(&slot) = self.other.slots(&self.slab).first().filter(|_| item % 8 == 3)
+                {
+                    self.other.remove(&mut self.slab, slot);
+                    self.slab.discard(slot);
+                }
+                Some(item)
             }
             fn get(&self, place: Place) -> Option<u32> {
-                $list::get(self, place).copied()
+                Some(self.slab.get(place)?.item)
             }
             fn items(&self) -> Vec<(Place, u32)> {
-                self.iter().map(|(place, &item)| (place, item)).collect()
+                let slots = self.list.slots(&self.slab).into_iter();
+                slots.map(|slot| (self.slab.handle(slot), self.slab.at(slot).item)).collect()
             }
             fn len(&self) -> usize {
-                $list::len(self)
+                self.list.len()
             }
             fn check(&self) {
-                self.check_invariants();
+                self.slab.check_invariants();
+                self.list.check_invariants(&self.slab);
+                self.other.check_invariants(&self.slab);
             }
             fn is_indexed(&self) -> bool {
-                $indexed(self)
+                $indexed(&self.list)
             }
             fn capacity(&self) -> usize {
-                $list::capacity(self)
+                self.slab.capacity() + self.list.capacity()
             }
         }
     };
@@ -120,24 +201,23 @@ macro_rules! list {
 
 const NOBODY: PeerId = PeerId(77);
 
+type Accept<'a> = &'a mut dyn FnMut(u32) -> bool;
+
 list!(
     Posted,
     true,
-    |list: &Posted<u32>| list.is_indexed(),
-    |list: &mut Posted<u32>, is: &Criteria, item| list.push(*is, item),
-    |list: &mut Posted<u32>, ask: &Criteria, accept: &mut dyn FnMut(u32) -> bool| {
-        list.find(ask.bits, ask.source.unwrap_or(NOBODY), accept)
+    |list: &Posted| list.is_indexed(),
+    |alone: &mut Alone<Posted>, ask: &Criteria, accept: Accept| {
+        let source = ask.source.unwrap_or(NOBODY);
+        alone.list.find(&mut alone.slab, ask.bits, source, |slab, slot| accept(slab.at(slot).item))
     }
 );
 list!(
-    Unexpected,
+    Unexpected<Record>,
     false,
-    |list: &Unexpected<u32>| list.index_count() > 0,
-    |list: &mut Unexpected<u32>, is: &Criteria, item| {
-        list.push(is.bits, is.source.unwrap_or(NOBODY), item)
-    },
-    |list: &mut Unexpected<u32>, ask: &Criteria, accept: &mut dyn FnMut(u32) -> bool| {
-        list.find(ask, accept)
+    |list: &Unexpected<Record>| list.index_count() > 0,
+    |alone: &mut Alone<Unexpected<Record>>, ask: &Criteria, accept: Accept| {
+        alone.list.find(&alone.slab, ask, |record| accept(record.item))
     }
 );
 
@@ -241,12 +321,12 @@ fn many_streams<L: List>(new: impl Fn() -> L) {
 
 #[test]
 fn posted_is_a_plain_list_in_2100_streams() {
-    many_streams(Posted::new);
+    many_streams(posted);
 }
 
 #[test]
 fn unexpected_is_a_plain_list_in_2100_streams() {
-    many_streams(Unexpected::new);
+    many_streams(unexpected);
 }
 
 proptest! {
@@ -255,7 +335,7 @@ proptest! {
         mix in prop::sample::select(&MIXES[..]),
         choices in prop::collection::vec(any::<u64>(), 0..500),
     ) {
-        compare(&mut Posted::new(), mix, choices.into_iter());
+        compare(&mut posted(), mix, choices.into_iter());
     }
 
     #[test]
@@ -263,7 +343,7 @@ proptest! {
         mix in prop::sample::select(&MIXES[..]),
         choices in prop::collection::vec(any::<u64>(), 0..500),
     ) {
-        compare(&mut Unexpected::new(), mix, choices.into_iter());
+        compare(&mut unexpected(), mix, choices.into_iter());
     }
 }
 
@@ -296,55 +376,58 @@ fn memory_is_bounded<L: List>(mut list: L, depth: u32) {
 #[test]
 fn memory_follows_the_live_elements() {
     for depth in [10, 10_000] {
-        memory_is_bounded(Posted::new(), depth);
-        memory_is_bounded(Unexpected::new(), depth);
+        memory_is_bounded(posted(), depth);
+        memory_is_bounded(unexpected(), depth);
     }
 }
 
 #[test]
 fn rare_shapes_do_not_keep_a_frequent_one_out() {
-    let mut list = Posted::new();
-    let ask = |list: &mut Posted<u64>, n| {
-        list.find(MatchBits(n), PeerId(0), |_| true).map(|(_, item)| item)
+    let mut list = posted();
+    let ask = |list: &mut Alone<Posted>, n| {
+        let asked = Criteria { bits: MatchBits(n), ignore: 0, source: Some(PeerId(0)) };
+        list.find(&asked, &mut |_| true).map(|(_, item)| u64::from(item))
     };
     // Forty shapes that match nothing come first and take all places.
     for odd in 0..40 {
         let bits = MatchBits(1 << 63);
-        list.push(Criteria { bits, ignore: 1 << odd, source: None }, 0);
+        list.push(&Criteria { bits, ignore: 1 << odd, source: None }, 0);
     }
     for _ in 0..4 {
         assert_eq!(ask(&mut list, u64::MAX >> 2), None);
     }
-    assert!(list.is_indexed() && list.odd_len() == 32);
+    assert!(list.is_indexed() && list.list.odd_len() == 32);
     for n in 1..=1000 {
-        list.push(Criteria { bits: MatchBits(n), ignore: 0, source: Some(PeerId(0)) }, n);
+        let bits = MatchBits(u64::from(n));
+        list.push(&Criteria { bits, ignore: 0, source: Some(PeerId(0)) }, n);
     }
-    assert_eq!(list.odd_len(), 1032);
+    assert_eq!(list.list.odd_len(), 1032);
     for n in (1..=1000).rev() {
         assert_eq!(ask(&mut list, n), Some(n));
     }
-    assert_eq!(list.odd_len(), 33, "the frequent shape was elected");
-    list.check_invariants();
+    assert_eq!(list.list.odd_len(), 33, "the frequent shape was elected");
+    list.check();
 }
 
 #[test]
 fn questions_asked_once_displace_no_index() {
-    let mut list = Unexpected::new();
+    let mut list = unexpected();
     for n in 0..1000 {
-        list.push(MatchBits(n), PeerId(0), n);
+        let bits = MatchBits(u64::from(n));
+        list.push(&Criteria { bits, ignore: 0, source: Some(PeerId(0)) }, n);
     }
-    let ask = |list: &mut Unexpected<u64>, ignore, n| {
-        list.find(&Criteria { bits: MatchBits(n), ignore, source: None }, |_| true)
+    let ask = |list: &mut Alone<Unexpected<Record>>, ignore, n| {
+        list.find(&Criteria { bits: MatchBits(n), ignore, source: None }, &mut |_| true)
     };
     for storm in 1..100 {
         assert_eq!(ask(&mut list, storm << 20, 5000), None);
-        assert_eq!(list.index_count(), 0);
+        assert_eq!(list.list.index_count(), 0);
     }
     for shape in 1..=6 {
         for _ in 0..3 {
             assert_eq!(ask(&mut list, shape << 40, 999).map(|(_, item)| item), Some(999));
         }
-        assert_eq!(list.index_count(), (shape as usize).min(4));
+        assert_eq!(list.list.index_count(), (shape as usize).min(4));
     }
-    list.check_invariants();
+    list.check();
 }

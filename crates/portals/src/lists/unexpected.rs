@@ -7,11 +7,14 @@
 //!
 //! Invariants: every index holds every header, its chains in order; no two
 //! indexes have the same shape. A shape that is asked once only is walked and
-//! displaces nothing that is in use.
+//! displaces nothing that is in use. The headers are in an order or in
+//! indexes, never in both; a list with indexes that is walked all the same
+//! keeps the order that was made for it as long as most of it holds.
 
-use super::index::{Index, hash};
-use super::slab::{NONE, Place, Slab};
+use super::index::{Found, Index, hash};
+use super::slab::{Chain, NONE, Record, Slab};
 use super::{Criteria, LONG, SHORT, Shape, Toil};
+use crate::table::Handle;
 use sluice_wire::{MatchBits, PeerId};
 
 /// Shapes of question with an index. Each costs every header some
@@ -21,11 +24,12 @@ const INDEXES_MAX: usize = 4;
 /// Shapes of question without one whose walks are remembered.
 const WALKED_MAX: usize = 4;
 
-#[derive(Clone, Copy, Debug)]
-struct Header<T> {
-    bits: MatchBits,
-    item: T,
-    source: PeerId,
+/// A record of a message that has arrived.
+pub trait Arrived: Record {
+    /// Its match bits.
+    fn bits(&self) -> MatchBits;
+    /// Where it came from.
+    fn source(&self) -> PeerId;
 }
 
 #[derive(Debug)]
@@ -44,154 +48,132 @@ struct Walked {
 }
 
 /// What questions have taught about this list. Only a long one has any.
-#[derive(Debug, Default)]
-struct Learnt {
+#[derive(Debug)]
+struct Learnt<R> {
     questions: u64,
     indexes: Vec<ShapeIndex>,
     walked: Vec<Walked>,
+    /// With indexes, if the list was walked since: its headers in order, and
+    /// some that have left.
+    log: Option<Vec<Handle<R>>>,
 }
 
 /// Headers in order of arrival.
 #[derive(Debug)]
-pub struct Unexpected<T> {
-    slab: Slab<Header<T>>,
-    learnt: Option<Box<Learnt>>,
+pub struct Unexpected<R> {
+    /// Without an index: the headers.
+    order: Chain,
+    len: u32,
+    learnt: Option<Box<Learnt<R>>>,
 }
 
-impl<T: Copy> Default for Unexpected<T> {
+impl<R: Arrived> Default for Unexpected<R> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Copy> Unexpected<T> {
+impl<R: Arrived> Unexpected<R> {
     /// An empty list. It allocates nothing yet.
     #[must_use]
-    pub const fn new() -> Unexpected<T> {
-        Unexpected { slab: Slab::new(), learnt: None }
+    pub const fn new() -> Unexpected<R> {
+        Unexpected { order: Chain::EMPTY, len: 0, learnt: None }
     }
 
     /// How many headers there are.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.slab.len() as usize
+        self.len as usize
     }
 
     /// Whether there are none.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slab.len() == 0
+        self.len == 0
     }
 
-    /// Appends a header.
+    /// Appends the newest record of the slab.
     #[inline]
-    pub fn push(&mut self, bits: MatchBits, source: PeerId, item: T) -> Place {
-        let slot = self.slab.push(Header { bits, item, source });
-        if let Some(learnt) = &mut self.learnt {
-            for by in &mut learnt.indexes {
-                by.enter(&self.slab, slot);
+    pub fn push(&mut self, slab: &mut Slab<R>, slot: u32) {
+        self.len += 1;
+        match &mut self.learnt {
+            Some(learnt) if !learnt.indexes.is_empty() => {
+                slab.set_listed(slot, true);
+                learnt.enter(slab, slot);
             }
+            _ => slab.append_to(&mut self.order, slot),
         }
-        self.slab.place(slot)
     }
 
-    /// The item at a place, if that is not stale.
-    #[cfg(test)]
-    pub(super) fn get(&self, place: Place) -> Option<&T> {
-        Some(&self.slab.record(self.slab.locate(place)?).item)
-    }
-
-    /// Takes a header out, if the place is not stale.
+    /// Takes a header of this list out.
     #[inline]
-    pub fn remove(&mut self, place: Place) -> Option<T> {
-        let slot = self.slab.locate(place)?;
-        let header = self.slab.remove(slot);
-        if let Some(learnt) = &mut self.learnt {
-            for by in &mut learnt.indexes {
-                let key = by.shape.key(header.bits, header.source);
-                by.index.unlink(|| hash(key, 0), slot);
-                by.index.fit(self.slab.slots());
+    pub fn remove(&mut self, slab: &mut Slab<R>, slot: u32) {
+        self.len -= 1;
+        match &mut self.learnt {
+            Some(learnt) if !learnt.indexes.is_empty() => {
+                for by in &mut learnt.indexes {
+                    by.leave(slab, slot);
+                }
+                slab.set_listed(slot, false);
+                let stale = |log: &mut Vec<_>| log.len() > 2 * self.len as usize;
+                learnt.log.take_if(stale);
             }
-            if self.slab.len() <= SHORT {
-                self.learnt = None;
-            }
+            _ => slab.unlink_from(&mut self.order, slot),
         }
-        Some(header.item)
+        if self.len <= SHORT && self.learnt.is_some() {
+            self.forget(slab);
+        }
     }
 
-    /// The oldest header that the criteria accept and whose item `accept`
-    /// takes. It is asked in order of arrival about each header that they
-    /// accept, until it takes one.
+    /// The oldest header that the criteria accept and that `accept` takes. It
+    /// is asked in order of arrival about each header that they accept, until
+    /// it takes one.
     #[inline]
     pub fn find(
         &mut self,
+        slab: &Slab<R>,
         criteria: &Criteria,
-        mut accept: impl FnMut(T) -> bool,
-    ) -> Option<(Place, T)> {
+        mut accept: impl FnMut(&R) -> bool,
+    ) -> Option<u32> {
         let shape = Shape::of(criteria);
-        let slot = match self.learnt.as_mut().and_then(|learnt| learnt.ask(shape)) {
-            Some(index) => Self::look_up(&self.slab, index, shape, criteria, accept),
-            None => {
-                let (slot, steps) = Self::walk(&self.slab, criteria, &mut accept);
-                // The first steps are free in any list, so most are done here.
-                if steps > Toil::FREE && self.slab.len() > LONG {
-                    self.learn(shape, steps);
-                }
-                slot
-            }
+        if let Some(index) = self.learnt.as_mut().and_then(|learnt| learnt.ask(shape)) {
+            let at = look_up(slab, index, shape, criteria, accept);
+            return (at != NONE).then_some(at);
+        }
+        let mut steps = 0;
+        let mut takes = |slot: u32| {
+            let header = slab.at(slot);
+            let is_it = criteria.accept(header.bits(), header.source()) && accept(header);
+            steps += u64::from(!is_it);
+            is_it
         };
-        (slot != NONE).then(|| (self.slab.place(slot), self.slab.record(slot).item))
-    }
-
-    /// Places and items in order of arrival.
-    pub fn iter(&self) -> impl Iterator<Item = (Place, &T)> {
-        self.slab.iter().map(|(slot, header)| (self.slab.place(slot), &header.item))
-    }
-
-    #[inline]
-    fn walk(
-        slab: &Slab<Header<T>>,
-        criteria: &Criteria,
-        mut accept: impl FnMut(T) -> bool,
-    ) -> (u32, u64) {
-        let (mut at, mut steps) = (slab.first(), 0);
-        while at != NONE {
-            let header = slab.record(at);
-            if criteria.accept(header.bits, header.source) && accept(header.item) {
-                break;
-            }
-            steps += 1;
-            at = slab.next(at);
+        let found = match &mut self.learnt {
+            Some(learnt) if !learnt.indexes.is_empty() => learnt.log(slab).find(|&at| takes(at)),
+            _ => slab.walk(self.order).find(|&at| takes(at)),
+        };
+        // The first steps are free in any list, so most are done here.
+        if steps > Toil::FREE && self.len > LONG {
+            self.learn(slab, shape, steps);
         }
-        (at, steps)
+        found
     }
 
-    #[inline]
-    fn look_up(
-        slab: &Slab<Header<T>>,
-        index: &mut Index,
-        shape: Shape,
-        criteria: &Criteria,
-        mut accept: impl FnMut(T) -> bool,
-    ) -> u32 {
-        let key = shape.key(criteria.bits, criteria.source.unwrap_or(PeerId(0)));
-        let mut at = index.head(hash(key, 0), |head| {
-            let header = slab.record(head);
-            criteria.accept(header.bits, header.source)
-        });
-        while at != NONE && !accept(slab.record(at).item) {
-            at = index.next(at);
-        }
-        at
+    /// The headers in order of arrival.
+    #[must_use]
+    pub fn slots(&self, slab: &Slab<R>) -> Vec<u32> {
+        let learnt = self.learnt.as_ref().filter(|learnt| !learnt.indexes.is_empty());
+        learnt.map_or_else(|| slab.walk(self.order).collect(), |learnt| learnt.slots(slab))
     }
 
     /// Remembers a long walk, and builds the shape's index when walks have
     /// cost as much.
     #[cold]
-    fn learn(&mut self, shape: Shape, steps: u64) {
-        let learnt = self.learnt.get_or_insert_default();
+    fn learn(&mut self, slab: &Slab<R>, shape: Shape, steps: u64) {
+        let learnt = self.learnt.get_or_insert_with(|| {
+            Box::new(Learnt { questions: 0, indexes: Vec::new(), walked: Vec::new(), log: None })
+        });
         let asked = learnt.questions;
         let nth = learnt.walked.iter().position(|walked| walked.shape == shape);
         let nth = nth.unwrap_or_else(|| {
@@ -204,41 +186,65 @@ impl<T: Copy> Unexpected<T> {
         let walked = &mut learnt.walked[nth];
         walked.asked = asked;
         walked.toil.add(steps);
-        if !walked.toil.pays_for(self.slab.len()) {
+        if !walked.toil.pays_for(self.len) {
             return;
         }
+        let mut by = ShapeIndex { shape, asked, index: Index::new(self.len) };
+        for slot in self.slots(slab) {
+            by.enter(slab, slot);
+        }
+        let Some(learnt) = &mut self.learnt else { return };
         learnt.walked.swap_remove(nth);
         if learnt.indexes.len() == INDEXES_MAX {
             remove_oldest(&mut learnt.indexes, |by| by.asked);
         }
-        let mut by = ShapeIndex { shape, asked, index: Index::new(self.slab.len()) };
-        for (slot, _) in self.slab.iter() {
-            by.enter(&self.slab, slot);
-        }
         learnt.indexes.push(by);
+        self.order = Chain::EMPTY;
+    }
+
+    /// Threads the headers again, and forgets what was learnt.
+    #[cold]
+    #[inline(never)]
+    fn forget(&mut self, slab: &mut Slab<R>) {
+        let slots = self.slots(slab);
+        self.order = Chain::EMPTY;
+        for slot in slots {
+            slab.append_to(&mut self.order, slot);
+        }
+        self.learnt = None;
     }
 
     /// Panics if an invariant is broken.
-    pub fn check_invariants(&self) {
-        self.slab.check_invariants();
-        let Some(learnt) = &self.learnt else { return };
-        assert!(self.slab.len() > SHORT, "a short list has indexes");
+    pub fn check_invariants(&self, slab: &Slab<R>) {
+        let slots = self.slots(slab);
+        assert_eq!(slots.len(), self.len(), "a header is in no chain or in two");
+        assert!(slots.iter().all(|&slot| slab.seq(slot) != 0 && slab.is_listed(slot)));
+        assert!(slots.is_sorted_by_key(|&slot| slab.seq(slot)), "out of order");
+        let learnt = self.learnt.as_ref();
+        if learnt.is_none_or(|learnt| learnt.indexes.is_empty()) {
+            assert_eq!(slab.walk_checked(self.order), slots);
+        }
+        let Some(learnt) = learnt else { return };
+        assert!(self.len > SHORT, "a short list has indexes");
         assert!(learnt.indexes.len() <= INDEXES_MAX && learnt.walked.len() <= WALKED_MAX);
+        if let Some(log) = &learnt.log {
+            let listed = log.iter().filter_map(|&handle| listed(slab, handle));
+            assert!(listed.eq(slots.iter().copied()), "the log is not the list");
+            assert!(!learnt.indexes.is_empty());
+        }
         for (nth, by) in learnt.indexes.iter().enumerate() {
             assert!(learnt.indexes[..nth].iter().all(|other| other.shape != by.shape), "twice");
             assert!(learnt.walked.iter().all(|walked| walked.shape != by.shape), "walked too");
-            let key_of = |slot: u32| {
-                let header = self.slab.record(slot);
-                by.shape.key(header.bits, header.source)
-            };
-            let mut seen = 0;
+            let key_of = |slot: u32| by.key(slab, slot);
+            let mut seen = Vec::new();
             for (found_hash, chain) in by.index.check_invariants() {
                 assert_eq!(found_hash, hash(key_of(chain[0]), 0), "in the wrong bucket");
                 assert!(chain.iter().all(|&slot| key_of(slot) == key_of(chain[0])), "mixed chain");
-                assert!(chain.is_sorted_by_key(|&slot| self.slab.seq(slot)), "out of order");
-                seen += chain.len();
+                assert!(chain.is_sorted_by_key(|&slot| slab.seq(slot)), "out of order");
+                seen.extend(chain);
             }
-            assert_eq!(seen, self.len(), "a header is in no chain or in two");
+            seen.sort_unstable_by_key(|&slot| slab.seq(slot));
+            assert_eq!(seen, slots, "a header is in no chain or in two");
         }
     }
 
@@ -250,11 +256,36 @@ impl<T: Copy> Unexpected<T> {
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         let indexes = self.learnt.iter().flat_map(|learnt| &learnt.indexes);
-        self.slab.capacity() + indexes.map(|by| by.index.capacity()).sum::<usize>()
+        indexes.map(|by| by.index.capacity()).sum::<usize>()
     }
 }
 
-impl Learnt {
+#[inline]
+fn look_up<R: Arrived>(
+    slab: &Slab<R>,
+    index: &mut Index,
+    shape: Shape,
+    criteria: &Criteria,
+    mut accept: impl FnMut(&R) -> bool,
+) -> u32 {
+    let key = shape.key(criteria.bits, criteria.source.unwrap_or(PeerId(0)));
+    let mut at: Found = index.head(hash(key, 0), |head| {
+        let header = slab.at(head);
+        criteria.accept(header.bits(), header.source())
+    });
+    while at.slot != NONE && !accept(slab.at(at.slot)) {
+        at = index.next(at);
+    }
+    at.slot
+}
+
+/// The slot of a header that is still in its list.
+#[inline]
+fn listed<R: Arrived>(slab: &Slab<R>, handle: Handle<R>) -> Option<u32> {
+    slab.locate(handle).filter(|&slot| slab.is_listed(slot))
+}
+
+impl<R: Arrived> Learnt<R> {
     /// Counts a question, and finds the index of its shape.
     #[inline]
     fn ask(&mut self, shape: Shape) -> Option<&mut Index> {
@@ -263,18 +294,64 @@ impl Learnt {
         by.asked = self.questions;
         Some(&mut by.index)
     }
+
+    /// Enters the newest header.
+    #[inline]
+    fn enter(&mut self, slab: &Slab<R>, slot: u32) {
+        for by in &mut self.indexes {
+            by.enter(slab, slot);
+        }
+        if let Some(log) = &mut self.log {
+            log.push(slab.handle(slot));
+        }
+    }
+
+    /// The headers in order, from the indexes.
+    fn slots(&self, slab: &Slab<R>) -> Vec<u32> {
+        let mut slots: Vec<u32> = self.indexes[0].index.slots().collect();
+        slots.sort_unstable_by_key(|&slot| slab.seq(slot));
+        slots
+    }
+
+    /// The headers in order.
+    fn log(&mut self, slab: &Slab<R>) -> impl Iterator<Item = u32> {
+        if self.log.is_none() {
+            let slots = self.slots(slab).into_iter();
+            self.log = Some(slots.map(|slot| slab.handle(slot)).collect());
+        }
+        self.log.iter().flatten().filter_map(|&handle| listed(slab, handle))
+    }
 }
 
 impl ShapeIndex {
+    #[inline]
+    fn key<R: Arrived>(&self, slab: &Slab<R>, slot: u32) -> (u64, u32) {
+        let header = slab.at(slot);
+        self.shape.key(header.bits(), header.source())
+    }
+
     /// Enters the newest header.
     #[inline]
-    fn enter<T: Copy>(&mut self, slab: &Slab<Header<T>>, slot: u32) {
-        let header = slab.record(slot);
-        let key = self.shape.key(header.bits, header.source);
-        self.index.append(hash(key, 0), slot, |head| {
-            let head = slab.record(head);
-            self.shape.key(head.bits, head.source) == key
-        });
+    fn enter<R: Arrived>(&mut self, slab: &Slab<R>, slot: u32) {
+        let (shape, key) = (self.shape, self.key(slab, slot));
+        self.index.append(hash(key, 0), slot, is_of(slab, shape, key));
+    }
+
+    /// Takes out a header that is still in the slab.
+    #[inline]
+    fn leave<R: Arrived>(&mut self, slab: &Slab<R>, slot: u32) {
+        let (shape, key) = (self.shape, self.key(slab, slot));
+        self.index.unlink(|| hash(key, 0), slot, is_of(slab, shape, key));
+        self.index.fit(slab.slots());
+    }
+}
+
+/// Whether a header has this key in this shape.
+#[inline]
+fn is_of<R: Arrived>(slab: &Slab<R>, shape: Shape, key: (u64, u32)) -> impl Fn(u32) -> bool {
+    move |slot| {
+        let header = slab.at(slot);
+        shape.key(header.bits(), header.source()) == key
     }
 }
 

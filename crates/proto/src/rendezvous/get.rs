@@ -104,7 +104,7 @@ impl Endpoint {
         &mut self,
         port: &mut P,
         handle: Handle<RecvOp>,
-        event: &Event,
+        event: Event,
         rts: Rts,
     ) {
         // Matched: the announcement's slot goes back now, not when the bytes
@@ -115,8 +115,8 @@ impl Endpoint {
         let gone = self.gone(event.peer);
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
-        op.state = RecvState::Pulling(Pull {
-            event: *event,
+        op.state = RecvState::Pulling(Box::new(Pull {
+            event,
             key: rts.key,
             from: rts.addr,
             want,
@@ -125,7 +125,7 @@ impl Endpoint {
             in_flight: 0,
             direct: true,
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
-        });
+        }));
         if want == 0 || gone.is_some() {
             self.finish_pull(port, handle);
         } else if !self.ask(port, handle) {
