@@ -34,6 +34,14 @@ def stages(quick):
     yield "manual pages", [sys.executable, "crates/libportals/scripts/man.py", "--check"], {}
     yield "Portals conformance page", [sys.executable, "scripts/conformance.py", "--check"], {}
     yield "Portals programs", [sys.executable, "tests/run_portals.py"], {}
+    yield "Portals programs that make progress themselves", [
+        sys.executable, "tests/run_portals.py", "--env", "PTL_PROGRESS=poll",
+        "-n", "2", "--variant", "logical-me,physical-le",
+    ], {}
+    yield "report page in a headless Chromium", [sys.executable, "tests/report_page.py"], {}
+    yield "small experiments and reference cases of the simulator", [
+        sys.executable, "tests/run_experiments.py",
+    ], {}
     if quick:
         return
     yield "MPI programs", [sys.executable, "tests/run_mpi.py"], {}

@@ -1,5 +1,5 @@
-//! The `sluice` command: what the rails of this machine can do, and how fast
-//! they are.
+//! The `sluice` command: what the rails of this machine can do, how fast they
+//! are, and what would happen on machines that are not here.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,8 @@ mod cores;
 mod info;
 mod perf;
 mod rail;
+mod report;
+mod sim;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -19,7 +21,9 @@ Examples:
   sluice perf bandwidth --size 1M,4M   two sizes
   sluice perf rate --json              for a program to read
   sluice perf latency --api portals    puts and gets through libportals
-  sluice perf match                    what one match costs as lists grow";
+  sluice perf match                    what one match costs as lists grow
+  sluice sim list                      the experiments that come with it
+  sluice sim run rdrp-fig5-small --out fig5 && sluice report fig5";
 
 /// Message passing over shared memory, as MPI programs see it through
 /// libfabric.
@@ -37,6 +41,11 @@ enum Command {
     /// Measure between two processes, which it starts itself, or matching alone.
     #[command(subcommand)]
     Perf(perf::PerfCommand),
+    /// Simulate interconnects, flit by flit.
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
+    /// Draw the results of `sluice sim run`: one page that needs no network.
+    Report(report::ReportArgs),
     /// The second process of a measurement.
     #[command(hide = true)]
     PerfPeer(perf::PeerArgs),
@@ -45,12 +54,14 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
-        Command::Info(args) => info::run(&args),
-        Command::Perf(command) => perf::run(&command),
-        Command::PerfPeer(args) => perf::run_peer(&args),
+        Command::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Perf(command) => perf::run(&command).map(|()| ExitCode::SUCCESS),
+        Command::PerfPeer(args) => perf::run_peer(&args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(command) => sim::run(&command),
+        Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sluice: {error:#}");

@@ -1,0 +1,186 @@
+//! Draws lines with marks and error bars, and their legend.
+
+use super::axis::Axis;
+use super::style::{self, FAMILY, FONT, GRID, HEIGHT, INK, LEGEND_LINE, Look, WIDTH};
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+/// A point and half the height of its bar.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dot {
+    /// Along the axis, as a value.
+    pub x: f64,
+    /// Its height.
+    pub y: f64,
+    /// Of its 95 % interval.
+    pub half_width: Option<f64>,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// In the legend.
+    pub label: String,
+    /// In the order in which they are joined.
+    pub dots: Vec<Dot>,
+    /// Whether it is a level across the whole figure; it has one dot then,
+    /// whose x says nothing.
+    pub is_level: bool,
+    /// Whether each dot has a mark.
+    pub has_marks: bool,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Beside the x axis.
+    pub x_title: String,
+    /// Beside the y axis.
+    pub y_title: String,
+    /// At most [`style::LINES_MAX`].
+    pub curves: Vec<Curve>,
+    /// How x runs.
+    pub scale: crate::sim::Scale,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, RangedCoordf64>>;
+
+impl Chart {
+    /// The SVG document.
+    pub fn draw(&self) -> Result<String> {
+        let mut svg = String::new();
+        let legend = self.curves.len() as u32 * LEGEND_LINE;
+        {
+            let size = (WIDTH, HEIGHT + legend + 8);
+            let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+            self.draw_on(&area).map_err(|error| anyhow!("a figure could not be drawn: {error}"))?;
+        }
+        Ok(svg)
+    }
+
+    fn draw_on(&self, area: &Area) -> Result<(), Box<dyn std::error::Error>> {
+        area.fill(&WHITE)?;
+        let (plot, legend) = area.split_vertically(HEIGHT);
+        let axis = self.x_axis();
+        let (bottom, top) = self.y_range();
+        let text = (FAMILY, FONT).into_font().color(&INK);
+        let mut chart = ChartBuilder::on(&plot)
+            .margin(12)
+            .margin_right(24)
+            .x_label_area_size(56)
+            .y_label_area_size(80)
+            .build_cartesian_2d(axis, bottom..top)?;
+        chart
+            .configure_mesh()
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK)
+            .label_style(text.clone())
+            .axis_desc_style(text)
+            .x_labels(9)
+            .y_labels(7)
+            .y_label_formatter(&|value| super::axis::short(*value))
+            .x_desc(&self.x_title)
+            .y_desc(&self.y_title)
+            .draw()?;
+        for (index, curve) in self.curves.iter().enumerate() {
+            self.draw_curve(&mut chart, curve, style::look(index))?;
+        }
+        for (index, curve) in self.curves.iter().enumerate() {
+            draw_key(&legend, index, curve)?;
+        }
+        area.present()?;
+        Ok(())
+    }
+
+    fn x_axis(&self) -> Axis {
+        let values: Vec<f64> = self
+            .curves
+            .iter()
+            .filter(|curve| !curve.is_level)
+            .flat_map(|curve| curve.dots.iter().map(|dot| dot.x))
+            .collect();
+        Axis::over(self.scale, &values)
+    }
+
+    /// From 0 to a little above the highest bar.
+    fn y_range(&self) -> (f64, f64) {
+        let tops = self
+            .curves
+            .iter()
+            .flat_map(|curve| &curve.dots)
+            .map(|dot| dot.y + dot.half_width.unwrap_or(0.0))
+            .filter(|top| top.is_finite());
+        let top = tops.fold(0.0, f64::max);
+        (0.0, if top > 0.0 { top * 1.06 } else { 1.0 })
+    }
+
+    fn draw_curve(
+        &self,
+        chart: &mut Context,
+        curve: &Curve,
+        look: Look,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let axis = self.x_axis();
+        let (bottom, top) = self.y_range();
+        let inside = |y: f64| y.clamp(bottom, top);
+        let line = look.colour.stroke_width(2);
+        let places: Vec<(f64, f64)> = match (curve.is_level, curve.dots.first()) {
+            (true, Some(dot)) => {
+                let ends = axis.range();
+                vec![(ends.start, inside(dot.y)), (ends.end, inside(dot.y))]
+            }
+            _ => curve.dots.iter().map(|dot| (axis.place(dot.x), inside(dot.y))).collect(),
+        };
+        match look.dash {
+            None => chart.draw_series(LineSeries::new(places.clone(), line))?,
+            Some((dash, gap)) => {
+                chart.draw_series(DashedLineSeries::new(places.clone(), dash, gap, line))?
+            }
+        };
+        if curve.is_level {
+            return Ok(());
+        }
+        let bars = curve.dots.iter().filter_map(|dot| {
+            let half = dot.half_width.filter(|half| *half > 0.0)?;
+            let (low, high) = (inside(dot.y - half), inside(dot.y + half));
+            Some(ErrorBar::new_vertical(axis.place(dot.x), low, inside(dot.y), high, line, 8))
+        });
+        chart.draw_series(bars)?;
+        if curve.has_marks {
+            let mark = |&at: &(f64, f64)| {
+                EmptyElement::at(at) + Polygon::new(look.mark.to_vec(), look.colour.filled())
+            };
+            chart.draw_series(places.iter().map(mark))?;
+        }
+        Ok(())
+    }
+}
+
+/// A line of the legend.
+fn draw_key(area: &Area, index: usize, curve: &Curve) -> Result<(), Box<dyn std::error::Error>> {
+    const LEFT: i32 = 92;
+    const LONG: i32 = 44;
+    let look = style::look(index);
+    let y = index as i32 * LEGEND_LINE as i32 + LEGEND_LINE as i32 / 2;
+    let line = look.colour.stroke_width(2);
+    let mut x = LEFT;
+    let (dash, gap) = look.dash.unwrap_or((LONG, 1));
+    while x < LEFT + LONG {
+        area.draw(&PathElement::new([(x, y), ((x + dash).min(LEFT + LONG), y)], line))?;
+        x += dash + gap;
+    }
+    if curve.has_marks && !curve.is_level {
+        let middle = (LEFT + LONG / 2, y);
+        let corners: Vec<(i32, i32)> =
+            look.mark.iter().map(|(dx, dy)| (middle.0 + dx, middle.1 + dy)).collect();
+        area.draw(&Polygon::new(corners, look.colour.filled()))?;
+    }
+    let text = (FAMILY, FONT).into_font().color(&INK);
+    let place = (LEFT + LONG + 12, y - FONT as i32 / 2);
+    area.draw(&Text::new(curve.label.clone(), place, text))?;
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `sluice sim`: experiments on simulated interconnects.
+//!
+//! `experiment` and `plan` are what is to be run, `run` and `measure` run it,
+//! `journal`, `results` and `manifest` are what is left on disk, `expect` says
+//! whether it came out right.
+
+mod bench;
+mod expect;
+mod experiment;
+mod journal;
+mod library;
+mod list;
+mod manifest;
+mod measure;
+mod output;
+mod place;
+mod plan;
+mod progress;
+mod results;
+mod run;
+mod statistics;
+mod validate;
+
+pub use expect::{Verdict, judge};
+pub use experiment::{Figure, Kind, Scale};
+pub use manifest::Manifest;
+pub use measure::{COLUMNS, column};
+pub use output::{digits, range};
+pub use plan::Plan;
+pub use results::{LINKS, RESULTS, Row, SERIES, replace, summary};
+pub use statistics::Summary;
+
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// What can be done with the simulator.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Run an experiment, or go on with one that was stopped.
+    Run(run::RunArgs),
+    /// Show the experiments that come with it.
+    List(list::ListArgs),
+    /// Compare with BookSim 2 on reference cases.
+    Validate(validate::ValidateArgs),
+    /// Measure how fast the simulator is, and its memory.
+    Bench(bench::BenchArgs),
+    /// One row of a measurement, in a process of its own.
+    #[command(hide = true)]
+    BenchRow(bench::RowArgs),
+}
+
+/// Runs one of them.
+pub fn run(command: &SimCommand) -> Result<ExitCode> {
+    match command {
+        SimCommand::Run(args) => run::run(args),
+        SimCommand::List(args) => list::run(args).map(|()| ExitCode::SUCCESS),
+        SimCommand::Validate(args) => validate::run(args),
+        SimCommand::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+        SimCommand::BenchRow(args) => bench::run_row(args).map(|()| ExitCode::SUCCESS),
+    }
+}

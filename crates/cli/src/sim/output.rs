@@ -1,0 +1,142 @@
+//! What `sluice sim run` prints when it is done.
+
+use super::expect::Verdict;
+use super::manifest::Manifest;
+use super::measure::{COLUMNS, column};
+use super::plan::Plan;
+use super::results::{Row, summary, values};
+use crate::table::Table;
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+use std::io::Write as _;
+use std::path::Path;
+
+/// Columns of the table; the files have all.
+const SHOWN: [(&str, &str); 4] = [
+    ("accepted", "accepted"),
+    ("packet_latency", "latency"),
+    ("latency_p99", "p99"),
+    ("hops", "hops"),
+];
+
+/// Tables for people.
+pub fn text(plan: &Plan, rows: &[Row], verdicts: &[Verdict], folder: &Path) -> Result<()> {
+    let mut heads: Vec<&str> = plan.axes().collect();
+    heads.push("seeds");
+    for (_, head) in SHOWN {
+        heads.push(head);
+        if head == "accepted" {
+            heads.push("±");
+        }
+    }
+    let mut table = Table::new(&heads);
+    for cell in 0..plan.cells.len() {
+        let mut cells: Vec<String> =
+            plan.cells[cell].marks.iter().map(|mark| mark.label.clone()).collect();
+        let accepted = column("accepted").unwrap_or(0);
+        cells.push(values(rows, cell, accepted).len().to_string());
+        for (name, head) in SHOWN {
+            let summary = column(name).and_then(|index| summary(rows, cell, index));
+            cells.push(summary.map_or("-".into(), |summary| digits(summary.mean)));
+            if head == "accepted" {
+                cells.push(
+                    summary.and_then(|summary| summary.half_width).map_or("-".into(), digits),
+                );
+            }
+        }
+        table.row(cells);
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}\n\n{table}", plan.experiment.title)?;
+    for verdict in verdicts {
+        writeln!(out, "{}", in_words(verdict))?;
+    }
+    writeln!(out, "results in {}; `sluice report {0}` draws them", folder.display())?;
+    Ok(())
+}
+
+/// A verdict on two lines or more.
+fn in_words(verdict: &Verdict) -> String {
+    let judged = match verdict.holds {
+        Some(true) => "as expected",
+        Some(false) => "UNEXPECTED",
+        None => "not known yet",
+    };
+    let value = verdict.value.map_or("-".into(), digits);
+    let half = verdict.half_width.map_or(String::new(), |half| format!(" ± {}", digits(half)));
+    let note = verdict.note.as_ref().map_or(String::new(), |note| format!("; {note}"));
+    format!(
+        "{judged}: {} is {value}{half}, wanted {}{note}\n    {}",
+        verdict.what,
+        range(verdict),
+        verdict.reason.trim().replace('\n', "\n    ")
+    )
+}
+
+/// `1.7 to 3`, `at least 1.7`, `at most 3`.
+pub fn range(verdict: &Verdict) -> String {
+    match (verdict.min, verdict.max) {
+        (Some(min), Some(max)) => format!("{min} to {max}"),
+        (Some(min), None) => format!("at least {min}"),
+        (None, Some(max)) => format!("at most {max}"),
+        (None, None) => "anything".to_owned(),
+    }
+}
+
+/// As many digits as a person wants to see.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// One document for programs.
+pub fn json(plan: &Plan, rows: &[Row], manifest: &Manifest, folder: &Path) -> Result<()> {
+    let axes = |cell: usize| -> Value {
+        let marks = &plan.cells[cell].marks;
+        plan.axes()
+            .zip(marks)
+            .map(|(axis, mark)| (axis.to_owned(), json!(mark.label)))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let points: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let figures: Map<String, Value> = COLUMNS
+                .iter()
+                .zip(&row.values)
+                .map(|(column, value)| (column.name.to_owned(), json!(value)))
+                .collect();
+            json!({
+                "axes": axes(row.cell), "seed": row.seed, "figures": figures,
+                "stopped_by": row.stopped_by, "state": row.state,
+            })
+        })
+        .collect();
+    let cells: Vec<Value> = (0..plan.cells.len())
+        .map(|cell| {
+            let figures: Map<String, Value> = COLUMNS
+                .iter()
+                .enumerate()
+                .filter_map(|(index, column)| {
+                    Some((column.name.to_owned(), json!(summary(rows, cell, index)?)))
+                })
+                .collect();
+            json!({ "axes": axes(cell), "figures": figures })
+        })
+        .collect();
+    let document = json!({
+        "experiment": manifest.name, "title": manifest.title, "version": manifest.head.version,
+        "experiment_sha256": manifest.head.experiment_sha256, "seeds": manifest.head.seeds,
+        "out": folder.display().to_string(), "runs": manifest.runs, "runs_done": manifest.runs_done,
+        "simulated_seconds": manifest.simulated_seconds,
+        "points": points, "summary": cells, "expectations": manifest.expectations,
+    });
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &document)?;
+    writeln!(out)?;
+    Ok(())
+}

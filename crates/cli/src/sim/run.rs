@@ -1,0 +1,309 @@
+//! `sluice sim run`: runs what a plan has and is not done yet.
+
+use super::expect::{Verdict, judge};
+use super::journal::{Entry, Head, Journal};
+use super::library;
+use super::manifest::Manifest;
+use super::measure::{Outcome, measure};
+use super::output;
+use super::plan::{Plan, Run, nodes};
+use super::progress::Progress;
+use super::results;
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use sha2::{Digest as _, Sha256};
+use sluice_flit::config::Pattern;
+use sluice_flit::{ConfigError, Simulation, traffic::Trace};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Status when an expectation does not hold, or nothing moves.
+const EXIT_UNEXPECTED: u8 = 3;
+/// Status when the user stopped it, as of a process that SIGINT ended.
+const EXIT_STOPPED: u8 = 130;
+
+const HELP: &str = "\
+The folder gets results.csv (a row a point), summary.csv (over the seeds), series.csv (a row
+a batch), links.csv (if the experiment asks for it), manifest.json, and journal.jsonl, from
+which the same command goes on after it was stopped.
+
+Exit status: 0 all done and as expected, 1 an error, 3 an expectation does not hold
+or a simulation got stuck, 130 stopped by Ctrl-C (a second Ctrl-C ends it at once).
+
+Examples:
+  sluice sim run rdrp-fig5-small --out fig5
+  sluice sim run my.toml --out mine --threads 4 && sluice report mine";
+
+/// Arguments of `sluice sim run`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct RunArgs {
+    /// An experiment file, or the name of one that `sluice sim list` shows.
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// The folder for the results; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The first seed instead of the file's; the others follow it.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many threads; the results do not depend on it [default: one a core].
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Do not judge the results.
+    #[arg(long)]
+    no_expect: bool,
+    /// Print one JSON document instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let (source, beside) = library::open(&args.file)?;
+    let plan = Plan::read(source, args.seed)?;
+    let traces = Traces::read(&plan, &beside)?;
+    let head = Head {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        experiment_sha256: traces.hash(&plan.source.text),
+        seeds: plan.seeds.clone(),
+    };
+    let threads = args
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get);
+    check(&plan, &traces, threads)?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    let (mut journal, mut entries) = Journal::open(&args.out, &head)?;
+
+    let stop = stop_on_signals()?;
+    let waiting: Vec<usize> =
+        (0..plan.runs.len()).filter(|run| !entries.contains_key(run)).collect();
+    if !waiting.is_empty() {
+        let work = Work { plan: &plan, traces: &traces, stop: &stop };
+        work.run(&waiting, threads, args.json, &mut journal, &mut entries)?;
+    }
+
+    let rows = results::write(&args.out, &plan, &entries)?;
+    let verdicts: Vec<Verdict> = if args.no_expect { Vec::new() } else { judge(&plan, &rows) };
+    let manifest = Manifest::new(head, &plan, &entries, verdicts);
+    manifest.write(&args.out)?;
+    let is_done = entries.len() == plan.runs.len();
+    if args.json {
+        output::json(&plan, &rows, &manifest, &args.out)?;
+    } else {
+        output::text(&plan, &rows, &manifest.expectations, &args.out)?;
+    }
+    if !is_done {
+        eprintln!(
+            "sluice: stopped: {} of {} simulations are done; the same command goes on from there",
+            entries.len(),
+            plan.runs.len()
+        );
+        return Ok(ExitCode::from(EXIT_STOPPED));
+    }
+    let stuck = manifest.status.iter().filter(|point| point.status == "stuck").count();
+    if stuck > 0 {
+        let file = args.out.join(super::manifest::FILE);
+        eprintln!(
+            "sluice: in {stuck} of {} points nothing moved any more; {} says where",
+            manifest.points,
+            file.display()
+        );
+        return Ok(ExitCode::from(EXIT_UNEXPECTED));
+    }
+    let failed = manifest.expectations.iter().filter(|verdict| verdict.holds != Some(true)).count();
+    if failed > 0 {
+        eprintln!("sluice: {failed} of {} expectations do not hold", manifest.expectations.len());
+        return Ok(ExitCode::from(EXIT_UNEXPECTED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Set by Ctrl-C or a request to end; the second one ends the process.
+fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The order matters: the first signal finds the flag not yet set.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot catch Ctrl-C")?;
+    }
+    Ok(stop)
+}
+
+/// The traces of an experiment, by path, as text.
+struct Traces(BTreeMap<String, String>);
+
+impl Traces {
+    fn read(plan: &Plan, beside: &Path) -> Result<Traces> {
+        let mut texts = BTreeMap::new();
+        for cell in &plan.cells {
+            if let Pattern::Trace { path } = &cell.config.traffic.pattern {
+                let file = beside.join(path);
+                let text = std::fs::read_to_string(&file)
+                    .with_context(|| format!("cannot read the trace {}", file.display()))?;
+                texts.insert(path.clone(), text);
+            }
+        }
+        Ok(Traces(texts))
+    }
+
+    /// Of all that the results depend on.
+    fn hash(&self, experiment: &str) -> String {
+        let mut hash = Sha256::new();
+        for text in std::iter::once(experiment).chain(self.0.values().map(String::as_str)) {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn simulation(&self, run: &Run, threads: usize) -> Result<Simulation, ConfigError> {
+        let trace = match &run.config.traffic.pattern {
+            Pattern::Trace { path } => {
+                let key = "traffic.pattern.path";
+                let text = self.0.get(path).ok_or_else(|| ConfigError::new(key, "was not read"))?;
+                let nodes = nodes(&run.config)?;
+                Some(
+                    Trace::parse(text, nodes)
+                        .map_err(|error| ConfigError::new(key, format!("{path}: {error}")))?,
+                )
+            }
+            _ => None,
+        };
+        Simulation::new(&run.config, trace, threads)
+    }
+}
+
+/// Finds out before anything is written whether every configuration can be run.
+fn check(plan: &Plan, traces: &Traces, threads: usize) -> Result<()> {
+    let cells: Vec<(usize, &Run)> = (0..plan.cells.len())
+        .filter_map(|cell| plan.points.iter().find(|point| point.cell == cell))
+        .map(|point| (point.cell, &plan.runs[point.run]))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let first = Mutex::new(None::<(usize, ConfigError)>);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(cells.len()) {
+            scope.spawn(|| {
+                while let Some(&(cell, run)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let Err(error) = traces.simulation(run, 1) else { continue };
+                    let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                    if first.as_ref().is_none_or(|(other, _)| cell < *other) {
+                        *first = Some((cell, error));
+                    }
+                }
+            });
+        }
+    });
+    match first.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((cell, error)) => Err(plan.fault_of_cell(cell, &error).into()),
+        None => Ok(()),
+    }
+}
+
+struct Work<'a> {
+    plan: &'a Plan,
+    traces: &'a Traces,
+    stop: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    /// Runs the simulations that wait, side by side; when there are fewer of
+    /// them than threads, each gets several.
+    fn run(
+        &self,
+        waiting: &[usize],
+        threads: usize,
+        quiet: bool,
+        journal: &mut Journal,
+        entries: &mut BTreeMap<usize, Entry>,
+    ) -> Result<()> {
+        let beside = threads.min(waiting.len());
+        let each = (threads / beside).max(1);
+        let cycles_max = self.cycles_max();
+        let progress = Progress::new(waiting.len(), entries.len(), cycles_max, quiet);
+        let next = AtomicUsize::new(0);
+        let (send, ended) = std::sync::mpsc::channel::<Result<Entry>>();
+        let done = std::thread::scope(|scope| {
+            for _ in 0..beside {
+                let (send, next, progress) = (send.clone(), &next, &progress);
+                scope.spawn(move || {
+                    while let Some(&run) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let Some(entry) = self.one(run, each, progress).transpose() else { return };
+                        if send.send(entry).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(send);
+            let mut keep = || -> Result<()> {
+                for (index, entry) in ended.iter().enumerate() {
+                    let entry = entry?;
+                    journal.keep(&entry)?;
+                    let ran: u64 = entry.outcome.batches.iter().map(|batch| batch.cycles).sum();
+                    let figure = figure(&entry.outcome, entry.seconds);
+                    let unused = cycles_max.saturating_sub(ran);
+                    progress.ended(index + 1, unused, &self.name(entry.run), &figure);
+                    entries.insert(entry.run, entry);
+                }
+                Ok(())
+            };
+            let kept = keep();
+            if kept.is_err() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            kept
+        });
+        progress.clear();
+        done
+    }
+
+    /// One simulation; none if the user wants to stop.
+    fn one(&self, run: usize, threads: usize, progress: &Progress) -> Result<Option<Entry>> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let what = &self.plan.runs[run];
+        let mut simulation =
+            self.traces.simulation(what, threads).map_err(|error| anyhow!(error))?;
+        let mut tick = |cycles| {
+            progress.cycles(cycles);
+            !self.stop.load(Ordering::Relaxed)
+        };
+        let outcome = measure(&mut simulation, &self.plan.experiment.stop, what.links, &mut tick);
+        Ok(outcome.map(|outcome| Entry { run, seconds: start.elapsed().as_secs_f64(), outcome }))
+    }
+
+    fn cycles_max(&self) -> u64 {
+        let stop = &self.plan.experiment.stop;
+        stop.warm_up_cycles + stop.max_cycles
+    }
+
+    fn name(&self, run: usize) -> String {
+        let point = self.plan.points.iter().find(|point| point.run == run);
+        point.map_or(String::new(), |point| {
+            let cell = self.plan.cell_name(point.cell);
+            let comma = if cell.is_empty() { "" } else { ", " };
+            format!("{cell}{comma}seed={}", point.seed)
+        })
+    }
+}
+
+/// What is said of a simulation that has ended.
+fn figure(outcome: &Outcome, seconds: f64) -> String {
+    let rate =
+        outcome.accepted_flits as f64 / (f64::from(outcome.nodes) * outcome.cycles.max(1) as f64);
+    let stuck = outcome.stuck.as_ref().map_or(String::new(), |stuck| format!(", stuck: {stuck}"));
+    format!("accepted {rate:.3} in {seconds:.1} s{stuck}")
+}

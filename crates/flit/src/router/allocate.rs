@@ -1,0 +1,160 @@
+//! Allocation: output channels to packets, and the switch to flits.
+//!
+//! Both are separable, inputs first, with round-robin pointers that move only
+//! on a grant (as iSLIP's). An output's channels are given out only after
+//! something changed there: a channel came free or a packet came to wait.
+//! A channel that its packet has left goes to whoever is next behind it, so
+//! the same input cannot win it again before the others have had it.
+
+use super::{Router, State, first_from};
+use crate::shard::World;
+use crate::wheel::bits;
+
+/// Flits that pass the switch in one step.
+pub(super) struct Grants<const P: usize> {
+    /// Output ports that get one.
+    pub outputs: u64,
+    /// By output: the input port and its channel.
+    pub from: [(u8, u8); P],
+}
+
+impl<const P: usize> Grants<P> {
+    /// An input port and channel ask for an output. Of several, the first
+    /// from the output's pointer on is the one.
+    #[inline(always)]
+    fn ask(&mut self, output: usize, next: u8, port: usize, vc: u32) {
+        let from = &mut self.from[output & (P - 1)];
+        let distance = |port: u8| port.wrapping_sub(next) & 63;
+        if self.outputs >> output & 1 == 0 || distance(port as u8) < distance(from.0) {
+            *from = (port as u8, vc as u8);
+        }
+        self.outputs |= 1 << output;
+    }
+}
+
+impl<const P: usize, const V: usize> Router<P, V> {
+    /// One step of the switch. Returns the outputs that got a flit in it.
+    ///
+    /// The switch is allocated before channels are given out and before
+    /// anything moves: a step decides by what was so at its beginning.
+    #[inline(always)]
+    pub fn step(&mut self, world: &mut World<P>) -> u64 {
+        let mut grants = Grants { outputs: 0, from: [(0, 0); P] };
+        let iterations = world.net.measures.iterations;
+        if iterations == 1 && self.full == 0 {
+            self.allocate_switch(&mut grants);
+        } else {
+            self.allocate_switch_again(&mut grants, iterations);
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        for port in bits(dirty) {
+            self.allocate_channels(port);
+        }
+        self.pass(&grants, world)
+    }
+
+    #[inline(always)]
+    fn allocate_switch(&self, grants: &mut Grants<P>) {
+        for port in bits(self.ready_ports) {
+            let set = u64::from(self.ready[port & (P - 1)]);
+            let vc = first_from(set, u32::from(self.input_next[port & (P - 1)]));
+            let output = usize::from(self.inputs[port & (P - 1)][vc as usize & (V - 1)].port);
+            grants.ask(output, self.output_next[output & (P - 1)], port, vc);
+        }
+    }
+
+    /// The same with more rounds than one, and with outputs that are full.
+    #[cold]
+    fn allocate_switch_again(&self, grants: &mut Grants<P>, iterations: u8) {
+        let mut matched_inputs = 0u64;
+        for _ in 0..iterations {
+            let mut round = Grants { outputs: 0, from: [(0, 0); P] };
+            let taken = self.full | grants.outputs;
+            for port in bits(self.ready_ports & !matched_inputs) {
+                let channels = &self.inputs[port & (P - 1)];
+                let open = bits(u64::from(self.ready[port & (P - 1)]))
+                    .filter(|&vc| taken >> channels[vc & (V - 1)].port & 1 == 0)
+                    .fold(0u64, |open, vc| open | 1 << vc);
+                if open != 0 {
+                    let vc = first_from(open, u32::from(self.input_next[port & (P - 1)]));
+                    let output = usize::from(channels[vc as usize & (V - 1)].port);
+                    round.ask(output, self.output_next[output & (P - 1)], port, vc);
+                }
+            }
+            for output in bits(round.outputs) {
+                let from = round.from[output & (P - 1)];
+                grants.from[output & (P - 1)] = from;
+                matched_inputs |= 1 << from.0;
+            }
+            grants.outputs |= round.outputs;
+        }
+    }
+
+    /// Gives the free channels of an output to packets that wait for them:
+    /// every packet asks for one of those it may have, every channel takes
+    /// one of those that ask.
+    fn allocate_channels(&mut self, output: usize) {
+        let output = output & (P - 1);
+        let free = self.free[output];
+        if free == 0 || self.waiters[output] == 0 {
+            return;
+        }
+        let vcs = u32::from(self.vcs);
+        let all = u32::from(self.ports) * vcs;
+        let mut asked = 0u16;
+        let mut asking = 0u32;
+        let mut best = [(0u32, 0u8, 0u8); V];
+        for port in bits(self.waiters[output]) {
+            for vc in bits(u64::from(self.waiting[port & (P - 1)])) {
+                let input = *self.input(port, vc);
+                let set = input.vcs & free;
+                if usize::from(input.port) != output || set == 0 {
+                    continue;
+                }
+                let wish =
+                    first_from(u64::from(set), u32::from(self.turn(port, vc).wish_next)) as usize;
+                let claim = port as u32 * vcs + vc as u32;
+                let next = u32::from(self.turn(output, wish).claim_next);
+                let distance = if claim >= next { claim - next } else { claim + all - next };
+                asking += 1;
+                if asked >> wish & 1 == 0 || distance < best[wish & (V - 1)].0 {
+                    asked |= 1 << wish;
+                    best[wish & (V - 1)] = (distance, port as u8, vc as u8);
+                }
+            }
+        }
+        for wish in bits(u64::from(asked)) {
+            let (_, port, vc) = best[wish & (V - 1)];
+            self.assign(output, wish, usize::from(port), usize::from(vc));
+            asking -= 1;
+        }
+        // Who asked for a channel that another one got asks again.
+        if asking > 0 && self.free[output] != 0 {
+            self.dirty |= 1 << output;
+        }
+    }
+
+    /// Output channel `out_vc` goes to the packet at an input channel.
+    fn assign(&mut self, output: usize, out_vc: usize, port: usize, vc: usize) {
+        let (ports, vcs) = (usize::from(self.ports), usize::from(self.vcs));
+        let input = self.input(port, vc);
+        input.state = State::Fresh;
+        input.vcs = out_vc as u16;
+        let has_flits = input.flits > 0;
+        let given = self.output(output, out_vc);
+        given.owner = (port * 16 + vc) as u16;
+        let can_pass = has_flits && given.credits > 0;
+        self.free[output & (P - 1)] &= !(1 << out_vc);
+        self.turn(port, vc).wish_next = ((out_vc + 1) % vcs) as u8;
+        self.turn(output, out_vc).claim_next = ((port * vcs + vc + 1) % (ports * vcs)) as u16;
+        self.waiting[port & (P - 1)] &= !(1 << vc);
+        let still = bits(u64::from(self.waiting[port & (P - 1)]))
+            .any(|other| usize::from(self.inputs[port & (P - 1)][other & (V - 1)].port) == output);
+        if !still {
+            self.waiters[output & (P - 1)] &= !(1 << port);
+        }
+        if can_pass {
+            self.set_ready(port, vc);
+        }
+    }
+}

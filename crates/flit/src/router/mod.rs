@@ -1,0 +1,211 @@
+//! An input-queued router with virtual channels and credits.
+//!
+//! A flit that arrives in cycle t at an empty channel is given an output
+//! channel in t, passes the switch in t+1, leaves in t+2 at the earliest and
+//! arrives over a link of latency L in t+3+L: the pipeline of BookSim 2 with
+//! one cycle a stage and routes looked up ahead. With an internal speedup the
+//! steps between are taken more than once a cycle.
+//!
+//! A router's state stands in one piece of memory, in arrays of fixed size:
+//! `P` ports and `V` virtual channels, powers of two at least as large as what
+//! the network needs. An index is masked instead of checked.
+//!
+//! - `input`: buffers, and the way of a packet that comes to the front.
+//! - `allocate`: output channels to packets, the switch to flits.
+//! - `output`: passing the switch, output queues, links, credits.
+
+mod allocate;
+mod check;
+mod input;
+mod output;
+mod queue;
+
+use crate::network::{Network, Peer};
+use crate::packet::{Line, NO_PACKET};
+use crate::{Rng, Stream};
+use queue::Queue;
+
+pub(crate) use input::flow_channel;
+
+/// What the packet at the front of an input channel is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// There is none.
+    #[default]
+    Idle,
+    /// It waits for a channel of its output.
+    Waiting,
+    /// It has one; none of its flits has passed.
+    Fresh,
+    /// Some of its flits have passed.
+    Running,
+}
+
+/// An input channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Input {
+    /// Flits in the buffer.
+    pub flits: u16,
+    /// Flits of the front packet that have not passed.
+    pub left: u16,
+    /// Output channels that the front packet may have (a set, while it
+    /// waits), or the one that it has.
+    pub vcs: u16,
+    /// Its output port.
+    pub port: u8,
+    pub state: State,
+}
+
+const _: () = assert!(size_of::<Input>() == 8);
+
+/// No input channel.
+const NOBODY: u16 = u16::MAX;
+
+/// An output channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputVc {
+    /// Flits that the other end has room for.
+    pub credits: u16,
+    /// Input channel (port times 16 plus channel) whose packet holds this one.
+    pub owner: u16,
+}
+
+/// What a channel needs once a packet.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// The packet at the front of the input channel, and those behind it.
+    front: u32,
+    line: Line,
+    /// Input channel that goes first for the output channel.
+    claim_next: u16,
+    /// Output channel that the input channel asks for first.
+    wish_next: u8,
+}
+
+const IDLE_TURN: Turn = Turn { front: NO_PACKET, line: Line::EMPTY, claim_next: 0, wish_next: 0 };
+
+/// See the head of the file.
+#[derive(Debug)]
+pub(crate) struct Router<const P: usize, const V: usize> {
+    pub id: u32,
+    /// Its column in the wheel.
+    column: u32,
+    ports: u8,
+    vcs: u8,
+    /// Input ports with a channel that could pass the switch.
+    ready_ports: u64,
+    /// Output ports where channels can perhaps be given out.
+    dirty: u64,
+    /// Output ports with flits in the queue.
+    queued: u64,
+    /// Output ports whose queue is full.
+    full: u64,
+    rng: Rng,
+    /// Input channels of a port that could pass the switch at once.
+    ready: [u16; P],
+    /// Input channels of a port that wait for a channel of an output.
+    waiting: [u16; P],
+    /// Channels of an output port that no packet holds.
+    free: [u16; P],
+    /// Input channel of a port that goes first at the switch.
+    input_next: [u8; P],
+    /// Input port that goes first at an output.
+    output_next: [u8; P],
+    pub peers: [Peer; P],
+    /// Flits that the other end of a link holds, each channel.
+    room: [u16; P],
+    /// Flits that left by a port since the last sample.
+    pub sent: [u32; P],
+    pub inputs: [[Input; V]; P],
+    outputs: [[OutputVc; V]; P],
+    queues: [Queue; P],
+    /// Input ports that have a channel waiting for this output.
+    waiters: [u64; P],
+    turns: [[Turn; V]; P],
+}
+
+impl<const P: usize, const V: usize> Router<P, V> {
+    pub fn new(net: &Network, column: u32, id: u32, peers: [Peer; P]) -> Router<P, V> {
+        let (ports, vcs) = (net.measures.ports, net.measures.vcs);
+        assert!(P >= ports && V >= vcs && P.is_power_of_two() && V.is_power_of_two());
+        let room = |port: usize| if port < ports { net.room(id, port as u8) } else { 0 };
+        Router {
+            id,
+            column,
+            ports: ports as u8,
+            vcs: vcs as u8,
+            ready_ports: 0,
+            dirty: 0,
+            queued: 0,
+            full: 0,
+            rng: Rng::new(net.seed, Stream::Router, u64::from(id)),
+            ready: [0; P],
+            waiting: [0; P],
+            free: [((1u32 << vcs) - 1) as u16; P],
+            input_next: [0; P],
+            output_next: [0; P],
+            peers,
+            room: std::array::from_fn(room),
+            sent: [0; P],
+            inputs: [[Input::default(); V]; P],
+            outputs: std::array::from_fn(|port| {
+                [OutputVc { credits: room(port), owner: NOBODY }; V]
+            }),
+            queues: std::array::from_fn(|_| Queue::default()),
+            waiters: [0; P],
+            turns: [[IDLE_TURN; V]; P],
+        }
+    }
+
+    #[inline(always)]
+    pub fn has_work(&self) -> bool {
+        self.ready_ports | self.dirty | self.queued != 0
+    }
+
+    #[inline(always)]
+    pub fn can_step(&self) -> bool {
+        self.ready_ports | self.dirty != 0
+    }
+
+    #[inline(always)]
+    fn input(&mut self, port: usize, vc: usize) -> &mut Input {
+        &mut self.inputs[port & (P - 1)][vc & (V - 1)]
+    }
+
+    #[inline(always)]
+    fn output(&mut self, port: usize, vc: usize) -> &mut OutputVc {
+        &mut self.outputs[port & (P - 1)][vc & (V - 1)]
+    }
+
+    #[inline(always)]
+    fn turn(&mut self, port: usize, vc: usize) -> &mut Turn {
+        &mut self.turns[port & (P - 1)][vc & (V - 1)]
+    }
+
+    /// Flits sent by a port's channel and not yet credited.
+    #[inline(always)]
+    pub fn used(&self, port: usize, vc: usize) -> u32 {
+        u32::from(self.room[port & (P - 1)] - self.outputs[port & (P - 1)][vc & (V - 1)].credits)
+    }
+
+    /// Flits sent by a port and not yet credited.
+    pub fn used_by_port(&self, port: usize) -> u32 {
+        (0..usize::from(self.vcs)).map(|vc| self.used(port, vc)).sum()
+    }
+
+    #[inline(always)]
+    fn set_ready(&mut self, port: usize, vc: usize) {
+        self.ready[port & (P - 1)] |= 1 << vc;
+        self.ready_ports |= 1 << port;
+    }
+}
+
+/// The first member of a set from `from` on, around the end.
+#[inline(always)]
+pub(crate) fn first_from(set: u64, from: u32) -> u32 {
+    debug_assert!(set != 0);
+    // A pointer may stand behind the last member there could be.
+    let above = set & u64::MAX.wrapping_shl(from);
+    // The bit on top spares the processor the case of an empty set.
+    (if above != 0 { above } else { set } | 1 << 63).trailing_zeros()
+}

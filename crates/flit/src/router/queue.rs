@@ -1,0 +1,106 @@
+//! An output queue: flits that passed the switch and wait for the link.
+//!
+//! Most hold a few flits: 22 stand in the router itself, so that a queue is
+//! half a cache line. What does not fit waits behind, in memory that only such
+//! a queue has.
+
+use crate::packet::Flit;
+use std::collections::VecDeque;
+
+const NEAR: u8 = 22;
+
+/// See the head of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    near: [Flit; NEAR as usize],
+    first: u8,
+    near_len: u8,
+    /// The near part is full while there is something here: it is filled up
+    /// whenever a flit leaves it.
+    #[expect(clippy::box_collection, reason = "most queues have none, and are small for it")]
+    far: Option<Box<VecDeque<Flit>>>,
+}
+
+const _: () = assert!(size_of::<Queue>() == 32);
+
+/// A place of the near part, counted around its end.
+#[inline(always)]
+fn around(place: u8) -> usize {
+    usize::from(if place >= NEAR { place - NEAR } else { place })
+}
+
+impl Queue {
+    #[inline(always)]
+    pub fn push(&mut self, flit: Flit) {
+        if self.near_len < NEAR {
+            self.near[around(self.first + self.near_len)] = flit;
+            self.near_len += 1;
+        } else {
+            self.far.get_or_insert_default().push_back(flit);
+        }
+    }
+
+    /// The flit that leaves; the queue is not empty.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Flit {
+        debug_assert!(self.near_len > 0);
+        let place = around(self.first);
+        let flit = self.near[place];
+        self.first = around(self.first + 1) as u8;
+        if self.near_len == NEAR
+            && let Some(far) = &mut self.far
+            && let Some(behind) = far.pop_front()
+        {
+            self.near[place] = behind;
+        } else {
+            self.near_len -= 1;
+        }
+        flit
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.near_len == 0
+    }
+
+    #[inline(always)]
+    pub fn is_single(&self) -> bool {
+        self.near_len == 1
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.near_len) + self.far.as_ref().map_or(0, |far| far.len())
+    }
+
+    /// What is in the queue.
+    pub fn iter(&self) -> impl Iterator<Item = Flit> + '_ {
+        let near = (0..self.near_len).map(|nth| self.near[around(self.first + nth)]);
+        near.chain(self.far.iter().flat_map(|far| far.iter().copied()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_queue(pushes in prop::collection::vec(any::<bool>(), 0..400)) {
+            let (mut queue, mut oracle) = (Queue::default(), VecDeque::new());
+            for (nth, push) in pushes.into_iter().enumerate() {
+                if push || oracle.is_empty() {
+                    queue.push(nth as u8);
+                    oracle.push_back(nth as u8);
+                } else {
+                    prop_assert_eq!(Some(queue.pop()), oracle.pop_front());
+                }
+                prop_assert_eq!(queue.is_empty(), oracle.is_empty());
+                prop_assert_eq!(queue.is_single(), oracle.len() == 1);
+                prop_assert_eq!(queue.len(), oracle.len());
+                prop_assert!(queue.iter().eq(oracle.iter().copied()));
+            }
+        }
+    }
+}

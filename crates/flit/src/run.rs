@@ -1,0 +1,132 @@
+//! Running shards: window after window, on one thread or several.
+//!
+//! Nothing can be late, since a window is as long as the shortest cut link
+//! takes. The order of delivery changes nothing: a link brings at most one
+//! flit a cycle to a place of its own, and its letters come from one shard, in
+//! order. So results depend neither on the cut nor on the number of threads.
+
+use crate::network::Network;
+use crate::shard::{Post, Shard};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Runs all shards up to but not including the cycle `until`.
+pub(crate) fn run<const P: usize, const V: usize>(
+    shards: &mut [Shard<P, V>],
+    net: &Network,
+    until: u32,
+) {
+    match shards {
+        [only] => only.run(until),
+        shards if net.threads == 1 => alone(shards, net, until),
+        shards => together(shards, net, until),
+    }
+}
+
+fn alone<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Network, until: u32) {
+    let mut now = shards[0].world.now;
+    while now < until {
+        now = until.min(now.saturating_add(net.window));
+        for shard in &mut *shards {
+            shard.run(now);
+        }
+        for from in 0..shards.len() {
+            let mut post = std::mem::take(&mut shards[from].outbox[0]);
+            deliver(shards, 0, &mut post);
+            shards[from].outbox[0] = post;
+        }
+    }
+}
+
+/// Empties a post into its receivers, of which the first one is `first`.
+fn deliver<const P: usize, const V: usize>(
+    shards: &mut [Shard<P, V>],
+    first: usize,
+    post: &mut Post,
+) {
+    let mut packets = post.packets.drain(..);
+    for letter in post.letters.drain(..) {
+        shards[usize::from(letter.shard) - first].deliver(letter, &mut packets);
+    }
+    debug_assert!(packets.next().is_none());
+}
+
+/// Each thread has a run of shards of its own.
+fn together<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Network, until: u32) {
+    let threads = net.threads;
+    let barrier = Barrier::new(threads);
+    // By receiver and sender. A box is filled before a barrier and emptied
+    // after it, so nobody ever waits for its lock.
+    let mail: Vec<Vec<Mutex<Vec<Post>>>> =
+        (0..threads).map(|_| (0..threads).map(|_| Mutex::new(Vec::new())).collect()).collect();
+    let mut rest = shards;
+    let mut first = 0;
+    std::thread::scope(|scope| {
+        for me in 0..threads {
+            let count =
+                (first..first + rest.len()).take_while(|&shard| net.thread_of(shard) == me).count();
+            let (mine, others) = std::mem::take(&mut rest).split_at_mut(count);
+            rest = others;
+            let (barrier, mail, my_first) = (&barrier, &mail, first);
+            first += count;
+            scope.spawn(move || {
+                let mut now = mine[0].world.now;
+                while now < until {
+                    now = until.min(now.saturating_add(net.window));
+                    for shard in &mut *mine {
+                        shard.run(now);
+                        for (to, post) in shard.outbox.iter_mut().enumerate() {
+                            let mut filled =
+                                mail[to][me].lock().expect("no thread panics with a box");
+                            filled.push(std::mem::take(post));
+                        }
+                    }
+                    barrier.wait();
+                    for sender in &mail[me] {
+                        for mut post in
+                            sender.lock().expect("no thread panics with a box").drain(..)
+                        {
+                            deliver(mine, my_first, &mut post);
+                        }
+                    }
+                    barrier.wait();
+                }
+            });
+        }
+    });
+}
+
+/// Where threads meet. They meet every few hundred microseconds and come about
+/// the same time, so they look for each other a while before they sleep.
+struct Barrier {
+    threads: usize,
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+}
+
+/// Looks before a thread gives its core away between looks.
+const LOOKS: u32 = 4_000;
+
+impl Barrier {
+    fn new(threads: usize) -> Barrier {
+        Barrier { threads, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+    }
+
+    fn wait(&self) {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        let mut looks = 0;
+        while self.round.load(Ordering::Acquire) == round {
+            if looks < LOOKS {
+                looks += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
