@@ -119,8 +119,17 @@ impl Network {
                     format!("the trace {path} was not read"),
                 ));
             }
-            (pattern, _) => Some(Pattern::new(pattern, &topology, config.seed)?),
+            (_, Some(_)) => {
+                return Err(ConfigError::new(
+                    "traffic.pattern",
+                    "a trace was given, but the pattern is another one",
+                ));
+            }
+            (pattern, None) => Some(Pattern::new(pattern, &topology, config.seed)?),
         };
+        if let Some(trace) = &trace {
+            check_trace(trace, &fabric)?;
+        }
         let slow = slow_nodes(config, fabric.nodes());
         let (cuts, window) = cutting.cut(&fabric);
         let threads = cutting.threads.clamp(1, cuts.len() - 1);
@@ -153,6 +162,12 @@ impl Network {
                 ((way + measures.extra_cycles) as u16, (way + measures.credit_cycles) as u16)
             }
         }
+    }
+
+    /// Cycles for which all may rightly stand still.
+    pub fn patience(&self) -> u32 {
+        let throttle = self.endpoint.marking.map_or(0, |marking| u32::from(marking.decay_cycles));
+        2 * (self.horizon + self.measures.slow_factor + throttle)
     }
 
     /// The shard of a router.
@@ -229,6 +244,16 @@ fn measures(config: &Config, routing: &Routing, fabric: &Fabric) -> Result<Measu
             format!("{} is not from 0 to 1 flit a node and cycle", traffic.load),
         );
     }
+    let longest = each_link(fabric).map(|(_, _, latency)| latency).max().unwrap_or(1);
+    for (key, cycles) in [
+        ("topology", longest),
+        ("router.extra_pipeline_cycles", u32::from(router.extra_pipeline_cycles)),
+        ("router.credit_cycles", u32::from(router.credit_cycles)),
+    ] {
+        if cycles > DELAY_MAX {
+            return fail(key, format!("a delay of {cycles} cycles; {DELAY_MAX} at most"));
+        }
+    }
     let slow_buffer = config.endpoint.slow.buffer_flits.unwrap_or(router.buffer_flits);
     if slow_buffer == 0 {
         return fail("endpoint.slow.buffer_flits", "a buffer holds at least 1 flit".into());
@@ -252,11 +277,40 @@ fn measures(config: &Config, routing: &Routing, fabric: &Fabric) -> Result<Measu
     })
 }
 
+/// Longest delay of one kind, in cycles: a cell is kept for each cycle that a
+/// flit may be on its way.
+const DELAY_MAX: u32 = 4_000;
+/// Slowest memory, in cycles a flit.
+const SLOW_FACTOR_MAX: u32 = 1_000_000;
+
+fn check_trace(trace: &Trace, fabric: &Fabric) -> Result<(), ConfigError> {
+    let fail = |reason: String| Err(ConfigError::new("traffic.pattern.path", reason));
+    if trace.nodes() != fabric.nodes() {
+        return fail(format!(
+            "the trace is for {} nodes, the network has {}",
+            trace.nodes(),
+            fabric.nodes()
+        ));
+    }
+    match trace.last_cycle() {
+        Some(cycle) if cycle >= u64::from(u32::MAX / 2) => {
+            fail(format!("a message at cycle {cycle}; {} is the last", u32::MAX / 2 - 1))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_endpoint(endpoint: &Endpoint) -> Result<(), ConfigError> {
     if !(0.0..=1.0).contains(&endpoint.slow.share) {
         return Err(ConfigError::new(
             "endpoint.slow.share",
             format!("{} is not from 0 to 1", endpoint.slow.share),
+        ));
+    }
+    if endpoint.slow.factor > SLOW_FACTOR_MAX {
+        return Err(ConfigError::new(
+            "endpoint.slow.factor",
+            format!("{} times slower; {SLOW_FACTOR_MAX} at most", endpoint.slow.factor),
         ));
     }
     if endpoint.slow.factor == 0 {

@@ -8,7 +8,7 @@
 use crate::network::Network;
 use crate::shard::{Post, Shard};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Runs all shards up to but not including the cycle `until`.
 pub(crate) fn run<const P: usize, const V: usize>(
@@ -70,6 +70,7 @@ fn together<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Ne
             let (barrier, mail, my_first) = (&barrier, &mail, first);
             first += count;
             scope.spawn(move || {
+                let _leave = Leave(barrier);
                 let mut now = mine[0].world.now;
                 while now < until {
                     now = until.min(now.saturating_add(net.window));
@@ -102,6 +103,19 @@ struct Barrier {
     threads: usize,
     arrived: AtomicUsize,
     round: AtomicUsize,
+    /// A thread has panicked and will not come.
+    is_broken: AtomicBool,
+}
+
+/// Tells the others if its thread panics, lest they wait for ever.
+struct Leave<'a>(&'a Barrier);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_broken.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// Looks before a thread gives its core away between looks.
@@ -109,7 +123,12 @@ const LOOKS: u32 = 4_000;
 
 impl Barrier {
     fn new(threads: usize) -> Barrier {
-        Barrier { threads, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+        Barrier {
+            threads,
+            arrived: AtomicUsize::new(0),
+            round: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
+        }
     }
 
     fn wait(&self) {
@@ -125,8 +144,45 @@ impl Barrier {
                 looks += 1;
                 std::hint::spin_loop();
             } else {
+                assert!(!self.is_broken.load(Ordering::Acquire), "another thread panicked");
                 std::thread::yield_now();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_meet_each_round() {
+        let (barrier, count) = (Barrier::new(3), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..=100 {
+                        count.fetch_add(1, Ordering::Relaxed);
+                        barrier.wait();
+                        assert_eq!(count.load(Ordering::Relaxed), 3 * round);
+                        barrier.wait();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_not_waited_for() {
+        let barrier = Barrier::new(2);
+        let waits = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| barrier.wait());
+            let failing = scope.spawn(|| {
+                let _leave = Leave(&barrier);
+                panic!("on purpose");
+            });
+            (waiting.join().is_err(), failing.join().is_err())
+        });
+        assert_eq!(waits, (true, true));
     }
 }

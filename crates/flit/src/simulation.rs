@@ -10,8 +10,8 @@ use crate::traffic::Trace;
 use crate::{Config, ConfigError};
 use std::sync::Arc;
 
-/// Cycles without any movement after which a run is stuck, with the longest
-/// latency on top.
+/// Cycles without any movement after which a run is stuck, besides what a link,
+/// a memory or a throttle may take.
 const STILL_CYCLES: u32 = 20_000;
 
 /// Nothing moves any more.
@@ -183,7 +183,7 @@ impl Simulation {
             return Ok(());
         }
         let still_cycles = self.cycle - self.moved_cycle;
-        if still_cycles < STILL_CYCLES + self.net.horizon {
+        if still_cycles < STILL_CYCLES + self.net.patience() {
             return Ok(());
         }
         let (router, port, vc, to_port) = self.fleet.standing().unwrap_or_default();

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 const PACKETS: u32 = 12;
 
-/// Runs a trace in which every node sends packets to the first one, each
-/// longer than the one before, and returns which of them came from each source,
-/// in the order of their arrival.
+/// Runs a trace in which every node sends packets to the first one, long and
+/// short, and returns which of them came from each source, in the order of
+/// their arrival. (5 times 5 is 1 modulo 12.)
 fn arrivals(config: &Config) -> BTreeMap<u32, Vec<u32>> {
     let fabric = Made::new(&config.topology).expect("a good topology").fabric();
     let nodes = fabric.nodes();
@@ -25,8 +25,10 @@ fn arrivals(config: &Config) -> BTreeMap<u32, Vec<u32>> {
     for source in 1..nodes {
         for nth in 0..PACKETS {
             // To several destinations, so that flows get in each other's way.
-            text += &format!("0 {source} 0 {}\n", 1 + nth * nodes + source);
-            text += &format!("0 {source} {} 3\n", (source + nth) % (nodes - 1) + 1);
+            text += &format!("0 {source} 0 {}\n", 1 + nth * 5 % PACKETS * nodes + source);
+            if nth % 3 == 0 {
+                text += &format!("0 {source} {} 3\n", (source + nth) % (nodes - 1) + 1);
+            }
         }
     }
     let trace = Trace::parse(&text, nodes).expect("a good trace");
@@ -47,7 +49,7 @@ fn arrivals(config: &Config) -> BTreeMap<u32, Vec<u32>> {
             *length += 1;
             if passage.tail {
                 let number = std::mem::take(length) - 1;
-                seen.entry(number % nodes).or_default().push(number / nodes);
+                seen.entry(number % nodes).or_default().push(number / nodes * 5 % PACKETS);
             }
         }
     }
@@ -56,18 +58,13 @@ fn arrivals(config: &Config) -> BTreeMap<u32, Vec<u32>> {
 
 fn with(topology: Topology, in_order: bool) -> Config {
     let mut config = config(topology, Routing::Minimal { vcs_per_class: 2 }, 1.0);
-    config.router = Router { in_order, ..config.router };
+    config.router = Router { in_order, buffer_flits: 128, ..config.router };
     config
 }
 
 fn networks() -> [Topology; 4] {
-    let dragonfly = Topology::Dragonfly {
-        p: 1,
-        a: 3,
-        h: 1,
-        local_latency_cycles: 1,
-        global_latency_cycles: 5,
-    };
+    let dragonfly =
+        Topology::Dragonfly { p: 1, a: 3, h: 1, local_latency_cycles: 1, global_latency_cycles: 5 };
     let hyperx = Topology::Hyperx { dims: vec![3, 2], nodes_per_router: 2, latency_cycles: 1 };
     [mesh(&[3, 3]), torus(&[3, 3]), dragonfly, hyperx]
 }

@@ -120,8 +120,10 @@ impl Table<'_> {
         }
     }
 
-    /// Where along an axis the value is largest; the note says where the curve
-    /// goes the wrong way by more than the slack.
+    /// The least place along an axis from which the value is within the slack
+    /// of the largest: a peak is often flat, and what lies beyond its first
+    /// edge gains nothing. The note says where the curve goes the wrong way by
+    /// more than the slack.
     fn peak(&self, selection: &Selection, axis: &str, slack: f64) -> Measured {
         let Some(axis) = self.plan.axis(axis) else { return Measured::default() };
         let mut curve: Vec<(f64, Vec<f64>)> = Vec::new();
@@ -145,7 +147,8 @@ impl Table<'_> {
         let (mut rising, mut falling) = (curve[..=top].to_vec(), curve[top..].to_vec());
         falling.reverse();
         let note = [&mut rising, &mut falling].into_iter().find_map(|side| wrong_way(side, slack));
-        Measured { value: Some(curve[top].0), half_width: None, note }
+        let edge = curve.iter().find(|&&(_, y)| y >= curve[top].1 * (1.0 - slack));
+        Measured { value: edge.map(|&(x, _)| x), half_width: None, note }
     }
 }
 

@@ -60,9 +60,9 @@ pub(crate) struct Source {
     /// What to tell the partner.
     pub debt: Debt,
     /// The throttle of the paper's section 4.1.
-    counter: u16,
+    counter: u32,
     counter_cycle: u32,
-    tokens: u16,
+    tokens: u32,
     rng: Rng,
     entry_rng: Rng,
 }
@@ -168,9 +168,10 @@ impl Source {
         if self.counter == 0 {
             return true;
         }
-        self.tokens += marking.counter_max - self.counter;
-        if self.tokens >= marking.counter_max {
-            self.tokens -= marking.counter_max;
+        let max = u32::from(marking.counter_max);
+        self.tokens += max - self.counter;
+        if self.tokens >= max {
+            self.tokens -= max;
             return true;
         }
         false
@@ -179,7 +180,7 @@ impl Source {
     fn decay(&mut self, marking: &config::Marking, now: u32) {
         let period = u32::from(marking.decay_cycles);
         let passed = now / period - self.counter_cycle / period;
-        self.counter = self.counter.saturating_sub(passed.min(u32::from(u16::MAX)) as u16);
+        self.counter = self.counter.saturating_sub(passed);
         self.counter_cycle = now;
     }
 
@@ -187,9 +188,9 @@ impl Source {
     pub fn on_packet(&mut self, marking: &config::Marking, marked: bool, now: u32) {
         self.decay(marking, now);
         self.counter = if marked {
-            (self.counter + marking.step_up).min(marking.counter_max)
+            (self.counter + u32::from(marking.step_up)).min(u32::from(marking.counter_max))
         } else {
-            self.counter.saturating_sub(marking.step_down)
+            self.counter.saturating_sub(u32::from(marking.step_down))
         };
     }
 }

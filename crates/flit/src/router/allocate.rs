@@ -57,10 +57,32 @@ impl<const P: usize, const V: usize> Router<P, V> {
     fn allocate_switch(&self, grants: &mut Grants<P>) {
         for port in bits(self.ready_ports) {
             let set = u64::from(self.ready[port & (P - 1)]);
-            let vc = first_from(set, u32::from(self.input_next[port & (P - 1)]));
-            let output = usize::from(self.inputs[port & (P - 1)][vc as usize & (V - 1)].port);
+            let (vc, output) = self.choose(port, set);
             grants.ask(output, self.output_next[output & (P - 1)], port, vc);
         }
+    }
+
+    /// Which of its channels that could pass an input port sends to the
+    /// switch: it goes round the outputs, and among channels for the same
+    /// output round the channels.
+    #[inline(always)]
+    fn choose(&self, port: usize, set: u64) -> (u32, usize) {
+        let channels = &self.inputs[port & (P - 1)];
+        let first = (set | 1 << 63).trailing_zeros();
+        if set & (set - 1) == 0 {
+            return (first, usize::from(channels[first as usize & (V - 1)].port));
+        }
+        let (next_output, next_vc) = self.input_next[port & (P - 1)];
+        let mut best = (u32::MAX, 0, 0);
+        for vc in bits(set) {
+            let output = channels[vc & (V - 1)].port;
+            let distance = u32::from(output.wrapping_sub(next_output) & 63) << 4
+                | u32::from((vc as u8).wrapping_sub(next_vc) & 15);
+            if distance < best.0 {
+                best = (distance, vc as u32, usize::from(output));
+            }
+        }
+        (best.1, best.2)
     }
 
     /// The same with more rounds than one, and with outputs that are full.
@@ -76,8 +98,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
                     .filter(|&vc| taken >> channels[vc & (V - 1)].port & 1 == 0)
                     .fold(0u64, |open, vc| open | 1 << vc);
                 if open != 0 {
-                    let vc = first_from(open, u32::from(self.input_next[port & (P - 1)]));
-                    let output = usize::from(channels[vc as usize & (V - 1)].port);
+                    let (vc, output) = self.choose(port, open);
                     round.ask(output, self.output_next[output & (P - 1)], port, vc);
                 }
             }

@@ -107,8 +107,9 @@ pub(crate) struct Router<const P: usize, const V: usize> {
     waiting: [u16; P],
     /// Channels of an output port that no packet holds.
     free: [u16; P],
-    /// Input channel of a port that goes first at the switch.
-    input_next: [u8; P],
+    /// Output that an input port asks for first at the switch, and the channel
+    /// that goes first among those for the same output.
+    input_next: [(u8, u8); P],
     /// Input port that goes first at an output.
     output_next: [u8; P],
     pub peers: [Peer; P],
@@ -142,7 +143,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
             ready: [0; P],
             waiting: [0; P],
             free: [((1u32 << vcs) - 1) as u16; P],
-            input_next: [0; P],
+            input_next: [(0, 0); P],
             output_next: [0; P],
             peers,
             room: std::array::from_fn(room),

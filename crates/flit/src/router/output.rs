@@ -20,7 +20,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
 
     #[inline(always)]
     fn pass_one(&mut self, port: usize, vc: usize, output: usize, world: &mut World<P>) {
-        self.input_next[port & (P - 1)] = vc as u8 + 1;
+        self.input_next[port & (P - 1)] = (output as u8 + 1, vc as u8 + 1);
         self.output_next[output & (P - 1)] = port as u8 + 1;
 
         let input = self.input(port, vc);

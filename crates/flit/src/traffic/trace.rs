@@ -65,6 +65,11 @@ impl Trace {
         &self.sources[source as usize]
     }
 
+    /// Nodes of the network that it is for.
+    pub fn nodes(&self) -> u32 {
+        self.sources.len() as u32
+    }
+
     /// The cycle of the last message; none if there are no messages.
     pub fn last_cycle(&self) -> Option<u64> {
         self.sources

@@ -1,5 +1,7 @@
 //! Small networks that between them use everything a configuration can say.
 
+#![allow(dead_code)] // Every test uses a part of it.
+
 use sluice_flit::config::{
     Config, Divert, Endpoint, Marking, Metric, Pattern, Router, Routing, Slow, Topology, Traffic,
 };

@@ -1,4 +1,4 @@
-//! A naive simulator, written from `docs/simulation.md`: an object for each
+//! A naive simulator with the rules of `docs/simulation.md`: an object for each
 //! flit, a loop over everything in every cycle, no sets, no wheel, nothing
 //! that sleeps. With the crate it shares only topologies, routings, patterns,
 //! traces and streams of random numbers.

@@ -44,7 +44,8 @@ pub struct Router {
     outputs: Vec<Vec<Output>>,
     queues: Vec<VecDeque<Passed>>,
     /// By input port: the channel that goes first.
-    input_next: Vec<u8>,
+    /// Output and channel that go first.
+    input_next: Vec<(u8, u8)>,
     /// By output port: the input port that goes first.
     output_next: Vec<u8>,
     rng: Rng,
@@ -72,7 +73,7 @@ impl Router {
             inputs: vec![vec![Input::default(); usize::from(vcs)]; usize::from(ports)],
             outputs: (0..ports).map(output).collect(),
             queues: vec![VecDeque::new(); usize::from(ports)],
-            input_next: vec![0; usize::from(ports)],
+            input_next: vec![(0, 0); usize::from(ports)],
             output_next: vec![0; usize::from(ports)],
             rng: Rng::new(world.config.seed, Stream::Router, u64::from(id)),
         }
@@ -152,11 +153,12 @@ impl Router {
                 if grants.iter().any(|grant| grant.port == port) {
                     continue;
                 }
-                let first = self.input_next[usize::from(port)];
-                let candidate = around(first, self.vcs).find_map(|vc| {
-                    let output = self.can_pass(port, vc)?;
+                let (first_output, first_vc) = self.input_next[usize::from(port)];
+                let candidate = around(first_output, self.ports).find_map(|output| {
                     let is_taken = grants.iter().any(|grant| grant.output == output);
                     let is_full = self.queues[usize::from(output)].len() >= limit;
+                    let wants = |vc: &u8| self.can_pass(port, *vc) == Some(output);
+                    let vc = around(first_vc, self.vcs).find(wants)?;
                     (!is_taken && !is_full).then_some(Grant { port, vc, output })
                 });
                 asking.extend(candidate);
@@ -220,7 +222,7 @@ impl Router {
 
     fn pass(&mut self, world: &mut World, grant: Grant, step: u32) {
         let Grant { port, vc, output } = grant;
-        self.input_next[usize::from(port)] = (vc + 1) % self.vcs;
+        self.input_next[usize::from(port)] = ((output + 1) % self.ports, (vc + 1) % self.vcs);
         self.output_next[usize::from(output)] = (port + 1) % self.ports;
         let input = &mut self.inputs[usize::from(port)][usize::from(vc)];
         let mut flit = input.buffer.pop_front().expect("a flit was granted");

@@ -77,6 +77,9 @@ fn a_peak_is_where_the_curve_is_highest() {
     let verdict = judged(text, [0.1, 0.3, 0.6, 0.2]);
     assert!(near(verdict.value, 20.0) && verdict.holds == Some(true), "{verdict:?}");
     assert_eq!(judged(text, [0.1, 0.3, 0.6, 0.7]).holds, Some(false));
+    // A flat top begins where nothing more is gained.
+    let verdict = judged(text, [0.1, 0.595, 0.596, 0.6]);
+    assert!(near(verdict.value, 10.0) && verdict.holds == Some(true), "{verdict:?}");
     // A second peak, larger than the slack and smaller.
     let verdict = judged(text, [0.4, 0.3, 0.6, 0.2]);
     assert_eq!(verdict.holds, Some(false));
