@@ -28,6 +28,7 @@ fn alone<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Netwo
     while now < until {
         now = until.min(now.saturating_add(net.window));
         for shard in &mut *shards {
+            shard.touch();
             shard.run(now);
         }
         for from in 0..shards.len() {
@@ -75,6 +76,7 @@ fn together<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Ne
                 while now < until {
                     now = until.min(now.saturating_add(net.window));
                     for shard in &mut *mine {
+                        shard.touch();
                         shard.run(now);
                         for (to, post) in shard.outbox.iter_mut().enumerate() {
                             let mut filled =

@@ -113,6 +113,14 @@ impl<const P: usize> Wheel<P> {
         cell.credits[usize::from(port) & (P - 1)] = credits;
     }
 
+    /// Reads a value of each cell, for [`Shard::touch`](crate::shard::Shard::touch).
+    pub fn touch(&self) -> u64 {
+        self.cells
+            .iter()
+            .map(|cell| cell.flits_due + u64::from(cell.credits[P - 1]))
+            .fold(0, u64::wrapping_add)
+    }
+
     /// Every flit on its way to this port.
     pub fn flits_to(&self, column: usize, port: usize) -> impl Iterator<Item = Flit> + '_ {
         self.column(column)

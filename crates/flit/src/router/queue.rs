@@ -1,27 +1,27 @@
 //! An output queue: flits that passed the switch and wait for the link.
 //!
-//! Most hold a few flits: 22 stand in the router itself, so that a queue is
-//! half a cache line. What does not fit waits behind, in memory that only such
-//! a queue has.
+//! Most hold a few flits: 30 stand in the router itself, so that a queue is a
+//! cache line. What does not fit waits behind, in memory that only such a
+//! queue has.
 
 use crate::packet::Flit;
 use std::collections::VecDeque;
 
-const NEAR: u8 = 22;
+const NEAR: u8 = 30;
 
 /// See the head of the file.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct Queue {
     near: [Flit; NEAR as usize],
     first: u8,
     near_len: u8,
     /// The near part is full while there is something here: it is filled up
     /// whenever a flit leaves it.
-    #[expect(clippy::box_collection, reason = "most queues have none, and are small for it")]
-    far: Option<Box<VecDeque<Flit>>>,
+    far: VecDeque<Flit>,
 }
 
-const _: () = assert!(size_of::<Queue>() == 32);
+const _: () = assert!(size_of::<Queue>() == 64);
 
 /// A place of the near part, counted around its end.
 #[inline(always)]
@@ -36,7 +36,7 @@ impl Queue {
             self.near[around(self.first + self.near_len)] = flit;
             self.near_len += 1;
         } else {
-            self.far.get_or_insert_default().push_back(flit);
+            self.far.push_back(flit);
         }
     }
 
@@ -48,8 +48,7 @@ impl Queue {
         let flit = self.near[place];
         self.first = around(self.first + 1) as u8;
         if self.near_len == NEAR
-            && let Some(far) = &mut self.far
-            && let Some(behind) = far.pop_front()
+            && let Some(behind) = self.far.pop_front()
         {
             self.near[place] = behind;
         } else {
@@ -70,13 +69,13 @@ impl Queue {
 
     #[inline]
     pub fn len(&self) -> usize {
-        usize::from(self.near_len) + self.far.as_ref().map_or(0, |far| far.len())
+        usize::from(self.near_len) + self.far.len()
     }
 
     /// What is in the queue.
     pub fn iter(&self) -> impl Iterator<Item = Flit> + '_ {
         let near = (0..self.near_len).map(|nth| self.near[around(self.first + nth)]);
-        near.chain(self.far.iter().flat_map(|far| far.iter().copied()))
+        near.chain(self.far.iter().copied())
     }
 }
 
