@@ -127,7 +127,7 @@ flags! {
 }
 
 /// An entry as the engine keeps it: with sixteen bytes of its list one cache
-/// line, which the search reads anyway. What few entries have is in [`Rare`].
+/// line, which the search reads anyway. What few entries have is in a slab beside.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Me {
     bits: MatchBits,
