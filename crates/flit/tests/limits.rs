@@ -62,3 +62,14 @@ fn slow_memory_and_a_slow_throttle_are_no_deadlock() {
     assert_eq!(simulation.run(300_000), Ok(()));
     assert!(simulation.take_sample().accepted_flits > 0);
 }
+
+#[test]
+fn a_flattened_butterfly_is_refused_by_its_own_keys() {
+    let mut config = torus();
+    let butterfly =
+        |k, n| Topology::FlattenedButterfly { k, n, nodes_per_router: 1, latency_cycles: 1 };
+    config.topology = butterfly(4, u32::MAX);
+    assert_eq!(refused(&config, None).key, "topology.n");
+    config.topology = butterfly(0, 2);
+    assert_eq!(refused(&config, None).key, "topology.k");
+}

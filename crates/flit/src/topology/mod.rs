@@ -174,11 +174,16 @@ impl Topology {
                 Topology::Hyperx(Hyperx::new(dims, nodes_per_router, latency_cycles)?)
             }
             config::Topology::FlattenedButterfly { k, n, nodes_per_router, latency_cycles } => {
-                Topology::Hyperx(Hyperx::new(
-                    &vec![k; n as usize],
-                    nodes_per_router,
-                    latency_cycles,
-                )?)
+                if n > PORTS_MAX {
+                    let reason = format!("{n} dimensions; a router has at most {PORTS_MAX} ports");
+                    return Err(ConfigError::new("topology.n", reason));
+                }
+                Hyperx::new(&vec![k; n as usize], nodes_per_router, latency_cycles)
+                    .map(Topology::Hyperx)
+                    .map_err(|error| match error.key.as_str() {
+                        "topology.dims" => ConfigError::new("topology.k", error.reason),
+                        _ => error,
+                    })?
             }
         })
     }
