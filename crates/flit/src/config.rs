@@ -195,7 +195,7 @@ pub enum Metric {
 pub struct Router {
     /// Flits that an input buffer holds, each virtual channel.
     pub buffer_flits: u16,
-    /// Times the switch is faster than the links; need not be whole.
+    /// Times the switch is faster than the links, 0.1 to 3; need not be whole.
     pub speedup: f64,
     /// Rounds of switch allocation in a step.
     pub iterations: u8,

@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     pub flit_delay: u16,
     /// Cycles until a credit that goes back now can be used.
     pub credit_delay: u16,
-    /// The port at the other end; a node's is that of its router.
+    /// The port at the other end; those of a router's nodes follow its own.
     pub port: u8,
     pub kind: Kind,
 }

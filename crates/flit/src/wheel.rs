@@ -1,11 +1,11 @@
 //! What arrives in which cycle.
 //!
-//! A wheel has columns: one for each router of the shard, one for the nodes of
-//! each router, and *ghosts* for routers of other shards. In a column there is
-//! a cell for each of the next cycles; in a cell, each port has room for what
-//! a link can bring in one cycle: one flit, and as many credits as the switch
-//! has steps. So a link is a column, a port and two delays ([`Peer`]); what is
-//! behind it makes no difference to who sends.
+//! A wheel has columns: one for each router of the shard and its nodes, whose
+//! ports follow the router's own, and *ghosts* for routers of other shards. In
+//! a column there is a cell for each of the next cycles; in a cell, each port
+//! has room for what a link can bring in one cycle: one flit, and as many
+//! credits as the switch has steps. So a link is a column, a port and two
+//! delays ([`Peer`]); what is behind it makes no difference to who sends.
 
 use crate::network::Peer;
 use crate::packet::Flit;
