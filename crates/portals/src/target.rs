@@ -88,6 +88,12 @@ impl Ni {
             }
             Packet::Offer(offer) => self.on_offer(port, from, offer),
             Packet::Pull(pull) => self.on_pull(port, from, pull),
+            Packet::Search(_)
+            | Packet::Watch(_)
+            | Packet::Waiting(_)
+            | Packet::Decline(_)
+            | Packet::ReturnRequest
+            | Packet::ReturnResponse(_) => false,
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
