@@ -7,8 +7,8 @@
 
 use crate::api::{Completion, Config, Failure, Kind, Pending, Recv, Send, Space, Stats};
 use crate::order::Order;
-use crate::queue::Waiter;
 use crate::probe::{Claimed, ProbeOp};
+use crate::queue::Waiter;
 use crate::rendezvous::get::{Fin, Pull};
 use crate::stalled::PeerState;
 use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};

@@ -224,9 +224,8 @@ impl Queue {
         for kind in &indexed.kinds {
             let Some(index) = &kind.index else { continue };
             let of_space = indexed.waiting.iter().filter(|(_, waiter)| waiter.space == kind.space);
-            let expected: BTreeSet<_> = of_space
-                .map(|(&number, waiter)| (waiter.tag & !kind.ignore, number))
-                .collect();
+            let expected: BTreeSet<_> =
+                of_space.map(|(&number, waiter)| (waiter.tag & !kind.ignore, number)).collect();
             assert!(*index == expected, "an index does not hold what waits");
         }
     }

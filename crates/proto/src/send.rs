@@ -3,10 +3,8 @@
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::endpoint::{Endpoint, SendOp, SendState, USER_HAS_DATA};
 use sluice_link::{PeerError, Port, Transmitted};
-use sluice_portals::{
-    Event, EventKind, Handle, PtlError, PutExtras, Target, UnexpectedBytes,
-};
-use sluice_wire::{Addr, AckKind, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
+use sluice_portals::{Event, EventKind, Handle, PtlError, PutExtras, Target, UnexpectedBytes};
+use sluice_wire::{AckKind, Addr, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
 
 use crate::stalled::eager_slots;
 

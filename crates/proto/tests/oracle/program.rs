@@ -9,7 +9,7 @@ use sluice_link::Layout;
 use sluice_proto::{
     Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
 };
-use sluice_wire::{Nanos, Packet, PeerId, Region};
+use sluice_wire::{Nanos, Packet, PeerId, Region, Waiting};
 use std::collections::BTreeMap;
 
 /// Bytes behind each receive buffer that nothing may touch.
@@ -62,8 +62,50 @@ pub struct Program {
     landed: Vec<bool>,
 }
 
+/// What was said of messages that wait for credits, to be sure that programs
+/// make their processes say it.
+#[derive(Debug, Default)]
+pub struct Said {
+    pub searches: u64,
+    pub watches: u64,
+    pub answers_found: u64,
+    pub answers_missed: u64,
+    pub answers_watched: u64,
+    pub declines: u64,
+    pub taken: u64,
+}
+
+impl Said {
+    pub fn add(&mut self, other: &Said) {
+        self.searches += other.searches;
+        self.watches += other.watches;
+        self.answers_found += other.answers_found;
+        self.answers_missed += other.answers_missed;
+        self.answers_watched += other.answers_watched;
+        self.declines += other.declines;
+        self.taken += other.taken;
+    }
+
+    fn of(world: &World) -> Said {
+        let mut said = Said::default();
+        for (_, _, packet, _) in &world.processes[0].port.net().log {
+            match packet {
+                Packet::Search(_) => said.searches += 1,
+                Packet::Watch(_) => said.watches += 1,
+                Packet::Waiting(Waiting { watched: true, .. }) => said.answers_watched += 1,
+                Packet::Waiting(Waiting { found: Some(_), .. }) => said.answers_found += 1,
+                Packet::Waiting(_) => said.answers_missed += 1,
+                Packet::Decline(_) => said.declines += 1,
+                _ => {}
+            }
+        }
+        said.taken = world.processes.iter().map(|process| process.endpoint.stats().asked_for).sum();
+        said
+    }
+}
+
 /// Runs the program of `seed` and checks everything about it.
-pub fn run(seed: u64, operations: u64) {
+pub fn run(seed: u64, operations: u64) -> Said {
     let mut program = Program::new(seed);
     for _ in 0..operations {
         program.operation();
@@ -79,6 +121,7 @@ pub fn run(seed: u64, operations: u64) {
         }
     }
     program.finish();
+    Said::of(&program.world)
 }
 
 impl Program {
