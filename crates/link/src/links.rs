@@ -156,6 +156,14 @@ impl Links {
         self.link(peer).map_or(0, |link| u32::from(link.data_credits))
     }
 
+    /// Data slots that `peer` has, or that are on their way here; all of them if
+    /// it never sent anything.
+    #[must_use]
+    #[inline]
+    pub fn data_at_sender(&self, peer: PeerId) -> u16 {
+        self.link(peer).map_or(self.layout.grant.data_slots, |link| link.data.at_sender())
+    }
+
     /// Accounts for a packet that has arrived.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::me::List;
 use sluice_link::PeerError;
-use sluice_wire::{Addr, AtomicOp, Datatype, MatchBits, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{Addr, AtomicOp, Datatype, Found, MatchBits, PeerId, PtIndex, Rts, Status};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +173,19 @@ impl Event {
             start: Addr(0),
             hold: None,
         }
+    }
+
+    /// As if the put that `found` tells of had been announced by `peer` under
+    /// the name `key`, and met the entry with this user pointer.
+    #[must_use]
+    pub fn of_waiting(peer: PeerId, key: MatchBits, found: &Found, user_ptr: u64) -> Event {
+        let mut event = Event::new(EventKind::PutOverflow, found.pt_index, peer, user_ptr);
+        event.match_bits = found.match_bits;
+        event.hdr_data = found.hdr_data;
+        event.user = found.user;
+        event.rlength = found.total_len;
+        event.announce(Some(Rts { total_len: found.total_len, addr: found.addr, key }));
+        event
     }
 
     /// What the put announced instead of carrying it, if it did. Such a put

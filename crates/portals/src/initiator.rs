@@ -355,6 +355,19 @@ impl Ni {
         Ok(self.links.send_control(port, target.peer, &packet)?)
     }
 
+    /// Sends what the layer above has to say of messages that wait for credits.
+    ///
+    /// # Errors
+    /// [`PtlError::NoCredit`], [`PtlError::Peer`].
+    pub fn tell<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+    ) -> Result<(), PtlError> {
+        Ok(self.links.send_control(port, peer, packet)?)
+    }
+
     /// An acknowledgement has arrived. False if it answers nothing that was
     /// asked of this peer.
     pub(crate) fn on_ack<P: Port>(&mut self, port: &mut P, peer: PeerId, ack: &Ack) -> bool {

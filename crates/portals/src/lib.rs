@@ -46,7 +46,7 @@ pub use matching::{NOBODY, SearchOp};
 pub use md::{Md, MdOptions};
 pub use me::{List, Me, MeOptions, MeSpec};
 pub use memory::Vector;
-pub use ni::{Ni, Status};
+pub use ni::{Ni, Status, UnexpectedBytes};
 pub use pt::{Header, PtOptions};
 pub use table::{Handle, Table};
 pub use target::Taken;

@@ -10,7 +10,7 @@ use crate::pt::{Claim, Header};
 use crate::table::Handle;
 use crate::target::Owed;
 use sluice_link::Port;
-use sluice_wire::{Ack, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{Ack, MatchBits, PeerId, PtIndex, Rts, Status};
 
 /// No initiator: of events that an entry alone causes.
 pub const NOBODY: PeerId = PeerId(u32::MAX);
@@ -222,6 +222,19 @@ impl Ni {
         Ok(())
     }
 
+    /// The user pointer of the entry of the priority list that an operation with
+    /// these bits from `peer` would meet. Nothing changes.
+    pub fn me_that_matches(
+        &mut self,
+        pt_index: PtIndex,
+        bits: MatchBits,
+        peer: PeerId,
+    ) -> Option<u64> {
+        let pt = self.pts.get_mut(usize::from(pt_index.0))?.as_mut()?;
+        let slot = pt.priority.find(&mut self.mes, bits, peer, |_, _| true)?;
+        Some(self.mes.at(slot).user_ptr)
+    }
+
     /// Ends the client's use of lent memory: the memory goes back to the port
     /// and the credits to the sender. A stale hold is ignored.
     #[inline]
@@ -235,6 +248,7 @@ impl Ni {
     #[inline]
     fn forget_header<P: Port>(&mut self, port: &mut P, slot: u32) {
         let header = self.headers.at(slot);
+        self.unexpected_bytes.remove(header.lent_len());
         let Header { start, mlength, peer, slots, .. } = *header;
         let (is_lent, ack) = (header.is_lent, header.ack);
         self.headers.discard(slot);
@@ -262,6 +276,7 @@ impl Ni {
         let entry = header.entry;
         let pt = self.pts[usize::from(pt_index.0)].as_mut()?;
         let slot = self.headers.add(header, rts)?;
+        self.unexpected_bytes.add(header.lent_len());
         pt.unexpected.push(&mut self.headers, slot);
         if let Some(slot) = self.mes.locate(entry) {
             self.mes.rare_mut(slot).headers += 1;
@@ -437,6 +452,12 @@ impl Ni {
 }
 
 impl Header {
+    /// Bytes in memory that the port has lent.
+    #[inline]
+    pub(crate) fn lent_len(&self) -> u64 {
+        if self.is_lent { self.mlength } else { 0 }
+    }
+
     /// Whether an entry that refuses truncation would have taken the whole.
     fn fits(&self, spec: &MeSpec, offset: u64) -> bool {
         let from = if spec.options.manage_local { offset } else { self.remote_offset };

@@ -70,6 +70,48 @@ pub struct Ni {
     /// What orders triggered operations of equal threshold.
     pub(crate) next_age: u64,
     pub(crate) status: Status,
+    pub(crate) unexpected_bytes: UnexpectedBytes,
+}
+
+/// Memory of messages that no entry has taken yet, in bytes: their records, and
+/// the memory lent for their payloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnexpectedBytes {
+    /// Now.
+    pub now: u64,
+    /// The most that there ever was.
+    pub peak: u64,
+}
+
+impl UnexpectedBytes {
+    /// The record of one message, with what few records have and its places in
+    /// the indexes of the list.
+    pub const RECORD: u64 = crate::lists::record_bytes::<Header>() as u64;
+    /// The most that a mailbox slot can be made to hold: a message of one slot
+    /// has the most record for its bytes.
+    pub const SLOT_MAX: u64 =
+        UnexpectedBytes::RECORD + UnexpectedBytes::lent(sluice_wire::PUT_INLINE_BYTES_MAX as u64);
+
+    /// What a port keeps for a payload of so many bytes: it may round up to a
+    /// power of two, and to a cache line.
+    #[must_use]
+    #[inline]
+    pub const fn lent(len: u64) -> u64 {
+        match len {
+            0 => 0,
+            1..=64 => 64,
+            _ => len.next_power_of_two(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, lent_len: u64) {
+        self.now += UnexpectedBytes::RECORD + UnexpectedBytes::lent(lent_len);
+        self.peak = self.peak.max(self.now);
+    }
+
+    pub(crate) fn remove(&mut self, lent_len: u64) {
+        self.now -= UnexpectedBytes::RECORD + UnexpectedBytes::lent(lent_len);
+    }
 }
 
 impl Ni {
@@ -103,6 +145,7 @@ impl Ni {
             released: Vec::new(),
             next_age: 0,
             status: Status::default(),
+            unexpected_bytes: UnexpectedBytes::default(),
         }
     }
 
@@ -317,6 +360,12 @@ impl Ni {
         self.pts.iter().flatten().map(|pt| pt.unexpected.len() as u64).sum()
     }
 
+    /// Memory of unexpected messages.
+    #[must_use]
+    pub fn unexpected_bytes(&self) -> UnexpectedBytes {
+        self.unexpected_bytes
+    }
+
     /// The links under this interface, to be looked at.
     #[must_use]
     pub fn links(&self) -> &Links {
@@ -345,6 +394,14 @@ impl Ni {
     #[must_use]
     pub fn data_credits(&self, peer: PeerId) -> u32 {
         self.links.data_credits(peer)
+    }
+
+    /// Whether `peer` has no data credit left and nothing on its way that took
+    /// one: whatever else it wants to send waits there.
+    #[must_use]
+    #[inline]
+    pub fn is_exhausted(&self, peer: PeerId) -> bool {
+        self.links.data_at_sender(peer) == 0
     }
 
     /// Most bytes that one get without a direct read can ask for: a fraction of
@@ -394,6 +451,12 @@ impl Ni {
                 );
             }
         }
+        let kept: u64 = self
+            .headers
+            .iter()
+            .map(|(_, kept)| UnexpectedBytes::RECORD + UnexpectedBytes::lent(kept.lent_len()))
+            .sum();
+        assert!(self.unexpected_bytes.now == kept, "memory of unexpected messages");
         let mut waiting = 0;
         for queue in self.waiting.values() {
             assert!(!queue.is_empty(), "a peer nothing waits for has no queue");

@@ -98,6 +98,9 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
+    /// Bytes that an entry takes.
+    pub const ENTRY_BYTES: usize = size_of::<(NonZeroU32, Slot<T>)>();
+
     /// An empty table that will hold at most `entries_max` entries.
     #[must_use]
     pub fn new(entries_max: u32) -> Table<T> {

@@ -35,6 +35,12 @@ pub enum Taken {
         /// Whether it brought credits, so that stalled sends may go.
         brought_credits: bool,
     },
+    /// It tells of messages that wait for credits, and is for the layer above,
+    /// which alone knows them. It is accounted for.
+    Above {
+        /// Whether it brought credits, so that stalled sends may go.
+        brought_credits: bool,
+    },
     /// The peer broke the protocol; nothing from it can be trusted.
     Violation,
 }
@@ -70,6 +76,7 @@ impl Ni {
             self.status.protocol_violations += 1;
             return Taken::Violation;
         };
+        let mut above = false;
         let sound = match &packet.packet {
             Packet::Put(put) => {
                 self.on_put(port, from, put, packet.payload_len, arrival.slots);
@@ -88,12 +95,13 @@ impl Ni {
             }
             Packet::Offer(offer) => self.on_offer(port, from, offer),
             Packet::Pull(pull) => self.on_pull(port, from, pull),
-            Packet::Search(_)
-            | Packet::Watch(_)
-            | Packet::Waiting(_)
-            | Packet::Decline(_)
-            | Packet::ReturnRequest
-            | Packet::ReturnResponse(_) => false,
+            // Only where credits are held until a message is matched is there a
+            // layer above whose messages wait for them.
+            Packet::Search(_) | Packet::Watch(_) | Packet::Waiting(_) | Packet::Decline(_) => {
+                above = self.limits.credits_until_matched;
+                above
+            }
+            Packet::ReturnRequest | Packet::ReturnResponse(_) => false,
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
@@ -114,7 +122,8 @@ impl Ni {
             self.feed_starved(port);
         }
         self.fire(port);
-        Taken::Fine { brought_credits: arrival.brought_credits }
+        let brought_credits = arrival.brought_credits;
+        if above { Taken::Above { brought_credits } } else { Taken::Fine { brought_credits } }
     }
 
     /// Sends the acknowledgements that waited for a control credit.

@@ -12,14 +12,23 @@ pub struct Config {
     /// How long a message of several slots waits for credits before it goes
     /// as an announcement instead.
     pub patience: Nanos,
-    /// Most sends, and most receives, that may be pending at once. One more
-    /// is refused with [`Refused::Again`].
+    /// Most sends, most receives and most unanswered probes that may be pending
+    /// at once. One more is refused with [`Refused::Again`].
     pub requests_max: u32,
+    /// Most bytes of memory that injected messages which wait for credits may
+    /// take, their records included. One more is refused with
+    /// [`Refused::Again`].
+    pub inject_bytes_max: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { eager_bytes_max: 4096, patience: Nanos(20_000), requests_max: 1 << 20 }
+        Config {
+            eager_bytes_max: 4096,
+            patience: Nanos(20_000),
+            requests_max: 1 << 23,
+            inject_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -50,9 +59,9 @@ pub struct Send {
     pub context: u64,
     /// Whether a successful send gives a completion; a failed one always does.
     pub report: bool,
-    /// The bytes may be reused as soon as the call returns. Refused if there
-    /// is no credit, or others wait already. One that finds some credits but
-    /// too few waits in memory that the port lends, and those credits bound it.
+    /// The bytes may be reused as soon as the call returns. One that has to
+    /// wait for credits waits as a copy in memory that the port lends, if
+    /// [`Config::inject_bytes_max`] allows.
     pub inject: bool,
     /// Complete only when the receiver has the message in its buffer.
     pub delivery: bool,
@@ -212,8 +221,19 @@ pub struct Stats {
     pub unexpected_now: u64,
     /// Packets refused because they broke the protocol.
     pub violations: u64,
-    /// Sends waiting for credits now.
+    /// Sends waiting for credits now, or told of while they did.
     pub stalled_now: u64,
+    /// Memory of messages not matched yet, in bytes: their records, and what is
+    /// lent for their payloads.
+    pub unexpected_bytes_now: u64,
+    /// The most that there ever was.
+    pub unexpected_bytes_peak: u64,
+    /// Messages taken from the queues of stalled senders, because a receive
+    /// asked for them.
+    pub asked_for: u64,
+    /// Memory of injected messages that wait, in bytes: their copies and their
+    /// records.
+    pub injected_bytes_now: u64,
 }
 
 /// What an endpoint has taken on and not ended yet.
@@ -225,6 +245,8 @@ pub struct Pending {
     pub recvs: u32,
     /// Messages claimed and not received.
     pub claimed: usize,
+    /// Probes that wait for the answers of stalled senders.
+    pub probes: u32,
     /// Operations of the interface below whose end is awaited.
     pub operations: u32,
     /// Get-dones and acknowledgements that wait for a control credit.

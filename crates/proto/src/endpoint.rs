@@ -6,7 +6,9 @@
 //! completed twice.
 
 use crate::api::{Completion, Config, Failure, Kind, Pending, Recv, Send, Space, Stats};
-use crate::probe::Claimed;
+use crate::order::Order;
+use crate::probe::{Claimed, ProbeOp};
+use crate::queue::Waiter;
 use crate::rendezvous::get::{Fin, Pull};
 use crate::stalled::PeerState;
 use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
@@ -33,6 +35,13 @@ pub(crate) struct SendOp {
     pub copy: Option<Addr>,
 }
 
+impl SendOp {
+    /// Where its bytes are.
+    pub fn bytes(&self) -> Region {
+        Region { addr: self.copy.unwrap_or(self.send.buf.addr), len: self.send.buf.len }
+    }
+}
+
 /// What a pending send waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendState {
@@ -44,6 +53,9 @@ pub(crate) enum SendState {
     Acking,
     /// The receiver to fetch it from this get entry.
     Announced(Handle<Me>),
+    /// Credits, and the receiver that was told of it to fetch it from this get
+    /// entry or to decline it.
+    Offered(Handle<Me>),
 }
 
 /// A pending receive.
@@ -74,7 +86,8 @@ pub struct Endpoint {
     pub(crate) md: Handle<Md>,
     pub(crate) sends: Table<SendOp>,
     pub(crate) recvs: Table<RecvOp>,
-    /// Only peers that are stalled or gone have a state here.
+    /// Only peers that one side is or was stalled toward, or that are gone,
+    /// have a state here.
     pub(crate) peers: Vec<Option<Box<PeerState>>>,
     /// Peers with sends that wait for credits. Each is here once.
     pub(crate) stalled: Vec<PeerId>,
@@ -83,6 +96,17 @@ pub struct Endpoint {
     /// Get-dones that wait for a control credit.
     pub(crate) fins: VecDeque<Fin>,
     pub(crate) claimed: Vec<Claimed>,
+    /// Probes that wait for answers.
+    pub(crate) probes: Table<ProbeOp>,
+    /// Peers that may have messages they have no credits for.
+    pub(crate) short: Vec<PeerId>,
+    /// While there are such peers: what is posted, in order.
+    pub(crate) order: Option<Box<Order>>,
+    /// Peers to which something about waiting messages could not be said for
+    /// want of a control credit.
+    pub(crate) owing: Vec<PeerId>,
+    /// Memory of injected messages that wait.
+    pub(crate) injected_bytes: u64,
     pub(crate) any_gone: bool,
     pub(crate) next_serial: u64,
     pub(crate) stats: Stats,
@@ -96,6 +120,10 @@ impl Endpoint {
     /// Heap bytes of a peer that was spoken to.
     pub const ACTIVE_PEER_BYTES: usize =
         sluice_link::Links::ACTIVE_PEER_BYTES + size_of::<Option<Box<PeerState>>>();
+
+    /// Heap bytes of a send that waits for credits, besides an injected
+    /// message's copy.
+    pub const PENDING_SEND_BYTES: usize = Table::<SendOp>::ENTRY_BYTES + size_of::<Waiter>();
 
     /// An endpoint whose own mailbox is divided as `mailbox` says.
     ///
@@ -126,6 +154,11 @@ impl Endpoint {
             pulls: VecDeque::new(),
             fins: VecDeque::new(),
             claimed: Vec::new(),
+            probes: Table::new(config.requests_max),
+            short: Vec::new(),
+            order: None,
+            owing: Vec::new(),
+            injected_bytes: 0,
             any_gone: false,
             next_serial: 0,
             stats: Stats::default(),
@@ -149,6 +182,9 @@ impl Endpoint {
             unexpected_now: self.ni.unexpected_now(),
             violations: status.protocol_violations,
             stalled_now: self.peers.iter().flatten().map(|state| state.queue.len() as u64).sum(),
+            unexpected_bytes_now: self.ni.unexpected_bytes().now,
+            unexpected_bytes_peak: self.ni.unexpected_bytes().peak,
+            injected_bytes_now: self.injected_bytes,
             ..self.stats
         }
     }
@@ -166,6 +202,7 @@ impl Endpoint {
             sends: self.sends.len(),
             recvs: self.recvs.len(),
             claimed: self.claimed.len(),
+            probes: self.probes.len(),
             operations: self.ni.operations_now(),
             answers: self.fins.len() + self.ni.owed_now(),
         }
@@ -175,8 +212,16 @@ impl Endpoint {
     pub fn check_invariants(&self) {
         self.ni.check_invariants();
         let queued: usize = self.peers.iter().flatten().map(|state| state.queue.len()).sum();
-        let waiting = self.sends.iter().filter(|(_, op)| op.state == SendState::Queued).count();
+        let waits = |op: &SendOp| matches!(op.state, SendState::Queued | SendState::Offered(_));
+        let waiting = self.sends.iter().filter(|(_, op)| waits(op)).count();
         assert!(queued == waiting, "every waiting send is in its peer's queue");
+        let copied = self.sends.iter().filter(|(_, op)| op.copy.is_some());
+        let copied: u64 = copied.map(|(_, op)| Endpoint::injected_bytes_of(&op.send)).sum();
+        assert!(copied == self.injected_bytes, "memory of injected messages");
+        for state in self.peers.iter().flatten() {
+            state.queue.check_invariants();
+        }
+        self.check_order();
         for peer in &self.stalled {
             assert!(self.peer_state(*peer).is_some_and(|state| !state.queue.is_empty()));
         }
@@ -260,6 +305,26 @@ impl Endpoint {
         self
     }
 
+    /// What waited for credits of a peer may go on.
+    fn on_credits<P: Port>(&mut self, port: &mut P, from: PeerId) {
+        if !self.stalled.is_empty() {
+            self.flush_peer(port, from);
+        }
+        self.flush_pulls(port);
+        if !self.owing.is_empty() {
+            self.owing.retain(|owing| *owing != from);
+            self.speak(port, from);
+        }
+    }
+
+    /// Says to a peer what is to be said of messages that wait, here or there.
+    fn speak<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        if self.gone(peer).is_none() {
+            self.answer_questions(port, peer);
+            self.ask_stalled(port, peer);
+        }
+    }
+
     fn peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         if self.gone(peer).is_some() {
             return;
@@ -271,6 +336,8 @@ impl Endpoint {
         self.fail_sends(port, peer, why);
         self.fail_recvs(port, peer, why);
         self.fins.retain(|fin| fin.target.peer != peer);
+        self.forget_frontier(peer);
+        self.fail_probes(port, peer, why);
     }
 }
 
@@ -288,12 +355,23 @@ impl Machine for Endpoint {
         };
         self.drain_events(port);
         match taken {
-            Taken::Fine { brought_credits: false } => {}
-            Taken::Fine { brought_credits: true } => {
-                if !self.stalled.is_empty() {
-                    self.flush_peer(port, from);
+            Taken::Fine { brought_credits } => {
+                if brought_credits {
+                    self.on_credits(port, from);
                 }
-                self.flush_pulls(port);
+                if matches!(packet.packet, Packet::Put(_)) && self.ni.is_exhausted(from) {
+                    self.on_exhausted(port, from);
+                }
+            }
+            Taken::Above { brought_credits } => {
+                // What can go by itself need not be told of.
+                if brought_credits {
+                    self.on_credits(port, from);
+                }
+                if !self.on_stall_packet(port, from, &packet.packet) {
+                    self.ni.note_violation();
+                    self.peer_gone(port, from, PeerError::Protocol);
+                }
             }
             Taken::Violation => self.peer_gone(port, from, PeerError::Protocol),
         }
@@ -326,6 +404,9 @@ impl Machine for Endpoint {
         if !self.stalled.is_empty() {
             self.flush_stalled(now, port);
         }
+        for peer in std::mem::take(&mut self.owing) {
+            self.speak(port, peer);
+        }
     }
 
     fn deadline(&self) -> Option<Nanos> {
@@ -333,7 +414,12 @@ impl Machine for Endpoint {
         self.stalled
             .iter()
             .filter(|peer| self.ni.data_credits(**peer) > 0)
-            .filter_map(|peer| self.peer_state(*peer)?.stalled_since)
+            .filter_map(|peer| {
+                // Nor can it with one that the peer was told of.
+                let state = self.peer_state(*peer)?;
+                state.queue.front()?;
+                state.stalled_since
+            })
             .map(|since| since.saturating_add(self.config.patience))
             .min()
     }
@@ -357,6 +443,11 @@ impl Space {
             Space::Tagged => PtIndex(0),
             Space::Untagged => PtIndex(1),
         }
+    }
+
+    /// The space that a portal table entry named by a peer is of.
+    pub(crate) fn named(pt_index: PtIndex) -> Option<Space> {
+        [Space::Tagged, Space::Untagged].into_iter().find(|space| space.pt() == pt_index)
     }
 
     #[inline]

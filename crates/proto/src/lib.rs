@@ -1,11 +1,23 @@
 //! Messages between processes: tagged and untagged, of any length, matched in
 //! MPI's order, over a Portals interface. One file per protocol.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | `api` `endpoint` | what is asked and answered; the machine and its tables |
+//! | `send` `recv` `probe` | requests, from the call to the completion |
+//! | `rendezvous` | announced messages and how they are fetched |
+//! | `stalled` `queue` `offer` | sends without credits: waiting, found, told of |
+//! | `frontier` `order` | asking the senders that have none |
 
 #![forbid(unsafe_code)]
 
 mod api;
 mod endpoint;
+mod frontier;
+mod offer;
+mod order;
 mod probe;
+mod queue;
 mod recv;
 mod rendezvous;
 mod send;

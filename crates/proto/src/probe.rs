@@ -1,11 +1,13 @@
-//! Probes: looking for an unexpected message, claiming it, dropping it.
+//! Probes: looking for an unexpected message, claiming it, dropping it. One
+//! that finds none asks the senders that may be stalled (`frontier`).
 
 use crate::api::{Completion, Failure, Kind, Probe, ProbeAction, Recv, Refused};
 use crate::endpoint::{Endpoint, RecvOp, RecvState, USER_HAS_DATA};
+use crate::order::Asker;
 use crate::recv::entry_for;
-use sluice_link::Port;
-use sluice_portals::{EqTaken, Event, EventKind, SearchOp};
-use sluice_wire::{Nanos, Region};
+use sluice_link::{PeerError, Port};
+use sluice_portals::{EqTaken, Event, EventKind, Handle, SearchOp};
+use sluice_wire::{Nanos, PeerId, Region};
 
 /// Most messages that may be claimed and not yet received.
 const CLAIMED_MAX: usize = 1 << 16;
@@ -15,14 +17,35 @@ const CLAIMED_MAX: usize = 1 << 16;
 pub(crate) struct Claimed {
     context: u64,
     event: Event,
+    /// It was taken from the queue of a stalled sender.
+    taken: bool,
+}
+
+/// A probe that waits for the answers of stalled senders.
+#[derive(Debug)]
+pub(crate) struct ProbeOp {
+    pub probe: Probe,
+    /// Its place among the receives.
+    pub serial: u64,
+    /// Who has not answered yet.
+    pub pending: Vec<PeerId>,
+}
+
+impl ProbeOp {
+    /// What it looks for, as a receive.
+    pub fn wanted(&self) -> Recv {
+        wanted(&self.probe)
+    }
 }
 
 impl Endpoint {
-    /// Looks for an unexpected message; the answer is a completion, pushed
-    /// before this returns.
+    /// Looks for an unexpected message. The answer is a completion, pushed
+    /// before this returns unless it depends on senders that are stalled; then
+    /// it comes when they have answered.
     ///
     /// # Errors
-    /// [`Refused::Again`] if too many messages are claimed.
+    /// [`Refused::Again`] if too many messages are claimed, or too many probes
+    /// wait.
     ///
     /// # Panics
     /// Never: the interface has the entries that the endpoint uses.
@@ -32,37 +55,31 @@ impl Endpoint {
         port: &mut P,
         probe: &Probe,
     ) -> Result<(), Refused> {
-        if self.claimed.len() >= CLAIMED_MAX {
+        let claims_max = self.claimed.len() + self.probes.len() as usize;
+        if claims_max >= CLAIMED_MAX || self.probes.is_full() {
             return Err(Refused::Again);
         }
-        let wanted = Recv {
-            space: probe.space,
-            source: probe.source,
-            buf: Region::EMPTY,
-            tag: probe.tag,
-            ignore: probe.ignore,
-            context: probe.context,
-            report: true,
+        if self.probe_arrived(port, probe) {
+            return Ok(());
+        }
+        self.forget_supplied();
+        let can_fill = |peer: &&PeerId| probe.source.is_none_or(|source| source == **peer);
+        let pending: Vec<PeerId> = self.short.iter().filter(can_fill).copied().collect();
+        if pending.is_empty() {
+            self.complete(not_found(probe, Failure::NoMessage));
+            return Ok(());
+        }
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let peers = pending.clone();
+        let Ok(handle) = self.probes.insert(ProbeOp { probe: *probe, serial, pending }) else {
+            return Err(Refused::Again);
         };
-        let op = match probe.action {
-            ProbeAction::Peek => SearchOp::Only,
-            ProbeAction::Claim | ProbeAction::Discard => SearchOp::Delete,
-        };
-        self.ni
-            .me_search(port, probe.space.pt(), op, &entry_for(&wanted, 0))
-            .expect("the endpoint's own portal table entries exist");
-        // Every earlier event has been taken out, so this is the answer.
-        let EqTaken::Event(event) = self.ni.eq_take(self.eq) else {
-            unreachable!("a search is always answered")
-        };
-        self.complete(answer(probe, &event));
-        if event.kind == EventKind::PutOverflow {
-            match probe.action {
-                ProbeAction::Claim => {
-                    self.claimed.push(Claimed { context: probe.context, event });
-                }
-                ProbeAction::Peek | ProbeAction::Discard => self.drop_message(port, &event),
-            }
+        if let Some(order) = &mut self.order {
+            order.insert(probe.source, serial, Asker::Probe(handle));
+        }
+        for peer in peers {
+            self.ask_stalled(port, peer);
         }
         Ok(())
     }
@@ -96,9 +113,12 @@ impl Endpoint {
             return Err(Refused::Again);
         };
         self.next_serial += 1;
-        self.claimed.swap_remove(at);
+        let taken = self.claimed.swap_remove(at).taken;
         event.user_ptr = handle.to_u64();
-        self.on_matched(port, &event);
+        match event.rts() {
+            Some(rts) => self.start_pull(port, handle, event, rts, taken),
+            None => self.on_matched(port, &event),
+        }
         Ok(())
     }
 
@@ -115,8 +135,8 @@ impl Endpoint {
         report: bool,
     ) -> Result<(), Refused> {
         let at = self.claimed_at(context)?;
-        let event = self.claimed.swap_remove(at).event;
-        self.drop_message(port, &event);
+        let Claimed { event, taken, .. } = self.claimed.swap_remove(at);
+        self.drop_message(port, &event, taken);
         if report {
             self.complete(Completion {
                 kind: Kind::Recv,
@@ -138,32 +158,155 @@ impl Endpoint {
         at.ok_or(Refused::NotClaimed)
     }
 
+    /// A stalled sender has found a message for a probe. False if that has no
+    /// use for it.
+    pub(crate) fn probe_found<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<ProbeOp>,
+        event: &Event,
+    ) -> bool {
+        let Some(op) = self.probes.remove(handle) else { return false };
+        self.leave_order(op.probe.source, op.serial);
+        if self.probe_arrived(port, &op.probe) {
+            return false;
+        }
+        self.complete(answer(&op.probe, event));
+        if op.probe.action == ProbeAction::Peek {
+            return false;
+        }
+        self.stats.asked_for += 1;
+        self.note_taken(event.peer);
+        match op.probe.action {
+            ProbeAction::Claim => {
+                let (context, event) = (op.probe.context, *event);
+                self.claimed.push(Claimed { context, event, taken: true });
+            }
+            ProbeAction::Peek | ProbeAction::Discard => self.drop_message(port, event, true),
+        }
+        true
+    }
+
+    /// A stalled sender has nothing for a probe.
+    pub(crate) fn probe_missed<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<ProbeOp>,
+        peer: PeerId,
+    ) {
+        let Some(op) = self.probes.get_mut(handle) else { return };
+        op.pending.retain(|pending| *pending != peer);
+        if op.pending.is_empty() {
+            self.end_probe(port, handle, Failure::NoMessage);
+        }
+    }
+
+    /// Ends the probes for which only a peer that is gone could answer; others
+    /// do without its answer.
+    pub(crate) fn fail_probes<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        let waits = |op: &ProbeOp| op.pending.contains(&peer);
+        let doomed = self.probes.iter().filter(|(_, op)| waits(op));
+        let doomed: Vec<_> = doomed.map(|(handle, op)| (handle, op.probe.source)).collect();
+        for (handle, source) in doomed {
+            match source {
+                Some(_) => self.end_probe(port, handle, Failure::PeerGone { peer, why }),
+                None => self.probe_missed(port, handle, peer),
+            }
+        }
+    }
+
+    /// Ends a probe with what has arrived meanwhile, or with a failure.
+    fn end_probe<P: Port>(&mut self, port: &mut P, handle: Handle<ProbeOp>, failure: Failure) {
+        let Some(op) = self.probes.remove(handle) else { return };
+        self.leave_order(op.probe.source, op.serial);
+        if !self.probe_arrived(port, &op.probe) {
+            self.complete(not_found(&op.probe, failure));
+        }
+    }
+
+    /// Answers a probe from what has arrived. False if nothing of it matches.
+    fn probe_arrived<P: Port>(&mut self, port: &mut P, probe: &Probe) -> bool {
+        let op = match probe.action {
+            ProbeAction::Peek => SearchOp::Only,
+            ProbeAction::Claim | ProbeAction::Discard => SearchOp::Delete,
+        };
+        self.ni
+            .me_search(port, probe.space.pt(), op, &entry_for(&wanted(probe), 0))
+            .expect("the endpoint's own portal table entries exist");
+        // Every earlier event has been taken out, so this is the answer.
+        let EqTaken::Event(event) = self.ni.eq_take(self.eq) else {
+            unreachable!("a search is always answered")
+        };
+        if event.outcome.is_err() {
+            return false;
+        }
+        self.complete(answer(probe, &event));
+        if event.kind == EventKind::PutOverflow {
+            match probe.action {
+                ProbeAction::Claim => {
+                    self.claimed.push(Claimed { context: probe.context, event, taken: false });
+                }
+                ProbeAction::Peek | ProbeAction::Discard => {
+                    self.drop_message(port, &event, false);
+                }
+            }
+        }
+        true
+    }
+
     /// Lets go of a message that nobody will receive.
-    fn drop_message<P: Port>(&mut self, port: &mut P, event: &Event) {
+    fn drop_message<P: Port>(&mut self, port: &mut P, event: &Event, taken: bool) {
         if let Some(hold) = event.hold {
             self.ni.end_hold(port, hold);
         }
         if let Some(rts) = event.rts() {
             // Its sender waits for somebody to fetch it: nobody will, and MPI
             // calls that sent.
-            self.finish_fetch(port, event.peer, rts.key, 0, sluice_wire::Status::Ok);
+            self.finish_fetch(port, event.peer, rts.key, 0, sluice_wire::Status::Ok, taken);
         }
     }
 }
 
+/// A probe as a receive.
+fn wanted(probe: &Probe) -> Recv {
+    Recv {
+        space: probe.space,
+        source: probe.source,
+        buf: Region::EMPTY,
+        tag: probe.tag,
+        ignore: probe.ignore,
+        context: probe.context,
+        report: true,
+    }
+}
+
+/// The completion of a probe that found what `event` tells of.
 fn answer(probe: &Probe, event: &Event) -> Completion {
-    let outcome = event.outcome.map_err(|_| Failure::NoMessage);
-    let found = outcome.is_ok();
     Completion {
         kind: Kind::Probe,
         space: probe.space,
         context: probe.context,
         len: event.rlength,
         buf: sluice_wire::Addr(0),
-        tag: if found { event.match_bits.0 } else { probe.tag },
+        tag: event.match_bits.0,
         data: data_of(event),
-        peer: if found { Some(event.peer) } else { probe.source },
-        outcome,
+        peer: Some(event.peer),
+        outcome: Ok(()),
+    }
+}
+
+/// The completion of a probe that found nothing.
+fn not_found(probe: &Probe, failure: Failure) -> Completion {
+    Completion {
+        kind: Kind::Probe,
+        space: probe.space,
+        context: probe.context,
+        len: 0,
+        buf: sluice_wire::Addr(0),
+        tag: probe.tag,
+        data: None,
+        peer: probe.source,
+        outcome: Err(failure),
     }
 }
 

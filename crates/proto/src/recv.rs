@@ -38,6 +38,8 @@ impl Endpoint {
         {
             // Nobody will ever fill it if its only source is gone.
             self.fail_posted(handle, source, why);
+        } else if self.order.is_some() {
+            self.on_posted_while_short(port, recv.source, serial, handle);
         }
         Ok(())
     }
@@ -59,6 +61,7 @@ impl Endpoint {
             let unlinked = self.ni.me_unlink(entry);
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         }
+        self.leave_order(op.recv.source, op.serial);
         self.complete(failed(&op.recv, Failure::Cancelled));
         true
     }
@@ -67,8 +70,11 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn on_matched<P: Port>(&mut self, port: &mut P, event: &Event) {
         let handle = Handle::from_u64(event.user_ptr);
+        if self.order.is_some() {
+            self.on_matched_while_short(handle);
+        }
         if let Some(rts) = event.rts() {
-            self.start_pull(port, handle, *event, rts);
+            self.start_pull(port, handle, *event, rts, false);
             return;
         }
         let Some(op) = self.recvs.get(handle) else {
@@ -116,7 +122,24 @@ impl Endpoint {
             let unlinked = self.ni.me_unlink(entry);
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         }
+        self.leave_order(op.recv.source, op.serial);
         self.complete(failed(&op.recv, Failure::PeerGone { peer, why }));
+    }
+
+    /// A receive or a probe has ended, or met its message.
+    pub(crate) fn leave_order(&mut self, source: Option<PeerId>, serial: u64) {
+        if let Some(order) = &mut self.order {
+            order.remove(source, serial);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_matched_while_short(&mut self, handle: Handle<RecvOp>) {
+        if let Some(op) = self.recvs.get(handle) {
+            let (source, serial) = (op.recv.source, op.serial);
+            self.leave_order(source, serial);
+        }
     }
 }
 

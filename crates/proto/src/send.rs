@@ -3,8 +3,8 @@
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::endpoint::{Endpoint, SendOp, SendState, USER_HAS_DATA};
 use sluice_link::{PeerError, Port, Transmitted};
-use sluice_portals::{Event, EventKind, Handle, PtlError, PutExtras, Target};
-use sluice_wire::{AckKind, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
+use sluice_portals::{Event, EventKind, Handle, PtlError, PutExtras, Target, UnexpectedBytes};
+use sluice_wire::{AckKind, Addr, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
 
 use crate::stalled::eager_slots;
 
@@ -40,11 +40,7 @@ impl Endpoint {
                 return self.refuse_or_fail(send, why);
             }
             if !state.queue.is_empty() {
-                return if send.inject {
-                    Err(Refused::Again)
-                } else {
-                    self.enqueue(now, send, None)
-                };
+                return self.enqueue_new(now, port, send, true);
             }
         }
         let handle = self.sends.next_handle();
@@ -60,18 +56,10 @@ impl Endpoint {
                 assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
                 Ok(())
             }
-            Err(PtlError::NoCredit { have: 0, .. }) if send.inject => Err(Refused::Again),
-            Err(PtlError::NoCredit { .. }) => {
-                // The receiver may have no place left for the packet that would
-                // bring the missing credits, until some of these are spent. So
-                // even an injected message has to go, as an announcement.
-                let copy = send.inject.then(|| {
-                    let copy = port.lend(send.buf.len as u32);
-                    port.copy(send.buf.addr, copy, send.buf.len);
-                    copy
-                });
-                self.enqueue(now, send, copy)
-            }
+            // The receiver may have no place left for the packet that would
+            // bring more credits until those that are left are spent. So then a
+            // message has to go in any case, as an announcement; they bound it.
+            Err(PtlError::NoCredit { have, .. }) => self.enqueue_new(now, port, send, have == 0),
             Err(PtlError::Peer(why)) => self.refuse_or_fail(send, why),
             Err(PtlError::NoSpace(_) | PtlError::ListTooLong) => Err(Refused::Again),
             // Memory that runs past the end of the address space.
@@ -136,6 +124,38 @@ impl Endpoint {
         })
     }
 
+    /// Puts a new send behind those that wait: an injected one as a copy, if
+    /// the memory for those allows or they are not to be `bounded`.
+    #[cold]
+    fn enqueue_new<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        send: &Send,
+        bounded: bool,
+    ) -> Result<(), Refused> {
+        if !send.inject {
+            return self.enqueue(now, port, send, None);
+        }
+        let bytes = self.injected_bytes + Endpoint::injected_bytes_of(send);
+        if bounded && bytes > self.config.inject_bytes_max {
+            return Err(Refused::Again);
+        }
+        self.injected_bytes = bytes;
+        // No bytes need no memory.
+        let mut copy = Addr(0);
+        if send.buf.len > 0 {
+            copy = port.lend(send.buf.len as u32);
+            port.copy(send.buf.addr, copy, send.buf.len);
+        }
+        self.enqueue(now, port, send, Some(copy))
+    }
+
+    /// Memory that an injected message takes while it waits.
+    pub(crate) fn injected_bytes_of(send: &Send) -> u64 {
+        Endpoint::PENDING_SEND_BYTES as u64 + UnexpectedBytes::lent(send.buf.len)
+    }
+
     /// Refuses an eager message of several slots that would eat into the half
     /// of the quota kept for messages of one slot. Else a few long messages
     /// that the receiver does not want yet would lock out the ones it waits
@@ -158,7 +178,8 @@ impl Endpoint {
             EventKind::Send => op.state == SendState::Transmitting || event.outcome.is_err(),
             EventKind::Ack => op.state == SendState::Acking,
             EventKind::GetDone => {
-                matches!(op.state, SendState::Announced(_)) && op.send.peer == event.peer
+                matches!(op.state, SendState::Announced(_) | SendState::Offered(_))
+                    && op.send.peer == event.peer
             }
             _ => false,
         };
@@ -166,10 +187,26 @@ impl Endpoint {
             return;
         }
         let Some(op) = self.sends.remove(handle) else { return };
-        op.give_back(port);
+        self.give_back(port, &op);
         let outcome = event.outcome.map_err(|fail| Failure::of(fail, op.send.peer));
         if op.send.report || outcome.is_err() {
             self.complete(Completion::of_send(&op.send, outcome));
+        }
+        if let SendState::Offered(_) = op.state {
+            let peer = op.send.peer;
+            self.state_mut(peer).queue.end_offer(event.match_bits.0, false);
+            self.settle_queue(peer);
+            // Those behind it were kept back by it.
+            self.flush_peer(port, peer);
+        }
+    }
+
+    /// Returns the memory that a send's bytes were copied to, if they were.
+    pub(crate) fn give_back<P: Port>(&mut self, port: &mut P, op: &SendOp) {
+        let Some(copy) = op.copy else { return };
+        self.injected_bytes -= Endpoint::injected_bytes_of(&op.send);
+        if op.send.buf.len > 0 {
+            port.give_back(copy, op.send.buf.len as u32);
         }
     }
 
@@ -185,11 +222,11 @@ impl Endpoint {
             .collect();
         for handle in doomed {
             let Some(op) = self.sends.remove(handle) else { continue };
-            if let SendState::Announced(entry) = op.state {
+            if let SendState::Announced(entry) | SendState::Offered(entry) = op.state {
                 // It may be gone already; then there is nothing to unlink.
                 let _ = self.ni.me_unlink(entry);
             }
-            op.give_back(port);
+            self.give_back(port, &op);
             self.send_failed(&op.send, why);
         }
     }
@@ -207,14 +244,5 @@ impl Endpoint {
     pub(crate) fn send_failed(&mut self, send: &Send, why: PeerError) {
         let outcome = Err(Failure::PeerGone { peer: send.peer, why });
         self.complete(Completion::of_send(send, outcome));
-    }
-}
-
-impl SendOp {
-    /// Returns the memory that the bytes were copied to, if they were.
-    pub(crate) fn give_back<P: Port>(&self, port: &mut P) {
-        if let Some(copy) = self.copy {
-            port.give_back(copy, self.send.buf.len as u32);
-        }
     }
 }

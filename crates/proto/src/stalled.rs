@@ -1,27 +1,35 @@
 //! Sends without credit: they wait in order, one queue per peer, and nothing
 //! overtakes them.
 //!
-//! A message of several slots that has waited longer than the configured
+//! What of them the receiver learns meanwhile is in `offer`. A message of
+//! several slots that has waited longer than the configured
 //! patience goes as an announcement, which takes one slot: the receiver then
 //! fetches it when it is matched.
 
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::endpoint::{Endpoint, SendOp, SendState};
+use crate::frontier::Frontier;
+use crate::offer::Questions;
+use crate::queue::{Queue, Waiter};
 use crate::send::Started;
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, PtlError};
-use sluice_wire::{AckKind, Addr, MatchBits, Nanos, Packet, PeerId, Put, Region, slots_for};
-use std::collections::VecDeque;
+use sluice_wire::{AckKind, Addr, MatchBits, Nanos, Packet, PeerId, Put, slots_for};
 
-/// What an endpoint knows of a peer that is stalled or gone.
+/// What an endpoint knows of a peer that one of the two is stalled toward, or
+/// that is gone.
 #[derive(Debug, Default)]
 pub(crate) struct PeerState {
     /// Sends that wait for credits, oldest first.
-    pub queue: VecDeque<Handle<SendOp>>,
+    pub queue: Queue,
     /// Since when the oldest of them waits.
     pub stalled_since: Option<Nanos>,
     /// Why the peer will not answer again.
     pub gone: Option<PeerError>,
+    /// What it has asked of the queue.
+    pub questions: Questions,
+    /// What was asked of its queue.
+    pub frontier: Frontier,
 }
 
 impl Endpoint {
@@ -35,9 +43,10 @@ impl Endpoint {
 
     /// Puts a send behind those that wait already; `copy` is where its bytes
     /// are, if not in its own memory. Room in the table was checked before.
-    pub(crate) fn enqueue(
+    pub(crate) fn enqueue<P: Port>(
         &mut self,
         now: Nanos,
+        port: &mut P,
         send: &Send,
         copy: Option<Addr>,
     ) -> Result<(), Refused> {
@@ -47,10 +56,13 @@ impl Endpoint {
         };
         let peer = send.peer;
         let state = self.state_mut(peer);
-        state.queue.push_back(handle);
+        state.queue.push(Waiter { handle, space: send.space, tag: send.tag });
         if state.queue.len() == 1 {
             state.stalled_since = Some(now);
             self.stalled.push(peer);
+        }
+        if self.is_watched(peer) {
+            self.answer_questions(port, peer);
         }
         Ok(())
     }
@@ -87,7 +99,7 @@ impl Endpoint {
     }
 
     fn queue_front(&self, peer: PeerId) -> Option<Handle<SendOp>> {
-        self.peer_state(peer)?.queue.front().copied()
+        self.peer_state(peer)?.queue.front()
     }
 
     /// Whether announcing this send takes fewer slots than sending it.
@@ -106,8 +118,7 @@ impl Endpoint {
         let Some(op) = self.sends.get(handle) else {
             unreachable!("a queue names only pending sends")
         };
-        let send = op.send;
-        let bytes = Region { addr: op.copy.unwrap_or(send.buf.addr), len: send.buf.len };
+        let (send, bytes) = (op.send, op.bytes());
         let ended = match self.start(port, &Send { buf: bytes, ..send }, handle, announce) {
             Ok(Started::Done) => Some(Ok(())),
             Ok(Started::Waits(state)) => {
@@ -122,19 +133,24 @@ impl Endpoint {
         };
         if let Some(outcome) = ended {
             if let Some(op) = self.sends.remove(handle) {
-                op.give_back(port);
+                self.give_back(port, &op);
             }
             if send.report || outcome.is_err() {
                 self.complete(Completion::of_send(&send, outcome));
             }
         }
         let state = self.state_mut(peer);
-        state.queue.pop_front();
+        state.queue.pop();
         state.stalled_since = None;
-        if state.queue.is_empty() {
+        self.settle_queue(peer);
+        true
+    }
+
+    /// A queue that has run empty is not stalled any more.
+    pub(crate) fn settle_queue(&mut self, peer: PeerId) {
+        if self.peer_state(peer).is_none_or(|state| state.queue.is_empty()) {
             self.stalled.retain(|stalled| *stalled != peer);
         }
-        true
     }
 }
 

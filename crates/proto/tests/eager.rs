@@ -157,13 +157,20 @@ fn an_acknowledgement_may_come_before_the_rail_is_done_with_the_memory() {
 }
 
 #[test]
-fn an_injected_message_is_refused_only_without_any_credit() {
+fn an_injected_message_without_credit_is_refused_beyond_the_memory_for_such() {
     let mut world = World::pair(Mode::default());
     let quota = world.data_credits(0, 1);
     for context in 0..u64::from(quota) {
         world.send(0, &Send { inject: true, ..send_to(1, Region::EMPTY, 7, context) }).unwrap();
     }
+    assert_eq!(world.processes[0].endpoint.stats().injected_bytes_now, 0);
     let one_more = Send { inject: true, ..send_to(1, Region::EMPTY, 7, 9999) };
+    world.send(0, &one_more).unwrap();
+    let each = world.processes[0].endpoint.stats().injected_bytes_now;
+    for _ in 1..(64 << 20) / each {
+        world.checks = false;
+        world.send(0, &one_more).unwrap();
+    }
     assert_eq!(world.send(0, &one_more), Err(Refused::Again));
     let long = Region { len: 8193, ..Region::EMPTY };
     let too_long = Send { buf: long, ..one_more };

@@ -1,23 +1,25 @@
 //! Random programs against the reference matcher. A failure names its seed;
 //! `SLUICE_SEED=<seed> SLUICE_OPERATIONS=<count> cargo test -p sluice-proto
-//! --test matching replay` runs that program again.
+//! --test matching replay` runs that program again, and `SLUICE_SEEDS=<count>`
+//! those of the seeds after it too.
 
 mod oracle {
     mod naive;
     pub mod program;
     pub use naive::{Message, Oracle, Wanted};
+    pub use program::Said;
 }
 mod world;
 
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-fn run_named(seed: u64, operations: u64) {
+fn run_named(seed: u64, operations: u64) -> oracle::Said {
     let run = AssertUnwindSafe(|| oracle::program::run(seed, operations));
-    if let Err(cause) = catch_unwind(run) {
+    catch_unwind(run).unwrap_or_else(|cause| {
         eprintln!("replay with: SLUICE_SEED={seed} SLUICE_OPERATIONS={operations}");
-        resume_unwind(cause);
-    }
+        resume_unwind(cause)
+    })
 }
 
 proptest! {
@@ -38,15 +40,23 @@ proptest! {
 
 #[test]
 fn the_same_seeds_run_every_time() {
+    let mut said = oracle::Said::default();
     for seed in 0..4000 {
-        run_named(seed, 20 + seed % 130);
+        said.add(&run_named(seed, 20 + seed % 130));
     }
+    let oracle::Said { searches, watches, answers_found, answers_missed, .. } = said;
+    let oracle::Said { answers_watched, declines, taken, .. } = said;
+    let counts =
+        [searches, watches, answers_found, answers_missed, answers_watched, declines, taken];
+    assert!(counts.iter().all(|&count| count > 1000), "{counts:?}");
 }
 
 #[test]
 fn replay() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    if let Some(seed) = number("SLUICE_SEED") {
-        run_named(seed, number("SLUICE_OPERATIONS").unwrap_or(150));
+    if let Some(first) = number("SLUICE_SEED") {
+        for seed in first..first + number("SLUICE_SEEDS").unwrap_or(1) {
+            run_named(seed, number("SLUICE_OPERATIONS").unwrap_or(150));
+        }
     }
 }

@@ -80,6 +80,9 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// Bytes that a slot takes, in a table that is as full as it must be.
+    pub const RECORD_BYTES: usize = size_of::<Link>() + size_of::<Bucket>() * 8 / 3;
+
     /// An index that holds `len` slots without growing.
     pub fn new(len: u32) -> Index {
         let table = (len as usize * 4 / 3 + 1).next_power_of_two().max(TABLE_MIN);

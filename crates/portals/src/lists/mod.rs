@@ -36,7 +36,7 @@ mod unexpected;
 
 pub use posted::{Posted, Waiting};
 pub use slab::{Record, Slab};
-pub use unexpected::{Arrived, Unexpected};
+pub use unexpected::{Arrived, Unexpected, record_bytes};
 
 use sluice_wire::{MatchBits, PeerId};
 

@@ -147,6 +147,9 @@ pub struct Slab<R: Record> {
 }
 
 impl<R: Record> Slab<R> {
+    /// Bytes that a record takes, with what few records have.
+    pub(super) const RECORD_BYTES: usize = size_of::<Node<R>>() + size_of::<R::Rare>();
+
     /// An empty slab for at most `records_max` records. It allocates nothing
     /// yet.
     pub fn new(records_max: u32) -> Slab<R> {

@@ -24,6 +24,13 @@ const INDEXES_MAX: usize = 4;
 /// Shapes of question without one whose walks are remembered.
 const WALKED_MAX: usize = 4;
 
+/// Bytes that one record takes at most, its places in every index of its list
+/// included.
+#[must_use]
+pub const fn record_bytes<R: Record>() -> usize {
+    Slab::<R>::RECORD_BYTES + INDEXES_MAX * Index::RECORD_BYTES
+}
+
 /// A record of a message that has arrived.
 pub trait Arrived: Record {
     /// Its match bits.

@@ -7,10 +7,11 @@
 
 use crate::api::{Completion, Failure, Recv, Send};
 use crate::endpoint::{Endpoint, PT_BULK, RecvOp, RecvState, SendOp, SendState, USER_HAS_DATA};
+use crate::queue::announced_key;
 use crate::recv::received;
 use crate::send::Started;
 use sluice_link::{PeerError, Port};
-use sluice_portals::{Event, Handle, List, MeOptions, MeSpec, NiFail, PtlError, PutExtras, Target};
+use sluice_portals::{Event, Handle, NiFail, PtlError, PutExtras, Target};
 use sluice_wire::{Addr, MatchBits, PeerId, Rts, Status};
 
 /// An announced message being fetched.
@@ -18,6 +19,8 @@ use sluice_wire::{Addr, MatchBits, PeerId, Rts, Status};
 pub(crate) struct Pull {
     /// The event that matched it.
     event: Event,
+    /// It was taken from the queue of a stalled sender.
+    taken: bool,
     /// The sender's get entry.
     key: MatchBits,
     /// Where the bytes are in the sender's memory.
@@ -37,12 +40,14 @@ pub(crate) struct Pull {
 }
 
 /// A get-done that waits for a control credit. There are at most as many as
-/// messages announced to this process, which its credits bound.
+/// messages announced to this process, which its credits bound, and requests of
+/// its own for which it took messages of stalled senders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fin {
     pub target: Target,
     length: u64,
     status: Status,
+    taken: bool,
 }
 
 impl Endpoint {
@@ -54,24 +59,8 @@ impl Endpoint {
         send: &Send,
         handle: Handle<SendOp>,
     ) -> Result<Started, PtlError> {
-        let key = MatchBits(handle.to_u64());
-        let spec = MeSpec {
-            region: send.buf,
-            match_bits: key,
-            source: Some(send.peer),
-            options: MeOptions {
-                op_get: true,
-                get_done: true,
-                event_link_disable: true,
-                event_unlink_disable: true,
-                event_comm_disable: true,
-                ..MeOptions::default()
-            },
-            user_ptr: handle.to_u64(),
-            ..MeSpec::default()
-        };
-        let entry = self.ni.me_append(port, PT_BULK, List::Priority, spec)?;
-        let entry = entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))?;
+        let key = announced_key(handle);
+        let entry = self.expose(port, send.peer, send.buf, key, handle)?;
         let target = Target {
             peer: send.peer,
             pt_index: send.space.pt(),
@@ -106,6 +95,7 @@ impl Endpoint {
         handle: Handle<RecvOp>,
         event: Event,
         rts: Rts,
+        taken: bool,
     ) {
         // Matched: the announcement's slot goes back now, not when the bytes
         // are here.
@@ -117,6 +107,7 @@ impl Endpoint {
         let want = rts.total_len.min(op.recv.buf.len);
         op.state = RecvState::Pulling(Box::new(Pull {
             event,
+            taken,
             key: rts.key,
             from: rts.addr,
             want,
@@ -170,6 +161,8 @@ impl Endpoint {
             let sent = self.ni.get_done(port, &fin.target, fin.length, fin.status);
             if matches!(sent, Err(PtlError::NoCredit { .. })) {
                 self.fins.push_back(fin);
+            } else if fin.taken {
+                self.note_told(fin.target.peer);
             }
         }
         let mut idle_turns = 0;
@@ -209,7 +202,8 @@ impl Endpoint {
         }
     }
 
-    /// Tells a sender that its announced message is done with.
+    /// Tells a sender that its message is done with.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a get-done")]
     pub(crate) fn finish_fetch<P: Port>(
         &mut self,
         port: &mut P,
@@ -217,12 +211,15 @@ impl Endpoint {
         key: MatchBits,
         length: u64,
         status: Status,
+        taken: bool,
     ) {
         let target = Target { peer, pt_index: PT_BULK, match_bits: key, remote_offset: 0 };
         let sent = self.ni.get_done(port, &target, length, status);
         // A peer that cannot be reached has no use for it.
         if matches!(sent, Err(PtlError::NoCredit { .. })) {
-            self.fins.push_back(Fin { target, length, status });
+            self.fins.push_back(Fin { target, length, status, taken });
+        } else if taken {
+            self.note_told(peer);
         }
     }
 
@@ -303,7 +300,7 @@ impl Endpoint {
             Some(_) => Status::Aborted,
         };
         if self.gone(pull.event.peer).is_none() {
-            self.finish_fetch(port, pull.event.peer, pull.key, pull.got, status);
+            self.finish_fetch(port, pull.event.peer, pull.key, pull.got, status, pull.taken);
         }
         if op.recv.report || outcome.is_err() {
             let completion: Completion = received(&op.recv, &pull.event, pull.got, outcome);

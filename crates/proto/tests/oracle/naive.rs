@@ -25,7 +25,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn accepts(&self, message: &Message) -> bool {
+    pub fn accepts(&self, message: &Message) -> bool {
         let tag_fits = (self.tag ^ message.tag) & !self.ignore == 0;
         self.space == message.space
             && self.source.is_none_or(|source| source == message.from)
@@ -82,6 +82,57 @@ impl Oracle {
             None => process.unexpected.push(id),
         }
         id
+    }
+
+    /// A receive takes a message that its sender still has: it must be the
+    /// oldest receive for it, and it the oldest message for the receive.
+    pub fn take_waiting(&mut self, from: usize, to: usize, id: usize) {
+        let message = self.messages[id];
+        let posted = &self.processes[to].posted;
+        let at = posted.iter().position(|(_, wanted)| wanted.accepts(&message));
+        let at = at.expect("a message is taken that nobody wants");
+        let (context, wanted) = self.processes[to].posted.remove(at);
+        self.leave_way(from, to, id, &wanted);
+        self.matched.insert(context, id);
+    }
+
+    /// A probe finds a message that its sender still has: it must be the oldest
+    /// for the probe, and no older receive may want it.
+    pub fn find_waiting(&self, from: usize, to: usize, id: usize, wanted: &Wanted, context: u64) {
+        let message = self.messages[id];
+        assert!(wanted.accepts(&message), "a probe found what it did not look for");
+        let posted = &self.processes[to].posted;
+        let wants = |(other, wanted): &&(u64, Wanted)| *other < context && wanted.accepts(&message);
+        assert_eq!(posted.iter().find(wants).map(|(other, _)| other), None, "a receive wants it");
+        self.check_oldest(from, to, id, wanted);
+    }
+
+    /// The message is not on its way any more.
+    pub fn leave_way(&mut self, from: usize, to: usize, id: usize, wanted: &Wanted) {
+        self.check_oldest(from, to, id, wanted);
+        let way = self.on_their_way.get_mut(&(from, to)).expect("it is on its way");
+        way.retain(|&one| one != id);
+    }
+
+    fn check_oldest(&self, from: usize, to: usize, id: usize, wanted: &Wanted) {
+        let here = self.processes[to].unexpected.iter();
+        let here = here.filter(|&&one| self.messages[one].from == from);
+        let coming = &self.on_their_way[&(from, to)];
+        assert!(coming.contains(&id), "message {id} is not on its way");
+        let oldest = here.chain(coming).find(|&&one| wanted.accepts(&self.messages[one]));
+        assert_eq!(oldest, Some(&id), "not the oldest message");
+    }
+
+    /// Messages on their way to a process, by what accepts them.
+    pub fn coming(&self, who: usize, wanted: &Wanted) -> Option<usize> {
+        let ways = self.on_their_way.iter().filter(|((_, to), _)| *to == who);
+        let mut ids = ways.flat_map(|(_, ids)| ids);
+        ids.find(|&&id| wanted.accepts(&self.messages[id])).copied()
+    }
+
+    /// What is posted, oldest first.
+    pub fn wanted(&self, who: usize) -> &[(u64, Wanted)] {
+        &self.processes[who].posted
     }
 
     pub fn post(&mut self, who: usize, context: u64, wanted: Wanted) {

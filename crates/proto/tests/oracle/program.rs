@@ -4,12 +4,12 @@
 use crate::oracle::{Message, Oracle, Wanted};
 use crate::world::net::random::Random;
 use crate::world::net::{Mode, layout, roomy};
-use crate::world::{World, pattern};
+use crate::world::{Entry, World, pattern};
 use sluice_link::Layout;
 use sluice_proto::{
     Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
 };
-use sluice_wire::{Nanos, Packet, PeerId, Region};
+use sluice_wire::{Nanos, Packet, PeerId, Region, Waiting};
 use std::collections::BTreeMap;
 
 /// Bytes behind each receive buffer that nothing may touch.
@@ -45,9 +45,15 @@ pub struct Program {
     recvs: BTreeMap<u64, Posted>,
     /// Claimed messages: who, the context, the message.
     claimed: Vec<(usize, u64, usize)>,
+    /// Probes that are not answered: who, what for, what then.
+    probes: BTreeMap<u64, (usize, Wanted, ProbeAction)>,
+    /// Messages of each pair that had to wait, by their numbers.
+    waited: BTreeMap<(usize, usize), Vec<usize>>,
     next_context: u64,
     eager_max: u64,
     chunk: u64,
+    /// Probes that found something.
+    found: u64,
     pends: bool,
     /// Whether unmatched messages stay within the credits.
     bounded: bool,
@@ -56,8 +62,50 @@ pub struct Program {
     landed: Vec<bool>,
 }
 
+/// What was said of messages that wait for credits, to be sure that programs
+/// make their processes say it.
+#[derive(Debug, Default)]
+pub struct Said {
+    pub searches: u64,
+    pub watches: u64,
+    pub answers_found: u64,
+    pub answers_missed: u64,
+    pub answers_watched: u64,
+    pub declines: u64,
+    pub taken: u64,
+}
+
+impl Said {
+    pub fn add(&mut self, other: &Said) {
+        self.searches += other.searches;
+        self.watches += other.watches;
+        self.answers_found += other.answers_found;
+        self.answers_missed += other.answers_missed;
+        self.answers_watched += other.answers_watched;
+        self.declines += other.declines;
+        self.taken += other.taken;
+    }
+
+    fn of(world: &World) -> Said {
+        let mut said = Said::default();
+        for (_, _, packet, _) in &world.processes[0].port.net().log {
+            match packet {
+                Packet::Search(_) => said.searches += 1,
+                Packet::Watch(_) => said.watches += 1,
+                Packet::Waiting(Waiting { watched: true, .. }) => said.answers_watched += 1,
+                Packet::Waiting(Waiting { found: Some(_), .. }) => said.answers_found += 1,
+                Packet::Waiting(_) => said.answers_missed += 1,
+                Packet::Decline(_) => said.declines += 1,
+                _ => {}
+            }
+        }
+        said.taken = world.processes.iter().map(|process| process.endpoint.stats().asked_for).sum();
+        said
+    }
+}
+
 /// Runs the program of `seed` and checks everything about it.
-pub fn run(seed: u64, operations: u64) {
+pub fn run(seed: u64, operations: u64) -> Said {
     let mut program = Program::new(seed);
     for _ in 0..operations {
         program.operation();
@@ -73,6 +121,7 @@ pub fn run(seed: u64, operations: u64) {
         }
     }
     program.finish();
+    Said::of(&program.world)
 }
 
 impl Program {
@@ -81,10 +130,13 @@ impl Program {
         let count = draw.between(2, 4) as usize;
         let bounded = draw.percent(50);
         let tiny = !bounded && draw.percent(70);
+        let starved = tiny && draw.percent(60);
         let layouts: Vec<Layout> = (0..count)
             .map(|_| {
                 if tiny {
-                    let (data, control) = (draw.between(1, 24) as u16, draw.between(1, 4) as u8);
+                    let few = *draw.pick(&[1, 2, 3, 5]);
+                    let data = if starved { few } else { draw.between(1, 24) } as u16;
+                    let control = draw.between(1, 4) as u8;
                     let (credit, replies) = (draw.between(2, 8) as u8, draw.between(1, 20) as u16);
                     layout(count as u16, data, control, credit, replies)
                 } else {
@@ -104,18 +156,22 @@ impl Program {
             eager_bytes_max: eager_max as u32,
             patience: Nanos(draw.between(0, 50)),
             requests_max: 1 << 20,
+            inject_bytes_max: *draw.pick(&[0, 1000, 1 << 20]),
         };
         let replies = u64::from(layouts[0].reply_slots);
         Program {
-            world: World::new(&layouts, mode, config, seed),
+            world: World::new(&layouts, mode, config, seed).journalling(),
             oracle: Oracle::new(count),
             draw,
             sends: BTreeMap::new(),
             recvs: BTreeMap::new(),
             claimed: Vec::new(),
+            probes: BTreeMap::new(),
+            waited: BTreeMap::new(),
             next_context: 1,
             eager_max,
             chunk: 32 + (replies / 2).max(1).saturating_sub(1) * 60,
+            found: 0,
             pends,
             bounded,
             layouts,
@@ -126,8 +182,8 @@ impl Program {
     fn operation(&mut self) {
         match self.draw.below(100) {
             0..40 => self.send(),
-            40..75 => self.recv(),
-            75..87 => self.probe(),
+            40..72 => self.recv(),
+            72..87 => self.probe(),
             87..93 => self.recv_claimed(),
             93..98 => self.cancel(),
             _ => {
@@ -200,6 +256,7 @@ impl Program {
             inject: !self.pends && len <= self.eager_max && self.draw.percent(25),
             delivery: self.draw.percent(20),
         };
+        let stalled_before = self.world.processes[from].endpoint.stats().stalled_now;
         match self.world.send(from, &send) {
             Err(Refused::Again) if send.inject => return,
             sent => sent.expect("nothing else refuses a send"),
@@ -209,6 +266,9 @@ impl Program {
         }
         let message = Message { from, to, space, tag: send.tag, data: send.data, len };
         assert_eq!(self.oracle.send(message), id);
+        if self.world.processes[from].endpoint.stats().stalled_now > stalled_before {
+            self.waited.entry((from, to)).or_default().push(id);
+        }
         self.landed.push(false);
         let Send { report, delivery, .. } = send;
         self.sends.insert(send.context, Sent { id, from, buf, report, delivery, done: false });
@@ -253,11 +313,13 @@ impl Program {
         let action =
             *self.draw.pick(&[ProbeAction::Peek, ProbeAction::Claim, ProbeAction::Discard]);
         self.look();
-        let found = match action {
-            ProbeAction::Peek => self.oracle.peek(who, &wanted),
-            ProbeAction::Claim | ProbeAction::Discard => self.oracle.take(who, &wanted),
-        };
         let context = self.context();
+        let is_here = self.oracle.peek(who, &wanted).is_some();
+        self.ask(who, &wanted, action, context);
+        assert!(!is_here || !self.probes.contains_key(&context), "what is here is found at once");
+    }
+
+    fn ask(&mut self, who: usize, wanted: &Wanted, action: ProbeAction, context: u64) {
         let probe = Probe {
             space: wanted.space,
             source: wanted.source.map(|source| PeerId(source as u32)),
@@ -266,28 +328,49 @@ impl Program {
             context,
             action,
         };
-        let process = &mut self.world.processes[who];
-        process
-            .endpoint
-            .probe(self.world.now, &mut process.port, &probe)
-            .expect("room for a claim");
-        self.world.check();
-        let answer = self.world.pop(who).expect("a probe is answered at once");
-        assert_eq!((answer.kind, answer.context), (Kind::Probe, context));
-        match found {
-            None => assert_eq!(answer.outcome, Err(Failure::NoMessage)),
-            Some(id) => {
-                let message = self.oracle.messages[id];
-                assert_eq!(answer.outcome, Ok(()));
-                assert_eq!((answer.len, answer.tag), (message.len, message.tag));
-                assert_eq!(answer.data, message.data);
-                assert_eq!(answer.peer, Some(PeerId(message.from as u32)));
-                match action {
-                    ProbeAction::Peek => {}
-                    ProbeAction::Claim => self.claimed.push((who, context, id)),
-                    ProbeAction::Discard => self.landed[id] = true,
+        self.probes.insert(context, (who, *wanted, action));
+        self.world.probe(who, &probe).expect("room for a claim");
+        self.look();
+    }
+
+    /// A probe has ended. `told`: the message whose sender was heard in the same
+    /// step.
+    fn probed(&mut self, who: usize, answer: &Completion, told: Option<(usize, usize)>) {
+        let context = answer.context;
+        let probe = self.probes.remove(&context).expect("it was asked, and not answered yet");
+        let (asker, wanted, action) = probe;
+        assert_eq!(asker, who);
+        let here = self.oracle.peek(who, &wanted);
+        if answer.outcome.is_err() {
+            assert_eq!(answer.outcome, Err(Failure::NoMessage));
+            assert_eq!(here, None, "a message is here");
+            return;
+        }
+        let id = match (here, told) {
+            (Some(id), _) => {
+                if action != ProbeAction::Peek {
+                    self.oracle.take(who, &wanted);
                 }
+                id
             }
+            (None, Some((from, id))) => {
+                self.oracle.find_waiting(from, who, id, &wanted, context);
+                if action != ProbeAction::Peek {
+                    self.oracle.leave_way(from, who, id, &wanted);
+                }
+                id
+            }
+            (None, None) => panic!("a probe found what is not there"),
+        };
+        self.found += 1;
+        let message = self.oracle.messages[id];
+        assert_eq!((answer.len, answer.tag), (message.len, message.tag));
+        assert_eq!(answer.data, message.data);
+        assert_eq!(answer.peer, Some(PeerId(message.from as u32)));
+        match action {
+            ProbeAction::Peek => {}
+            ProbeAction::Claim => self.claimed.push((who, context, id)),
+            ProbeAction::Discard => self.landed[id] = true,
         }
     }
 
@@ -310,11 +393,15 @@ impl Program {
             let process = &mut self.world.processes[who];
             let (now, port) = (self.world.now, &mut process.port);
             process.endpoint.discard_claimed(now, port, context, true).expect("it is claimed");
-            let done = self.world.pop(who).expect("answered at once");
+            self.world.check();
+            let Some(Entry::Ended(_, done)) = self.world.journal.pop() else {
+                panic!("answered at once")
+            };
             assert_eq!((done.kind, done.context, done.len), (Kind::Recv, context, 0));
             assert_eq!(done.outcome, Ok(()));
         }
         self.world.check();
+        self.look();
         let process = &mut self.world.processes[who];
         let (now, port) = (self.world.now, &mut process.port);
         let again = process.endpoint.discard_claimed(now, port, context, true);
@@ -343,27 +430,33 @@ impl Program {
     /// Tells the oracle what has arrived and compares what has ended with what
     /// it foretold.
     fn look(&mut self) {
-        for (from, to, parsed) in std::mem::take(&mut self.world.puts) {
-            let id = self.oracle.arrive(from, to);
-            let Packet::Put(put) = parsed.packet else { unreachable!("only puts are listed") };
-            let len = put.rts.map_or(u64::from(parsed.payload_len), |rts| rts.total_len);
-            let message = self.oracle.messages[id];
-            assert_eq!((put.match_bits.0, len), (message.tag, message.len), "order of a pair");
-        }
-        let count = self.world.processes.len();
-        let mut ended = Vec::new();
-        for who in 0..count {
-            while let Some(completion) = self.world.pop(who) {
-                ended.push((who, completion));
-            }
-        }
-        // A sender's completion may not precede its receiver's.
-        ended.sort_by_key(|(_, completion)| completion.kind == Kind::Send);
-        for (who, completion) in ended {
-            match completion.kind {
-                Kind::Send => self.sent(who, &completion),
-                Kind::Recv => self.received(who, &completion),
-                Kind::Probe => panic!("probes are answered at once"),
+        let mut told = None;
+        let entries = std::mem::take(&mut self.world.journal);
+        for (nth, entry) in entries.iter().enumerate() {
+            match *entry {
+                Entry::Put(from, to, parsed) => {
+                    told = None;
+                    let id = self.oracle.arrive(from, to);
+                    let Packet::Put(put) = parsed.packet else { unreachable!("it is a put") };
+                    let len = put.rts.map_or(u64::from(parsed.payload_len), |rts| rts.total_len);
+                    let message = self.oracle.messages[id];
+                    let arrived = (put.match_bits.0, len);
+                    assert_eq!(arrived, (message.tag, message.len), "order of a pair");
+                }
+                Entry::Told { from, to, number, taken } => {
+                    let id = self.waited[&(from, to)][(number - (1 << 63)) as usize];
+                    told = Some((from, id));
+                    let by_probe = matches!(entries.get(nth + 1), Some(Entry::Ended(who, end))
+                        if *who == to && end.kind == Kind::Probe && end.outcome.is_ok());
+                    if taken && !by_probe {
+                        self.oracle.take_waiting(from, to, id);
+                    }
+                }
+                Entry::Ended(who, completion) => match completion.kind {
+                    Kind::Send => self.sent(who, &completion),
+                    Kind::Recv => self.received(who, &completion),
+                    Kind::Probe => self.probed(who, &completion, told),
+                },
             }
         }
     }
@@ -438,7 +531,11 @@ impl Program {
         }
         for (from, to) in self.oracle.pairs_on_their_way() {
             assert!(!self.bounded, "a send within the credits waits: {from}→{to}");
-            // Only unmatched messages may keep it from being sent.
+            // Only unmatched messages may keep it from being sent, and claimed
+            // ones that it stands behind.
+            if self.claimed.iter().any(|(who, ..)| *who == to) {
+                continue;
+            }
             assert_eq!(self.world.data_credits(from, to), 0, "{from}→{to} waits for nothing");
             let ledger = self.world.processes[to].endpoint.links().ledger(PeerId(from as u32));
             let ledger = ledger.expect("it has packets of that sender");
@@ -447,7 +544,27 @@ impl Program {
         for who in 0..self.layouts.len() {
             let pending = self.world.pending(who);
             assert_eq!(pending.answers, 0, "answers of {who} wait for nothing");
+            for (context, wanted) in self.oracle.wanted(who) {
+                let coming = self.oracle.coming(who, wanted);
+                assert_eq!(coming, None, "receive {context} of {who} waits for it");
+            }
         }
+        assert_eq!(self.probes.len(), 0, "a probe was not answered");
+        self.find_all();
+    }
+
+    /// A probe finds whatever matches it, here or not yet sent.
+    fn find_all(&mut self) {
+        let (who, wanted) = (self.anyone(), self.wanted());
+        let there_is =
+            self.oracle.peek(who, &wanted).or(self.oracle.coming(who, &wanted)).is_some();
+        let context = self.context();
+        self.found = 0;
+        self.ask(who, &wanted, ProbeAction::Peek, context);
+        self.world.run();
+        self.look();
+        assert!(!self.probes.contains_key(&context), "a probe was not answered");
+        assert_eq!(self.found > 0, there_is, "what a probe finds");
     }
 
     /// Whatever is left is received; then nothing at all is left.
@@ -462,11 +579,11 @@ impl Program {
                 }
             }
         }
+        self.rest();
         while !self.claimed.is_empty() {
             self.recv_claimed();
-            self.look();
+            self.rest();
         }
-        self.rest();
         assert!(self.oracle.pairs_on_their_way().is_empty(), "every message was received");
         for who in 0..self.layouts.len() {
             for context in self.oracle.posted(who) {

@@ -9,7 +9,10 @@ pub mod net;
 use net::random::Random;
 use net::{Event, Mode, NetPort};
 use sluice_link::{Layout, Machine, MailboxRegion, PeerError};
-use sluice_proto::{Completion, Config, Endpoint, Failure, Pending, Recv, Refused, Send, Space};
+use sluice_portals::UnexpectedBytes;
+use sluice_proto::{
+    Completion, Config, Endpoint, Failure, Pending, Probe, Recv, Refused, Send, Space,
+};
 use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, Region};
 
 pub struct Process {
@@ -22,8 +25,24 @@ pub struct World {
     pub processes: Vec<Process>,
     pub now: Nanos,
     random: Random,
-    /// Every put delivered since it was last emptied: from, to, the packet.
-    pub puts: Vec<(usize, usize, Parsed)>,
+    /// What happened, in order, since it was last emptied. Completions are
+    /// moved here only if `journals_ends`.
+    pub journal: Vec<Entry>,
+    pub journals_ends: bool,
+    /// Whether the books are looked at after each step.
+    pub checks: bool,
+}
+
+/// What the reference matcher is to know.
+#[derive(Clone, Copy, Debug)]
+pub enum Entry {
+    /// A put has arrived: from, to, the packet.
+    Put(usize, usize, Parsed),
+    /// A process was told of a message that waits at another, and took it or
+    /// did not.
+    Told { from: usize, to: usize, number: u64, taken: bool },
+    /// A request of a process has ended.
+    Ended(usize, Completion),
 }
 
 /// Message `id` as bytes.
@@ -50,7 +69,19 @@ impl World {
             })
             .collect();
         let random = Random::stream(seed, 1);
-        World { processes, now: Nanos(0), random, puts: Vec::new() }
+        World {
+            processes,
+            now: Nanos(0),
+            random,
+            journal: Vec::new(),
+            journals_ends: false,
+            checks: true,
+        }
+    }
+
+    /// The same world, whose completions are to be found in its journal.
+    pub fn journalling(self) -> World {
+        World { journals_ends: true, ..self }
     }
 
     pub fn alloc(&self, who: usize, bytes: &[u8]) -> Region {
@@ -80,6 +111,13 @@ impl World {
         let found = endpoint.cancel(self.now, port, context);
         self.check();
         found
+    }
+
+    pub fn probe(&mut self, who: usize, probe: &Probe) -> Result<(), Refused> {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        let asked = endpoint.probe(self.now, port, probe);
+        self.check();
+        asked
     }
 
     pub fn pop(&mut self, who: usize) -> Option<Completion> {
@@ -112,6 +150,10 @@ impl World {
                 Packet::Reply(_) => "reply",
                 Packet::GetDone(_) => "fin",
                 Packet::Credit => "credit",
+                Packet::Search(_) => "search",
+                Packet::Watch(_) => "watch",
+                Packet::Waiting(_) => "waiting",
+                Packet::Decline(_) => "decline",
                 _ => "other",
             })
             .collect()
@@ -173,10 +215,18 @@ impl World {
             Event::Deliver(from, to) => {
                 let packet = net.net_mut().begin_packet(from, to);
                 if matches!(packet.packet, Packet::Put(_)) {
-                    self.puts.push((from, to, packet));
+                    self.journal.push(Entry::Put(from, to, packet));
                 }
                 let Process { endpoint, port, .. } = &mut self.processes[to];
+                let taken_before = endpoint.stats().asked_for;
                 endpoint.on_packet(now, port, PeerId(from as u32), &packet);
+                if let Packet::Waiting(waiting) = packet.packet
+                    && waiting.found.is_some()
+                {
+                    let taken = endpoint.stats().asked_for > taken_before;
+                    let number = waiting.number;
+                    self.journal.push(Entry::Told { from, to, number, taken });
+                }
                 net.net_mut().end_packet(to);
             }
             Event::Write(from, to) => net.net_mut().write(from, to),
@@ -265,8 +315,20 @@ impl World {
         self.check();
     }
 
-    /// Panics unless every book is in order.
-    pub fn check(&self) {
+    /// Panics unless every book is in order; moves completions to the journal.
+    pub fn check(&mut self) {
+        if self.journals_ends {
+            for (who, process) in self.processes.iter_mut().enumerate() {
+                let ends = std::iter::from_fn(|| process.endpoint.pop());
+                self.journal.extend(ends.map(|end| Entry::Ended(who, end)));
+            }
+        }
+        if self.checks {
+            self.check_books();
+        }
+    }
+
+    fn check_books(&self) {
         let net = self.processes[0].port.net();
         for (who, process) in self.processes.iter().enumerate() {
             process.endpoint.check_invariants();
@@ -275,10 +337,15 @@ impl World {
                 let held = process.endpoint.links().slots_held() * 64;
                 let (lent, _) = net.lent(who);
                 assert!(lent <= held, "{who} lent {lent} bytes with slots of {held} held");
+                let kept = process.endpoint.stats().unexpected_bytes_now;
+                let most = held / 64 * UnexpectedBytes::SLOT_MAX;
+                assert!(kept <= most, "{who} keeps {kept} bytes in slots for {most}");
             }
             for peer in 0..self.processes.len() {
                 if !net.is_parted(who, peer) {
                     self.check_pair(&net, who, peer);
+                    let (own, sender) = (PeerId(who as u32), &self.processes[peer].endpoint);
+                    process.endpoint.check_frontier(PeerId(peer as u32), sender, own);
                 }
             }
         }
