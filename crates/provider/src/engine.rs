@@ -160,11 +160,13 @@ impl Engine {
         let (said, rail) = (self.endpoint.stats(), self.port.stats());
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
-             {} KiB; {} MiB read directly; {} packets out, {} in; {} peers gone, {} violations",
+             {} KiB, {} asked for; {} MiB read directly; {} packets out, {} in; {} peers gone, \
+             {} violations",
             said.eager_sent,
             said.rendezvous_sent,
             said.unexpected,
-            rail.lent_peak_bytes.div_ceil(1024),
+            said.unexpected_bytes_peak.div_ceil(1024),
+            said.asked_for,
             rail.read_bytes >> 20,
             rail.packets_out,
             rail.packets_in,
