@@ -14,7 +14,7 @@ use crate::stalled::PeerState;
 use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
 use sluice_portals::{
     Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
-    NiFail, PtOptions, Table, Taken,
+    NiFail, PtOptions, Table, Taken, UnexpectedBytes,
 };
 use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::VecDeque;
@@ -165,6 +165,15 @@ impl Endpoint {
             completions: VecDeque::new(),
         }
         .with_overflow_entries()
+    }
+
+    /// The most memory, in bytes, that messages not matched yet can take of a
+    /// process whose mailbox is divided as `mailbox` says: their records and what
+    /// is lent for their payloads ([`Stats::unexpected_bytes_now`]).
+    #[must_use]
+    pub fn unexpected_bytes_max(mailbox: &Layout) -> u64 {
+        let slots = u64::from(mailbox.senders_max) * u64::from(mailbox.grant.data_slots);
+        slots * UnexpectedBytes::SLOT_MAX
     }
 
     /// The next ended request.

@@ -38,6 +38,11 @@ pub struct Params {
     pub eager_bytes: usize,
     /// Longest injected message.
     pub inject_bytes: usize,
+    /// Memory for injected messages that wait for credits.
+    pub inject_kept_bytes: u64,
+    /// Memory for messages that arrived before their receives; `None`: the
+    /// default, of which nothing is said if so many senders need more.
+    pub unexpected_bytes: Option<u64>,
     /// Senders that a mailbox has room for; `None`: from the address vector.
     pub peers_max: Option<u16>,
     /// Most slots that a mailbox may have; `None`: as many as the senders need.
@@ -52,6 +57,9 @@ pub struct Params {
 
 const EAGER_DEFAULT: usize = 4096;
 const INJECT_DEFAULT: usize = 4096;
+const INJECT_KEPT_DEFAULT: usize = 64 << 20;
+/// What `unexpected_bytes` is by default.
+pub const UNEXPECTED_DEFAULT: u64 = 4 << 20;
 
 struct Variable {
     name: &'static CStr,
@@ -68,7 +76,17 @@ const INJECT: Variable = Variable {
     name: c"inject_size",
     kind: ffi::FI_PARAM_SIZE_T,
     help:
-        c"Longest message in bytes that can be injected. 0 to FI_SLUICE_EAGER_SIZE (default: 4096)",
+        c"Longest message in bytes that can be injected; 0 turns injection off. 0 to FI_SLUICE_EAGER_SIZE (default: 4096)",
+};
+const INJECT_KEPT: Variable = Variable {
+    name: c"inject_bytes",
+    kind: ffi::FI_PARAM_SIZE_T,
+    help: c"Most memory in bytes for copies of injected messages whose receiver has no room yet; beyond it injecting says -FI_EAGAIN. 0 to 2^40 (default: 67108864)",
+};
+const UNEXPECTED: Variable = Variable {
+    name: c"unexpected_bytes",
+    kind: ffi::FI_PARAM_SIZE_T,
+    help: c"Most memory in bytes for messages that arrive before their receives; others wait at their senders. 1 to 2^40 (default: 4194304)",
 };
 const PEERS: Variable = Variable {
     name: c"peers_max",
@@ -96,7 +114,8 @@ const STATS: Variable = Variable {
     help: c"Print counters to standard error when an endpoint is closed (default: no)",
 };
 
-const ALL: [&Variable; 7] = [&EAGER, &INJECT, &PEERS, &SLOTS, &SEGMENT, &BULK, &STATS];
+const ALL: [&Variable; 9] =
+    [&EAGER, &INJECT, &INJECT_KEPT, &UNEXPECTED, &PEERS, &SLOTS, &SEGMENT, &BULK, &STATS];
 
 /// Makes the variables known to libfabric. Once, when the provider is loaded.
 pub fn define() {
@@ -133,6 +152,8 @@ fn read() -> Params {
     Params {
         eager_bytes: eager,
         inject_bytes: inject,
+        inject_kept_bytes: INJECT_KEPT.number(0, 1 << 40).unwrap_or(INJECT_KEPT_DEFAULT) as u64,
+        unexpected_bytes: UNEXPECTED.number(1, 1 << 40).map(|bytes| bytes as u64),
         peers_max: PEERS.number(1, usize::from(u16::MAX)).map(|n| n as u16),
         mailbox_slots: SLOTS.number(1024, 1 << 26).map(|n| n as u32),
         segment: SEGMENT

@@ -203,7 +203,6 @@ impl Endpoint {
     }
 
     /// Tells a sender that its message is done with.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a get-done")]
     pub(crate) fn finish_fetch<P: Port>(
         &mut self,
         port: &mut P,

@@ -1,0 +1,75 @@
+//! Memory for messages that nobody receives yet, at both ends.
+
+mod world;
+
+use sluice_link::{Layout, Machine};
+use sluice_portals::UnexpectedBytes;
+use sluice_proto::{Config, Endpoint, Refused, Send};
+use sluice_wire::{Nanos, Region};
+use world::net::random::Random;
+use world::net::{Mode, layout};
+use world::{World, pattern, send_to};
+
+/// Everybody floods one process with messages of one size, or of any.
+fn flood(mailbox: Layout, len: Option<u64>) -> (u64, u64) {
+    let senders = usize::from(mailbox.senders_max);
+    let config = Config { patience: Nanos(20), ..Config::default() };
+    let mut world = World::new(&vec![mailbox; senders], Mode::default(), config, 1);
+    world.checks = false;
+    let mut random = Random::new(7);
+    for tag in 0..2 * u64::from(mailbox.grant.data_slots) + 10 {
+        for from in 0..senders {
+            let len = len.unwrap_or_else(|| random.draw() % 6000);
+            let bytes = world.alloc(from, &vec![1; len as usize]);
+            let inject = tag % 3 == 0 && len <= 4096;
+            let sent = world.send(from, &Send { inject, ..send_to(0, bytes, tag, tag) });
+            assert!(sent.is_ok() || inject && sent == Err(Refused::Again));
+        }
+    }
+    world.checks = true;
+    world.run();
+    let stats = world.processes[0].endpoint.stats();
+    assert_eq!(stats.unexpected_bytes_now, stats.unexpected_bytes_peak);
+    (stats.unexpected_bytes_peak, Endpoint::unexpected_bytes_max(&mailbox))
+}
+
+/// A slot holds at most what is said, whatever comes in it; and messages of one
+/// slot do hold that.
+#[test]
+fn a_flood_of_any_sizes_stays_within_the_bound() {
+    for mailbox in [layout(3, 5, 4, 4, 16), layout(2, 170, 8, 4, 64), layout(2, 300, 8, 4, 64)] {
+        let small = flood(mailbox, Some(1));
+        assert_eq!(small.0, small.1, "the bound is reached");
+        for len in [0, 8, 24, 25, 84, 85, 150, 1000, 2049, 4096, 5000] {
+            let (peak, most) = flood(mailbox, Some(len));
+            assert!(peak <= most, "{len} bytes each: {peak} of {most}");
+        }
+        let (peak, most) = flood(mailbox, None);
+        assert!(peak <= most, "{peak} of {most}");
+    }
+}
+
+#[test]
+fn the_bound_of_a_mailbox_is_that_of_its_slots() {
+    let mailbox = Layout::divide(64, 65_536).unwrap();
+    let slots = 64 * u64::from(mailbox.grant.data_slots);
+    assert_eq!(Endpoint::unexpected_bytes_max(&mailbox), slots * UnexpectedBytes::SLOT_MAX);
+    const { assert!(UnexpectedBytes::SLOT_MAX <= 384) };
+}
+
+/// What a sender keeps for each message that waits.
+#[test]
+fn a_pending_send_takes_what_it_is_said_to_take() {
+    const { assert!(Endpoint::PENDING_SEND_BYTES <= 160) };
+    let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], Mode::default(), Config::default(), 1);
+    for tag in 0..11 {
+        let bytes = world.alloc(0, &pattern(tag, 100));
+        world.send(0, &Send { inject: true, ..send_to(1, bytes, tag, tag) }).unwrap();
+    }
+    // The first message has found no credit for its two slots either.
+    let each = Endpoint::PENDING_SEND_BYTES as u64 + 128;
+    assert_eq!(world.processes[0].endpoint.stats().injected_bytes_now, 11 * each);
+    assert_eq!(world.send(0, &send_to(1, Region::EMPTY, 1, 1)), Ok(()));
+    assert_eq!(world.processes[0].endpoint.stats().injected_bytes_now, 11 * each);
+    assert!(world.processes[0].endpoint.deadline().is_some());
+}
