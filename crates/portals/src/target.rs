@@ -91,12 +91,15 @@ impl Ni {
             Packet::Search(_)
             | Packet::Watch(_)
             | Packet::Waiting(_)
-            | Packet::Decline(_)
-            | Packet::ReturnRequest
-            | Packet::ReturnResponse(_) => false,
+            | Packet::Decline(_) => false,
+            // The links have dealt with them.
+            Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
+        }
+        if arrival.answer_due {
+            self.links.answer(port, from);
         }
         if !sound {
             self.status.protocol_violations += 1;
