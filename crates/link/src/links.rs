@@ -379,7 +379,11 @@ impl Links {
     }
 
     #[inline(always)]
-    pub(crate) fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
+    pub(crate) fn connected<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+    ) -> Result<&mut Link, PeerError> {
         if !matches!(self.peers.get(peer.index()), Some(Some(link)) if link.granted.is_some()) {
             self.connect(port, peer)?;
         }

@@ -233,10 +233,8 @@ impl Links {
         };
         // Nothing is left to ride of what has been taken.
         let rides = self.take_riding(peer);
-        let credits = Credits {
-            data: taken.data + rides.data,
-            control: taken.control + rides.control,
-        };
+        let credits =
+            Credits { data: taken.data + rides.data, control: taken.control + rides.control };
         let link = self.link_mut(peer);
         link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
         self.ask_reduced(port);

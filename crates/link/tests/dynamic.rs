@@ -21,7 +21,7 @@ struct Scenario {
     piggyback_percent: u64,
     answers_at_once: bool,
     admit_all: bool,
-    kills: u64,
+    kill_at: Option<u64>,
     seed: u64,
 }
 
@@ -34,7 +34,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         prop_oneof![Just(0u64), Just(100), Just(50)],
         any::<bool>(),
         any::<bool>(),
-        0u64..2,
+        prop::option::of(0u64..600),
         any::<u64>(),
     )
         .prop_map(
@@ -46,7 +46,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 piggyback_percent,
                 answers_at_once,
                 admit_all,
-                kills,
+                kill_at,
                 seed,
             )| Scenario {
                 processes,
@@ -56,7 +56,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 piggyback_percent,
                 answers_at_once,
                 admit_all,
-                kills,
+                kill_at,
                 seed,
             },
         )
@@ -83,6 +83,10 @@ fn run(scenario: &Scenario) {
     for step in 0..600 {
         if step % 150 == 0 {
             favourite = (random.below(scenario.processes as u64), random.draw());
+        }
+        if scenario.kill_at == Some(step) {
+            let who = *random.pick(&traffic.alive());
+            traffic.kill(who);
         }
         let alive = traffic.alive();
         let who = match random.percent(50) {
@@ -113,7 +117,6 @@ fn run(scenario: &Scenario) {
             }
             17 => traffic.idle(who),
             18 if who != to => traffic.send_control(who, to),
-            19 if scenario.kills > 0 && step == 300 => traffic.kill(who),
             _ => {}
         }
         traffic.check();

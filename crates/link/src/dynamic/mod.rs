@@ -63,14 +63,11 @@ pub(crate) struct Dynamic {
     hungry: VecDeque<(u32, PeerId)>,
     /// Slots of the pool that are left to those that wait: one each.
     spoken_for: u32,
-    /// The sender that is next looked at to share with a new one.
-    next_donor: u32,
 }
 
 impl Dynamic {
     /// Heap bytes of one sender.
-    pub(crate) const SENDER_BYTES: usize =
-        size_of::<Option<Sender>>()
+    pub(crate) const SENDER_BYTES: usize = size_of::<Option<Sender>>()
         + ActivityLists::SENDER_BYTES
         + 2 * size_of::<u32>()
         + size_of::<(u32, PeerId)>();
@@ -88,7 +85,6 @@ impl Dynamic {
             reduced: Vec::new(),
             hungry: VecDeque::new(),
             spoken_for: 0,
-            next_donor: 0,
         }
     }
 
@@ -152,11 +148,13 @@ impl Dynamic {
         credits
     }
 
-    /// Whether a receiver with nothing else to do should return something: the
-    /// sender is short of credits, and slots of it are freed.
+    /// Whether a receiver with nothing else to do should return something: slots of
+    /// the sender are freed, and it has fewer than its static ones, or than half of
+    /// what it should have.
     pub(crate) fn wants_when_idle(&self, sender: u32, account: &Account) -> bool {
         let Sender { intended, blocked, thresholds, .. } = self.sender(sender);
-        let enough = if *blocked { u32::from(self.static_slots) } else { (intended / 2).max(1) };
+        let half = if *blocked { 0 } else { intended / 2 };
+        let enough = half.max(u32::from(self.static_slots));
         let is_due = !blocked && account.owed() >= thresholds.current();
         account.owed() > 0 && (u32::from(account.at_sender()) < enough || is_due)
     }
@@ -207,11 +205,12 @@ impl Dynamic {
 
     /// A sender that has been deprived of all its intended dynamic slots and has
     /// more credits than it should have by `current`: it is blocked from now on,
-    /// and is to be asked for them (section 6.5.2, figure 13).
+    /// and is to be asked for them (section 6.5.2, figure 13). One that is blocked is
+    /// not asked again.
     pub(crate) fn next_reduced(&mut self, current: impl Fn(PeerId) -> u16) -> Option<PeerId> {
         while let Some(sender) = self.reduced.pop() {
             let sender = self.sender_mut(sender);
-            if u32::from(current(sender.peer)) > sender.intended {
+            if !sender.blocked && u32::from(current(sender.peer)) > sender.intended {
                 sender.blocked = true;
                 return Some(sender.peer);
             }
@@ -233,6 +232,9 @@ impl Dynamic {
         account.take_back(slots as u16);
         self.pool += before - self.beyond_static(account);
         self.sender_mut(sender).blocked = false;
+        // It begins anew, with what it has. What was freed before is not owed to it
+        // any more, but for its static slots.
+        account.settle(account.owed() - self.kept(account));
         let credit_slots = self.sender(sender).thresholds.count() - 1;
         self.restart(sender, account, credit_slots);
         true
@@ -285,7 +287,6 @@ impl Dynamic {
             assert!(sender.thresholds.sum() > there, "thresholds let too many packets go");
             assert!(self.kept(account) <= account.owed(), "static slots are lost");
             let is_null = self.lists.of(number) == Activity::Null;
-            assert!(!sender.blocked || is_null, "only a sender of null activity is asked");
             assert!(!is_null || sender.intended == u32::from(self.static_slots));
         }
         assert!(intended == self.dynamic_slots, "intended quotas do not add up");
@@ -310,7 +311,9 @@ impl Dynamic {
         // In the regular way what was piggybacked plays no part any more.
         let piggybacked = if way == Way::Riding { *piggybacked } else { 0 };
         account.settle(reached - piggybacked);
-        let wanted = computed.saturating_sub(piggybacked).max(self.kept(account));
+        // Static slots that are kept for the sender are owed to it, or given now.
+        let kept = self.kept(account).saturating_sub(account.owed());
+        let wanted = computed.saturating_sub(piggybacked).max(kept);
         // The books of one sender count to 65,535.
         let room = u16::MAX - account.own() - account.owed();
         let credits = u32::from(wanted.min(room)).min(self.available(account)) as u16;

@@ -5,8 +5,8 @@
 
 use crate::net::random::Random;
 use crate::net::{Event, Mode, NetPort};
-use sluice_link::{Ledger, Links, MailboxRegion, PeerError, SendError, Token, Violation};
 use sluice_link::{Layout, Port};
+use sluice_link::{Ledger, Links, MailboxRegion, PeerError, SendError, Token, Violation};
 use sluice_wire::{Ack, Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, slots_for};
 use std::collections::VecDeque;
 
@@ -265,8 +265,8 @@ impl Traffic {
                 }
             }
             if layout.dynamic_slots > 0 {
-                let region = senders * u64::from(layout.grant.data_slots)
-                    + u64::from(layout.dynamic_slots);
+                let region =
+                    senders * u64::from(layout.grant.data_slots) + u64::from(layout.dynamic_slots);
                 assert_eq!(own + process.links.slots_available(), region);
                 if senders > 0 {
                     assert_eq!(intended, region);
