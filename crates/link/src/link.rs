@@ -91,7 +91,8 @@ impl Link {
     ) -> Transmitted {
         let credits = Credits {
             data: self.data.piggyback(u16::MAX),
-            control: self.control.piggyback(u16::from(u8::MAX)) as u8,
+            // A control region has at most 255 slots.
+            control: self.control.piggyback(u16::MAX) as u8,
         };
         self.transmit(port, peer, packet, credits, payload, token)
     }

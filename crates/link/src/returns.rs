@@ -112,8 +112,7 @@ impl Links {
         }
     }
 
-    /// What a packet of the flow control's own says, or that one of these can go
-    /// now as credits have come.
+    /// A packet of the flow control's own has arrived, and is read at once.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_compulsory(
@@ -121,32 +120,24 @@ impl Links {
         peer: PeerId,
         packet: &Packet,
     ) -> Result<(), Violation> {
-        let (dynamic, link) = self.parts(peer);
-        if matches!(packet, Packet::ReturnRequest | Packet::ReturnResponse(_)) {
-            link.data.free(1);
+        let (mut dynamic, link) = self.parts(peer);
+        link.data.free(1);
+        if let Some(dynamic) = &mut dynamic {
+            dynamic.on_freed(&link.data, 1);
         }
-        match (packet, dynamic) {
-            (Packet::ReturnRequest, dynamic) => {
-                if let Some(dynamic) = dynamic {
-                    dynamic.on_freed(&link.data, 1);
-                }
-                if !link.peer_is_dynamic || !link.compulsory.be_asked() {
-                    return Err(Violation::ReturnRequest);
-                }
+        if let &Packet::ReturnResponse(ReturnResponse { slots }) = packet {
+            let Some(dynamic) = dynamic.filter(|_| link.compulsory.be_answered()) else {
+                return Err(Violation::UnaskedReturn);
+            };
+            if !dynamic.take_back(link.sender, &mut link.data, slots) {
+                return Err(Violation::ReturnedTooMany);
             }
-            (&Packet::ReturnResponse(ReturnResponse { slots }), dynamic) => {
-                let Some(dynamic) = dynamic.filter(|_| link.compulsory.be_answered()) else {
-                    return Err(Violation::UnaskedReturn);
-                };
-                dynamic.on_freed(&link.data, 1);
-                if !dynamic.take_back(link.sender, &mut link.data, slots) {
-                    return Err(Violation::ReturnedTooMany { slots });
-                }
+        } else {
+            if !link.peer_is_dynamic || !link.compulsory.be_asked() {
+                return Err(Violation::ReturnRequest);
             }
-            _ => {}
+            link.compulsory.take_credits(&mut link.data_credits);
         }
-        link.compulsory.take_credits(&mut link.data_credits);
-        self.work_when_idle(peer);
         Ok(())
     }
 
@@ -210,7 +201,7 @@ impl Links {
         let data = take(dynamic, link.sender, &mut link.data);
         if data > 0 {
             link.data.note_packet(granted_before);
-            let control = if rides { link.control.piggyback(u16::from(u8::MAX)) as u8 } else { 0 };
+            let control = if rides { link.control.piggyback(u16::MAX) as u8 } else { 0 };
             let credits = Credits { data, control };
             link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
         }
@@ -228,7 +219,7 @@ impl Links {
         let taken = if data {
             Credits { data: link.data.take_for_packet(u16::MAX), control: 0 }
         } else {
-            let control = link.control.take_for_packet(u16::from(u8::MAX)) as u8;
+            let control = link.control.take_for_packet(u16::MAX) as u8;
             Credits { data: 0, control }
         };
         // Nothing is left to ride of what has been taken.
@@ -286,10 +277,10 @@ impl Links {
             None => link.data.piggyback(u16::MAX),
             Some(dynamic) => dynamic.take_riding(link.sender, &mut link.data),
         };
-        Credits { data, control: link.control.piggyback(u16::from(u8::MAX)) as u8 }
+        Credits { data, control: link.control.piggyback(u16::MAX) as u8 }
     }
 
-    fn work_when_idle(&mut self, peer: PeerId) {
+    pub(crate) fn work_when_idle(&mut self, peer: PeerId) {
         let link = self.link_mut(peer);
         if !link.in_idle_work {
             link.in_idle_work = true;

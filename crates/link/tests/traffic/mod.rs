@@ -5,7 +5,7 @@
 
 use crate::net::random::Random;
 use crate::net::{Event, Mode, NetPort};
-use sluice_link::{Layout, Port};
+use sluice_link::Layout;
 use sluice_link::{Ledger, Links, MailboxRegion, PeerError, SendError, Token, Violation};
 use sluice_wire::{Ack, Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, slots_for};
 use std::collections::VecDeque;
@@ -165,10 +165,11 @@ impl Traffic {
     /// One of the packets on their way arrives.
     pub fn deliver_one(&mut self, random: &mut Random) {
         let events = self.processes[0].port.net().events();
-        if !events.is_empty() {
-            if let Event::Deliver(from, to) = *random.pick(&events) {
-                self.deliver(from, to).expect("everyone keeps to the protocol");
-            }
+        if events.is_empty() {
+            return;
+        }
+        if let Event::Deliver(from, to) = *random.pick(&events) {
+            self.deliver(from, to).expect("everyone keeps to the protocol");
         }
     }
 
@@ -292,9 +293,4 @@ impl Traffic {
             _ => flying + u32::from(static_slots),
         }
     }
-}
-
-/// What the port says of itself.
-pub fn dynamic_slots(port: &NetPort, peer: usize) -> u32 {
-    port.dynamic_slots(PeerId(peer as u32))
 }
