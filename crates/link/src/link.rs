@@ -73,10 +73,13 @@ impl Link {
     /// region they always may.
     #[inline]
     pub(crate) fn wants_attention(&self) -> bool {
-        self.data.may_be_due()
-            || self.control.may_be_due()
-            || (!self.in_idle_work
-                && (self.data.wanted_when_idle() || self.control.wanted_when_idle()))
+        self.data.may_be_due() || self.control.may_be_due() || self.wants_idle_moment()
+    }
+
+    /// Whether an idle moment should look at credits, and does not know yet.
+    #[inline]
+    pub(crate) fn wants_idle_moment(&self) -> bool {
+        !self.in_idle_work && (self.data.wanted_when_idle() || self.control.wanted_when_idle())
     }
 
     /// Sends a packet and with it all that is owed, of fixed quotas.

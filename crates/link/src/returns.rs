@@ -86,10 +86,21 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Transmitted {
-        let credits = self.take_riding(peer);
-        let link = self.link_mut(peer);
+        let rides = self.riding == Riding::AsIntended;
+        let (dynamic, link) = self.parts(peer);
+        let mut credits = Credits::default();
+        let mut someone_reduced = false;
+        if rides {
+            credits.control = link.control.piggyback(u16::MAX) as u8;
+            if let Some(dynamic) = dynamic.filter(|_| link.data.owed() > 0) {
+                credits.data = dynamic.take_riding(link.sender, &mut link.data);
+                someone_reduced = dynamic.someone_reduced();
+            }
+        }
         let transmitted = link.transmit(port, peer, packet, credits, payload, token);
-        self.ask_reduced(port);
+        if someone_reduced {
+            self.ask_reduced(port);
+        }
         transmitted
     }
 
@@ -98,8 +109,19 @@ impl Links {
     #[cold]
     #[inline(never)]
     pub(crate) fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
-        if self.dynamic.is_some() {
-            self.after_free_dynamic(port, peer, freed);
+        if let Links { peers, dynamic: Some(dynamic), idle_work, .. } = self {
+            let Some(Some(link)) = peers.get_mut(peer.index()) else {
+                unreachable!("only of peers that there are");
+            };
+            dynamic.on_freed(&link.data, freed);
+            if link.wants_idle_moment() {
+                link.in_idle_work = true;
+                idle_work.push(peer);
+            }
+            let data = dynamic.is_due(link.sender, &link.data);
+            if data || link.control.may_be_due() {
+                self.return_due(port, peer, data);
+            }
             return;
         }
         let link = self.link_mut(peer);
@@ -107,8 +129,9 @@ impl Links {
             self.send_credits(port, peer, true);
         } else if link.control.packet_due() {
             self.send_credits(port, peer, false);
-        } else if link.data.wanted_when_idle() || link.control.wanted_when_idle() {
-            self.work_when_idle(peer);
+        } else if link.wants_idle_moment() {
+            link.in_idle_work = true;
+            self.idle_work.push(peer);
         }
     }
 
@@ -141,21 +164,16 @@ impl Links {
         Ok(())
     }
 
-    fn after_free_dynamic<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
-        let (Some(dynamic), link) = self.parts(peer) else {
-            unreachable!("asked before");
-        };
-        dynamic.on_freed(&link.data, freed);
-        if dynamic.is_due(link.sender, &link.data) {
+    /// Returns the dynamic region's credits if they are due, and the control
+    /// region's.
+    #[cold]
+    #[inline(never)]
+    fn return_due<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
+        if data {
             self.return_dynamic(port, peer, Dynamic::take_regular);
         }
-        let link = self.link_mut(peer);
-        if link.control.packet_due() {
+        if self.link_mut(peer).control.packet_due() {
             self.send_credits(port, peer, false);
-        }
-        let link = self.link_mut(peer);
-        if link.data.wanted_when_idle() || link.control.wanted_when_idle() {
-            self.work_when_idle(peer);
         }
     }
 
@@ -250,7 +268,6 @@ impl Links {
 
     /// Asks those senders for credits that a steal has left with static slots only
     /// and with more credits than that.
-    #[inline]
     fn ask_reduced<P: Port>(&mut self, port: &mut P) {
         loop {
             let Links { peers, dynamic: Some(dynamic), .. } = self else { return };
@@ -289,6 +306,7 @@ impl Links {
     }
 
     /// The dynamic region, if there is one, and the link with a peer.
+    #[inline]
     fn parts(&mut self, peer: PeerId) -> (Option<&mut Dynamic>, &mut Link) {
         let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
             unreachable!("only of peers that there are");

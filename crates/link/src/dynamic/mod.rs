@@ -131,19 +131,32 @@ impl Dynamic {
 
     /// Credits to ride on a packet that goes anyway. What was freed rides, and the
     /// threshold may be reached by it (section 6.6.1).
+    #[inline]
     pub(crate) fn take_riding(&mut self, sender: u32, account: &mut Account) -> u16 {
+        let available = self.available(account);
+        let Sender { thresholds, piggybacked, blocked, .. } = self.sender_mut(sender);
+        let progress = u32::from(account.owed()) + u32::from(*piggybacked);
+        if *blocked || progress >= u32::from(thresholds.current()) {
+            return self.take_riding_across(sender, account);
+        }
+        let credits = u32::from(account.owed()).min(available) as u16;
+        *piggybacked += credits;
+        account.settle(credits);
+        self.give(account, credits);
+        credits
+    }
+
+    /// As [`Dynamic::take_riding`], if the threshold is reached or the sender is
+    /// blocked.
+    #[cold]
+    #[inline(never)]
+    fn take_riding_across(&mut self, sender: u32, account: &mut Account) -> u16 {
         if self.sender(sender).blocked {
             return self.give_blocked(sender, account);
         }
         let mut credits = 0;
-        let mut crossed = false;
         while self.would_cross(sender, account) {
             credits += self.cross(sender, account, Way::Riding);
-            crossed = true;
-        }
-        if !crossed {
-            credits = u32::from(account.owed()).min(self.available(account)) as u16;
-            self.return_early(sender, account, credits);
         }
         credits
     }
@@ -238,6 +251,12 @@ impl Dynamic {
         let credit_slots = self.sender(sender).thresholds.count() - 1;
         self.restart(sender, account, credit_slots);
         true
+    }
+
+    /// Whether there may be one.
+    #[inline]
+    pub(crate) fn someone_reduced(&self) -> bool {
+        !self.reduced.is_empty()
     }
 
     /// Dynamic slots that nobody has.
@@ -353,6 +372,7 @@ impl Dynamic {
         self.give(account, credits);
     }
 
+    #[inline]
     fn give(&mut self, account: &mut Account, credits: u16) {
         let before = self.beyond_static(account);
         account.give(credits);
@@ -361,11 +381,13 @@ impl Dynamic {
 
     /// What can be given to a sender: what is kept for it and the pool, but for one
     /// slot for each sender that waits.
+    #[inline]
     fn available(&self, account: &Account) -> u32 {
         let free = self.pool.saturating_sub(self.spoken_for);
         u32::from(self.kept(account)) + free
     }
 
+    #[inline]
     fn beyond_static(&self, account: &Account) -> u32 {
         u32::from(account.own().saturating_sub(self.static_slots))
     }
@@ -379,10 +401,12 @@ impl Dynamic {
         sender.piggybacked = 0;
     }
 
+    #[inline]
     fn sender(&self, sender: u32) -> &Sender {
         self.senders[sender as usize].as_ref().expect("a number in use")
     }
 
+    #[inline]
     fn sender_mut(&mut self, sender: u32) -> &mut Sender {
         self.senders[sender as usize].as_mut().expect("a number in use")
     }
