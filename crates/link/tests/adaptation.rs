@@ -5,7 +5,7 @@ mod traffic;
 
 use net::dynamic_layout;
 use sluice_link::{Activity, Grant, Layout, Links};
-use sluice_wire::{Packet, PeerId};
+use sluice_wire::{Credits, Packet, PeerId};
 use traffic::Traffic;
 
 const SENDERS: usize = 16;
@@ -112,6 +112,68 @@ fn when_another_becomes_active_it_gains_and_the_silent_one_is_asked() {
     assert!(u32::from(quota(&traffic, 2).1) > alone.0 / 2);
     let ledger = traffic.ledger(0, 1).unwrap();
     assert!(ledger.data_at_sender <= STATIC_SLOTS, "{ledger:?}");
+}
+
+#[test]
+fn a_request_without_credit_waits_and_the_next_credit_is_its() {
+    let mut layouts = vec![mailbox(DYNAMIC_SLOTS); SENDERS + 1];
+    layouts[1] = mailbox(0);
+    let mut traffic = Traffic::new(layouts, 1);
+    traffic.processes[0].links.admit_all(SENDERS as u16 + 1);
+    stream(&mut traffic, &[1], 200);
+    // Process 0 has no credit left toward process 1, which keeps what came.
+    while traffic.send(0, 1, 1) {}
+    traffic.processes[0].queues[1].push_back(1);
+    stream(&mut traffic, &[2], 400);
+    let requests = |traffic: &Traffic| {
+        let net = traffic.processes[0].port.net();
+        net.log.iter().filter(|(_, _, packet, _)| *packet == Packet::ReturnRequest).count()
+    };
+    assert!(traffic.ledger(0, 1).unwrap().dynamic.unwrap().is_blocked);
+    assert_eq!(requests(&traffic), 0);
+    // One credit comes: it is not for the message.
+    traffic.free(1, 0);
+    traffic.idle(1);
+    traffic.answers_at_once = false;
+    traffic.deliver_all();
+    let ledger = traffic.ledger(0, 1).unwrap();
+    assert_eq!((ledger.data_credits, ledger.data_credits_kept), (0, 1));
+    traffic.send_queued(0, 1, true);
+    assert_eq!(traffic.processes[0].queues[1].len(), 1);
+    traffic.idle(0);
+    assert_eq!(requests(&traffic), 1);
+    traffic.drain();
+    assert_eq!(traffic.processes[1].arrived[0], u64::from(STATIC_SLOTS) + 1);
+}
+
+#[test]
+fn without_piggybacking_only_credit_packets_carry_credits() {
+    for dynamic_slots in [0, DYNAMIC_SLOTS] {
+        for piggyback in [false, true] {
+            let grant = Grant { data_slots: 20, control_slots: 4, credit_slots: 4 };
+            let layout = dynamic_layout(2, grant, dynamic_slots, 0);
+            let mut traffic = Traffic::new(vec![layout; 2], 1);
+            for process in &mut traffic.processes {
+                process.links.set_piggyback(piggyback);
+            }
+            for _ in 0..50 {
+                for (from, to) in [(1, 0), (0, 1)] {
+                    traffic.send(from, to, 1);
+                    traffic.send_control(from, to);
+                    traffic.deliver_all();
+                    traffic.free_all(to);
+                }
+                traffic.idle(0);
+                traffic.idle(1);
+                traffic.check();
+            }
+            let net = traffic.processes[0].port.net();
+            let ridden = net.log.iter().any(|(_, _, packet, credits)| {
+                *packet != Packet::Credit && *credits != Credits::default()
+            });
+            assert_eq!(ridden, piggyback);
+        }
+    }
 }
 
 fn returned(packet: &Packet) -> u64 {
