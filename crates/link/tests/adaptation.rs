@@ -142,7 +142,7 @@ fn a_request_without_credit_waits_and_the_next_credit_is_its() {
     assert_eq!(traffic.processes[0].queues[1].len(), 1);
     traffic.idle(0);
     assert_eq!(requests(&traffic), 1);
-    traffic.drain();
+    traffic.drain(true);
     assert_eq!(traffic.processes[1].arrived[0], u64::from(STATIC_SLOTS) + 1);
 }
 

@@ -20,6 +20,8 @@ struct Scenario {
     /// Of a hundred packets, how many may carry credits.
     piggyback_percent: u64,
     answers_at_once: bool,
+    /// Whether there are idle moments. Without, thresholds alone bring credits back.
+    is_ever_idle: bool,
     admit_all: bool,
     kill_at: Option<u64>,
     seed: u64,
@@ -34,6 +36,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         prop_oneof![Just(0u64), Just(100), Just(50)],
         any::<bool>(),
         any::<bool>(),
+        any::<bool>(),
         prop::option::of(0u64..600),
         any::<u64>(),
     )
@@ -45,6 +48,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 credit_slots,
                 piggyback_percent,
                 answers_at_once,
+                is_ever_idle,
                 admit_all,
                 kill_at,
                 seed,
@@ -54,7 +58,8 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 dynamic_slots,
                 credit_slots,
                 piggyback_percent,
-                answers_at_once,
+                answers_at_once: answers_at_once || !is_ever_idle,
+                is_ever_idle,
                 admit_all,
                 kill_at,
                 seed,
@@ -115,13 +120,13 @@ fn run(scenario: &Scenario) {
                     traffic.free(who, random.below(held as u64) as usize);
                 }
             }
-            17 => traffic.idle(who),
+            17 if scenario.is_ever_idle => traffic.idle(who),
             18 if who != to => traffic.send_control(who, to),
             _ => {}
         }
         traffic.check();
     }
-    traffic.drain();
+    traffic.drain(scenario.is_ever_idle);
 }
 
 proptest! {

@@ -200,8 +200,9 @@ impl Traffic {
         (0..self.count()).filter(|&who| self.processes[who].alive).collect()
     }
 
-    /// Everyone frees, is idle and sends, until nothing waits any more.
-    pub fn drain(&mut self) {
+    /// Everyone frees and sends, and has idle moments or not, until nothing waits any
+    /// more.
+    pub fn drain(&mut self, idle: bool) {
         let waiting = |process: &Process| process.queues.iter().map(VecDeque::len).sum::<usize>();
         let total: usize = self.processes.iter().map(waiting).sum();
         // Each round brings every sender at least one message forward, after the few
@@ -209,7 +210,9 @@ impl Traffic {
         for _ in 0..4 * total + 20 {
             for who in self.alive() {
                 self.free_all(who);
-                self.idle(who);
+                if idle {
+                    self.idle(who);
+                }
                 for to in self.alive() {
                     self.send_queued(who, to, true);
                 }
@@ -225,7 +228,9 @@ impl Traffic {
         for _ in 0..20 {
             for who in self.alive() {
                 self.free_all(who);
-                self.idle(who);
+                if idle {
+                    self.idle(who);
+                }
             }
             self.deliver_all();
         }
