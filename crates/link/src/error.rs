@@ -42,6 +42,16 @@ pub enum Violation {
     /// It returned more credits than it was given slots.
     #[error("more credits returned than spent")]
     TooManyCredits,
+    /// It asked for credits back though its mailbox is not dynamic, or a second
+    /// time before it was answered.
+    #[error("credits asked back that are not due")]
+    ReturnRequest,
+    /// It gave back credits that it was not asked for.
+    #[error("credits given back unasked")]
+    UnaskedReturn,
+    /// It gave back more credits than it can have, or some of its static slots.
+    #[error("more credits given back than there can be")]
+    ReturnedTooMany,
     /// It had been given up before.
     #[error("it was given up before")]
     Gone,

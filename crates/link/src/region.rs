@@ -50,4 +50,7 @@ pub struct Arrival {
     pub slots: u32,
     /// Whether it brought credits.
     pub brought_credits: bool,
+    /// Whether [`crate::Links::answer`] has something to send to this peer. An idle
+    /// moment does it too.
+    pub answer_due: bool,
 }

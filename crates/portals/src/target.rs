@@ -101,10 +101,14 @@ impl Ni {
                 above = self.limits.credits_until_matched;
                 above
             }
-            Packet::ReturnRequest | Packet::ReturnResponse(_) => false,
+            // The links have dealt with them.
+            Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
+        }
+        if arrival.answer_due {
+            self.links.answer(port, from);
         }
         if !sound {
             self.status.protocol_violations += 1;
