@@ -206,7 +206,7 @@ impl Default for Cost {
             send_message_ns: 500,
             receive_message_ns: 500,
             unexpected_packet_ns: 2_700,
-            search_ns: 170,
+            search_ns: 335,
             poll_ns: 100,
             local_message_ns: 1_500,
             start_spread_ns: 2_000,
@@ -238,6 +238,9 @@ pub struct Program {
     /// Repetitions after which another rank is the root.
     #[serde(default = "one")]
     pub root_repetitions: u32,
+    /// Whether the ranks meet in a barrier after each repetition.
+    #[serde(default)]
+    pub barrier: bool,
     /// Instead of `ranks` and `repetitions`: one after the other, with a
     /// barrier of all between them.
     #[serde(default)]

@@ -22,12 +22,12 @@ pub struct Counts {
 }
 
 /// Credits that rank 0 has toward a group of ranks after a repetition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreditSample {
     /// Counted from 1.
     pub repetition: u32,
-    /// The group, in order of the bounds.
-    pub group: u32,
+    /// The ranks of the group, as in `256-511`.
+    pub group: String,
     /// Its ranks, rank 0 itself not counted.
     pub ranks: u32,
     /// Least credits toward a rank of it.
@@ -49,6 +49,10 @@ pub struct Outcome {
     pub time_ns: u64,
     /// Counted repetitions.
     pub repetitions: u32,
+    /// Most processes that take part in one.
+    pub active: u32,
+    /// Ways that a repetition has and `time_ns` counts one of.
+    pub ways: u32,
     /// See [`Counts`].
     pub counts: Counts,
     /// Most slots of one mailbox with packets unread.

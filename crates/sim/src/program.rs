@@ -35,6 +35,8 @@ pub(crate) struct Program {
     processes: u32,
     phases: Vec<Phase>,
     root_repetitions: u32,
+    warm_up: u32,
+    barrier: bool,
     /// First rank of the partner's node, and ranks of a pair's side.
     partner: u32,
     side: u32,
@@ -48,6 +50,8 @@ pub(crate) struct Cursor {
     repetition: u32,
     repeated: u32,
     step: u32,
+    /// Of the barrier after a repetition.
+    round: u32,
     in_barrier: bool,
 }
 
@@ -62,6 +66,8 @@ impl Program {
             processes: config.processes,
             phases: program.all_phases(config.processes),
             root_repetitions: program.root_repetitions,
+            warm_up: program.warm_up,
+            barrier: program.barrier,
             partner: config.partner_node().unwrap_or(0) * per_node,
             side,
         }
@@ -94,10 +100,17 @@ impl Program {
             }
             let step = cursor.step;
             cursor.step += 1;
-            if let Some(op) = self.step(rank, phase.ranks, cursor.repetition, step) {
+            if let Some(op) = self.step(rank, phase.ranks, cursor, step) {
                 return Next::Do(op);
             }
-            cursor.step = 0;
+            let round = cursor.round;
+            if let Some(op) = barrier(rank, phase.ranks, round).filter(|_| self.barrier) {
+                // The step that was over is asked for again.
+                cursor.step -= 1;
+                cursor.round += 1;
+                return Next::Do(op);
+            }
+            (cursor.step, cursor.round) = (0, 0);
             cursor.repetition += 1;
             cursor.repeated += 1;
             return Next::Repeated(cursor.repeated);
@@ -114,7 +127,7 @@ impl Program {
     }
 
     /// A ping-pong is timed one way.
-    pub fn ways(&self) -> u64 {
+    pub fn ways(&self) -> u32 {
         if self.is_of_pairs() { 2 } else { 1 }
     }
 
@@ -131,7 +144,8 @@ impl Program {
     }
 
     /// The operations of a repetition, then [`Op::Settle`], then none.
-    fn step(&self, rank: u32, ranks: u32, repetition: u32, step: u32) -> Option<Op> {
+    fn step(&self, rank: u32, ranks: u32, cursor: &Cursor, step: u32) -> Option<Op> {
+        let repetition = cursor.repetition;
         let count = |ops: u32| -> Option<Op> { (step == ops).then_some(Op::Settle) };
         let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
         let bytes = self.bytes;
@@ -184,7 +198,10 @@ impl Program {
             Pattern::Alltoall => {
                 let others = ranks - 1;
                 if step < others {
-                    Some(Op::Send { to: (rank + 1 + step) % ranks, bytes })
+                    let to = (rank + 1 + step) % ranks;
+                    let is_counted = cursor.repeated >= self.warm_up;
+                    let bytes = if is_counted { bytes } else { drawn(rank, to, bytes) };
+                    Some(Op::Send { to, bytes })
                 } else if step < 2 * others {
                     Some(Op::Recv { from: (rank + 1 + step - others) % ranks })
                 } else {
@@ -258,6 +275,15 @@ fn block(bytes: u32, by_subtree: bool, place: u32, level: u32, ranks: u32) -> u3
     bytes.saturating_mul(leaves)
 }
 
+/// A length up to `bytes`, another one for each pair. Messages of one length
+/// would keep all pairs at the same place between two credit packets, where
+/// nothing is typical; so the repetitions of the warm-up put them out of step.
+fn drawn(rank: u32, to: u32, bytes: u32) -> u32 {
+    let mixed = (u64::from(rank) << 32 | u64::from(to)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    ((u128::from(mixed) * (u128::from(bytes) + 1)) >> 64) as u32
+}
+
 /// A round of a dissemination barrier; none when it is over.
 fn barrier(rank: u32, ranks: u32, step: u32) -> Option<Op> {
     let reach = 1u32.checked_shl(step).filter(|&reach| reach < ranks)?;
@@ -278,6 +304,8 @@ mod tests {
             processes,
             phases: vec![Phase { ranks, repetitions: 3 }],
             root_repetitions: 1,
+            warm_up: 0,
+            barrier: true,
             partner: 4,
             side: 4,
         }
@@ -346,12 +374,17 @@ mod tests {
     fn all_to_all_begins_with_the_next_rank() {
         let program = program(Pattern::Alltoall, 4, 4);
         let mut cursor = Cursor::default();
-        let ops: Vec<Next> = (0..8).map(|_| program.next(2, &mut cursor)).collect();
+        let ops: Vec<Next> = (0..10).map(|_| program.next(2, &mut cursor)).collect();
         let send = |to| Next::Do(Op::Send { to, bytes: 100 });
         let recv = |from| Next::Do(Op::Recv { from });
         let settle = Next::Do(Op::Settle);
-        let wanted =
-            [send(3), send(0), send(1), recv(3), recv(0), recv(1), settle, Next::Repeated(1)];
+        let round = |reach| {
+            let (to, from) = ((2 + reach) % 4, (6 - reach) % 4);
+            Next::Do(Op::Both { to, bytes: 0, from })
+        };
+        let barrier = [round(1), round(2), Next::Repeated(1)];
+        let wanted = [send(3), send(0), send(1), recv(3), recv(0), recv(1), settle];
+        let wanted = [&wanted[..], &barrier].concat();
         assert_eq!(ops, wanted);
     }
 

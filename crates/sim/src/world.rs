@@ -175,8 +175,10 @@ impl<L: Library> World<L> {
         let largest = self.libraries.iter().map(|library| library.links().heap_bytes()).max();
         Outcome {
             processes: self.hosts.len() as u32,
-            time_ns: time_ns / self.program.ways(),
+            time_ns: time_ns / u64::from(self.program.ways()),
             repetitions: counted,
+            active: self.participants.iter().copied().max().unwrap_or(0),
+            ways: self.program.ways(),
             counts: self.totals().since(self.before),
             unread_slots_max: self.unread_slots_max,
             link_bytes_max: largest.unwrap_or(0) as u64,
@@ -479,7 +481,8 @@ impl<L: Library> World<L> {
 
     fn sample_credits(&mut self, repetition: u32) {
         let mut first = 1;
-        for (group, &end) in self.credit_groups.iter().enumerate() {
+        for &end in &self.credit_groups {
+            let group = format!("{first}-{}", end.saturating_sub(1));
             let mut all: Vec<u32> =
                 (first..end).map(|other| self.libraries[0].credits_toward(other)).collect();
             first = end.max(first);
@@ -487,7 +490,7 @@ impl<L: Library> World<L> {
             let (Some(&min), Some(&max)) = (all.first(), all.last()) else { continue };
             self.credits.push(CreditSample {
                 repetition,
-                group: group as u32,
+                group,
                 ranks: all.len() as u32,
                 min,
                 median: all[(all.len() - 1) / 2],

@@ -14,6 +14,14 @@ macro_rules! experiments {
 }
 
 experiments![
+    "extoll-fig10",
+    "extoll-fig10-small",
+    "extoll-fig4",
+    "extoll-fig4-small",
+    "extoll-fig6",
+    "extoll-fig6-small",
+    "extoll-fig9",
+    "extoll-fig9-small",
     "rdrp-fig1",
     "rdrp-fig1-small",
     "rdrp-fig4",
