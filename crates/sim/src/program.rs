@@ -378,7 +378,7 @@ mod tests {
         let send = |to| Next::Do(Op::Send { to, bytes: 100 });
         let recv = |from| Next::Do(Op::Recv { from });
         let settle = Next::Do(Op::Settle);
-        let round = |reach| {
+        let round = |reach: u32| {
             let (to, from) = ((2 + reach) % 4, (6 - reach) % 4);
             Next::Do(Op::Both { to, bytes: 0, from })
         };
