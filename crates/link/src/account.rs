@@ -3,65 +3,31 @@
 //!
 //! Every slot granted is in one of three places: at the sender (unspent, or
 //! spent and on its way here), *held* (arrived, its message not done with), or
-//! *owed* (freed, not yet returned). Their sum is the quota, always.
+//! *owed* (freed, not yet returned). With a fixed quota their sum is the quota,
+//! always. The data region of a dynamic mailbox is shared: there `owed` counts what
+//! was freed, and [`crate::dynamic::Dynamic`] decides what goes back.
 
-/// How freed slots are returned. The static policy of the EXTOLL paper's
-/// section 5 is [`StaticReturn`]; a dynamic one takes the same seat.
-pub trait ReturnPolicy {
-    /// A policy for a region of `quota` slots whose credit packets have
-    /// `credit_slots` places in the sender's mailbox.
-    fn new(quota: u16, credit_slots: u8) -> Self;
-    /// Whether `owed` freed slots are worth a packet of their own, with
-    /// `at_sender` left at the sender.
-    fn packet_due(&self, owed: u16, at_sender: u16) -> bool;
-    /// Whether they are, once there is nothing else to do.
-    fn packet_due_when_idle(&self, owed: u16, at_sender: u16) -> bool;
-}
-
-/// Equal, fixed quotas: a credit packet each time the freed slots reach a
-/// threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StaticReturn {
-    threshold: u16,
-    low: u16,
-}
-
-impl StaticReturn {
-    /// EXTOLL paper, equation 1.
-    #[must_use]
-    pub fn threshold(quota: u16, credit_slots: u8) -> u16 {
-        quota / (u16::from(credit_slots) + 1) + 1
-    }
-}
-
-impl ReturnPolicy for StaticReturn {
-    fn new(quota: u16, credit_slots: u8) -> Self {
-        StaticReturn { threshold: StaticReturn::threshold(quota, credit_slots), low: quota / 2 }
-    }
-
-    #[inline]
-    fn packet_due(&self, owed: u16, _at_sender: u16) -> bool {
-        owed >= self.threshold
-    }
-
-    /// The paper cuts messages into packets, so a sender always gets to the
-    /// threshold in the end. Here credits are held until a message is matched
-    /// and a message goes whole, so a sender may wait for fewer credits than
-    /// the threshold: an idle receiver gives back what it has.
-    #[inline]
-    fn packet_due_when_idle(&self, owed: u16, at_sender: u16) -> bool {
-        owed > 0 && at_sender < self.low
-    }
-}
+use crate::equations::return_threshold;
 
 /// Most credit packets of one region that may be unread at once: the places
 /// kept for them in the sender's mailbox.
-const CREDIT_PACKETS_MAX: usize = 8;
+pub(crate) const CREDIT_PACKETS_MAX: usize = 8;
 
 /// The slots of one region and one sender.
 #[derive(Clone, Debug)]
-pub struct Account<R: ReturnPolicy = StaticReturn> {
-    policy: R,
+pub struct Account {
+    /// Owed slots that are worth a packet of their own (EXTOLL paper, equation
+    /// 1). Zero in a dynamic account: every freed slot is looked at.
+    threshold: u16,
+    /// Once there is nothing else to do, a sender with fewer slots than this is
+    /// given back whatever is owed to it.
+    ///
+    /// The paper cuts messages into packets, so a sender always gets to the
+    /// threshold in the end. Here credits are held until a message is matched and
+    /// a message goes whole, so a sender may wait for fewer credits than the
+    /// threshold: an idle receiver gives back what it has.
+    low: u16,
+    /// In a dynamic account, the static slots.
     quota: u16,
     at_sender: u16,
     held: u16,
@@ -76,17 +42,18 @@ pub struct Account<R: ReturnPolicy = StaticReturn> {
     unread_max: u8,
 }
 
-impl<R: ReturnPolicy> Account<R> {
+impl Account {
     /// An account whose whole quota is at the sender.
     ///
     /// # Panics
     /// If a region without slots or without places for its credit packets is
     /// asked for: the layout was checked before.
     #[must_use]
-    pub fn new(quota: u16, credit_slots: u8) -> Account<R> {
+    pub fn new(quota: u16, credit_slots: u8) -> Account {
         assert!(quota > 0 && credit_slots > 0);
         Account {
-            policy: R::new(quota, credit_slots),
+            threshold: return_threshold(quota, credit_slots),
+            low: quota / 2,
             quota,
             at_sender: quota,
             held: 0,
@@ -96,6 +63,15 @@ impl<R: ReturnPolicy> Account<R> {
             unread_count: 0,
             unread_max: credit_slots.min(CREDIT_PACKETS_MAX as u8),
         }
+    }
+
+    /// The data region of a dynamic mailbox toward one sender, with its static
+    /// slots at the sender.
+    ///
+    /// # Panics
+    /// As [`Account::new`].
+    pub(crate) fn dynamic(static_slots: u16, credit_slots: u8) -> Account {
+        Account { threshold: 0, low: u16::MAX, ..Account::new(static_slots, credit_slots) }
     }
 
     /// Takes in `slots` that have arrived. False if the sender had no credit
@@ -136,7 +112,7 @@ impl<R: ReturnPolicy> Account<R> {
     #[inline]
     #[must_use]
     pub fn packet_due(&mut self) -> bool {
-        self.policy.packet_due(self.owed, self.at_sender) && self.packet_fits()
+        self.may_be_due() && self.packet_fits()
     }
 
     /// Whether a credit packet should go now; whether it may is another
@@ -144,7 +120,7 @@ impl<R: ReturnPolicy> Account<R> {
     #[inline]
     #[must_use]
     pub fn may_be_due(&self) -> bool {
-        self.policy.packet_due(self.owed, self.at_sender)
+        self.owed >= self.threshold
     }
 
     /// Whether a credit packet should go, and may, if there is nothing else to
@@ -159,7 +135,7 @@ impl<R: ReturnPolicy> Account<R> {
     #[inline]
     #[must_use]
     pub fn wanted_when_idle(&self) -> bool {
-        self.policy.packet_due_when_idle(self.owed, self.at_sender)
+        self.owed > 0 && self.at_sender < self.low
     }
 
     /// Takes up to `max` owed credits for a credit packet and remembers that
@@ -169,9 +145,7 @@ impl<R: ReturnPolicy> Account<R> {
     /// If there is no place: ask [`Account::packet_due`] first.
     pub fn take_for_packet(&mut self, max: u16) -> u16 {
         assert!(self.packet_fits(), "credit packet without a place");
-        let granted_before = self.arrived_total + u64::from(self.at_sender);
-        self.unread[usize::from(self.unread_count)] = granted_before;
-        self.unread_count += 1;
+        self.note_packet(self.granted_total());
         self.piggyback(max)
     }
 
@@ -183,8 +157,48 @@ impl<R: ReturnPolicy> Account<R> {
     /// If there is no place at all, or if a credit packet has gone already.
     pub fn set_places(&mut self, credit_slots: u8) {
         assert!(credit_slots > 0 && self.unread_count == 0);
-        self.policy = R::new(self.quota, credit_slots);
+        if self.is_static() {
+            self.threshold = return_threshold(self.quota, credit_slots);
+        }
         self.unread_max = credit_slots.min(CREDIT_PACKETS_MAX as u8);
+    }
+
+    /// Slots that the sender has ever had.
+    pub(crate) fn granted_total(&self) -> u64 {
+        self.arrived_total + u64::from(self.at_sender)
+    }
+
+    /// A credit packet takes a place in the sender's mailbox; before it, the
+    /// sender had had `granted_before` slots.
+    ///
+    /// # Panics
+    /// If there is no place.
+    pub(crate) fn note_packet(&mut self, granted_before: u64) {
+        assert!(self.unread_count < self.unread_max, "credit packet without a place");
+        self.unread[usize::from(self.unread_count)] = granted_before;
+        self.unread_count += 1;
+    }
+
+    /// Slots that the sender has, or had and are not freed.
+    pub(crate) fn own(&self) -> u16 {
+        self.at_sender + self.held
+    }
+
+    /// `credits` go to the sender, out of what is shared.
+    pub(crate) fn give(&mut self, credits: u16) {
+        self.at_sender += credits;
+    }
+
+    /// `slots` of those that were freed are dealt with.
+    pub(crate) fn settle(&mut self, slots: u16) {
+        self.owed -= slots;
+    }
+
+    /// The sender gives back `slots` unused. They count as spent: it has them
+    /// from packets that it has read.
+    pub(crate) fn take_back(&mut self, slots: u16) {
+        self.at_sender -= slots;
+        self.arrived_total += u64::from(slots);
     }
 
     /// Slots that have arrived and are not freed.
@@ -208,13 +222,20 @@ impl<R: ReturnPolicy> Account<R> {
     /// Panics unless every slot is in exactly one place.
     pub fn check_invariants(&self) {
         let sum = u32::from(self.at_sender) + u32::from(self.held) + u32::from(self.owed);
-        assert!(sum == u32::from(self.quota), "slots of an account do not add up to its quota");
+        assert!(
+            sum == u32::from(self.quota) || !self.is_static(),
+            "slots of an account do not add up to its quota"
+        );
         assert!(self.unread_count <= self.unread_max);
+    }
+
+    fn is_static(&self) -> bool {
+        self.threshold > 0
     }
 
     /// A place for one more credit packet exists once the sender has used
     /// credits that an earlier one brought.
-    fn packet_fits(&mut self) -> bool {
+    pub(crate) fn packet_fits(&mut self) -> bool {
         let read = self.unread[..usize::from(self.unread_count)]
             .iter()
             .take_while(|&&granted_before| self.arrived_total > granted_before)
@@ -231,29 +252,9 @@ impl<R: ReturnPolicy> Account<R> {
 mod tests {
     use super::*;
 
-    /// EXTOLL paper, table 1, column of equation 1.
-    #[test]
-    fn threshold_is_the_papers() {
-        let rows = [
-            (100, 1, 51),
-            (100, 2, 34),
-            (100, 3, 26),
-            (100, 4, 21),
-            (100, 5, 17),
-            (60, 2, 21),
-            (40, 2, 14),
-            (20, 2, 7),
-            (10, 2, 4),
-            (3, 2, 2),
-        ];
-        for (quota, credit_slots, threshold) in rows {
-            assert_eq!(StaticReturn::threshold(quota, credit_slots), threshold);
-        }
-    }
-
     #[test]
     fn a_packet_is_due_at_the_threshold_and_not_before() {
-        let mut account: Account = Account::new(20, 2);
+        let mut account = Account::new(20, 2);
         assert!(account.arrive(7));
         account.free(6);
         assert!(!account.packet_due());
@@ -267,7 +268,7 @@ mod tests {
     fn credit_packets_never_exceed_their_places() {
         // Whatever the sender reads or not: with two places, a third packet
         // goes only after credits of the first have come back as slots.
-        let mut account: Account = Account::new(6, 2);
+        let mut account = Account::new(6, 2);
         let mut packets = 0;
         for _ in 0..6 {
             assert!(account.arrive(1));
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn slots_without_credit_are_refused() {
-        let mut account: Account = Account::new(4, 1);
+        let mut account = Account::new(4, 1);
         assert!(account.arrive(3));
         assert!(!account.arrive(2));
         assert!(account.arrive(1));

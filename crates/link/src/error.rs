@@ -42,6 +42,19 @@ pub enum Violation {
     /// It returned more credits than it was given slots.
     #[error("more credits returned than spent")]
     TooManyCredits,
+    /// It asked for credits back though its mailbox is not dynamic, or a second
+    /// time before it was answered.
+    #[error("credits asked back that are not due")]
+    ReturnRequest,
+    /// It gave back credits that it was not asked for.
+    #[error("credits given back unasked")]
+    UnaskedReturn,
+    /// It gave back more credits than it can have, or some of its static slots.
+    #[error("{slots} credits given back, more than there can be")]
+    ReturnedTooMany {
+        /// How many it says.
+        slots: u64,
+    },
     /// It had been given up before.
     #[error("it was given up before")]
     Gone,

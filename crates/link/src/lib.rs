@@ -8,16 +8,23 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod compulsory;
+mod dynamic;
+mod equations;
 mod error;
 mod ledger;
+mod link;
 mod links;
 mod port;
 mod quota;
 mod region;
+mod returns;
 
-pub use account::{Account, ReturnPolicy, StaticReturn};
+pub use account::Account;
+pub use dynamic::Activity;
+pub use equations::{return_threshold, stolen_credits};
 pub use error::{SendError, Violation};
-pub use ledger::Ledger;
+pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
 pub use port::{Machine, PeerError, Port, RailError, Token, Transmitted};
 pub use quota::{Grant, Layout, LayoutError};

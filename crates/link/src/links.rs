@@ -1,37 +1,29 @@
 //! Every link of one process: credits both ways, numbering, and the packets
 //! that carry credits back.
 
-use crate::account::Account;
+use crate::dynamic::Dynamic;
 use crate::error::{SendError, Violation};
-use crate::ledger::Ledger;
+use crate::ledger::{DynamicLedger, Ledger};
+use crate::link::Link;
 use crate::port::{PeerError, Port, Token, Transmitted};
-use crate::quota::{Grant, Layout};
+use crate::quota::Layout;
 use crate::region::{Arrival, MailboxRegion};
-use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
-
-/// Both directions between this process and one peer.
-#[derive(Debug)]
-struct Link {
-    /// What the peer's mailbox grants; `None` until something is sent.
-    granted: Option<Grant>,
-    data_credits: u16,
-    control_credits: u16,
-    next_seq: PacketSeq,
-    expected_seq: PacketSeq,
-    data: Account,
-    control: Account,
-    /// Whether the peer is in `Links::idle_work`.
-    in_idle_work: bool,
-}
+use crate::returns::Riding;
+use sluice_wire::{Credits, Packet, Parsed, PeerId, Region, slots_for};
 
 /// The links of one process.
 #[derive(Debug)]
 pub struct Links {
-    peers: Vec<Option<Box<Link>>>,
-    layout: Layout,
+    pub(crate) peers: Vec<Option<Box<Link>>>,
+    pub(crate) layout: Layout,
+    /// Who gets how much of a dynamic data region; `None` if quotas are fixed.
+    pub(crate) dynamic: Option<Box<Dynamic>>,
+    /// Which credits ride on packets that go anyway.
+    pub(crate) riding: Riding,
     reply_slots_free: u16,
-    /// Peers to which an idle moment should return credits.
-    idle_work: Vec<PeerId>,
+    /// Peers to which an idle moment should return credits, or that a packet of the
+    /// flow control is ready for.
+    pub(crate) idle_work: Vec<PeerId>,
     /// Peers given up, in order of their ids. Nothing is sent to them again,
     /// whatever the port says: their credits are void.
     gone: Vec<(PeerId, PeerError)>,
@@ -42,17 +34,52 @@ impl Links {
     pub const IDLE_PEER_BYTES: usize = size_of::<Option<Box<Link>>>();
     /// Heap bytes of a peer that was spoken to.
     pub const ACTIVE_PEER_BYTES: usize = Links::IDLE_PEER_BYTES + size_of::<Link>();
+    /// What a dynamic data region adds to that.
+    pub const DYNAMIC_PEER_BYTES: usize = Dynamic::SENDER_BYTES;
 
     /// No links yet; the mailbox of this process is divided as `layout` says.
     #[must_use]
     pub fn new(layout: Layout) -> Links {
+        let Layout { grant, dynamic_slots, .. } = layout;
+        let dynamic = (dynamic_slots > 0).then(|| {
+            Box::new(Dynamic::new(grant.data_slots, dynamic_slots, grant.credit_slots / 2))
+        });
         Links {
             peers: Vec::new(),
             layout,
+            riding: Riding::new(dynamic.is_some(), true),
+            dynamic,
             reply_slots_free: layout.reply_slots,
             idle_work: Vec::new(),
             gone: Vec::new(),
         }
+    }
+
+    /// Makes `count` peers, from the first, before anyone else is one, with equal
+    /// intended quotas (EXTOLL paper, section 6.3). Else peers are made when they
+    /// are first spoken to, and share then.
+    ///
+    /// # Panics
+    /// If there is a peer already, or if there are more than the mailbox is for.
+    pub fn admit_all(&mut self, count: u16) {
+        assert!(count <= self.layout.senders_max && self.peers.is_empty());
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.admit_all(u32::from(count));
+        }
+        let link = |number| {
+            let mut link = Link::new(self.layout.grant);
+            if let Some(dynamic) = &self.dynamic {
+                link.sender = number;
+                link.data = dynamic.account();
+            }
+            Some(Box::new(link))
+        };
+        self.peers = (0..u32::from(count)).map(link).collect();
+    }
+
+    /// Whether packets that go anyway carry credits. They do unless told otherwise.
+    pub fn set_piggyback(&mut self, piggyback: bool) {
+        self.riding = Riding::new(self.dynamic.is_some(), piggyback);
     }
 
     /// Sends a put, which spends data credits.
@@ -68,6 +95,7 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Result<Transmitted, SendError> {
+        let riding = self.riding;
         let link = self.connected(port, peer)?;
         let need = slots_for(u64::from(packet.header_bytes()) + payload.len);
         let have = u32::from(link.data_credits);
@@ -75,7 +103,11 @@ impl Links {
             return Err(SendError::NoCredit { need, have });
         }
         link.data_credits -= need as u16;
-        Ok(link.transmit(port, peer, packet, payload, token))
+        if riding == Riding::AllOwed {
+            Ok(link.transmit_owing(port, peer, packet, payload, token))
+        } else {
+            Ok(self.transmit_otherwise(port, peer, packet, payload, token))
+        }
     }
 
     /// Sends an acknowledgement, get or get-done, which spends a control
@@ -94,7 +126,7 @@ impl Links {
             return Err(SendError::NoCredit { need: 1, have: 0 });
         }
         link.control_credits -= 1;
-        link.transmit(port, peer, packet, Region::EMPTY, Token(0));
+        self.transmit(port, peer, packet, Region::EMPTY, Token(0));
         Ok(())
     }
 
@@ -110,8 +142,8 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Result<Transmitted, SendError> {
-        let link = self.connected(port, peer)?;
-        Ok(link.transmit(port, peer, packet, payload, token))
+        self.connected(port, peer)?;
+        Ok(self.transmit(port, peer, packet, payload, token))
     }
 
     /// Sets `slots` of the reply region aside for an answer. False if so many
@@ -141,7 +173,8 @@ impl Links {
         self.layout.reply_slots
     }
 
-    /// Data slots that `peer` grants; zero if it was never spoken to.
+    /// Data slots that `peer` grants, of a dynamic region the static ones; zero if
+    /// it was never spoken to.
     #[must_use]
     #[inline]
     pub fn data_quota(&self, peer: PeerId) -> u32 {
@@ -171,8 +204,10 @@ impl Links {
         }
         link.expected_seq = link.expected_seq.next();
         let brought_credits = packet.credits != Credits::default();
+        let mut answer_due = false;
         if brought_credits {
             link.take_credits(packet.credits)?;
+            answer_due = link.compulsory.waits();
         }
         let region = MailboxRegion::of(&packet.packet);
         let slots = slots_for(packet.total_bytes());
@@ -191,7 +226,11 @@ impl Links {
             link.in_idle_work = true;
             self.idle_work.push(peer);
         }
-        Ok(Arrival { region, slots, brought_credits })
+        answer_due |= matches!(packet.packet, Packet::ReturnRequest | Packet::ReturnResponse(_));
+        if answer_due {
+            self.take_compulsory(peer, &packet.packet)?;
+        }
+        Ok(Arrival { region, slots, brought_credits, answer_due })
     }
 
     /// Frees `slots` of the data region: the message that lay in them is
@@ -204,7 +243,7 @@ impl Links {
         };
         link.data.free(slots);
         if link.wants_attention() {
-            self.after_free(port, peer);
+            self.after_free(port, peer, slots);
         }
     }
 
@@ -217,30 +256,16 @@ impl Links {
         };
         link.control.free(slots);
         if link.wants_attention() {
-            self.after_free(port, peer);
-        }
-    }
-
-    /// Returns the credits that wait for an idle moment.
-    pub fn on_idle<P: Port>(&mut self, port: &mut P) {
-        while let Some(peer) = self.idle_work.pop() {
-            let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
-                continue;
-            };
-            link.in_idle_work = false;
-            let data = link.data.packet_due_when_idle();
-            let control = link.control.packet_due_when_idle();
-            if data || control {
-                self.send_credits(port, peer, data);
-            }
+            self.after_free(port, peer, 0);
         }
     }
 
     /// Gives up a peer that will not answer again; why, is what sends to it
     /// fail with from now on.
     pub fn drop_peer(&mut self, peer: PeerId, why: PeerError) {
-        if let Some(slot) = self.peers.get_mut(peer.index()) {
-            *slot = None;
+        let link = self.peers.get_mut(peer.index()).and_then(Option::take);
+        if let (Some(link), Some(dynamic)) = (link, &mut self.dynamic) {
+            dynamic.leave(link.sender, &link.data);
         }
         if let Err(at) = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone) {
             self.gone.insert(at, (peer, why));
@@ -251,14 +276,23 @@ impl Links {
     #[must_use]
     pub fn ledger(&self, peer: PeerId) -> Option<Ledger> {
         let link = self.link(peer)?;
+        let dynamic = self.dynamic.as_ref().map(|dynamic| DynamicLedger {
+            intended_quota: dynamic.intended(link.sender),
+            kept: dynamic.kept(&link.data),
+            activity: dynamic.activity(link.sender),
+            is_blocked: dynamic.is_blocked(link.sender),
+        });
         Some(Ledger {
             granted: link.granted,
             data_credits: link.data_credits,
+            data_credits_kept: link.compulsory.credits_kept(),
             control_credits: link.control_credits,
+            data_at_sender: link.data.at_sender(),
             data_held: link.data.held(),
             data_owed: link.data.owed(),
             control_held: link.control.held(),
             control_owed: link.control.owed(),
+            dynamic,
         })
     }
 
@@ -275,6 +309,7 @@ impl Links {
             + self.peers.iter().flatten().count() * size_of::<Link>()
             + self.idle_work.capacity() * size_of::<PeerId>()
             + self.gone.capacity() * size_of::<(PeerId, PeerError)>()
+            + self.dynamic.as_ref().map_or(0, |d| size_of::<Dynamic>() + d.heap_bytes())
     }
 
     /// Slots of this mailbox that hold messages not yet matched.
@@ -283,64 +318,42 @@ impl Links {
         self.peers.iter().flatten().map(|link| u64::from(link.data.held())).sum()
     }
 
+    /// Slots of a dynamic data region that no sender has or fills: the dynamic ones
+    /// that nobody has, and those that are kept for one sender each.
+    #[must_use]
+    pub fn slots_available(&self) -> u64 {
+        let Some(dynamic) = &self.dynamic else { return 0 };
+        let kept = |link: &Link| u64::from(dynamic.kept(&link.data));
+        let kept: u64 = self.peers.iter().flatten().map(|link| kept(link)).sum();
+        kept + u64::from(dynamic.pool())
+    }
+
     /// Panics unless every credit is in exactly one place.
     pub fn check_invariants(&self) {
         for link in self.peers.iter().flatten() {
             link.data.check_invariants();
             link.control.check_invariants();
             if let Some(granted) = link.granted {
-                assert!(link.data_credits <= granted.data_slots);
+                let kept = link.compulsory.credits_kept();
+                assert!(link.data_credits + kept <= link.data_credits_max);
+                assert!(!link.compulsory.waits() || link.data_credits == 0);
                 assert!(link.control_credits <= u16::from(granted.control_slots));
             }
         }
         assert!(self.reply_slots_free <= self.layout.reply_slots);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        let link = self.link_mut(peer);
-        if link.data.packet_due() {
-            self.send_credits(port, peer, true);
-        } else if link.control.packet_due() {
-            self.send_credits(port, peer, false);
-        } else if !link.in_idle_work
-            && (link.data.wanted_when_idle() || link.control.wanted_when_idle())
-        {
-            link.in_idle_work = true;
-            self.idle_work.push(peer);
+        if let Some(dynamic) = &self.dynamic {
+            let links = self.peers.iter().flatten();
+            dynamic.check_invariants(links.map(|link| (link.sender, &link.data)));
         }
     }
 
-    /// Sends a credit packet in a place of the data or the control region's
-    /// returns; whatever the other region owes rides along.
-    fn send_credits<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
-        // A peer that cannot be reached needs no credits.
-        let Ok(link) = self.connected(port, peer) else {
-            return;
-        };
-        let credits = if data {
-            Credits {
-                data: link.data.take_for_packet(u16::MAX),
-                control: link.control.piggyback(u16::from(u8::MAX)) as u8,
-            }
-        } else {
-            Credits {
-                data: link.data.piggyback(u16::MAX),
-                control: link.control.take_for_packet(u16::from(u8::MAX)) as u8,
-            }
-        };
-        let head = Packet::Credit.emit(link.take_seq(), credits, 0);
-        port.transmit(peer, &head, Region::EMPTY, Token(0));
-    }
-
     #[inline]
-    fn link(&self, peer: PeerId) -> Option<&Link> {
+    pub(crate) fn link(&self, peer: PeerId) -> Option<&Link> {
         self.peers.get(peer.index())?.as_deref()
     }
 
     #[inline(always)]
-    fn link_mut(&mut self, peer: PeerId) -> &mut Link {
+    pub(crate) fn link_mut(&mut self, peer: PeerId) -> &mut Link {
         let index = peer.index();
         if !matches!(self.peers.get(index), Some(Some(_))) {
             self.make_link(index);
@@ -357,11 +370,16 @@ impl Links {
         if index >= self.peers.len() {
             self.peers.resize_with(index + 1, || None);
         }
-        self.peers[index] = Some(Box::new(Link::new(self.layout.grant)));
+        let mut link = Link::new(self.layout.grant);
+        if let Some(dynamic) = &mut self.dynamic {
+            link.sender = dynamic.admit(PeerId(index as u32));
+            link.data = dynamic.account();
+        }
+        self.peers[index] = Some(Box::new(link));
     }
 
     #[inline(always)]
-    fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
+    pub(crate) fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
         if !matches!(self.peers.get(peer.index()), Some(Some(link)) if link.granted.is_some()) {
             self.connect(port, peer)?;
         }
@@ -379,86 +397,19 @@ impl Links {
         if granted.credit_slots < 2 {
             return Err(PeerError::Unreachable);
         }
-        self.link_mut(peer).connect(granted);
+        let dynamic_slots = port.dynamic_slots(peer);
+        self.link_mut(peer).connect(granted, dynamic_slots);
+        let places = granted.credit_slots / 2;
+        match (&mut self.dynamic, &mut self.peers[peer.index()]) {
+            (Some(dynamic), Some(link)) => dynamic.set_places(link.sender, &mut link.data, places),
+            (None, Some(link)) => link.data.set_places(places),
+            (_, None) => unreachable!("made above"),
+        }
         Ok(())
     }
 
     fn gone(&self, peer: PeerId) -> Option<PeerError> {
         let at = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone).ok()?;
         Some(self.gone[at].1)
-    }
-}
-
-impl Link {
-    /// `grant`: what the own mailbox grants to the peer.
-    fn new(grant: Grant) -> Link {
-        let half = grant.credit_slots / 2;
-        Link {
-            granted: None,
-            data_credits: 0,
-            control_credits: 0,
-            next_seq: PacketSeq(0),
-            expected_seq: PacketSeq(0),
-            data: Account::new(grant.data_slots, half),
-            control: Account::new(u16::from(grant.control_slots), grant.credit_slots - half),
-            in_idle_work: false,
-        }
-    }
-
-    /// `granted`: what the peer's mailbox grants to this process, also places
-    /// for the packets that return credits to it.
-    fn connect(&mut self, granted: Grant) {
-        self.granted = Some(granted);
-        self.data_credits = granted.data_slots;
-        self.control_credits = u16::from(granted.control_slots);
-        let half = granted.credit_slots / 2;
-        self.data.set_places(half);
-        self.control.set_places(granted.credit_slots - half);
-    }
-
-    #[inline]
-    fn take_seq(&mut self) -> PacketSeq {
-        let seq = self.next_seq;
-        self.next_seq = seq.next();
-        seq
-    }
-
-    /// Whether credits may be due, by packet or in an idle moment.
-    #[inline]
-    fn wants_attention(&self) -> bool {
-        self.data.may_be_due()
-            || self.control.may_be_due()
-            || (!self.in_idle_work
-                && (self.data.wanted_when_idle() || self.control.wanted_when_idle()))
-    }
-
-    #[inline(always)]
-    fn transmit<P: Port>(
-        &mut self,
-        port: &mut P,
-        peer: PeerId,
-        packet: &Packet,
-        payload: Region,
-        token: Token,
-    ) -> Transmitted {
-        let credits = Credits {
-            data: self.data.piggyback(u16::MAX),
-            control: self.control.piggyback(u16::from(u8::MAX)) as u8,
-        };
-        let head = packet.emit(self.take_seq(), credits, payload.len as u32);
-        port.transmit(peer, &head, payload, token)
-    }
-
-    #[inline]
-    fn take_credits(&mut self, credits: Credits) -> Result<(), Violation> {
-        let granted = self.granted.ok_or(Violation::TooManyCredits)?;
-        let data = u32::from(self.data_credits) + u32::from(credits.data);
-        let control = u32::from(self.control_credits) + u32::from(credits.control);
-        if data > u32::from(granted.data_slots) || control > u32::from(granted.control_slots) {
-            return Err(Violation::TooManyCredits);
-        }
-        self.data_credits = data as u16;
-        self.control_credits = control as u16;
-        Ok(())
     }
 }

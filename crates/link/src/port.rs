@@ -69,6 +69,13 @@ pub trait Port {
     /// on it.
     fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError>;
 
+    /// Slots of the dynamic region of the mailbox of `peer`, which has been
+    /// connected: beyond its [`Grant`] a sender may get as many credits as there
+    /// are. Zero: that mailbox is divided once and for all.
+    fn dynamic_slots(&self, _peer: PeerId) -> u32 {
+        0
+    }
+
     /// Writes one packet, `head` then the bytes of `payload`, into the mailbox
     /// of `peer`, which has been connected. Credits guarantee the room. A peer
     /// that has died swallows it; [`Machine::on_peer_gone`] follows.

@@ -1,15 +1,17 @@
-//! How a mailbox is divided among its senders: equal fixed quotas.
+//! How a mailbox is divided among its senders: equal fixed quotas, or few static
+//! slots each and a dynamic region for all.
 //!
 //! A mailbox has a data region, a control region, a credit region (all three
-//! cut into equal shares, one per sender) and one reply region, which its
-//! owner fills by asking for data. The regions are counts, not places: slots
+//! cut into equal shares, one per sender, but for the dynamic part of the data
+//! region) and one reply region, which its owner fills by asking for data. The regions are counts, not places: slots
 //! are taken from one ring in order of arrival (EXTOLL paper, section 5.1), so
 //! a ring as long as the sum can never overflow.
 
 /// What one sender may have in a mailbox at once, in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Slots for messages, held until the message is matched.
+    /// Slots for messages, held until the message is matched. In a mailbox with a
+    /// dynamic region, the static slots: what the sender owns at any time.
     pub data_slots: u16,
     /// Slots for control packets, freed as soon as they are read.
     pub control_slots: u8,
@@ -31,6 +33,9 @@ impl Grant {
 pub struct Layout {
     /// What each sender is granted.
     pub grant: Grant,
+    /// Data slots that belong to no sender for good (EXTOLL paper, section 6). Zero:
+    /// quotas are equal and fixed (section 5).
+    pub dynamic_slots: u32,
     /// How many senders there is room for.
     pub senders_max: u16,
     /// Slots kept for replies that the owner asked for.
@@ -64,6 +69,12 @@ const DATA_SLOTS_MIN: u16 = 160;
 const DATA_SLOTS_MAX: u16 = 1024;
 const CONTROL_SLOTS: u8 = 32;
 const CREDIT_SLOTS: u8 = 8;
+/// Of a mailbox with a dynamic region: places for credit packets, two for each
+/// region, the paper's best trade-off (section 5.3); and slots that a sender owns.
+/// Equation 2 asks for as many as there are places. With two more a message and an
+/// announcement can be there beside a request for credits and its answer.
+const DYNAMIC_CREDIT_SLOTS: u8 = 4;
+const STATIC_SLOTS: u16 = 4;
 /// Replies of 15 KiB each, eight at once: an asker that is only run now and then
 /// by a busy system has enough asked for when it is.
 const REPLY_SLOTS: u16 = 2048;
@@ -95,10 +106,44 @@ impl Layout {
         };
         let layout = Layout {
             grant,
+            dynamic_slots: 0,
             senders_max: senders_max.max(1),
             reply_slots: REPLY_SLOTS,
             ring_slots: (senders * grant.total() + u32::from(REPLY_SLOTS)).next_power_of_two(),
         };
+        layout.check()?;
+        Ok(layout)
+    }
+
+    /// Divides a mailbox of at most `slots_max` slots among `senders_max`, each with
+    /// few slots of its own and the rest of the data region dynamic, so that the
+    /// ring is full.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooManySenders`] if what cannot be shared does not fit, with a
+    /// dynamic region that an eager message of the default limit goes into.
+    pub fn divide_dynamic(senders_max: u16, slots_max: u32) -> Result<Layout, LayoutError> {
+        let senders_max = senders_max.max(1);
+        let senders = u32::from(senders_max);
+        let grant = Grant {
+            data_slots: STATIC_SLOTS,
+            control_slots: CONTROL_SLOTS,
+            credit_slots: DYNAMIC_CREDIT_SLOTS,
+        };
+        let fixed = senders * grant.total() + u32::from(REPLY_SLOTS);
+        let wanted = fixed + senders * u32::from(DATA_SLOTS_MAX);
+        let ring_slots = wanted.next_power_of_two().min(prev_power_of_two(slots_max));
+        let need = fixed + u32::from(DATA_SLOTS_MIN);
+        if ring_slots < need {
+            return Err(LayoutError::TooManySenders {
+                senders_max,
+                need_slots: need.next_power_of_two(),
+                slots_max,
+            });
+        }
+        let dynamic_slots = ring_slots - fixed;
+        let layout =
+            Layout { grant, dynamic_slots, senders_max, reply_slots: REPLY_SLOTS, ring_slots };
         layout.check()?;
         Ok(layout)
     }
@@ -110,6 +155,7 @@ impl Layout {
     /// that must exist is empty.
     pub fn check(&self) -> Result<(), LayoutError> {
         let sum = u64::from(self.senders_max) * u64::from(self.grant.total())
+            + u64::from(self.dynamic_slots)
             + u64::from(self.reply_slots);
         let sound = self.ring_slots.is_power_of_two()
             && sum <= u64::from(self.ring_slots)

@@ -5,9 +5,11 @@ use sluice_wire::Packet;
 /// Which region of a mailbox a packet lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxRegion {
-    /// Puts and atomic operations. Held until the message is matched.
+    /// Puts and atomic operations, held until the message is matched; requests to
+    /// return credits and their answers.
     Data,
-    /// Acknowledgements, gets, pulls, get-dones. Freed as soon as read.
+    /// Acknowledgements, gets, pulls, get-dones, and what is said of messages
+    /// that wait for credits. Freed as soon as read.
     Control,
     /// Replies and offers that the owner of the mailbox asked for.
     Reply,
@@ -21,10 +23,18 @@ impl MailboxRegion {
     #[inline]
     pub fn of(packet: &Packet) -> MailboxRegion {
         match packet {
-            Packet::Put(_) | Packet::Atomic(_) => MailboxRegion::Data,
-            Packet::Ack(_) | Packet::Get(_) | Packet::GetDone(_) | Packet::Pull(_) => {
-                MailboxRegion::Control
-            }
+            Packet::Put(_)
+            | Packet::Atomic(_)
+            | Packet::ReturnRequest
+            | Packet::ReturnResponse(_) => MailboxRegion::Data,
+            Packet::Ack(_)
+            | Packet::Get(_)
+            | Packet::GetDone(_)
+            | Packet::Pull(_)
+            | Packet::Search(_)
+            | Packet::Watch(_)
+            | Packet::Waiting(_)
+            | Packet::Decline(_) => MailboxRegion::Control,
             Packet::Reply(_) | Packet::Offer(_) => MailboxRegion::Reply,
             Packet::Credit => MailboxRegion::Credit,
         }
@@ -40,4 +50,7 @@ pub struct Arrival {
     pub slots: u32,
     /// Whether it brought credits.
     pub brought_credits: bool,
+    /// Whether [`crate::Links::answer`] has something to send to this peer. An idle
+    /// moment does it too.
+    pub answer_due: bool,
 }

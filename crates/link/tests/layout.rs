@@ -8,7 +8,7 @@ use sluice_wire::{Ack, Addr, Get, GetDone, MatchBits, Packet, PtIndex, Put, Repl
 fn two_senders_get_the_most_that_is_of_use() {
     let layout = Layout::divide(2, 1 << 14).unwrap();
     let grant = Grant { data_slots: 1024, control_slots: 32, credit_slots: 8 };
-    let expected = Layout { grant, senders_max: 2, reply_slots: 2048, ring_slots: 8192 };
+    let expected = Layout { grant, dynamic_slots: 0, senders_max: 2, reply_slots: 2048, ring_slots: 8192 };
     assert_eq!(layout, expected);
     assert_eq!(grant.total(), 1064);
 }

@@ -88,9 +88,18 @@ impl Ni {
             }
             Packet::Offer(offer) => self.on_offer(port, from, offer),
             Packet::Pull(pull) => self.on_pull(port, from, pull),
+            Packet::Search(_)
+            | Packet::Watch(_)
+            | Packet::Waiting(_)
+            | Packet::Decline(_) => false,
+            // The links have dealt with them.
+            Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
+        }
+        if arrival.answer_due {
+            self.links.answer(port, from);
         }
         if !sound {
             self.status.protocol_violations += 1;

@@ -346,7 +346,7 @@ fn is_foreign(packet: &Packet) -> bool {
         Packet::Put(put) => put.bulk.is_some(),
         Packet::Get(get) => get.into != Addr(0),
         Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
-        Packet::Ack(_) | Packet::Reply(_) | Packet::GetDone(_) | Packet::Credit => false,
+        _ => false,
     }
 }
 

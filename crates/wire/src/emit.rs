@@ -2,12 +2,14 @@
 
 use crate::ids::PacketSeq;
 use crate::layout::{
-    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_OFFSET, FLAG_RTS, GetBody,
-    GetDoneBody, GetInto, HEAD_BYTES, Head, KIND_ACK, KIND_ATOMIC, KIND_CREDIT, KIND_GET,
-    KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT, KIND_REPLY, OfferBody, PullBody, PutAck,
-    PutBody, PutBulk, PutOffset, PutRts, ReplyBody, SLOT_BYTES, VERSION,
+    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET, FLAG_RTS,
+    FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, HEAD_BYTES, Head, KIND_ACK,
+    KIND_ATOMIC, KIND_CREDIT, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL,
+    KIND_PUT, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_SEARCH, KIND_WAITING,
+    KIND_WATCH, NumberBody, OfferBody, PullBody, PutAck, PutBody, PutBulk, PutOffset, PutRts,
+    ReplyBody, ReturnBody, SLOT_BYTES, SearchBody, VERSION,
 };
-use crate::packet::{AckKind, Answer, Credits, Packet};
+use crate::packet::{AckKind, Answer, Credits, Packet, Waiting};
 use crate::units::Addr;
 use std::mem::size_of;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -69,6 +71,13 @@ impl HeadBuf {
         buf
     }
 
+    /// A header whose body is a number.
+    fn numbered(head: Head, number: u64) -> HeadBuf {
+        let mut buf = HeadBuf::new(head);
+        buf.push::<1>(zerocopy::transmute!(NumberBody { number: U64::new(number) }));
+        buf
+    }
+
     #[inline(always)]
     fn push<const N: usize>(&mut self, part: [u64; N]) {
         let at = usize::from(self.len_words);
@@ -108,6 +117,13 @@ impl Packet {
             Packet::Atomic(_) => size_of::<AtomicBody>(),
             Packet::Offer(_) => size_of::<OfferBody>(),
             Packet::Pull(_) => size_of::<PullBody>(),
+            Packet::Search(_) => size_of::<SearchBody>(),
+            Packet::Waiting(Waiting { found: Some(_), .. }) => {
+                size_of::<NumberBody>() + size_of::<FoundPart>()
+            }
+            Packet::Watch(_) | Packet::Waiting(_) | Packet::Decline(_) => size_of::<NumberBody>(),
+            Packet::ReturnRequest => 0,
+            Packet::ReturnResponse(_) => size_of::<ReturnBody>(),
         };
         (HEAD_BYTES + body) as u32
     }
@@ -281,6 +297,56 @@ impl Packet {
                     offset: U64::new(pull.offset),
                     length: U64::new(pull.length),
                 }));
+                buf
+            }
+            Packet::Search(search) => {
+                assert!(payload_len == 0, "a search has no payload");
+                let mut buf = HeadBuf::new(head(KIND_SEARCH, 0, search.pt_index.0, 0, 0));
+                buf.push::<3>(zerocopy::transmute!(SearchBody {
+                    match_bits: U64::new(search.match_bits.0),
+                    ignore_bits: U64::new(search.ignore_bits),
+                    newest: U64::new(search.newest),
+                }));
+                buf
+            }
+            Packet::Watch(watch) => {
+                assert!(payload_len == 0, "a watch has no payload");
+                HeadBuf::numbered(head(KIND_WATCH, 0, 0, 0, 0), watch.after)
+            }
+            Packet::Waiting(waiting) => {
+                assert!(payload_len == 0, "a waiting has no payload");
+                assert!(
+                    waiting.found.is_some() || !waiting.watched,
+                    "a watch is answered when there is a message"
+                );
+                let mut flags = if waiting.watched { FLAG_WATCHED } else { 0 };
+                let Some(found) = waiting.found else {
+                    return HeadBuf::numbered(head(KIND_WAITING, flags, 0, 0, 0), waiting.number);
+                };
+                flags |= FLAG_FOUND;
+                let head = head(KIND_WAITING, flags, found.pt_index.0, found.user, 0);
+                let mut buf = HeadBuf::numbered(head, waiting.number);
+                buf.push::<4>(zerocopy::transmute!(FoundPart {
+                    match_bits: U64::new(found.match_bits.0),
+                    hdr_data: U64::new(found.hdr_data),
+                    total_len: U64::new(found.total_len),
+                    addr: U64::new(found.addr.0),
+                }));
+                buf
+            }
+            Packet::Decline(decline) => {
+                assert!(payload_len == 0, "a decline has no payload");
+                HeadBuf::numbered(head(KIND_DECLINE, 0, 0, 0, 0), decline.number)
+            }
+            Packet::ReturnRequest => {
+                assert!(payload_len == 0, "a return request has no payload");
+                HeadBuf::new(head(KIND_RETURN_REQUEST, 0, 0, 0, 0))
+            }
+            Packet::ReturnResponse(response) => {
+                assert!(payload_len == 0, "a return response has no payload");
+                let mut buf = HeadBuf::new(head(KIND_RETURN_RESPONSE, 0, 0, 0, 0));
+                let slots = U64::new(response.slots);
+                buf.push::<1>(zerocopy::transmute!(ReturnBody { slots }));
                 buf
             }
         }

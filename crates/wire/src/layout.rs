@@ -25,11 +25,19 @@ pub(crate) const KIND_CREDIT: u8 = 6;
 pub(crate) const KIND_ATOMIC: u8 = 7;
 pub(crate) const KIND_OFFER: u8 = 8;
 pub(crate) const KIND_PULL: u8 = 9;
+pub(crate) const KIND_SEARCH: u8 = 10;
+pub(crate) const KIND_WATCH: u8 = 11;
+pub(crate) const KIND_WAITING: u8 = 12;
+pub(crate) const KIND_DECLINE: u8 = 13;
+pub(crate) const KIND_RETURN_REQUEST: u8 = 14;
+pub(crate) const KIND_RETURN_RESPONSE: u8 = 15;
 
 pub(crate) const FLAG_OFFSET: u8 = 1 << 0;
 pub(crate) const FLAG_RTS: u8 = 1 << 1;
 pub(crate) const FLAG_BULK: u8 = 1 << 2;
 pub(crate) const FLAG_ADDR: u8 = 1 << 3;
+pub(crate) const FLAG_FOUND: u8 = 1 << 4;
+pub(crate) const FLAG_WATCHED: u8 = 1 << 5;
 /// In the place of an acknowledgement kind: the values from before are wanted.
 pub(crate) const DETAIL_FETCH: u8 = 5;
 
@@ -156,6 +164,39 @@ pub(crate) struct PullBody {
     pub length: U64,
 }
 
+/// Follows the head of a search.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct SearchBody {
+    pub match_bits: U64,
+    pub ignore_bits: U64,
+    pub newest: U64,
+}
+
+/// Follows the head of a watch, a waiting, a decline.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct NumberBody {
+    pub number: U64,
+}
+
+/// Follows the body of a waiting that tells of a message.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct FoundPart {
+    pub match_bits: U64,
+    pub hdr_data: U64,
+    pub total_len: U64,
+    pub addr: U64,
+}
+
+/// Follows the head of a return response.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct ReturnBody {
+    pub slots: U64,
+}
+
 /// Follows the head of a reply; its payload follows it.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -200,12 +241,18 @@ const _: () = {
     assert!(size_of::<AtomicBody>() == 32);
     assert!(size_of::<OfferBody>() == 32);
     assert!(size_of::<PullBody>() == 32);
+    assert!(size_of::<SearchBody>() == 24);
+    assert!(size_of::<NumberBody>() == 8);
+    assert!(size_of::<FoundPart>() == 32);
+    assert!(size_of::<ReturnBody>() == 8);
     // Every header fits into the first slot, so one read of it is enough.
     assert!(size_of::<Head>() + size_of::<PutBody>() + size_of::<PutRts>() <= SLOT_BYTES);
     let put = size_of::<Head>() + size_of::<PutBody>() + size_of::<PutOffset>();
     assert!(put + size_of::<PutAck>() + size_of::<PutBulk>() <= SLOT_BYTES);
     assert!(size_of::<Head>() + size_of::<GetBody>() + size_of::<GetInto>() <= SLOT_BYTES);
     assert!(size_of::<Head>() + size_of::<AtomicBody>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<SearchBody>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<NumberBody>() + size_of::<FoundPart>() <= SLOT_BYTES);
     assert!(size_of::<Head>() + size_of::<OfferBody>() <= SLOT_BYTES);
     assert!(size_of::<Head>() + size_of::<PullBody>() <= SLOT_BYTES);
 };

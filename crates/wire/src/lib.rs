@@ -23,8 +23,9 @@ pub use error::WireError;
 pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
-    Ack, AckKind, Answer, Atomic, Bulk, Credits, Get, GetDone, Offer, PUT_INLINE_BYTES_MAX, Packet,
-    Parsed, Pull, Put, Reply, Rts, Status,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Decline, Found, Get, GetDone, Offer,
+    PUT_INLINE_BYTES_MAX, Packet, Parsed, Pull, Put, Reply, ReturnResponse, Rts, Search, Status,
+    Waiting, Watch,
 };
 pub use units::{Addr, Nanos, Region};
 

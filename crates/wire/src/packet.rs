@@ -170,6 +170,74 @@ pub struct Pull {
     pub length: u64,
 }
 
+/// Asks a stalled sender for the oldest message that waits there for credits and
+/// matches; answered by one [`Waiting`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// Portal table entry that the message is for.
+    pub pt_index: PtIndex,
+    /// Bits that it must have.
+    pub match_bits: MatchBits,
+    /// Bits of these that do not matter.
+    pub ignore_bits: u64,
+    /// Greatest number of a message that counts; all ones: every one.
+    pub newest: u64,
+}
+
+/// Asks a stalled sender for the first message that waits there for credits and
+/// has a number above this; answered by one [`Waiting`] as soon as there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The number.
+    pub after: u64,
+}
+
+/// Answers a [`Search`] or a [`Watch`]. The message stays where it is until it is
+/// got or declined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Whether it answers a watch.
+    pub watched: bool,
+    /// The message's number, which is also the match bits of its get entry; of
+    /// a search that found nothing, the newest number given to any message.
+    pub number: u64,
+    /// The message. A watch is answered only when there is one.
+    pub found: Option<Found>,
+}
+
+/// A message that waits for credits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Portal table entry that it is for.
+    pub pt_index: PtIndex,
+    /// Its match bits.
+    pub match_bits: MatchBits,
+    /// Out-of-band data.
+    pub hdr_data: u64,
+    /// The byte for the layer above.
+    pub user: u8,
+    /// Its length in bytes.
+    pub total_len: u64,
+    /// Where its bytes lie in the sender's memory, for rails that read remote
+    /// memory by address.
+    pub addr: Addr,
+}
+
+/// The message of this number, told of by a [`Waiting`], is not wanted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decline {
+    /// The number.
+    pub number: u64,
+}
+
+/// Answers a compulsory credit return request: data credits given back (EXTOLL
+/// paper, section 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReturnResponse {
+    /// How many, in slots. The one that this packet takes is not among them.
+    pub slots: u64,
+}
+
 /// What the initiator of an atomic operation wants back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -235,6 +303,19 @@ pub enum Packet {
     Offer(Offer),
     /// See [`Pull`].
     Pull(Pull),
+    /// See [`Search`].
+    Search(Search),
+    /// See [`Watch`].
+    Watch(Watch),
+    /// See [`Waiting`].
+    Waiting(Waiting),
+    /// See [`Decline`].
+    Decline(Decline),
+    /// Asks a sender to give back the data credits beyond its static slots
+    /// (compulsory credit return request; EXTOLL paper, section 6.1).
+    ReturnRequest,
+    /// See [`ReturnResponse`].
+    ReturnResponse(ReturnResponse),
 }
 
 /// A packet as it was read.

@@ -4,14 +4,16 @@ use crate::atomic::{AtomicOp, Datatype};
 use crate::error::WireError;
 use crate::ids::{MatchBits, PacketSeq, PtIndex};
 use crate::layout::{
-    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_OFFSET, FLAG_RTS, GetBody,
-    GetDoneBody, GetInto, Head, KIND_ACK, KIND_ATOMIC, KIND_CREDIT, KIND_GET, KIND_GET_DONE,
-    KIND_OFFER, KIND_PULL, KIND_PUT, KIND_REPLY, OfferBody, PullBody, PutAck, PutBody, PutBulk,
-    PutOffset, PutRts, ReplyBody, VERSION,
+    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET, FLAG_RTS,
+    FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, Head, KIND_ACK, KIND_ATOMIC,
+    KIND_CREDIT, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
+    KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_SEARCH, KIND_WAITING, KIND_WATCH,
+    NumberBody, OfferBody, PullBody, PutAck, PutBody, PutBulk, PutOffset, PutRts, ReplyBody,
+    ReturnBody, SearchBody, VERSION,
 };
 use crate::packet::{
-    Ack, AckKind, Answer, Atomic, Bulk, Credits, Get, GetDone, Offer, Packet, Parsed, Pull, Put,
-    Reply, Rts, Status,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Decline, Found, Get, GetDone, Offer, Packet,
+    Parsed, Pull, Put, Reply, ReturnResponse, Rts, Search, Status, Waiting, Watch,
 };
 use crate::units::Addr;
 use std::mem::size_of;
@@ -34,7 +36,7 @@ impl Packet {
             return Err(WireError::Version(head.version));
         }
         // First of all the kind: which fields must be zero depends on it.
-        if !(KIND_PUT..=KIND_PULL).contains(&kind) {
+        if !(KIND_PUT..=KIND_RETURN_RESPONSE).contains(&kind) {
             return Err(WireError::Kind(kind));
         }
         if head.datatype != 0 && kind != KIND_ATOMIC {
@@ -42,8 +44,17 @@ impl Packet {
         }
         let mut payload_len = head.payload_len.get();
         let flags = head.flags;
-        if flags != 0 && kind != KIND_PUT && (kind != KIND_GET || flags != FLAG_ADDR) {
-            return Err(WireError::Flags { kind, flags });
+        if flags != 0 {
+            let are_known = match kind {
+                // Which exclude each other is a question for later.
+                KIND_PUT => true,
+                KIND_GET => flags == FLAG_ADDR,
+                KIND_WAITING => flags == FLAG_FOUND || flags == FLAG_FOUND | FLAG_WATCHED,
+                _ => false,
+            };
+            if !are_known {
+                return Err(WireError::Flags { kind, flags });
+            }
         }
         let packet = match kind {
             KIND_PUT => {
@@ -128,6 +139,36 @@ impl Packet {
                     offset: body.offset.get(),
                     length: body.length.get(),
                 })
+            }
+            KIND_SEARCH => {
+                zero(kind, head.user | head.kind_detail)?;
+                let body: SearchBody = reader.take()?;
+                Packet::Search(Search {
+                    pt_index: PtIndex(head.pt_index),
+                    match_bits: MatchBits(body.match_bits.get()),
+                    ignore_bits: body.ignore_bits.get(),
+                    newest: body.newest.get(),
+                })
+            }
+            KIND_WATCH => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                let body: NumberBody = reader.take()?;
+                Packet::Watch(Watch { after: body.number.get() })
+            }
+            KIND_WAITING => Packet::Waiting(parse_waiting(&mut reader, &head)?),
+            KIND_DECLINE => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                let body: NumberBody = reader.take()?;
+                Packet::Decline(Decline { number: body.number.get() })
+            }
+            KIND_RETURN_REQUEST => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                Packet::ReturnRequest
+            }
+            KIND_RETURN_RESPONSE => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                let body: ReturnBody = reader.take()?;
+                Packet::ReturnResponse(ReturnResponse { slots: body.slots.get() })
             }
             other => return Err(WireError::Kind(other)),
         };
@@ -236,6 +277,27 @@ fn parse_atomic(reader: &mut Reader<'_>, head: &Head) -> Result<Atomic, WireErro
         datatype,
         answer,
     })
+}
+
+fn parse_waiting(reader: &mut Reader<'_>, head: &Head) -> Result<Waiting, WireError> {
+    zero(KIND_WAITING, head.kind_detail)?;
+    let watched = head.flags & FLAG_WATCHED != 0;
+    let body: NumberBody = reader.take()?;
+    let number = body.number.get();
+    if head.flags & FLAG_FOUND == 0 {
+        zero(KIND_WAITING, head.pt_index | head.user)?;
+        return Ok(Waiting { watched, number, found: None });
+    }
+    let part: FoundPart = reader.take()?;
+    let found = Found {
+        pt_index: PtIndex(head.pt_index),
+        match_bits: MatchBits(part.match_bits.get()),
+        hdr_data: part.hdr_data.get(),
+        user: head.user,
+        total_len: part.total_len.get(),
+        addr: Addr(part.addr.get()),
+    };
+    Ok(Waiting { watched, number, found: Some(found) })
 }
 
 #[inline]

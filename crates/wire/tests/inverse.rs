@@ -9,8 +9,9 @@ use common::{
 };
 use proptest::prelude::*;
 use sluice_wire::{
-    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, Get, GetDone, MatchBits,
-    Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply, Rts, Status, VERSION,
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, Decline, Found, Get,
+    GetDone, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply,
+    ReturnResponse, Rts, Search, Status, VERSION, Waiting, Watch,
 };
 
 /// Any value, the ends of the range more often than chance would have them.
@@ -65,6 +66,40 @@ fn answer() -> impl Strategy<Value = Answer> {
         (ack_kind(), word()).prop_map(|(kind, op)| Answer::Ack(kind, op)),
         word().prop_map(Answer::Fetch),
     ]
+}
+
+fn found() -> impl Strategy<Value = Found> {
+    (any::<u8>(), any::<u8>(), word(), word(), word(), word()).prop_map(
+        |(pt, user, bits, hdr_data, total_len, addr)| Found {
+            pt_index: PtIndex(pt),
+            match_bits: MatchBits(bits),
+            hdr_data,
+            user,
+            total_len,
+            addr: Addr(addr),
+        },
+    )
+}
+
+/// What is said about messages that wait for credits, and of credits.
+fn stalled() -> impl Strategy<Value = (Packet, u32)> {
+    prop_oneof![
+        (any::<u8>(), word(), word(), word()).prop_map(|(pt, bits, ignore_bits, newest)| {
+            let (pt_index, match_bits) = (PtIndex(pt), MatchBits(bits));
+            Packet::Search(Search { pt_index, match_bits, ignore_bits, newest })
+        }),
+        word().prop_map(|after| Packet::Watch(Watch { after })),
+        word().prop_map(|number| {
+            Packet::Waiting(Waiting { watched: false, number, found: None })
+        }),
+        (any::<bool>(), word(), found()).prop_map(|(watched, number, found)| {
+            Packet::Waiting(Waiting { watched, number, found: Some(found) })
+        }),
+        word().prop_map(|number| Packet::Decline(Decline { number })),
+        Just(Packet::ReturnRequest),
+        word().prop_map(|slots| Packet::ReturnResponse(ReturnResponse { slots })),
+    ]
+    .prop_map(|packet| (packet, 0))
 }
 
 /// A packet and the length of its payload.
@@ -128,6 +163,7 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
         (word(), word(), word(), word()).prop_map(|(source, op, offset, length)| {
             (Packet::Pull(Pull { source, op, offset, length }), 0)
         }),
+        stalled(),
     ]
 }
 
@@ -138,8 +174,8 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
     (
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
-        prop_oneof![9 => 1..=9u8, 1 => any::<u8>()],
-        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8)],
+        prop_oneof![9 => 1..=15u8, 1 => any::<u8>()],
+        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8)],
         prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=15u8],
@@ -201,6 +237,10 @@ fn allowed(bytes: &[u8]) -> bool {
         }
         (8, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         (9, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (10, 0) => long(48) && detail == 0 && user == 0 && !payload,
+        (12, 16 | 48) => long(64) && detail == 0 && !payload,
+        (11..=13 | 15, 0) => long(32) && detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (14, 0) => detail == 0 && pt_index == 0 && user == 0 && !payload,
         _ => false,
     }
 }

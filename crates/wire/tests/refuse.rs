@@ -19,7 +19,7 @@ fn with(name: &str, at: usize, value: u8) -> Result<Parsed, WireError> {
 }
 
 /// One packet of each kind, with the value of its kind field.
-const KINDS: [(&str, u8); 9] = [
+const KINDS: [(&str, u8); 15] = [
     ("put, plain, no payload", 1),
     ("acknowledgement", 2),
     ("get", 3),
@@ -29,6 +29,12 @@ const KINDS: [(&str, u8); 9] = [
     ("atomic", 7),
     ("offer", 8),
     ("pull", 9),
+    ("search", 10),
+    ("watch", 11),
+    ("waiting, nothing", 12),
+    ("decline", 13),
+    ("return request", 14),
+    ("return response", 15),
 ];
 
 #[test]
@@ -134,7 +140,7 @@ fn other_versions() {
 
 #[test]
 fn unknown_kinds() {
-    for kind in (0..=u8::MAX).filter(|kind| !(1..=9).contains(kind)) {
+    for kind in (0..=u8::MAX).filter(|kind| !(1..=15).contains(kind)) {
         assert_eq!(with("credit", KIND_AT, kind), Err(WireError::Kind(kind)));
         // Said of the kind even where other fields are wrong for every kind.
         let mut bytes = case("credit").bytes;
@@ -149,7 +155,9 @@ fn unknown_kinds() {
 fn flags() {
     for (name, kind) in KINDS {
         for flags in 1..=u8::MAX {
-            let allowed = (kind == 1 && flags & !0b111 == 0) || (kind == 3 && flags == 8);
+            let allowed = (kind == 1 && flags & !0b111 == 0)
+                || (kind == 3 && flags == 8)
+                || (kind == 12 && (flags == 0x10 || flags == 0x30));
             if !allowed {
                 assert_eq!(with(name, FLAGS_AT, flags), Err(WireError::Flags { kind, flags }));
             }
@@ -221,7 +229,7 @@ fn a_name_for_an_answer_that_nobody_wants() {
 #[test]
 fn fields_that_must_be_zero() {
     // Kind, and the fields that it leaves unused.
-    let rows: [(u8, &[usize]); 8] = [
+    let rows: [(u8, &[usize]); 14] = [
         (1, &[DATATYPE_AT]),
         (2, &[DATATYPE_AT, PT_INDEX_AT, USER_AT]),
         (3, &[DATATYPE_AT, USER_AT, DETAIL_AT]),
@@ -230,6 +238,12 @@ fn fields_that_must_be_zero() {
         (6, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
         (8, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
         (9, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (10, &[DATATYPE_AT, USER_AT, DETAIL_AT]),
+        (11, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (12, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (13, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (14, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
+        (15, &[DATATYPE_AT, PT_INDEX_AT, USER_AT, DETAIL_AT]),
     ];
     for (kind, fields) in rows {
         let name = KINDS[usize::from(kind) - 1].0;
@@ -298,6 +312,12 @@ fn payload_where_none_may_be() {
         ("credit", 6),
         ("offer", 8),
         ("pull", 9),
+        ("search", 10),
+        ("watch", 11),
+        ("waiting, nothing", 12),
+        ("decline", 13),
+        ("return request", 14),
+        ("return response", 15),
     ];
     for (name, kind) in rows {
         for (byte, len) in [(0, 1), (3, 1 << 24)] {

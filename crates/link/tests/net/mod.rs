@@ -45,9 +45,15 @@ pub fn roomy() -> Layout {
 /// A mailbox divided by hand.
 pub fn layout(senders: u16, data: u16, control: u8, credit: u8, replies: u16) -> Layout {
     let grant = Grant { data_slots: data, control_slots: control, credit_slots: credit };
-    let sum = u32::from(senders) * grant.total() + u32::from(replies);
+    dynamic_layout(senders, grant, 0, replies)
+}
+
+/// A mailbox with a dynamic region, divided by hand.
+pub fn dynamic_layout(senders: u16, grant: Grant, dynamic_slots: u32, replies: u16) -> Layout {
+    let sum = u32::from(senders) * grant.total() + dynamic_slots + u32::from(replies);
     Layout {
         grant,
+        dynamic_slots,
         senders_max: senders,
         reply_slots: replies,
         ring_slots: sum.next_power_of_two(),
@@ -426,6 +432,7 @@ impl Net {
         let layout = &self.layouts[to];
         let mut total = 0;
         let mut replies = 0;
+        let mut dynamic = 0;
         for from in 0..self.processes.len() {
             let [mut data, mut control, mut credit] = [0; 3];
             for flight in self.flights(from, to) {
@@ -440,7 +447,8 @@ impl Net {
                 return;
             }
             let grant = layout.grant;
-            assert!(data <= u32::from(grant.data_slots), "data region {from}→{to}: {data}");
+            dynamic += data.saturating_sub(u32::from(grant.data_slots));
+            assert!(dynamic <= layout.dynamic_slots, "data region {from}→{to}: {data}");
             assert!(control <= u32::from(grant.control_slots), "control {from}→{to}: {control}");
             assert!(credit <= u32::from(grant.credit_slots), "credit {from}→{to}: {credit}");
             total += data + control + credit;
@@ -475,6 +483,10 @@ impl Port for NetPort {
             // As a rail does until it has noticed: what is sent is swallowed.
             None => Ok(net.layouts[peer.index()].grant),
         }
+    }
+
+    fn dynamic_slots(&self, peer: PeerId) -> u32 {
+        self.net.borrow().layouts[peer.index()].dynamic_slots
     }
 
     fn transmit(

@@ -112,7 +112,7 @@ impl World {
                 Packet::Reply(_) => "reply",
                 Packet::GetDone(_) => "fin",
                 Packet::Credit => "credit",
-                Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => "foreign",
+                _ => "other",
             })
             .collect()
     }

@@ -39,6 +39,12 @@ impl Port for Shm {
         }
     }
 
+    fn dynamic_slots(&self, peer: PeerId) -> u32 {
+        // As in `connect_ended`, one that has ended is taken for one like this.
+        let segment = self.peers.get(peer).and_then(|known| known.segment.as_ref());
+        segment.map_or(self.segment.layout(), |segment| segment.layout()).dynamic_slots
+    }
+
     #[inline(always)]
     fn transmit(
         &mut self,

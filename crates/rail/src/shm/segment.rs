@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const ENTRY_BYTES: usize = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const HEADER_WORDS: usize = 16;
 const CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
@@ -190,7 +190,7 @@ impl Segment {
                 | u64::from(grant.credit_slots) << 24
                 | u64::from(layout.senders_max) << 32
                 | u64::from(layout.reply_slots) << 48,
-            u64::from(layout.ring_slots),
+            u64::from(layout.ring_slots) | u64::from(layout.dynamic_slots) << 32,
             if sleeps { FLAG_SLEEPS } else { 0 },
         ];
         for (i, value) in words.into_iter().enumerate() {
@@ -229,7 +229,8 @@ impl Segment {
             },
             senders_max: (words[4] >> 32) as u16,
             reply_slots: (words[4] >> 48) as u16,
-            ring_slots: u32::try_from(words[5]).map_err(|_| foreign("ring too long"))?,
+            ring_slots: words[5] as u32,
+            dynamic_slots: (words[5] >> 32) as u32,
         };
         layout.check().map_err(|_| foreign("impossible mailbox layout"))?;
         if words[3] != bytes || segment_bytes(&layout) as u64 != bytes {

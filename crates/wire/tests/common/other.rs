@@ -2,12 +2,25 @@
 
 use super::{ATOMIC, Case, OP, hex};
 use sluice_wire::{
-    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Credits, Datatype, Get, GetDone, MatchBits,
-    Offer, Packet, PacketSeq, PtIndex, Pull, Reply, Status,
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Credits, Datatype, Decline, Found, Get, GetDone,
+    MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, Reply, ReturnResponse, Search, Status,
+    Waiting, Watch,
 };
 
 /// Where in the target's entry an operation was done.
 const OFFSET: u64 = 0x4142_4344_4546_4748;
+
+/// The number of a message that waits.
+const NUMBER: u64 = 0x6162_6364_6566_6768;
+
+const FOUND: Found = Found {
+    pt_index: PtIndex(9),
+    match_bits: MatchBits(0x0102_0304_0506_0708),
+    hdr_data: 0x1112_1314_1516_1718,
+    user: 0x22,
+    total_len: 0x5152_5354_5556_5758,
+    addr: Addr(0x8182_8384_8586_8788),
+};
 
 fn other(name: &'static str, packet: Packet, payload_len: u32, bytes: &str) -> Case {
     Case {
@@ -197,6 +210,68 @@ pub fn controls() -> Vec<Case> {
             0,
             "000000000000 01 09 07000000 0001 02 00 00000000 00 00 00 00
              9897969594939291 2827262524232221 4847464544434241 5857565554535251",
+        ),
+        other(
+            "search",
+            Packet::Search(Search {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                ignore_bits: 0x5152_5354_5556_5758,
+                newest: NUMBER,
+            }),
+            0,
+            "000000000000 01 0a 07000000 0001 02 00 00000000 09 00 00 00
+             0807060504030201 5857565554535251 6867666564636261",
+        ),
+        other(
+            "watch",
+            Packet::Watch(Watch { after: NUMBER }),
+            0,
+            "000000000000 01 0b 07000000 0001 02 00 00000000 00 00 00 00
+             6867666564636261",
+        ),
+        other(
+            "waiting, nothing",
+            Packet::Waiting(Waiting { watched: false, number: NUMBER, found: None }),
+            0,
+            "000000000000 01 0c 07000000 0001 02 00 00000000 00 00 00 00
+             6867666564636261",
+        ),
+        other(
+            "waiting, found by a search",
+            Packet::Waiting(Waiting { watched: false, number: NUMBER, found: Some(FOUND) }),
+            0,
+            "000000000000 01 0c 07000000 0001 02 10 00000000 09 22 00 00
+             6867666564636261 0807060504030201 1817161514131211 5857565554535251
+             8887868584838281",
+        ),
+        other(
+            "waiting, watched for",
+            Packet::Waiting(Waiting { watched: true, number: NUMBER, found: Some(FOUND) }),
+            0,
+            "000000000000 01 0c 07000000 0001 02 30 00000000 09 22 00 00
+             6867666564636261 0807060504030201 1817161514131211 5857565554535251
+             8887868584838281",
+        ),
+        other(
+            "decline",
+            Packet::Decline(Decline { number: NUMBER }),
+            0,
+            "000000000000 01 0d 07000000 0001 02 00 00000000 00 00 00 00
+             6867666564636261",
+        ),
+        other(
+            "return request",
+            Packet::ReturnRequest,
+            0,
+            "000000000000 01 0e 07000000 0001 02 00 00000000 00 00 00 00",
+        ),
+        other(
+            "return response",
+            Packet::ReturnResponse(ReturnResponse { slots: 0x3132 }),
+            0,
+            "000000000000 01 0f 07000000 0001 02 00 00000000 00 00 00 00
+             3231000000000000",
         ),
     ]
 }

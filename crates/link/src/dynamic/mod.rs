@@ -1,0 +1,398 @@
+//! The receiver's side of dynamic credits (EXTOLL paper, section 6): how much of
+//! the data region each sender gets, and when freed slots go back.
+//!
+//! Each sender always owns its *static slots*: they are at the sender, hold its
+//! messages, or are kept for it. What is beyond them belongs to everyone, and is in
+//! the *pool* while nobody has it. So the slots of all senders, those kept for them
+//! and the pool are the data region, always.
+//!
+//! The words of the paper and where they are here: *current credits*,
+//! `Account::at_sender`; *retrieved packets*, `Account::owed`, counted when a slot
+//! is freed; *available slots* for a sender, what is kept for it and the pool.
+//!
+//! Sans-IO like everything here: what a call says is to be returned is sent by
+//! `Links`, and so are the requests to those that [`Dynamic::next_reduced`] names.
+
+mod activity;
+mod intended;
+mod thresholds;
+
+pub use activity::Activity;
+
+use crate::account::Account;
+use crate::equations::return_threshold;
+use activity::ActivityLists;
+use sluice_wire::PeerId;
+use std::collections::VecDeque;
+use thresholds::Thresholds;
+
+/// What is remembered of one sender.
+#[derive(Debug)]
+struct Sender {
+    peer: PeerId,
+    thresholds: Thresholds,
+    /// Thresholds crossed since the last monitoring point.
+    crossings: u8,
+    /// From the compulsory request until its response.
+    blocked: bool,
+    is_hungry: bool,
+    piggybacked: u16,
+    intended: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Dynamic {
+    static_slots: u16,
+    dynamic_slots: u32,
+    /// Places that a sender's mailbox has for credit packets, as long as it has
+    /// not said so itself.
+    credit_slots: u8,
+    /// Dynamic slots that nobody has.
+    pool: u32,
+    /// Dynamic slots that are in nobody's intended quota, for lack of senders.
+    unintended: u32,
+    /// Senders by number. Numbers of senders that have gone are used again.
+    senders: Vec<Option<Sender>>,
+    vacant: Vec<u32>,
+    lists: ActivityLists,
+    /// Senders that have lost the last of their intended dynamic slots, and may
+    /// have to be asked for credits.
+    reduced: Vec<u32>,
+    /// Senders that wait for the pool to have something, oldest first.
+    hungry: VecDeque<(u32, PeerId)>,
+    /// Slots of the pool that are left to those that wait: one each.
+    spoken_for: u32,
+    /// The sender that is next looked at to share with a new one.
+    next_donor: u32,
+}
+
+impl Dynamic {
+    /// Heap bytes of one sender.
+    pub(crate) const SENDER_BYTES: usize =
+        size_of::<Option<Sender>>()
+        + ActivityLists::SENDER_BYTES
+        + 2 * size_of::<u32>()
+        + size_of::<(u32, PeerId)>();
+
+    pub(crate) fn new(static_slots: u16, dynamic_slots: u32, credit_slots: u8) -> Dynamic {
+        Dynamic {
+            static_slots,
+            dynamic_slots,
+            credit_slots,
+            pool: dynamic_slots,
+            unintended: dynamic_slots,
+            senders: Vec::new(),
+            vacant: Vec::new(),
+            lists: ActivityLists::new(),
+            reduced: Vec::new(),
+            hungry: VecDeque::new(),
+            spoken_for: 0,
+            next_donor: 0,
+        }
+    }
+
+    /// Books for a sender that has its static slots.
+    pub(crate) fn account(&self) -> Account {
+        Account::dynamic(self.static_slots, self.credit_slots)
+    }
+
+    /// The mailbox of a sender has `credit_slots` places for credit packets. None
+    /// has gone there yet, so its thresholds begin anew.
+    pub(crate) fn set_places(&mut self, sender: u32, account: &mut Account, credit_slots: u8) {
+        account.set_places(credit_slots);
+        self.restart(sender, account, credit_slots);
+    }
+
+    /// `slots` of `account` have been freed.
+    #[inline]
+    pub(crate) fn on_freed(&mut self, account: &Account, slots: u32) {
+        let now = u32::from(account.own());
+        let floor = u32::from(self.static_slots);
+        self.pool += (now + slots).saturating_sub(floor) - now.saturating_sub(floor);
+    }
+
+    /// Whether the current threshold is reached (section 6.5.2).
+    #[inline]
+    pub(crate) fn is_due(&self, sender: u32, account: &Account) -> bool {
+        account.owed() >= self.sender(sender).thresholds.current()
+    }
+
+    /// Credits for a packet of their own: the threshold is reached in the regular
+    /// way. As a message frees several slots at once, it may be reached several
+    /// times. Zero: not reached, or nothing can be given.
+    pub(crate) fn take_regular(&mut self, sender: u32, account: &mut Account) -> u16 {
+        if self.sender(sender).blocked {
+            let due = self.is_due(sender, account);
+            return if due { self.give_blocked(sender, account) } else { 0 };
+        }
+        let mut credits = 0;
+        while self.is_due(sender, account) && self.available(account) > 0 {
+            credits += self.cross(sender, account, Way::Regular);
+        }
+        credits
+    }
+
+    /// Credits to ride on a packet that goes anyway. What was freed rides, and the
+    /// threshold may be reached by it (section 6.6.1).
+    pub(crate) fn take_riding(&mut self, sender: u32, account: &mut Account) -> u16 {
+        if self.sender(sender).blocked {
+            return self.give_blocked(sender, account);
+        }
+        let mut credits = 0;
+        let mut crossed = false;
+        while self.would_cross(sender, account) {
+            credits += self.cross(sender, account, Way::Riding);
+            crossed = true;
+        }
+        if !crossed {
+            credits = u32::from(account.owed()).min(self.available(account)) as u16;
+            self.return_early(sender, account, credits);
+        }
+        credits
+    }
+
+    /// Whether a receiver with nothing else to do should return something: the
+    /// sender is short of credits, and slots of it are freed.
+    pub(crate) fn wants_when_idle(&self, sender: u32, account: &Account) -> bool {
+        let Sender { intended, blocked, thresholds, .. } = self.sender(sender);
+        let enough = if *blocked { u32::from(self.static_slots) } else { (intended / 2).max(1) };
+        let is_due = !blocked && account.owed() >= thresholds.current();
+        account.owed() > 0 && (u32::from(account.at_sender()) < enough || is_due)
+    }
+
+    /// Credits for a packet that is sent because there is nothing else to do. Zero
+    /// if nothing can be given.
+    pub(crate) fn take_when_idle(&mut self, sender: u32, account: &mut Account) -> u16 {
+        if self.sender(sender).blocked {
+            let kept = self.kept(account).min(account.owed());
+            if kept == 0 {
+                return self.give_blocked(sender, account);
+            }
+            self.return_early(sender, account, kept);
+            return kept;
+        }
+        match self.take_regular(sender, account) {
+            0 => self.take_riding(sender, account),
+            credits => credits,
+        }
+    }
+
+    /// A sender that could not be given anything waits: others leave it one slot
+    /// of the pool.
+    pub(crate) fn wait_for_pool(&mut self, number: u32) {
+        let sender = self.sender_mut(number);
+        if !std::mem::replace(&mut sender.is_hungry, true) {
+            let peer = sender.peer;
+            self.hungry.push_back((number, peer));
+            self.spoken_for = self.hungry.len() as u32;
+        }
+    }
+
+    /// The sender that has waited longest, if there is something for it, which it
+    /// is to be given before the next is asked for.
+    pub(crate) fn next_hungry(&mut self) -> Option<PeerId> {
+        let next = if self.pool == 0 { None } else { self.hungry.pop_front() };
+        self.spoken_for = self.hungry.len() as u32;
+        let (number, peer) = next?;
+        self.sender_mut(number).is_hungry = false;
+        self.spoken_for = self.spoken_for.min(self.pool - 1);
+        Some(peer)
+    }
+
+    /// Whether nothing can be given to this sender.
+    pub(crate) fn is_exhausted(&self, account: &Account) -> bool {
+        self.available(account) == 0
+    }
+
+    /// A sender that has been deprived of all its intended dynamic slots and has
+    /// more credits than it should have by `current`: it is blocked from now on,
+    /// and is to be asked for them (section 6.5.2, figure 13).
+    pub(crate) fn next_reduced(&mut self, current: impl Fn(PeerId) -> u16) -> Option<PeerId> {
+        while let Some(sender) = self.reduced.pop() {
+            let sender = self.sender_mut(sender);
+            if u32::from(current(sender.peer)) > sender.intended {
+                sender.blocked = true;
+                return Some(sender.peer);
+            }
+        }
+        None
+    }
+
+    /// A sender has answered with `slots`. False if it cannot have had so many;
+    /// nothing has changed then.
+    #[must_use]
+    pub(crate) fn take_back(&mut self, sender: u32, account: &mut Account, slots: u64) -> bool {
+        // The response itself was one of the static slots.
+        let left = u64::from(account.at_sender()).checked_sub(slots);
+        let least = if slots == 0 { 0 } else { u64::from(self.static_slots) - 1 };
+        if left.is_none_or(|left| left < least) {
+            return false;
+        }
+        let before = self.beyond_static(account);
+        account.take_back(slots as u16);
+        self.pool += before - self.beyond_static(account);
+        self.sender_mut(sender).blocked = false;
+        let credit_slots = self.sender(sender).thresholds.count() - 1;
+        self.restart(sender, account, credit_slots);
+        true
+    }
+
+    /// Dynamic slots that nobody has.
+    pub(crate) fn pool(&self) -> u32 {
+        self.pool
+    }
+
+    /// Slots that are kept for a sender: static ones that it neither has nor fills.
+    pub(crate) fn kept(&self, account: &Account) -> u16 {
+        self.static_slots.saturating_sub(account.own())
+    }
+
+    pub(crate) fn is_blocked(&self, sender: u32) -> bool {
+        self.sender(sender).blocked
+    }
+
+    pub(crate) fn intended(&self, sender: u32) -> u32 {
+        self.sender(sender).intended
+    }
+
+    pub(crate) fn activity(&self, sender: u32) -> Activity {
+        self.lists.of(sender)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.senders.capacity() * size_of::<Option<Sender>>()
+            + (self.vacant.capacity() + self.reduced.capacity()) * size_of::<u32>()
+            + self.hungry.capacity() * size_of::<(u32, PeerId)>()
+            + self.lists.heap_bytes()
+    }
+
+    /// Panics unless every slot and every share is in exactly one place. `accounts`
+    /// are the books of all senders, by their numbers.
+    pub(crate) fn check_invariants<'a>(
+        &self,
+        accounts: impl Iterator<Item = (u32, &'a Account)> + Clone,
+    ) {
+        let beyond: u32 = accounts.clone().map(|(_, account)| self.beyond_static(account)).sum();
+        assert!(beyond + self.pool == self.dynamic_slots, "dynamic slots do not add up");
+        let mut intended = self.unintended;
+        let mut count = 0;
+        for (number, account) in accounts {
+            let sender = self.sender(number);
+            intended += sender.intended - u32::from(self.static_slots);
+            count += 1;
+            let there = u32::from(account.own()) + u32::from(account.owed());
+            assert!(sender.thresholds.sum() > there, "thresholds let too many packets go");
+            assert!(self.kept(account) <= account.owed(), "static slots are lost");
+            let is_null = self.lists.of(number) == Activity::Null;
+            assert!(!sender.blocked || is_null, "only a sender of null activity is asked");
+            assert!(!is_null || sender.intended == u32::from(self.static_slots));
+        }
+        assert!(intended == self.dynamic_slots, "intended quotas do not add up");
+        assert!(count == self.senders.iter().flatten().count());
+        assert!(self.reduced.is_empty(), "a sender was not asked");
+        assert!(self.hungry.len() <= count, "a sender waits twice");
+        self.lists.check_invariants(count);
+    }
+
+    /// The current threshold is removed and a new one computed, after what a
+    /// monitoring point changes. Returns the credits to be sent now (section
+    /// 6.6.2).
+    ///
+    /// The slots by which the threshold is exceeded stay owed. The paper loses
+    /// them, which would let the thresholds outgrow the sender's credits.
+    fn cross(&mut self, sender: u32, account: &mut Account, way: Way) -> u16 {
+        self.count_crossing(sender);
+        let Sender { thresholds, piggybacked, intended, .. } = self.sender(sender);
+        let reached = thresholds.current();
+        let intended = (*intended).min(u32::from(u16::MAX)) as u16;
+        let computed = return_threshold(intended, thresholds.count() - 1);
+        // In the regular way what was piggybacked plays no part any more.
+        let piggybacked = if way == Way::Riding { *piggybacked } else { 0 };
+        account.settle(reached - piggybacked);
+        let wanted = computed.saturating_sub(piggybacked).max(self.kept(account));
+        // The books of one sender count to 65,535.
+        let room = u16::MAX - account.own() - account.owed();
+        let credits = u32::from(wanted.min(room)).min(self.available(account)) as u16;
+        let returned = piggybacked + credits;
+        // By deficit: what has been returned in all is the new threshold. By
+        // excess: what was too much delays the next.
+        let new = if computed < piggybacked { computed } else { returned };
+        let sender = self.sender_mut(sender);
+        sender.thresholds.cross(new, returned - new);
+        sender.piggybacked = 0;
+        self.give(account, credits);
+        credits
+    }
+
+    /// Whether what was freed and what was piggybacked reach the threshold, and
+    /// there is something to make a new one of.
+    fn would_cross(&self, sender: u32, account: &Account) -> bool {
+        let Sender { thresholds, piggybacked, .. } = self.sender(sender);
+        let progress = u32::from(account.owed()) + u32::from(*piggybacked);
+        progress >= u32::from(thresholds.current())
+            && (*piggybacked > 0 || self.available(account) > 0)
+    }
+
+    /// Credits for a blocked sender, of which slots are freed: one, if it has fewer
+    /// than its static slots.
+    fn give_blocked(&mut self, sender: u32, account: &mut Account) -> u16 {
+        let is_short = account.at_sender() < self.static_slots;
+        let credits = u16::from(is_short && account.owed() > 0 && self.available(account) > 0);
+        self.return_early(sender, account, credits);
+        credits
+    }
+
+    /// Returns freed slots before the threshold.
+    fn return_early(&mut self, sender: u32, account: &mut Account, credits: u16) {
+        account.settle(credits);
+        self.sender_mut(sender).piggybacked += credits;
+        self.give(account, credits);
+    }
+
+    fn give(&mut self, account: &mut Account, credits: u16) {
+        let before = self.beyond_static(account);
+        account.give(credits);
+        self.pool -= self.beyond_static(account) - before;
+    }
+
+    /// What can be given to a sender: what is kept for it and the pool, but for one
+    /// slot for each sender that waits.
+    fn available(&self, account: &Account) -> u32 {
+        let free = self.pool.saturating_sub(self.spoken_for);
+        u32::from(self.kept(account)) + free
+    }
+
+    fn beyond_static(&self, account: &Account) -> u32 {
+        u32::from(account.own().saturating_sub(self.static_slots))
+    }
+
+    /// New thresholds for what belongs to a sender now.
+    fn restart(&mut self, sender: u32, account: &Account, credit_slots: u8) {
+        let thresholds = Thresholds::spread(account.own() + account.owed(), credit_slots);
+        let sender = self.sender_mut(sender);
+        sender.thresholds = thresholds;
+        sender.crossings = 0;
+        sender.piggybacked = 0;
+    }
+
+    fn sender(&self, sender: u32) -> &Sender {
+        self.senders[sender as usize].as_ref().expect("a number in use")
+    }
+
+    fn sender_mut(&mut self, sender: u32) -> &mut Sender {
+        self.senders[sender as usize].as_mut().expect("a number in use")
+    }
+}
+
+/// How a threshold is reached (section 6.6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By freed slots alone.
+    Regular,
+    /// By freed slots and those that were piggybacked before.
+    Riding,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Both directions between this process and one peer.
+
+use crate::account::Account;
+use crate::compulsory::Compulsory;
+use crate::error::Violation;
+use crate::port::{Port, Token, Transmitted};
+use crate::quota::Grant;
+use sluice_wire::{Credits, Packet, PacketSeq, PeerId, Region};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// What the peer's mailbox grants; `None` until something is sent.
+    pub(crate) granted: Option<Grant>,
+    pub(crate) data_credits: u16,
+    /// Most data credits that the peer's mailbox can give.
+    pub(crate) data_credits_max: u16,
+    pub(crate) control_credits: u16,
+    pub(crate) next_seq: PacketSeq,
+    pub(crate) expected_seq: PacketSeq,
+    pub(crate) data: Account,
+    pub(crate) control: Account,
+    /// Whether the peer is in `Links::idle_work`.
+    pub(crate) in_idle_work: bool,
+    /// Whether the peer's mailbox has a dynamic region.
+    pub(crate) peer_is_dynamic: bool,
+    pub(crate) compulsory: Compulsory,
+    /// The peer's number as a sender into a dynamic region of this process.
+    pub(crate) sender: u32,
+}
+
+impl Link {
+    /// `grant`: what the own mailbox grants to the peer.
+    pub(crate) fn new(grant: Grant) -> Link {
+        let half = grant.credit_slots / 2;
+        Link {
+            granted: None,
+            data_credits: 0,
+            data_credits_max: 0,
+            control_credits: 0,
+            next_seq: PacketSeq(0),
+            expected_seq: PacketSeq(0),
+            data: Account::new(grant.data_slots, half),
+            control: Account::new(u16::from(grant.control_slots), grant.credit_slots - half),
+            in_idle_work: false,
+            peer_is_dynamic: false,
+            compulsory: Compulsory::default(),
+            sender: 0,
+        }
+    }
+
+    /// `granted`: what the peer's mailbox grants to this process, also places
+    /// for the packets that return credits to it. The places for those of the data
+    /// region are `granted.credit_slots / 2`, to be set by the caller.
+    pub(crate) fn connect(&mut self, granted: Grant, dynamic_slots: u32) {
+        self.granted = Some(granted);
+        self.data_credits = granted.data_slots;
+        let most = u32::from(granted.data_slots).saturating_add(dynamic_slots);
+        self.data_credits_max = most.min(u32::from(u16::MAX)) as u16;
+        self.peer_is_dynamic = dynamic_slots > 0;
+        self.control_credits = u16::from(granted.control_slots);
+        self.control.set_places(granted.credit_slots - granted.credit_slots / 2);
+    }
+
+    #[inline]
+    pub(crate) fn take_seq(&mut self) -> PacketSeq {
+        let seq = self.next_seq;
+        self.next_seq = seq.next();
+        seq
+    }
+
+    /// Whether credits may be due, by packet or in an idle moment. Of a dynamic
+    /// region they always may.
+    #[inline]
+    pub(crate) fn wants_attention(&self) -> bool {
+        self.data.may_be_due()
+            || self.control.may_be_due()
+            || (!self.in_idle_work
+                && (self.data.wanted_when_idle() || self.control.wanted_when_idle()))
+    }
+
+    /// Sends a packet and with it all that is owed, of fixed quotas.
+    #[inline(always)]
+    pub(crate) fn transmit_owing<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        let credits = Credits {
+            data: self.data.piggyback(u16::MAX),
+            control: self.control.piggyback(u16::from(u8::MAX)) as u8,
+        };
+        self.transmit(port, peer, packet, credits, payload, token)
+    }
+
+    #[inline(always)]
+    pub(crate) fn transmit<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        credits: Credits,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        let head = packet.emit(self.take_seq(), credits, payload.len as u32);
+        port.transmit(peer, &head, payload, token)
+    }
+
+    #[inline]
+    pub(crate) fn take_credits(&mut self, credits: Credits) -> Result<(), Violation> {
+        let granted = self.granted.ok_or(Violation::TooManyCredits)?;
+        let data = u32::from(self.data_credits) + u32::from(credits.data);
+        let control = u32::from(self.control_credits) + u32::from(credits.control);
+        if data > u32::from(self.data_credits_max) || control > u32::from(granted.control_slots) {
+            return Err(Violation::TooManyCredits);
+        }
+        self.data_credits = data as u16;
+        self.control_credits = control as u16;
+        Ok(())
+    }
+
+    /// What a response gives back: all but the static slots, one of which the
+    /// response itself takes (section 6.5.4).
+    pub(crate) fn take_excess(&mut self) -> u16 {
+        let static_slots = self.granted.map_or(0, |granted| granted.data_slots);
+        let excess = self.data_credits.saturating_sub(static_slots.saturating_sub(1));
+        self.data_credits -= excess;
+        excess
+    }
+}

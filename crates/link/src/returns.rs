@@ -1,0 +1,309 @@
+//! How the links bring credits back to their senders: on packets that go anyway,
+//! in packets of their own, and in idle moments; and the packets by which credits
+//! of a dynamic region are asked for and given back.
+
+use crate::compulsory::Ready;
+use crate::dynamic::Dynamic;
+use crate::error::Violation;
+use crate::link::Link;
+use crate::links::Links;
+use crate::port::{Port, Token, Transmitted};
+use sluice_wire::{Credits, Packet, PeerId, Region, ReturnResponse};
+
+/// Which credits ride on packets that go anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Riding {
+    /// All that are owed: quotas are fixed.
+    AllOwed,
+    /// What the dynamic data region lets go, and all control credits owed.
+    AsIntended,
+    /// None.
+    Nothing,
+}
+
+impl Riding {
+    pub(crate) fn new(is_dynamic: bool, piggyback: bool) -> Riding {
+        match (piggyback, is_dynamic) {
+            (false, _) => Riding::Nothing,
+            (true, false) => Riding::AllOwed,
+            (true, true) => Riding::AsIntended,
+        }
+    }
+}
+
+impl Links {
+    /// Sends what an arrival has made due, if its [`crate::Arrival`] says so: an
+    /// answer, or what waited for a credit.
+    pub fn answer<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        self.send_compulsory(port, peer);
+        self.ask_reduced(port);
+        if self.link(peer).is_some_and(Link::wants_attention) {
+            self.after_free(port, peer, 0);
+        }
+    }
+
+    /// Returns the credits that wait for an idle moment.
+    pub fn on_idle<P: Port>(&mut self, port: &mut P) {
+        while let Some(peer) = self.idle_work.pop() {
+            let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+                continue;
+            };
+            link.in_idle_work = false;
+            if link.compulsory.credits_kept() > 0 {
+                self.send_compulsory(port, peer);
+                self.ask_reduced(port);
+            }
+            self.return_when_idle(port, peer);
+        }
+        while let Some(peer) = self.dynamic.as_mut().and_then(|dynamic| dynamic.next_hungry()) {
+            self.return_when_idle(port, peer);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn transmit<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        if self.riding == Riding::AllOwed {
+            self.link_mut(peer).transmit_owing(port, peer, packet, payload, token)
+        } else {
+            self.transmit_otherwise(port, peer, packet, payload, token)
+        }
+    }
+
+    /// Sends a packet and with it what a dynamic region lets go, or nothing.
+    #[inline(never)]
+    pub(crate) fn transmit_otherwise<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        let credits = self.take_riding(peer);
+        let link = self.link_mut(peer);
+        let transmitted = link.transmit(port, peer, packet, credits, payload, token);
+        self.ask_reduced(port);
+        transmitted
+    }
+
+    /// Slots of a peer were freed, `freed` of them in the data region, and that may
+    /// matter.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
+        if self.dynamic.is_some() {
+            self.after_free_dynamic(port, peer, freed);
+            return;
+        }
+        let link = self.link_mut(peer);
+        if link.data.packet_due() {
+            self.send_credits(port, peer, true);
+        } else if link.control.packet_due() {
+            self.send_credits(port, peer, false);
+        } else if link.data.wanted_when_idle() || link.control.wanted_when_idle() {
+            self.work_when_idle(peer);
+        }
+    }
+
+    /// What a packet of the flow control's own says, or that one of these can go
+    /// now as credits have come.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_compulsory(
+        &mut self,
+        peer: PeerId,
+        packet: &Packet,
+    ) -> Result<(), Violation> {
+        let (dynamic, link) = self.parts(peer);
+        if matches!(packet, Packet::ReturnRequest | Packet::ReturnResponse(_)) {
+            link.data.free(1);
+        }
+        match (packet, dynamic) {
+            (Packet::ReturnRequest, dynamic) => {
+                if let Some(dynamic) = dynamic {
+                    dynamic.on_freed(&link.data, 1);
+                }
+                if !link.peer_is_dynamic || !link.compulsory.be_asked() {
+                    return Err(Violation::ReturnRequest);
+                }
+            }
+            (&Packet::ReturnResponse(ReturnResponse { slots }), dynamic) => {
+                let Some(dynamic) = dynamic.filter(|_| link.compulsory.be_answered()) else {
+                    return Err(Violation::UnaskedReturn);
+                };
+                dynamic.on_freed(&link.data, 1);
+                if !dynamic.take_back(link.sender, &mut link.data, slots) {
+                    return Err(Violation::ReturnedTooMany { slots });
+                }
+            }
+            _ => {}
+        }
+        link.compulsory.take_credits(&mut link.data_credits);
+        self.work_when_idle(peer);
+        Ok(())
+    }
+
+    fn after_free_dynamic<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
+        let (Some(dynamic), link) = self.parts(peer) else {
+            unreachable!("asked before");
+        };
+        dynamic.on_freed(&link.data, freed);
+        if dynamic.is_due(link.sender, &link.data) {
+            self.return_dynamic(port, peer, Dynamic::take_regular);
+        }
+        let link = self.link_mut(peer);
+        if link.control.packet_due() {
+            self.send_credits(port, peer, false);
+        }
+        let link = self.link_mut(peer);
+        if link.data.wanted_when_idle() || link.control.wanted_when_idle() {
+            self.work_when_idle(peer);
+        }
+    }
+
+    fn return_when_idle<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        let (dynamic, link) = self.parts(peer);
+        let data = match dynamic {
+            None => link.data.packet_due_when_idle(),
+            Some(dynamic) if dynamic.wants_when_idle(link.sender, &link.data) => {
+                if dynamic.is_exhausted(&link.data) {
+                    dynamic.wait_for_pool(link.sender);
+                }
+                self.return_dynamic(port, peer, Dynamic::take_when_idle);
+                false
+            }
+            Some(_) => false,
+        };
+        if data || self.link_mut(peer).control.packet_due_when_idle() {
+            self.send_credits(port, peer, data);
+        }
+    }
+
+    /// Sends a credit packet with what `take` says of a dynamic data region, if the
+    /// sender's mailbox has a place for it.
+    fn return_dynamic<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        take: impl FnOnce(&mut Dynamic, u32, &mut crate::Account) -> u16,
+    ) {
+        // A peer that cannot be reached needs no credits. One that can be may
+        // change its thresholds as it says how many places it has.
+        if self.connected(port, peer).is_err() {
+            return;
+        }
+        let rides = self.riding != Riding::Nothing;
+        let (Some(dynamic), link) = self.parts(peer) else {
+            unreachable!("asked before");
+        };
+        if !link.data.packet_fits() {
+            return;
+        }
+        let granted_before = link.data.granted_total();
+        let data = take(dynamic, link.sender, &mut link.data);
+        if data > 0 {
+            link.data.note_packet(granted_before);
+            let control = if rides { link.control.piggyback(u16::from(u8::MAX)) as u8 } else { 0 };
+            let credits = Credits { data, control };
+            link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
+        }
+        self.ask_reduced(port);
+    }
+
+    /// Sends a credit packet in a place of the data (of fixed quotas) or the control
+    /// region's returns; whatever the other region owes rides along.
+    fn send_credits<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
+        // A peer that cannot be reached needs no credits.
+        if self.connected(port, peer).is_err() {
+            return;
+        }
+        let link = self.link_mut(peer);
+        let taken = if data {
+            Credits { data: link.data.take_for_packet(u16::MAX), control: 0 }
+        } else {
+            let control = link.control.take_for_packet(u16::from(u8::MAX)) as u8;
+            Credits { data: 0, control }
+        };
+        // Nothing is left to ride of what has been taken.
+        let rides = self.take_riding(peer);
+        let credits = Credits {
+            data: taken.data + rides.data,
+            control: taken.control + rides.control,
+        };
+        let link = self.link_mut(peer);
+        link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
+        self.ask_reduced(port);
+    }
+
+    /// Sends to a peer what credits are set aside for.
+    fn send_compulsory<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        while let Some(Some(link)) = self.peers.get_mut(peer.index()) {
+            let packet = match link.compulsory.next_ready() {
+                None => return,
+                Some(Ready::Request) => Packet::ReturnRequest,
+                Some(Ready::Response) => {
+                    let slots = u64::from(link.take_excess());
+                    Packet::ReturnResponse(ReturnResponse { slots })
+                }
+            };
+            let credits = self.take_riding(peer);
+            let link = self.link_mut(peer);
+            link.transmit(port, peer, &packet, credits, Region::EMPTY, Token(0));
+        }
+    }
+
+    /// Asks those senders for credits that a steal has left with static slots only
+    /// and with more credits than that.
+    #[inline]
+    fn ask_reduced<P: Port>(&mut self, port: &mut P) {
+        loop {
+            let Links { peers, dynamic: Some(dynamic), .. } = self else { return };
+            let current = |peer: PeerId| {
+                let link = peers.get(peer.index()).and_then(Option::as_deref);
+                link.map_or(0, |link| link.data.at_sender())
+            };
+            let Some(peer) = dynamic.next_reduced(current) else { return };
+            let link = self.link_mut(peer);
+            link.compulsory.ask();
+            link.compulsory.take_credits(&mut link.data_credits);
+            // What rides along reaches no threshold: the peer is blocked.
+            self.send_compulsory(port, peer);
+        }
+    }
+
+    /// Credits for a packet that goes anyway.
+    fn take_riding(&mut self, peer: PeerId) -> Credits {
+        if self.riding == Riding::Nothing {
+            return Credits::default();
+        }
+        let (dynamic, link) = self.parts(peer);
+        let data = match dynamic {
+            None => link.data.piggyback(u16::MAX),
+            Some(dynamic) => dynamic.take_riding(link.sender, &mut link.data),
+        };
+        Credits { data, control: link.control.piggyback(u16::from(u8::MAX)) as u8 }
+    }
+
+    fn work_when_idle(&mut self, peer: PeerId) {
+        let link = self.link_mut(peer);
+        if !link.in_idle_work {
+            link.in_idle_work = true;
+            self.idle_work.push(peer);
+        }
+    }
+
+    /// The dynamic region, if there is one, and the link with a peer.
+    fn parts(&mut self, peer: PeerId) -> (Option<&mut Dynamic>, &mut Link) {
+        let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
+            unreachable!("only of peers that there are");
+        };
+        (self.dynamic.as_deref_mut(), link)
+    }
+}
