@@ -7,8 +7,8 @@
 use crate::error::ConfigError;
 use serde::{Deserialize, Serialize};
 
-/// Most processes: what the compact form of a packet and the link layer's
-/// counts have room for.
+/// Most processes: what the compact form of a packet and the link layer's counts
+/// have room for.
 const PROCESSES_MAX: u32 = 65_535;
 /// Most slots that a process may be granted: the quota of a run without limits.
 pub const SLOTS_MAX: u32 = 65_535;

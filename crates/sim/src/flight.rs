@@ -1,11 +1,14 @@
 //! Packets on their way or unread, in as few bytes as they need.
 //!
 //! A run without limits has tens of millions of packets unread at once. Those
-//! of the packet layer, which carry no bytes, and credit packets are kept in
+//! of the packet layer, which carry no bytes, and those of credits are kept in
 //! 16 bytes; any other packet lies in a store and its flight says where. Both
 //! go through the wire format first, so nothing travels that could not.
 
-use sluice_wire::{Credits, HeadBuf, MatchBits, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put};
+use sluice_wire::{
+    Credits, HeadBuf, MatchBits, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, ReturnResponse,
+    slots_for,
+};
 
 /// What a flight stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +17,9 @@ enum Kind {
     /// A put of nothing but match bits and the byte of the layer above.
     Short,
     Credit,
+    /// A request to give credits back, and its answer.
+    Request,
+    Response,
     /// In the store.
     Stored,
 }
@@ -22,7 +28,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flight {
     seq: u32,
-    /// Match bits of a short put, place in the store.
+    /// Match bits of a short put, credits given back, place in the store.
     value: u32,
     /// As the receiver numbers it.
     from: u16,
@@ -47,6 +53,9 @@ impl Flight {
         let parsed = Packet::parse(head.bytes()).expect("what was emitted can be parsed");
         let (kind, value, user) = match parsed.packet {
             Packet::Credit => (Kind::Credit, 0, 0),
+            Packet::ReturnRequest => (Kind::Request, 0, 0),
+            // More slots than any mailbox here has are nobody's to give back.
+            Packet::ReturnResponse(response) => (Kind::Response, response.slots as u32, 0),
             Packet::Put(put) if is_short(&put) && parsed.payload_len == 0 => {
                 (Kind::Short, put.match_bits.0 as u32, put.user)
             }
@@ -69,6 +78,10 @@ impl Flight {
         let packet = match self.kind {
             Kind::Stored => return store.fetch(self.value),
             Kind::Credit => Packet::Credit,
+            Kind::Request => Packet::ReturnRequest,
+            Kind::Response => {
+                Packet::ReturnResponse(ReturnResponse { slots: u64::from(self.value) })
+            }
             Kind::Short => Packet::Put(short(self.user, self.value)),
         };
         let credits = Credits { data: self.credits, control: self.control_credits };
@@ -95,9 +108,18 @@ impl Flight {
         PeerId(u32::from(self.from))
     }
 
-    /// Whether it carries nothing but credits.
-    pub fn is_credit(self) -> bool {
-        self.kind == Kind::Credit
+    /// Whether it is of the flow control alone, and carries nothing of a message.
+    pub fn is_of_credits(self) -> bool {
+        matches!(self.kind, Kind::Credit | Kind::Request | Kind::Response)
+    }
+
+    /// Slots that it takes where messages lie.
+    pub fn message_slots(self, store: &Store) -> u32 {
+        match self.kind {
+            Kind::Short => 1,
+            Kind::Credit | Kind::Request | Kind::Response => 0,
+            Kind::Stored => slots_for(self.peek(store).total_bytes()),
+        }
     }
 
     /// The byte and the match bits of a short put.
@@ -151,6 +173,8 @@ mod tests {
         let rts = Some(Rts { total_len: 9, addr: Addr(7), key: MatchBits(u64::MAX) });
         let packets = [
             Packet::Credit,
+            Packet::ReturnRequest,
+            Packet::ReturnResponse(ReturnResponse { slots: 70_000 }),
             Packet::Put(short(3, 2048)),
             Packet::Put(Put { rts, ..short(1, 5) }),
             Packet::Put(Put { hdr_data: 8, ..short(1, 5) }),

@@ -52,8 +52,6 @@ pub(crate) trait Library {
     fn fetched(&mut self);
     /// The mailbox is empty and nothing can be sent. When to look again.
     fn idle(&mut self, now: Nanos, port: &mut SimPort<'_>) -> Option<Nanos>;
-    /// The process behind a peer, and how that one numbers this one.
-    fn route(&self, peer: PeerId) -> (u32, PeerId);
     /// Messages begun, and those of them that had to wait for credits.
     fn messages(&self) -> (u64, u64);
     /// The links, to be looked at.

@@ -15,12 +15,22 @@ const REPLY_SLOTS: u16 = 2048;
 /// What the link layer cannot do.
 pub fn layout(config: &Config) -> Result<Layout, ConfigError> {
     let Flow { protocol, slots, credit_slots, .. } = config.flow;
-    let data_slots = match protocol {
-        Protocol::Static => slots - credit_slots,
-        Protocol::Unlimited => SLOTS_MAX,
+    let (data_slots, dynamic_slots) = match protocol {
+        Protocol::Static => (slots - credit_slots, 0),
+        Protocol::Unlimited => (SLOTS_MAX, 0),
         Protocol::Dynamic => {
-            let text = "\"dynamic\" is not there yet; \"static\" and \"unlimited\" are";
-            return Err(ConfigError::new("flow.protocol", text));
+            // A sender owns as many slots as there are for credit packets
+            // (equation 2); what is left of all shares is the dynamic region.
+            let left = slots.checked_sub(2 * credit_slots).filter(|left| *left > 0);
+            let Some(left) = left else {
+                let text = format!(
+                    "must be at least {} for the dynamic protocol: so many for credit packets, as \
+                     many for each sender to own, and one to be given away",
+                    2 * credit_slots + 1
+                );
+                return Err(ConfigError::new("flow.slots", text));
+            };
+            (credit_slots, left * config.processes)
         }
     };
     // The paper has no control packets besides those for credits; in the layer
@@ -37,6 +47,7 @@ pub fn layout(config: &Config) -> Result<Layout, ConfigError> {
     };
     Ok(Layout {
         grant,
+        dynamic_slots,
         senders_max: config.processes as u16,
         reply_slots,
         // Places are not modelled, only their number.

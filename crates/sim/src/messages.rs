@@ -177,11 +177,10 @@ impl Library for Messages {
     }
 
     fn receive_cost(&self, flight: Flight, store: &Store) -> u64 {
-        if flight.is_credit() {
+        if flight.is_of_credits() {
             return self.cost.credit_receive_ns;
         }
-        let slots = slots_for(flight.peek(store).total_bytes());
-        self.cost.receive_packet_ns * u64::from(slots)
+        self.cost.receive_packet_ns * u64::from(flight.message_slots(store))
     }
 
     fn receive(
@@ -226,10 +225,6 @@ impl Library for Messages {
         self.endpoint.on_idle(now, port);
         self.end_requests(port);
         self.endpoint.deadline().filter(|&deadline| deadline > now)
-    }
-
-    fn route(&self, peer: PeerId) -> (u32, PeerId) {
-        (peer.0, PeerId(self.me))
     }
 
     fn messages(&self) -> (u64, u64) {

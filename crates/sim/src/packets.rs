@@ -5,22 +5,27 @@
 //! out of its mailbox meanwhile. A slot is free as soon as its packet was taken
 //! out. Long messages are announced by one packet and fetched by the receiver.
 //!
-//! Without piggybacking each direction of a pair is a link of its own, so that
-//! a packet never finds credits that it could take along.
+//! With piggybacking credits ride on the last packet of a message if it has
+//! room for them, and on no other.
 
 use crate::config::{Config, Cost};
 use crate::flight::{Flight, Store, short};
 use crate::library::{Library, Local};
 use crate::port::SimPort;
 use crate::program::Op;
-use sluice_link::{Layout, Links, MailboxRegion, Port, RailError, Token};
+use sluice_link::{Layout, Links, Port, RailError, Token};
 use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, Region};
 use std::collections::BTreeMap;
 
 /// Bytes of a packet that carry a message (EXTOLL paper, section 2).
 const PACKET_BYTES: u32 = 56;
-/// Bytes of MPI's own header in front of a message (section 5.3).
-const HEADER_BYTES: u32 = 16;
+/// Bytes of MPI's own header in front of a message. Section 5.3 has 16. But then
+/// the last of the 37 packets of 2,048 bytes would have eight left, and section
+/// 5.4 says that it has no room for two of credits, while that of 2,044 bytes
+/// has. With 24 both are so, and a message is 37 packets as well.
+const HEADER_BYTES: u32 = 24;
+/// Bytes that riding credits take (section 5.4).
+const RIDING_BYTES: u32 = 2;
 /// Longest message that goes in packets (section 3).
 const EAGER_BYTES_MAX: u32 = 2048;
 
@@ -59,7 +64,7 @@ pub(crate) struct Packets {
     links: Links,
     cost: Cost,
     piggyback: bool,
-    me: u32,
+    is_dynamic: bool,
     /// Processes of this node, if they share its memory.
     local: std::ops::Range<u32>,
     incoming: Vec<Incoming>,
@@ -78,16 +83,30 @@ pub(crate) struct Packets {
     delayed: u64,
 }
 
+impl Sending {
+    /// Whether the last packet has room for credits.
+    fn leaves_room(&self) -> bool {
+        let bytes = if self.is_announced { 0 } else { self.bytes };
+        packets_of(bytes) * PACKET_BYTES >= bytes + HEADER_BYTES + RIDING_BYTES
+    }
+}
+
 impl Packets {
     pub fn new(config: &Config, me: u32, layout: Layout) -> Packets {
         let per_node = config.network.processes_per_node;
         let first = me / per_node * per_node;
         let local = if config.program.shared_memory { first..first + per_node } else { 0..0 };
+        let mut links = Links::new(layout);
+        links.set_piggyback(false);
+        if layout.dynamic_slots > 0 {
+            // All take part from the start (section 6.3).
+            links.admit_all(config.processes as u16);
+        }
         Packets {
-            links: Links::new(layout),
+            links,
             cost: config.cost.clone(),
             piggyback: config.flow.piggyback,
-            me,
+            is_dynamic: layout.dynamic_slots > 0,
             local,
             incoming: vec![Incoming::default(); config.processes as usize],
             announced: BTreeMap::new(),
@@ -102,21 +121,9 @@ impl Packets {
         }
     }
 
-    /// The link that data to a process goes by.
-    #[inline]
-    fn outward(&self, process: u32) -> PeerId {
-        PeerId(if self.piggyback { process } else { 2 * process })
-    }
-
-    /// The process at the other end of a link.
-    #[inline]
-    fn process(&self, peer: PeerId) -> u32 {
-        if self.piggyback { peer.0 } else { peer.0 / 2 }
-    }
-
     #[inline]
     fn has_credit(&self, to: u32) -> bool {
-        let peer = self.outward(to);
+        let peer = PeerId(to);
         // Before the first packet nothing is spent.
         self.links.data_credits(peer) > 0 || self.links.data_quota(peer) == 0
     }
@@ -159,7 +166,7 @@ impl Packets {
         incoming.taken = number.wrapping_add(1);
         if let Some(bytes) = self.announced.remove(&(from, number)) {
             let to = Region { addr: Addr(0), len: u64::from(bytes) };
-            port.read_remote(self.outward(from), Addr(0), to, Token(u64::from(from)));
+            port.read_remote(PeerId(from), Addr(0), to, Token(u64::from(from)));
             self.fetching = Some(from);
         }
         self.receiving = None;
@@ -232,9 +239,16 @@ impl Library for Packets {
             (false, false) => (MORE, 0),
         };
         let packet = Packet::Put(short(user, value));
+        let rides = self.piggyback && sending.packets_left == 1 && sending.leaves_room();
+        if rides {
+            self.links.set_piggyback(true);
+        }
         self.links
-            .send_data(port, self.outward(sending.to), &packet, Region::EMPTY, Token(0))
+            .send_data(port, PeerId(sending.to), &packet, Region::EMPTY, Token(0))
             .expect("a credit was there");
+        if rides {
+            self.links.set_piggyback(false);
+        }
         sending.packets_left -= 1;
         sending.is_first = false;
         self.unfetched += u32::from(sending.is_announced);
@@ -249,10 +263,10 @@ impl Library for Packets {
 
     #[inline]
     fn receive_cost(&self, flight: Flight, _store: &Store) -> u64 {
-        if flight.is_credit() {
+        if flight.is_of_credits() {
             return self.cost.credit_receive_ns;
         }
-        let from = self.process(flight.from());
+        let from = flight.from().0;
         let incoming = &self.incoming[from as usize];
         let is_wanted = self.receiving == Some(from) && incoming.arrived == incoming.taken;
         let more_ns = if is_wanted { 0 } else { self.cost.unexpected_packet_ns };
@@ -268,12 +282,14 @@ impl Library for Packets {
     ) -> u64 {
         let arrival =
             self.links.on_arrival(from, packet).expect("processes here keep the protocol");
-        if arrival.region != MailboxRegion::Data {
-            return 0;
+        if matches!(packet.packet, Packet::Put(_)) {
+            self.links.free_data(port, from, arrival.slots);
         }
-        self.links.free_data(port, from, arrival.slots);
+        if arrival.answer_due {
+            self.links.answer(port, from);
+        }
         let Packet::Put(put) = packet.packet else { return 0 };
-        let process = self.process(from);
+        let process = from.0;
         let incoming = &mut self.incoming[process as usize];
         match put.user {
             FIRST => incoming.packets_left = (packets_of(put.match_bits.0 as u32) - 1) as u16,
@@ -317,15 +333,13 @@ impl Library for Packets {
         self.unfetched -= 1;
     }
 
-    fn idle(&mut self, _now: Nanos, _port: &mut SimPort<'_>) -> Option<Nanos> {
-        // The paper's library returns credits at the threshold and never else.
+    fn idle(&mut self, _now: Nanos, port: &mut SimPort<'_>) -> Option<Nanos> {
+        // With equal quotas the paper's library returns credits at the threshold
+        // and never else. Quotas that follow activity need idle moments too.
+        if self.is_dynamic {
+            self.links.on_idle(port);
+        }
         None
-    }
-
-    fn route(&self, peer: PeerId) -> (u32, PeerId) {
-        let process = self.process(peer);
-        let seen = if self.piggyback { self.me } else { 2 * self.me + (1 - peer.0 % 2) };
-        (process, PeerId(seen))
     }
 
     fn messages(&self) -> (u64, u64) {
@@ -337,7 +351,7 @@ impl Library for Packets {
     }
 
     fn credits_toward(&self, process: u32) -> u32 {
-        self.links.data_credits(self.outward(process))
+        self.links.data_credits(PeerId(process))
     }
 
     fn check_invariants(&self) {

@@ -2,7 +2,7 @@
 //! collected and carried out when its call has returned.
 
 use crate::memory::Memory;
-use sluice_link::{Grant, PeerError, Port, Token, Transmitted};
+use sluice_link::{Grant, Layout, PeerError, Port, Token, Transmitted};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region};
 
 /// A packet to be sent.
@@ -32,8 +32,8 @@ pub(crate) struct Outbox {
 
 /// See the module.
 pub(crate) struct SimPort<'a> {
-    /// What every mailbox grants.
-    pub grant: Grant,
+    /// What every mailbox is.
+    pub layout: &'a Layout,
     pub outbox: &'a mut Outbox,
     pub memory: &'a mut Memory,
     /// The payload of the packet being handled.
@@ -42,7 +42,11 @@ pub(crate) struct SimPort<'a> {
 
 impl Port for SimPort<'_> {
     fn connect(&mut self, _peer: PeerId) -> Result<Grant, PeerError> {
-        Ok(self.grant)
+        Ok(self.layout.grant)
+    }
+
+    fn dynamic_slots(&self, _peer: PeerId) -> u32 {
+        self.layout.dynamic_slots
     }
 
     #[inline]

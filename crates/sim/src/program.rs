@@ -104,7 +104,9 @@ impl Program {
                 return Next::Do(op);
             }
             let round = cursor.round;
-            if let Some(op) = barrier(rank, phase.ranks, round).filter(|_| self.barrier) {
+            if let Some(op) =
+                barrier(rank, phase.ranks, round).filter(|_| self.barrier && !self.is_of_pairs())
+            {
                 // The step that was over is asked for again.
                 cursor.step -= 1;
                 cursor.round += 1;

@@ -25,7 +25,7 @@ use crate::queue::Queue;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 use sluice_link::{Layout, MailboxRegion};
-use sluice_wire::{Addr, Nanos, PeerId, Region, slots_for};
+use sluice_wire::{Addr, Nanos, Packet, PeerId, Region, slots_for};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Something that happens.
@@ -87,6 +87,7 @@ struct Transfer {
 pub(crate) struct World<L> {
     cost: Cost,
     progress: Progress,
+    /// What every mailbox is.
     layout: Layout,
     program: Program,
     network: Network,
@@ -216,11 +217,7 @@ impl<L: Library> World<L> {
         match event {
             Event::Arrive { to, flight } => {
                 self.note(now, to, flight);
-                let slots = if flight.is_credit() {
-                    0
-                } else {
-                    u64::from(slots_for(flight.peek(&self.store).total_bytes()))
-                };
+                let slots = u64::from(flight.message_slots(&self.store));
                 let host = &mut self.hosts[to as usize];
                 host.mailbox.push_back(flight);
                 host.unread_slots += slots;
@@ -286,7 +283,7 @@ impl<L: Library> World<L> {
             Doing::Waiting | Doing::Paying | Doing::Ended => {}
             Doing::Sending => {
                 let mut port = SimPort {
-                    grant: self.layout.grant,
+                    layout: &self.layout,
                     outbox: &mut self.outbox,
                     memory: &mut self.memories[index],
                     payload: &[],
@@ -299,12 +296,10 @@ impl<L: Library> World<L> {
                     unreachable!("it was paid for")
                 };
                 let from = flight.from();
+                host.unread_slots -= u64::from(flight.message_slots(&self.store));
                 let (packet, payload) = flight.unpack(&mut self.store);
-                if !flight.is_credit() {
-                    host.unread_slots -= u64::from(slots_for(packet.total_bytes()));
-                }
                 let mut port = SimPort {
-                    grant: self.layout.grant,
+                    layout: &self.layout,
                     outbox: &mut self.outbox,
                     memory: &mut self.memories[index],
                     payload: &payload,
@@ -347,7 +342,7 @@ impl<L: Library> World<L> {
             }
             if let Some(&flight) = self.hosts[index].mailbox.front() {
                 let receive_ns = self.libraries[index].receive_cost(flight, &self.store);
-                if flight.is_credit() {
+                if flight.is_of_credits() {
                     self.counts.credit_ns += receive_ns;
                 }
                 self.hosts[index].doing = Doing::Receiving;
@@ -358,7 +353,7 @@ impl<L: Library> World<L> {
                 return self.wake(process, now + cost_ns);
             }
             let mut port = SimPort {
-                grant: self.layout.grant,
+                layout: &self.layout,
                 outbox: &mut self.outbox,
                 memory: &mut self.memories[index],
                 payload: &[],
@@ -384,7 +379,7 @@ impl<L: Library> World<L> {
     fn start(&mut self, process: u32, now: u64, paid_ns: u64, op: Op) -> u64 {
         let index = process as usize;
         let mut port = SimPort {
-            grant: self.layout.grant,
+            layout: &self.layout,
             outbox: &mut self.outbox,
             memory: &mut self.memories[index],
             payload: &[],
@@ -401,18 +396,15 @@ impl<L: Library> World<L> {
     /// Sends what a machine has asked for. What that costs its processor.
     fn flush(&mut self, process: u32, now: u64) -> u64 {
         let mut cost_ns = 0;
-        let index = process as usize;
         for out in self.outbox.packets.drain(..) {
-            let (to, seen) = self.libraries[index].route(out.peer);
-            let flight = Flight::pack(&out.head, out.payload, seen, &mut self.store);
-            let slots;
-            if flight.is_credit() {
-                slots = 1;
+            let to = out.peer.0;
+            let flight = Flight::pack(&out.head, out.payload, PeerId(process), &mut self.store);
+            let slots = flight.message_slots(&self.store).max(1);
+            if flight.is_of_credits() {
                 self.counts.credit_packets += 1;
                 self.counts.credit_ns += self.cost.credit_send_ns;
                 cost_ns += self.cost.credit_send_ns;
             } else {
-                slots = slots_for(flight.peek(&self.store).total_bytes());
                 self.counts.data_packets += 1;
                 if !L::SENDS_ARE_PREPAID {
                     cost_ns += self.cost.send_packet_ns * u64::from(slots);
@@ -423,7 +415,7 @@ impl<L: Library> World<L> {
             cost_ns += self.network.wait_ns(now + cost_ns, process);
         }
         for what in self.outbox.moves.drain(..) {
-            let (other, _) = self.libraries[index].route(what.peer);
+            let other = what.peer.0;
             let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
             let entry = Transfer { process, other, what };
             match self.transfers.get_mut(transfer as usize) {
@@ -450,7 +442,7 @@ impl<L: Library> World<L> {
         let bytes = self.memories[from as usize].read(region).to_vec();
         self.memories[to as usize].write(at, &bytes);
         let mut port = SimPort {
-            grant: self.layout.grant,
+            layout: &self.layout,
             outbox: &mut self.outbox,
             memory: &mut self.memories[index],
             payload: &[],
@@ -503,7 +495,7 @@ impl<L: Library> World<L> {
     #[inline]
     fn note(&mut self, now: u64, to: u32, flight: Flight) {
         let (user, value) = flight.short();
-        let what = u64::from(value) << 8 | u64::from(user) | u64::from(flight.is_credit()) << 7;
+        let what = u64::from(value) << 8 | u64::from(user) | u64::from(flight.is_of_credits()) << 7;
         for part in [now, u64::from(to) << 32 | u64::from(flight.from().0), what] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
         }
@@ -512,19 +504,23 @@ impl<L: Library> World<L> {
     /// Panics unless every book is in order, and every credit of every pair is
     /// in exactly one place.
     pub fn check_invariants(&self) {
-        // By sender, receiver and the receiver's name for the sender.
+        // By receiver and sender.
         let mut slots: BTreeMap<(u32, PeerId), u64> = BTreeMap::new();
         let mut credits: BTreeMap<(u32, PeerId), u64> = BTreeMap::new();
         let on_their_way = self.queue.iter().filter_map(|event| match event {
             Event::Arrive { to, flight } => Some((*to, *flight)),
             _ => None,
         });
+        let grant = self.layout.grant;
         let unread = (0u32..)
             .zip(&self.hosts)
             .flat_map(|(to, host)| host.mailbox.iter().map(move |&flight| (to, flight)));
         for (to, flight) in on_their_way.chain(unread) {
             let parsed = flight.peek(&self.store);
             *credits.entry((to, flight.from())).or_default() += u64::from(parsed.credits.data);
+            if let Packet::ReturnResponse(response) = parsed.packet {
+                *slots.entry((to, flight.from())).or_default() += response.slots;
+            }
             if MailboxRegion::of(&parsed.packet) == MailboxRegion::Data {
                 *slots.entry((to, flight.from())).or_default() +=
                     u64::from(slots_for(parsed.total_bytes()));
@@ -532,17 +528,32 @@ impl<L: Library> World<L> {
         }
         for (me, library) in (0u32..).zip(&self.libraries) {
             library.check_invariants();
-            for peer in (0..2 * self.hosts.len() as u32).map(PeerId) {
-                let Some(ours) = library.links().ledger(peer) else { continue };
-                let Some(granted) = ours.granted else { continue };
-                let (other, seen) = library.route(peer);
-                let theirs = self.libraries[other as usize].links().ledger(seen);
-                let there = theirs.map_or(0, |t| u64::from(t.data_held) + u64::from(t.data_owed));
-                let sum = u64::from(ours.data_credits)
-                    + slots.get(&(other, seen)).copied().unwrap_or(0)
-                    + there
-                    + credits.get(&(me, peer)).copied().unwrap_or(0);
-                assert_eq!(sum, u64::from(granted.data_slots), "credits of {me} toward {other}");
+            let mut own = 0;
+            let mut senders = 0;
+            for other in 0..self.hosts.len() as u32 {
+                // What `other` may write into this mailbox, as both sides see it.
+                let Some(ours) = library.links().ledger(PeerId(other)) else { continue };
+                senders += 1;
+                own += u64::from(ours.data_at_sender) + u64::from(ours.data_held);
+                let theirs = self.libraries[other as usize].links().ledger(PeerId(me));
+                let theirs = theirs.filter(|theirs| theirs.granted.is_some());
+                let there = theirs.map_or(u64::from(grant.data_slots), |theirs| {
+                    u64::from(theirs.data_credits) + u64::from(theirs.data_credits_kept)
+                });
+                let sum = there
+                    + slots.get(&(me, PeerId(other))).copied().unwrap_or(0)
+                    + credits.get(&(other, PeerId(me))).copied().unwrap_or(0);
+                let known = u64::from(ours.data_at_sender);
+                assert_eq!(sum, known, "credits of {other} toward {me}");
+                if self.layout.dynamic_slots == 0 {
+                    let all = known + u64::from(ours.data_held) + u64::from(ours.data_owed);
+                    assert_eq!(all, u64::from(grant.data_slots), "slots of {other} at {me}");
+                }
+            }
+            if self.layout.dynamic_slots > 0 {
+                let region =
+                    senders * u64::from(grant.data_slots) + u64::from(self.layout.dynamic_slots);
+                assert_eq!(own + library.links().slots_available(), region, "slots of {me}");
             }
         }
     }
