@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 const PROCESSES_MAX: u32 = 65_535;
 /// Most slots that a process may be granted: the quota of a run without limits.
 pub const SLOTS_MAX: u32 = 65_535;
+/// As many senders do not crowd a process: those of one node.
+pub const FEW_SENDERS: u32 = 16;
 /// Most places for credit packets that the link layer remembers.
 const CREDIT_SLOTS_MAX: u32 = 8;
 
@@ -183,8 +185,8 @@ pub struct Cost {
     pub send_message_ns: u64,
     /// To end one at the receiver.
     pub receive_message_ns: u64,
-    /// Besides, for each packet of a message whose receive is not posted yet.
-    pub unexpected_packet_ns: u64,
+    /// Besides, in a process that more than [`FEW_SENDERS`] others have sent to.
+    pub crowd_packet_ns: u64,
     /// For each stored message that a new receive is compared with.
     pub search_ns: u64,
     /// Until a process that finds its mailbox empty again and again sees that
@@ -205,8 +207,8 @@ impl Default for Cost {
             credit_receive_ns: 400,
             send_message_ns: 500,
             receive_message_ns: 500,
-            unexpected_packet_ns: 2_700,
-            search_ns: 335,
+            crowd_packet_ns: 2_535,
+            search_ns: 357,
             poll_ns: 100,
             local_message_ns: 1_500,
             start_spread_ns: 2_000,

@@ -1,14 +1,14 @@
 //! The message layer: the stack as it ships, an endpoint with its matching,
 //! its eager and announced messages and its credits, unchanged.
 
-use crate::config::{Config, Cost, Pattern};
+use crate::config::{Config, Cost, FEW_SENDERS, Pattern};
 use crate::flight::{Flight, Store};
 use crate::library::{Library, Local};
 use crate::port::SimPort;
 use crate::program::Op;
-use sluice_link::{Layout, Links, Machine as _, MailboxRegion, RailError, Token};
+use sluice_link::{Layout, Links, Machine as _, RailError, Token};
 use sluice_proto::{self as proto, Endpoint, Kind, Recv, Send, Space};
-use sluice_wire::{Nanos, Parsed, PeerId, Region, slots_for};
+use sluice_wire::{Nanos, Parsed, PeerId, Region};
 use std::collections::BTreeMap;
 
 /// Longest message that is sent eagerly, as in the packet layer.
@@ -42,7 +42,9 @@ pub(crate) struct Messages {
     settling: bool,
     messages: u64,
     delayed: u64,
-    unexpected: u64,
+    /// Who has sent something, and how many they are.
+    known: Vec<bool>,
+    senders: u32,
 }
 
 impl Messages {
@@ -67,7 +69,8 @@ impl Messages {
             settling: false,
             messages: 0,
             delayed: 0,
-            unexpected: 0,
+            known: vec![false; config.processes as usize],
+            senders: 0,
         }
     }
 
@@ -180,7 +183,9 @@ impl Library for Messages {
         if flight.is_of_credits() {
             return self.cost.credit_receive_ns;
         }
-        self.cost.receive_packet_ns * u64::from(flight.message_slots(store))
+        let crowd_ns = if self.senders > FEW_SENDERS { self.cost.crowd_packet_ns } else { 0 };
+        let packet_ns = self.cost.receive_packet_ns + crowd_ns;
+        packet_ns * u64::from(flight.message_slots(store))
     }
 
     fn receive(
@@ -191,14 +196,9 @@ impl Library for Messages {
         packet: &Parsed,
     ) -> u64 {
         self.endpoint.on_packet(now, port, from, packet);
-        let unexpected = self.endpoint.stats().unexpected;
-        let is_unexpected = unexpected > self.unexpected;
-        self.unexpected = unexpected;
-        let mut cost_ns = self.end_requests(port);
-        if is_unexpected && MailboxRegion::of(&packet.packet) == MailboxRegion::Data {
-            cost_ns += self.cost.unexpected_packet_ns * u64::from(slots_for(packet.total_bytes()));
-        }
-        cost_ns
+        let known = &mut self.known[from.index()];
+        self.senders += u32::from(!std::mem::replace(known, true));
+        self.end_requests(port)
     }
 
     fn receive_local(&mut self, _from: u32) {

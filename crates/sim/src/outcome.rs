@@ -45,7 +45,8 @@ pub struct CreditSample {
 pub struct Outcome {
     /// Processes simulated.
     pub processes: u32,
-    /// Time of the counted repetitions together; of a ping-pong, one way.
+    /// Time of the counted repetitions together, the mean over the processes that
+    /// take part; of a ping-pong, one way.
     pub time_ns: u64,
     /// Counted repetitions.
     pub repetitions: u32,

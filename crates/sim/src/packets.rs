@@ -8,7 +8,7 @@
 //! With piggybacking credits ride on the last packet of a message if it has
 //! room for them, and on no other.
 
-use crate::config::{Config, Cost};
+use crate::config::{Config, Cost, FEW_SENDERS};
 use crate::flight::{Flight, Store, short};
 use crate::library::{Library, Local};
 use crate::port::SimPort;
@@ -45,6 +45,8 @@ struct Incoming {
     packets_left: u16,
     arrived: u16,
     taken: u16,
+    /// Whether anything has come at all.
+    is_known: bool,
 }
 
 /// The message being sent.
@@ -70,6 +72,8 @@ pub(crate) struct Packets {
     incoming: Vec<Incoming>,
     /// Lengths of announced messages by sender and number.
     announced: BTreeMap<(u32, u16), u32>,
+    /// Processes that have sent something.
+    senders: u32,
     sending: Option<Sending>,
     receiving: Option<u32>,
     /// An announced message of this process is being fetched.
@@ -110,6 +114,7 @@ impl Packets {
             local,
             incoming: vec![Incoming::default(); config.processes as usize],
             announced: BTreeMap::new(),
+            senders: 0,
             sending: None,
             receiving: None,
             fetching: None,
@@ -266,11 +271,8 @@ impl Library for Packets {
         if flight.is_of_credits() {
             return self.cost.credit_receive_ns;
         }
-        let from = flight.from().0;
-        let incoming = &self.incoming[from as usize];
-        let is_wanted = self.receiving == Some(from) && incoming.arrived == incoming.taken;
-        let more_ns = if is_wanted { 0 } else { self.cost.unexpected_packet_ns };
-        self.cost.receive_packet_ns + more_ns
+        let crowd_ns = if self.senders > FEW_SENDERS { self.cost.crowd_packet_ns } else { 0 };
+        self.cost.receive_packet_ns + crowd_ns
     }
 
     fn receive(
@@ -291,6 +293,8 @@ impl Library for Packets {
         let Packet::Put(put) = packet.packet else { return 0 };
         let process = from.0;
         let incoming = &mut self.incoming[process as usize];
+        self.senders += u32::from(!incoming.is_known);
+        incoming.is_known = true;
         match put.user {
             FIRST => incoming.packets_left = (packets_of(put.match_bits.0 as u32) - 1) as u16,
             MORE => incoming.packets_left -= 1,

@@ -104,7 +104,8 @@ pub(crate) struct World<L> {
     unread_slots_max: u64,
     hash: u64,
     events: u64,
-    /// By repetition: who has done it, and when the last one had.
+    /// By repetition: how many have done it, and the sum of the times when they
+    /// had. Their mean is what counts: when the last one had is chance.
     repeated: Vec<(u32, u64)>,
     /// Who takes part in each repetition.
     participants: Vec<u32>,
@@ -170,7 +171,10 @@ impl<L: Library> World<L> {
         let counted = self.participants.len() as u32 - self.warm_up;
         let at = |repetition: u32| match repetition {
             0 => 0,
-            some => self.repeated[some as usize - 1].1,
+            some => {
+                let (count, sum_ns) = self.repeated[some as usize - 1];
+                sum_ns / u64::from(count.max(1))
+            }
         };
         let time_ns = at(self.warm_up + counted).saturating_sub(at(self.warm_up));
         let largest = self.libraries.iter().map(|library| library.links().heap_bytes()).max();
@@ -459,9 +463,9 @@ impl<L: Library> World<L> {
 
     /// A process has done a repetition.
     fn repeat(&mut self, process: u32, at: u64, repetition: u32) {
-        let (count, last) = &mut self.repeated[repetition as usize - 1];
+        let (count, sum_ns) = &mut self.repeated[repetition as usize - 1];
         *count += 1;
-        *last = (*last).max(at);
+        *sum_ns += at;
         let all = *count == self.participants[repetition as usize - 1];
         if all && repetition == self.warm_up {
             self.before = self.totals();
