@@ -5,25 +5,19 @@
 //! the request's first. Credits are set aside for them as soon as they come, so no
 //! data packet needs to look whether something goes before it.
 
-/// Where one such packet is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    /// None is to be sent.
-    #[default]
-    Unwanted,
-    /// It waits for a credit.
-    Waits,
-    /// A credit is set aside for it.
-    Ready,
-}
+const REQUEST_WAITS: u8 = 1;
+const RESPONSE_WAITS: u8 = 2;
+const WAITS: u8 = REQUEST_WAITS | RESPONSE_WAITS;
+/// A credit is set aside for it.
+const REQUEST_READY: u8 = 4;
+const RESPONSE_READY: u8 = 8;
+/// A request has gone and is not answered.
+const ASKED: u8 = 16;
 
 /// The flags toward one peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compulsory {
-    request: Stage,
-    response: Stage,
-    /// A request has gone and is not answered.
-    asked: bool,
+    flags: u8,
 }
 
 /// A packet with a credit set aside.
@@ -39,48 +33,51 @@ impl Compulsory {
     /// # Panics
     /// If an earlier one is not answered: a blocked sender is not asked again.
     pub(crate) fn ask(&mut self) {
-        assert!(self.request == Stage::Unwanted && !self.asked, "asked twice");
-        self.request = Stage::Waits;
+        assert!(self.flags & (REQUEST_WAITS | REQUEST_READY | ASKED) == 0, "asked twice");
+        self.flags |= REQUEST_WAITS;
     }
 
     /// A request has come, to be answered. False if an earlier one is not.
     #[must_use]
     pub(crate) fn be_asked(&mut self) -> bool {
-        let fine = self.response == Stage::Unwanted;
-        self.response = Stage::Waits;
-        fine
+        let is_first = self.flags & (RESPONSE_WAITS | RESPONSE_READY) == 0;
+        if is_first {
+            self.flags |= RESPONSE_WAITS;
+        }
+        is_first
     }
 
     /// A response has come. False if nothing was asked.
     #[must_use]
     pub(crate) fn be_answered(&mut self) -> bool {
-        std::mem::replace(&mut self.asked, false)
+        let asked = self.flags & ASKED != 0;
+        self.flags &= !ASKED;
+        asked
     }
 
     /// Whether a packet waits for a credit.
     #[inline]
-    pub(crate) fn waits(&self) -> bool {
-        self.request == Stage::Waits || self.response == Stage::Waits
+    pub(crate) fn waits(self) -> bool {
+        self.flags & WAITS != 0
     }
 
     /// Sets credits aside for what waits.
     pub(crate) fn take_credits(&mut self, credits: &mut u16) {
-        for stage in [&mut self.request, &mut self.response] {
-            if *stage == Stage::Waits && *credits > 0 {
+        for (waits, ready) in [(REQUEST_WAITS, REQUEST_READY), (RESPONSE_WAITS, RESPONSE_READY)] {
+            if self.flags & waits != 0 && *credits > 0 {
                 *credits -= 1;
-                *stage = Stage::Ready;
+                self.flags = self.flags & !waits | ready;
             }
         }
     }
 
     /// The packet that goes next; it counts as sent.
     pub(crate) fn next_ready(&mut self) -> Option<Ready> {
-        if self.request == Stage::Ready {
-            self.request = Stage::Unwanted;
-            self.asked = true;
+        if self.flags & REQUEST_READY != 0 {
+            self.flags = self.flags & !REQUEST_READY | ASKED;
             Some(Ready::Request)
-        } else if self.response == Stage::Ready {
-            self.response = Stage::Unwanted;
+        } else if self.flags & RESPONSE_READY != 0 {
+            self.flags &= !RESPONSE_READY;
             Some(Ready::Response)
         } else {
             None
@@ -88,8 +85,8 @@ impl Compulsory {
     }
 
     /// Credits that are set aside.
-    pub(crate) fn credits_kept(&self) -> u16 {
-        u16::from(self.request == Stage::Ready) + u16::from(self.response == Stage::Ready)
+    pub(crate) fn credits_kept(self) -> u16 {
+        (self.flags & (REQUEST_READY | RESPONSE_READY)).count_ones() as u16
     }
 }
 

@@ -50,11 +50,8 @@ pub enum Violation {
     #[error("credits given back unasked")]
     UnaskedReturn,
     /// It gave back more credits than it can have, or some of its static slots.
-    #[error("{slots} credits given back, more than there can be")]
-    ReturnedTooMany {
-        /// How many it says.
-        slots: u64,
-    },
+    #[error("more credits given back than there can be")]
+    ReturnedTooMany,
     /// It had been given up before.
     #[error("it was given up before")]
     Gone,

@@ -73,10 +73,13 @@ impl Link {
     /// region they always may.
     #[inline]
     pub(crate) fn wants_attention(&self) -> bool {
-        self.data.may_be_due()
-            || self.control.may_be_due()
-            || (!self.in_idle_work
-                && (self.data.wanted_when_idle() || self.control.wanted_when_idle()))
+        self.data.may_be_due() || self.control.may_be_due() || self.wants_idle_moment()
+    }
+
+    /// Whether an idle moment should look at credits, and does not know yet.
+    #[inline]
+    pub(crate) fn wants_idle_moment(&self) -> bool {
+        !self.in_idle_work && (self.data.wanted_when_idle() || self.control.wanted_when_idle())
     }
 
     /// Sends a packet and with it all that is owed, of fixed quotas.
@@ -91,7 +94,8 @@ impl Link {
     ) -> Transmitted {
         let credits = Credits {
             data: self.data.piggyback(u16::MAX),
-            control: self.control.piggyback(u16::from(u8::MAX)) as u8,
+            // A control region has at most 255 slots.
+            control: self.control.piggyback(u16::MAX) as u8,
         };
         self.transmit(port, peer, packet, credits, payload, token)
     }

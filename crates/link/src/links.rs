@@ -207,10 +207,41 @@ impl Links {
         let mut answer_due = false;
         if brought_credits {
             link.take_credits(packet.credits)?;
-            answer_due = link.compulsory.waits();
+            if link.compulsory.waits() {
+                link.compulsory.take_credits(&mut link.data_credits);
+                answer_due = true;
+            }
         }
-        let region = MailboxRegion::of(&packet.packet);
         let slots = slots_for(packet.total_bytes());
+        // Data comes first: it is what there is most of.
+        if !matches!(packet.packet, Packet::Put(_) | Packet::Atomic(_)) {
+            return self.on_other_arrival(peer, packet, slots, brought_credits, answer_due);
+        }
+        let region = MailboxRegion::Data;
+        if !link.data.arrive(slots) {
+            return Err(Violation::NoCredit { region, slots });
+        }
+        // Fewer credits are left to the sender now: those owed to it since
+        // before, too few or without a place for their packet then, may matter.
+        if (answer_due || link.data.wanted_when_idle()) && !link.in_idle_work {
+            link.in_idle_work = true;
+            self.idle_work.push(peer);
+        }
+        Ok(Arrival { region, slots, brought_credits, answer_due })
+    }
+
+    /// Accounts for what carries no message.
+    #[inline]
+    fn on_other_arrival(
+        &mut self,
+        peer: PeerId,
+        packet: &Parsed,
+        slots: u32,
+        brought_credits: bool,
+        mut answer_due: bool,
+    ) -> Result<Arrival, Violation> {
+        let link = self.link_mut(peer);
+        let region = MailboxRegion::of(&packet.packet);
         let accepted = match region {
             MailboxRegion::Data => link.data.arrive(slots),
             MailboxRegion::Control => link.control.arrive(slots),
@@ -220,15 +251,12 @@ impl Links {
         if !accepted {
             return Err(Violation::NoCredit { region, slots });
         }
-        // Fewer credits are left to the sender now: those owed to it since
-        // before, too few or without a place for their packet then, may matter.
-        if region == MailboxRegion::Data && link.data.wanted_when_idle() && !link.in_idle_work {
-            link.in_idle_work = true;
-            self.idle_work.push(peer);
-        }
-        answer_due |= matches!(packet.packet, Packet::ReturnRequest | Packet::ReturnResponse(_));
-        if answer_due {
+        if region == MailboxRegion::Data {
             self.take_compulsory(peer, &packet.packet)?;
+            answer_due = true;
+        }
+        if answer_due {
+            self.work_when_idle(peer);
         }
         Ok(Arrival { region, slots, brought_credits, answer_due })
     }
@@ -379,7 +407,11 @@ impl Links {
     }
 
     #[inline(always)]
-    pub(crate) fn connected<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<&mut Link, PeerError> {
+    pub(crate) fn connected<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+    ) -> Result<&mut Link, PeerError> {
         if !matches!(self.peers.get(peer.index()), Some(Some(link)) if link.granted.is_some()) {
             self.connect(port, peer)?;
         }

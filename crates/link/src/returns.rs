@@ -86,10 +86,21 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Transmitted {
-        let credits = self.take_riding(peer);
-        let link = self.link_mut(peer);
+        let rides = self.riding == Riding::AsIntended;
+        let (dynamic, link) = self.parts(peer);
+        let mut credits = Credits::default();
+        let mut someone_reduced = false;
+        if rides {
+            credits.control = link.control.piggyback(u16::MAX) as u8;
+            if let Some(dynamic) = dynamic.filter(|_| link.data.owed() > 0) {
+                credits.data = dynamic.take_riding(link.sender, &mut link.data);
+                someone_reduced = dynamic.someone_reduced();
+            }
+        }
         let transmitted = link.transmit(port, peer, packet, credits, payload, token);
-        self.ask_reduced(port);
+        if someone_reduced {
+            self.ask_reduced(port);
+        }
         transmitted
     }
 
@@ -98,8 +109,19 @@ impl Links {
     #[cold]
     #[inline(never)]
     pub(crate) fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
-        if self.dynamic.is_some() {
-            self.after_free_dynamic(port, peer, freed);
+        if let Links { peers, dynamic: Some(dynamic), idle_work, .. } = self {
+            let Some(Some(link)) = peers.get_mut(peer.index()) else {
+                unreachable!("only of peers that there are");
+            };
+            dynamic.on_freed(&link.data, freed);
+            if link.wants_idle_moment() {
+                link.in_idle_work = true;
+                idle_work.push(peer);
+            }
+            let data = dynamic.is_due(link.sender, &link.data);
+            if data || link.control.may_be_due() {
+                self.return_due(port, peer, data);
+            }
             return;
         }
         let link = self.link_mut(peer);
@@ -107,13 +129,13 @@ impl Links {
             self.send_credits(port, peer, true);
         } else if link.control.packet_due() {
             self.send_credits(port, peer, false);
-        } else if link.data.wanted_when_idle() || link.control.wanted_when_idle() {
-            self.work_when_idle(peer);
+        } else if link.wants_idle_moment() {
+            link.in_idle_work = true;
+            self.idle_work.push(peer);
         }
     }
 
-    /// What a packet of the flow control's own says, or that one of these can go
-    /// now as credits have come.
+    /// A packet of the flow control's own has arrived, and is read at once.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_compulsory(
@@ -121,50 +143,37 @@ impl Links {
         peer: PeerId,
         packet: &Packet,
     ) -> Result<(), Violation> {
-        let (dynamic, link) = self.parts(peer);
-        if matches!(packet, Packet::ReturnRequest | Packet::ReturnResponse(_)) {
-            link.data.free(1);
+        let (mut dynamic, link) = self.parts(peer);
+        link.data.free(1);
+        if let Some(dynamic) = &mut dynamic {
+            dynamic.on_freed(&link.data, 1);
         }
-        match (packet, dynamic) {
-            (Packet::ReturnRequest, dynamic) => {
-                if let Some(dynamic) = dynamic {
-                    dynamic.on_freed(&link.data, 1);
-                }
-                if !link.peer_is_dynamic || !link.compulsory.be_asked() {
-                    return Err(Violation::ReturnRequest);
-                }
+        if let &Packet::ReturnResponse(ReturnResponse { slots }) = packet {
+            let Some(dynamic) = dynamic.filter(|_| link.compulsory.be_answered()) else {
+                return Err(Violation::UnaskedReturn);
+            };
+            if !dynamic.take_back(link.sender, &mut link.data, slots) {
+                return Err(Violation::ReturnedTooMany);
             }
-            (&Packet::ReturnResponse(ReturnResponse { slots }), dynamic) => {
-                let Some(dynamic) = dynamic.filter(|_| link.compulsory.be_answered()) else {
-                    return Err(Violation::UnaskedReturn);
-                };
-                dynamic.on_freed(&link.data, 1);
-                if !dynamic.take_back(link.sender, &mut link.data, slots) {
-                    return Err(Violation::ReturnedTooMany { slots });
-                }
+        } else {
+            if !link.peer_is_dynamic || !link.compulsory.be_asked() {
+                return Err(Violation::ReturnRequest);
             }
-            _ => {}
+            link.compulsory.take_credits(&mut link.data_credits);
         }
-        link.compulsory.take_credits(&mut link.data_credits);
-        self.work_when_idle(peer);
         Ok(())
     }
 
-    fn after_free_dynamic<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
-        let (Some(dynamic), link) = self.parts(peer) else {
-            unreachable!("asked before");
-        };
-        dynamic.on_freed(&link.data, freed);
-        if dynamic.is_due(link.sender, &link.data) {
+    /// Returns the dynamic region's credits if they are due, and the control
+    /// region's.
+    #[cold]
+    #[inline(never)]
+    fn return_due<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
+        if data {
             self.return_dynamic(port, peer, Dynamic::take_regular);
         }
-        let link = self.link_mut(peer);
-        if link.control.packet_due() {
+        if self.link_mut(peer).control.packet_due() {
             self.send_credits(port, peer, false);
-        }
-        let link = self.link_mut(peer);
-        if link.data.wanted_when_idle() || link.control.wanted_when_idle() {
-            self.work_when_idle(peer);
         }
     }
 
@@ -210,7 +219,7 @@ impl Links {
         let data = take(dynamic, link.sender, &mut link.data);
         if data > 0 {
             link.data.note_packet(granted_before);
-            let control = if rides { link.control.piggyback(u16::from(u8::MAX)) as u8 } else { 0 };
+            let control = if rides { link.control.piggyback(u16::MAX) as u8 } else { 0 };
             let credits = Credits { data, control };
             link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
         }
@@ -228,15 +237,13 @@ impl Links {
         let taken = if data {
             Credits { data: link.data.take_for_packet(u16::MAX), control: 0 }
         } else {
-            let control = link.control.take_for_packet(u16::from(u8::MAX)) as u8;
+            let control = link.control.take_for_packet(u16::MAX) as u8;
             Credits { data: 0, control }
         };
         // Nothing is left to ride of what has been taken.
         let rides = self.take_riding(peer);
-        let credits = Credits {
-            data: taken.data + rides.data,
-            control: taken.control + rides.control,
-        };
+        let credits =
+            Credits { data: taken.data + rides.data, control: taken.control + rides.control };
         let link = self.link_mut(peer);
         link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
         self.ask_reduced(port);
@@ -261,7 +268,6 @@ impl Links {
 
     /// Asks those senders for credits that a steal has left with static slots only
     /// and with more credits than that.
-    #[inline]
     fn ask_reduced<P: Port>(&mut self, port: &mut P) {
         loop {
             let Links { peers, dynamic: Some(dynamic), .. } = self else { return };
@@ -288,10 +294,10 @@ impl Links {
             None => link.data.piggyback(u16::MAX),
             Some(dynamic) => dynamic.take_riding(link.sender, &mut link.data),
         };
-        Credits { data, control: link.control.piggyback(u16::from(u8::MAX)) as u8 }
+        Credits { data, control: link.control.piggyback(u16::MAX) as u8 }
     }
 
-    fn work_when_idle(&mut self, peer: PeerId) {
+    pub(crate) fn work_when_idle(&mut self, peer: PeerId) {
         let link = self.link_mut(peer);
         if !link.in_idle_work {
             link.in_idle_work = true;
@@ -300,6 +306,7 @@ impl Links {
     }
 
     /// The dynamic region, if there is one, and the link with a peer.
+    #[inline]
     fn parts(&mut self, peer: PeerId) -> (Option<&mut Dynamic>, &mut Link) {
         let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
             unreachable!("only of peers that there are");

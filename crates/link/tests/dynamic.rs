@@ -20,8 +20,10 @@ struct Scenario {
     /// Of a hundred packets, how many may carry credits.
     piggyback_percent: u64,
     answers_at_once: bool,
+    /// Whether there are idle moments. Without, thresholds alone bring credits back.
+    is_ever_idle: bool,
     admit_all: bool,
-    kills: u64,
+    kill_at: Option<u64>,
     seed: u64,
 }
 
@@ -34,7 +36,8 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         prop_oneof![Just(0u64), Just(100), Just(50)],
         any::<bool>(),
         any::<bool>(),
-        0u64..2,
+        any::<bool>(),
+        prop::option::of(0u64..600),
         any::<u64>(),
     )
         .prop_map(
@@ -45,8 +48,9 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 credit_slots,
                 piggyback_percent,
                 answers_at_once,
+                is_ever_idle,
                 admit_all,
-                kills,
+                kill_at,
                 seed,
             )| Scenario {
                 processes,
@@ -54,9 +58,10 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 dynamic_slots,
                 credit_slots,
                 piggyback_percent,
-                answers_at_once,
+                answers_at_once: answers_at_once || !is_ever_idle,
+                is_ever_idle,
                 admit_all,
-                kills,
+                kill_at,
                 seed,
             },
         )
@@ -83,6 +88,10 @@ fn run(scenario: &Scenario) {
     for step in 0..600 {
         if step % 150 == 0 {
             favourite = (random.below(scenario.processes as u64), random.draw());
+        }
+        if scenario.kill_at == Some(step) {
+            let who = *random.pick(&traffic.alive());
+            traffic.kill(who);
         }
         let alive = traffic.alive();
         let who = match random.percent(50) {
@@ -111,14 +120,13 @@ fn run(scenario: &Scenario) {
                     traffic.free(who, random.below(held as u64) as usize);
                 }
             }
-            17 => traffic.idle(who),
+            17 if scenario.is_ever_idle => traffic.idle(who),
             18 if who != to => traffic.send_control(who, to),
-            19 if scenario.kills > 0 && step == 300 => traffic.kill(who),
             _ => {}
         }
         traffic.check();
     }
-    traffic.drain();
+    traffic.drain(scenario.is_ever_idle);
 }
 
 proptest! {

@@ -8,7 +8,8 @@ use sluice_wire::{Ack, Addr, Get, GetDone, MatchBits, Packet, PtIndex, Put, Repl
 fn two_senders_get_the_most_that_is_of_use() {
     let layout = Layout::divide(2, 1 << 14).unwrap();
     let grant = Grant { data_slots: 1024, control_slots: 32, credit_slots: 8 };
-    let expected = Layout { grant, dynamic_slots: 0, senders_max: 2, reply_slots: 2048, ring_slots: 8192 };
+    let expected =
+        Layout { grant, dynamic_slots: 0, senders_max: 2, reply_slots: 2048, ring_slots: 8192 };
     assert_eq!(layout, expected);
     assert_eq!(grant.total(), 1064);
 }
@@ -38,6 +39,27 @@ fn a_layout_that_nobody_makes_is_refused() {
     ];
     for layout in wrong {
         assert_eq!(layout.check(), Err(LayoutError::Foreign), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_dynamic_region_fills_the_ring() {
+    let layout = Layout::divide_dynamic(64, 1 << 16).unwrap();
+    let grant = Grant { data_slots: 4, control_slots: 32, credit_slots: 4 };
+    let fixed = 64 * 40 + 2048;
+    let dynamic_slots = (1 << 16) - fixed;
+    let expected =
+        Layout { grant, dynamic_slots, senders_max: 64, reply_slots: 2048, ring_slots: 1 << 16 };
+    assert_eq!(layout, expected);
+    // Equation 2: as many data slots as places for the credit packets of their region.
+    assert!(u32::from(grant.data_slots) >= u32::from(grant.credit_slots / 2));
+    // No more than is of use.
+    assert_eq!(Layout::divide_dynamic(2, 1 << 20).unwrap().ring_slots, 1 << 13);
+    // The dynamic region is part of the ring, and checked as such.
+    for more in [1, u32::MAX] {
+        let too_large =
+            Layout { dynamic_slots: layout.dynamic_slots.saturating_add(more), ..layout };
+        assert_eq!(too_large.check(), Err(LayoutError::Foreign));
     }
 }
 
@@ -94,6 +116,26 @@ proptest! {
             Err(LayoutError::TooManySenders { need_slots, .. }) => {
                 prop_assert!(need_slots > slots_max.checked_next_power_of_two().unwrap_or(0) / 2);
                 prop_assert!(Layout::divide(senders, need_slots).is_ok());
+            }
+            Err(LayoutError::Foreign) => prop_assert!(false, "what it makes is sound"),
+        }
+    }
+
+    #[test]
+    fn a_dynamic_division_fits_where_the_static_one_does(
+        senders in any::<u16>(),
+        slots_max in any::<u32>(),
+    ) {
+        match Layout::divide_dynamic(senders, slots_max) {
+            Ok(layout) => {
+                prop_assert_eq!(layout.check(), Ok(()));
+                prop_assert!(layout.ring_slots <= slots_max);
+                let eager = sluice_wire::slots_for(8192 + 64);
+                prop_assert!(layout.dynamic_slots >= eager);
+            }
+            Err(LayoutError::TooManySenders { need_slots, .. }) => {
+                prop_assert!(Layout::divide(senders, slots_max).is_err());
+                prop_assert!(Layout::divide_dynamic(senders, need_slots).is_ok());
             }
             Err(LayoutError::Foreign) => prop_assert!(false, "what it makes is sound"),
         }

@@ -88,10 +88,7 @@ impl Ni {
             }
             Packet::Offer(offer) => self.on_offer(port, from, offer),
             Packet::Pull(pull) => self.on_pull(port, from, pull),
-            Packet::Search(_)
-            | Packet::Watch(_)
-            | Packet::Waiting(_)
-            | Packet::Decline(_) => false,
+            Packet::Search(_) | Packet::Watch(_) | Packet::Waiting(_) | Packet::Decline(_) => false,
             // The links have dealt with them.
             Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
         };

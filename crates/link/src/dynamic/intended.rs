@@ -12,13 +12,15 @@ const DONORS_MAX: u32 = 4;
 
 impl Dynamic {
     /// A new sender, with the number that it is known by here. The first one gets
-    /// everything; a later one half of what the richest of a few has. They take
-    /// turns in being looked at, so while nobody has been active yet the shares
-    /// differ by no more than a factor of two, at a fixed cost.
+    /// everything; a later one half of what the richest of a few others has.
     pub(crate) fn admit(&mut self, peer: PeerId) -> u32 {
-        let unintended = std::mem::take(&mut self.unintended);
-        let share = if unintended > 0 { unintended } else { self.take_from_donor() };
-        self.enter(peer, share)
+        let number = self.vacant.pop().unwrap_or(self.senders.len() as u32);
+        let share = match std::mem::take(&mut self.unintended) {
+            0 => self.take_from_donor(number),
+            unintended => unintended,
+        };
+        self.enter(number, peer, share);
+        number
     }
 
     /// The first `count` senders, with equal shares (section 6.3), numbered as they
@@ -34,7 +36,7 @@ impl Dynamic {
         let (each, more) = (self.dynamic_slots / count, self.dynamic_slots % count);
         self.unintended = 0;
         for peer in 0..count {
-            self.enter(PeerId(peer), each + u32::from(peer < more));
+            self.enter(peer, PeerId(peer), each + u32::from(peer < more));
         }
     }
 
@@ -106,14 +108,18 @@ impl Dynamic {
         }
     }
 
-    fn take_from_donor(&mut self) -> u32 {
+    /// Half of the dynamic share of one sender, for number `new`.
+    ///
+    /// Those that are looked at begin with `new` less its highest bit. So while
+    /// nobody has been active, everyone is halved in turn before anyone is halved
+    /// again, and shares differ by a factor of two at the most.
+    fn take_from_donor(&mut self, new: u32) -> u32 {
         let count = self.senders.len() as u32;
-        let first = self.next_donor;
-        let intended = |number: u32| self.senders[number as usize].as_ref().map(|s| s.intended);
+        let first = new ^ new.checked_ilog2().map_or(0, |bit| 1 << bit);
         let looked_at = (0..DONORS_MAX.min(count)).map(|step| (first + step) % count);
+        let intended = |number: u32| self.senders[number as usize].as_ref().map(|s| s.intended);
         // Of equals, the one looked at first.
         let richest = looked_at.rev().max_by_key(|&number| intended(number));
-        self.next_donor = if count == 0 { 0 } else { (first + 1) % count };
         let Some(donor) = richest.and_then(|number| self.senders[number as usize].as_mut()) else {
             return 0;
         };
@@ -122,8 +128,8 @@ impl Dynamic {
         share
     }
 
-    fn enter(&mut self, peer: PeerId, share: u32) -> u32 {
-        let sender = Sender {
+    fn enter(&mut self, number: u32, peer: PeerId, share: u32) {
+        let sender = Some(Sender {
             peer,
             thresholds: Thresholds::spread(self.static_slots, self.credit_slots),
             crossings: 0,
@@ -131,23 +137,17 @@ impl Dynamic {
             is_hungry: false,
             piggybacked: 0,
             intended: u32::from(self.static_slots) + share,
-        };
-        let number = match self.vacant.pop() {
-            Some(number) => {
-                self.senders[number as usize] = Some(sender);
-                number
-            }
-            None => {
-                self.senders.push(Some(sender));
-                self.senders.len() as u32 - 1
-            }
-        };
+        });
+        match self.senders.get_mut(number as usize) {
+            Some(vacant) => *vacant = sender,
+            None => self.senders.push(sender),
+        }
         self.lists.add_last(number, Activity::Low);
         // What is done for each packet allocates nothing: there is room for every
         // sender in every queue.
-        self.reduced.reserve(self.senders.len());
-        self.vacant.reserve(self.senders.len() - self.vacant.len());
-        self.hungry.reserve(self.senders.len().saturating_sub(self.hungry.len()));
-        number
+        let count = self.senders.len();
+        self.reduced.reserve(count);
+        self.vacant.reserve(count.saturating_sub(self.vacant.len()));
+        self.hungry.reserve(count.saturating_sub(self.hungry.len()));
     }
 }

@@ -63,14 +63,11 @@ pub(crate) struct Dynamic {
     hungry: VecDeque<(u32, PeerId)>,
     /// Slots of the pool that are left to those that wait: one each.
     spoken_for: u32,
-    /// The sender that is next looked at to share with a new one.
-    next_donor: u32,
 }
 
 impl Dynamic {
     /// Heap bytes of one sender.
-    pub(crate) const SENDER_BYTES: usize =
-        size_of::<Option<Sender>>()
+    pub(crate) const SENDER_BYTES: usize = size_of::<Option<Sender>>()
         + ActivityLists::SENDER_BYTES
         + 2 * size_of::<u32>()
         + size_of::<(u32, PeerId)>();
@@ -88,7 +85,6 @@ impl Dynamic {
             reduced: Vec::new(),
             hungry: VecDeque::new(),
             spoken_for: 0,
-            next_donor: 0,
         }
     }
 
@@ -135,28 +131,43 @@ impl Dynamic {
 
     /// Credits to ride on a packet that goes anyway. What was freed rides, and the
     /// threshold may be reached by it (section 6.6.1).
+    #[inline]
     pub(crate) fn take_riding(&mut self, sender: u32, account: &mut Account) -> u16 {
+        let available = self.available(account);
+        let Sender { thresholds, piggybacked, blocked, .. } = self.sender_mut(sender);
+        let progress = u32::from(account.owed()) + u32::from(*piggybacked);
+        if *blocked || progress >= u32::from(thresholds.current()) {
+            return self.take_riding_across(sender, account);
+        }
+        let credits = u32::from(account.owed()).min(available) as u16;
+        *piggybacked += credits;
+        account.settle(credits);
+        self.give(account, credits);
+        credits
+    }
+
+    /// As [`Dynamic::take_riding`], if the threshold is reached or the sender is
+    /// blocked.
+    #[cold]
+    #[inline(never)]
+    fn take_riding_across(&mut self, sender: u32, account: &mut Account) -> u16 {
         if self.sender(sender).blocked {
             return self.give_blocked(sender, account);
         }
         let mut credits = 0;
-        let mut crossed = false;
         while self.would_cross(sender, account) {
             credits += self.cross(sender, account, Way::Riding);
-            crossed = true;
-        }
-        if !crossed {
-            credits = u32::from(account.owed()).min(self.available(account)) as u16;
-            self.return_early(sender, account, credits);
         }
         credits
     }
 
-    /// Whether a receiver with nothing else to do should return something: the
-    /// sender is short of credits, and slots of it are freed.
+    /// Whether a receiver with nothing else to do should return something: slots of
+    /// the sender are freed, and it has fewer than its static ones, or than half of
+    /// what it should have.
     pub(crate) fn wants_when_idle(&self, sender: u32, account: &Account) -> bool {
         let Sender { intended, blocked, thresholds, .. } = self.sender(sender);
-        let enough = if *blocked { u32::from(self.static_slots) } else { (intended / 2).max(1) };
+        let half = if *blocked { 0 } else { intended / 2 };
+        let enough = half.max(u32::from(self.static_slots));
         let is_due = !blocked && account.owed() >= thresholds.current();
         account.owed() > 0 && (u32::from(account.at_sender()) < enough || is_due)
     }
@@ -207,11 +218,12 @@ impl Dynamic {
 
     /// A sender that has been deprived of all its intended dynamic slots and has
     /// more credits than it should have by `current`: it is blocked from now on,
-    /// and is to be asked for them (section 6.5.2, figure 13).
+    /// and is to be asked for them (section 6.5.2, figure 13). One that is blocked is
+    /// not asked again.
     pub(crate) fn next_reduced(&mut self, current: impl Fn(PeerId) -> u16) -> Option<PeerId> {
         while let Some(sender) = self.reduced.pop() {
             let sender = self.sender_mut(sender);
-            if u32::from(current(sender.peer)) > sender.intended {
+            if !sender.blocked && u32::from(current(sender.peer)) > sender.intended {
                 sender.blocked = true;
                 return Some(sender.peer);
             }
@@ -233,9 +245,18 @@ impl Dynamic {
         account.take_back(slots as u16);
         self.pool += before - self.beyond_static(account);
         self.sender_mut(sender).blocked = false;
+        // It begins anew, with what it has. What was freed before is not owed to it
+        // any more, but for its static slots.
+        account.settle(account.owed() - self.kept(account));
         let credit_slots = self.sender(sender).thresholds.count() - 1;
         self.restart(sender, account, credit_slots);
         true
+    }
+
+    /// Whether there may be one.
+    #[inline]
+    pub(crate) fn someone_reduced(&self) -> bool {
+        !self.reduced.is_empty()
     }
 
     /// Dynamic slots that nobody has.
@@ -285,7 +306,6 @@ impl Dynamic {
             assert!(sender.thresholds.sum() > there, "thresholds let too many packets go");
             assert!(self.kept(account) <= account.owed(), "static slots are lost");
             let is_null = self.lists.of(number) == Activity::Null;
-            assert!(!sender.blocked || is_null, "only a sender of null activity is asked");
             assert!(!is_null || sender.intended == u32::from(self.static_slots));
         }
         assert!(intended == self.dynamic_slots, "intended quotas do not add up");
@@ -310,7 +330,9 @@ impl Dynamic {
         // In the regular way what was piggybacked plays no part any more.
         let piggybacked = if way == Way::Riding { *piggybacked } else { 0 };
         account.settle(reached - piggybacked);
-        let wanted = computed.saturating_sub(piggybacked).max(self.kept(account));
+        // Static slots that are kept for the sender are owed to it, or given now.
+        let kept = self.kept(account).saturating_sub(account.owed());
+        let wanted = computed.saturating_sub(piggybacked).max(kept);
         // The books of one sender count to 65,535.
         let room = u16::MAX - account.own() - account.owed();
         let credits = u32::from(wanted.min(room)).min(self.available(account)) as u16;
@@ -350,6 +372,7 @@ impl Dynamic {
         self.give(account, credits);
     }
 
+    #[inline]
     fn give(&mut self, account: &mut Account, credits: u16) {
         let before = self.beyond_static(account);
         account.give(credits);
@@ -358,11 +381,13 @@ impl Dynamic {
 
     /// What can be given to a sender: what is kept for it and the pool, but for one
     /// slot for each sender that waits.
+    #[inline]
     fn available(&self, account: &Account) -> u32 {
         let free = self.pool.saturating_sub(self.spoken_for);
         u32::from(self.kept(account)) + free
     }
 
+    #[inline]
     fn beyond_static(&self, account: &Account) -> u32 {
         u32::from(account.own().saturating_sub(self.static_slots))
     }
@@ -376,10 +401,12 @@ impl Dynamic {
         sender.piggybacked = 0;
     }
 
+    #[inline]
     fn sender(&self, sender: u32) -> &Sender {
         self.senders[sender as usize].as_ref().expect("a number in use")
     }
 
+    #[inline]
     fn sender_mut(&mut self, sender: u32) -> &mut Sender {
         self.senders[sender as usize].as_mut().expect("a number in use")
     }

@@ -5,8 +5,8 @@
 
 use crate::net::random::Random;
 use crate::net::{Event, Mode, NetPort};
+use sluice_link::Layout;
 use sluice_link::{Ledger, Links, MailboxRegion, PeerError, SendError, Token, Violation};
-use sluice_link::{Layout, Port};
 use sluice_wire::{Ack, Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, slots_for};
 use std::collections::VecDeque;
 
@@ -165,10 +165,11 @@ impl Traffic {
     /// One of the packets on their way arrives.
     pub fn deliver_one(&mut self, random: &mut Random) {
         let events = self.processes[0].port.net().events();
-        if !events.is_empty() {
-            if let Event::Deliver(from, to) = *random.pick(&events) {
-                self.deliver(from, to).expect("everyone keeps to the protocol");
-            }
+        if events.is_empty() {
+            return;
+        }
+        if let Event::Deliver(from, to) = *random.pick(&events) {
+            self.deliver(from, to).expect("everyone keeps to the protocol");
         }
     }
 
@@ -199,8 +200,9 @@ impl Traffic {
         (0..self.count()).filter(|&who| self.processes[who].alive).collect()
     }
 
-    /// Everyone frees, is idle and sends, until nothing waits any more.
-    pub fn drain(&mut self) {
+    /// Everyone frees and sends, and has idle moments or not, until nothing waits any
+    /// more.
+    pub fn drain(&mut self, idle: bool) {
         let waiting = |process: &Process| process.queues.iter().map(VecDeque::len).sum::<usize>();
         let total: usize = self.processes.iter().map(waiting).sum();
         // Each round brings every sender at least one message forward, after the few
@@ -208,7 +210,9 @@ impl Traffic {
         for _ in 0..4 * total + 20 {
             for who in self.alive() {
                 self.free_all(who);
-                self.idle(who);
+                if idle {
+                    self.idle(who);
+                }
                 for to in self.alive() {
                     self.send_queued(who, to, true);
                 }
@@ -224,7 +228,9 @@ impl Traffic {
         for _ in 0..20 {
             for who in self.alive() {
                 self.free_all(who);
-                self.idle(who);
+                if idle {
+                    self.idle(who);
+                }
             }
             self.deliver_all();
         }
@@ -265,8 +271,8 @@ impl Traffic {
                 }
             }
             if layout.dynamic_slots > 0 {
-                let region = senders * u64::from(layout.grant.data_slots)
-                    + u64::from(layout.dynamic_slots);
+                let region =
+                    senders * u64::from(layout.grant.data_slots) + u64::from(layout.dynamic_slots);
                 assert_eq!(own + process.links.slots_available(), region);
                 if senders > 0 {
                     assert_eq!(intended, region);
@@ -292,9 +298,4 @@ impl Traffic {
             _ => flying + u32::from(static_slots),
         }
     }
-}
-
-/// What the port says of itself.
-pub fn dynamic_slots(port: &NetPort, peer: usize) -> u32 {
-    port.dynamic_slots(PeerId(peer as u32))
 }
