@@ -125,6 +125,9 @@ fn run(scenario: &Scenario) {
             _ => {}
         }
         traffic.check();
+        if scenario.is_ever_idle && step % 64 == 63 {
+            traffic.settle();
+        }
     }
     traffic.drain(scenario.is_ever_idle);
 }

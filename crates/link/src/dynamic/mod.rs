@@ -183,7 +183,12 @@ impl Dynamic {
             self.return_early(sender, account, kept);
             return kept;
         }
-        match self.take_regular(sender, account) {
+        let regular = self.take_regular(sender, account);
+        if regular > 0 {
+            return regular;
+        }
+        match self.take_riding(sender, account) {
+            // An adjustment by excess returns nothing, but what it left owed may go.
             0 => self.take_riding(sender, account),
             credits => credits,
         }

@@ -474,6 +474,54 @@ fn the_share_of_one_that_leaves_goes_to_the_most_active() {
 }
 
 #[test]
+fn a_crossing_returns_at_least_the_static_slots() {
+    let mut receiver = Receiver::new(2, 20, 100, 2);
+    // Sender 0 had 31 slots, thirty of them for its next threshold, and is to have no
+    // more than the static ones now.
+    receiver.dynamic.give(&mut receiver.accounts[0], 11);
+    let mut thresholds = Thresholds::spread(2, 2);
+    thresholds.cross(1, 29);
+    receiver.dynamic.sender_mut(0).thresholds = thresholds;
+    assert_eq!(receiver.thresholds(0), [30, 1, 1]);
+    let share = receiver.dynamic.intended(0) - 20;
+    receiver.shift_quota(0, 1, share);
+    let account = &mut receiver.accounts[0];
+    assert!(account.arrive(30));
+    account.free(30);
+    receiver.dynamic.on_freed(account, 30);
+    // Equation 1 says seven.
+    assert_eq!(receiver.regular(0), 19);
+    assert_eq!(receiver.state(0), (vec![1, 1, 19], 0, 0, 20));
+    let accounts = &receiver.accounts;
+    assert_eq!(receiver.dynamic.kept(&accounts[0]), 0);
+}
+
+#[test]
+fn of_two_that_wait_the_first_is_served_first() {
+    let mut receiver = Receiver::new(3, 2, 4, 2);
+    // Senders 0 and 1 hold two slots too many each, and one of them is freed.
+    for of in 0..2 {
+        receiver.dynamic.give(&mut receiver.accounts[of], 2);
+        assert!(receiver.accounts[of].arrive(4));
+        receiver.dynamic.sender_mut(of as u32).thresholds = Thresholds::spread(5, 2);
+        receiver.accounts[of].free(1);
+        receiver.dynamic.on_freed(&receiver.accounts[of], 1);
+    }
+    receiver.dynamic.give(&mut receiver.accounts[2], 2);
+    receiver.dynamic.sender_mut(2).thresholds = Thresholds::spread(4, 2);
+    receiver.dynamic.wait_for_pool(1);
+    receiver.dynamic.wait_for_pool(0);
+    receiver.packet(2);
+    // One slot for two.
+    assert_eq!((receiver.dynamic.pool(), receiver.regular(2)), (1, 0));
+    assert_eq!(receiver.dynamic.next_hungry(), Some(PeerId(1)));
+    let account = &mut receiver.accounts[1];
+    assert_eq!(receiver.dynamic.take_when_idle(1, account), 1);
+    assert_eq!(receiver.dynamic.next_hungry(), None);
+    receiver.check();
+}
+
+#[test]
 fn one_that_waits_is_left_a_slot_of_the_pool() {
     let mut receiver = Receiver::new(2, 2, 4, 2);
     // Sender 0 holds all but one slot in messages that are not matched.

@@ -245,6 +245,30 @@ impl Traffic {
         }
     }
 
+    /// Everyone has idle moments until they change nothing. Then nobody is without
+    /// credits of whom slots are freed, unless there is nothing to give.
+    pub fn settle(&mut self) {
+        for _ in 0..3 {
+            for who in self.alive() {
+                self.idle(who);
+            }
+            self.deliver_all();
+            self.check();
+        }
+        for to in self.alive() {
+            let ledgers: Vec<Ledger> =
+                (0..self.count()).filter_map(|from| self.ledger(to, from)).collect();
+            let dynamic = ledgers.iter().filter_map(|ledger| ledger.dynamic);
+            let kept: u64 = dynamic.map(|dynamic| u64::from(dynamic.kept)).sum();
+            let pool = self.processes[to].links.slots_available() - kept;
+            for ledger in ledgers {
+                let waits = ledger.data_at_sender == 0 && ledger.data_owed > 0;
+                let Some(dynamic) = ledger.dynamic else { continue };
+                assert!(!waits || (pool == 0 && dynamic.kept == 0), "{ledger:?}, {pool} free");
+            }
+        }
+    }
+
     /// Every credit is in exactly one place.
     pub fn check(&self) {
         for to in self.alive() {
