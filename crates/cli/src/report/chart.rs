@@ -7,15 +7,15 @@ use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-/// A point and half the height of its bar.
+/// A point and its bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
     /// Along the axis, as a value.
     pub x: f64,
     /// Its height.
     pub y: f64,
-    /// Of its 95 % interval.
-    pub half_width: Option<f64>,
+    /// From where to where: its 95 % interval, or the least and the most.
+    pub bar: Option<(f64, f64)>,
 }
 
 /// One line.
@@ -112,7 +112,7 @@ impl Chart {
             .curves
             .iter()
             .flat_map(|curve| &curve.dots)
-            .map(|dot| dot.y + dot.half_width.unwrap_or(0.0))
+            .map(|dot| dot.bar.map_or(dot.y, |(_, high)| high.max(dot.y)))
             .filter(|top| top.is_finite());
         let top = tops.fold(0.0, f64::max);
         (0.0, if top > 0.0 { top * 1.06 } else { 1.0 })
@@ -145,9 +145,9 @@ impl Chart {
             return Ok(());
         }
         let bars = curve.dots.iter().filter_map(|dot| {
-            let half = dot.half_width.filter(|half| *half > 0.0)?;
-            let (low, high) = (inside(dot.y - half), inside(dot.y + half));
-            Some(ErrorBar::new_vertical(axis.place(dot.x), low, inside(dot.y), high, line, 8))
+            let (low, high) = dot.bar.filter(|(low, high)| low < high)?;
+            let ends = [low, dot.y, high].map(inside);
+            Some(ErrorBar::new_vertical(axis.place(dot.x), ends[0], ends[1], ends[2], line, 8))
         });
         chart.draw_series(bars)?;
         if curve.has_marks {

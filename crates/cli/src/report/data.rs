@@ -1,6 +1,6 @@
 //! Reads a folder of results.
 
-use crate::sim::{COLUMNS, LINKS, Manifest, Plan, RESULTS, Row, SERIES};
+use crate::sim::{LINKS, Manifest, Plan, RESULTS, Row, SERIES, Simulator};
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,21 +14,25 @@ pub struct Data {
     pub plan: Plan,
     /// What came out; points that wait are not there.
     pub rows: Vec<Row>,
-    /// Throughput of batches.
-    pub series: Vec<Batch>,
+    /// What was written down over time.
+    pub series: Vec<Moment>,
     /// Loads of links.
     pub links: Vec<Load>,
 }
 
-/// The throughput of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch {
+/// The throughput of a batch, or credits after a repetition.
+#[derive(Clone, Debug)]
+pub struct Moment {
     /// Index in the plan.
     pub cell: usize,
-    /// Its last cycle.
-    pub until_cycle: u64,
-    /// Flits a node and cycle.
-    pub accepted: f64,
+    /// Which of several lines of the cell.
+    pub line: String,
+    /// The last cycle of the batch, or the repetition.
+    pub at: u64,
+    /// Flits a node and cycle, or the median of the credits.
+    pub value: f64,
+    /// Least and most.
+    pub bar: Option<(f64, f64)>,
 }
 
 /// The load of one direction of a link.
@@ -55,8 +59,11 @@ impl Data {
         let manifest = Manifest::read(folder)?;
         let plan = manifest.plan()?;
         let rows = Sheet::read(folder, RESULTS, &plan)?.lines(|line| {
-            let values =
-                COLUMNS.iter().map(|column| line.number(column.name)).collect::<Result<_>>()?;
+            let values = plan
+                .columns
+                .iter()
+                .map(|column| line.number(column.name))
+                .collect::<Result<_>>()?;
             Ok(Row {
                 cell: line.cell,
                 seed: line.text("seed")?.parse()?,
@@ -71,9 +78,23 @@ impl Data {
         })?;
         let series = Sheet::read(folder, SERIES, &plan)?.lines(|line| {
             let number = |name| -> Result<u64> { Ok(line.text(name)?.parse()?) };
-            let until_cycle = number("from_cycle")? + number("cycles")?;
-            let accepted = line.number("accepted")?.unwrap_or(0.0);
-            Ok(Batch { cell: line.cell, until_cycle, accepted })
+            let value = |name| -> Result<f64> { Ok(line.number(name)?.unwrap_or(0.0)) };
+            Ok(match plan.experiment.simulator {
+                Simulator::Network => Moment {
+                    cell: line.cell,
+                    line: String::new(),
+                    at: number("from_cycle")? + number("cycles")?,
+                    value: value("accepted")?,
+                    bar: None,
+                },
+                Simulator::Processes => Moment {
+                    cell: line.cell,
+                    line: format!("ranks {}", line.text("ranks")?),
+                    at: number("repetition")?,
+                    value: value("median")?,
+                    bar: Some((value("min")?, value("max")?)),
+                },
+            })
         })?;
         let links = if plan.experiment.links.is_some() && folder.join(LINKS).is_file() {
             Sheet::read(folder, LINKS, &plan)?.lines(|line| {

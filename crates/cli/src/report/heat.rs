@@ -32,7 +32,8 @@ pub fn draw(data: &Data, figure: &Figure, title: &str) -> Result<Vec<Drawing>> {
         if loads.is_empty() {
             continue;
         }
-        let map = match data.plan.cells[cell].config.topology {
+        let Some(config) = data.plan.cells[cell].setup.network() else { continue };
+        let map = match config.topology {
             Topology::Dragonfly { a, .. } => groups(&loads, a),
             _ => ports(&loads),
         };

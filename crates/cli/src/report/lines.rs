@@ -5,11 +5,12 @@
 //! makes lines of its own.
 
 use super::chart::{Chart, Curve, Dot};
-use super::data::Data;
+use super::data::{Data, Moment};
 use super::drawing::{Drawing, Values, file_name};
 use super::style::LINES_MAX;
-use crate::sim::{COLUMNS, Figure, Summary, column, digits, summary};
+use crate::sim::{Figure, Simulator, Summary, digits, summary};
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// A curve, and the cells of its dots.
 struct Line {
@@ -20,14 +21,14 @@ struct Line {
 /// The drawings of a figure of lines.
 pub fn draw(data: &Data, figure: &Figure, title: &str) -> Result<Vec<Drawing>> {
     let Some(x) = figure.x.as_deref() else { return Ok(Vec::new()) };
-    let y = column(&figure.y).unwrap_or(0);
+    let y = data.plan.column(&figure.y).unwrap_or(0);
     let mut drawings = Vec::new();
     for (panel, cells) in panels(data, figure) {
         let along = Along::of(data, x);
         let lines = lines(data, figure, &cells, along, y);
         let chart_of = |curves: Vec<Curve>| Chart {
             x_title: along.title(data),
-            y_title: COLUMNS[y].title.to_owned(),
+            y_title: data.plan.columns[y].title.to_owned(),
             curves,
             scale: figure.scale,
         };
@@ -48,14 +49,14 @@ impl Along {
     fn of(data: &Data, name: &str) -> Along {
         match data.plan.axis(name) {
             Some(axis) => Along::Axis(axis),
-            None => Along::Column(column(name).unwrap_or(0)),
+            None => Along::Column(data.plan.column(name).unwrap_or(0)),
         }
     }
 
     fn title(self, data: &Data) -> String {
         match self {
             Along::Axis(axis) => data.plan.experiment.sweep[axis].title().to_owned(),
-            Along::Column(column) => COLUMNS[column].title.to_owned(),
+            Along::Column(column) => data.plan.columns[column].title.to_owned(),
         }
     }
 }
@@ -137,7 +138,8 @@ fn lines(data: &Data, figure: &Figure, cells: &[usize], along: Along, y: usize) 
                     summary(&data.rows, cell, column).map(|summary| summary.mean)
                 }
             };
-            let dot = Dot { x: x.unwrap_or(0.0), y: of_y.mean, half_width: of_y.half_width };
+            let bar = of_y.half_width.map(|half| (of_y.mean - half, of_y.mean + half));
+            let dot = Dot { x: x.unwrap_or(0.0), y: of_y.mean, bar };
             match (x, along) {
                 (Some(_), _) => found.push((dot, of_y)),
                 (None, Along::Axis(axis)) => {
@@ -198,7 +200,7 @@ fn sheets(
 }
 
 fn table(data: &Data, along: Along, y: usize, lines: &[Line]) -> Values {
-    let heads = ["line".to_owned(), along.title(data), COLUMNS[y].name.to_owned()];
+    let heads = ["line".to_owned(), along.title(data), data.plan.columns[y].name.to_owned()];
     let more = ["± (95 %)", "min", "max"].map(str::to_owned);
     let mut rows = Vec::new();
     for line in lines {
@@ -217,54 +219,72 @@ fn table(data: &Data, along: Along, y: usize, lines: &[Line]) -> Values {
     Values { heads: [heads, more].concat(), rows }
 }
 
-/// The throughput of each batch against time, the mean over the seeds.
+/// What was written down over time, the mean over the seeds: the throughput of
+/// each batch, or credits after each repetition.
 pub fn draw_time(data: &Data, figure: &Figure, title: &str) -> Result<Vec<Drawing>> {
+    let (x_title, y_title, head) = match data.plan.experiment.simulator {
+        Simulator::Network => ("Cycles", data.plan.columns[0].title, "until cycle"),
+        Simulator::Processes => ("Repetitions", "Credits toward a rank", "repetition"),
+    };
     let mut drawings = Vec::new();
     for (panel, cells) in panels(data, figure) {
         let axis = figure.panel.as_deref().and_then(|name| data.plan.axis(name));
         let without: Vec<usize> = axis.into_iter().collect();
-        let lines: Vec<Line> = cells
-            .iter()
-            .filter_map(|&cell| {
-                let found = batches(data, cell);
+        let mut lines: Vec<Line> = Vec::new();
+        for &cell in &cells {
+            for (part, found) in moments(data, cell) {
                 let name = label(data, cell, &cells, None, &without);
-                let name = if name.is_empty() { data.plan.experiment.name.clone() } else { name };
+                let name = match (name.is_empty(), part.is_empty()) {
+                    (true, true) => data.plan.experiment.name.clone(),
+                    (true, false) => part,
+                    (false, true) => name,
+                    (false, false) => format!("{name}, {part}"),
+                };
                 let mut line = line(name, found, false);
                 line.curve.has_marks = line.curve.dots.len() <= 20;
-                (!line.curve.dots.is_empty()).then_some(line)
-            })
-            .collect();
+                lines.push(line);
+            }
+        }
         let chart_of = |curves: Vec<Curve>| Chart {
-            x_title: "Cycles".to_owned(),
-            y_title: COLUMNS[0].title.to_owned(),
+            x_title: x_title.to_owned(),
+            y_title: y_title.to_owned(),
             curves,
             scale: crate::sim::Scale::Linear,
         };
-        drawings.extend(sheets(&joined(title, &panel), lines, &chart_of, time_table)?);
+        let table = |lines: &[Line]| time_table(head, lines);
+        drawings.extend(sheets(&joined(title, &panel), lines, &chart_of, table)?);
     }
     Ok(drawings)
 }
 
-/// The batches of a cell as far as all its seeds have them: the mean of what
-/// is left would be of other seeds.
-fn batches(data: &Data, cell: usize) -> Vec<(Dot, Summary)> {
-    let mut by_cycle: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();
-    for batch in data.series.iter().filter(|batch| batch.cell == cell) {
-        by_cycle.entry(batch.until_cycle).or_default().push(batch.accepted);
+/// The moments of a cell by line, as far as all its seeds have them: the mean
+/// of what is left would be of other seeds.
+fn moments(data: &Data, cell: usize) -> Vec<(String, Vec<(Dot, Summary)>)> {
+    let mut by_line: Vec<(&str, BTreeMap<u64, Vec<&Moment>>)> = Vec::new();
+    for moment in data.series.iter().filter(|moment| moment.cell == cell) {
+        let known = by_line.iter().position(|(line, _)| *line == moment.line);
+        let index = known.unwrap_or_else(|| {
+            by_line.push((&moment.line, BTreeMap::new()));
+            by_line.len() - 1
+        });
+        by_line[index].1.entry(moment.at).or_default().push(moment);
     }
-    let most = by_cycle.values().map(Vec::len).max().unwrap_or(0);
-    by_cycle
-        .into_iter()
-        .filter(|(_, rates)| rates.len() == most)
-        .filter_map(|(cycle, rates)| {
-            let summary = Summary::of(&rates)?;
-            Some((Dot { x: cycle as f64, y: summary.mean, half_width: None }, summary))
-        })
-        .collect()
+    let dots = |by_time: BTreeMap<u64, Vec<&Moment>>| -> Vec<(Dot, Summary)> {
+        let most = by_time.values().map(Vec::len).max().unwrap_or(0);
+        let dot = |(at, moments): (u64, Vec<&Moment>)| {
+            let values: Vec<f64> = moments.iter().map(|moment| moment.value).collect();
+            let summary = Summary::of(&values)?;
+            let bars = moments.iter().filter_map(|moment| moment.bar);
+            let bar = bars.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            Some((Dot { x: at as f64, y: summary.mean, bar }, summary))
+        };
+        by_time.into_iter().filter(|(_, moments)| moments.len() == most).filter_map(dot).collect()
+    };
+    by_line.into_iter().map(|(line, by_time)| (line.to_owned(), dots(by_time))).collect()
 }
 
 /// A row a batch, a column a line.
-fn time_table(lines: &[Line]) -> Values {
+fn time_table(head: &str, lines: &[Line]) -> Values {
     let mut cycles: Vec<u64> =
         lines.iter().flat_map(|line| line.curve.dots.iter().map(|dot| dot.x as u64)).collect();
     cycles.sort_unstable();
@@ -273,7 +293,7 @@ fn time_table(lines: &[Line]) -> Values {
         let dot = line.curve.dots.iter().find(|dot| dot.x as u64 == cycle);
         dot.map_or("-".to_owned(), |dot| digits(dot.y))
     };
-    let heads = ["until cycle".to_owned()].into_iter();
+    let heads = [head.to_owned()].into_iter();
     Values {
         heads: heads.chain(lines.iter().map(|line| line.curve.label.clone())).collect(),
         rows: cycles

@@ -9,7 +9,7 @@ mod lines;
 mod page;
 mod style;
 
-use crate::sim::{Figure, Kind, judge, replace};
+use crate::sim::{Figure, Kind, Simulator, judge, replace};
 use anyhow::Result;
 use clap::Args;
 use data::Data;
@@ -64,12 +64,19 @@ pub fn run(args: &ReportArgs) -> Result<()> {
 const TIME_LINES_MAX: usize = 3 * style::LINES_MAX;
 
 /// What the experiment asks for; the loads of links too if they are known, and
-/// the throughput over time unless there are many cells.
+/// what was written down over time unless there are many cells.
 fn draw_all(data: &Data) -> Result<Vec<Drawing>> {
     let asked = &data.plan.experiment.figure;
     let mut figures: Vec<Figure> = asked.clone();
     let wanted = [
-        (Kind::Time, "Throughput over time", data.plan.cells.len() <= TIME_LINES_MAX),
+        (
+            Kind::Time,
+            match data.plan.experiment.simulator {
+                Simulator::Network => "Throughput over time",
+                Simulator::Processes => "Credits of rank 0 over time",
+            },
+            data.plan.cells.len() <= TIME_LINES_MAX && !data.series.is_empty(),
+        ),
         (Kind::Links, "Load of the links", !data.links.is_empty()),
     ];
     for (kind, title, is_known) in wanted {

@@ -1,7 +1,6 @@
 //! Whether what came out is what the experiment expects.
 
 use super::experiment::{Expect, Selection};
-use super::measure;
 use super::plan::Plan;
 use super::results::{Row, values};
 use super::statistics::{half_width, mean};
@@ -35,7 +34,7 @@ pub fn judge(plan: &Plan, rows: &[Row]) -> Vec<Verdict> {
 }
 
 fn verdict(plan: &Plan, rows: &[Row], expect: &Expect) -> Verdict {
-    let table = Table { plan, rows, column: measure::column(&expect.value).unwrap_or(0) };
+    let table = Table { plan, rows, column: plan.column(&expect.value).unwrap_or(0) };
     let measured = match (&expect.peak, &expect.over) {
         (Some(axis), _) => table.peak(&expect.only, axis, expect.slack),
         (None, Some(over)) => table.ratio(&expect.only, over),

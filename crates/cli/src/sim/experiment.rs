@@ -5,6 +5,7 @@
 //! simulated is found out by `plan.rs`.
 
 use super::place::{Fault, Source, Step, explain};
+use super::setup::Simulator;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,10 @@ pub struct Experiment {
     /// One run of each point a seed.
     #[serde(default = "one_seed")]
     pub seeds: Vec<u64>,
-    /// When a run ends.
+    /// Which simulator it is of.
+    #[serde(default)]
+    pub simulator: Simulator,
+    /// When a run of the network ends.
     #[serde(default)]
     pub stop: Stop,
     /// The configuration that the sweep changes.
@@ -172,8 +176,8 @@ pub struct Figure {
     pub title: Option<String>,
     /// An axis with numbers, or a column of the results.
     pub x: Option<String>,
-    /// A column of the results.
-    #[serde(default = "accepted")]
+    /// A column of the results; none: the simulator's first.
+    #[serde(default)]
     pub y: String,
     /// The axis whose values are lines of their own.
     pub series: Option<String>,
@@ -194,17 +198,13 @@ impl Figure {
             kind,
             title: Some(title.to_owned()),
             x: None,
-            y: accepted(),
+            y: String::new(),
             series: None,
             panel: None,
             only: Selection::default(),
             scale: Scale::Linear,
         }
     }
-}
-
-fn accepted() -> String {
-    "accepted".to_owned()
 }
 
 /// Kinds of drawing.
@@ -236,8 +236,8 @@ pub enum Scale {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// A column of the results.
-    #[serde(default = "accepted")]
+    /// A column of the results; none: the simulator's first.
+    #[serde(default)]
     pub value: String,
     /// Of these points.
     #[serde(default, rename = "where")]
@@ -271,7 +271,7 @@ impl Experiment {
         let deserializer = toml::Deserializer::parse(&source.text).map_err(|error| {
             source.fault_at(error.span().map_or(0, |span| span.start), error.message())
         })?;
-        let experiment: Experiment =
+        let mut experiment: Experiment =
             serde_path_to_error::deserialize(deserializer).map_err(|error| {
                 let (text, place) = explain(error.inner().message(), &steps(error.path()));
                 if source.has(&place) {
@@ -282,6 +282,13 @@ impl Experiment {
                     None => source.fault(&place, text),
                 }
             })?;
+        let first = experiment.simulator.columns()[0].name;
+        let values = experiment.expect.iter_mut().map(|expect| &mut expect.value);
+        for name in experiment.figure.iter_mut().map(|figure| &mut figure.y).chain(values) {
+            if name.is_empty() {
+                *name = first.to_owned();
+            }
+        }
         experiment.check(source)?;
         Ok(experiment)
     }

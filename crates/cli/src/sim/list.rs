@@ -2,7 +2,7 @@
 
 use super::library::EXPERIMENTS;
 use super::place::Source;
-use super::plan::{Plan, nodes};
+use super::plan::Plan;
 use crate::table::Table;
 use anyhow::Result;
 use clap::Args;
@@ -60,7 +60,7 @@ fn item(name: &str, text: &str) -> Result<Item> {
     let plan = Plan::read(source, None)?;
     let mut nodes_max = 0;
     for (index, cell) in plan.cells.iter().enumerate() {
-        let nodes = nodes(&cell.config).map_err(|error| plan.fault_of_cell(index, &error))?;
+        let nodes = cell.setup.nodes().map_err(|error| plan.fault_of_cell(index, &error))?;
         nodes_max = nodes_max.max(nodes);
     }
     Ok(Item {

@@ -73,7 +73,7 @@ impl Manifest {
     ) -> Manifest {
         let status = |point: &super::plan::Point| {
             let entry = entries.get(&point.run);
-            let stuck = entry.and_then(|entry| entry.outcome.stuck.clone());
+            let stuck = entry.and_then(|entry| entry.outcome.stuck().map(str::to_owned));
             let status = match (entry, &stuck) {
                 (None, _) => "waiting",
                 (_, Some(_)) => "stuck",
@@ -93,7 +93,7 @@ impl Manifest {
             title: plan.experiment.title.clone(),
             experiment_file: plan.source.name.clone(),
             experiment: plan.source.text.clone(),
-            nodes: entries.values().map(|entry| entry.outcome.nodes).max().unwrap_or(0),
+            nodes: entries.values().map(|entry| entry.outcome.nodes()).max().unwrap_or(0),
             points: plan.points.len(),
             runs: plan.runs.len(),
             runs_done: entries.len(),

@@ -4,6 +4,8 @@
 //! to the last digit as one just measured.
 
 use super::experiment::Stop;
+use super::results::rounded;
+use super::setup::Column;
 use super::statistics::half_width;
 use serde::{Deserialize, Serialize};
 use sluice_flit::topology::End;
@@ -106,18 +108,8 @@ pub struct Outcome {
     pub links: Vec<Link>,
 }
 
-/// A column of the results.
-pub struct Column {
-    /// Its head.
-    pub name: &'static str,
-    /// What figures write beside it.
-    pub title: &'static str,
-    /// Its value.
-    pub of: fn(&Outcome) -> Option<f64>,
-}
-
 /// The figures of a run, in the order of the columns.
-pub const COLUMNS: &[Column] = &[
+pub const COLUMNS: &[Column<Outcome>] = &[
     Column {
         name: "accepted",
         title: "Throughput, flits a node and cycle",
@@ -230,6 +222,24 @@ impl Outcome {
     /// Whether nearly all that is offered is accepted.
     pub fn is_stable(&self, load: f64) -> bool {
         self.rate(self.accepted_flits).is_some_and(|rate| rate >= 0.97 * load)
+    }
+
+    /// A row a batch.
+    pub fn series(&self) -> Vec<Vec<String>> {
+        let row = |batch: &Batch| {
+            vec![
+                batch.from_cycle.to_string(),
+                batch.cycles.to_string(),
+                batch.warm_up.to_string(),
+                rounded(self.batch_rate(batch)).to_string(),
+            ]
+        };
+        self.batches.iter().map(row).collect()
+    }
+
+    /// For people.
+    pub fn in_words(&self) -> String {
+        format!("accepted {:.3}", self.rate(self.accepted_flits).unwrap_or(0.0))
     }
 
     fn rate(&self, flits: u64) -> Option<f64> {

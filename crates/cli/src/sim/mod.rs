@@ -15,19 +15,21 @@ mod measure;
 mod output;
 mod place;
 mod plan;
+mod processes;
 mod progress;
 mod results;
 mod run;
+mod setup;
 mod statistics;
 mod validate;
 
 pub use expect::{Verdict, judge};
 pub use experiment::{Figure, Kind, Scale};
 pub use manifest::Manifest;
-pub use measure::{COLUMNS, column};
 pub use output::{digits, range};
 pub use plan::Plan;
 pub use results::{LINKS, RESULTS, Row, SERIES, replace, summary};
+pub use setup::Simulator;
 pub use statistics::Summary;
 
 use anyhow::Result;

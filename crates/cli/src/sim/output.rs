@@ -2,7 +2,6 @@
 
 use super::expect::Verdict;
 use super::manifest::Manifest;
-use super::measure::{COLUMNS, column};
 use super::plan::Plan;
 use super::results::{Row, summary, values};
 use crate::table::Table;
@@ -11,21 +10,15 @@ use serde_json::{Map, Value, json};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Columns of the table; the files have all.
-const SHOWN: [(&str, &str); 4] = [
-    ("accepted", "accepted"),
-    ("packet_latency", "latency"),
-    ("latency_p99", "p99"),
-    ("hops", "hops"),
-];
-
 /// Tables for people.
 pub fn text(plan: &Plan, rows: &[Row], verdicts: &[Verdict], folder: &Path) -> Result<()> {
     let mut heads: Vec<&str> = plan.axes().collect();
     heads.push("seeds");
-    for (_, head) in SHOWN {
+    // The files have all columns; here the first one has its interval too.
+    let shown = plan.experiment.simulator.shown();
+    for (index, (_, head)) in shown.iter().enumerate() {
         heads.push(head);
-        if head == "accepted" {
+        if index == 0 {
             heads.push("±");
         }
     }
@@ -33,12 +26,11 @@ pub fn text(plan: &Plan, rows: &[Row], verdicts: &[Verdict], folder: &Path) -> R
     for cell in 0..plan.cells.len() {
         let mut cells: Vec<String> =
             plan.cells[cell].marks.iter().map(|mark| mark.label.clone()).collect();
-        let accepted = column("accepted").unwrap_or(0);
-        cells.push(values(rows, cell, accepted).len().to_string());
-        for (name, head) in SHOWN {
-            let summary = column(name).and_then(|index| summary(rows, cell, index));
+        cells.push(values(rows, cell, 0).len().to_string());
+        for (place, (name, _)) in shown.iter().enumerate() {
+            let summary = plan.column(name).and_then(|index| summary(rows, cell, index));
             cells.push(summary.map_or("-".into(), |summary| digits(summary.mean)));
-            if head == "accepted" {
+            if place == 0 {
                 cells.push(
                     summary.and_then(|summary| summary.half_width).map_or("-".into(), digits),
                 );
@@ -105,7 +97,8 @@ pub fn json(plan: &Plan, rows: &[Row], manifest: &Manifest, folder: &Path) -> Re
     let points: Vec<Value> = rows
         .iter()
         .map(|row| {
-            let figures: Map<String, Value> = COLUMNS
+            let figures: Map<String, Value> = plan
+                .columns
                 .iter()
                 .zip(&row.values)
                 .map(|(column, value)| (column.name.to_owned(), json!(value)))
@@ -118,7 +111,8 @@ pub fn json(plan: &Plan, rows: &[Row], manifest: &Manifest, folder: &Path) -> Re
         .collect();
     let cells: Vec<Value> = (0..plan.cells.len())
         .map(|cell| {
-            let figures: Map<String, Value> = COLUMNS
+            let figures: Map<String, Value> = plan
+                .columns
                 .iter()
                 .enumerate()
                 .filter_map(|(index, column)| {

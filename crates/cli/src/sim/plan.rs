@@ -5,12 +5,10 @@
 //! slow nodes, say, it does not matter how slow they would have been.
 
 use super::experiment::{Axis, Experiment, Scalar, Selection, steps};
-use super::measure;
 use super::place::{Fault, Source, Step, advice, explain};
+use super::setup::{Heading, Setup, SetupError};
 use serde::Deserialize;
 use serde::Serialize;
-use sluice_flit::topology::Topology;
-use sluice_flit::{Config, ConfigError};
 
 /// What a cell has on an axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +36,7 @@ pub struct Cell {
     /// Index of the value, by axis.
     choice: Vec<usize>,
     /// With the first seed.
-    pub config: Config,
+    pub setup: Setup,
     /// Whether its links' loads are written.
     pub links: bool,
 }
@@ -58,7 +56,7 @@ pub struct Point {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// With its seed.
-    pub config: Config,
+    pub setup: Setup,
     /// Whether its links' loads are kept.
     pub links: bool,
 }
@@ -70,6 +68,8 @@ pub struct Plan {
     pub source: Source,
     /// As it was read.
     pub experiment: Experiment,
+    /// The columns of the results.
+    pub columns: Vec<Heading>,
     /// Seeds in use.
     pub seeds: Vec<u64>,
     /// In the order of the axes, the first varying slowest.
@@ -96,6 +96,7 @@ impl Plan {
         };
         let mut plan = Plan {
             source,
+            columns: experiment.simulator.columns(),
             experiment,
             seeds,
             cells: Vec::new(),
@@ -116,6 +117,11 @@ impl Plan {
     /// The index of an axis.
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.axes().position(|axis| axis == name)
+    }
+
+    /// The index of a column.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
     }
 
     /// `protocol=limit 30, slow=0.01`.
@@ -155,18 +161,13 @@ impl Plan {
                 rest /= length;
             }
             let (marks, table) = self.assemble(&choice)?;
-            let mut config = serde_path_to_error::deserialize::<_, Config>(toml::Value::Table(
-                table,
-            ))
-            .map_err(|error| {
+            let setup = self.experiment.simulator.read(table).map_err(|error| {
                 let path = [vec![Step::from("base")], steps(error.path())].concat();
                 let (text, path) = explain(error.inner().message(), &path);
                 self.fault_of_config(&choice, &path[1..], text)
             })?;
-            if let Some(&seed) = self.seeds.first() {
-                config.seed = seed;
-            }
-            self.cells.push(Cell { marks, choice, config, links: false });
+            let setup = self.seeds.first().map_or(setup.clone(), |&seed| setup.with_seed(seed));
+            self.cells.push(Cell { marks, choice, setup, links: false });
         }
         if let Some(selection) = &self.experiment.links {
             for cell in self.select(selection) {
@@ -249,7 +250,7 @@ impl Plan {
     }
 
     /// What the simulator says of a cell's configuration, with the line.
-    pub fn fault_of_cell(&self, cell: usize, error: &ConfigError) -> Fault {
+    pub fn fault_of_cell(&self, cell: usize, error: &SetupError) -> Fault {
         let path: Vec<Step> = error.key.split('.').map(Step::from).collect();
         let text = format!("\"{}\" in [base]: {}", error.key, error.reason);
         self.fault_of_config(&self.cells[cell].choice, &path, text)
@@ -293,7 +294,7 @@ impl Plan {
 
     fn check_column(&self, name: &str, at: &[Step], more: &[&str]) -> Result<(), Fault> {
         let columns: Vec<&str> =
-            more.iter().copied().chain(measure::COLUMNS.iter().map(|column| column.name)).collect();
+            more.iter().copied().chain(self.columns.iter().map(|column| column.name)).collect();
         self.check_name("column", name, &columns, at)
     }
 
@@ -334,12 +335,8 @@ impl Plan {
     fn make_points(&mut self) {
         for (cell_index, cell) in self.cells.iter().enumerate() {
             for (seed_index, &seed) in self.seeds.iter().enumerate() {
-                let mut config = cell.config.clone();
-                config.seed = seed;
-                if config.endpoint.slow.share == 0.0 {
-                    config.endpoint.slow = sluice_flit::config::Slow::default();
-                }
-                let run = Run { config, links: cell.links && seed_index == 0 };
+                let setup = cell.setup.with_seed(seed).without_idle_parts();
+                let run = Run { setup, links: cell.links && seed_index == 0 };
                 let known = self.runs.iter().position(|other| *other == run);
                 let index = known.unwrap_or_else(|| {
                     self.runs.push(run);
@@ -349,11 +346,6 @@ impl Plan {
             }
         }
     }
-}
-
-/// How many nodes a configuration's network has.
-pub fn nodes(config: &Config) -> Result<u32, ConfigError> {
-    Ok(Topology::new(&config.topology)?.fabric().nodes())
 }
 
 /// Sets what a dotted path leads to; fails with the part that is no table.

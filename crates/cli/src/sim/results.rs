@@ -4,8 +4,8 @@
 //! same seeds give the same bytes.
 
 use super::journal::Entry;
-use super::measure::{COLUMNS, Outcome};
 use super::plan::Plan;
+use super::setup::Outcome;
 use super::statistics::Summary;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct Row {
     pub cell: usize,
     /// Its seed.
     pub seed: u64,
-    /// By column of [`COLUMNS`].
+    /// By column of the plan.
     pub values: Vec<Option<f64>>,
     /// Why the run ended.
     pub stopped_by: &'static str,
@@ -41,26 +41,19 @@ pub struct Row {
 pub fn rows(plan: &Plan, entries: &BTreeMap<usize, Entry>) -> Vec<Row> {
     let row = |point: &super::plan::Point| {
         let outcome = &entries.get(&point.run)?.outcome;
-        let load = plan.runs[point.run].config.traffic.load;
         Some(Row {
             cell: point.cell,
             seed: point.seed,
-            values: COLUMNS.iter().map(|column| (column.of)(outcome).map(rounded)).collect(),
-            stopped_by: outcome.stopped_by.name(),
-            state: if outcome.stuck.is_some() {
-                "stuck"
-            } else if outcome.is_stable(load) {
-                "stable"
-            } else {
-                "saturated"
-            },
+            values: outcome.values().into_iter().map(|value| value.map(rounded)).collect(),
+            stopped_by: outcome.stopped_by(),
+            state: outcome.state(&plan.runs[point.run].setup),
         })
     };
     plan.points.iter().filter_map(row).collect()
 }
 
 /// Six digits behind the point: what is written is what is judged and drawn.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
@@ -87,7 +80,7 @@ pub fn write(folder: &Path, plan: &Plan, entries: &BTreeMap<usize, Entry>) -> Re
     write_csv(&folder.join(RESULTS), |csv| {
         let mut head: Vec<&str> = plan.axes().collect();
         head.push("seed");
-        head.extend(COLUMNS.iter().map(|column| column.name));
+        head.extend(plan.columns.iter().map(|column| column.name));
         head.extend(["stopped_by", "state"]);
         csv.write_record(head)?;
         rows.iter().try_for_each(|row| {
@@ -102,18 +95,13 @@ pub fn write(folder: &Path, plan: &Plan, entries: &BTreeMap<usize, Entry>) -> Re
     })?;
     write_csv(&folder.join(SUMMARY), |csv| summary_file(csv, plan, &rows))?;
     write_csv(&folder.join(SERIES), |csv| {
-        let head = ["seed", "from_cycle", "cycles", "warm_up", "accepted"];
-        csv.write_record(plan.axes().chain(head))?;
+        let head = plan.experiment.simulator.series();
+        csv.write_record(plan.axes().chain(["seed"]).chain(head.iter().copied()))?;
         ended(plan, entries).try_for_each(|(cell, seed, outcome)| {
-            outcome.batches.iter().try_for_each(|batch| {
+            outcome.series().into_iter().try_for_each(|row| {
                 let mut cells = labels(plan, cell);
-                cells.extend([
-                    seed.to_string(),
-                    batch.from_cycle.to_string(),
-                    batch.cycles.to_string(),
-                    batch.warm_up.to_string(),
-                    rounded(outcome.batch_rate(batch)).to_string(),
-                ]);
+                cells.push(seed.to_string());
+                cells.extend(row);
                 csv.write_record(cells)
             })
         })
@@ -129,7 +117,7 @@ fn summary_file(csv: &mut csv::Writer<Vec<u8>>, plan: &Plan, rows: &[Row]) -> cs
     let head = ["column", "seeds", "mean", "min", "max", "half_width_95"];
     csv.write_record(plan.axes().chain(head))?;
     for cell in 0..plan.cells.len() {
-        for (index, column) in COLUMNS.iter().enumerate() {
+        for (index, column) in plan.columns.iter().enumerate() {
             let Some(summary) = summary(rows, cell, index) else { continue };
             let mut cells = labels(plan, cell);
             cells.extend([
@@ -157,8 +145,9 @@ fn links(
     for point in plan.points.iter().filter(with_links) {
         let Some(entry) = entries.get(&point.run) else { continue };
         let text = |number: Option<u32>| number.map_or(String::new(), |number| number.to_string());
-        for link in &entry.outcome.links {
-            let load = link.flits as f64 / entry.outcome.cycles.max(1) as f64;
+        let Some(outcome) = entry.outcome.network() else { continue };
+        for link in &outcome.links {
+            let load = link.flits as f64 / outcome.cycles.max(1) as f64;
             let mut cells = labels(plan, point.cell);
             cells.extend([
                 point.seed.to_string(),

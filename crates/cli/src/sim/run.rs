@@ -4,16 +4,20 @@ use super::expect::{Verdict, judge};
 use super::journal::{Entry, Head, Journal};
 use super::library;
 use super::manifest::Manifest;
-use super::measure::{Outcome, measure};
+use super::measure::measure;
 use super::output;
-use super::plan::{Plan, Run, nodes};
+use super::plan::{Plan, Run};
+use super::processes;
 use super::progress::Progress;
 use super::results;
+use super::setup::{Outcome, Setup, SetupError, Simulator};
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use sha2::{Digest as _, Sha256};
 use sluice_flit::config::Pattern;
+use sluice_flit::topology::Topology;
 use sluice_flit::{ConfigError, Simulation, traffic::Trace};
+use sluice_sim::References;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -86,7 +90,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let waiting: Vec<usize> =
         (0..plan.runs.len()).filter(|run| !entries.contains_key(run)).collect();
     if !waiting.is_empty() {
-        let work = Work { plan: &plan, traces: &traces, stop: &stop };
+        let references = References::new();
+        let work = Work { plan: &plan, traces: &traces, references: &references, stop: &stop };
         work.run(&waiting, threads, args.json, &mut journal, &mut entries)?;
     }
 
@@ -146,7 +151,8 @@ impl Traces {
     fn read(plan: &Plan, beside: &Path) -> Result<Traces> {
         let mut texts = BTreeMap::new();
         for cell in &plan.cells {
-            if let Pattern::Trace { path } = &cell.config.traffic.pattern {
+            let pattern = cell.setup.network().map(|config| &config.traffic.pattern);
+            if let Some(Pattern::Trace { path }) = pattern {
                 let file = beside.join(path);
                 let text = std::fs::read_to_string(&file)
                     .with_context(|| format!("cannot read the trace {}", file.display()))?;
@@ -166,12 +172,29 @@ impl Traces {
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn simulation(&self, run: &Run, threads: usize) -> Result<Simulation, ConfigError> {
-        let trace = match &run.config.traffic.pattern {
+    /// Whether a configuration can be run.
+    fn check(&self, setup: &Setup) -> Result<(), SetupError> {
+        match setup {
+            Setup::Network(config) => {
+                self.simulation(config, 1)?;
+            }
+            Setup::Processes(config) => {
+                sluice_sim::Simulation::new(config)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn simulation(
+        &self,
+        config: &sluice_flit::Config,
+        threads: usize,
+    ) -> Result<Simulation, ConfigError> {
+        let trace = match &config.traffic.pattern {
             Pattern::Trace { path } => {
                 let key = "traffic.pattern.path";
                 let text = self.0.get(path).ok_or_else(|| ConfigError::new(key, "was not read"))?;
-                let nodes = nodes(&run.config)?;
+                let nodes = Topology::new(&config.topology)?.fabric().nodes();
                 Some(
                     Trace::parse(text, nodes)
                         .map_err(|error| ConfigError::new(key, format!("{path}: {error}")))?,
@@ -179,7 +202,7 @@ impl Traces {
             }
             _ => None,
         };
-        Simulation::new(&run.config, trace, threads)
+        Simulation::new(config, trace, threads)
     }
 }
 
@@ -190,12 +213,12 @@ fn check(plan: &Plan, traces: &Traces, threads: usize) -> Result<()> {
         .map(|point| (point.cell, &plan.runs[point.run]))
         .collect();
     let next = AtomicUsize::new(0);
-    let first = Mutex::new(None::<(usize, ConfigError)>);
+    let first = Mutex::new(None::<(usize, SetupError)>);
     std::thread::scope(|scope| {
         for _ in 0..threads.min(cells.len()) {
             scope.spawn(|| {
                 while let Some(&(cell, run)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Err(error) = traces.simulation(run, 1) else { continue };
+                    let Err(error) = traces.check(&run.setup) else { continue };
                     let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
                     if first.as_ref().is_none_or(|(other, _)| cell < *other) {
                         *first = Some((cell, error));
@@ -213,6 +236,7 @@ fn check(plan: &Plan, traces: &Traces, threads: usize) -> Result<()> {
 struct Work<'a> {
     plan: &'a Plan,
     traces: &'a Traces,
+    references: &'a References,
     stop: &'a AtomicBool,
 }
 
@@ -250,8 +274,10 @@ impl Work<'_> {
                 for (index, entry) in ended.iter().enumerate() {
                     let entry = entry?;
                     journal.keep(&entry)?;
-                    let ran: u64 = entry.outcome.batches.iter().map(|batch| batch.cycles).sum();
-                    let figure = figure(&entry.outcome, entry.seconds);
+                    let ran: u64 = entry.outcome.network().map_or(0, |outcome| {
+                        outcome.batches.iter().map(|batch| batch.cycles).sum()
+                    });
+                    let figure = entry.outcome.in_words(entry.seconds);
                     let unused = cycles_max.saturating_sub(ran);
                     progress.ended(index + 1, unused, &self.name(entry.run), &figure);
                     entries.insert(entry.run, entry);
@@ -275,19 +301,33 @@ impl Work<'_> {
         }
         let start = Instant::now();
         let what = &self.plan.runs[run];
-        let mut simulation =
-            self.traces.simulation(what, threads).map_err(|error| anyhow!(error))?;
         let mut tick = |cycles| {
             progress.cycles(cycles);
             !self.stop.load(Ordering::Relaxed)
         };
-        let outcome = measure(&mut simulation, &self.plan.experiment.stop, what.links, &mut tick);
+        let outcome = match &what.setup {
+            Setup::Network(config) => {
+                let mut simulation =
+                    self.traces.simulation(config, threads).map_err(|error| anyhow!(error))?;
+                measure(&mut simulation, &self.plan.experiment.stop, what.links, &mut tick)
+                    .map(Outcome::Network)
+            }
+            Setup::Processes(config) => {
+                processes::measure(config, self.references, &mut || tick(0))
+                    .map_err(|error| anyhow!(error))?
+                    .map(Outcome::Processes)
+            }
+        };
         Ok(outcome.map(|outcome| Entry { run, seconds: start.elapsed().as_secs_f64(), outcome }))
     }
 
     fn cycles_max(&self) -> u64 {
         let stop = &self.plan.experiment.stop;
-        stop.warm_up_cycles + stop.max_cycles
+        match self.plan.experiment.simulator {
+            Simulator::Network => stop.warm_up_cycles + stop.max_cycles,
+            // How long one takes is not known: each counts as one.
+            Simulator::Processes => 1,
+        }
     }
 
     fn name(&self, run: usize) -> String {
@@ -298,12 +338,4 @@ impl Work<'_> {
             format!("{cell}{comma}seed={}", point.seed)
         })
     }
-}
-
-/// What is said of a simulation that has ended.
-fn figure(outcome: &Outcome, seconds: f64) -> String {
-    let rate =
-        outcome.accepted_flits as f64 / (f64::from(outcome.nodes) * outcome.cycles.max(1) as f64);
-    let stuck = outcome.stuck.as_ref().map_or(String::new(), |stuck| format!(", stuck: {stuck}"));
-    format!("accepted {rate:.3} in {seconds:.1} s{stuck}")
 }

@@ -1,6 +1,6 @@
 //! Whatever is left of a journal, it is either resumed from or refused.
 
-use super::super::measure::StoppedBy;
+use super::super::measure::{self, StoppedBy};
 use super::*;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn entry(run: usize) -> Entry {
     Entry {
         run,
         seconds: 0.1 + run as f64 / 3.0,
-        outcome: Outcome {
+        outcome: Outcome::Network(measure::Outcome {
             nodes: 16,
             slow_nodes: 0,
             batches: Vec::new(),
@@ -31,7 +31,7 @@ fn entry(run: usize) -> Entry {
             stopped_by: StoppedBy::Steady,
             stuck: None,
             links: Vec::new(),
-        },
+        }),
     }
 }
 

@@ -58,10 +58,13 @@ fn cells_are_in_the_order_of_the_axes() {
     assert_eq!(names[0], "protocol=none, slow=0, endpoint.slow.factor=2");
     assert_eq!(names[1], "protocol=none, slow=0, endpoint.slow.factor=8");
     assert_eq!(names[6], "protocol=limit, slow=0.1, endpoint.slow.factor=2");
-    let config = &plan.cells[7].config;
+    let config = plan.cells[7].setup.network().expect("of a network");
     assert_eq!(config.endpoint.outstanding_packets, Some(5));
     assert_eq!((config.endpoint.slow.share, config.endpoint.slow.factor), (0.1, 8));
-    assert_eq!(plan.cells[0].config.endpoint.outstanding_packets, None);
+    assert_eq!(
+        plan.cells[0].setup.network().expect("of a network").endpoint.outstanding_packets,
+        None
+    );
     assert_eq!(plan.cells[6].marks[0].number, Some(5.0));
 }
 
@@ -74,7 +77,10 @@ fn points_are_cells_times_seeds_and_share_equal_runs() {
     assert_eq!(plan.points[0].run, plan.points[2].run);
     assert_eq!(plan.runs.len(), 12);
     for point in &plan.points {
-        assert_eq!(plan.runs[point.run].config.seed, point.seed);
+        assert_eq!(
+            plan.runs[point.run].setup.network().map(|config| config.seed),
+            Some(point.seed)
+        );
     }
 }
 
@@ -204,7 +210,9 @@ fn faults_name_the_line_the_key_and_the_nearest() {
 #[test]
 fn what_the_simulator_refuses_has_a_line() {
     let plan = good();
-    let refused = |cell, key| plan.fault_of_cell(cell, &ConfigError::new(key, "no")).to_string();
+    let refused = |cell, key| {
+        plan.fault_of_cell(cell, &sluice_flit::ConfigError::new(key, "no").into()).to_string()
+    };
     assert_eq!(
         refused(0, "router.buffer_flits"),
         "x.toml:12: \"router.buffer_flits\" in [base]: no"
@@ -227,7 +235,7 @@ fn the_experiments_that_come_with_it_are_sound() {
         assert!(!plan.experiment.expect.is_empty(), "{name} expects nothing");
         assert!(!plan.experiment.figure.is_empty(), "{name} draws nothing");
         for cell in &plan.cells {
-            nodes(&cell.config).unwrap_or_else(|error| panic!("{name}: {error}"));
+            cell.setup.nodes().unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 }

@@ -1,0 +1,35 @@
+//! The protocols in virtual time: the code that ships, on thousands of
+//! simulated processes.
+//!
+//! A process is a processor, a mailbox and a machine (`link` alone, or the
+//! whole stack of `proto`); the processes of a node share a network interface,
+//! and the nodes a network (`network.rs`). The world (`world.rs`) calls the
+//! machines with what arrives, collects what they ask for, and computes when it
+//! arrives. Nobody polls: a process that waits costs nothing.
+//!
+//! A run is a function of its configuration and seed, to the bit.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod error;
+mod flight;
+mod library;
+mod mailbox;
+mod memory;
+mod messages;
+mod network;
+mod outcome;
+mod packets;
+mod port;
+mod program;
+mod queue;
+mod reference;
+mod simulation;
+mod world;
+
+pub use config::Config;
+pub use error::ConfigError;
+pub use outcome::{Counts, CreditSample, Outcome};
+pub use reference::References;
+pub use simulation::Simulation;

@@ -1,0 +1,137 @@
+//! The world as one simulated process sees it. What a machine asks for is
+//! collected and carried out when its call has returned.
+
+use crate::memory::Memory;
+use sluice_link::{Grant, Layout, PeerError, Port, Token, Transmitted};
+use sluice_wire::{Addr, HeadBuf, PeerId, Region};
+
+/// A packet to be sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub peer: PeerId,
+    pub head: HeadBuf,
+    pub payload: Box<[u8]>,
+}
+
+/// Bytes to be moved between two processes' memories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    pub peer: PeerId,
+    pub local: Region,
+    pub remote: Addr,
+    pub is_write: bool,
+    pub token: Token,
+}
+
+/// What a machine has asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub packets: Vec<Outgoing>,
+    pub moves: Vec<Move>,
+}
+
+/// See the module.
+pub(crate) struct SimPort<'a> {
+    /// What every mailbox is.
+    pub layout: &'a Layout,
+    pub outbox: &'a mut Outbox,
+    pub memory: &'a mut Memory,
+    /// The payload of the packet being handled.
+    pub payload: &'a [u8],
+}
+
+impl Port for SimPort<'_> {
+    fn connect(&mut self, _peer: PeerId) -> Result<Grant, PeerError> {
+        Ok(self.layout.grant)
+    }
+
+    fn dynamic_slots(&self, _peer: PeerId) -> u32 {
+        self.layout.dynamic_slots
+    }
+
+    #[inline]
+    fn transmit(
+        &mut self,
+        peer: PeerId,
+        head: &HeadBuf,
+        payload: Region,
+        _token: Token,
+    ) -> Transmitted {
+        // The bytes are taken now, so their memory may be reused at once.
+        let payload =
+            if payload.len == 0 { Box::default() } else { self.memory.read(payload).into() };
+        self.outbox.packets.push(Outgoing { peer, head: *head, payload });
+        Transmitted::Done
+    }
+
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+        if !self.payload.is_empty() {
+            self.memory.write(to, &self.payload[offset as usize..][..len as usize]);
+        }
+    }
+
+    fn copy(&mut self, from: Addr, to: Addr, len: u64) {
+        self.memory.copy(from, to, len);
+    }
+
+    fn lend(&mut self, len: u32) -> Addr {
+        self.memory.alloc(u64::from(len)).addr
+    }
+
+    fn give_back(&mut self, addr: Addr, len: u32) {
+        self.memory.release(Region { addr, len: u64::from(len) });
+    }
+
+    fn can_read(&self, _peer: PeerId) -> bool {
+        true
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        let local = to;
+        self.outbox.moves.push(Move { peer, local, remote: from, is_write: false, token });
+    }
+
+    fn can_write(&self, _peer: PeerId) -> bool {
+        true
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.outbox.moves.push(Move { peer, local: from, remote: to, is_write: true, token });
+    }
+
+    fn readable(&self, _region: Region) -> bool {
+        true
+    }
+
+    fn writable(&self, _region: Region) -> bool {
+        true
+    }
+
+    fn load(&self, from: Addr, into: &mut [u8]) {
+        let bytes = self.memory.read(Region { addr: from, len: into.len() as u64 });
+        if !bytes.is_empty() {
+            into.copy_from_slice(bytes);
+        }
+    }
+
+    fn store(&mut self, to: Addr, bytes: &[u8]) {
+        self.memory.write(to, bytes);
+    }
+
+    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
+        let width = width as usize;
+        let mut found = [0; 8];
+        self.load(at, &mut found[..width]);
+        if found[..width] != old.to_le_bytes()[..width] {
+            return Err(u64::from_le_bytes(found));
+        }
+        self.memory.write(at, &new.to_le_bytes()[..width]);
+        Ok(())
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        if !self.payload.is_empty() {
+            into.copy_from_slice(&self.payload[offset as usize..][..into.len()]);
+        }
+    }
+}

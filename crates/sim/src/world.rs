@@ -1,0 +1,578 @@
+//! The world: processes, what they wait for, and what happens next.
+//!
+//! A process does one thing at a time. It chooses the next in this order: send
+//! a packet if there is one and a credit for it, take a packet out of its
+//! mailbox, go on with its program if the operation is over (these two the
+//! other way round if it looks into its mailbox only while it waits); with
+//! nothing of these to do it waits, and costs nothing until something arrives. What it does is
+//! paid for first and done at the end of that time, so packets enter the
+//! network in the order of time; credit packets, and the packets of the message
+//! layer, which a machine sends in the middle of something else, enter at once
+//! and are paid for afterwards.
+//!
+//! Invariants: a process that can do something has an event to come; the hash
+//! covers every arrival.
+
+use crate::config::{Config, Cost, Progress};
+use crate::flight::{Flight, Store};
+use crate::library::Library;
+use crate::memory::Memory;
+use crate::network::Network;
+use crate::outcome::{Counts, CreditSample, Outcome};
+use crate::port::{Move, Outbox, SimPort};
+use crate::program::{Cursor, Next, Op, Program};
+use crate::queue::Queue;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+use sluice_link::{Layout, MailboxRegion};
+use sluice_wire::{Addr, Nanos, Packet, PeerId, Region, slots_for};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A packet is in a mailbox.
+    Arrive { to: u32, flight: Flight },
+    /// A process has done what it paid for, or has waited long enough.
+    Wake { process: u32 },
+    /// A message has come through the memory of the node.
+    Local { to: u32, from: u32 },
+    /// A request for a bulk transfer has come to the interface of the other.
+    Asked { transfer: u32 },
+    /// The bytes are there.
+    Moved { transfer: u32 },
+    /// What a process had announced has been fetched.
+    Fetched { process: u32 },
+}
+
+const _: () = assert!(size_of::<(u64, Event)>() <= 32);
+
+/// What a process is paying for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Nothing: it waits.
+    Waiting,
+    /// What it did is paid for; nothing more comes of it.
+    Paying,
+    Sending,
+    Receiving,
+    /// It has done its program; it still takes packets in.
+    Ended,
+}
+
+/// A process, as its processor and its mailbox.
+#[derive(Debug)]
+struct Host {
+    mailbox: VecDeque<Flight>,
+    unread_slots: u64,
+    doing: Doing,
+    has_ended: bool,
+    /// The event that ends what it does.
+    wake_at: Option<u64>,
+    /// Since when it has waited without a credit.
+    blocked_since: Option<u64>,
+    cursor: Cursor,
+}
+
+/// A bulk transfer under way.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    process: u32,
+    other: u32,
+    what: Move,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct World<L> {
+    cost: Cost,
+    progress: Progress,
+    /// What every mailbox is.
+    layout: Layout,
+    program: Program,
+    network: Network,
+    queue: Queue<Event>,
+    hosts: Vec<Host>,
+    libraries: Vec<L>,
+    memories: Vec<Memory>,
+    store: Store,
+    outbox: Outbox,
+    transfers: Vec<Transfer>,
+    transfers_free: Vec<u32>,
+    counts: Counts,
+    before: Counts,
+    unread_slots_max: u64,
+    hash: u64,
+    events: u64,
+    /// By repetition: how many have done it, and the sum of the times when they
+    /// had. Their mean is what counts: when the last one had is chance.
+    repeated: Vec<(u32, u64)>,
+    /// Who takes part in each repetition.
+    participants: Vec<u32>,
+    warm_up: u32,
+    credit_groups: Vec<u32>,
+    credits: Vec<CreditSample>,
+    unended: u32,
+}
+
+impl<L: Library> World<L> {
+    pub fn new(config: &Config, layout: Layout, libraries: Vec<L>) -> World<L> {
+        let program = Program::new(config);
+        let participants = program.participants();
+        let mut world = World {
+            cost: config.cost.clone(),
+            progress: config.progress,
+            layout,
+            network: Network::new(&config.network),
+            queue: Queue::new(),
+            hosts: (0..config.processes).map(|_| Host::new()).collect(),
+            memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
+            libraries,
+            store: Store::default(),
+            outbox: Outbox::default(),
+            transfers: Vec::new(),
+            transfers_free: Vec::new(),
+            counts: Counts::default(),
+            before: Counts::default(),
+            unread_slots_max: 0,
+            hash: 0xCBF2_9CE4_8422_2325,
+            events: 0,
+            repeated: vec![(0, 0); participants.len()],
+            participants,
+            program,
+            warm_up: config.program.warm_up,
+            credit_groups: config.program.credit_groups.clone(),
+            credits: Vec::new(),
+            unended: config.processes,
+        };
+        for process in 0..config.processes {
+            let mut random = SplitMix64::seed_from_u64(config.seed ^ u64::from(process) << 32);
+            let start = random.next_u64() % (config.cost.start_spread_ns + 1);
+            world.wake(process, start);
+        }
+        world
+    }
+
+    /// Lets at most so many events happen; how many did. Fewer: all is over.
+    pub fn run(&mut self, events: u64) -> u64 {
+        for done in 0..events {
+            let Some((now, event)) = self.queue.take() else {
+                self.events += done;
+                return done;
+            };
+            self.happen(now, event);
+        }
+        self.events += events;
+        events
+    }
+
+    /// What was counted, once nothing happens any more.
+    pub fn outcome(&self) -> Outcome {
+        let counted = self.participants.len() as u32 - self.warm_up;
+        let at = |repetition: u32| match repetition {
+            0 => 0,
+            some => {
+                let (count, sum_ns) = self.repeated[some as usize - 1];
+                sum_ns / u64::from(count.max(1))
+            }
+        };
+        let time_ns = at(self.warm_up + counted).saturating_sub(at(self.warm_up));
+        let largest = self.libraries.iter().map(|library| library.links().heap_bytes()).max();
+        Outcome {
+            processes: self.hosts.len() as u32,
+            time_ns: time_ns / u64::from(self.program.ways()),
+            repetitions: counted,
+            active: self.participants.iter().copied().max().unwrap_or(0),
+            ways: self.program.ways(),
+            counts: self.totals().since(self.before),
+            unread_slots_max: self.unread_slots_max,
+            link_bytes_max: largest.unwrap_or(0) as u64,
+            link_peers_max: self.hosts.len() as u64 - 1,
+            events: self.events,
+            hash: self.hash,
+            credits: self.credits.clone(),
+            stuck: (self.unended > 0).then(|| self.describe_stuck()),
+        }
+    }
+
+    fn describe_stuck(&self) -> String {
+        let stuck: Vec<usize> =
+            (0..self.hosts.len()).filter(|&who| !self.hosts[who].has_ended).collect();
+        let blocked = stuck.iter().filter(|&&who| self.libraries[who].is_blocked()).count();
+        format!(
+            "{} of {} processes wait for ever (the first is {}), {blocked} of them for credits",
+            stuck.len(),
+            self.hosts.len(),
+            stuck[0]
+        )
+    }
+
+    fn totals(&self) -> Counts {
+        let mut totals = self.counts;
+        for library in &self.libraries {
+            let (messages, delayed) = library.messages();
+            totals.messages += messages;
+            totals.delayed += delayed;
+        }
+        totals
+    }
+
+    fn happen(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Arrive { to, flight } => {
+                self.note(now, to, flight);
+                let slots = u64::from(flight.message_slots(&self.store));
+                let host = &mut self.hosts[to as usize];
+                host.mailbox.push_back(flight);
+                host.unread_slots += slots;
+                self.unread_slots_max = self.unread_slots_max.max(host.unread_slots);
+                self.rouse(to, now);
+            }
+            Event::Wake { process } => {
+                let host = &mut self.hosts[process as usize];
+                match host.wake_at {
+                    Some(at) if at == now => {
+                        host.wake_at = None;
+                        self.finish(process, now);
+                    }
+                    // It has been busy since; it looks by itself.
+                    Some(_) => {}
+                    None => self.choose(process, now, 0),
+                }
+            }
+            Event::Local { to, from } => {
+                self.libraries[to as usize].receive_local(from);
+                self.rouse(to, now);
+            }
+            Event::Asked { transfer } => {
+                let Transfer { process, other, what } = self.transfers[transfer as usize];
+                let (from, to) = if what.is_write { (process, other) } else { (other, process) };
+                let at = self.network.transfer(now, from, to, what.local.len);
+                self.queue.add(at, Event::Moved { transfer });
+            }
+            Event::Moved { transfer } => self.moved(now, transfer),
+            Event::Fetched { process } => {
+                self.libraries[process as usize].fetched();
+                self.rouse(process, now);
+            }
+        }
+    }
+
+    /// Something has come for a process: if it waits, it looks after a while.
+    #[inline]
+    fn rouse(&mut self, process: u32, now: u64) {
+        let host = &mut self.hosts[process as usize];
+        if host.wake_at.is_some() {
+            return;
+        }
+        if let Some(since) = host.blocked_since.take() {
+            self.counts.stalled_ns += now - since;
+        }
+        host.doing = Doing::Paying;
+        self.wake(process, now + self.cost.poll_ns);
+    }
+
+    #[inline]
+    fn wake(&mut self, process: u32, at: u64) {
+        self.hosts[process as usize].wake_at = Some(at);
+        self.queue.add(at, Event::Wake { process });
+    }
+
+    /// A process does what it has paid for.
+    fn finish(&mut self, process: u32, now: u64) {
+        let index = process as usize;
+        let host = &mut self.hosts[index];
+        let mut cost_ns = 0;
+        match std::mem::replace(&mut host.doing, Doing::Waiting) {
+            Doing::Waiting | Doing::Paying | Doing::Ended => {}
+            Doing::Sending => {
+                let mut port = SimPort {
+                    layout: &self.layout,
+                    outbox: &mut self.outbox,
+                    memory: &mut self.memories[index],
+                    payload: &[],
+                };
+                self.libraries[index].send(&mut port);
+                cost_ns += self.flush(process, now);
+            }
+            Doing::Receiving => {
+                let Some(flight) = host.mailbox.pop_front() else {
+                    unreachable!("it was paid for")
+                };
+                let from = flight.from();
+                host.unread_slots -= u64::from(flight.message_slots(&self.store));
+                let (packet, payload) = flight.unpack(&mut self.store);
+                let mut port = SimPort {
+                    layout: &self.layout,
+                    outbox: &mut self.outbox,
+                    memory: &mut self.memories[index],
+                    payload: &payload,
+                };
+                let library = &mut self.libraries[index];
+                cost_ns += library.receive(Nanos(now), &mut port, from, &packet);
+                cost_ns += self.flush(process, now);
+            }
+        }
+        self.choose(process, now, cost_ns);
+    }
+
+    /// A process decides what it does next, when it has paid `cost_ns` more.
+    fn choose(&mut self, process: u32, now: u64, mut cost_ns: u64) {
+        let index = process as usize;
+        loop {
+            if let Some(send_ns) = self.libraries[index].next_send() {
+                self.hosts[index].doing = Doing::Sending;
+                return self.wake(process, now + cost_ns + send_ns);
+            }
+            let host = &self.hosts[index];
+            let looks_first = self.progress == Progress::Always && !host.mailbox.is_empty();
+            if !host.has_ended && !looks_first && self.libraries[index].is_done() {
+                match self.program.next(process, &mut self.hosts[index].cursor) {
+                    Next::Do(op) => {
+                        // It is paid for before the next one begins.
+                        cost_ns += self.start(process, now, cost_ns, op);
+                        if cost_ns > 0 && self.libraries[index].next_send().is_none() {
+                            self.hosts[index].doing = Doing::Paying;
+                            return self.wake(process, now + cost_ns);
+                        }
+                    }
+                    Next::Repeated(repetition) => self.repeat(process, now + cost_ns, repetition),
+                    Next::End => {
+                        self.hosts[index].has_ended = true;
+                        self.unended -= 1;
+                    }
+                }
+                continue;
+            }
+            if let Some(&flight) = self.hosts[index].mailbox.front() {
+                let receive_ns = self.libraries[index].receive_cost(flight, &self.store);
+                if flight.is_of_credits() {
+                    self.counts.credit_ns += receive_ns;
+                }
+                self.hosts[index].doing = Doing::Receiving;
+                return self.wake(process, now + cost_ns + receive_ns);
+            }
+            if cost_ns > 0 {
+                self.hosts[index].doing = Doing::Paying;
+                return self.wake(process, now + cost_ns);
+            }
+            let mut port = SimPort {
+                layout: &self.layout,
+                outbox: &mut self.outbox,
+                memory: &mut self.memories[index],
+                payload: &[],
+            };
+            let deadline = self.libraries[index].idle(Nanos(now), &mut port);
+            cost_ns = self.flush(process, now);
+            if cost_ns > 0 || (!self.hosts[index].has_ended && self.libraries[index].is_done()) {
+                continue;
+            }
+            let host = &mut self.hosts[index];
+            host.doing = if host.has_ended { Doing::Ended } else { Doing::Waiting };
+            if host.blocked_since.is_none() && self.libraries[index].is_blocked() {
+                host.blocked_since = Some(now);
+            }
+            if let Some(deadline) = deadline {
+                self.queue.add(deadline.0, Event::Wake { process });
+            }
+            return;
+        }
+    }
+
+    /// Begins an operation; what it costs.
+    fn start(&mut self, process: u32, now: u64, paid_ns: u64, op: Op) -> u64 {
+        let index = process as usize;
+        let mut port = SimPort {
+            layout: &self.layout,
+            outbox: &mut self.outbox,
+            memory: &mut self.memories[index],
+            payload: &[],
+        };
+        let (mut cost_ns, local) = self.libraries[index].start(Nanos(now), &mut port, op);
+        if let Some(local) = local {
+            let at = now + paid_ns + cost_ns + u64::from(local.bytes) / 4;
+            self.queue.add(at, Event::Local { to: local.to, from: process });
+        }
+        cost_ns += self.flush(process, now);
+        cost_ns
+    }
+
+    /// Sends what a machine has asked for. What that costs its processor.
+    fn flush(&mut self, process: u32, now: u64) -> u64 {
+        let mut cost_ns = 0;
+        for out in self.outbox.packets.drain(..) {
+            let to = out.peer.0;
+            let flight = Flight::pack(&out.head, out.payload, PeerId(process), &mut self.store);
+            let slots = flight.message_slots(&self.store).max(1);
+            if flight.is_of_credits() {
+                self.counts.credit_packets += 1;
+                self.counts.credit_ns += self.cost.credit_send_ns;
+                cost_ns += self.cost.credit_send_ns;
+            } else {
+                self.counts.data_packets += 1;
+                if !L::SENDS_ARE_PREPAID {
+                    cost_ns += self.cost.send_packet_ns * u64::from(slots);
+                }
+            }
+            let at = self.network.send(now, process, to, slots);
+            self.queue.add(at, Event::Arrive { to, flight });
+            cost_ns += self.network.wait_ns(now + cost_ns, process);
+        }
+        for what in self.outbox.moves.drain(..) {
+            let other = what.peer.0;
+            let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
+            let entry = Transfer { process, other, what };
+            match self.transfers.get_mut(transfer as usize) {
+                Some(place) => *place = entry,
+                None => self.transfers.push(entry),
+            }
+            // A read is asked for; a write begins at once.
+            let at = if what.is_write { now } else { self.network.send(now, process, other, 1) };
+            self.queue.add(at, Event::Asked { transfer });
+        }
+        cost_ns
+    }
+
+    fn moved(&mut self, now: u64, transfer: u32) {
+        let Transfer { process, other, what } = self.transfers[transfer as usize];
+        self.transfers_free.push(transfer);
+        let index = process as usize;
+        let remote = Region { addr: what.remote, len: what.local.len };
+        let (from, to, region, at): (u32, u32, Region, Addr) = if what.is_write {
+            (process, other, what.local, what.remote)
+        } else {
+            (other, process, remote, what.local.addr)
+        };
+        let bytes = self.memories[from as usize].read(region).to_vec();
+        self.memories[to as usize].write(at, &bytes);
+        let mut port = SimPort {
+            layout: &self.layout,
+            outbox: &mut self.outbox,
+            memory: &mut self.memories[index],
+            payload: &[],
+        };
+        let told = self.libraries[index].moved(Nanos(now), &mut port, what.token, Ok(()));
+        if let Some(told) = told {
+            let at = now + self.network.latency_ns(process, told);
+            self.queue.add(at, Event::Fetched { process: told });
+        }
+        // The interface does this; what the processor sends, it pays later.
+        self.flush(process, now);
+        self.rouse(process, now);
+    }
+
+    /// A process has done a repetition.
+    fn repeat(&mut self, process: u32, at: u64, repetition: u32) {
+        let (count, sum_ns) = &mut self.repeated[repetition as usize - 1];
+        *count += 1;
+        *sum_ns += at;
+        let all = *count == self.participants[repetition as usize - 1];
+        if all && repetition == self.warm_up {
+            self.before = self.totals();
+        }
+        if process == 0 {
+            self.sample_credits(repetition);
+        }
+    }
+
+    fn sample_credits(&mut self, repetition: u32) {
+        let mut first = 1;
+        for &end in &self.credit_groups {
+            let group = format!("{first}-{}", end.saturating_sub(1));
+            let mut all: Vec<u32> =
+                (first..end).map(|other| self.libraries[0].credits_toward(other)).collect();
+            first = end.max(first);
+            all.sort_unstable();
+            let (Some(&min), Some(&max)) = (all.first(), all.last()) else { continue };
+            self.credits.push(CreditSample {
+                repetition,
+                group,
+                ranks: all.len() as u32,
+                min,
+                median: all[(all.len() - 1) / 2],
+                max,
+                sum: all.iter().map(|&credits| u64::from(credits)).sum(),
+            });
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, now: u64, to: u32, flight: Flight) {
+        let (user, value) = flight.short();
+        let what = u64::from(value) << 8 | u64::from(user) | u64::from(flight.is_of_credits()) << 7;
+        for part in [now, u64::from(to) << 32 | u64::from(flight.from().0), what] {
+            self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+        }
+    }
+
+    /// Panics unless every book is in order, and every credit of every pair is
+    /// in exactly one place.
+    pub fn check_invariants(&self) {
+        // By receiver and sender.
+        let mut slots: BTreeMap<(u32, PeerId), u64> = BTreeMap::new();
+        let mut credits: BTreeMap<(u32, PeerId), u64> = BTreeMap::new();
+        let on_their_way = self.queue.iter().filter_map(|event| match event {
+            Event::Arrive { to, flight } => Some((*to, *flight)),
+            _ => None,
+        });
+        let grant = self.layout.grant;
+        let unread = (0u32..)
+            .zip(&self.hosts)
+            .flat_map(|(to, host)| host.mailbox.iter().map(move |&flight| (to, flight)));
+        for (to, flight) in on_their_way.chain(unread) {
+            let parsed = flight.peek(&self.store);
+            *credits.entry((to, flight.from())).or_default() += u64::from(parsed.credits.data);
+            if let Packet::ReturnResponse(response) = parsed.packet {
+                *slots.entry((to, flight.from())).or_default() += response.slots;
+            }
+            if MailboxRegion::of(&parsed.packet) == MailboxRegion::Data {
+                *slots.entry((to, flight.from())).or_default() +=
+                    u64::from(slots_for(parsed.total_bytes()));
+            }
+        }
+        for (me, library) in (0u32..).zip(&self.libraries) {
+            library.check_invariants();
+            let mut own = 0;
+            let mut senders = 0;
+            for other in 0..self.hosts.len() as u32 {
+                // What `other` may write into this mailbox, as both sides see it.
+                let Some(ours) = library.links().ledger(PeerId(other)) else { continue };
+                senders += 1;
+                own += u64::from(ours.data_at_sender) + u64::from(ours.data_held);
+                let theirs = self.libraries[other as usize].links().ledger(PeerId(me));
+                let theirs = theirs.filter(|theirs| theirs.granted.is_some());
+                let there = theirs.map_or(u64::from(grant.data_slots), |theirs| {
+                    u64::from(theirs.data_credits) + u64::from(theirs.data_credits_kept)
+                });
+                let sum = there
+                    + slots.get(&(me, PeerId(other))).copied().unwrap_or(0)
+                    + credits.get(&(other, PeerId(me))).copied().unwrap_or(0);
+                let known = u64::from(ours.data_at_sender);
+                assert_eq!(sum, known, "credits of {other} toward {me}");
+                if self.layout.dynamic_slots == 0 {
+                    let all = known + u64::from(ours.data_held) + u64::from(ours.data_owed);
+                    assert_eq!(all, u64::from(grant.data_slots), "slots of {other} at {me}");
+                }
+            }
+            if self.layout.dynamic_slots > 0 {
+                let region =
+                    senders * u64::from(grant.data_slots) + u64::from(self.layout.dynamic_slots);
+                assert_eq!(own + library.links().slots_available(), region, "slots of {me}");
+            }
+        }
+    }
+}
+
+impl Host {
+    fn new() -> Host {
+        Host {
+            mailbox: VecDeque::new(),
+            unread_slots: 0,
+            doing: Doing::Waiting,
+            has_ended: false,
+            wake_at: None,
+            blocked_since: None,
+            cursor: Cursor::default(),
+        }
+    }
+}
