@@ -9,11 +9,14 @@
 //!
 //! With `--api portals` the same is driven through `libportals` (`portals`).
 //!
+//! `sluice perf flood` sends more than is wanted (`flood`).
+//!
 //! `sluice perf match` is apart: it measures the engine without a rail, in this
 //! process alone (`matching`).
 
 mod bandwidth;
 mod direct;
+mod flood;
 mod latency;
 mod limits;
 mod matching;
@@ -35,6 +38,7 @@ use crate::cores::{CorePair, Placement};
 use crate::rail::{Bulk, RailKind};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
+use flood::FloodArgs;
 use limits::Limits;
 use matching::MatchArgs;
 use node::Node;
@@ -73,6 +77,17 @@ Examples:
   sluice perf rate --size 8 --window 256    more messages before each answer
   sluice perf rate --api portals            puts through libportals, acknowledgements counted")]
     Rate(Windowed),
+    /// Far more messages than the receiver wants: what it keeps, and whether all come.
+    #[command(after_help = "\
+The receiver wants nothing for a while; then it takes everything, the last tag
+first, and checks every byte. The exit status tells whether all came and whether
+what was kept of them stayed within the bound.
+
+Examples:
+  sluice perf flood                                a million messages of 1 KiB
+  sluice perf flood --messages 200000 --size 8192
+  sluice perf flood --messages 5000000 --size 1K --json")]
+    Flood(FloodArgs),
     /// One match in the Portals engine, as its lists grow, in this process alone.
     #[command(after_help = MATCH_HELP)]
     Match(MatchArgs),
@@ -255,6 +270,7 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         }
         PerfCommand::Rate(args) => (&args.common, Test::Rate { window: args.window }, None),
         PerfCommand::Match(args) => return matching::run(args),
+        PerfCommand::Flood(args) => return flood::run(args),
     };
     let is_portals = common.api == ApiKind::Portals;
     let strangers: &[(&str, bool)] = if is_portals {

@@ -8,8 +8,9 @@ use crate::perf::step::{STEP_BYTES, Step};
 use crate::rail::{Bulk, Rail};
 use anyhow::{Context, Result, bail};
 use sluice_link::Port;
-use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space};
+use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
 use sluice_wire::{Addr, PeerId, Region};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// What a message is, and its tag.
@@ -24,6 +25,20 @@ pub enum Channel {
 }
 
 const CHANNELS: usize = 4;
+
+/// Tags and contexts from here on are those of numbered messages.
+const NUMBERED: u64 = 1 << 32;
+
+/// The end of a receive of a numbered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// Which.
+    pub number: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The out-of-band data that came with it.
+    pub data: Option<u64>,
+}
 
 /// Longest wait in which nothing at all happens.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,6 +58,8 @@ pub struct Node {
     received: [u64; CHANNELS],
     /// Sends that have ended, of those that report.
     sent: u64,
+    /// Numbered messages received and not yet asked for; no more than are posted.
+    numbered: VecDeque<Numbered>,
     /// What went wrong, found while handling completions.
     failure: Option<String>,
     /// What is sent and what is received; they stay where they are.
@@ -68,6 +85,7 @@ impl Node {
             yields,
             received: [0; CHANNELS],
             sent: 0,
+            numbered: VecDeque::new(),
             failure: None,
             send_buf: Vec::new(),
             recv_buf: Vec::new(),
@@ -127,7 +145,7 @@ impl Node {
     #[inline]
     pub fn post_data(&mut self, size: u64) -> Result<()> {
         let buf = region(&mut self.recv_buf[..size as usize]);
-        self.post(Channel::Data, buf)
+        self.post(&self.recv_of(Channel::Data, buf))
     }
 
     /// Sends one data message. The bytes must stay until the other process has
@@ -135,7 +153,7 @@ impl Node {
     #[inline]
     pub fn send_data(&mut self, size: u64) -> Result<()> {
         let buf = region(&mut self.send_buf[..size as usize]);
-        self.send(Channel::Data, buf, false)
+        self.send(&self.send_of(Channel::Data, buf, false))
     }
 
     /// Waits until so many data messages have been received in all.
@@ -202,7 +220,7 @@ impl Node {
     /// Posts the receive of the next answer, so that it is expected.
     pub fn post_answer(&mut self) -> Result<()> {
         let buf = region(&mut self.small_in[..]);
-        self.post(Channel::Answer, buf)
+        self.post(&self.recv_of(Channel::Answer, buf))
     }
 
     /// Answers received so far.
@@ -225,23 +243,64 @@ impl Node {
         Ok(u64::from_le_bytes(word))
     }
 
+    /// Sends the message of this number, `size` bytes at `at` of the send
+    /// buffer, with its number beside it. They must stay until the send has ended.
+    pub fn send_numbered(&mut self, number: u64, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[at as usize..(at + size) as usize]);
+        let tag = NUMBERED + number;
+        self.send(&Send { tag, data: Some(number), ..self.send_of(Channel::Data, buf, false) })
+    }
+
+    /// Posts a receive of the message of this number, to `at` of the receive
+    /// buffer.
+    pub fn post_numbered(&mut self, number: u64, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
+        let tag = NUMBERED + number;
+        self.post(&Recv { tag, context: tag, ..self.recv_of(Channel::Data, buf) })
+    }
+
+    /// Waits for the next end of a receive of a numbered message.
+    pub fn wait_numbered(&mut self) -> Result<Numbered> {
+        self.wait(|node| !node.numbered.is_empty())?;
+        self.numbered.pop_front().context("a message was waited for")
+    }
+
+    /// Waits until every send has ended.
+    pub fn wait_sends(&mut self) -> Result<()> {
+        self.wait(|node| node.endpoint.pending().sends == 0)
+    }
+
+    /// Lets messages arrive for a while and wants none.
+    pub fn look_on(&mut self, span: Duration) -> Result<()> {
+        let until = Instant::now() + span;
+        while Instant::now() < until {
+            self.turn_or_yield()?;
+        }
+        Ok(())
+    }
+
+    /// What the endpoint has done and holds.
+    pub fn stats(&self) -> Stats {
+        self.endpoint.stats()
+    }
+
     fn wait_small(&mut self, channel: Channel) -> Result<()> {
         let count = self.received[channel as usize] + 1;
         let buf = region(&mut self.small_in[..]);
-        self.post(channel, buf)?;
+        self.post(&self.recv_of(channel, buf))?;
         self.wait(|node| node.received[channel as usize] >= count)
     }
 
     fn send_small(&mut self, channel: Channel) -> Result<()> {
         let count = self.sent + 1;
         let buf = region(&mut self.small_out[..]);
-        self.send(channel, buf, true)?;
+        self.send(&self.send_of(channel, buf, true))?;
         self.wait(|node| node.sent >= count)
     }
 
     #[inline]
-    fn post(&mut self, channel: Channel, buf: Region) -> Result<()> {
-        let recv = Recv {
+    fn recv_of(&self, channel: Channel, buf: Region) -> Recv {
+        Recv {
             space: Space::Tagged,
             source: Some(self.peer),
             buf,
@@ -249,10 +308,14 @@ impl Node {
             ignore: 0,
             context: channel as u64,
             report: true,
-        };
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, recv: &Recv) -> Result<()> {
         loop {
             let now = self.rail.now();
-            match self.endpoint.recv(now, self.rail.port(), &recv) {
+            match self.endpoint.recv(now, self.rail.port(), recv) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.turn_or_yield()?,
                 Err(refused) => bail!("a receive was refused: {refused}"),
@@ -261,8 +324,8 @@ impl Node {
     }
 
     #[inline]
-    fn send(&mut self, channel: Channel, buf: Region, report: bool) -> Result<()> {
-        let send = Send {
+    fn send_of(&self, channel: Channel, buf: Region, report: bool) -> Send {
+        Send {
             space: Space::Tagged,
             peer: self.peer,
             buf,
@@ -272,10 +335,14 @@ impl Node {
             report,
             inject: false,
             delivery: false,
-        };
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, send: &Send) -> Result<()> {
         loop {
             let now = self.rail.now();
-            match self.endpoint.send(now, self.rail.port(), &send) {
+            match self.endpoint.send(now, self.rail.port(), send) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.turn_or_yield()?,
                 Err(refused) => bail!("a send was refused: {refused}"),
@@ -344,6 +411,11 @@ impl Node {
             return;
         }
         match completion.kind {
+            Kind::Recv if completion.context >= NUMBERED => {
+                let number = completion.context - NUMBERED;
+                let Completion { len, data, .. } = *completion;
+                self.numbered.push_back(Numbered { number, len, data });
+            }
             Kind::Recv => {
                 if let Some(count) = self.received.get_mut(completion.context as usize) {
                     *count += 1;

@@ -5,7 +5,7 @@ use crate::cores::Placement;
 use crate::perf::node::Node;
 use crate::perf::portals::{self, NiKind};
 use crate::perf::step::Step;
-use crate::perf::{latency, stream, verify};
+use crate::perf::{flood, latency, stream, verify};
 use crate::rail::Bulk;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -214,6 +214,7 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 let exposed = node.exposed();
                 node.answer(exposed)?;
             }
+            Step::Flood { size, count } => flood::second(&mut node, size, count)?,
             Step::Stop => return Ok(()),
         }
     }

@@ -18,6 +18,8 @@ pub enum Step {
     Stream { size: u64, count: u64, window: u64 },
     /// Answer with the address of the buffer that messages are sent from.
     Expose,
+    /// So many messages at once, which are received when it pleases.
+    Flood { size: u64, count: u64 },
     /// Nothing more.
     Stop,
 }
@@ -32,6 +34,7 @@ impl Step {
             Step::Stream { size, count, window } => [3, size, count, window],
             Step::Expose => [4, 0, 0, 0],
             Step::Stop => [5, 0, 0, 0],
+            Step::Flood { size, count } => [6, size, count, 0],
         };
         let mut bytes = [0; STEP_BYTES];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -55,6 +58,7 @@ impl Step {
             [3, size, count, window] => Step::Stream { size, count, window },
             [4, ..] => Step::Expose,
             [5, ..] => Step::Stop,
+            [6, size, count, _] => Step::Flood { size, count },
             [other, ..] => bail!("step {other} does not exist; are both processes the same build?"),
         })
     }
@@ -72,6 +76,7 @@ mod tests {
             Step::PingPong { size: 4, count: 5 },
             Step::Stream { size: 6, count: 7, window: 8 },
             Step::Expose,
+            Step::Flood { size: 9, count: 10 },
             Step::Stop,
         ];
         for step in steps {
