@@ -118,10 +118,9 @@ impl Memory {
     fn of(rail: &Rail) -> Memory {
         let layout = rail.layout();
         let senders_max = u64::from(layout.senders_max);
-        let slot_bytes = sluice_wire::SLOT_BYTES as u64;
         Memory {
             senders_max,
-            unexpected_bytes_max: senders_max * u64::from(layout.grant.data_slots) * slot_bytes,
+            unexpected_bytes_max: Endpoint::unexpected_bytes_max(&layout),
             mailbox_slots: u64::from(layout.ring_slots),
             mailbox_bytes: rail.segment_bytes(),
             idle_peer_endpoint_bytes: Endpoint::IDLE_PEER_BYTES as u64,

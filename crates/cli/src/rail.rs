@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sluice_link::{Layout, Machine, Port};
+use sluice_proto::Endpoint;
 use sluice_rail::shm::{self, Address, Shm};
 use sluice_wire::{Nanos, PeerId};
 
@@ -53,6 +54,51 @@ impl Bulk {
     }
 }
 
+/// How the room for messages is shared among senders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Credits {
+    /// Who spends it gets it.
+    Dynamic,
+    /// Equal shares.
+    Static,
+}
+
+impl Credits {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Credits::Dynamic => "dynamic",
+            Credits::Static => "static",
+        }
+    }
+
+    fn of_rail(self) -> shm::CreditKind {
+        match self {
+            Credits::Dynamic => shm::CreditKind::Dynamic,
+            Credits::Static => shm::CreditKind::Static,
+        }
+    }
+}
+
+/// What a measured rail is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct RailOptions {
+    pub bulk: Bulk,
+    pub credits: Credits,
+    /// Most memory for messages not yet matched.
+    pub unexpected_bytes: u64,
+}
+
+impl Default for RailOptions {
+    fn default() -> RailOptions {
+        let unexpected_bytes = UNEXPECTED_BYTES;
+        RailOptions { bulk: Bulk::Auto, credits: Credits::Dynamic, unexpected_bytes }
+    }
+}
+
+/// The default of `FI_SLUICE_UNEXPECTED_BYTES`.
+pub const UNEXPECTED_BYTES: u64 = 4 << 20;
+
 /// Packets handled in one turn at most.
 const BUDGET: usize = 64;
 
@@ -64,16 +110,25 @@ pub struct Rail {
 
 impl Rail {
     /// Opens a mailbox for two senders: the other process and this one.
-    pub fn open(bulk: Bulk) -> Result<Rail> {
-        let config = shm::Config { senders_max: 2, bulk: bulk.of_rail(), ..shm::Config::default() };
+    pub fn open(options: RailOptions) -> Result<Rail> {
+        let config = shm::Config {
+            senders_max: 2,
+            bulk: options.bulk.of_rail(),
+            credits: options.credits.of_rail(),
+            data_slots_max: Endpoint::data_slots_within(options.unexpected_bytes),
+            ..shm::Config::default()
+        };
         let shm = Shm::open(config).context("cannot open the shared-memory rail")?;
         Ok(Rail { shm })
     }
 
-    /// Opens a mailbox of the default size.
+    /// Opens a mailbox as libfabric programs have it by default.
     pub fn open_default() -> Result<Rail> {
-        let shm =
-            Shm::open(shm::Config::default()).context("cannot open the shared-memory rail")?;
+        let config = shm::Config {
+            data_slots_max: Endpoint::data_slots_within(UNEXPECTED_BYTES),
+            ..shm::Config::default()
+        };
+        let shm = Shm::open(config).context("cannot open the shared-memory rail")?;
         Ok(Rail { shm })
     }
 

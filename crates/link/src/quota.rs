@@ -3,9 +3,10 @@
 //!
 //! A mailbox has a data region, a control region, a credit region (all three
 //! cut into equal shares, one per sender, but for the dynamic part of the data
-//! region) and one reply region, which its owner fills by asking for data. The regions are counts, not places: slots
-//! are taken from one ring in order of arrival (EXTOLL paper, section 5.1), so
-//! a ring as long as the sum can never overflow.
+//! region) and one reply region, which its owner fills by asking for data. The
+//! regions are counts, not places: slots are taken from one ring in order of
+//! arrival (EXTOLL paper, section 5.1), so a ring as long as the sum can never
+//! overflow.
 
 /// What one sender may have in a mailbox at once, in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,16 @@ pub enum LayoutError {
         /// Senders asked for.
         senders_max: u16,
         /// Slots that they need at the least.
+        need_slots: u32,
+        /// The limit.
+        slots_max: u32,
+    },
+    /// Not even one data slot a sender is within the limit.
+    #[error("{senders_max} senders need {need_slots} data slots, the limit is {slots_max}")]
+    DataSlots {
+        /// Senders asked for.
+        senders_max: u16,
+        /// Data slots that they need at the least.
         need_slots: u32,
         /// The limit.
         slots_max: u32,
@@ -146,6 +157,45 @@ impl Layout {
             Layout { grant, dynamic_slots, senders_max, reply_slots: REPLY_SLOTS, ring_slots };
         layout.check()?;
         Ok(layout)
+    }
+
+    /// The same with at most so many data slots in all, which bounds what a process
+    /// keeps of messages not matched yet.
+    ///
+    /// # Errors
+    /// [`LayoutError::DataSlots`] if not even one a sender is within it.
+    pub fn within(self, data_slots_max: u32) -> Result<Layout, LayoutError> {
+        if self.data_slots_total() <= data_slots_max {
+            return Ok(self);
+        }
+        let senders = u32::from(self.senders_max);
+        let is_dynamic = self.dynamic_slots > 0;
+        // Half of a small region stays dynamic.
+        let share = data_slots_max / if is_dynamic { 2 * senders } else { senders };
+        let need_slots = if is_dynamic { 2 * senders } else { senders };
+        if share == 0 {
+            return Err(LayoutError::DataSlots {
+                senders_max: self.senders_max,
+                need_slots,
+                slots_max: data_slots_max,
+            });
+        }
+        let data_slots = share.min(u32::from(self.grant.data_slots)) as u16;
+        let mut layout = Layout { grant: Grant { data_slots, ..self.grant }, ..self };
+        if is_dynamic {
+            layout.dynamic_slots = data_slots_max - senders * u32::from(data_slots);
+        }
+        layout.ring_slots =
+            (senders * layout.grant.total() + layout.dynamic_slots + u32::from(layout.reply_slots))
+                .next_power_of_two();
+        layout.check()?;
+        Ok(layout)
+    }
+
+    /// Slots of the data region, of all senders together.
+    #[must_use]
+    pub fn data_slots_total(&self) -> u32 {
+        u32::from(self.senders_max) * u32::from(self.grant.data_slots) + self.dynamic_slots
     }
 
     /// Checks a layout read from another process's memory.

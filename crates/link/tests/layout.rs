@@ -117,7 +117,7 @@ proptest! {
                 prop_assert!(need_slots > slots_max.checked_next_power_of_two().unwrap_or(0) / 2);
                 prop_assert!(Layout::divide(senders, need_slots).is_ok());
             }
-            Err(LayoutError::Foreign) => prop_assert!(false, "what it makes is sound"),
+            Err(_) => prop_assert!(false, "what it makes is sound"),
         }
     }
 
@@ -137,7 +137,33 @@ proptest! {
                 prop_assert!(Layout::divide(senders, slots_max).is_err());
                 prop_assert!(Layout::divide_dynamic(senders, need_slots).is_ok());
             }
-            Err(LayoutError::Foreign) => prop_assert!(false, "what it makes is sound"),
+            Err(_) => prop_assert!(false, "what it makes is sound"),
+        }
+    }
+
+    #[test]
+    fn a_division_within_a_bound_keeps_to_it(
+        senders in 1u16..3000,
+        data_slots_max in 0u32..100_000,
+        is_dynamic in any::<bool>(),
+    ) {
+        let divide = if is_dynamic { Layout::divide_dynamic } else { Layout::divide };
+        let whole = divide(senders, 1 << 22).unwrap();
+        match whole.within(data_slots_max) {
+            Ok(layout) => {
+                prop_assert_eq!(layout.check(), Ok(()));
+                prop_assert!(layout.data_slots_total() <= data_slots_max);
+                prop_assert!(layout.ring_slots <= whole.ring_slots);
+                prop_assert_eq!(layout.dynamic_slots > 0, is_dynamic);
+                // Nothing is given away but what division by the senders leaves.
+                let most = whole.data_slots_total().min(data_slots_max);
+                prop_assert!(layout.data_slots_total() > most - u32::from(senders));
+            }
+            Err(LayoutError::DataSlots { need_slots, .. }) => {
+                prop_assert!(data_slots_max < need_slots);
+                prop_assert!(whole.within(need_slots).is_ok());
+            }
+            Err(other) => prop_assert!(false, "{other}"),
         }
     }
 

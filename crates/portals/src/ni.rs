@@ -120,7 +120,7 @@ impl Ni {
     #[must_use]
     pub fn new(mut limits: Limits, mailbox: Layout) -> Ni {
         if limits.credits_until_matched {
-            let granted = u32::from(mailbox.senders_max) * u32::from(mailbox.grant.data_slots);
+            let granted = mailbox.data_slots_total();
             limits.unexpected_headers_max = limits.unexpected_headers_max.max(granted);
         }
         Ni {

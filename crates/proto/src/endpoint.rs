@@ -172,8 +172,14 @@ impl Endpoint {
     /// is lent for their payloads ([`Stats::unexpected_bytes_now`]).
     #[must_use]
     pub fn unexpected_bytes_max(mailbox: &Layout) -> u64 {
-        let slots = u64::from(mailbox.senders_max) * u64::from(mailbox.grant.data_slots);
-        slots * UnexpectedBytes::SLOT_MAX
+        u64::from(mailbox.data_slots_total()) * UnexpectedBytes::SLOT_MAX
+    }
+
+    /// The most data slots that a mailbox may have for [`Endpoint::unexpected_bytes_max`]
+    /// to be at most `bytes_max`.
+    #[must_use]
+    pub fn data_slots_within(bytes_max: u64) -> u32 {
+        u32::try_from(bytes_max / UnexpectedBytes::SLOT_MAX).unwrap_or(u32::MAX)
     }
 
     /// The next ended request.

@@ -2,10 +2,9 @@
 //! that knows the rail.
 
 use crate::log::{self, About};
-use crate::param::{Bulk, Params, Segment, UNEXPECTED_DEFAULT};
-use sluice_link::Layout;
+use crate::param::{Bulk, Credits, Params, Segment};
 use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
-use sluice_rail::shm::{self, BulkKind, SegmentKind, Shm};
+use sluice_rail::shm::{self, BulkKind, CreditKind, SegmentKind, Shm};
 use sluice_wire::{Nanos, PeerId, Region};
 
 pub use sluice_rail::shm::{ADDRESS_BYTES, Address, AddressError};
@@ -43,20 +42,14 @@ impl Engine {
             Some(slots) => slots,
             None => slots_needed.next_power_of_two().max(shm::Config::default().slots_max),
         };
-        let bytes_max = params.unexpected_bytes.unwrap_or(UNEXPECTED_DEFAULT);
-        let (slots_max, bytes) = slots_within(senders_max, slots_max, bytes_max);
-        if bytes > bytes_max && params.unexpected_bytes.is_some() {
-            log::warn(
-                About::Endpoint,
-                &format!(
-                    "unexpected messages may take {bytes} bytes: {senders_max} senders need as \
-                     much, though FI_SLUICE_UNEXPECTED_BYTES says {bytes_max}"
-                ),
-            );
-        }
         let config = shm::Config {
             senders_max,
             slots_max,
+            data_slots_max: Endpoint::data_slots_within(params.unexpected_bytes),
+            credits: match params.credits {
+                Credits::Dynamic => CreditKind::Dynamic,
+                Credits::Static => CreditKind::Static,
+            },
             segment: match params.segment {
                 Segment::Auto => SegmentKind::Auto,
                 Segment::Memfd => SegmentKind::Memfd,
@@ -186,46 +179,5 @@ impl Engine {
     #[inline]
     fn now(&self) -> Nanos {
         self.port.now()
-    }
-}
-
-/// The most slots, up to `slots_max`, of a mailbox for so many senders in which
-/// messages that arrive before their receives take at most `bytes_max`; and what
-/// they can take then. That is more than `bytes_max` if the smallest mailbox for
-/// so many senders has more.
-fn slots_within(senders_max: u16, slots_max: u32, bytes_max: u64) -> (u32, u64) {
-    let (mut slots, mut bytes) = (slots_max, 0);
-    let mut tried = slots_max;
-    // A mailbox that cannot be made at all is reported by the rail.
-    while let Ok(layout) = Layout::divide(senders_max, tried) {
-        (slots, bytes) = (tried, Endpoint::unexpected_bytes_max(&layout));
-        if bytes <= bytes_max {
-            break;
-        }
-        tried = layout.ring_slots / 2;
-    }
-    (slots, bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mailbox_shrinks_until_its_messages_fit_their_memory() {
-        // What it could have within 64 MiB, it has.
-        let (slots, bytes) = slots_within(64, 65_536, 64 << 20);
-        assert_eq!(slots, 65_536);
-        assert!(bytes > UNEXPECTED_DEFAULT);
-        let (slots, bytes) = slots_within(64, 65_536, UNEXPECTED_DEFAULT);
-        assert!(slots < 65_536 && bytes <= UNEXPECTED_DEFAULT);
-        assert!(Layout::divide(64, slots).is_ok());
-        // The smallest there is, and the truth about it.
-        let (slots, bytes) = slots_within(64, 65_536, 1);
-        let layout = Layout::divide(64, slots).unwrap();
-        assert_eq!(bytes, Endpoint::unexpected_bytes_max(&layout));
-        assert!(Layout::divide(64, slots / 2).is_err());
-        // More senders than the limit allows: the rail says so.
-        assert_eq!(slots_within(u16::MAX, 1024, 1), (1024, 0));
     }
 }

@@ -31,6 +31,15 @@ pub enum Bulk {
     Ring,
 }
 
+/// How the room for messages is shared among the senders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credits {
+    /// Who spends it gets it.
+    Dynamic,
+    /// Equal shares.
+    Static,
+}
+
 /// Every setting, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -40,9 +49,10 @@ pub struct Params {
     pub inject_bytes: usize,
     /// Memory for injected messages that wait for credits.
     pub inject_kept_bytes: u64,
-    /// Memory for messages that arrived before their receives; `None`: the
-    /// default, of which nothing is said if so many senders need more.
-    pub unexpected_bytes: Option<u64>,
+    /// Memory for messages that arrived before their receives.
+    pub unexpected_bytes: u64,
+    /// How the room for them is shared.
+    pub credits: Credits,
     /// Senders that a mailbox has room for; `None`: from the address vector.
     pub peers_max: Option<u16>,
     /// Most slots that a mailbox may have; `None`: as many as the senders need.
@@ -58,8 +68,7 @@ pub struct Params {
 const EAGER_DEFAULT: usize = 4096;
 const INJECT_DEFAULT: usize = 4096;
 const INJECT_KEPT_DEFAULT: usize = 64 << 20;
-/// What `unexpected_bytes` is by default.
-pub const UNEXPECTED_DEFAULT: u64 = 4 << 20;
+const UNEXPECTED_DEFAULT: usize = 4 << 20;
 
 struct Variable {
     name: &'static CStr,
@@ -88,6 +97,11 @@ const UNEXPECTED: Variable = Variable {
     kind: ffi::FI_PARAM_SIZE_T,
     help: c"Most memory in bytes for messages that arrive before their receives; others wait at their senders. 1 to 2^40 (default: 4194304)",
 };
+const CREDITS: Variable = Variable {
+    name: c"credits",
+    kind: ffi::FI_PARAM_STRING,
+    help: c"How the room for these is shared among the senders: dynamic (who spends it gets it) or static (equal shares) (default: dynamic)",
+};
 const PEERS: Variable = Variable {
     name: c"peers_max",
     kind: ffi::FI_PARAM_SIZE_T,
@@ -114,8 +128,8 @@ const STATS: Variable = Variable {
     help: c"Print counters to standard error when an endpoint is closed (default: no)",
 };
 
-const ALL: [&Variable; 9] =
-    [&EAGER, &INJECT, &INJECT_KEPT, &UNEXPECTED, &PEERS, &SLOTS, &SEGMENT, &BULK, &STATS];
+const ALL: [&Variable; 10] =
+    [&EAGER, &INJECT, &INJECT_KEPT, &UNEXPECTED, &CREDITS, &PEERS, &SLOTS, &SEGMENT, &BULK, &STATS];
 
 /// Makes the variables known to libfabric. Once, when the provider is loaded.
 pub fn define() {
@@ -153,7 +167,10 @@ fn read() -> Params {
         eager_bytes: eager,
         inject_bytes: inject,
         inject_kept_bytes: INJECT_KEPT.number(0, 1 << 40).unwrap_or(INJECT_KEPT_DEFAULT) as u64,
-        unexpected_bytes: UNEXPECTED.number(1, 1 << 40).map(|bytes| bytes as u64),
+        unexpected_bytes: UNEXPECTED.number(1, 1 << 40).unwrap_or(UNEXPECTED_DEFAULT) as u64,
+        credits: CREDITS
+            .choice(&[("dynamic", Credits::Dynamic), ("static", Credits::Static)])
+            .unwrap_or(Credits::Dynamic),
         peers_max: PEERS.number(1, usize::from(u16::MAX)).map(|n| n as u16),
         mailbox_slots: SLOTS.number(1024, 1 << 26).map(|n| n as u32),
         segment: SEGMENT

@@ -12,7 +12,7 @@ use crate::perf::progress::Progress;
 use crate::perf::size::{parse_seconds, parse_size};
 use crate::perf::step::Step;
 use crate::perf::verify::{fill, first_wrong};
-use crate::rail::Bulk;
+use crate::rail::{Credits, RailOptions, UNEXPECTED_BYTES};
 use crate::table::{self, Table};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -40,6 +40,13 @@ pub struct FloodArgs {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
           allow_negative_numbers = true, default_value = "1")]
     quiet: f64,
+    /// Most memory for messages not yet matched, in bytes: 64K, 4M
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value_t = UNEXPECTED_BYTES,
+          allow_negative_numbers = true)]
+    unexpected: u64,
+    /// How that is shared among senders
+    #[arg(long, value_enum, default_value_t = Credits::Dynamic)]
+    credits: Credits,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -76,7 +83,12 @@ pub fn run(args: &FloodArgs) -> Result<()> {
     let placement = Placement::choose(None);
     let mut progress = Progress::new("flood");
     progress.show("the second process starts");
-    let mut node = pair::start(&placement, Bulk::Auto)?;
+    let options = RailOptions {
+        credits: args.credits,
+        unexpected_bytes: args.unexpected,
+        ..RailOptions::default()
+    };
+    let mut node = pair::start(&placement, options)?;
     let row = receive_all(&mut node, args, &mut progress)?;
     pair::stop(node)?;
     progress.clear();
@@ -135,7 +147,7 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
         messages,
         size,
         peak_unexpected_bytes: stats.unexpected_bytes_peak,
-        unexpected_bytes_max: 4 << 20,
+        unexpected_bytes_max: node.unexpected_bytes_max(),
         peak_rss_bytes: resident_bytes_peak()?,
         sender_peak_rss_bytes,
         seconds,

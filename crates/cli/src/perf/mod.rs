@@ -35,7 +35,7 @@ mod verify;
 pub use pair::{PeerArgs, run_peer};
 
 use crate::cores::{CorePair, Placement};
-use crate::rail::{Bulk, RailKind};
+use crate::rail::{Bulk, Credits, RailKind, RailOptions};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use flood::FloodArgs;
@@ -143,6 +143,10 @@ pub struct Common {
     /// How the bytes of large messages move, with --api messages [default: auto]
     #[arg(long, value_enum)]
     bulk: Option<Bulk>,
+    /// How the room for messages is shared among senders, with --api messages
+    /// [default: dynamic]
+    #[arg(long, value_enum)]
+    credits: Option<Credits>,
     /// What the two processes call
     #[arg(long, value_enum, default_value_t = ApiKind::Messages)]
     api: ApiKind,
@@ -274,7 +278,7 @@ pub fn run(command: &PerfCommand) -> Result<()> {
     };
     let is_portals = common.api == ApiKind::Portals;
     let strangers: &[(&str, bool)] = if is_portals {
-        &[("--bulk", common.bulk.is_some())]
+        &[("--bulk", common.bulk.is_some()), ("--credits", common.credits.is_some())]
     } else {
         &[("--op", op.is_some()), ("--ni", common.ni.is_some())]
     };
@@ -302,7 +306,13 @@ pub fn run(command: &PerfCommand) -> Result<()> {
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let (rows, api) = match common.api {
         ApiKind::Messages => {
-            let mut node = pair::start(&placement, common.bulk.unwrap_or(Bulk::Auto))?;
+            let default = RailOptions::default();
+            let options = RailOptions {
+                bulk: common.bulk.unwrap_or(default.bulk),
+                credits: common.credits.unwrap_or(default.credits),
+                ..default
+            };
+            let mut node = pair::start(&placement, options)?;
             node.begin(&Step::Reserve { size: largest })?;
             node.reserve(largest);
             // Only now is it known: a peer's memory is probed when it is connected.

@@ -5,7 +5,7 @@ use crate::cores::pin;
 use crate::perf::direct::{self, Beside};
 use crate::perf::pair::Other;
 use crate::perf::step::{STEP_BYTES, Step};
-use crate::rail::{Bulk, Rail};
+use crate::rail::{Rail, RailOptions};
 use anyhow::{Context, Result, bail};
 use sluice_link::Port;
 use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
@@ -71,11 +71,16 @@ pub struct Node {
 
 impl Node {
     /// Opens the rail, on `core` if it is given.
-    pub fn open(core: Option<usize>, bulk: Bulk, other: Other, yields: bool) -> Result<Node> {
+    pub fn open(
+        core: Option<usize>,
+        options: RailOptions,
+        other: Other,
+        yields: bool,
+    ) -> Result<Node> {
         if let Some(core) = core {
             pin(core)?;
         }
-        let rail = Rail::open(bulk)?;
+        let rail = Rail::open(options)?;
         let endpoint = Endpoint::new(Config::default(), rail.layout());
         Ok(Node {
             endpoint,
@@ -277,6 +282,11 @@ impl Node {
             self.turn_or_yield()?;
         }
         Ok(())
+    }
+
+    /// The bound on what the endpoint keeps of messages not yet matched.
+    pub fn unexpected_bytes_max(&self) -> u64 {
+        Endpoint::unexpected_bytes_max(&self.rail.layout())
     }
 
     /// What the endpoint has done and holds.

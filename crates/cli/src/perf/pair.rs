@@ -6,7 +6,7 @@ use crate::perf::node::Node;
 use crate::perf::portals::{self, NiKind};
 use crate::perf::step::Step;
 use crate::perf::{flood, latency, stream, verify};
-use crate::rail::Bulk;
+use crate::rail::{Bulk, Credits, RailOptions, UNEXPECTED_BYTES};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,6 +33,12 @@ pub struct PeerArgs {
     /// How large messages move.
     #[arg(long, value_enum, default_value_t = Bulk::Auto)]
     bulk: Bulk,
+    /// How the room for messages is shared.
+    #[arg(long, value_enum, default_value_t = Credits::Dynamic)]
+    credits: Credits,
+    /// Most memory for messages not yet matched.
+    #[arg(long, default_value_t = UNEXPECTED_BYTES)]
+    unexpected: u64,
     /// The interface of libportals that is measured, if it is.
     #[arg(long, value_enum)]
     ni: Option<NiKind>,
@@ -167,10 +173,13 @@ impl Second {
 }
 
 /// Starts the second process and meets it.
-pub fn start(placement: &Placement, bulk: Bulk) -> Result<Node> {
+pub fn start(placement: &Placement, options: RailOptions) -> Result<Node> {
     let core = placement.cores.map(|pair| pair.first);
-    let second = Second::start(placement, &["--bulk", bulk.name()])?;
-    let mut node = Node::open(core, bulk, Other::Second(second), placement.shares_a_core())?;
+    let RailOptions { bulk, credits, unexpected_bytes } = options;
+    let unexpected = unexpected_bytes.to_string();
+    let args = ["--bulk", bulk.name(), "--credits", credits.name(), "--unexpected", &unexpected];
+    let second = Second::start(placement, &args)?;
+    let mut node = Node::open(core, options, Other::Second(second), placement.shares_a_core())?;
     let address = node.address();
     let Other::Second(second) = node.other() else { unreachable!("this process is the first") };
     let answer = second.exchange(&address)?;
@@ -195,7 +204,9 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
     if let Some(kind) = args.ni {
         return portals::serve(args.core, kind, args.bytes, first);
     }
-    let mut node = Node::open(args.core, args.bulk, first, args.yields)?;
+    let options =
+        RailOptions { bulk: args.bulk, credits: args.credits, unexpected_bytes: args.unexpected };
+    let mut node = Node::open(args.core, options, first, args.yields)?;
     let address = unhex(&read_line(&mut std::io::stdin(), true)?)?;
     node.meet(&address)?;
     write_line(&mut std::io::stdout(), &hex(&node.address()))?;

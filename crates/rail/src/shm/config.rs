@@ -32,6 +32,17 @@ pub enum BulkKind {
     Ring,
 }
 
+/// How the mailbox's data region is shared among its senders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CreditKind {
+    /// Each sender owns a few slots; the rest goes to who spends it (EXTOLL paper,
+    /// section 6).
+    #[default]
+    Dynamic,
+    /// Equal fixed quotas (section 5).
+    Static,
+}
+
 /// Whether memory of the client is looked at before it is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guard {
@@ -52,6 +63,11 @@ pub struct Config {
     pub senders_max: u16,
     /// Most slots that the mailbox may have.
     pub slots_max: u32,
+    /// Most of them that may be data slots, which bounds what is kept of messages
+    /// not matched yet.
+    pub data_slots_max: u32,
+    /// How these are shared among the senders.
+    pub credits: CreditKind,
     /// Where the mailbox lives.
     pub segment: SegmentKind,
     /// How large data is moved.
@@ -73,6 +89,8 @@ impl Default for Config {
         Config {
             senders_max: 64,
             slots_max: 65_536,
+            data_slots_max: u32::MAX,
+            credits: CreditKind::Dynamic,
             segment: SegmentKind::Auto,
             bulk: BulkKind::Auto,
             guard: Guard::Trust,

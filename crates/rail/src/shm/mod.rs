@@ -45,7 +45,7 @@ mod tests;
 mod watch;
 
 pub use address::{ADDRESS_BYTES, Address};
-pub use config::{BulkKind, Config, Guard, SegmentKind};
+pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind};
 pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
 pub use error::{AddressError, OpenError};
 pub use names::{Name, NameError, Names, PidClaim, host_id};
@@ -114,7 +114,11 @@ impl Shm {
     /// # Errors
     /// [`OpenError`], which says what would mend it.
     pub fn open(config: Config) -> Result<Shm, OpenError> {
-        let layout = Layout::divide(config.senders_max, config.slots_max)?;
+        let layout = match config.credits {
+            CreditKind::Dynamic => Layout::divide_dynamic(config.senders_max, config.slots_max)?,
+            CreditKind::Static => Layout::divide(config.senders_max, config.slots_max)?,
+        };
+        let layout = layout.within(config.data_slots_max)?;
         if config.guard == Guard::Check {
             guard::install();
         }
@@ -150,7 +154,8 @@ impl Shm {
             clock: clock_now(),
             peers: Peers::default(),
             senders: vec![claims::Sender::NOBODY; usize::from(layout.senders_max)],
-            packet_slots_max: u32::from(layout.grant.data_slots).max(u32::from(layout.reply_slots)),
+            packet_slots_max: (u32::from(layout.grant.data_slots) + layout.dynamic_slots)
+                .max(u32::from(layout.reply_slots)),
             current: Current::NONE,
             transfers: bulk::Queue::default(),
             lent: Lent::new(),
