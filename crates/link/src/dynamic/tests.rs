@@ -434,6 +434,24 @@ mod blocked {
     }
 
     #[test]
+    fn it_is_not_asked_again_when_it_inherits_and_loses_a_share() {
+        let mut receiver = receiver();
+        let account = receiver.accounts.remove(0);
+        receiver.dynamic.leave(0, &account);
+        assert_eq!(receiver.dynamic.intended(1), 10);
+        assert_eq!(receiver.dynamic.activity(1), Activity::Low);
+        let thief = receiver.dynamic.admit(PeerId(5));
+        receiver.dynamic.sender_mut(1).intended = 3;
+        receiver.dynamic.sender_mut(thief).intended = 9;
+        for _ in 0..3 {
+            receiver.monitoring_point(thief);
+        }
+        assert_eq!(receiver.dynamic.activity(1), Activity::Null);
+        assert_eq!(receiver.dynamic.next_reduced(|_| 6), None);
+        assert!(receiver.dynamic.is_blocked(1));
+    }
+
+    #[test]
     fn it_cannot_give_back_what_it_cannot_have() {
         for slots in [5, 6, 1000, u64::MAX] {
             let mut receiver = receiver();
