@@ -407,6 +407,17 @@ mod blocked {
     }
 
     #[test]
+    fn it_may_take_as_long_as_it_likes() {
+        let mut receiver = receiver();
+        for _ in 0..70_000 {
+            receiver.packet(1);
+            receiver.regular(1);
+        }
+        assert_eq!(receiver.accounts[1].at_sender(), 2);
+        receiver.check();
+    }
+
+    #[test]
     fn no_more_rides_either() {
         let mut receiver = receiver();
         for _ in 0..4 {
