@@ -44,7 +44,9 @@ impl Endpoint {
             }
         }
         let handle = self.sends.next_handle();
-        match self.start(port, send, handle, false) {
+        // An injected one has to be copied first.
+        let announce = !send.inject && self.never_fits(send);
+        match self.start(port, send, handle, announce) {
             Ok(Started::Done) => {
                 if send.report {
                     self.complete(Completion::of_send(send, Ok(())));
@@ -122,6 +124,18 @@ impl Endpoint {
             (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting),
             (_, true) => Started::Waits(SendState::Acking),
         })
+    }
+
+    /// Whether a message takes more slots than its receiver grants at all: there
+    /// is nothing to wait for.
+    #[inline]
+    pub(crate) fn never_fits(&self, send: &Send) -> bool {
+        if send.buf.len <= u64::from(PUT_INLINE_BYTES_MAX) {
+            return false;
+        }
+        // What is granted is known from the first message on.
+        let quota = self.ni.data_quota(send.peer);
+        quota > 0 && eager_slots(send) > quota
     }
 
     /// Puts a new send behind those that wait: an injected one as a copy, if

@@ -119,6 +119,7 @@ impl Endpoint {
             unreachable!("a queue names only pending sends")
         };
         let (send, bytes) = (op.send, op.bytes());
+        let announce = announce || self.never_fits(&send);
         let ended = match self.start(port, &Send { buf: bytes, ..send }, handle, announce) {
             Ok(Started::Done) => Some(Ok(())),
             Ok(Started::Waits(state)) => {

@@ -172,6 +172,26 @@ fn a_message_that_is_long_by_its_acknowledgement_can_be_announced() {
     assert_eq!(world.ends(0), [(30, Ok(()))]);
 }
 
+/// Its slots will never be free together, so it does not wait for them.
+#[test]
+fn a_message_longer_than_the_quota_is_announced_at_once() {
+    let mut world = narrow();
+    let bytes = world.alloc(0, &pattern(1, 2000));
+    send_empty(&mut world, 1);
+    world.forget_packets();
+    world.send(0, &send_to(1, bytes, 8, 30)).unwrap();
+    assert_eq!(world.sent_packets(0, 1), ["rts"]);
+    // An injected one has to be copied first, and waits for no time either.
+    world.send(0, &Send { inject: true, ..send_to(1, bytes, 9, 31) }).unwrap();
+    world.processes[0].port.fill(bytes, 0);
+    world.idle(0);
+    assert_eq!(world.sent_packets(0, 1), ["rts"]);
+    let buf = world.alloc(1, &[0; 2000]);
+    world.recv(1, &recv_from(0, buf, 9, 80)).unwrap();
+    world.run();
+    assert_eq!(world.bytes(1, buf), pattern(1, 2000));
+}
+
 #[test]
 fn time_is_not_asked_for_where_only_credits_help() {
     let mut world = narrow();

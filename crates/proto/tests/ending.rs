@@ -37,7 +37,8 @@ fn sends_end_queued_announced_acknowledged_or_pending() {
     let layouts = [roomy(), layout(3, 20, 4, 4, 16)];
     let mut world = World::new(&layouts, Mode::default(), Config::default(), 1);
     let long = world.alloc(0, &pattern(1, LEN));
-    let short = world.alloc(0, &pattern(1, 1200));
+    // All twenty slots.
+    let short = world.alloc(0, &pattern(1, 1130));
     world.send(0, &send_to(1, long, 7, 1)).unwrap();
     world.send(0, &Send { delivery: true, ..send_to(1, Region::EMPTY, 7, 2) }).unwrap();
     world.send(0, &send_to(1, short, 7, 3)).unwrap();
