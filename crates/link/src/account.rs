@@ -17,7 +17,8 @@ pub(crate) const CREDIT_PACKETS_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Account {
     /// Owed slots that are worth a packet of their own (EXTOLL paper, equation
-    /// 1). Zero in a dynamic account: every freed slot is looked at.
+    /// 1). In a dynamic account what [`crate::dynamic::Dynamic`] has said last; zero
+    /// until then, so that every freed slot is looked at.
     threshold: u16,
     /// Once there is nothing else to do, a sender with fewer slots than this is
     /// given back whatever is owed to it.
@@ -29,6 +30,7 @@ pub struct Account {
     low: u16,
     /// In a dynamic account, the static slots.
     quota: u16,
+    is_dynamic: bool,
     at_sender: u16,
     held: u16,
     owed: u16,
@@ -55,6 +57,7 @@ impl Account {
             threshold: return_threshold(quota, credit_slots),
             low: quota / 2,
             quota,
+            is_dynamic: false,
             at_sender: quota,
             held: 0,
             owed: 0,
@@ -71,7 +74,20 @@ impl Account {
     /// # Panics
     /// As [`Account::new`].
     pub(crate) fn dynamic(static_slots: u16, credit_slots: u8) -> Account {
-        Account { threshold: 0, low: u16::MAX, ..Account::new(static_slots, credit_slots) }
+        Account {
+            threshold: 0,
+            low: u16::MAX,
+            is_dynamic: true,
+            ..Account::new(static_slots, credit_slots)
+        }
+    }
+
+    /// Of a dynamic region: how many owed slots matter now, and below how many at the
+    /// sender any matters in an idle moment. Who asks then looks closer.
+    #[inline]
+    pub(crate) fn note_limits(&mut self, threshold: u16, low: u16) {
+        self.threshold = threshold;
+        self.low = low;
     }
 
     /// Takes in `slots` that have arrived. False if the sender had no credit
@@ -157,7 +173,7 @@ impl Account {
     /// If there is no place at all, or if a credit packet has gone already.
     pub fn set_places(&mut self, credit_slots: u8) {
         assert!(credit_slots > 0 && self.unread_count == 0);
-        if self.is_static() {
+        if !self.is_dynamic {
             self.threshold = return_threshold(self.quota, credit_slots);
         }
         self.unread_max = credit_slots.min(CREDIT_PACKETS_MAX as u8);
@@ -223,14 +239,10 @@ impl Account {
     pub fn check_invariants(&self) {
         let sum = u32::from(self.at_sender) + u32::from(self.held) + u32::from(self.owed);
         assert!(
-            sum == u32::from(self.quota) || !self.is_static(),
+            sum == u32::from(self.quota) || self.is_dynamic,
             "slots of an account do not add up to its quota"
         );
         assert!(self.unread_count <= self.unread_max);
-    }
-
-    fn is_static(&self) -> bool {
-        self.threshold > 0
     }
 
     /// A place for one more credit packet exists once the sender has used

@@ -69,8 +69,7 @@ impl Link {
         seq
     }
 
-    /// Whether credits may be due, by packet or in an idle moment. Of a dynamic
-    /// region they always may.
+    /// Whether credits may be due, by packet or in an idle moment.
     #[inline]
     pub(crate) fn wants_attention(&self) -> bool {
         self.data.may_be_due() || self.control.may_be_due() || self.wants_idle_moment()

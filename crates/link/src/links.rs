@@ -278,8 +278,11 @@ impl Links {
             return;
         };
         link.data.free(slots);
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.on_freed(&link.data, slots);
+        }
         if link.wants_attention() {
-            self.after_free(port, peer, slots);
+            self.after_free(port, peer);
         }
     }
 
@@ -292,7 +295,7 @@ impl Links {
         };
         link.control.free(slots);
         if link.wants_attention() {
-            self.after_free(port, peer, 0);
+            self.after_free(port, peer);
         }
     }
 

@@ -38,7 +38,7 @@ impl Links {
         self.send_compulsory(port, peer);
         self.ask_reduced(port);
         if self.link(peer).is_some_and(Link::wants_attention) {
-            self.after_free(port, peer, 0);
+            self.after_free(port, peer);
         }
     }
 
@@ -104,16 +104,14 @@ impl Links {
         transmitted
     }
 
-    /// Slots of a peer were freed, `freed` of them in the data region, and that may
-    /// matter.
+    /// Slots of a peer were freed, and that may matter.
     #[cold]
     #[inline(never)]
-    pub(crate) fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId, freed: u32) {
+    pub(crate) fn after_free<P: Port>(&mut self, port: &mut P, peer: PeerId) {
         if let Links { peers, dynamic: Some(dynamic), idle_work, .. } = self {
             let Some(Some(link)) = peers.get_mut(peer.index()) else {
                 unreachable!("only of peers that there are");
             };
-            dynamic.on_freed(&link.data, freed);
             if link.wants_idle_moment() {
                 link.in_idle_work = true;
                 idle_work.push(peer);

@@ -101,7 +101,7 @@ impl Dynamic {
     }
 
     /// `slots` of `account` have been freed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_freed(&mut self, account: &Account, slots: u32) {
         let now = u32::from(account.own());
         let floor = u32::from(self.static_slots);
@@ -325,9 +325,9 @@ impl Dynamic {
     ///
     /// The slots by which the threshold is exceeded stay owed. The paper loses
     /// them, which would let the thresholds outgrow the sender's credits.
-    fn cross(&mut self, sender: u32, account: &mut Account, way: Way) -> u16 {
-        self.count_crossing(sender);
-        let Sender { thresholds, piggybacked, intended, .. } = self.sender(sender);
+    fn cross(&mut self, number: u32, account: &mut Account, way: Way) -> u16 {
+        self.count_crossing(number);
+        let Sender { thresholds, piggybacked, intended, .. } = self.sender(number);
         let reached = thresholds.current();
         let intended = (*intended).min(u32::from(u16::MAX)) as u16;
         let computed = return_threshold(intended, thresholds.count() - 1);
@@ -344,10 +344,11 @@ impl Dynamic {
         // By deficit: what has been returned in all is the new threshold. By
         // excess: what was too much delays the next.
         let new = if computed < piggybacked { computed } else { returned };
-        let sender = self.sender_mut(sender);
+        let sender = self.sender_mut(number);
         sender.thresholds.cross(new, returned - new);
         sender.piggybacked = 0;
         self.give(account, credits);
+        self.note_limits(number, account);
         credits
     }
 
@@ -398,12 +399,22 @@ impl Dynamic {
     }
 
     /// New thresholds for what belongs to a sender now.
-    fn restart(&mut self, sender: u32, account: &Account, credit_slots: u8) {
+    fn restart(&mut self, number: u32, account: &mut Account, credit_slots: u8) {
         let thresholds = Thresholds::spread(account.own() + account.owed(), credit_slots);
-        let sender = self.sender_mut(sender);
+        let sender = self.sender_mut(number);
         sender.thresholds = thresholds;
         sender.crossings = 0;
         sender.piggybacked = 0;
+        self.note_limits(number, account);
+    }
+
+    /// Tells the account when to look here again. What changes without it, by what
+    /// other senders do, makes it look too often, or not before the static slots are
+    /// short.
+    fn note_limits(&self, sender: u32, account: &mut Account) {
+        let Sender { thresholds, intended, .. } = self.sender(sender);
+        let low = (intended / 2).max(u32::from(self.static_slots)).min(u32::from(u16::MAX));
+        account.note_limits(thresholds.current(), low as u16);
     }
 
     #[inline]
