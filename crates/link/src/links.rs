@@ -362,8 +362,7 @@ impl Links {
             link.data.check_invariants();
             link.control.check_invariants();
             if let Some(granted) = link.granted {
-                let kept = link.compulsory.credits_kept();
-                assert!(link.data_credits + kept <= link.data_credits_max);
+                assert!(link.data_credits <= link.data_credits_max);
                 assert!(!link.compulsory.waits() || link.data_credits == 0);
                 assert!(link.control_credits <= u16::from(granted.control_slots));
             }

@@ -176,6 +176,26 @@ fn without_piggybacking_only_credit_packets_carry_credits() {
     }
 }
 
+#[test]
+fn one_sender_gets_no_more_than_its_books_can_count() {
+    let grant = Grant { data_slots: 2, control_slots: 4, credit_slots: 4 };
+    let layout = dynamic_layout(2, grant, 200_000, 0);
+    let mut traffic = Traffic::new(vec![layout; 2], 1);
+    let mut most = 0;
+    for _ in 0..100 {
+        let credits = traffic.ledger(1, 0).map_or(1, |ledger| ledger.data_credits);
+        assert!(traffic.send(1, 0, u32::from(credits)));
+        traffic.deliver_all();
+        traffic.free_all(0);
+        traffic.deliver_all();
+        traffic.idle(0);
+        traffic.deliver_all();
+        traffic.check();
+        most = most.max(traffic.ledger(0, 1).unwrap().data_at_sender);
+    }
+    assert!(most > u16::MAX / 3 * 2, "{most}");
+}
+
 fn returned(packet: &Packet) -> u64 {
     match packet {
         Packet::ReturnResponse(response) => response.slots,

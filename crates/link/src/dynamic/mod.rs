@@ -120,7 +120,7 @@ impl Dynamic {
     pub(crate) fn take_regular(&mut self, sender: u32, account: &mut Account) -> u16 {
         if self.sender(sender).blocked {
             let due = self.is_due(sender, account);
-            return if due { self.give_blocked(sender, account) } else { 0 };
+            return if due { self.give_blocked(account) } else { 0 };
         }
         let mut credits = 0;
         while self.is_due(sender, account) && self.available(account) > 0 {
@@ -141,8 +141,7 @@ impl Dynamic {
         }
         let credits = u32::from(account.owed()).min(available) as u16;
         *piggybacked += credits;
-        account.settle(credits);
-        self.give(account, credits);
+        self.give_freed(account, credits);
         credits
     }
 
@@ -152,7 +151,7 @@ impl Dynamic {
     #[inline(never)]
     fn take_riding_across(&mut self, sender: u32, account: &mut Account) -> u16 {
         if self.sender(sender).blocked {
-            return self.give_blocked(sender, account);
+            return self.give_blocked(account);
         }
         let mut credits = 0;
         while self.would_cross(sender, account) {
@@ -178,9 +177,9 @@ impl Dynamic {
         if self.sender(sender).blocked {
             let kept = self.kept(account).min(account.owed());
             if kept == 0 {
-                return self.give_blocked(sender, account);
+                return self.give_blocked(account);
             }
-            self.return_early(sender, account, kept);
+            self.give_freed(account, kept);
             return kept;
         }
         let regular = self.take_regular(sender, account);
@@ -362,18 +361,19 @@ impl Dynamic {
     }
 
     /// Credits for a blocked sender, of which slots are freed: one, if it has fewer
-    /// than its static slots.
-    fn give_blocked(&mut self, sender: u32, account: &mut Account) -> u16 {
+    /// than its static slots. It does not count as piggybacked: the thresholds begin
+    /// anew with the response, however long that takes.
+    fn give_blocked(&mut self, account: &mut Account) -> u16 {
         let is_short = account.at_sender() < self.static_slots;
         let credits = u16::from(is_short && account.owed() > 0 && self.available(account) > 0);
-        self.return_early(sender, account, credits);
+        self.give_freed(account, credits);
         credits
     }
 
-    /// Returns freed slots before the threshold.
-    fn return_early(&mut self, sender: u32, account: &mut Account, credits: u16) {
+    /// Returns slots that were freed, whatever the thresholds say.
+    #[inline]
+    fn give_freed(&mut self, account: &mut Account, credits: u16) {
         account.settle(credits);
-        self.sender_mut(sender).piggybacked += credits;
         self.give(account, credits);
     }
 

@@ -407,6 +407,17 @@ mod blocked {
     }
 
     #[test]
+    fn it_may_take_as_long_as_it_likes() {
+        let mut receiver = receiver();
+        for _ in 0..70_000 {
+            receiver.packet(1);
+            receiver.regular(1);
+        }
+        assert_eq!(receiver.accounts[1].at_sender(), 2);
+        receiver.check();
+    }
+
+    #[test]
     fn no_more_rides_either() {
         let mut receiver = receiver();
         for _ in 0..4 {
@@ -431,6 +442,24 @@ mod blocked {
         assert!(!receiver.dynamic.is_blocked(1));
         assert_eq!(receiver.regular(1), 1);
         receiver.check();
+    }
+
+    #[test]
+    fn it_is_not_asked_again_when_it_inherits_and_loses_a_share() {
+        let mut receiver = receiver();
+        let account = receiver.accounts.remove(0);
+        receiver.dynamic.leave(0, &account);
+        assert_eq!(receiver.dynamic.intended(1), 10);
+        assert_eq!(receiver.dynamic.activity(1), Activity::Low);
+        let thief = receiver.dynamic.admit(PeerId(5));
+        receiver.dynamic.sender_mut(1).intended = 3;
+        receiver.dynamic.sender_mut(thief).intended = 9;
+        for _ in 0..3 {
+            receiver.monitoring_point(thief);
+        }
+        assert_eq!(receiver.dynamic.activity(1), Activity::Null);
+        assert_eq!(receiver.dynamic.next_reduced(|_| 6), None);
+        assert!(receiver.dynamic.is_blocked(1));
     }
 
     #[test]
