@@ -88,7 +88,8 @@ fn results_are_the_same_on_any_number_of_threads_and_after_a_stop() {
         assert!(document["points"][0]["figures"]["overhead"].is_number());
     }
     let results = |out: &str| {
-        ["results.csv", "summary.csv", "series.csv"].map(|file| read(&folder, &format!("{out}/{file}")))
+        ["results.csv", "summary.csv", "series.csv"]
+            .map(|file| read(&folder, &format!("{out}/{file}")))
     };
     let whole = results("one");
     assert_eq!(whole, results("two"));

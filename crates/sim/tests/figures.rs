@@ -29,6 +29,7 @@ fn ping_pong(change: impl FnOnce(&mut Config)) -> Config {
         config.program.pattern = Pattern::PingPong;
         config.program.bytes = 8;
         config.program.repetitions = 11;
+        config.cost.noise_ns = 0;
         change(config);
     })
 }
