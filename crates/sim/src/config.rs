@@ -194,6 +194,8 @@ pub struct Cost {
     pub poll_ns: u64,
     /// To begin a message to a process of the same node through memory.
     pub local_message_ns: u64,
+    /// Besides, at most, to begin a message: drawn anew for each.
+    pub noise_ns: u64,
     /// Processes begin within this span of each other.
     pub start_spread_ns: u64,
 }
@@ -205,12 +207,13 @@ impl Default for Cost {
             receive_packet_ns: 1_283,
             credit_send_ns: 1_000,
             credit_receive_ns: 400,
-            send_message_ns: 500,
+            send_message_ns: 100,
             receive_message_ns: 500,
             crowd_packet_ns: 2_535,
             search_ns: 357,
             poll_ns: 100,
             local_message_ns: 1_500,
+            noise_ns: 800,
             start_spread_ns: 2_000,
         }
     }

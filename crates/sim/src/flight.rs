@@ -89,7 +89,7 @@ impl Flight {
             seq: PacketSeq(self.seq),
             credits,
             packet,
-            payload_offset: u32::from(packet.header_bytes()),
+            payload_offset: packet.header_bytes(),
             payload_len: 0,
         };
         (parsed, Box::default())

@@ -69,6 +69,8 @@ struct Host {
     has_ended: bool,
     /// The event that ends what it does.
     wake_at: Option<u64>,
+    /// Draws what is random about it: the same, whatever its mailbox is like.
+    random: SplitMix64,
     /// Since when it has waited without a credit.
     blocked_since: Option<u64>,
     cursor: Cursor,
@@ -125,7 +127,7 @@ impl<L: Library> World<L> {
             layout,
             network: Network::new(&config.network),
             queue: Queue::new(),
-            hosts: (0..config.processes).map(|_| Host::new()).collect(),
+            hosts: (0..config.processes).map(|process| Host::new(config.seed, process)).collect(),
             memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
             libraries,
             store: Store::default(),
@@ -146,8 +148,7 @@ impl<L: Library> World<L> {
             unended: config.processes,
         };
         for process in 0..config.processes {
-            let mut random = SplitMix64::seed_from_u64(config.seed ^ u64::from(process) << 32);
-            let start = random.next_u64() % (config.cost.start_spread_ns + 1);
+            let start = world.draw(process, config.cost.start_spread_ns);
             world.wake(process, start);
         }
         world
@@ -389,12 +390,20 @@ impl<L: Library> World<L> {
             payload: &[],
         };
         let (mut cost_ns, local) = self.libraries[index].start(Nanos(now), &mut port, op);
+        if matches!(op, Op::Send { .. } | Op::Both { .. }) {
+            cost_ns += self.draw(process, self.cost.noise_ns);
+        }
         if let Some(local) = local {
             let at = now + paid_ns + cost_ns + u64::from(local.bytes) / 4;
             self.queue.add(at, Event::Local { to: local.to, from: process });
         }
         cost_ns += self.flush(process, now);
         cost_ns
+    }
+
+    /// A span up to `most`.
+    fn draw(&mut self, process: u32, most: u64) -> u64 {
+        self.hosts[process as usize].random.next_u64() % (most + 1)
     }
 
     /// Sends what a machine has asked for. What that costs its processor.
@@ -564,13 +573,14 @@ impl<L: Library> World<L> {
 }
 
 impl Host {
-    fn new() -> Host {
+    fn new(seed: u64, process: u32) -> Host {
         Host {
             mailbox: VecDeque::new(),
             unread_slots: 0,
             doing: Doing::Waiting,
             has_ended: false,
             wake_at: None,
+            random: SplitMix64::seed_from_u64(seed ^ u64::from(process) << 32),
             blocked_since: None,
             cursor: Cursor::default(),
         }
