@@ -134,8 +134,10 @@ impl Endpoint {
             match self.ni.tell(port, peer, &packet) {
                 Ok(()) => self.said(peer, word),
                 Err(PtlError::NoCredit { .. }) => return self.note_owing(peer),
-                // It will be reported gone, if it is.
-                Err(_) => return,
+                // It has sent, and has no room for what is sent to it. Receives
+                // wait for what it may still send; no probe waits for it.
+                Err(PtlError::Peer(why)) => return self.fail_probes(port, peer, why),
+                Err(error) => unreachable!("a word needs nothing but a credit: {error}"),
             }
         }
     }

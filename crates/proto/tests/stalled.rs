@@ -351,6 +351,23 @@ fn a_probe_that_finds_nothing_anywhere_says_so_when_all_have_answered() {
     assert_eq!(world.only(2).outcome, Err(Failure::NoMessage));
 }
 
+/// Who can be heard and not spoken to cannot be asked, and keeps no probe.
+#[test]
+fn a_probe_does_without_a_sender_that_cannot_be_asked() {
+    let mut world = narrow(2, 1);
+    send(&mut world, 0, 1, 1);
+    send(&mut world, 0, 1, 2);
+    world.run();
+    world.processes[0].port.net_mut().refuse_connect = Some(PeerError::Full);
+    world.probe(1, &probe(ProbeAction::Peek, None, 2)).unwrap();
+    assert_eq!(world.only(1).outcome, Err(Failure::NoMessage));
+    world.probe(1, &probe(ProbeAction::Peek, Some(0), 2)).unwrap();
+    let full = Failure::PeerGone { peer: PeerId(0), why: PeerError::Full };
+    assert_eq!(world.only(1).outcome, Err(full));
+    world.probe(1, &probe(ProbeAction::Peek, Some(0), 1)).unwrap();
+    assert_eq!(world.only(1).outcome, Ok(()));
+}
+
 #[test]
 fn a_synchronous_send_that_waits_ends_when_it_is_received() {
     let mut world = narrow(2, 1);

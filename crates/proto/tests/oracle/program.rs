@@ -432,8 +432,8 @@ impl Program {
     fn look(&mut self) {
         let mut told = None;
         let entries = std::mem::take(&mut self.world.journal);
-        for (nth, entry) in entries.iter().enumerate() {
-            match *entry {
+        for entry in entries {
+            match entry {
                 Entry::Put(from, to, parsed) => {
                     told = None;
                     let id = self.oracle.arrive(from, to);
@@ -446,9 +446,7 @@ impl Program {
                 Entry::Told { from, to, number, taken } => {
                     let id = self.waited[&(from, to)][(number - (1 << 63)) as usize];
                     told = Some((from, id));
-                    let by_probe = matches!(entries.get(nth + 1), Some(Entry::Ended(who, end))
-                        if *who == to && end.kind == Kind::Probe && end.outcome.is_ok());
-                    if taken && !by_probe {
+                    if taken {
                         self.oracle.take_waiting(from, to, id);
                     }
                 }

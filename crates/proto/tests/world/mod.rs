@@ -38,8 +38,8 @@ pub struct World {
 pub enum Entry {
     /// A put has arrived: from, to, the packet.
     Put(usize, usize, Parsed),
-    /// A process was told of a message that waits at another, and took it or
-    /// did not.
+    /// A process was told of a message that waits at another, and a receive of
+    /// it took it or did not.
     Told { from: usize, to: usize, number: u64, taken: bool },
     /// A request of a process has ended.
     Ended(usize, Completion),
@@ -219,11 +219,13 @@ impl World {
                 }
                 let Process { endpoint, port, .. } = &mut self.processes[to];
                 let taken_before = endpoint.stats().asked_for;
+                let probes_before = endpoint.pending().probes;
                 endpoint.on_packet(now, port, PeerId(from as u32), &packet);
                 if let Packet::Waiting(waiting) = packet.packet
                     && waiting.found.is_some()
                 {
-                    let taken = endpoint.stats().asked_for > taken_before;
+                    let by_probe = endpoint.pending().probes < probes_before;
+                    let taken = endpoint.stats().asked_for > taken_before && !by_probe;
                     let number = waiting.number;
                     self.journal.push(Entry::Told { from, to, number, taken });
                 }
