@@ -126,6 +126,7 @@ impl Rail {
     pub fn open_default() -> Result<Rail> {
         let config = shm::Config {
             data_slots_max: Endpoint::data_slots_within(UNEXPECTED_BYTES),
+            credits: shm::CreditKind::Dynamic,
             ..shm::Config::default()
         };
         let shm = Shm::open(config).context("cannot open the shared-memory rail")?;

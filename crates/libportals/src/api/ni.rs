@@ -14,7 +14,7 @@ use crate::resolve::{check_out, phys_of, read, write};
 use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
 use crate::wait::{Unmet, wait};
 use sluice_portals::Ni;
-use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, Shm, host_id};
+use sluice_rail::shm::{Config, Guard, NameError, Names, PidClaim, Shm, host_id};
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -76,13 +76,7 @@ fn open(
         face.references += 1;
         return Ok((limits::actual(face), shell.life()));
     }
-    // Slots come back as soon as data has been copied: equal shares are enough.
-    let mut config = Config {
-        guard: Guard::Check,
-        sleeps: true,
-        credits: CreditKind::Static,
-        ..Config::default()
-    };
+    let mut config = Config { guard: Guard::Check, sleeps: true, ..Config::default() };
     if let Some(dir) = std::env::var_os("PTL_SHM_DIR") {
         config.shm_dir = dir.into();
     }

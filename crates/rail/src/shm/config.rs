@@ -35,12 +35,11 @@ pub enum BulkKind {
 /// How the mailbox's data region is shared among its senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CreditKind {
-    /// Each sender owns a few slots; the rest goes to who spends it (EXTOLL paper,
-    /// section 6).
+    /// Equal fixed quotas (EXTOLL paper, section 5).
     #[default]
-    Dynamic,
-    /// Equal fixed quotas (section 5).
     Static,
+    /// Each sender owns a few slots; the rest goes to who spends it (section 6).
+    Dynamic,
 }
 
 /// Whether memory of the client is looked at before it is used.
@@ -90,7 +89,7 @@ impl Default for Config {
             senders_max: 64,
             slots_max: 65_536,
             data_slots_max: u32::MAX,
-            credits: CreditKind::Dynamic,
+            credits: CreditKind::Static,
             segment: SegmentKind::Auto,
             bulk: BulkKind::Auto,
             guard: Guard::Trust,
