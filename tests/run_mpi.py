@@ -30,6 +30,8 @@ SHM = "/dev/shm"
 RING = {"FI_SLUICE_BULK": "ring"}
 FILE = {"FI_SLUICE_SEGMENT": "file"}
 MEMFD = {"FI_SLUICE_SEGMENT": "memfd"}
+# Two slots a sender, so that messages wait at their senders.
+SMALL = {"FI_SLUICE_UNEXPECTED_BYTES": "46000"}
 
 # Program, ranks, extra environment, time limit in seconds, and arguments. With
 # the key "mca", parameters of Open MPI. "peer": False leaves a test out over the
@@ -84,6 +86,14 @@ PROGRAMS = [
     ("rma", 4, {}, 30, [], {"osc": "pt2pt"}),
     ("flood", 2, {}, 30),
     ("flood", 4, {}, 30),
+    ("flood", 2, {}, 60, ["reverse"]),
+    ("flood", 4, {}, 60, ["reverse", "messages", "5000"]),
+    ("flood", 4, SMALL, 60, ["reverse", "messages", "5000"]),
+    ("flood", 4, dict(SMALL, FI_SLUICE_CREDITS="static"), 60, ["reverse", "messages", "5000"]),
+    ("unexpected", 4, SMALL, 30),
+    ("wildcards", 4, SMALL, 30),
+    ("probe", 4, SMALL, 30),
+    ("random", 4, dict(SMALL, FI_SLUICE_CREDITS="static"), 60, ["3"]),
 ]
 
 # What is under way when a rank dies, ranks, environment.

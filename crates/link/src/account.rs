@@ -31,6 +31,8 @@ pub struct Account {
     /// In a dynamic account, the static slots.
     quota: u16,
     is_dynamic: bool,
+    /// Of a dynamic account: slots that rode back since the last threshold.
+    piggybacked: u16,
     at_sender: u16,
     held: u16,
     owed: u16,
@@ -58,6 +60,7 @@ impl Account {
             low: quota / 2,
             quota,
             is_dynamic: false,
+            piggybacked: 0,
             at_sender: quota,
             held: 0,
             owed: 0,
@@ -80,6 +83,32 @@ impl Account {
             is_dynamic: true,
             ..Account::new(static_slots, credit_slots)
         }
+    }
+
+    /// Of a dynamic region: slots that rode back since the last threshold.
+    #[inline]
+    pub(crate) fn piggybacked(&self) -> u16 {
+        self.piggybacked
+    }
+
+    /// A threshold is crossed, or thresholds begin anew.
+    pub(crate) fn forget_piggybacked(&mut self) {
+        self.piggybacked = 0;
+    }
+
+    /// Returns freed slots of a dynamic region before the threshold.
+    #[inline]
+    pub(crate) fn ride(&mut self, slots: u16) {
+        self.owed -= slots;
+        self.at_sender += slots;
+        self.piggybacked += slots;
+    }
+
+    /// Whether all that is owed may ride without reaching the threshold. Never while
+    /// the limits are zero.
+    #[inline]
+    pub(crate) fn rides_below_threshold(&self) -> bool {
+        u32::from(self.owed) + u32::from(self.piggybacked) < u32::from(self.threshold)
     }
 
     /// Of a dynamic region: how many owed slots matter now, and below how many at the

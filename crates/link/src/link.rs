@@ -81,24 +81,6 @@ impl Link {
         !self.in_idle_work && (self.data.wanted_when_idle() || self.control.wanted_when_idle())
     }
 
-    /// Sends a packet and with it all that is owed, of fixed quotas.
-    #[inline(always)]
-    pub(crate) fn transmit_owing<P: Port>(
-        &mut self,
-        port: &mut P,
-        peer: PeerId,
-        packet: &Packet,
-        payload: Region,
-        token: Token,
-    ) -> Transmitted {
-        let credits = Credits {
-            data: self.data.piggyback(u16::MAX),
-            // A control region has at most 255 slots.
-            control: self.control.piggyback(u16::MAX) as u8,
-        };
-        self.transmit(port, peer, packet, credits, payload, token)
-    }
-
     #[inline(always)]
     pub(crate) fn transmit<P: Port>(
         &mut self,

@@ -20,6 +20,8 @@ pub struct Links {
     pub(crate) dynamic: Option<Box<Dynamic>>,
     /// Which credits ride on packets that go anyway.
     pub(crate) riding: Riding,
+    /// Whether a steal has left a sender that may have to be asked for credits.
+    pub(crate) someone_reduced: bool,
     reply_slots_free: u16,
     /// Peers to which an idle moment should return credits, or that a packet of the
     /// flow control is ready for.
@@ -48,6 +50,7 @@ impl Links {
             peers: Vec::new(),
             layout,
             riding: Riding::new(dynamic.is_some(), true),
+            someone_reduced: false,
             dynamic,
             reply_slots_free: layout.reply_slots,
             idle_work: Vec::new(),
@@ -95,7 +98,6 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Result<Transmitted, SendError> {
-        let riding = self.riding;
         let link = self.connected(port, peer)?;
         let need = slots_for(u64::from(packet.header_bytes()) + payload.len);
         let have = u32::from(link.data_credits);
@@ -103,11 +105,7 @@ impl Links {
             return Err(SendError::NoCredit { need, have });
         }
         link.data_credits -= need as u16;
-        if riding == Riding::AllOwed {
-            Ok(link.transmit_owing(port, peer, packet, payload, token))
-        } else {
-            Ok(self.transmit_otherwise(port, peer, packet, payload, token))
-        }
+        Ok(self.transmit(port, peer, packet, payload, token))
     }
 
     /// Sends an acknowledgement, get or get-done, which spends a control

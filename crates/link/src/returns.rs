@@ -60,7 +60,8 @@ impl Links {
         }
     }
 
-    #[inline]
+    /// Sends a packet, and with it the credits that ride.
+    #[inline(always)]
     pub(crate) fn transmit<P: Port>(
         &mut self,
         port: &mut P,
@@ -69,36 +70,9 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Transmitted {
-        if self.riding == Riding::AllOwed {
-            self.link_mut(peer).transmit_owing(port, peer, packet, payload, token)
-        } else {
-            self.transmit_otherwise(port, peer, packet, payload, token)
-        }
-    }
-
-    /// Sends a packet and with it what a dynamic region lets go, or nothing.
-    #[inline(never)]
-    pub(crate) fn transmit_otherwise<P: Port>(
-        &mut self,
-        port: &mut P,
-        peer: PeerId,
-        packet: &Packet,
-        payload: Region,
-        token: Token,
-    ) -> Transmitted {
-        let rides = self.riding == Riding::AsIntended;
-        let (dynamic, link) = self.parts(peer);
-        let mut credits = Credits::default();
-        let mut someone_reduced = false;
-        if rides {
-            credits.control = link.control.piggyback(u16::MAX) as u8;
-            if let Some(dynamic) = dynamic.filter(|_| link.data.owed() > 0) {
-                credits.data = dynamic.take_riding(link.sender, &mut link.data);
-                someone_reduced = dynamic.someone_reduced();
-            }
-        }
-        let transmitted = link.transmit(port, peer, packet, credits, payload, token);
-        if someone_reduced {
+        let credits = self.take_riding(peer);
+        let transmitted = self.link_mut(peer).transmit(port, peer, packet, credits, payload, token);
+        if self.someone_reduced {
             self.ask_reduced(port);
         }
         transmitted
@@ -266,7 +240,10 @@ impl Links {
 
     /// Asks those senders for credits that a steal has left with static slots only
     /// and with more credits than that.
+    #[cold]
+    #[inline(never)]
     fn ask_reduced<P: Port>(&mut self, port: &mut P) {
+        self.someone_reduced = false;
         loop {
             let Links { peers, dynamic: Some(dynamic), .. } = self else { return };
             let current = |peer: PeerId| {
@@ -275,6 +252,8 @@ impl Links {
             };
             let Some(peer) = dynamic.next_reduced(current) else { return };
             let link = self.link_mut(peer);
+            // What is blocked is looked at each time.
+            link.data.note_limits(0, u16::MAX);
             link.compulsory.ask();
             link.compulsory.take_credits(&mut link.data_credits);
             // What rides along reaches no threshold: the peer is blocked.
@@ -283,16 +262,38 @@ impl Links {
     }
 
     /// Credits for a packet that goes anyway.
+    #[inline(always)]
     fn take_riding(&mut self, peer: PeerId) -> Credits {
+        let Links { peers, dynamic, riding, .. } = self;
+        let Some(Some(link)) = peers.get_mut(peer.index()) else {
+            unreachable!("only of peers that there are");
+        };
+        let data = match (*riding, dynamic) {
+            (Riding::AllOwed, _) => Some(link.data.piggyback(u16::MAX)),
+            (Riding::AsIntended, Some(dynamic)) => dynamic.take_riding_quickly(&mut link.data),
+            _ => None,
+        };
+        match data {
+            // A control region has at most 255 slots.
+            Some(data) => Credits { data, control: link.control.piggyback(u16::MAX) as u8 },
+            None => self.take_riding_slowly(peer),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_riding_slowly(&mut self, peer: PeerId) -> Credits {
         if self.riding == Riding::Nothing {
             return Credits::default();
         }
         let (dynamic, link) = self.parts(peer);
-        let data = match dynamic {
-            None => link.data.piggyback(u16::MAX),
-            Some(dynamic) => dynamic.take_riding(link.sender, &mut link.data),
+        let control = link.control.piggyback(u16::MAX) as u8;
+        let Some(dynamic) = dynamic.filter(|_| link.data.owed() > 0) else {
+            return Credits { data: 0, control };
         };
-        Credits { data, control: link.control.piggyback(u16::MAX) as u8 }
+        let data = dynamic.take_riding(link.sender, &mut link.data);
+        self.someone_reduced = dynamic.someone_reduced();
+        Credits { data, control }
     }
 
     pub(crate) fn work_when_idle(&mut self, peer: PeerId) {

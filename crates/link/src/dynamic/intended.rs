@@ -135,7 +135,6 @@ impl Dynamic {
             crossings: 0,
             blocked: false,
             is_hungry: false,
-            piggybacked: 0,
             intended: u32::from(self.static_slots) + share,
         });
         match self.senders.get_mut(number as usize) {

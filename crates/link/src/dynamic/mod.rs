@@ -36,7 +36,6 @@ struct Sender {
     /// From the compulsory request until its response.
     blocked: bool,
     is_hungry: bool,
-    piggybacked: u16,
     intended: u32,
 }
 
@@ -129,19 +128,37 @@ impl Dynamic {
         credits
     }
 
+    /// Credits to ride on a packet that goes anyway, if all that is owed may and
+    /// nothing else follows from it: the common case.
+    #[inline(always)]
+    pub(crate) fn take_riding_quickly(&mut self, account: &mut Account) -> Option<u16> {
+        if !account.rides_below_threshold() {
+            return None;
+        }
+        let (owed, own) = (account.owed(), u32::from(account.own()));
+        let floor = u32::from(self.static_slots);
+        let shared = (own + u32::from(owed)).saturating_sub(floor) - own.saturating_sub(floor);
+        if shared + self.spoken_for > self.pool {
+            return None;
+        }
+        self.pool -= shared;
+        account.ride(owed);
+        Some(owed)
+    }
+
     /// Credits to ride on a packet that goes anyway. What was freed rides, and the
     /// threshold may be reached by it (section 6.6.1).
-    #[inline]
     pub(crate) fn take_riding(&mut self, sender: u32, account: &mut Account) -> u16 {
         let available = self.available(account);
-        let Sender { thresholds, piggybacked, blocked, .. } = self.sender_mut(sender);
-        let progress = u32::from(account.owed()) + u32::from(*piggybacked);
+        let Sender { thresholds, blocked, .. } = self.sender(sender);
+        let progress = u32::from(account.owed()) + u32::from(account.piggybacked());
         if *blocked || progress >= u32::from(thresholds.current()) {
             return self.take_riding_across(sender, account);
         }
         let credits = u32::from(account.owed()).min(available) as u16;
-        *piggybacked += credits;
-        self.give_freed(account, credits);
+        let before = self.beyond_static(account);
+        account.ride(credits);
+        self.pool -= self.beyond_static(account) - before;
         credits
     }
 
@@ -327,12 +344,12 @@ impl Dynamic {
     /// them, which would let the thresholds outgrow the sender's credits.
     fn cross(&mut self, number: u32, account: &mut Account, way: Way) -> u16 {
         self.count_crossing(number);
-        let Sender { thresholds, piggybacked, intended, .. } = self.sender(number);
+        let Sender { thresholds, intended, .. } = self.sender(number);
         let reached = thresholds.current();
         let intended = (*intended).min(u32::from(u16::MAX)) as u16;
         let computed = return_threshold(intended, thresholds.count() - 1);
         // In the regular way what was piggybacked plays no part any more.
-        let piggybacked = if way == Way::Riding { *piggybacked } else { 0 };
+        let piggybacked = if way == Way::Riding { account.piggybacked() } else { 0 };
         account.settle(reached - piggybacked);
         // Static slots that are kept for the sender are owed to it, or given now.
         let kept = self.kept(account).saturating_sub(account.owed());
@@ -346,7 +363,7 @@ impl Dynamic {
         let new = if computed < piggybacked { computed } else { returned };
         let sender = self.sender_mut(number);
         sender.thresholds.cross(new, returned - new);
-        sender.piggybacked = 0;
+        account.forget_piggybacked();
         self.give(account, credits);
         self.note_limits(number, account);
         credits
@@ -355,10 +372,9 @@ impl Dynamic {
     /// Whether what was freed and what was piggybacked reach the threshold, and
     /// there is something to make a new one of.
     fn would_cross(&self, sender: u32, account: &Account) -> bool {
-        let Sender { thresholds, piggybacked, .. } = self.sender(sender);
-        let progress = u32::from(account.owed()) + u32::from(*piggybacked);
-        progress >= u32::from(thresholds.current())
-            && (*piggybacked > 0 || self.available(account) > 0)
+        let progress = u32::from(account.owed()) + u32::from(account.piggybacked());
+        progress >= u32::from(self.sender(sender).thresholds.current())
+            && (account.piggybacked() > 0 || self.available(account) > 0)
     }
 
     /// Credits for a blocked sender, of which slots are freed: one, if it has fewer
@@ -404,7 +420,7 @@ impl Dynamic {
         let sender = self.sender_mut(number);
         sender.thresholds = thresholds;
         sender.crossings = 0;
-        sender.piggybacked = 0;
+        account.forget_piggybacked();
         self.note_limits(number, account);
     }
 

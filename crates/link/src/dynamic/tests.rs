@@ -59,7 +59,7 @@ impl Receiver {
     /// Thresholds, retrieved packets, piggybacked credits, credits of the sender.
     fn state(&self, of: u32) -> (Vec<u16>, u16, u16, u16) {
         let account = &self.accounts[of as usize];
-        let piggybacked = self.dynamic.sender(of).piggybacked;
+        let piggybacked = account.piggybacked();
         (self.thresholds(of), account.owed(), piggybacked, account.at_sender())
     }
 
