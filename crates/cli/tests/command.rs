@@ -139,6 +139,41 @@ fn rate_has_its_shape() {
 }
 
 #[test]
+fn a_flood_is_bounded_and_complete() {
+    for (size, credits, unexpected) in [
+        ("1K", "dynamic", "4M"),
+        ("1K", "static", "64K"),
+        ("0", "dynamic", "4K"),
+        ("20M", "static", "4K"),
+    ] {
+        let messages = if size == "20M" { "3" } else { "3000" };
+        let report = json(&[
+            "perf",
+            "flood",
+            "--messages",
+            messages,
+            "--size",
+            size,
+            "--credits",
+            credits,
+            "--unexpected",
+            unexpected,
+            "--quiet",
+            "0.05",
+            "--json",
+        ]);
+        let row = &report["rows"][0];
+        assert_eq!(row["messages"].as_u64(), messages.parse().ok());
+        assert_eq!((row["lost"].as_u64(), row["corrupt"].as_u64()), (Some(0), Some(0)));
+        let (peak, bound) = (&row["peak_unexpected_bytes"], &row["unexpected_bytes_max"]);
+        assert!(peak.as_u64() > Some(0) && peak.as_u64() <= bound.as_u64(), "{row}");
+        assert!(row["peak_rss_bytes"].as_u64() > Some(0) && row["seconds"].as_f64() > Some(0.0));
+    }
+    let error = refusal(&["perf", "flood", "--unexpected", "100"]);
+    assert!(error.contains("data slots"), "{error}");
+}
+
+#[test]
 fn messages_without_bytes() {
     let report = json(&["perf", "latency", "--size", "0", "--iterations", "10", "--json"]);
     assert_eq!(report["rows"][0]["samples"], 10);

@@ -20,10 +20,12 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Different contents of messages; one of each is kept to be sent from.
-const CONTENTS: u64 = 1024;
-/// Receives that are posted at once.
-const WINDOW: u64 = 64;
+/// Most different contents of messages; one of each is kept to be sent from.
+const CONTENTS_MAX: u64 = 1024;
+/// Most receives that are posted at once.
+const WINDOW_MAX: u64 = 64;
+/// Most memory for either, unless one message takes more.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
 
 /// What a flood can be told.
 #[derive(Debug, Args)]
@@ -102,14 +104,15 @@ pub fn run(args: &FloodArgs) -> Result<()> {
 
 /// The side that sends: everything at once, then waits until it is gone.
 pub fn second(node: &mut Node, size: u64, count: u64) -> Result<()> {
-    node.reserve(size * CONTENTS);
-    for content in 0..CONTENTS {
+    let contents = as_many(CONTENTS_MAX, size);
+    node.reserve(size * contents);
+    for content in 0..contents {
         let at = (content * size) as usize;
         fill(&mut node.send_buf()[at..at + size as usize], content);
     }
     node.answer(0)?;
     for number in 0..count {
-        node.send_numbered(number, (number % CONTENTS) * size, size)?;
+        node.send_numbered(number, (number % contents) * size, size)?;
     }
     node.wait_sends()?;
     node.answer(resident_bytes_peak()?)
@@ -117,7 +120,8 @@ pub fn second(node: &mut Node, size: u64, count: u64) -> Result<()> {
 
 fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Result<Row> {
     let FloodArgs { messages, size, .. } = *args;
-    node.reserve(size * WINDOW);
+    let (window_max, contents) = (as_many(WINDOW_MAX, size), as_many(CONTENTS_MAX, size));
+    node.reserve(size * window_max);
     node.begin(&Step::Flood { size, count: messages })?;
     let start = Instant::now();
     progress.show("nothing is wanted");
@@ -126,7 +130,7 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
     let mut tally = Tally::default();
     let mut wanted = messages;
     while wanted > 0 {
-        let window = wanted.min(WINDOW);
+        let window = wanted.min(window_max);
         for place in 0..window {
             node.post_numbered(wanted - 1 - place, place * size, size)?;
         }
@@ -135,7 +139,7 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
             let place = (wanted - 1).checked_sub(ended.number).filter(|place| *place < window);
             let place = place.context("a message came that nobody wanted")?;
             let at = (place * size) as usize;
-            tally.count(&ended, size, &node.recv_buf()[at..at + size as usize]);
+            tally.count(&ended, contents, &node.recv_buf()[at..at + size as usize]);
         }
         wanted -= window;
         progress.within((messages - wanted) as f64 / messages as f64);
@@ -156,6 +160,11 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
     })
 }
 
+/// How many messages of this size have a place of their own.
+fn as_many(most: u64, size: u64) -> u64 {
+    (BUFFER_BYTES_MAX / size.max(1)).clamp(1, most)
+}
+
 /// What has come, and how.
 #[derive(Debug, Default)]
 struct Tally {
@@ -164,11 +173,11 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts a message that lies in `bytes`.
-    fn count(&mut self, ended: &Numbered, size: u64, bytes: &[u8]) {
+    /// Counts a message that lies in `bytes`, one of so many contents.
+    fn count(&mut self, ended: &Numbered, contents: u64, bytes: &[u8]) {
         self.received += 1;
-        let content = ended.number % CONTENTS;
-        let right = ended.len == size
+        let content = ended.number % contents;
+        let right = ended.len == bytes.len() as u64
             && ended.data == Some(ended.number)
             && first_wrong(bytes, content).is_none();
         if !right {
@@ -237,13 +246,13 @@ mod tests {
         fill(&mut bytes, 7);
         let right = Numbered { number: 7, len: 64, data: Some(7) };
         let mut tally = Tally::default();
-        tally.count(&right, 64, &bytes);
+        tally.count(&right, 1024, &bytes);
         assert_eq!((tally.received, tally.corrupt), (1, 0));
-        tally.count(&Numbered { len: 63, ..right }, 64, &bytes);
-        tally.count(&Numbered { data: Some(8), ..right }, 64, &bytes);
-        tally.count(&Numbered { number: 8, data: Some(8), ..right }, 64, &bytes);
+        tally.count(&Numbered { len: 63, ..right }, 1024, &bytes);
+        tally.count(&Numbered { data: Some(8), ..right }, 1024, &bytes);
+        tally.count(&Numbered { number: 8, data: Some(8), ..right }, 1024, &bytes);
         bytes[63] ^= 1;
-        tally.count(&right, 64, &bytes);
+        tally.count(&right, 1024, &bytes);
         assert_eq!((tally.received, tally.corrupt), (5, 4));
     }
 
