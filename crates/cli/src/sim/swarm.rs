@@ -220,7 +220,7 @@ fn text(tally: &Tally, seconds: f64, traced: bool) -> Result<()> {
     let sum = &tally.sum;
     writeln!(
         out,
-        "{} seeds, {} failed, in {}: {} messages of {} processes, {} waited for credits, {} were \
+        "seeds: {}, failed: {}, in {}: {} messages of {} processes, {} waited for credits, {} were \
          asked for, {} probes found one, {} steps, hash {:016x}",
         tally.seeds,
         tally.failures.len(),
