@@ -444,3 +444,33 @@ fn an_interrupted_command_takes_the_second_process_with_it() {
         }
     }
 }
+
+#[test]
+fn a_swarm_is_the_same_on_any_number_of_threads() {
+    let with = |threads: &str| {
+        let swarm = ["sim", "swarm", "--seeds", "0..12", "--json", "--threads", threads];
+        let output = sluice(&swarm);
+        assert!(output.status.success(), "{output:?}");
+        let mut found: serde_json::Value =
+            serde_json::from_slice(&output.stdout).expect("a JSON document");
+        found["seconds"] = 0.into();
+        found
+    };
+    let one = with("1");
+    assert_eq!((&one["seeds"], &one["failed"]), (&12.into(), &0.into()));
+    assert_eq!(one, with("3"));
+}
+
+#[test]
+fn a_swarm_of_no_seeds_is_refused() {
+    let output = sluice(&["sim", "swarm", "--seeds", "5..5"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_seed_can_be_looked_at() {
+    let output = sluice(&["sim", "swarm", "--seed", "3", "--trace"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("sends #") && text.contains("seeds: 1, failed: 0"), "{text}");
+}

@@ -374,7 +374,7 @@ impl Machine for Endpoint {
                 if brought_credits {
                     self.on_credits(port, from);
                 }
-                if matches!(packet.packet, Packet::Put(_)) && self.ni.is_exhausted(from) {
+                if spends_data(&packet.packet) && self.ni.is_exhausted(from) {
                     self.on_exhausted(port, from);
                 }
             }
@@ -438,6 +438,13 @@ impl Machine for Endpoint {
             .map(|since| since.saturating_add(self.config.patience))
             .min()
     }
+}
+
+/// Packets that take the last data credits of their sender, or give them back:
+/// what an endpoint sends of the data region.
+#[inline]
+fn spends_data(packet: &Packet) -> bool {
+    matches!(packet, Packet::Put(_) | Packet::ReturnRequest | Packet::ReturnResponse(_))
 }
 
 /// Packets of the engine below that no endpoint sends.

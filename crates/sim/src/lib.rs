@@ -8,6 +8,9 @@
 //! arrives. Nobody polls: a process that waits costs nothing.
 //!
 //! A run is a function of its configuration and seed, to the bit.
+//!
+//! `swarm` uses the same parts to look for faults: small worlds and programs
+//! that a seed draws, checked after every step.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +29,7 @@ mod program;
 mod queue;
 mod reference;
 mod simulation;
+pub mod swarm;
 mod world;
 
 pub use config::Config;

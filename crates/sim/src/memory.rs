@@ -13,11 +13,13 @@ pub(crate) struct Memory {
     end: u64,
     /// What was given back, by length.
     free: BTreeMap<u64, Vec<u64>>,
+    /// Bytes that a machine has borrowed.
+    lent: u64,
 }
 
 impl Memory {
     pub fn new(has_payload: bool) -> Memory {
-        Memory { has_payload, bytes: Vec::new(), end: 64, free: BTreeMap::new() }
+        Memory { has_payload, bytes: Vec::new(), end: 64, free: BTreeMap::new(), lent: 0 }
     }
 
     pub fn alloc(&mut self, len: u64) -> Region {
@@ -36,6 +38,24 @@ impl Memory {
     pub fn release(&mut self, region: Region) {
         let size = region.len.max(1).next_multiple_of(64);
         self.free.entry(size).or_default().push(region.addr.0);
+    }
+
+    /// Lends memory to a machine.
+    pub fn lend(&mut self, len: u32) -> Addr {
+        self.lent += u64::from(len);
+        self.alloc(u64::from(len)).addr
+    }
+
+    /// Takes back what was lent.
+    pub fn give_back(&mut self, addr: Addr, len: u32) {
+        let left = self.lent.checked_sub(u64::from(len));
+        self.lent = left.expect("no more comes back than was lent");
+        self.release(Region { addr, len: u64::from(len) });
+    }
+
+    /// Bytes that are lent now.
+    pub fn lent(&self) -> u64 {
+        self.lent
     }
 
     /// The bytes of a region; none without payloads.

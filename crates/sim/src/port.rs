@@ -30,10 +30,30 @@ pub(crate) struct Outbox {
     pub moves: Vec<Move>,
 }
 
+/// How the mailboxes of a world are divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mailboxes<'a> {
+    /// All in the same way.
+    Alike(&'a Layout),
+    /// Each in its own, by process.
+    Each(&'a [Layout]),
+}
+
+impl<'a> Mailboxes<'a> {
+    fn of(self, peer: PeerId) -> &'a Layout {
+        match self {
+            Mailboxes::Alike(layout) => layout,
+            Mailboxes::Each(layouts) => &layouts[peer.index()],
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct SimPort<'a> {
-    /// What every mailbox is.
-    pub layout: &'a Layout,
+    pub mailboxes: Mailboxes<'a>,
+    /// Whose memory cannot be read from here, by process; those beyond the end
+    /// of the list are no such.
+    pub unreadable: &'a [bool],
     pub outbox: &'a mut Outbox,
     pub memory: &'a mut Memory,
     /// The payload of the packet being handled.
@@ -41,12 +61,12 @@ pub(crate) struct SimPort<'a> {
 }
 
 impl Port for SimPort<'_> {
-    fn connect(&mut self, _peer: PeerId) -> Result<Grant, PeerError> {
-        Ok(self.layout.grant)
+    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        Ok(self.mailboxes.of(peer).grant)
     }
 
-    fn dynamic_slots(&self, _peer: PeerId) -> u32 {
-        self.layout.dynamic_slots
+    fn dynamic_slots(&self, peer: PeerId) -> u32 {
+        self.mailboxes.of(peer).dynamic_slots
     }
 
     #[inline]
@@ -75,15 +95,15 @@ impl Port for SimPort<'_> {
     }
 
     fn lend(&mut self, len: u32) -> Addr {
-        self.memory.alloc(u64::from(len)).addr
+        self.memory.lend(len)
     }
 
     fn give_back(&mut self, addr: Addr, len: u32) {
-        self.memory.release(Region { addr, len: u64::from(len) });
+        self.memory.give_back(addr, len);
     }
 
-    fn can_read(&self, _peer: PeerId) -> bool {
-        true
+    fn can_read(&self, peer: PeerId) -> bool {
+        !self.unreadable.get(peer.index()).copied().unwrap_or(false)
     }
 
     fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {

@@ -19,7 +19,7 @@ use crate::library::Library;
 use crate::memory::Memory;
 use crate::network::Network;
 use crate::outcome::{Counts, CreditSample, Outcome};
-use crate::port::{Move, Outbox, SimPort};
+use crate::port::{Mailboxes, Move, Outbox, SimPort};
 use crate::program::{Cursor, Next, Op, Program};
 use crate::queue::Queue;
 use rand_xoshiro::SplitMix64;
@@ -288,7 +288,8 @@ impl<L: Library> World<L> {
             Doing::Waiting | Doing::Paying | Doing::Ended => {}
             Doing::Sending => {
                 let mut port = SimPort {
-                    layout: &self.layout,
+                    mailboxes: Mailboxes::Alike(&self.layout),
+                    unreadable: &[],
                     outbox: &mut self.outbox,
                     memory: &mut self.memories[index],
                     payload: &[],
@@ -304,7 +305,8 @@ impl<L: Library> World<L> {
                 host.unread_slots -= u64::from(flight.message_slots(&self.store));
                 let (packet, payload) = flight.unpack(&mut self.store);
                 let mut port = SimPort {
-                    layout: &self.layout,
+                    mailboxes: Mailboxes::Alike(&self.layout),
+                    unreadable: &[],
                     outbox: &mut self.outbox,
                     memory: &mut self.memories[index],
                     payload: &payload,
@@ -358,7 +360,8 @@ impl<L: Library> World<L> {
                 return self.wake(process, now + cost_ns);
             }
             let mut port = SimPort {
-                layout: &self.layout,
+                mailboxes: Mailboxes::Alike(&self.layout),
+                unreadable: &[],
                 outbox: &mut self.outbox,
                 memory: &mut self.memories[index],
                 payload: &[],
@@ -384,7 +387,8 @@ impl<L: Library> World<L> {
     fn start(&mut self, process: u32, now: u64, paid_ns: u64, op: Op) -> u64 {
         let index = process as usize;
         let mut port = SimPort {
-            layout: &self.layout,
+            mailboxes: Mailboxes::Alike(&self.layout),
+            unreadable: &[],
             outbox: &mut self.outbox,
             memory: &mut self.memories[index],
             payload: &[],
@@ -455,7 +459,8 @@ impl<L: Library> World<L> {
         let bytes = self.memories[from as usize].read(region).to_vec();
         self.memories[to as usize].write(at, &bytes);
         let mut port = SimPort {
-            layout: &self.layout,
+            mailboxes: Mailboxes::Alike(&self.layout),
+            unreadable: &[],
             outbox: &mut self.outbox,
             memory: &mut self.memories[index],
             payload: &[],

@@ -21,6 +21,7 @@ mod results;
 mod run;
 mod setup;
 mod statistics;
+mod swarm;
 mod validate;
 
 pub use expect::{Verdict, judge};
@@ -45,6 +46,8 @@ pub enum SimCommand {
     List(list::ListArgs),
     /// Compare with BookSim 2 on reference cases.
     Validate(validate::ValidateArgs),
+    /// Run many random programs over the whole stack and check everything.
+    Swarm(swarm::SwarmArgs),
     /// Measure how fast the simulator is, and its memory.
     Bench(bench::BenchArgs),
     /// One row of a measurement, in a process of its own.
@@ -58,6 +61,7 @@ pub fn run(command: &SimCommand) -> Result<ExitCode> {
         SimCommand::Run(args) => run::run(args),
         SimCommand::List(args) => list::run(args).map(|()| ExitCode::SUCCESS),
         SimCommand::Validate(args) => validate::run(args),
+        SimCommand::Swarm(args) => swarm::run(args),
         SimCommand::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         SimCommand::BenchRow(args) => bench::run_row(args).map(|()| ExitCode::SUCCESS),
     }

@@ -1,0 +1,277 @@
+//! `sluice sim swarm`: many random programs over the whole stack in virtual time.
+//!
+//! The threads take the seeds one by one; what is printed is in order of the
+//! seeds and does not depend on the threads.
+
+use super::progress::duration;
+use anyhow::{Result, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use sluice_sim::swarm::{self, Summary, Trace};
+use std::cell::RefCell;
+use std::io::{IsTerminal as _, Write as _};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Failures after which no new seed is begun: more would only repeat them.
+const FAILURES_MAX: u64 = 10;
+/// Failures whose traces are printed.
+const TRACES_MAX: usize = 3;
+
+const HELP: &str = "\
+Each seed draws processes, mailboxes, a network and a legal program of sends, receives, probes and
+cancels, and runs it over the code that ships. Credits, memory, matching and bytes are checked after
+every step, and in the end everything must have ended.
+
+Exit status: 0 nothing is wrong, 1 a seed failed or an error.
+
+Examples:
+  sluice sim swarm --seeds 0..20000
+  sluice sim swarm --seed 17 --trace";
+
+/// Arguments of `sluice sim swarm`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct SwarmArgs {
+    /// The seeds from A up to, and without, B.
+    #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
+    seeds: Range<u64>,
+    /// One seed only.
+    #[arg(long, value_name = "N", conflicts_with = "seeds",
+        value_parser = clap::value_parser!(u64).range(..u64::MAX))]
+    seed: Option<u64>,
+    /// Print all that happens. For one seed.
+    #[arg(long, requires = "seed", conflicts_with = "json")]
+    trace: bool,
+    /// How many threads; the results do not depend on it [default: one a core].
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A seed whose program went wrong.
+#[derive(Debug, Serialize)]
+struct Failure {
+    seed: u64,
+    what: String,
+    trace: Vec<String>,
+    replay: String,
+}
+
+/// What one thread, or all, have seen.
+#[derive(Debug, Default)]
+struct Tally {
+    seeds: u64,
+    sum: Summary,
+    failures: Vec<Failure>,
+}
+
+/// Runs the command.
+pub fn run(args: &SwarmArgs) -> Result<ExitCode> {
+    let seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed + 1);
+    if seeds.is_empty() {
+        bail!("no seeds: {} is not less than {}", seeds.start, seeds.end);
+    }
+    let start = Instant::now();
+    let tally = with_quiet_panics(|| run_all(&seeds, args));
+    let seconds = start.elapsed().as_secs_f64();
+    if args.json {
+        json(&tally, seconds)?;
+    } else {
+        text(&tally, seconds, args.trace)?;
+    }
+    Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let parsed = text
+        .split_once("..")
+        .and_then(|(first, end)| Some(first.trim().parse().ok()?..end.trim().parse().ok()?));
+    parsed.ok_or_else(|| "must be two numbers like 0..1000".to_owned())
+}
+
+fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Tally {
+    let count = seeds.end - seeds.start;
+    let threads = args
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get)
+        .min(usize::try_from(count).unwrap_or(usize::MAX));
+    let bar = bar(count, args.json || args.trace);
+    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        let mut tally = Tally::default();
+        while failed.load(Ordering::Relaxed) < FAILURES_MAX {
+            let taken = next.fetch_add(1, Ordering::Relaxed);
+            if taken >= count {
+                break;
+            }
+            if !tally.add(seeds.start + taken, args.trace) {
+                failed.fetch_add(1, Ordering::Relaxed);
+            }
+            if let Some(bar) = &bar {
+                bar.inc(1);
+            }
+        }
+        tally
+    };
+    let mut all = Tally::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            all.join(worker.join().expect("a failure is caught where it happens"));
+        }
+    });
+    all.failures.sort_by_key(|failure| failure.seed);
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    all
+}
+
+impl Tally {
+    /// Runs a seed. False if it failed.
+    fn add(&mut self, seed: u64, whole: bool) -> bool {
+        let mut trace = if whole { Trace::whole() } else { Trace::tail() };
+        let summary = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, &mut trace)));
+        self.seeds += 1;
+        if whole {
+            // What cannot be shown is no reason to stop.
+            let _ = write!(std::io::stdout().lock(), "{trace}");
+        }
+        match summary {
+            Ok(summary) => self.sum = sum(&self.sum, &summary),
+            Err(_) => {
+                let what = PANIC.with_borrow_mut(std::mem::take);
+                let trace = trace.to_string().lines().map(str::to_owned).collect();
+                let replay = format!("sluice sim swarm --seed {seed} --trace");
+                self.failures.push(Failure { seed, what, trace, replay });
+                return false;
+            }
+        }
+        true
+    }
+
+    fn join(&mut self, other: Tally) {
+        self.seeds += other.seeds;
+        self.sum = sum(&self.sum, &other.sum);
+        self.failures.extend(other.failures);
+    }
+}
+
+fn sum(a: &Summary, b: &Summary) -> Summary {
+    Summary {
+        processes: a.processes + b.processes,
+        messages: a.messages + b.messages,
+        waited: a.waited + b.waited,
+        asked_for: a.asked_for + b.asked_for,
+        refused: a.refused + b.refused,
+        found: a.found + b.found,
+        steps: a.steps + b.steps,
+        time_ns: a.time_ns + b.time_ns,
+        // The order of the seeds among threads does not matter.
+        hash: a.hash.wrapping_add(b.hash),
+    }
+}
+
+fn json(tally: &Tally, seconds: f64) -> Result<()> {
+    let sum = &tally.sum;
+    let document = serde_json::json!({
+        "seeds": tally.seeds,
+        "failed": tally.failures.len(),
+        "seconds": seconds,
+        "processes": sum.processes,
+        "messages": sum.messages,
+        "waited": sum.waited,
+        "asked_for": sum.asked_for,
+        "refused": sum.refused,
+        "probes_found": sum.found,
+        "steps": sum.steps,
+        "hash": format!("{:016x}", sum.hash),
+        "failures": tally.failures,
+    });
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &document)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn text(tally: &Tally, seconds: f64, traced: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for failure in tally.failures.iter().take(TRACES_MAX) {
+        writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
+        if !traced {
+            for line in &failure.trace {
+                writeln!(out, "  {line}")?;
+            }
+        }
+        writeln!(out, "replay it with: {}\n", failure.replay)?;
+    }
+    for failure in tally.failures.iter().skip(TRACES_MAX) {
+        writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
+    }
+    let sum = &tally.sum;
+    writeln!(
+        out,
+        "seeds: {}, failed: {}, in {}: {} messages of {} processes, {} waited for credits, {} were \
+         asked for, {} probes found one, {} steps, hash {:016x}",
+        tally.seeds,
+        tally.failures.len(),
+        duration(std::time::Duration::from_secs_f64(seconds)),
+        sum.messages,
+        sum.processes,
+        sum.waited,
+        sum.asked_for,
+        sum.found,
+        sum.steps,
+        sum.hash,
+    )?;
+    Ok(())
+}
+
+/// A bar on a terminal.
+fn bar(count: u64, quiet: bool) -> Option<ProgressBar> {
+    (!quiet && std::io::stderr().is_terminal()).then(|| {
+        let bar = ProgressBar::new(count);
+        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        let style = "{bar:30} {percent:>3} %  {pos} of {len} done  time left {eta}";
+        bar.set_style(
+            ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar
+    })
+}
+
+thread_local! {
+    /// What the last panic of this thread said, and where.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs `work` while panics are kept for the report and not printed.
+fn with_quiet_panics<R>(work: impl FnOnce() -> R) -> R {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|info| PANIC.set(info.to_string())));
+    let result = work();
+    std::panic::set_hook(before);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range() {
+        assert_eq!(seeds("3..12"), Ok(3..12));
+        for wrong in ["", "3", "3..", "..4", "a..b", "-1..2"] {
+            assert!(seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

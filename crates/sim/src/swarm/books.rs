@@ -1,0 +1,169 @@
+//! Where every credit, slot and lent byte is.
+//!
+//! What is on its way or unread is counted by pair as it leaves and as it is
+//! read, so that one look at a process costs as much as it has peers.
+
+use sluice_link::{Layout, MailboxRegion};
+use sluice_proto::Endpoint;
+use sluice_wire::{Packet, Parsed, PeerId, slots_for};
+
+/// What is between one process and another, on its way or unread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// Slots of the data region, and credits of it that are given back.
+    data_slots: u64,
+    data_returned: u64,
+    control_slots: u64,
+    /// Credits for the sender of the other direction.
+    data_credits: u64,
+    control_credits: u64,
+    /// Slots of any region.
+    slots: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Books {
+    count: usize,
+    /// By sender, then receiver.
+    ways: Vec<Way>,
+}
+
+impl Books {
+    pub fn new(count: usize) -> Books {
+        Books { count, ways: vec![Way::default(); count * count] }
+    }
+
+    /// A packet leaves. The slots that it takes.
+    pub fn send(&mut self, from: usize, to: usize, packet: &Parsed) -> u32 {
+        let what = Way::of(packet);
+        let way = self.way_mut(from, to);
+        *way = way.with(&what, u64::checked_add);
+        what.slots as u32
+    }
+
+    /// A packet is read.
+    pub fn read(&mut self, from: usize, to: usize, packet: &Parsed) {
+        let way = self.way_mut(from, to);
+        *way = way.with(&Way::of(packet), u64::checked_sub);
+    }
+
+    /// Panics unless everything that `who` has a part in is in order.
+    pub fn check(&self, who: usize, layouts: &[Layout], endpoints: &[Endpoint], lent: u64) {
+        let endpoint = &endpoints[who];
+        endpoint.check_invariants();
+        let layout = &layouts[who];
+        let stats = endpoint.stats();
+        assert_eq!(stats.violations, 0, "{who} was told what breaks the protocol");
+        let most = Endpoint::unexpected_bytes_max(layout);
+        let kept = stats.unexpected_bytes_now;
+        assert!(kept <= most, "{who} keeps {kept} bytes of at most {most}");
+        let known = kept + stats.injected_bytes_now;
+        assert!(lent <= known, "{who} was lent {lent} bytes and knows of {known}");
+        for other in 0..self.count {
+            self.check_pair(who, other, &layouts[other], endpoints);
+            self.check_pair(other, who, layout, endpoints);
+            self.check_ring(other, &layouts[other], &endpoints[other]);
+        }
+        if layout.dynamic_slots > 0 {
+            self.check_dynamic(who, layout, endpoint);
+        }
+    }
+
+    /// Credits at the sender, on their way, and held or owed at the receiver add
+    /// up to what was granted.
+    fn check_pair(&self, from: usize, to: usize, layout: &Layout, endpoints: &[Endpoint]) {
+        let grant = layout.grant;
+        let theirs = endpoints[from].links().ledger(PeerId(to as u32));
+        let theirs = theirs.filter(|ledger| ledger.granted.is_some());
+        let ours = endpoints[to].links().ledger(PeerId(from as u32));
+        let (there, back) = (self.way(from, to), self.way(to, from));
+
+        let data = theirs.map_or(grant.data_slots, |ledger| ledger.data_credits);
+        let data_kept = theirs.map_or(0, |ledger| ledger.data_credits_kept);
+        let sum = u64::from(data)
+            + u64::from(data_kept)
+            + there.data_slots
+            + there.data_returned
+            + back.data_credits;
+        let known = ours.map_or(grant.data_slots, |ledger| ledger.data_at_sender);
+        assert_eq!(sum, u64::from(known), "data credits of {from} toward {to}");
+        if layout.dynamic_slots == 0
+            && let Some(ours) = ours
+        {
+            let all = u64::from(known) + u64::from(ours.data_held) + u64::from(ours.data_owed);
+            assert_eq!(all, u64::from(grant.data_slots), "data slots of {from} at {to}");
+        }
+
+        let granted = u16::from(grant.control_slots);
+        let control = theirs.map_or(granted, |ledger| ledger.control_credits);
+        let control_here = ours
+            .map_or(0, |ledger| u64::from(ledger.control_held) + u64::from(ledger.control_owed));
+        let sum = u64::from(control) + there.control_slots + control_here + back.control_credits;
+        assert_eq!(sum, u64::from(granted), "control credits of {from} toward {to}");
+    }
+
+    /// What is unread and what is held fits the ring: the sum of its regions.
+    fn check_ring(&self, to: usize, layout: &Layout, endpoint: &Endpoint) {
+        let unread: u64 = (0..self.count).map(|from| self.way(from, to).slots).sum();
+        let taken = unread + endpoint.links().slots_held();
+        let regions = u64::from(layout.senders_max) * u64::from(layout.grant.total())
+            + u64::from(layout.dynamic_slots)
+            + u64::from(layout.reply_slots);
+        assert!(taken <= regions, "{taken} slots of {regions} of {to}'s mailbox are taken");
+    }
+
+    /// The slots of a mailbox with a dynamic region are the senders', held, or
+    /// available.
+    fn check_dynamic(&self, who: usize, layout: &Layout, endpoint: &Endpoint) {
+        let links = endpoint.links();
+        let ledgers: Vec<_> =
+            (0..self.count).filter_map(|other| links.ledger(PeerId(other as u32))).collect();
+        let own = |ledger: &sluice_link::Ledger| {
+            u64::from(ledger.data_at_sender) + u64::from(ledger.data_held)
+        };
+        let own: u64 = ledgers.iter().map(own).sum();
+        let region = ledgers.len() as u64 * u64::from(layout.grant.data_slots)
+            + u64::from(layout.dynamic_slots);
+        assert_eq!(own + links.slots_available(), region, "slots of {who}");
+    }
+
+    fn way(&self, from: usize, to: usize) -> &Way {
+        &self.ways[from * self.count + to]
+    }
+
+    fn way_mut(&mut self, from: usize, to: usize) -> &mut Way {
+        &mut self.ways[from * self.count + to]
+    }
+}
+
+impl Way {
+    /// What one packet counts for.
+    fn of(packet: &Parsed) -> Way {
+        let slots = u64::from(slots_for(packet.total_bytes()));
+        let region = MailboxRegion::of(&packet.packet);
+        Way {
+            data_slots: if region == MailboxRegion::Data { slots } else { 0 },
+            data_returned: match packet.packet {
+                Packet::ReturnResponse(response) => response.slots,
+                _ => 0,
+            },
+            control_slots: if region == MailboxRegion::Control { slots } else { 0 },
+            data_credits: u64::from(packet.credits.data),
+            control_credits: u64::from(packet.credits.control),
+            slots,
+        }
+    }
+
+    fn with(&self, what: &Way, sum: fn(u64, u64) -> Option<u64>) -> Way {
+        let sum = |a, b| sum(a, b).expect("what is read was sent");
+        Way {
+            data_slots: sum(self.data_slots, what.data_slots),
+            data_returned: sum(self.data_returned, what.data_returned),
+            control_slots: sum(self.control_slots, what.control_slots),
+            data_credits: sum(self.data_credits, what.data_credits),
+            control_credits: sum(self.control_credits, what.control_credits),
+            slots: sum(self.slots, what.slots),
+        }
+    }
+}

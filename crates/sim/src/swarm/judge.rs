@@ -1,0 +1,392 @@
+//! Whether what ends is what must end: the books of all requests, beside the
+//! reference matcher.
+//!
+//! A match is judged at the moment it happens, in the order of the process that
+//! it happens at: when a message is read that a posted receive wants, when a
+//! receive finds one that is there, and when a sender without credits is told
+//! to hand one over. Its completion may come much later; which message it must
+//! tell of is known by then.
+
+use super::matcher::{Matcher, Message, Wanted};
+use super::world::{Read, World};
+use crate::memory::Memory;
+use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};
+use sluice_wire::{Packet, Parsed, PeerId, PtIndex, Region};
+use std::collections::BTreeMap;
+
+/// Bytes behind each receive buffer that nothing may touch.
+const GUARD_BYTES: u64 = 16;
+const UNTOUCHED: u8 = 0xAA;
+/// What memory is filled with that a sender may use again.
+const REUSED: u8 = 0xEE;
+/// The number of the first message of a pair that waits for credits.
+const NUMBER_FIRST: u64 = 1 << 63;
+
+#[derive(Debug)]
+struct Sent {
+    id: usize,
+    from: usize,
+    buf: Region,
+    report: bool,
+    delivery: bool,
+    inject: bool,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct Posted {
+    who: usize,
+    buf: Region,
+    whole: Region,
+    report: bool,
+    cancelled: bool,
+    /// It drops a claimed message.
+    discard: bool,
+    done: bool,
+}
+
+/// A message taken out of the matching by a probe.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed {
+    pub who: usize,
+    pub context: u64,
+    pub id: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Judge {
+    pub matcher: Matcher,
+    sends: BTreeMap<u64, Sent>,
+    /// By message: the context of its send.
+    send_of: Vec<u64>,
+    recvs: BTreeMap<u64, Posted>,
+    pub claimed: Vec<Claimed>,
+    /// Probes that are not answered: who, what for, what then.
+    probes: BTreeMap<u64, (usize, Wanted, ProbeAction)>,
+    /// Messages of each pair that had to wait, by their numbers.
+    waited: BTreeMap<(usize, usize), Vec<usize>>,
+    /// Messages whose bytes are where they belong, or that were dropped.
+    landed: Vec<bool>,
+    /// Probes that found something.
+    pub found: u64,
+}
+
+impl Judge {
+    pub fn new(processes: usize) -> Judge {
+        Judge {
+            matcher: Matcher::new(processes),
+            sends: BTreeMap::new(),
+            send_of: Vec::new(),
+            recvs: BTreeMap::new(),
+            claimed: Vec::new(),
+            probes: BTreeMap::new(),
+            waited: BTreeMap::new(),
+            landed: Vec::new(),
+            found: 0,
+        }
+    }
+
+    /// The endpoint has taken a message, and it `waits` for credits or not.
+    pub fn sent(&mut self, world: &mut World<'_>, from: usize, send: &Send, waits: bool) {
+        let Send { space, tag, data, buf, context, .. } = *send;
+        let to = send.peer.index();
+        let message = Message { from, to, space, tag, data, len: buf.len, content: context };
+        let id = self.matcher.send(message);
+        if waits {
+            self.waited.entry((from, to)).or_default().push(id);
+        }
+        self.landed.push(false);
+        self.send_of.push(context);
+        if send.inject {
+            reuse(world, from, buf);
+        }
+        let Send { report, delivery, inject, .. } = *send;
+        let sent = Sent { id, from, buf, report, delivery, inject, done: false };
+        self.sends.insert(context, sent);
+    }
+
+    /// A receive of so many bytes is about to be posted; this is its buffer.
+    pub fn posts(
+        &mut self,
+        memory: &mut Memory,
+        who: usize,
+        context: u64,
+        wanted: &Wanted,
+        len: u64,
+        report: bool,
+    ) -> Region {
+        self.matcher.post(who, context, *wanted);
+        self.buffer(memory, who, context, len, report, false)
+    }
+
+    /// A claimed message is about to be received, or dropped.
+    pub fn takes(
+        &mut self,
+        memory: &mut Memory,
+        claimed: Claimed,
+        len: u64,
+        discard: bool,
+    ) -> Region {
+        self.matcher.note(claimed.context, claimed.id);
+        self.buffer(memory, claimed.who, claimed.context, len, true, discard)
+    }
+
+    /// A receive is about to be cancelled; whether it must be.
+    pub fn cancels(&mut self, context: u64) -> bool {
+        let posted = self.recvs.get_mut(&context).expect("it was posted");
+        posted.cancelled = self.matcher.cancel(posted.who, context) || posted.cancelled;
+        posted.cancelled && !posted.done
+    }
+
+    /// A probe is about to be asked. Whether what it wants is there, so that it
+    /// must be answered at once.
+    pub fn asks(&mut self, who: usize, context: u64, wanted: &Wanted, action: ProbeAction) -> bool {
+        self.probes.insert(context, (who, *wanted, action));
+        self.matcher.peek(who, wanted).is_some()
+    }
+
+    /// Whether a probe is not answered yet.
+    pub fn is_asking(&self, context: u64) -> bool {
+        self.probes.contains_key(&context)
+    }
+
+    /// A process has read a packet. The message that it was told of in it.
+    pub fn read(&mut self, to: usize, read: &Read) -> Option<(usize, usize)> {
+        match read.packet.packet {
+            Packet::Put(_) => {
+                self.arrived(read.from, to, &read.packet);
+                None
+            }
+            Packet::Waiting(waiting) if waiting.found.is_some() => {
+                let waited = &self.waited[&(read.from, to)];
+                let id = waited[(waiting.number - NUMBER_FIRST) as usize];
+                if read.taken {
+                    self.matcher.take_waiting(read.from, to, id);
+                }
+                Some((read.from, id))
+            }
+            _ => None,
+        }
+    }
+
+    /// A request has ended. `told`: the message that the process was told of in
+    /// the same step, and its sender.
+    pub fn ended(
+        &mut self,
+        world: &mut World<'_>,
+        who: usize,
+        end: &Completion,
+        told: Option<(usize, usize)>,
+    ) {
+        match end.kind {
+            Kind::Send => self.send_ended(world, who, end),
+            Kind::Recv => self.receive_ended(world.memory(who), who, end),
+            Kind::Probe => self.probe_ended(who, end, told),
+        }
+    }
+
+    /// Receives of a process that have not ended, as far as it can be known.
+    pub fn unended_receives(&self, who: usize) -> Vec<u64> {
+        let unended = self.recvs.iter().filter(|(_, posted)| posted.who == who && !posted.done);
+        unended.map(|(&context, _)| context).collect()
+    }
+
+    /// Panics unless everything that could end has: nothing is to come any more.
+    pub fn check_rest(&self, world: &World<'_>, count: usize) {
+        for (&context, &id) in &self.matcher.matched {
+            let posted = &self.recvs[&context];
+            let fits = self.matcher.messages[id].len <= posted.buf.len || posted.discard;
+            assert!(posted.done || (!posted.report && fits), "receive {context} has not ended");
+            let sent = &self.sends[&self.send_of[id]];
+            assert!(sent.done || !sent.report, "the send of message {id} has not ended");
+        }
+        for (from, to) in self.matcher.pairs_on_their_way() {
+            // Only messages that nobody wants may keep it from being sent, and
+            // claimed ones that it stands behind.
+            if self.claimed.iter().all(|claimed| claimed.who != to) {
+                let credits = world.endpoint(from).links().data_credits(PeerId(to as u32));
+                assert_eq!(credits, 0, "{from}→{to} waits for nothing");
+            }
+        }
+        for who in 0..count {
+            let answers = world.endpoint(who).pending().answers;
+            assert_eq!(answers, 0, "answers of {who} wait for nothing");
+            for (context, wanted) in self.matcher.posted(who) {
+                let coming = self.matcher.coming(who, wanted);
+                assert_eq!(coming, None, "receive {context} of {who} waits for it");
+            }
+        }
+        assert_eq!(self.probes.len(), 0, "a probe has not been answered");
+    }
+
+    /// Panics unless nothing at all is left.
+    pub fn check_end(&self, world: &mut World<'_>, count: usize) {
+        assert_eq!(self.matcher.pairs_on_their_way().next(), None, "a message was not received");
+        for (context, posted) in self.recvs.iter().filter(|(_, posted)| !posted.done) {
+            // It does not report, so its bytes are all there is to see.
+            let id = self.matcher.matched[context];
+            self.compare_bytes(world.memory(posted.who), *context, id);
+        }
+        for who in 0..count {
+            let endpoint = world.endpoint(who);
+            assert_eq!(endpoint.pending(), Pending::default(), "pending at {who}");
+            let links = endpoint.links();
+            let held = (links.slots_held(), links.reply_slots_reserved());
+            assert_eq!(held, (0, 0), "slots that {who} holds and has set aside");
+            assert_eq!(world.lent(who), 0, "bytes that {who} was lent");
+        }
+    }
+
+    fn arrived(&mut self, from: usize, to: usize, parsed: &Parsed) {
+        let Packet::Put(put) = parsed.packet else { unreachable!("it is a put") };
+        let id = self.matcher.arrive(from, to);
+        let message = self.matcher.messages[id];
+        let len = put.rts.map_or(u64::from(parsed.payload_len), |rts| rts.total_len);
+        let pt_index = if message.space == Space::Tagged { PtIndex(0) } else { PtIndex(1) };
+        let wanted = (pt_index, message.tag, message.len);
+        assert_eq!((put.pt_index, put.match_bits.0, len), wanted, "order of {from} toward {to}");
+    }
+
+    fn buffer(
+        &mut self,
+        memory: &mut Memory,
+        who: usize,
+        context: u64,
+        len: u64,
+        report: bool,
+        discard: bool,
+    ) -> Region {
+        let whole = memory.alloc(len + GUARD_BYTES);
+        memory.write(whole.addr, &vec![UNTOUCHED; whole.len as usize]);
+        let buf = whole.truncated(len);
+        let posted = Posted { who, buf, whole, report, cancelled: false, discard, done: false };
+        self.recvs.insert(context, posted);
+        buf
+    }
+
+    fn send_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
+        let sent = self.sends.get_mut(&end.context).expect("it was sent");
+        assert!(!sent.done, "send {} has ended twice", end.context);
+        assert!(sent.report, "nobody asked for the end of send {}", end.context);
+        assert_eq!(end.outcome, Ok(()), "send {}", end.context);
+        assert_eq!((who, end.buf), (sent.from, sent.buf.addr), "send {}", end.context);
+        sent.done = true;
+        let &mut Sent { id, from, buf, delivery, inject, .. } = sent;
+        assert!(
+            !delivery || self.landed[id] || self.is_silent(id),
+            "delivery of message {id} was reported before it was made"
+        );
+        if !inject {
+            reuse(world, from, buf);
+        }
+    }
+
+    /// Whether the message was met by a receive that does not report.
+    fn is_silent(&self, id: usize) -> bool {
+        self.matcher.receive_of[id].is_some_and(|context| !self.recvs[&context].report)
+    }
+
+    fn receive_ended(&mut self, memory: &mut Memory, who: usize, end: &Completion) {
+        let context = end.context;
+        let posted = self.recvs.get_mut(&context).expect("it was posted");
+        assert!(!posted.done, "receive {context} has ended twice");
+        assert_eq!(posted.who, who, "receive {context}");
+        posted.done = true;
+        if posted.cancelled {
+            assert_eq!(end.outcome, Err(Failure::Cancelled), "receive {context}");
+            let whole = posted.whole;
+            let bytes = memory.read(whole);
+            assert!(bytes.iter().all(|byte| *byte == UNTOUCHED), "bytes of receive {context}");
+            memory.release(whole);
+            return;
+        }
+        let id = self.matcher.matched.get(&context).copied();
+        let id = id.unwrap_or_else(|| panic!("no message should have met receive {context}"));
+        let message = self.matcher.messages[id];
+        let posted = &self.recvs[&context];
+        let fits = message.len.min(posted.buf.len);
+        let outcome = match message.len - fits {
+            0 => Ok(()),
+            _ if posted.discard => Ok(()),
+            excess => Err(Failure::Truncated { excess }),
+        };
+        assert!(posted.report || outcome.is_err(), "nobody asked for the end of {context}");
+        assert_eq!(end.outcome, outcome, "receive {context} of message {id}");
+        let told = (end.len, end.tag, end.data, end.peer);
+        let wanted = (fits, message.tag, message.data, Some(PeerId(message.from as u32)));
+        assert_eq!(told, wanted, "receive {context} of message {id}");
+        assert_eq!(end.space, message.space, "receive {context} of message {id}");
+        if !posted.discard {
+            assert_eq!(end.buf, posted.buf.addr, "receive {context}");
+        }
+        self.landed[id] = true;
+        self.compare_bytes(memory, context, id);
+        memory.release(self.recvs[&context].whole);
+    }
+
+    fn compare_bytes(&self, memory: &Memory, context: u64, id: usize) {
+        let posted = &self.recvs[&context];
+        let bytes = memory.read(posted.whole);
+        let message = &self.matcher.messages[id];
+        let fits = message.len.min(posted.buf.len) as usize;
+        let same = bytes.iter().zip(content(message.content, fits as u64)).all(|(a, b)| *a == b);
+        assert!(same, "bytes of message {id} at receive {context}");
+        let beyond = &bytes[fits..];
+        assert!(beyond.iter().all(|byte| *byte == UNTOUCHED), "bytes beyond receive {context}");
+    }
+
+    fn probe_ended(&mut self, who: usize, end: &Completion, told: Option<(usize, usize)>) {
+        let context = end.context;
+        let (asker, wanted, action) =
+            self.probes.remove(&context).expect("it was not answered yet");
+        assert_eq!(asker, who, "probe {context}");
+        let here = self.matcher.peek(who, &wanted);
+        if end.outcome.is_err() {
+            assert_eq!(end.outcome, Err(Failure::NoMessage), "probe {context}");
+            assert_eq!(here, None, "probe {context} found nothing, and a message is there");
+            return;
+        }
+        let id = match (here, told) {
+            (Some(id), _) => {
+                if action != ProbeAction::Peek {
+                    self.matcher.take(who, &wanted);
+                }
+                id
+            }
+            (None, Some((from, id))) => {
+                self.matcher.find_waiting(from, who, id, &wanted, context);
+                if action != ProbeAction::Peek {
+                    self.matcher.leave_way(from, who, id, &wanted);
+                }
+                id
+            }
+            (None, None) => panic!("probe {context} found what is not there"),
+        };
+        self.found += 1;
+        let message = self.matcher.messages[id];
+        let told = (end.len, end.tag, end.data, end.peer);
+        let wanted = (message.len, message.tag, message.data, Some(PeerId(message.from as u32)));
+        assert_eq!(told, wanted, "probe {context} and message {id}");
+        match action {
+            ProbeAction::Peek => {}
+            ProbeAction::Claim => self.claimed.push(Claimed { who, context, id }),
+            ProbeAction::Discard => self.landed[id] = true,
+        }
+    }
+}
+
+/// The bytes of a message: no two messages of a run are alike.
+pub fn content(message: u64, len: u64) -> impl Iterator<Item = u8> {
+    let mut state = message.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..len).map(move |_| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 56) as u8
+    })
+}
+
+/// The sender's memory is its own again, and used for something else.
+fn reuse(world: &mut World<'_>, from: usize, buf: Region) {
+    world.fill(from, buf, REUSED);
+    world.memory(from).release(buf);
+}

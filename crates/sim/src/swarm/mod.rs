@@ -1,0 +1,60 @@
+//! Many small random programs over the whole stack, in virtual time: each a
+//! pure function of its seed, and everything about it is checked.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | `setup` `draw` | what a seed draws: processes, mailboxes, network, styles |
+//! | `program` | what the processes do, phase by phase, each drained at its end |
+//! | `world` | processes, network and time; one call of a machine is one step |
+//! | `books` | credits, slots and memory, looked at after every step |
+//! | `matcher` `judge` | what must match, and whether that is what ended |
+//! | `trace` | what happened, for people |
+//!
+//! Every program is legal: whatever is sent is received in the end, so whatever
+//! the buffers, everything must end. What is wrong panics; whoever runs a swarm
+//! catches that, and the trace says how it came.
+
+mod books;
+mod draw;
+mod judge;
+mod matcher;
+mod program;
+mod setup;
+mod trace;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use trace::Trace;
+
+/// What became of one program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Processes.
+    pub processes: u64,
+    /// Messages sent, received and compared.
+    pub messages: u64,
+    /// Those that had to wait for credits.
+    pub waited: u64,
+    /// Those taken from their senders' queues, because somebody asked.
+    pub asked_for: u64,
+    /// Injected messages refused for a while.
+    pub refused: u64,
+    /// Probes that found something.
+    pub found: u64,
+    /// Calls into the machines, each with a look at the books after it.
+    pub steps: u64,
+    /// Virtual time that it took, in nanoseconds.
+    pub time_ns: u64,
+    /// Of all that happened, in order.
+    pub hash: u64,
+}
+
+/// Runs the program of `seed` and checks everything about it.
+///
+/// # Panics
+/// If anything is wrong; `trace` then ends with what led to it.
+pub fn run(seed: u64, trace: &mut Trace) -> Summary {
+    program::Program::new(seed, trace).run()
+}

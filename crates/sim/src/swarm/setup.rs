@@ -1,0 +1,119 @@
+//! What kind of world a seed makes, and what its processes are like.
+
+use super::draw::Draw;
+use sluice_link::{Grant, Layout};
+use sluice_proto::Config;
+use sluice_wire::Nanos;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Of each process's mailbox.
+    pub layouts: Vec<Layout>,
+    pub endpoint: Config,
+    /// How long each process waits before it looks at what came.
+    pub poll_ns: Vec<u64>,
+    /// Packets that a process reads at one look.
+    pub batch: u64,
+    pub latency_ns: u64,
+    /// Most that a packet comes later than others. Those of a pair keep their
+    /// order.
+    pub jitter_ns: u64,
+    /// What a slot and 1,024 bytes of a bulk transfer take.
+    pub slot_ns: u64,
+    pub kib_ns: u64,
+    /// Of a hundred pairs, how many cannot read each other's memory, and how many
+    /// find that out by trying.
+    pub unreadable_percent: u64,
+    pub forbidden_percent: u64,
+    pub phases: u64,
+    /// Operations of a process in a phase.
+    pub operations: u64,
+    /// Most operations of a process at one look.
+    pub burst: u64,
+    pub tags: u64,
+}
+
+impl Setup {
+    /// Everything that is drawn before the first step.
+    pub fn draw(seed: u64) -> Setup {
+        let mut draw = Draw::stream(seed, 1);
+        let few = draw.percent(70);
+        let count = if few { draw.between(2, 4) } else { draw.between(5, 10) };
+        let alike = draw.percent(60).then(|| mailbox(&mut draw, count as u16));
+        let layouts: Vec<Layout> =
+            (0..count).map(|_| alike.unwrap_or_else(|| mailbox(&mut draw, count as u16))).collect();
+        // Where replies have few slots, a long message is thousands of packets, and
+        // the last ones say nothing that the first do not.
+        let has_few = layouts.iter().any(|layout| layout.reply_slots < 12);
+        let longest = if has_few { 400 } else { u32::MAX };
+        let endpoint = Config {
+            eager_bytes_max: draw.pick(&[0, 64, 256, 1024, 4096, 8192]).min(longest),
+            patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
+            requests_max: 1 << 20,
+            inject_bytes_max: draw.pick(&[0, 500, 5_000, 1 << 20]),
+        };
+        let poll_ns = draw.pick(&[1, 20, 100]);
+        let slow_percent = draw.pick(&[0, 0, 30, 60]);
+        let poll_ns = (0..count)
+            .map(|_| if draw.percent(slow_percent) { poll_ns * 200 } else { poll_ns })
+            .collect();
+        let budget = draw.between(30, 240);
+        let phases = draw.between(1, 3);
+        Setup {
+            layouts,
+            endpoint,
+            poll_ns,
+            batch: draw.pick(&[1, 2, 8, 64]),
+            latency_ns: draw.pick(&[0, 100, 1_000, 30_000]),
+            jitter_ns: draw.pick(&[0, 50, 1_000, 50_000]),
+            slot_ns: draw.pick(&[0, 10, 64]),
+            kib_ns: draw.pick(&[0, 100, 900]),
+            unreadable_percent: draw.pick(&[0, 50, 100, 100]),
+            forbidden_percent: draw.pick(&[0, 0, 30]),
+            phases,
+            operations: (budget / (phases * count)).max(4),
+            burst: draw.pick(&[1, 3, 20]),
+            tags: draw.pick(&[1, 3, 8]),
+        }
+    }
+
+    /// Bytes of a reply that the least mailbox takes at once, more or less: the
+    /// lengths around it and its double are where chunks end.
+    pub fn chunk_bytes(&self) -> u64 {
+        let least = self.layouts.iter().map(|layout| layout.reply_slots).min().unwrap_or(1);
+        32 + u64::from((least / 2).max(1) - 1) * 60
+    }
+}
+
+/// A mailbox for `senders`, mostly a small one.
+fn mailbox(draw: &mut Draw, senders: u16) -> Layout {
+    let style = draw.below(20);
+    let credit_slots = draw.between(2, 8) as u8;
+    let control_slots = draw.pick(&[1, 1, 2, 3, 4, 32]);
+    let reply_slots = draw.pick(&[1, 2, 5, 12, 20, 400]);
+    let (data_slots, dynamic_slots) = match style {
+        0..6 => (draw.pick(&[1, 2, 3, 5]), 0),
+        6..9 => (draw.between(1, 40) as u16, 0),
+        9 => (300, 0),
+        10..18 => {
+            (draw.pick(&[1, 2, 3, 4, 6]), draw.pick(&[1, 2, 5, 20, 100]) * u32::from(senders) / 2)
+        }
+        _ => {
+            let most = 1 << 14;
+            let divide = if style == 18 { Layout::divide } else { Layout::divide_dynamic };
+            return divide(senders, most).expect("ten senders fit");
+        }
+    };
+    let grant = Grant { data_slots, control_slots, credit_slots };
+    let sum = u32::from(senders) * grant.total() + dynamic_slots + u32::from(reply_slots);
+    let layout = Layout {
+        grant,
+        dynamic_slots: if style < 10 { 0 } else { dynamic_slots.max(1) },
+        senders_max: senders,
+        reply_slots,
+        ring_slots: (sum + 1).next_power_of_two(),
+    };
+    layout.check().expect("a mailbox that can be");
+    layout
+}

@@ -1,0 +1,142 @@
+//! Few seeds, and wrong things that the checkers must not miss.
+
+use super::books::Books;
+use super::judge::Judge;
+use super::matcher::{Matcher, Message, Wanted};
+use super::setup::Setup;
+use super::world::{Turn, World};
+use super::{Trace, run};
+use sluice_proto::{Completion, Kind, Recv, Send, Space};
+use sluice_wire::{Credits, Packet, PacketSeq, PeerId};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[test]
+fn the_first_seeds_run_and_run_again_alike() {
+    for seed in 0..60 {
+        let first = run(seed, &mut Trace::tail());
+        assert_eq!(run(seed, &mut Trace::whole()), first, "seed {seed}");
+    }
+}
+
+/// What the judge says of one message of 20 bytes, sent to oneself, after
+/// `meddle` has changed its completion or its bytes.
+fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), String> {
+    let mut trace = Trace::tail();
+    let setup = Setup::draw(1);
+    let mut world = World::new(1, &setup, &mut trace);
+    let mut judge = Judge::new(setup.layouts.len());
+    let wanted = Wanted { space: Space::Tagged, source: None, tag: 5, ignore: 0 };
+    let buf = judge.posts(world.memory(0), 0, 1, &wanted, 32, true);
+    let (space, tag, report) = (Space::Tagged, 5, true);
+    let recv = Recv { space, source: None, buf, tag, ignore: 0, context: 1, report };
+    world.call(0, |endpoint, now, port| endpoint.recv(now, port, &recv)).expect("room");
+
+    let bytes: Vec<u8> = super::judge::content(2, 20).collect();
+    let source = world.memory(0).alloc(20);
+    world.memory(0).write(source.addr, &bytes);
+    let (peer, data) = (PeerId(0), Some(9));
+    let (inject, delivery) = (false, false);
+    let send = Send { space, peer, buf: source, tag, data, context: 2, report, inject, delivery };
+    world.call(0, |endpoint, now, port| endpoint.send(now, port, &send)).expect("room");
+    judge.sent(&mut world, 0, &send, false);
+
+    let mut meddle = Some(meddle);
+    loop {
+        match world.next() {
+            Turn::Woken(who) => {
+                while let Some(read) = world.read(who) {
+                    judge.read(who, &read);
+                }
+                world.idle(who);
+            }
+            Turn::Moved(_) => {}
+            Turn::Rest => break,
+        }
+        while let Some(mut end) = world.pop(0) {
+            if end.kind == Kind::Recv
+                && let Some(meddle) = meddle.take()
+            {
+                let mut found = world.memory(0).read(buf).to_vec();
+                meddle(&mut end, &mut found);
+                world.memory(0).write(buf.addr, &found);
+            }
+            let look = AssertUnwindSafe(|| judge.ended(&mut world, 0, &end, None));
+            catch_unwind(look).map_err(|cause| match cause.downcast::<String>() {
+                Ok(text) => *text,
+                Err(_) => "a panic without words".to_owned(),
+            })?;
+        }
+    }
+    assert!(meddle.is_none(), "the message has come");
+    Ok(())
+}
+
+#[test]
+fn what_is_told_wrongly_or_altered_is_noticed() {
+    assert_eq!(verdict_on(|_, _| {}), Ok(()));
+    let wrong: [fn(&mut Completion, &mut [u8]); 8] = [
+        |end, _| end.tag ^= 1,
+        |end, _| end.len -= 1,
+        |end, _| end.data = None,
+        |end, _| end.peer = Some(PeerId(1)),
+        |end, _| end.outcome = Err(sluice_proto::Failure::Cancelled),
+        |end, _| end.space = Space::Untagged,
+        |_, bytes| bytes[19] ^= 1,
+        |_, bytes| bytes[20] ^= 1,
+    ];
+    for (at, meddle) in wrong.into_iter().enumerate() {
+        assert!(verdict_on(meddle).is_err(), "change {at} went unseen");
+    }
+}
+
+fn message(from: usize, tag: u64) -> Message {
+    Message { from, to: 0, space: Space::Tagged, tag, data: None, len: 0, content: 0 }
+}
+
+fn wanted(tag: u64) -> Wanted {
+    Wanted { space: Space::Tagged, source: Some(1), tag, ignore: 0 }
+}
+
+#[test]
+#[should_panic(expected = "not the oldest message")]
+fn a_newer_message_may_not_be_taken_first() {
+    let mut matcher = Matcher::new(2);
+    matcher.send(message(1, 7));
+    let newer = matcher.send(message(1, 7));
+    matcher.post(0, 1, wanted(7));
+    matcher.take_waiting(1, 0, newer);
+}
+
+#[test]
+#[should_panic(expected = "a receive wants it")]
+fn a_probe_may_not_find_what_an_older_receive_wants() {
+    let mut matcher = Matcher::new(2);
+    let id = matcher.send(message(1, 7));
+    matcher.post(0, 1, wanted(7));
+    matcher.find_waiting(1, 0, id, &wanted(7), 2);
+}
+
+#[test]
+fn the_older_receive_gets_the_message() {
+    let mut matcher = Matcher::new(2);
+    let id = matcher.send(message(1, 7));
+    matcher.post(0, 1, wanted(7));
+    matcher.post(0, 2, wanted(7));
+    matcher.arrive(1, 0);
+    assert_eq!(matcher.matched.get(&1), Some(&id));
+    assert_eq!(matcher.matched.get(&2), None);
+}
+
+#[test]
+#[should_panic(expected = "data credits of 1 toward 0")]
+fn a_credit_that_is_nobodys_is_noticed() {
+    let mut trace = Trace::tail();
+    let setup = Setup::draw(1);
+    let world = World::new(1, &setup, &mut trace);
+    let mut books = Books::new(setup.layouts.len());
+    let credits = Credits { data: 1, control: 0 };
+    let head = Packet::Credit.emit(PacketSeq(0), credits, 0);
+    let packet = Packet::parse(head.bytes()).expect("it was emitted");
+    books.send(0, 1, &packet);
+    books.check(0, &setup.layouts, world.endpoints(), 0);
+}

@@ -1,0 +1,341 @@
+//! Processes, mailboxes, network and time.
+//!
+//! A packet arrives after the latency, what its slots take on its pair's way and
+//! a delay of chance, but never before an older one of its pair; a mailbox keeps
+//! what it gets in order of arrival. A process looks at its mailbox some time
+//! after something came, reads a few packets, and is idle once it is empty. A
+//! process with nothing to do costs nothing and is woken by what arrives.
+//!
+//! Each call into a machine is a step: what it asks for is carried out, and the
+//! books are looked at, before anything else happens.
+
+use super::books::Books;
+use super::draw::Draw;
+use super::setup::Setup;
+use super::trace::{Entry, Trace, What};
+use crate::flight::{Flight, Store};
+use crate::memory::Memory;
+use crate::port::{Mailboxes, Move, Outbox, SimPort};
+use crate::queue::Queue;
+use sluice_link::{Machine as _, RailError};
+use sluice_proto::{Completion, Endpoint};
+use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
+use std::collections::VecDeque;
+
+/// Most events of a run, and most virtual time: many times what the longest of
+/// a million seeds took. What goes beyond them goes on for ever.
+const EVENTS_MAX: u64 = 100_000;
+const TIME_NS_MAX: u64 = 60_000_000_000;
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A packet is in a mailbox.
+    Arrive { to: u32, flight: Flight },
+    /// A process looks at what there is to do.
+    Wake { process: u32 },
+    /// The bytes of a read are there, or are refused.
+    Moved { transfer: u32 },
+}
+
+/// What the program is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// This process has been woken.
+    Woken(usize),
+    /// A read of this process has ended.
+    Moved(usize),
+    /// Nothing is to come.
+    Rest,
+}
+
+/// A packet that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    pub from: usize,
+    pub packet: Parsed,
+    /// A receive took the message that the packet tells of.
+    pub taken: bool,
+}
+
+#[derive(Debug)]
+struct Host {
+    mailbox: VecDeque<Flight>,
+    wake_at: Option<u64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct World<'t> {
+    setup: Setup,
+    now_ns: u64,
+    queue: Queue<Event>,
+    events: u64,
+    steps: u64,
+    hosts: Vec<Host>,
+    endpoints: Vec<Endpoint>,
+    memories: Vec<Memory>,
+    /// By reader: whose memory it cannot read; and whose it does not know yet.
+    unreadable: Vec<Vec<bool>>,
+    forbidden: Vec<Vec<bool>>,
+    store: Store,
+    outbox: Outbox,
+    transfers: Vec<(usize, Move)>,
+    transfers_free: Vec<u32>,
+    /// When the last packet of each pair arrives, and when its way is free.
+    arrival_ns: Vec<u64>,
+    way_free_ns: Vec<u64>,
+    books: Books,
+    draw: Draw,
+    trace: &'t mut Trace,
+}
+
+impl<'t> World<'t> {
+    pub fn new(seed: u64, setup: &Setup, trace: &'t mut Trace) -> World<'t> {
+        let count = setup.layouts.len();
+        let mut draw = Draw::stream(seed, 2);
+        let mut pairs = |percent: u64| -> Vec<Vec<bool>> {
+            (0..count).map(|_| (0..count).map(|_| draw.percent(percent)).collect()).collect()
+        };
+        let unreadable = pairs(setup.unreadable_percent);
+        let forbidden = pairs(setup.forbidden_percent);
+        trace.begin(format!("{setup:?}"));
+        World {
+            setup: setup.clone(),
+            now_ns: 0,
+            queue: Queue::new(),
+            events: 0,
+            steps: 0,
+            hosts: (0..count).map(|_| Host { mailbox: VecDeque::new(), wake_at: None }).collect(),
+            endpoints: setup
+                .layouts
+                .iter()
+                .map(|mine| Endpoint::new(setup.endpoint, *mine))
+                .collect(),
+            memories: (0..count).map(|_| Memory::new(true)).collect(),
+            unreadable,
+            forbidden,
+            store: Store::default(),
+            outbox: Outbox::default(),
+            transfers: Vec::new(),
+            transfers_free: Vec::new(),
+            arrival_ns: vec![0; count * count],
+            way_free_ns: vec![0; count * count],
+            books: Books::new(count),
+            draw,
+            trace,
+        }
+    }
+
+    /// Lets time pass until a process has something to do.
+    pub fn next(&mut self) -> Turn {
+        while let Some((now, event)) = self.queue.take() {
+            self.now_ns = now;
+            self.events += 1;
+            assert!(self.events <= EVENTS_MAX, "it goes on and on: {EVENTS_MAX} events");
+            assert!(now <= TIME_NS_MAX, "it takes too long: {TIME_NS_MAX} ns");
+            match event {
+                Event::Arrive { to, flight } => {
+                    self.hosts[to as usize].mailbox.push_back(flight);
+                    self.rouse(to as usize);
+                }
+                Event::Wake { process } => {
+                    let host = &mut self.hosts[process as usize];
+                    if host.wake_at == Some(now) {
+                        host.wake_at = None;
+                        return Turn::Woken(process as usize);
+                    }
+                }
+                Event::Moved { transfer } => return Turn::Moved(self.moved(transfer)),
+            }
+        }
+        Turn::Rest
+    }
+
+    /// A process calls its endpoint. One step.
+    pub fn call<R>(
+        &mut self,
+        who: usize,
+        call: impl FnOnce(&mut Endpoint, Nanos, &mut SimPort<'_>) -> R,
+    ) -> R {
+        self.step(who, &[], call)
+    }
+
+    /// A process reads the next packet in its mailbox.
+    pub fn read(&mut self, who: usize) -> Option<Read> {
+        let flight = self.hosts[who].mailbox.pop_front()?;
+        let from = flight.from();
+        let (packet, payload) = flight.unpack(&mut self.store);
+        self.note(who, What::Reads(from.index(), packet));
+        self.books.read(from.index(), who, &packet);
+        let endpoint = &self.endpoints[who];
+        let (taken_before, probes_before) = (endpoint.stats().asked_for, endpoint.pending().probes);
+        self.step(who, &payload, |endpoint, now, port| {
+            endpoint.on_packet(now, port, from, &packet);
+        });
+        let tells = matches!(packet.packet, Packet::Waiting(waiting) if waiting.found.is_some());
+        let endpoint = &self.endpoints[who];
+        let by_probe = endpoint.pending().probes < probes_before;
+        let taken = tells && !by_probe && endpoint.stats().asked_for > taken_before;
+        Some(Read { from: from.index(), packet, taken })
+    }
+
+    /// A process whose mailbox is empty is idle, and sleeps until something
+    /// comes or its deadline.
+    pub fn idle(&mut self, who: usize) {
+        if !self.hosts[who].mailbox.is_empty() {
+            return self.rouse(who);
+        }
+        self.step(who, &[], |endpoint, now, port| endpoint.on_idle(now, port));
+        let deadline = self.endpoints[who].deadline();
+        if let Some(deadline) = deadline.filter(|deadline| deadline.0 > self.now_ns) {
+            self.wake(who, deadline.0);
+        }
+    }
+
+    /// A process will look after a while.
+    pub fn rouse(&mut self, who: usize) {
+        self.wake(who, self.now_ns + self.setup.poll_ns[who]);
+    }
+
+    /// The next request of a process that has ended.
+    pub fn pop(&mut self, who: usize) -> Option<Completion> {
+        let end = self.endpoints[who].pop()?;
+        self.note(who, What::Ended(end));
+        Some(end)
+    }
+
+    pub fn note(&mut self, who: usize, what: What) {
+        self.trace.add(Entry { at_ns: self.now_ns, who, what });
+    }
+
+    pub fn endpoint(&self, who: usize) -> &Endpoint {
+        &self.endpoints[who]
+    }
+
+    #[cfg(test)]
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    pub fn memory(&mut self, who: usize) -> &mut Memory {
+        &mut self.memories[who]
+    }
+
+    pub fn lent(&self, who: usize) -> u64 {
+        self.memories[who].lent()
+    }
+
+    /// Writes the same byte all over a region.
+    pub fn fill(&mut self, who: usize, region: Region, byte: u8) {
+        self.memories[who].write(region.addr, &vec![byte; region.len as usize]);
+    }
+
+    /// Whether nothing lies in any mailbox, and nothing is on its way.
+    pub fn is_quiet(&self) -> bool {
+        self.queue.iter().next().is_none()
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.trace.hash()
+    }
+
+    /// What the books say of everything, between any two processes.
+    pub fn check(&self) {
+        for who in 0..self.hosts.len() {
+            self.books.check(who, &self.setup.layouts, &self.endpoints, self.memories[who].lent());
+        }
+    }
+
+    fn step<R>(
+        &mut self,
+        who: usize,
+        payload: &[u8],
+        call: impl FnOnce(&mut Endpoint, Nanos, &mut SimPort<'_>) -> R,
+    ) -> R {
+        self.steps += 1;
+        let mut port = SimPort {
+            mailboxes: Mailboxes::Each(&self.setup.layouts),
+            unreadable: &self.unreadable[who],
+            outbox: &mut self.outbox,
+            memory: &mut self.memories[who],
+            payload,
+        };
+        let result = call(&mut self.endpoints[who], Nanos(self.now_ns), &mut port);
+        self.flush(who);
+        self.books.check(who, &self.setup.layouts, &self.endpoints, self.memories[who].lent());
+        result
+    }
+
+    /// Carries out what a machine has asked for.
+    fn flush(&mut self, who: usize) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        for out in outbox.packets.drain(..) {
+            let to = out.peer.index();
+            let flight = Flight::pack(&out.head, out.payload, PeerId(who as u32), &mut self.store);
+            let packet = flight.peek(&self.store);
+            let slots = self.books.send(who, to, &packet);
+            self.note(who, What::Transmits(to, packet.packet, slots));
+            let way = who * self.hosts.len() + to;
+            let free =
+                self.way_free_ns[way].max(self.now_ns) + u64::from(slots) * self.setup.slot_ns;
+            self.way_free_ns[way] = free;
+            let late_ns = self.draw.below(self.setup.jitter_ns + 1);
+            let at = (free + self.setup.latency_ns + late_ns).max(self.arrival_ns[way]);
+            self.arrival_ns[way] = at;
+            self.queue.add(at, Event::Arrive { to: to as u32, flight });
+        }
+        for what in outbox.moves.drain(..) {
+            assert!(!what.is_write, "an endpoint writes no remote memory");
+            let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
+            match self.transfers.get_mut(transfer as usize) {
+                Some(place) => *place = (who, what),
+                None => self.transfers.push((who, what)),
+            }
+            let late_ns = self.draw.below(self.setup.jitter_ns + 1);
+            let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
+            let at = self.now_ns + 2 * self.setup.latency_ns + taken_ns + late_ns;
+            self.queue.add(at, Event::Moved { transfer });
+        }
+        self.outbox = outbox;
+    }
+
+    /// A read has ended. Who had asked for it.
+    fn moved(&mut self, transfer: u32) -> usize {
+        let (who, what) = self.transfers[transfer as usize];
+        self.transfers_free.push(transfer);
+        let peer = what.peer.index();
+        let may = !self.forbidden[who][peer];
+        self.note(who, What::Moved(peer, what.local.len, may));
+        let outcome = if may {
+            let remote = Region { addr: what.remote, len: what.local.len };
+            let bytes = self.memories[peer].read(remote).to_vec();
+            self.memories[who].write(what.local.addr, &bytes);
+            Ok(())
+        } else {
+            self.unreadable[who][peer] = true;
+            Err(RailError::Forbidden)
+        };
+        self.step(who, &[], |endpoint, now, port| {
+            endpoint.on_moved(now, port, what.token, outcome);
+        });
+        self.rouse(who);
+        who
+    }
+
+    fn wake(&mut self, who: usize, at: u64) {
+        let host = &mut self.hosts[who];
+        if host.wake_at.is_none_or(|wake_at| at < wake_at) {
+            host.wake_at = Some(at);
+            self.queue.add(at, Event::Wake { process: who as u32 });
+        }
+    }
+}
