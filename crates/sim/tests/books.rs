@@ -63,7 +63,9 @@ fn all_to_all_ends_with_a_single_slot() {
                 config.flow.credit_slots = 1;
                 config.flow.slots = 2;
             }));
-            assert!(outcome.counts.delayed > 0);
+            // A whole message that is longer than its quota is announced and does not
+            // wait; cut into packets, it does.
+            assert!(layer == Layer::Messages || outcome.counts.delayed > 0);
         }
     }
 }
