@@ -180,6 +180,14 @@ impl Links {
         granted.map_or(0, |granted| u32::from(granted.data_slots))
     }
 
+    /// Most data slots that `peer` may ever grant, its dynamic region among them; zero
+    /// if it was never spoken to.
+    #[must_use]
+    #[inline]
+    pub fn data_credits_max(&self, peer: PeerId) -> u32 {
+        self.link(peer).map_or(0, |link| u32::from(link.data_credits_max))
+    }
+
     /// Data credits that are left toward `peer`; zero if it was never spoken
     /// to.
     #[must_use]

@@ -384,7 +384,15 @@ impl Ni {
         self.owed.len()
     }
 
-    /// Data slots that `peer` grants; zero if it was never spoken to.
+    /// Most data slots that `peer` may ever grant; zero if it was never spoken to.
+    #[must_use]
+    #[inline]
+    pub fn data_credits_max(&self, peer: PeerId) -> u32 {
+        self.links.data_credits_max(peer)
+    }
+
+    /// Data slots that `peer` grants, of a dynamic region those that this process
+    /// owns; zero if it was never spoken to.
     #[must_use]
     pub fn data_quota(&self, peer: PeerId) -> u32 {
         self.links.data_quota(peer)

@@ -126,7 +126,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether a message takes more slots than its receiver grants at all: there
+    /// Whether a message takes more slots than its receiver can ever grant: there
     /// is nothing to wait for.
     #[inline]
     pub(crate) fn never_fits(&self, send: &Send) -> bool {
@@ -134,8 +134,8 @@ impl Endpoint {
             return false;
         }
         // What is granted is known from the first message on.
-        let quota = self.ni.data_quota(send.peer);
-        quota > 0 && eager_slots(send) > quota
+        let most = self.ni.data_credits_max(send.peer);
+        most > 0 && eager_slots(send) > most
     }
 
     /// Puts a new send behind those that wait: an injected one as a copy, if

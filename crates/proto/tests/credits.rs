@@ -2,10 +2,10 @@
 
 mod world;
 
-use sluice_link::Machine;
+use sluice_link::{Grant, Machine};
 use sluice_proto::{Config, Send};
 use sluice_wire::{Nanos, PeerId, Region};
-use world::net::{Mode, layout, roomy};
+use world::net::{Mode, dynamic_layout, layout, roomy};
 use world::{World, pattern, recv_from, send_to};
 
 /// One process with roomy mailbox; the other grants 20 data slots, and both
@@ -259,4 +259,31 @@ fn a_mailbox_with_few_places_for_credit_packets_is_respected() {
     }
     world.run();
     assert_eq!(world.processes[1].endpoint.links().slots_held(), 0);
+}
+
+/// A message longer than the slots that its sender owns goes whole once the region
+/// has been given to it: only what can never fit is announced at once.
+#[test]
+fn a_dynamic_region_carries_messages_longer_than_the_static_slots() {
+    let grant = Grant { data_slots: 4, control_slots: 8, credit_slots: 4 };
+    let mailbox = dynamic_layout(2, grant, 60, 16);
+    let mut world = World::new(&[mailbox; 2], Mode::default(), Config::default(), 1);
+    // Small messages bring the sender over its first thresholds.
+    post(&mut world, 8);
+    send_empty(&mut world, 8);
+    world.run();
+    assert!(world.data_credits(0, 1) > 30, "{}", world.data_credits(0, 1));
+    world.forget_packets();
+    let bytes = world.alloc(0, &pattern(1, 1000));
+    let buf = world.alloc(1, &[0; 1000]);
+    world.recv(1, &recv_from(0, buf, 7, 1)).unwrap();
+    world.send(0, &send_to(1, bytes, 7, 1)).unwrap();
+    assert_eq!(world.sent_packets(0, 1), ["put"]);
+    world.run();
+    assert_eq!(world.bytes(1, buf), pattern(1, 1000));
+    // More than the whole region: there is nothing to wait for.
+    world.forget_packets();
+    let bytes = world.alloc(0, &pattern(2, 4000));
+    world.send(0, &send_to(1, bytes, 8, 2)).unwrap();
+    assert_eq!(world.sent_packets(0, 1), ["rts"]);
 }
