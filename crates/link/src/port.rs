@@ -96,7 +96,8 @@ pub trait Port {
 
     /// Lends `len` bytes, never zero, for a message that arrived unexpected or
     /// an injected one that waits, to be returned by [`Port::give_back`].
-    /// Credits bound how much is ever lent.
+    /// Credits bound what is lent for the former, a limit of the machine's what
+    /// is lent for the latter.
     fn lend(&mut self, len: u32) -> Addr;
 
     /// Returns what [`Port::lend`] lent.

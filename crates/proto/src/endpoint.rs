@@ -454,7 +454,16 @@ fn is_foreign(packet: &Packet) -> bool {
         Packet::Put(put) => put.bulk.is_some(),
         Packet::Get(get) => get.into != Addr(0),
         Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
-        _ => false,
+        Packet::Ack(_)
+        | Packet::Reply(_)
+        | Packet::GetDone(_)
+        | Packet::Credit
+        | Packet::Search(_)
+        | Packet::Watch(_)
+        | Packet::Waiting(_)
+        | Packet::Decline(_)
+        | Packet::ReturnRequest
+        | Packet::ReturnResponse(_) => false,
     }
 }
 
