@@ -29,6 +29,7 @@ quick: deps                     ## The tests without MPI programs
 
 bench: build                    ## Compare with Open MPI's shared memory and UCX
 	@$(PYTHON) scripts/bench.py
+	@$(PYTHON) tests/run_overlap.py
 
 deps:                           ## Install missing Debian packages and check the Rust toolchain
 	@scripts/deps.sh
@@ -40,7 +41,7 @@ lint:                           ## Formatting and clippy
 fmt:                            ## Format the code
 	$(CARGO) fmt --all
 
-loom:                           ## Model-check the mailbox's ring and bell
+loom:                           ## Model-check the mailbox's ring, bell and tallies
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib
 
 fuzz:                           ## Fuzz the packet parser for a minute (needs cargo-fuzz and nightly)

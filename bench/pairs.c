@@ -1,8 +1,9 @@
-// Two ranks: half round trips by size, bandwidth with a window of 64, 8-byte rate.
+// Two ranks: half round trips by size, bandwidth with a window of 64 and message by
+// message (single), 8-byte rate.
 // With "memory" as the only argument: any number of ranks, an all-to-all of 1 KiB,
 // then the memory of each process.  Every line of output is one JSON object.
 //
-// Usage: pairs latency|bandwidth|rate SECONDS SIZE...   or   pairs memory
+// Usage: pairs latency|bandwidth|single|rate SECONDS SIZE...   or   pairs memory
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -86,25 +87,26 @@ static void latency(int size, double seconds) {
 // Rank 0 sends a window, rank 1 answers with one byte when it has all of it.  All
 // messages of a window share one buffer, as the usual MPI benchmarks do, so that the
 // figure is the transport's and not that of memory outside the caches.
-static double window(unsigned char *buffer, int size, unsigned char n) {
+static double window(unsigned char *buffer, int size, int count, unsigned char n) {
     MPI_Request requests[WINDOW];
     unsigned char token = n;
     double t = MPI_Wtime();
     if (rank == 0) {
-        for (int i = 0; i < WINDOW; i++)
+        for (int i = 0; i < count; i++)
             MPI_Isend(buffer, size, MPI_BYTE, 1, 2, MPI_COMM_WORLD, requests + i);
-        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
         MPI_Recv(&token, 1, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
-        for (int i = 0; i < WINDOW; i++)
+        for (int i = 0; i < count; i++)
             MPI_Irecv(buffer, size, MPI_BYTE, 0, 2, MPI_COMM_WORLD, requests + i);
-        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
         MPI_Send(&token, 1, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
     }
     return MPI_Wtime() - t;
 }
 
 static void stream(const char *test, int size, double seconds) {
+    int each_window = strcmp(test, "single") ? WINDOW : 1;
     unsigned char *buffer = malloc(size);
     if (!buffer) {
         fprintf(stderr, "pairs: %s of %d bytes: no memory for a message. "
@@ -113,13 +115,13 @@ static void stream(const char *test, int size, double seconds) {
     }
     memset(buffer, rank == 0 ? 0x5a : 0, size);
     MPI_Barrier(MPI_COMM_WORLD);
-    double each = window(buffer, size, 0);
-    for (int i = 0; i < 2; i++) each = window(buffer, size, 0);
+    double each = window(buffer, size, each_window, 0);
+    for (int i = 0; i < 2; i++) each = window(buffer, size, each_window, 0);
     if (size <= 65536)
-        for (int i = 0; i < 20; i++) each = window(buffer, size, 0);
+        for (int i = 0; i < 20; i++) each = window(buffer, size, each_window, 0);
     double wanted = seconds / each;
     int count = agree(wanted < 5 ? 5 : wanted > SAMPLES_MAX ? SAMPLES_MAX : (int)wanted);
-    for (int i = 0; i < count; i++) samples[i] = window(buffer, size, 0);
+    for (int i = 0; i < count; i++) samples[i] = window(buffer, size, each_window, 0);
     if (rank == 1)
         for (int i = 0; i < size; i++) expect(test, buffer[i], 0x5a);
     if (rank == 0) {
@@ -127,11 +129,11 @@ static void stream(const char *test, int size, double seconds) {
         // A long time is a low speed: p99 is what 99 % of the windows reach.
         if (!strcmp(test, "rate"))
             printf("{\"test\":\"rate\",\"size\":%d,\"msgs_per_s\":{\"p50\":%.0f,\"p99\":%.0f},"
-                   "\"samples\":%d}\n", size, WINDOW / at(count, .5), WINDOW / at(count, .99), count);
+                   "\"samples\":%d}\n", size, each_window / at(count, .5), each_window / at(count, .99), count);
         else
-            printf("{\"test\":\"bandwidth\",\"size\":%d,\"mib_per_s\":{\"p50\":%.1f,\"p99\":%.1f},"
-                   "\"samples\":%d}\n", size, WINDOW * (double)size / at(count, .5) / 1048576,
-                   WINDOW * (double)size / at(count, .99) / 1048576, count);
+            printf("{\"test\":\"%s\",\"size\":%d,\"mib_per_s\":{\"p50\":%.1f,\"p99\":%.1f},"
+                   "\"samples\":%d}\n", test, size, each_window * (double)size / at(count, .5) / 1048576,
+                   each_window * (double)size / at(count, .99) / 1048576, count);
     }
     free(buffer);
 }
@@ -172,7 +174,7 @@ int main(int argc, char **argv) {
         }
     } else {
         if (rank == 0)
-            fprintf(stderr, "usage: two ranks of pairs latency|bandwidth|rate SECONDS SIZE..., "
+            fprintf(stderr, "usage: two ranks of pairs latency|bandwidth|single|rate SECONDS SIZE..., "
                     "or any number of ranks of pairs memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

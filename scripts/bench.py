@@ -36,9 +36,11 @@ TRANSPORTS = {
 PEERS = ["vader", "ucx"]
 
 # The targets: test, size, limit; latency at most, the others at least.
-TARGETS = [("latency", 8, 1.3), ("bandwidth", 1 << 20, 0.95),
-           ("bandwidth", 4 << 20, 0.95), ("rate", 8, 0.7)]
-VALUE = {"latency": "half_rtt_ns", "bandwidth": "mib_per_s", "rate": "msgs_per_s"}
+TARGETS = [("latency", 8, 1.3), ("latency", 64 << 10, 1.0),
+           ("bandwidth", 1 << 20, 1.7), ("bandwidth", 4 << 20, 1.7),
+           ("single", 1 << 20, 1.7), ("single", 4 << 20, 1.7), ("rate", 8, 0.7)]
+VALUE = {"latency": "half_rtt_ns", "bandwidth": "mib_per_s", "single": "mib_per_s",
+         "rate": "msgs_per_s"}
 
 
 def die(what, cause, step):
@@ -195,12 +197,14 @@ def compare(summary, mode, test, size):
 
 def show(test, value):
     return {"latency": lambda: f"{value / 1000:.3f}", "bandwidth": lambda: f"{value:.0f}",
+            "single": lambda: f"{value:.0f}",
             "rate": lambda: f"{value / 1e6:.2f}"}[test]()
 
 
 def tables(summary, plan, transports, runs):
     heads = {"latency": "half round trip, us: p50 (p99)",
              "bandwidth": "bandwidth with a window of 64, MiB/s: p50 (99 % reach)",
+             "single": "bandwidth message by message, MiB/s: p50 (99 % reach)",
              "rate": "message rate with a window of 64, million/s: p50 (99 % reach)"}
     for mode in ("near", "far"):
         counted = sum(r["mode"] == mode for r in runs)
@@ -283,12 +287,13 @@ def sluice_alone(quick, cores):
               f"mailbox of a process: {result['memory']['mailbox_bytes'] / 1048576:.1f} MiB")
     except (ValueError, KeyError) as e:
         print(f"\nstate per idle peer: \"sluice info --json\" gives none: {e}")
-    sizes = {"latency": "8,1K,64K,1M", "bandwidth": "64K,1M,4M", "rate": "8"}
+    sizes = {"latency": (["latency"], "8,1K,64K,1M"), "bandwidth": (["bandwidth"], "64K,1M,4M"),
+             "single": (["bandwidth", "--window", "1"], "1M,4M"), "rate": (["rate"], "8")}
     result["perf"] = {}
     limits = {}
-    for test, wanted in sizes.items():
-        say(f"sluice perf {test}")
-        out, why = run([tool, "perf", test, "--size", wanted, "--cores",
+    for test, (command, wanted) in sizes.items():
+        say(f"sluice perf {' '.join(command)}")
+        out, why = run([tool, "perf", *command, "--size", wanted, "--cores",
                         f"{cores[0]},{cores[1]}", "--seconds", "0.2" if quick else "0.5",
                         "--json"], 120)
         try:
@@ -297,7 +302,7 @@ def sluice_alone(quick, cores):
             found = json.loads(out)
             rows = found["rows"]
         except (ValueError, KeyError) as e:
-            print(f"sluice perf {test} failed: {e}")
+            print(f"sluice perf {' '.join(command)} failed: {e}")
             continue
         result["perf"][test] = found
         limits = found.get("limits") or {}
@@ -305,8 +310,8 @@ def sluice_alone(quick, cores):
                 limits.get("cache_line_half_rtt_after_ns"))
         where = (f", cache line {line[0]:.0f} ns before, {line[1]:.0f} after"
                  if all(isinstance(x, (int, float)) for x in line) else "")
-        unit = {"latency": "us", "bandwidth": "MiB/s", "rate": "million/s"}[test]
-        print(f"sluice perf {test}, {unit}, p50{where}")
+        unit = {"latency": "us", "rate": "million/s"}.get(test, "MiB/s")
+        print(f"sluice perf {' '.join(command)}, {unit}, p50{where}")
         for row in rows:
             p50 = row[VALUE[test]]["p50"]
             beside = ""
@@ -323,7 +328,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
-                        help="about one minute instead of four")
+                        help="about one minute instead of five")
     parser.add_argument("--rounds", type=int, help="rounds [default: 6, quick: 2]")
     parser.add_argument("--json", metavar="FILE", help="write everything to FILE")
     args = parser.parse_args()
@@ -348,10 +353,12 @@ def main():
     build()
     if args.quick:
         plan = [("latency", [8, 1024, 65536, 1 << 20], 0.15),
-                ("bandwidth", [65536, 1 << 20, 4 << 20], 0.2), ("rate", [8], 0.3)]
+                ("bandwidth", [65536, 1 << 20, 4 << 20], 0.2),
+                ("single", [1 << 20, 4 << 20], 0.2), ("rate", [8], 0.3)]
     else:
         plan = [("latency", [8, 64, 1024, 8192, 65536, 1 << 20, 4 << 20], 0.3),
-                ("bandwidth", [8192, 65536, 1 << 20, 4 << 20], 0.5), ("rate", [8], 0.6)]
+                ("bandwidth", [8192, 65536, 1 << 20, 4 << 20], 0.5),
+                ("single", [1 << 20, 4 << 20], 0.5), ("rate", [8], 0.6)]
     started = time.monotonic()
     missing = {}
     directory = tempfile.mkdtemp(prefix="bench-")

@@ -21,6 +21,7 @@ Examples:
   sluice perf bandwidth --size 1M,4M   two sizes
   sluice perf rate --json              for a program to read
   sluice perf latency --api portals    puts and gets through libportals
+  sluice perf overlap                  how much of a transfer each side computes through
   sluice perf match                    what one match costs as lists grow
   sluice sim list                      the experiments that come with it
   sluice sim run rdrp-fig5-small --out fig5 && sluice report fig5";

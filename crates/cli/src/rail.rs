@@ -160,6 +160,12 @@ impl Rail {
         self.shm.poll(now, machine, BUDGET)
     }
 
+    /// Lets the machine handle what has arrived, and nothing else.
+    #[inline]
+    pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M) {
+        self.shm.take_in(now, machine, BUDGET);
+    }
+
     /// The time.
     #[inline]
     pub fn now(&self) -> Nanos {

@@ -174,11 +174,78 @@ fn a_flood_is_bounded_and_complete() {
 }
 
 #[test]
+fn overlap_has_its_shape() {
+    let args = ["perf", "overlap", "--size", "64K,300000", "--repetitions", "3", "--json"];
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        assert!(refusal(&args).contains("two cores"));
+        return;
+    }
+    for bulk in ["auto", "ring"] {
+        let report = json(&[&args[..], &["--bulk", bulk]].concat());
+        assert_eq!(report["test"], "overlap");
+        let cases: Vec<String> = report["rows"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .map(|row| {
+                let overlap = row["overlap_pct"].as_f64().expect("a figure");
+                assert!((0.0..=100.0).contains(&overlap), "{row}");
+                assert!(row["comm_us"].as_f64() > Some(0.0) && row["samples"] == 3, "{row}");
+                let text = |key: &str| row[key].as_str().expect("a name");
+                let is_first = (text("first") == "sender") == (text("side") == "send");
+                assert_eq!(row["target_pct"].is_number(), is_first, "{row}");
+                format!("{} {} {}", row["size"], text("first"), text("side"))
+            })
+            .collect();
+        let expected: Vec<String> = [65536, 300_000]
+            .iter()
+            .flat_map(|size| {
+                ["receiver receive", "sender send", "sender receive", "receiver send"]
+                    .map(|case| format!("{size} {case}"))
+            })
+            .collect();
+        assert_eq!(cases, expected);
+    }
+}
+
+#[test]
+fn pace_has_its_shape() {
+    let report = json(&[
+        "perf",
+        "pace",
+        "--sink-mib-per-s",
+        "100",
+        "--size",
+        "256K",
+        "--window",
+        "4",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.05",
+        "--json",
+    ]);
+    assert_eq!((&report["test"], &report["sink_mib_per_s"]), (&"pace".into(), &100.into()));
+    let rows = report["rows"].as_array().expect("rows");
+    let names = rows.iter().map(|row| (row["receiver"].as_str(), row["flow"].as_str()));
+    let expected = [("same", "fast"), ("same", "slow"), ("other", "fast"), ("other", "slow")];
+    assert!(names.eq(expected.map(|(receiver, flow)| (Some(receiver), Some(flow)))), "{report}");
+    for row in rows {
+        for key in ["alone_mib_per_s", "shared_mib_per_s", "kept_pct"] {
+            assert!(row[key].is_number(), "{row}");
+        }
+    }
+}
+
+#[test]
 fn messages_without_bytes() {
     let report = json(&["perf", "latency", "--size", "0", "--iterations", "10", "--json"]);
     assert_eq!(report["rows"][0]["samples"], 10);
     let error = refusal(&["perf", "bandwidth", "--size", "0"]);
     assert!(error.contains("--size from 1"), "{error}");
+    for test in ["overlap", "pace"] {
+        assert!(refusal(&["perf", test, "--size", "0"]).contains("--size from 1"));
+    }
 }
 
 /// Quick, through libportals.
@@ -315,7 +382,7 @@ fn match_is_a_table_of_the_queue_asked_for() {
 
 #[test]
 fn bad_arguments_are_told_the_good_ones() {
-    let rows: [(&[&str], &str); 10] = [
+    let rows: [(&[&str], &str); 13] = [
         (&["perf", "latency", "--size", "big"], "give bytes from 0 to 1073741824"),
         (&["perf", "latency", "--size", "2G"], "give bytes from 0 to 1073741824"),
         (&["perf", "latency", "--rail", "carrier-pigeon"], "[possible values: shm]"),
@@ -325,6 +392,9 @@ fn bad_arguments_are_told_the_good_ones() {
         (&["perf", "match", "--depth", "0"], "give elements from 1 to 1000000"),
         (&["perf", "match", "--depth", "-5"], "give elements from 1 to 1000000"),
         (&["perf", "match", "--depth", "1,deep"], "'deep' is not a depth"),
+        (&["perf", "overlap", "--compute", "-1"], "give times from 0.1 to 100"),
+        (&["perf", "overlap", "--sizes", "1M,big"], "give bytes from 0 to 1073741824"),
+        (&["perf", "pace", "--sink-mib-per-s", "0"], "1..=1000000"),
         (&["perf", "match", "--queue", "bus"], "[possible values: posted, unexpected, both]"),
     ];
     for (args, part) in rows {

@@ -26,6 +26,6 @@ pub use equations::{return_threshold, stolen_credits};
 pub use error::{SendError, Violation};
 pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
-pub use port::{Machine, PeerError, Port, RailError, Token, Transmitted};
+pub use port::{Machine, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted};
 pub use quota::{Grant, Layout, LayoutError};
 pub use region::{Arrival, MailboxRegion};

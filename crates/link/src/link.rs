@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::compulsory::Compulsory;
+use crate::dynamic::Dynamic;
 use crate::error::Violation;
 use crate::port::{Port, Token, Transmitted};
 use crate::quota::Grant;
@@ -93,6 +94,49 @@ impl Link {
     ) -> Transmitted {
         let head = packet.emit(self.take_seq(), credits, payload.len as u32);
         port.transmit(peer, &head, payload, token)
+    }
+
+    /// Credits for a packet that goes anyway, if there is nothing to decide about
+    /// them: the common case. `piggybacks`: whether any ride at all.
+    #[inline(always)]
+    pub(crate) fn take_riding_quickly(
+        &mut self,
+        dynamic: Option<&mut Dynamic>,
+        piggybacks: bool,
+    ) -> Option<Credits> {
+        if !piggybacks {
+            return None;
+        }
+        let data = match dynamic {
+            None => self.data.piggyback(u16::MAX),
+            Some(dynamic) => dynamic.take_riding_quickly(&mut self.data)?,
+        };
+        Some(Credits { data, control: self.take_owed_control() })
+    }
+
+    /// Credits for a packet that goes anyway, whatever follows from them.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_riding(
+        &mut self,
+        dynamic: Option<&mut Dynamic>,
+        piggybacks: bool,
+    ) -> Credits {
+        if !piggybacks {
+            return Credits::default();
+        }
+        let data = match dynamic {
+            None => self.data.piggyback(u16::MAX),
+            Some(_) if self.data.owed() == 0 => 0,
+            Some(dynamic) => dynamic.take_riding(self.sender, &mut self.data),
+        };
+        Credits { data, control: self.take_owed_control() }
+    }
+
+    #[inline(always)]
+    fn take_owed_control(&mut self) -> u8 {
+        // A control region has at most 255 slots.
+        self.control.piggyback(u16::MAX) as u8
     }
 
     #[inline]

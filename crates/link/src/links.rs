@@ -8,8 +8,7 @@ use crate::link::Link;
 use crate::port::{PeerError, Port, Token, Transmitted};
 use crate::quota::Layout;
 use crate::region::{Arrival, MailboxRegion};
-use crate::returns::Riding;
-use sluice_wire::{Credits, Packet, Parsed, PeerId, Region, slots_for};
+use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
 
 /// The links of one process.
 #[derive(Debug)]
@@ -18,8 +17,8 @@ pub struct Links {
     pub(crate) layout: Layout,
     /// Who gets how much of a dynamic data region; `None` if quotas are fixed.
     pub(crate) dynamic: Option<Box<Dynamic>>,
-    /// Which credits ride on packets that go anyway.
-    pub(crate) riding: Riding,
+    /// Whether credits ride on packets that go anyway.
+    pub(crate) piggybacks: bool,
     /// Whether a steal has left a sender that may have to be asked for credits.
     pub(crate) someone_reduced: bool,
     reply_slots_free: u16,
@@ -49,7 +48,7 @@ impl Links {
         Links {
             peers: Vec::new(),
             layout,
-            riding: Riding::new(dynamic.is_some(), true),
+            piggybacks: true,
             someone_reduced: false,
             dynamic,
             reply_slots_free: layout.reply_slots,
@@ -82,7 +81,7 @@ impl Links {
 
     /// Whether packets that go anyway carry credits. They do unless told otherwise.
     pub fn set_piggyback(&mut self, piggyback: bool) {
-        self.riding = Riding::new(self.dynamic.is_some(), piggyback);
+        self.piggybacks = piggyback;
     }
 
     /// Sends a put, which spends data credits.
@@ -195,6 +194,18 @@ impl Links {
         self.link(peer).map_or(0, |link| u32::from(link.data_credits))
     }
 
+    /// Number that the next packet to `peer` has.
+    #[must_use]
+    pub fn next_seq(&self, peer: PeerId) -> PacketSeq {
+        self.link(peer).map_or(PacketSeq(0), |link| link.next_seq)
+    }
+
+    /// Number of the first packet of `peer` that has not been accounted for.
+    #[must_use]
+    pub fn expected_seq(&self, peer: PeerId) -> PacketSeq {
+        self.link(peer).map_or(PacketSeq(0), |link| link.expected_seq)
+    }
+
     /// Data slots that `peer` has, or that are on their way here; all of them if
     /// it never sent anything.
     #[must_use]
@@ -283,6 +294,8 @@ impl Links {
             // The peer has gone since; nobody is owed anything.
             return;
         };
+        // Not the box: it would be looked into anew after each write to the pool.
+        let link: &mut Link = link;
         link.data.free(slots);
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.on_freed(&link.data, slots);
@@ -420,6 +433,18 @@ impl Links {
             link.data = dynamic.account();
         }
         self.peers[index] = Some(Box::new(link));
+    }
+
+    /// Opens the way to `peer`, if it is not open.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn ensure_connected<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+    ) -> Result<(), PeerError> {
+        self.connected(port, peer).map(drop)
     }
 
     #[inline(always)]

@@ -12,6 +12,7 @@
 
 use crate::quota::Grant;
 use sluice_wire::{Addr, HeadBuf, Nanos, Parsed, PeerId, Region};
+use std::num::NonZeroU32;
 
 /// Names a request to a port until the port has reported its end. Chosen by
 /// the machine; the port only hands it back.
@@ -27,6 +28,27 @@ pub enum Transmitted {
     Pending,
 }
 
+/// Names a tally of a process: the shared count of the chunks of one transfer
+/// that two processes may copy together. Never zero, and not used again soon
+/// after it was closed.
+///
+/// Its owner, the receiver, opens it for one peer. It begins *free* or *used*. A
+/// free one is used by the peer ([`Port::use_tally`]) or closed by its owner
+/// ([`Port::revoke_tally`]), whichever comes first: exactly one of the two
+/// succeeds. Once used, each chunk is taken from it by one side and copied by
+/// that side ([`Port::read_shared`], [`Port::write_shared`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tally(pub NonZeroU32);
+
+/// How a tally begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TallyStart {
+    /// The peer has to use it before anything moves.
+    Free,
+    /// Both sides know which message it is for.
+    Used,
+}
+
 /// Why a rail could not move bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RailError {
@@ -40,6 +62,10 @@ pub enum RailError {
     /// The peer is gone.
     #[error("the peer is gone")]
     PeerGone,
+    /// The other side of a shared transfer could not copy what it took: the
+    /// bytes have to be moved in another way.
+    #[error("the peer gave up its part of a shared transfer")]
+    Shared,
 }
 
 /// Why a peer cannot be spoken to.
@@ -116,6 +142,61 @@ pub trait Port {
     /// Starts to write the bytes of `from` to `to` in the memory of `peer`.
     /// Ends with [`Machine::on_moved`], also when the peer dies.
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token);
+
+    /// Opens a tally for one transfer from `peer`, which has been connected, to
+    /// this process. `None`: there is none to be had, or the rail knows no such
+    /// thing.
+    fn open_tally(&mut self, _peer: PeerId, _start: TallyStart) -> Option<Tally> {
+        None
+    }
+
+    /// Closes a tally of this process if it is still free. False if the peer
+    /// has used it.
+    fn revoke_tally(&mut self, _tally: Tally) -> bool {
+        false
+    }
+
+    /// Closes a tally of this process, which no [`Port::read_shared`] under way
+    /// names. The peer cannot use it any more.
+    fn close_tally(&mut self, _tally: Tally) {}
+
+    /// Uses a free tally of `peer`. False if it is used or closed already.
+    fn use_tally(&mut self, _peer: PeerId, _tally: Tally) -> bool {
+        false
+    }
+
+    /// Whether a tally of `peer` is closed.
+    fn is_tally_closed(&self, _peer: PeerId, _tally: Tally) -> bool {
+        true
+    }
+
+    /// Starts to move `to.len` bytes at `from` in the memory of `peer` into `to`
+    /// together with the peer: each side copies the chunks that it takes from
+    /// `tally`, which is this process's, and used. Ends with
+    /// [`Machine::on_moved`] when all bytes are here, whoever copied them; also
+    /// when the peer dies.
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let _ = tally;
+        self.read_remote(peer, from, to, token);
+    }
+
+    /// The other side of [`Port::read_shared`]: `tally` is of `peer`, `from` is
+    /// here and `to` there. Ends with [`Machine::on_moved`] when no chunk is left
+    /// to be taken and none that this side took is under way; at once if the
+    /// tally is closed by now.
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let _ = tally;
+        self.write_remote(peer, from, to, token);
+    }
+
+    /// Whether the shared transfer whose end is being told was copied by the
+    /// writing side alone. Only within [`Machine::on_moved`]. `peer` owns the tally,
+    /// or this process if it is `None`. Each side knows the answer from the chunks
+    /// that it took itself, all of them or none; so both get the same one, though
+    /// the tally may be closed by now.
+    fn was_written_alone(&self, _peer: Option<PeerId>, _tally: Tally) -> bool {
+        false
+    }
 
     /// The user that the process of `peer` belongs to, as far as the rail has
     /// made sure of it. In a world of one user that is user zero.

@@ -8,8 +8,8 @@ pub enum MailboxRegion {
     /// Puts and atomic operations, held until the message is matched; requests to
     /// return credits and their answers.
     Data,
-    /// Acknowledgements, gets, pulls, get-dones, and what is said of messages
-    /// that wait for credits. Freed as soon as read.
+    /// Acknowledgements, gets, pulls, get-dones, what is said of messages that
+    /// wait for credits, and where data is wanted. Freed as soon as read.
     Control,
     /// Replies and offers that the owner of the mailbox asked for.
     Reply,
@@ -34,7 +34,10 @@ impl MailboxRegion {
             | Packet::Search(_)
             | Packet::Watch(_)
             | Packet::Waiting(_)
-            | Packet::Decline(_) => MailboxRegion::Control,
+            | Packet::Decline(_)
+            | Packet::Rtr(_)
+            | Packet::Cts(_)
+            | Packet::Written(_) => MailboxRegion::Control,
             Packet::Reply(_) | Packet::Offer(_) => MailboxRegion::Reply,
             Packet::Credit => MailboxRegion::Credit,
         }

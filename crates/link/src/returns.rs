@@ -10,27 +10,6 @@ use crate::links::Links;
 use crate::port::{Port, Token, Transmitted};
 use sluice_wire::{Credits, Packet, PeerId, Region, ReturnResponse};
 
-/// Which credits ride on packets that go anyway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Riding {
-    /// All that are owed: quotas are fixed.
-    AllOwed,
-    /// What the dynamic data region lets go, and all control credits owed.
-    AsIntended,
-    /// None.
-    Nothing,
-}
-
-impl Riding {
-    pub(crate) fn new(is_dynamic: bool, piggyback: bool) -> Riding {
-        match (piggyback, is_dynamic) {
-            (false, _) => Riding::Nothing,
-            (true, false) => Riding::AllOwed,
-            (true, true) => Riding::AsIntended,
-        }
-    }
-}
-
 impl Links {
     /// Sends what an arrival has made due, if its [`crate::Arrival`] says so: an
     /// answer, or what waited for a credit.
@@ -70,7 +49,20 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Transmitted {
-        let credits = self.take_riding(peer);
+        let Links { peers, dynamic, piggybacks, someone_reduced, .. } = self;
+        let Some(Some(link)) = peers.get_mut(peer.index()) else {
+            unreachable!("only of peers that there are");
+        };
+        let link: &mut Link = link;
+        let credits = match link.take_riding_quickly(dynamic.as_deref_mut(), *piggybacks) {
+            Some(credits) => credits,
+            None => {
+                let credits = link.take_riding(dynamic.as_deref_mut(), *piggybacks);
+                *someone_reduced = dynamic.as_ref().is_some_and(|d| d.someone_reduced());
+                credits
+            }
+        };
+        // Found again: what to keep it at hand pushes out of registers costs more.
         let transmitted = self.link_mut(peer).transmit(port, peer, packet, credits, payload, token);
         if self.someone_reduced {
             self.ask_reduced(port);
@@ -180,7 +172,7 @@ impl Links {
         if self.connected(port, peer).is_err() {
             return;
         }
-        let rides = self.riding != Riding::Nothing;
+        let piggybacks = self.piggybacks;
         let (Some(dynamic), link) = self.parts(peer) else {
             unreachable!("asked before");
         };
@@ -191,7 +183,7 @@ impl Links {
         let data = take(dynamic, link.sender, &mut link.data);
         if data > 0 {
             link.data.note_packet(granted_before);
-            let control = if rides { link.control.piggyback(u16::MAX) as u8 } else { 0 };
+            let control = if piggybacks { link.control.piggyback(u16::MAX) as u8 } else { 0 };
             let credits = Credits { data, control };
             link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
         }
@@ -261,39 +253,11 @@ impl Links {
         }
     }
 
-    /// Credits for a packet that goes anyway.
-    #[inline(always)]
+    /// Credits for a packet of the flow control's own.
     fn take_riding(&mut self, peer: PeerId) -> Credits {
-        let Links { peers, dynamic, riding, .. } = self;
-        let Some(Some(link)) = peers.get_mut(peer.index()) else {
-            unreachable!("only of peers that there are");
-        };
-        let data = match (*riding, dynamic) {
-            (Riding::AllOwed, _) => Some(link.data.piggyback(u16::MAX)),
-            (Riding::AsIntended, Some(dynamic)) => dynamic.take_riding_quickly(&mut link.data),
-            _ => None,
-        };
-        match data {
-            // A control region has at most 255 slots.
-            Some(data) => Credits { data, control: link.control.piggyback(u16::MAX) as u8 },
-            None => self.take_riding_slowly(peer),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_riding_slowly(&mut self, peer: PeerId) -> Credits {
-        if self.riding == Riding::Nothing {
-            return Credits::default();
-        }
+        let piggybacks = self.piggybacks;
         let (dynamic, link) = self.parts(peer);
-        let control = link.control.piggyback(u16::MAX) as u8;
-        let Some(dynamic) = dynamic.filter(|_| link.data.owed() > 0) else {
-            return Credits { data: 0, control };
-        };
-        let data = dynamic.take_riding(link.sender, &mut link.data);
-        self.someone_reduced = dynamic.someone_reduced();
-        Credits { data, control }
+        link.take_riding(dynamic, piggybacks)
     }
 
     pub(crate) fn work_when_idle(&mut self, peer: PeerId) {
@@ -305,7 +269,7 @@ impl Links {
     }
 
     /// The dynamic region, if there is one, and the link with a peer.
-    #[inline]
+    #[inline(always)]
     fn parts(&mut self, peer: PeerId) -> (Option<&mut Dynamic>, &mut Link) {
         let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
             unreachable!("only of peers that there are");

@@ -15,7 +15,7 @@ use crate::memory::Span;
 use crate::ni::Ni;
 use crate::table::Handle;
 use sluice_link::Port;
-use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, Region};
+use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, PtIndex, Region};
 
 /// A part of a memory descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,19 @@ pub enum Command {
         into: Local,
         /// Where they come from.
         target: Target,
+        /// Returned in events.
+        user_ptr: u64,
+    },
+    /// `PtlGet` to the process, and with the match bits, of the message that the
+    /// counter which sets it off counted last. Only triggered. An extension
+    /// ([`crate::GET_FROM_HEADER`]).
+    GetFromHeader {
+        /// Where the bytes go.
+        into: Local,
+        /// The portal table entry that they come from.
+        pt_index: PtIndex,
+        /// Offset in the entry in bytes.
+        remote_offset: u64,
         /// Returned in events.
         user_ptr: u64,
     },
@@ -128,6 +141,7 @@ impl Ni {
     #[inline]
     pub fn issue<P: Port>(&mut self, port: &mut P, command: &Command) -> Result<(), PtlError> {
         self.check_command(command)?;
+        Ni::check_from_header(command, false)?;
         let counts = matches!(command, Command::CtInc { .. } | Command::CtSet { .. });
         let under_way = self.operations.len() as usize + self.waiting_now;
         if !counts && under_way >= self.operations.entries_max() as usize {
@@ -152,6 +166,7 @@ impl Ni {
         threshold: u64,
     ) -> Result<(), PtlError> {
         self.check_command(&command)?;
+        Ni::check_from_header(&command, true)?;
         let counter = self.cts.get_mut(ct).ok_or(PtlError::ArgInvalid("counter"))?;
         if self.triggered_now >= self.limits.triggered_ops_max {
             return Err(PtlError::NoSpace("triggered operations"));
@@ -205,6 +220,7 @@ impl Ni {
                 && counter.is_due()
                 && let Some((_, command)) = counter.triggered.pop_first()
             {
+                let command = counter.resolve(&command);
                 self.triggered_now -= 1;
                 // What it names may have been released since; it is void then.
                 if self.check_command(&command).is_ok() {
@@ -273,6 +289,8 @@ impl Ni {
         let peer = match command {
             Command::CtInc { ct, by } => return self.ct_change(*ct, |value| add(value, *by)),
             Command::CtSet { ct, to } => return self.ct_change(*ct, |value| *value = *to),
+            // No message was counted, so there is nobody to ask.
+            Command::GetFromHeader { .. } => return self.fail(command, NiFail::NoMatch),
             Command::Put { target, .. }
             | Command::Get { target, .. }
             | Command::Atomic { target, .. }
@@ -329,7 +347,7 @@ impl Ni {
             Command::Atomic { .. } | Command::Fetch { .. } => {
                 self.start_atomic(port, command, staged)
             }
-            Command::CtInc { .. } | Command::CtSet { .. } => Ok(()),
+            Command::CtInc { .. } | Command::CtSet { .. } | Command::GetFromHeader { .. } => Ok(()),
         };
         match sent {
             Ok(()) => true,
@@ -357,6 +375,10 @@ impl Ni {
             Command::Get { into, target, .. } => {
                 self.check_local(into, u64::from(u32::MAX))?;
                 self.check_target(target)
+            }
+            Command::GetFromHeader { into, pt_index, .. } => {
+                self.check_local(into, u64::from(u32::MAX))?;
+                self.check_pt_index(*pt_index)
             }
             Command::Atomic { from, target, arithmetic, ack, .. } => {
                 self.check_local(from, u64::from(self.limits.eager_bytes_max))?;
@@ -420,7 +442,12 @@ impl Ni {
 
     #[inline(always)]
     fn check_target(&self, target: &Target) -> Result<(), PtlError> {
-        if target.pt_index.0 > self.limits.pt_index_max {
+        self.check_pt_index(target.pt_index)
+    }
+
+    #[inline(always)]
+    fn check_pt_index(&self, pt_index: PtIndex) -> Result<(), PtlError> {
+        if pt_index.0 > self.limits.pt_index_max {
             return Err(PtlError::ArgInvalid("portal table index beyond the limit"));
         }
         Ok(())
@@ -461,7 +488,7 @@ impl Ni {
 fn descriptors(command: &Command) -> [Option<Handle<Md>>; 2] {
     match command {
         Command::Put { from, .. } | Command::Atomic { from, .. } => [Some(from.md), None],
-        Command::Get { into, .. } => [Some(into.md), None],
+        Command::Get { into, .. } | Command::GetFromHeader { into, .. } => [Some(into.md), None],
         Command::Fetch { into, from, .. } => [Some(into.md), Some(from.md)],
         Command::CtInc { .. } | Command::CtSet { .. } => [None, None],
     }

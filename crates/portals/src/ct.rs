@@ -2,6 +2,7 @@
 //! them (section 3.16).
 
 use crate::command::Command;
+use crate::from_header::HeaderNote;
 use std::collections::BTreeMap;
 
 /// What a counter says.
@@ -36,6 +37,8 @@ impl CtEvent {
 pub struct Ct {
     pub(crate) value: CtEvent,
     pub(crate) triggered: BTreeMap<(u64, u64), Box<Command>>,
+    /// The message that an entry counted here last.
+    pub(crate) header: Option<HeaderNote>,
     /// Whether it waits in `Ni::ripe` already.
     pub(crate) is_ripe: bool,
 }

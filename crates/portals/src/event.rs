@@ -3,6 +3,7 @@
 use crate::me::List;
 use sluice_link::PeerError;
 use sluice_wire::{Addr, AtomicOp, Datatype, Found, MatchBits, PeerId, PtIndex, Rts, Status};
+use std::num::NonZeroU32;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +137,8 @@ pub struct Event {
     pub hdr_data: u64,
     /// Length that was asked for, or announced.
     pub rlength: u64,
-    /// Length that was moved.
+    /// Length that was moved. Of an announcement nothing was; its tally stands
+    /// here.
     pub mlength: u64,
     /// Offset that was asked for in the target's entry. An announcement has
     /// none; the name of the data stands here.
@@ -184,7 +186,8 @@ impl Event {
         event.hdr_data = found.hdr_data;
         event.user = found.user;
         event.rlength = found.total_len;
-        event.announce(Some(Rts { total_len: found.total_len, addr: found.addr, key }));
+        let (total_len, addr) = (found.total_len, found.addr);
+        event.announce(Some(Rts { total_len, addr, key, tally: None }));
         event
     }
 
@@ -194,7 +197,8 @@ impl Event {
     #[inline]
     pub fn rts(&self) -> Option<Rts> {
         let (addr, key) = (self.start, MatchBits(self.remote_offset));
-        self.is_announced.then_some(Rts { total_len: self.rlength, addr, key })
+        let tally = NonZeroU32::new(self.mlength as u32);
+        self.is_announced.then_some(Rts { total_len: self.rlength, addr, key, tally })
     }
 
     /// The event tells of an announcement.
@@ -203,6 +207,7 @@ impl Event {
         if let Some(rts) = rts {
             self.is_announced = true;
             (self.start, self.remote_offset) = (rts.addr, rts.key.0);
+            self.mlength = rts.tally.map_or(0, |tally| u64::from(tally.get()));
         }
     }
 }

@@ -4,13 +4,14 @@
 use crate::command::{Command, Local};
 use crate::event::{Event, EventKind, NiFail};
 use crate::limits::PtlError;
+use crate::matching::NOBODY;
 use crate::md::Md;
 use crate::memory::Span;
 use crate::ni::Ni;
 use crate::operation::{AnswerBy, LongGets, Operation, Stage};
 use crate::table::Handle;
 use crate::transfer::NOWHERE;
-use sluice_link::{Port, SendError, Token, Transmitted};
+use sluice_link::{PeerError, Port, SendError, Token, Transmitted};
 use sluice_wire::{
     Ack, AckKind, Addr, Bulk, Get, GetDone, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts,
     Status, slots_for,
@@ -355,7 +356,20 @@ impl Ni {
         Ok(self.links.send_control(port, target.peer, &packet)?)
     }
 
-    /// Sends what the layer above has to say of messages that wait for credits.
+    /// Opens the way to `peer`, if it is not open.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn ensure_connected<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+    ) -> Result<(), PeerError> {
+        self.links.ensure_connected(port, peer)
+    }
+
+    /// Sends what the layer above has to say of messages that wait for credits, and
+    /// of where data is wanted.
     ///
     /// # Errors
     /// [`PtlError::NoCredit`], [`PtlError::Peer`].
@@ -530,6 +544,13 @@ impl Ni {
                     user_ptr: *user_ptr,
                     stage: Stage::Answer { staged: None },
                 };
+                let span = self.span_of(into).unwrap_or(Span::EMPTY);
+                self.replied(&operation, span, 0, 0, Err(why));
+            }
+            Command::GetFromHeader { into, pt_index, user_ptr, .. } => {
+                let (md, stage) = (into.md, Stage::Answer { staged: None });
+                let (peer, pt_index, user_ptr) = (NOBODY, *pt_index, *user_ptr);
+                let operation = Operation { peer, pt_index, md, user_ptr, stage };
                 let span = self.span_of(into).unwrap_or(Span::EMPTY);
                 self.replied(&operation, span, 0, 0, Err(why));
             }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `ni` `pt` `me` `md` `eq` `ct` `event` `limits` | the objects |
 //! | `command` | what a program asks for: sent, waiting, triggered |
+//! | `from_header` | an extension: a triggered get that goes where a message came from |
 //! | `initiator` `atomic` | how an operation starts and ends here |
 //! | `target` `landing` `transfer` | what an operation from elsewhere does here |
 //! | `matching` `lists` | appending and searching; who matches whom |
@@ -20,6 +21,7 @@ mod command;
 mod ct;
 mod eq;
 mod event;
+mod from_header;
 mod initiator;
 mod landing;
 mod limits;
@@ -40,6 +42,7 @@ pub use command::{Arithmetic, Command, Local};
 pub use ct::{Ct, CtEvent};
 pub use eq::{Eq, Taken as EqTaken};
 pub use event::{Event, EventKind, Hold, NiFail};
+pub use from_header::GET_FROM_HEADER;
 pub use initiator::{PutExtras, Target};
 pub use limits::{Limits, PtlError};
 pub use matching::{NOBODY, SearchOp};

@@ -4,6 +4,7 @@
 
 use crate::event::{Event, EventKind, Hold, NiFail};
 use crate::limits::PtlError;
+use crate::lists::Slab;
 use crate::me::{List, Me, MeSpec};
 use crate::ni::Ni;
 use crate::pt::{Claim, Header};
@@ -235,6 +236,28 @@ impl Ni {
         Some(self.mes.at(slot).user_ptr)
     }
 
+    /// Whether `holds` is true of the user pointers of all entries of the priority
+    /// list that an operation with these bits from this peer would match, asked
+    /// in list order until it is not.
+    pub fn all_that_match(
+        &mut self,
+        pt_index: PtIndex,
+        bits: MatchBits,
+        peer: PeerId,
+        mut holds: impl FnMut(u64) -> bool,
+    ) -> bool {
+        let Some(Some(pt)) = self.pts.get_mut(usize::from(pt_index.0)) else { return true };
+        let fails = |mes: &Slab<Me>, slot| !holds(mes.at(slot).user_ptr);
+        pt.priority.find(&mut self.mes, bits, peer, fails).is_none()
+    }
+
+    /// How many entries the priority list has.
+    #[must_use]
+    pub fn priority_len(&self, pt_index: PtIndex) -> usize {
+        let pt = self.pts.get(usize::from(pt_index.0)).and_then(Option::as_ref);
+        pt.map_or(0, |pt| pt.priority.len())
+    }
+
     /// Ends the client's use of lent memory: the memory goes back to the port
     /// and the credits to the sender. A stale hold is ignored.
     #[inline]
@@ -384,6 +407,7 @@ impl Ni {
         let mut event = header.event(header.kind, claim.user_ptr);
         event.announce(self.headers.rts(slot));
         let (outcome, mlength) = (header.outcome, header.mlength);
+        self.note_header(claim.ct, &event);
         self.count(claim.ct, outcome.is_ok(), claim.ct_bytes.then_some(mlength));
         let eq = self.eq_of(pt_index);
         if is_lent && claim.event {

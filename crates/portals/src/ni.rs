@@ -551,7 +551,7 @@ impl Ni {
 /// What a rail's failure means to an operation.
 pub(crate) fn rail_failure(error: RailError) -> crate::event::NiFail {
     match error {
-        RailError::Forbidden => crate::event::NiFail::Forbidden,
+        RailError::Forbidden | RailError::Shared => crate::event::NiFail::Forbidden,
         RailError::Fault => crate::event::NiFail::Segv,
         RailError::PeerGone => crate::event::NiFail::Undeliverable(sluice_link::PeerError::Dead),
     }

@@ -161,7 +161,8 @@ impl Slab<Header> {
             return None;
         }
         let (addr, key) = self.beside(slot).rts;
-        Some(Rts { total_len: header.rlength, addr, key })
+        // Whoever uses a tally meets a posted entry.
+        Some(Rts { total_len: header.rlength, addr, key, tally: None })
     }
 }
 

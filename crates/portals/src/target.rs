@@ -97,7 +97,13 @@ impl Ni {
             Packet::Pull(pull) => self.on_pull(port, from, pull),
             // Only where credits are held until a message is matched is there a
             // layer above whose messages wait for them.
-            Packet::Search(_) | Packet::Watch(_) | Packet::Waiting(_) | Packet::Decline(_) => {
+            Packet::Search(_)
+            | Packet::Watch(_)
+            | Packet::Waiting(_)
+            | Packet::Decline(_)
+            | Packet::Rtr(_)
+            | Packet::Cts(_)
+            | Packet::Written(_) => {
                 above = self.limits.credits_until_matched;
                 above
             }
@@ -259,6 +265,7 @@ impl Ni {
         let ok = event.outcome.is_ok();
         if flags.ct_comm() {
             let ct = self.mes.rare(entry).ct;
+            self.note_header(ct, &event);
             self.count(ct, ok, flags.ct_bytes().then_some(event.mlength));
         }
         let unwanted = flags.event_comm_disable() || (ok && flags.event_success_disable());

@@ -63,6 +63,8 @@ impl Run {
             pending_percent: *draw.pick(&[0, 0, 40]),
             can_read: draw.percent(70),
             forbidden_percent: *draw.pick(&[0, 0, 30]),
+            only_writes: false,
+            tallies: false,
         };
         let small = layout(3, 24, draw.between(2, 4) as u8, 4, draw.between(6, 14) as u16);
         let layouts = if draw.percent(70) { [small; PROCESSES] } else { [roomy(); PROCESSES] };

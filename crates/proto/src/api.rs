@@ -19,6 +19,10 @@ pub struct Config {
     /// take, their records included. One more is refused with
     /// [`Refused::Again`].
     pub inject_bytes_max: u64,
+    /// Shortest receive, in bytes, that is announced to its source (RTR).
+    pub announce_bytes_min: u64,
+    /// Shortest message, in bytes, that both sides copy.
+    pub share_bytes_min: u64,
 }
 
 impl Default for Config {
@@ -28,6 +32,8 @@ impl Default for Config {
             patience: Nanos(20_000),
             requests_max: 1 << 23,
             inject_bytes_max: 64 << 20,
+            announce_bytes_min: 32 << 10,
+            share_bytes_min: 64 << 10,
         }
     }
 }
@@ -215,6 +221,10 @@ pub struct Stats {
     pub eager_sent: u64,
     /// Messages announced.
     pub rendezvous_sent: u64,
+    /// Receives announced to their sources.
+    pub announced: u64,
+    /// Messages sent to where a receive that was announced wanted them.
+    pub rtrs_used: u64,
     /// Messages that arrived before a receive that matches.
     pub unexpected: u64,
     /// Messages that arrived and have not been matched yet.

@@ -9,9 +9,10 @@ use crate::api::{Completion, Config, Failure, Kind, Pending, Recv, Send, Space, 
 use crate::order::Order;
 use crate::probe::{Claimed, ProbeOp};
 use crate::queue::Waiter;
-use crate::rendezvous::get::{Fin, Pull};
+use crate::rendezvous::habit::Habits;
+use crate::rendezvous::{Fin, Moved, Pull};
 use crate::stalled::PeerState;
-use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Tally, Token};
 use sluice_portals::{
     Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
     NiFail, PtOptions, Table, Taken, UnexpectedBytes,
@@ -30,6 +31,7 @@ pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
 pub(crate) struct SendOp {
     pub send: Send,
     pub state: SendState,
+    pub part: Part,
     /// Lent memory that holds the bytes of an injected message: the caller's
     /// own may have changed since.
     pub copy: Option<Addr>,
@@ -53,9 +55,24 @@ pub(crate) enum SendState {
     Acking,
     /// The receiver to fetch it from this get entry.
     Announced(Handle<Me>),
-    /// Credits, and the receiver that was told of it to fetch it from this get
-    /// entry or to decline it.
-    Offered(Handle<Me>),
+    /// Credits, and the receiver that was told of it, under this number, to fetch
+    /// it from this get entry or to decline it.
+    Offered(Handle<Me>, u64),
+    /// The rail to write no more from its memory. Its end is known.
+    Leaving(Result<(), NiFail>),
+}
+
+/// What this process does to move the bytes of a send that was announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Nothing: it was not asked to.
+    None,
+    /// It copies the chunks that it takes from this tally of the receiver.
+    Sharing(Tally),
+    /// It writes all that the receiver asked for under this name.
+    Putting { op: u64, len: u64 },
+    /// Nothing any more.
+    Done,
 }
 
 /// A pending receive.
@@ -65,6 +82,9 @@ pub(crate) struct RecvOp {
     /// Order of posting, for cancel.
     pub serial: u64,
     pub state: RecvState,
+    /// While it waits for a message and its source was told so: the tally that
+    /// decides who uses it.
+    pub announced: Option<Tally>,
 }
 
 /// What a pending receive waits for.
@@ -93,7 +113,7 @@ pub struct Endpoint {
     pub(crate) stalled: Vec<PeerId>,
     /// Receives with bytes that are still to be asked for.
     pub(crate) pulls: VecDeque<Handle<RecvOp>>,
-    /// Get-dones that wait for a control credit.
+    /// What is to be said of transfers and waits for a control credit.
     pub(crate) fins: VecDeque<Fin>,
     pub(crate) claimed: Vec<Claimed>,
     /// Probes that wait for answers.
@@ -108,6 +128,11 @@ pub struct Endpoint {
     /// Memory of injected messages that wait.
     pub(crate) injected_bytes: u64,
     pub(crate) any_gone: bool,
+    /// Some peer has announced a receive.
+    pub(crate) speculates: bool,
+    pub(crate) habits: Habits,
+    /// A peer whose message named a tally that is not that of the receive it met.
+    pub(crate) astray: Option<PeerId>,
     pub(crate) next_serial: u64,
     pub(crate) stats: Stats,
     pub(crate) completions: VecDeque<Completion>,
@@ -160,6 +185,9 @@ impl Endpoint {
             owing: Vec::new(),
             injected_bytes: 0,
             any_gone: false,
+            speculates: false,
+            habits: Habits::default(),
+            astray: None,
             next_serial: 0,
             stats: Stats::default(),
             completions: VecDeque::new(),
@@ -180,6 +208,15 @@ impl Endpoint {
     #[must_use]
     pub fn data_slots_within(bytes_max: u64) -> u32 {
         u32::try_from(bytes_max / UnexpectedBytes::SLOT_MAX).unwrap_or(u32::MAX)
+    }
+
+    /// Whether what has arrived should be taken in before a request of this length:
+    /// the other side may have been first, and then data moves at once (speculative
+    /// paper, section 3.1.1).
+    #[must_use]
+    #[inline]
+    pub fn looks_first(&self, len: u64) -> bool {
+        len >= self.config.announce_bytes_min
     }
 
     /// The next ended request.
@@ -227,7 +264,7 @@ impl Endpoint {
     pub fn check_invariants(&self) {
         self.ni.check_invariants();
         let queued: usize = self.peers.iter().flatten().map(|state| state.queue.len()).sum();
-        let waits = |op: &SendOp| matches!(op.state, SendState::Queued | SendState::Offered(_));
+        let waits = |op: &SendOp| matches!(op.state, SendState::Queued | SendState::Offered(..));
         let waiting = self.sends.iter().filter(|(_, op)| waits(op)).count();
         assert!(queued == waiting, "every waiting send is in its peer's queue");
         let copied = self.sends.iter().filter(|(_, op)| op.copy.is_some());
@@ -332,6 +369,16 @@ impl Endpoint {
         }
     }
 
+    /// What the layer below does not know. False if it breaks the protocol.
+    fn on_packet_of_ours<P: Port>(&mut self, port: &mut P, from: PeerId, packet: &Packet) -> bool {
+        match packet {
+            Packet::Rtr(rtr) => self.on_rtr(port, from, rtr),
+            Packet::Cts(cts) => self.on_cts(port, from, cts),
+            Packet::Written(written) => self.on_written(port, from, written),
+            _ => self.on_stall_packet(port, from, packet),
+        }
+    }
+
     /// Says to a peer what is to be said of messages that wait, here or there.
     fn speak<P: Port>(&mut self, port: &mut P, peer: PeerId) {
         if self.gone(peer).is_none() {
@@ -350,7 +397,8 @@ impl Endpoint {
         self.drain_events(port);
         self.fail_sends(port, peer, why);
         self.fail_recvs(port, peer, why);
-        self.fins.retain(|fin| fin.target.peer != peer);
+        self.fins.retain(|fin| fin.peer != peer);
+        self.state_mut(peer).rtrs = None;
         self.forget_frontier(peer);
         self.fail_probes(port, peer, why);
     }
@@ -371,6 +419,10 @@ impl Machine for Endpoint {
         self.drain_events(port);
         match taken {
             Taken::Fine { brought_credits } => {
+                if self.astray.take().is_some() {
+                    self.ni.note_violation();
+                    return self.peer_gone(port, from, PeerError::Protocol);
+                }
                 if brought_credits {
                     self.on_credits(port, from);
                 }
@@ -383,7 +435,7 @@ impl Machine for Endpoint {
                 if brought_credits {
                     self.on_credits(port, from);
                 }
-                if !self.on_stall_packet(port, from, &packet.packet) {
+                if !self.on_packet_of_ours(port, from, &packet.packet) {
                     self.ni.note_violation();
                     self.peer_gone(port, from, PeerError::Protocol);
                 }
@@ -404,7 +456,11 @@ impl Machine for Endpoint {
         token: Token,
         outcome: Result<(), RailError>,
     ) {
-        self.ni.on_moved(port, token, outcome);
+        match Moved::of(token) {
+            Some(Moved::Recv(handle)) => self.on_read_shared(port, handle, outcome),
+            Some(Moved::Send(handle)) => self.on_written_out(port, handle, outcome),
+            None => self.ni.on_moved(port, token, outcome),
+        }
         self.drain_events(port);
     }
 
@@ -463,7 +519,10 @@ fn is_foreign(packet: &Packet) -> bool {
         | Packet::Waiting(_)
         | Packet::Decline(_)
         | Packet::ReturnRequest
-        | Packet::ReturnResponse(_) => false,
+        | Packet::ReturnResponse(_)
+        | Packet::Rtr(_)
+        | Packet::Cts(_)
+        | Packet::Written(_) => false,
     }
 }
 

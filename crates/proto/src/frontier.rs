@@ -396,6 +396,8 @@ impl Endpoint {
     ) {
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let RecvState::Posted(Some(entry)) = op.state else { return };
+        self.end_announced(port, handle, false);
+        let Some(op) = self.recvs.get(handle) else { return };
         let (source, serial) = (op.recv.source, op.serial);
         let unlinked = self.ni.me_unlink(entry);
         assert!(unlinked.is_ok(), "a posted receive's entry is linked");
@@ -405,7 +407,7 @@ impl Endpoint {
         self.stats.asked_for += 1;
         let event = Event::of_waiting(peer, MatchBits(number), found, handle.to_u64());
         if let Some(rts) = event.rts() {
-            self.start_pull(port, handle, event, rts, true);
+            self.start_pull(port, handle, event, rts, true, None);
         }
     }
 }

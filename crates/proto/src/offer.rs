@@ -10,7 +10,7 @@
 //! answered; a search is answered as soon as a control credit allows, a watch
 //! when a message after its number waits.
 
-use crate::endpoint::{Endpoint, PT_BULK, SendState, USER_HAS_DATA};
+use crate::endpoint::{Endpoint, PT_BULK, Part, SendState, USER_HAS_DATA};
 use crate::queue::{Waiter, Wanted};
 use sluice_link::Port;
 use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError};
@@ -28,8 +28,7 @@ pub(crate) struct Questions {
 }
 
 impl Endpoint {
-    /// What the layer below does not know: packets about messages that wait.
-    /// False if it breaks the protocol.
+    /// Packets about messages that wait. False if it breaks the protocol.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_stall_packet<P: Port>(
@@ -131,7 +130,7 @@ impl Endpoint {
         }
         self.state_mut(peer).queue.offer(number);
         if let Some(op) = self.sends.get_mut(waiter.handle) {
-            op.state = SendState::Offered(entry);
+            op.state = SendState::Offered(entry, number);
         }
         true
     }
@@ -176,8 +175,11 @@ impl Endpoint {
     fn on_decline<P: Port>(&mut self, port: &mut P, peer: PeerId, number: u64) -> bool {
         let Some(handle) = self.state_mut(peer).queue.offered(number) else { return false };
         let Some(op) = self.sends.get_mut(handle) else { return false };
-        let SendState::Offered(entry) = op.state else { return false };
+        let SendState::Offered(entry, _) = op.state else { return false };
         if self.ni.me_unlink(entry).is_err() {
+            return false;
+        }
+        if op.part != Part::None {
             return false;
         }
         op.state = SendState::Queued;

@@ -108,7 +108,7 @@ impl Endpoint {
             report,
         };
         let serial = self.next_serial;
-        let op = RecvOp { recv, serial, state: RecvState::Posted(None) };
+        let op = RecvOp { recv, serial, state: RecvState::Posted(None), announced: None };
         let Ok(handle) = self.recvs.insert(op) else {
             return Err(Refused::Again);
         };
@@ -116,7 +116,7 @@ impl Endpoint {
         let taken = self.claimed.swap_remove(at).taken;
         event.user_ptr = handle.to_u64();
         match event.rts() {
-            Some(rts) => self.start_pull(port, handle, event, rts, taken),
+            Some(rts) => self.start_pull(port, handle, event, rts, taken, None),
             None => self.on_matched(port, &event),
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 use crate::api::{Completion, Failure, Kind, Recv, Refused};
 use crate::endpoint::{Endpoint, RecvOp, RecvState, USER_HAS_DATA};
-use sluice_link::{PeerError, Port};
+use sluice_link::{PeerError, Port, Tally};
 use sluice_portals::{Event, Handle, List, MeOptions, MeSpec};
-use sluice_wire::{MatchBits, Nanos, PeerId};
+use sluice_wire::{MatchBits, Nanos, PeerId, Rts};
 
 use crate::api::Space;
 
@@ -28,7 +28,7 @@ impl Endpoint {
         };
         let serial = self.next_serial;
         self.next_serial += 1;
-        let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(entry) };
+        let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(entry), announced: None };
         let inserted = self.recvs.insert(op);
         assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
         if entry.is_none() {
@@ -40,13 +40,15 @@ impl Endpoint {
             self.fail_posted(handle, source, why);
         } else if self.order.is_some() {
             self.on_posted_while_short(port, recv.source, serial, handle);
+        } else if recv.buf.len >= self.config.announce_bytes_min {
+            self.announce(port, handle, recv);
         }
         Ok(())
     }
 
     /// Cancels the oldest pending receive with this `context`. True if one was
     /// found unmatched: its completion says [`Failure::Cancelled`].
-    pub fn cancel<P: Port>(&mut self, _now: Nanos, _port: &mut P, context: u64) -> bool {
+    pub fn cancel<P: Port>(&mut self, _now: Nanos, port: &mut P, context: u64) -> bool {
         let oldest = self
             .recvs
             .iter()
@@ -56,7 +58,15 @@ impl Endpoint {
             .min_by_key(|(_, op)| op.serial)
             .map(|(handle, _)| handle);
         let Some(handle) = oldest else { return false };
+        // Its message is on its way if the source has used it.
+        let announced = self.recvs.get(handle).and_then(|op| op.announced);
+        if announced.is_some_and(|tally| !port.revoke_tally(tally)) {
+            return false;
+        }
         let Some(op) = self.recvs.remove(handle) else { return false };
+        if let (Some(peer), Some(_)) = (op.recv.source, announced) {
+            self.state_mut(peer).announced -= 1;
+        }
         if let RecvState::Posted(Some(entry)) = op.state {
             let unlinked = self.ni.me_unlink(entry);
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
@@ -74,12 +84,16 @@ impl Endpoint {
             self.on_matched_while_short(handle);
         }
         if let Some(rts) = event.rts() {
-            self.start_pull(port, handle, *event, rts, false);
+            self.on_announcement(port, handle, event, rts);
             return;
         }
         let Some(op) = self.recvs.get(handle) else {
             unreachable!("an entry outlives its receive")
         };
+        if op.announced.is_some() {
+            self.end_announced(port, handle, false);
+        }
+        let Some(op) = self.recvs.get(handle) else { return };
         let recv = &op.recv;
         let fits = event.rlength.min(recv.buf.len);
         if let Some(hold) = event.hold {
@@ -99,6 +113,27 @@ impl Endpoint {
         self.recvs.discard(handle);
     }
 
+    /// An announcement has met its receive.
+    fn on_announcement<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        event: &Event,
+        rts: Rts,
+    ) {
+        let announced = self.recvs.get(handle).and_then(|op| op.announced);
+        let tally = rts.tally.map(Tally);
+        if tally.is_some() && tally != announced {
+            // The message is taken all the same: its receive would be lost else.
+            self.astray = Some(event.peer);
+        }
+        let used = tally.filter(|_| tally == announced);
+        if announced.is_some() {
+            self.end_announced(port, handle, used.is_some());
+        }
+        self.start_pull(port, handle, *event, rts, false, used);
+    }
+
     /// Ends every receive that only a peer that is gone could fill, or was
     /// filling.
     pub(crate) fn fail_recvs<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
@@ -111,6 +146,7 @@ impl Endpoint {
             .map(|(handle, _)| handle)
             .collect();
         for handle in posted {
+            self.end_announced(port, handle, false);
             self.fail_posted(handle, peer, why);
         }
         self.fail_pulls(port, peer, why);

@@ -1,9 +1,11 @@
 //! Sends: the choice of protocol, and what a send waits for.
 
 use crate::api::{Completion, Failure, Refused, Send};
-use crate::endpoint::{Endpoint, SendOp, SendState, USER_HAS_DATA};
+use crate::endpoint::{Endpoint, Part, SendOp, SendState, USER_HAS_DATA};
 use sluice_link::{PeerError, Port, Transmitted};
-use sluice_portals::{Event, EventKind, Handle, PtlError, PutExtras, Target, UnexpectedBytes};
+use sluice_portals::{
+    Event, EventKind, Handle, NiFail, PtlError, PutExtras, Target, UnexpectedBytes,
+};
 use sluice_wire::{AckKind, Addr, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
 
 use crate::stalled::eager_slots;
@@ -18,7 +20,7 @@ pub(crate) enum Started {
     /// It is done.
     Done,
     /// It waits for something.
-    Waits(SendState),
+    Waits(SendState, Part),
 }
 
 impl Endpoint {
@@ -53,8 +55,8 @@ impl Endpoint {
                 }
                 Ok(())
             }
-            Ok(Started::Waits(state)) => {
-                let inserted = self.sends.insert(SendOp { send: *send, state, copy: None });
+            Ok(Started::Waits(state, part)) => {
+                let inserted = self.sends.insert(SendOp { send: *send, state, part, copy: None });
                 assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
                 Ok(())
             }
@@ -90,8 +92,15 @@ impl Endpoint {
         handle: Handle<SendOp>,
         announce: bool,
     ) -> Result<Started, PtlError> {
+        let rtr = if self.speculates {
+            self.use_rtr(port, send.peer, send.space, send.tag)
+        } else {
+            None
+        };
         if announce || send.buf.len > u64::from(self.config.eager_bytes_max) {
-            return self.start_announced(port, send, handle);
+            let started = self.start_announced(port, send, handle, rtr)?;
+            self.note_sent_if_listed(send);
+            return Ok(started);
         }
         if send.buf.len > u64::from(PUT_INLINE_BYTES_MAX) {
             self.keep_room_for_announcements(send)?;
@@ -119,11 +128,19 @@ impl Endpoint {
             handle.to_u64(),
         )?;
         self.stats.eager_sent += 1;
+        self.note_sent_if_listed(send);
         Ok(match (transmitted, send.delivery) {
             (Transmitted::Done, false) => Started::Done,
-            (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting),
-            (_, true) => Started::Waits(SendState::Acking),
+            (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting, Part::None),
+            (_, true) => Started::Waits(SendState::Acking, Part::None),
         })
+    }
+
+    #[inline(always)]
+    fn note_sent_if_listed(&mut self, send: &Send) {
+        if self.speculates {
+            self.note_sent(send.peer, send.space, send.tag);
+        }
     }
 
     /// Whether a message takes more slots than its receiver can ever grant: there
@@ -192,26 +209,31 @@ impl Endpoint {
             EventKind::Send => op.state == SendState::Transmitting || event.outcome.is_err(),
             EventKind::Ack => op.state == SendState::Acking,
             EventKind::GetDone => {
-                matches!(op.state, SendState::Announced(_) | SendState::Offered(_))
-                    && op.send.peer == event.peer
+                let exposed = matches!(op.state, SendState::Announced(_) | SendState::Offered(..));
+                if exposed && op.send.peer == event.peer {
+                    self.end_exposed(port, handle, event.outcome);
+                }
+                return;
             }
             _ => false,
         };
-        if !expected {
-            return;
+        if expected {
+            self.end_send(port, handle, event.outcome);
         }
+    }
+
+    /// A send has come to its end.
+    pub(crate) fn end_send<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<SendOp>,
+        outcome: Result<(), NiFail>,
+    ) {
         let Some(op) = self.sends.remove(handle) else { return };
         self.give_back(port, &op);
-        let outcome = event.outcome.map_err(|fail| Failure::of(fail, op.send.peer));
+        let outcome = outcome.map_err(|fail| Failure::of(fail, op.send.peer));
         if op.send.report || outcome.is_err() {
             self.complete(Completion::of_send(&op.send, outcome));
-        }
-        if let SendState::Offered(_) = op.state {
-            let peer = op.send.peer;
-            self.state_mut(peer).queue.end_offer(event.match_bits.0, false);
-            self.settle_queue(peer);
-            // Those behind it were kept back by it.
-            self.flush_peer(port, peer);
         }
     }
 
@@ -236,7 +258,7 @@ impl Endpoint {
             .collect();
         for handle in doomed {
             let Some(op) = self.sends.remove(handle) else { continue };
-            if let SendState::Announced(entry) | SendState::Offered(entry) = op.state {
+            if let SendState::Announced(entry) | SendState::Offered(entry, _) = op.state {
                 // It may be gone already; then there is nothing to unlink.
                 let _ = self.ni.me_unlink(entry);
             }

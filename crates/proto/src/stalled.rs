@@ -7,10 +7,11 @@
 //! fetches it when it is matched.
 
 use crate::api::{Completion, Failure, Refused, Send};
-use crate::endpoint::{Endpoint, SendOp, SendState};
+use crate::endpoint::{Endpoint, Part, SendOp, SendState};
 use crate::frontier::Frontier;
 use crate::offer::Questions;
 use crate::queue::{Queue, Waiter};
+use crate::rendezvous::speculative::Rtrs;
 use crate::send::Started;
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, PtlError};
@@ -30,6 +31,10 @@ pub(crate) struct PeerState {
     pub questions: Questions,
     /// What was asked of its queue.
     pub frontier: Frontier,
+    /// Receives here that it was told of.
+    pub announced: u16,
+    /// Receives there that it has told of.
+    pub rtrs: Option<Box<Rtrs>>,
 }
 
 impl Endpoint {
@@ -50,7 +55,7 @@ impl Endpoint {
         send: &Send,
         copy: Option<Addr>,
     ) -> Result<(), Refused> {
-        let op = SendOp { send: *send, state: SendState::Queued, copy };
+        let op = SendOp { send: *send, state: SendState::Queued, part: Part::None, copy };
         let Ok(handle) = self.sends.insert(op) else {
             return Err(Refused::Again);
         };
@@ -59,6 +64,10 @@ impl Endpoint {
         state.queue.push(Waiter { handle, space: send.space, tag: send.tag });
         if state.queue.len() == 1 {
             state.stalled_since = Some(now);
+            // Messages may be asked for out of order now.
+            if let Some(rtrs) = &mut state.rtrs {
+                rtrs.block();
+            }
             self.stalled.push(peer);
         }
         if self.is_watched(peer) {
@@ -122,9 +131,9 @@ impl Endpoint {
         let announce = announce || self.never_fits(&send);
         let ended = match self.start(port, &Send { buf: bytes, ..send }, handle, announce) {
             Ok(Started::Done) => Some(Ok(())),
-            Ok(Started::Waits(state)) => {
+            Ok(Started::Waits(state, part)) => {
                 if let Some(op) = self.sends.get_mut(handle) {
-                    op.state = state;
+                    (op.state, op.part) = (state, part);
                 }
                 None
             }

@@ -287,3 +287,56 @@ fn a_dynamic_region_carries_messages_longer_than_the_static_slots() {
     world.send(0, &send_to(1, bytes, 8, 2)).unwrap();
     assert_eq!(world.sent_packets(0, 1), ["rts"]);
 }
+
+/// A sender without credits is asked to give some back. The next credit that it
+/// gets goes into the answer, so it has none for the message in its queue; and what
+/// was freed of it is not owed to it any more. The receiver has to ask.
+#[test]
+fn a_last_credit_that_goes_into_a_credit_return_makes_the_receiver_ask() {
+    // Process 1 sends to process 0, and so does process 2, which will take what
+    // process 1 has of the dynamic region.
+    let grant = Grant { data_slots: 1, control_slots: 8, credit_slots: 2 };
+    let mailbox = dynamic_layout(3, grant, 2, 16);
+    let mut world = World::new(&[mailbox; 3], Mode::default(), Config::default(), 1);
+    let mut context = 0;
+    let mut exchange = |world: &mut World, from: usize| {
+        context += 1;
+        assert!(context < 50, "the dynamic slots stay where they are");
+        world.recv(0, &recv_from(from, Region::EMPTY, 7, context)).unwrap();
+        world.send(from, &send_to(0, Region::EMPTY, 7, context)).unwrap();
+        world.deliver(from, 0);
+        world.idle(0);
+    };
+    while world.data_credits(1, 0) < 2 {
+        exchange(&mut world, 1);
+        world.deliver_all();
+    }
+    // Process 2 is busy until process 1 is asked; that is on its way.
+    world.forget_packets();
+    while !world.sent_packets(0, 1).contains(&"return request") {
+        exchange(&mut world, 2);
+        while world.on_their_way(0, 2) > 0 {
+            world.deliver(0, 2);
+        }
+    }
+    // It has spent its credits meanwhile, and one more message waits.
+    let credits = world.data_credits(1, 0);
+    for context in 0..u64::from(credits) {
+        world.send(1, &send_to(0, Region::EMPTY, 8, 100 + context)).unwrap();
+    }
+    world.send(1, &send_to(0, Region::EMPTY, 9, 200)).unwrap();
+    world.deliver_all();
+    assert_eq!(world.processes[1].endpoint.stats().stalled_now, 1);
+    // One of its messages is taken: the answer gets the credit.
+    world.recv(0, &recv_from(1, Region::EMPTY, 8, 300)).unwrap();
+    world.idle(0);
+    world.recv(0, &recv_from(1, Region::EMPTY, 9, 301)).unwrap();
+    world.forget_packets();
+    while world.on_their_way(0, 1) > 0 {
+        world.deliver(0, 1);
+    }
+    assert_eq!(world.sent_packets(1, 0), ["return response"]);
+    world.run();
+    assert_eq!(world.ends(0).last(), Some(&(301, Ok(()))), "nobody asks for what waits");
+    assert_eq!(world.sent_packets(0, 1).first(), Some(&"search"));
+}

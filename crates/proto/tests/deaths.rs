@@ -2,6 +2,7 @@
 //! survivors asked of it ends once, with an error that names it or, if the
 //! message made it, without; and nothing between the survivors is disturbed.
 
+mod seeds;
 mod world;
 
 use sluice_link::PeerError;
@@ -147,11 +148,10 @@ fn finish(world: &mut World, asked: &mut Asked) {
 #[test]
 fn a_death_ends_what_was_asked_of_the_dead_and_nothing_else() {
     let only: Option<u64> = std::env::var("SLUICE_SEED").ok().and_then(|seed| seed.parse().ok());
-    for seed in only.map_or(0..300, |seed| seed..seed + 1) {
-        let run = || run(seed);
-        if let Err(cause) = std::panic::catch_unwind(run) {
+    seeds::run_all(only.map_or(0..300, |seed| seed..seed + 1), |seed| {
+        if let Err(cause) = std::panic::catch_unwind(|| run(seed)) {
             eprintln!("replay with: SLUICE_SEED={seed}");
             std::panic::resume_unwind(cause);
         }
-    }
+    });
 }

@@ -34,7 +34,7 @@ fn packet(draw: &mut Random) -> Packet {
         total_len: *draw.pick(&[0, 8, 100, u64::MAX]),
         addr: Addr(draw.below(100)),
     };
-    let rts = Rts { total_len: found.total_len, addr: found.addr, key };
+    let rts = Rts { total_len: found.total_len, addr: found.addr, key, tally: None };
     match draw.below(9) {
         0 | 1 => Packet::Waiting(Waiting { watched: draw.percent(50), number, found: Some(found) }),
         2 => Packet::Waiting(Waiting { watched: false, number, found: None }),

@@ -112,6 +112,7 @@ impl Engine {
     /// on.
     #[inline]
     pub fn send(&mut self, send: &Send) -> Result<(), Refused> {
+        self.look_first(send.buf.len);
         match self.endpoint.send(self.now(), &mut self.port, send) {
             Err(Refused::Again) => {
                 self.poll();
@@ -124,7 +125,17 @@ impl Engine {
     /// Takes a receive.
     #[inline]
     pub fn recv(&mut self, recv: &Recv) -> Result<(), Refused> {
+        self.look_first(recv.buf.len);
         self.endpoint.recv(self.now(), &mut self.port, recv)
+    }
+
+    /// Takes in what has arrived, if that matters to a request of this length.
+    #[inline]
+    fn look_first(&mut self, len: u64) {
+        if self.endpoint.looks_first(len) {
+            let now = self.now();
+            self.port.take_in(now, &mut self.endpoint, POLL_BUDGET);
+        }
     }
 
     /// Looks for a message, after a look at the mailbox.

@@ -12,8 +12,8 @@ compile_error!(
 #[cfg(not(loom))]
 pub mod shm;
 
-// The model checker explores the ring and the bell alone: its atomics cannot
-// live in mapped memory.
+// The model checker explores the ring, the bell and the tally alone: its
+// atomics cannot live in mapped memory.
 #[cfg(loom)]
 #[allow(dead_code)]
 #[path = "shm/bell.rs"]
@@ -22,3 +22,7 @@ mod bell;
 #[allow(dead_code)]
 #[path = "shm/ring.rs"]
 mod ring;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "shm/tally.rs"]
+mod tally;

@@ -299,17 +299,23 @@ pub enum Pattern {
     Allreduce,
     /// A binomial tree toward the root.
     Reduce,
+    /// Recursive halving; the message is what all have together.
+    ReduceScatter,
     /// A binomial tree from the root.
     Bcast,
     /// Dissemination.
     Barrier,
     /// Each sends to all others, then receives from all.
     Alltoall,
-    /// Each sends to one and receives from one at a time.
-    AlltoallPairwise,
-    /// Recursive doubling.
+    /// Each begins all receives and sends at once, then waits for all.
+    AlltoallPosted,
+    /// Each sends to one and receives from one at a time, a rank farther away
+    /// each time.
+    Alltoallv,
+    /// Blocks exchanged with both neighbours in turn, two at a time after the
+    /// first; a ring of one block at a time if the ranks are odd.
     Allgather,
-    /// A ring.
+    /// The same.
     Allgatherv,
     /// A binomial tree toward the root, messages growing.
     Gather,
@@ -423,7 +429,7 @@ impl Config {
             if !(2..=self.processes).contains(&phase.ranks) {
                 return fault(key, format!("ranks must be from 2 to {}", self.processes));
             }
-            let doubling = matches!(program.pattern, Pattern::Allreduce | Pattern::Allgather);
+            let doubling = program.pattern == Pattern::Allreduce;
             if doubling && !phase.ranks.is_power_of_two() {
                 return fault(key, "this pattern needs a power of two of ranks".to_owned());
             }

@@ -103,6 +103,18 @@ impl Flight {
         }
     }
 
+    /// Its number among those of its pair.
+    pub fn seq(self) -> u32 {
+        self.seq
+    }
+
+    /// The bytes that it carries, if they were not known when it was packed.
+    pub fn fill(self, payload: Box<[u8]>, store: &mut Store) {
+        if self.kind == Kind::Stored {
+            store.places[self.value as usize].as_mut().expect("it is kept").1 = payload;
+        }
+    }
+
     /// As the receiver numbers the sender.
     pub fn from(self) -> PeerId {
         PeerId(u32::from(self.from))
@@ -170,7 +182,7 @@ mod tests {
     #[test]
     fn what_is_packed_comes_out_as_it_was() {
         let mut store = Store::default();
-        let rts = Some(Rts { total_len: 9, addr: Addr(7), key: MatchBits(u64::MAX) });
+        let rts = Some(Rts { total_len: 9, addr: Addr(7), key: MatchBits(u64::MAX), tally: None });
         let packets = [
             Packet::Credit,
             Packet::ReturnRequest,

@@ -16,6 +16,27 @@ pub(crate) struct Local {
     pub bytes: u32,
 }
 
+/// What must have ended for an operation to be over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Nothing that can wait.
+    Begun,
+    /// What it is about itself.
+    Own,
+    /// All that was begun or announced.
+    All,
+}
+
+impl Until {
+    pub fn of(op: Op) -> Until {
+        match op {
+            Op::Post { .. } => Until::Begun,
+            Op::Settle => Until::All,
+            Op::Send { .. } | Op::Recv { .. } | Op::Both { .. } => Until::Own,
+        }
+    }
+}
+
 /// See the module.
 pub(crate) trait Library {
     /// Whether a send was paid for before it is made; if not, each packet that

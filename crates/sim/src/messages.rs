@@ -3,7 +3,7 @@
 
 use crate::config::{Config, Cost, FEW_SENDERS, Pattern};
 use crate::flight::{Flight, Store};
-use crate::library::{Library, Local};
+use crate::library::{Library, Local, Until};
 use crate::port::SimPort;
 use crate::program::Op;
 use sluice_link::{Layout, Links, Machine as _, RailError, Token};
@@ -39,7 +39,8 @@ pub(crate) struct Messages {
     sent: Vec<u32>,
     asked: Vec<u32>,
     receives: u32,
-    settling: bool,
+    /// What the operation waits for.
+    until: Until,
     messages: u64,
     delayed: u64,
     /// Who has sent something, and how many they are.
@@ -52,9 +53,11 @@ impl Messages {
         let endpoint =
             proto::Config { eager_bytes_max: EAGER_BYTES_MAX, ..proto::Config::default() };
         let program = &config.program;
-        let grows =
-            matches!(program.pattern, Pattern::Allgather | Pattern::Gather | Pattern::Scatter);
-        let parts = if grows { u64::from(config.processes) } else { 1 };
+        let parts = match program.pattern {
+            Pattern::Allgather | Pattern::Allgatherv => 2,
+            Pattern::Gather | Pattern::Scatter => u64::from(config.processes),
+            _ => 1,
+        };
         Messages {
             endpoint: Endpoint::new(endpoint, layout),
             cost: config.cost.clone(),
@@ -66,7 +69,7 @@ impl Messages {
             sent: vec![0; config.processes as usize],
             asked: vec![0; config.processes as usize],
             receives: 0,
-            settling: false,
+            until: Until::Begun,
             messages: 0,
             delayed: 0,
             known: vec![false; config.processes as usize],
@@ -150,13 +153,14 @@ impl Library for Messages {
     const SENDS_ARE_PREPAID: bool = false;
 
     fn start(&mut self, now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>) {
-        self.settling = op == Op::Settle;
+        self.until = Until::of(op);
         let mut cost_ns = 0;
-        if let Op::Recv { from } | Op::Both { from, .. } = op {
+        if let Op::Recv { from } | Op::Both { from, .. } | Op::Post { from, .. } = op {
             cost_ns += self.cost.search_ns * self.endpoint.stats().unexpected_now / 2;
             self.begin_receive(now, port, from);
         }
-        if let Op::Send { to, bytes } | Op::Both { to, bytes, .. } = op {
+        if let Op::Send { to, bytes } | Op::Both { to, bytes, .. } | Op::Post { to, bytes, .. } = op
+        {
             cost_ns += self.cost.send_message_ns;
             self.begin_send(now, port, to, bytes);
         }
@@ -164,7 +168,11 @@ impl Library for Messages {
     }
 
     fn is_done(&self) -> bool {
-        if self.settling { self.requests.is_empty() } else { self.receives == 0 }
+        match self.until {
+            Until::Begun => true,
+            Until::Own => self.receives == 0,
+            Until::All => self.requests.is_empty(),
+        }
     }
 
     fn next_send(&mut self) -> Option<u64> {

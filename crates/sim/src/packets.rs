@@ -5,17 +5,21 @@
 //! out of its mailbox meanwhile. A slot is free as soon as its packet was taken
 //! out. Long messages are announced by one packet and fetched by the receiver.
 //!
+//! A process has one send that it waits for, or any number that it has posted, at
+//! most one to each other process. A posted one without a credit is laid aside,
+//! and the next one goes on; it takes its turn again when a credit has come.
+//!
 //! With piggybacking credits ride on the last packet of a message if it has
 //! room for them, and on no other.
 
 use crate::config::{Config, Cost, FEW_SENDERS};
 use crate::flight::{Flight, Store, short};
-use crate::library::{Library, Local};
+use crate::library::{Library, Local, Until};
 use crate::port::SimPort;
 use crate::program::Op;
 use sluice_link::{Layout, Links, Port, RailError, Token};
 use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, Region};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a packet that carry a message (EXTOLL paper, section 2).
 const PACKET_BYTES: u32 = 56;
@@ -56,6 +60,7 @@ struct Sending {
     bytes: u32,
     packets_left: u32,
     is_announced: bool,
+    is_posted: bool,
     is_first: bool,
     was_delayed: bool,
 }
@@ -75,10 +80,17 @@ pub(crate) struct Packets {
     /// Processes that have sent something.
     senders: u32,
     sending: Option<Sending>,
+    /// Posted sends that wait for a credit, by receiver, and those that have got
+    /// one: together at most one for each other process.
+    stalled: BTreeMap<u32, Sending>,
+    ready: VecDeque<Sending>,
     receiving: Option<u32>,
-    /// An announced message of this process is being fetched.
-    fetching: Option<u32>,
-    settling: bool,
+    /// Whose messages the posted receives are for, the oldest first; at most one
+    /// for each other process.
+    posted: Vec<u32>,
+    /// Announced messages that are being fetched.
+    fetching: u32,
+    until: Until,
     /// Announced by this process, and not fetched yet.
     unfetched: u32,
     /// Whole messages that no receive has asked for yet.
@@ -116,9 +128,12 @@ impl Packets {
             announced: BTreeMap::new(),
             senders: 0,
             sending: None,
+            stalled: BTreeMap::new(),
+            ready: VecDeque::new(),
             receiving: None,
-            fetching: None,
-            settling: false,
+            posted: Vec::new(),
+            fetching: 0,
+            until: Until::Begun,
             unfetched: 0,
             stored: 0,
             messages: 0,
@@ -140,11 +155,13 @@ impl Packets {
         let is_announced = bytes > EAGER_BYTES_MAX;
         let packets_left = if is_announced { 1 } else { packets_of(bytes) };
         self.messages += 1;
+        assert!(self.sending.is_none(), "one message is sent at a time");
         self.sending = Some(Sending {
             to,
             bytes,
             packets_left,
             is_announced,
+            is_posted: self.until == Until::Begun,
             is_first: true,
             was_delayed: false,
         });
@@ -154,8 +171,11 @@ impl Packets {
     /// Posts a receive, which may find its message there.
     fn begin_receive<P: Port>(&mut self, port: &mut P, from: u32) -> u64 {
         let incoming = &self.incoming[from as usize];
-        self.receiving = Some(from);
         if incoming.arrived == incoming.taken {
+            match self.until {
+                Until::Begun => self.posted.push(from),
+                Until::Own | Until::All => self.receiving = Some(from),
+            }
             return self.cost.search_ns * u64::from(self.stored);
         }
         self.stored -= 1;
@@ -172,10 +192,21 @@ impl Packets {
         if let Some(bytes) = self.announced.remove(&(from, number)) {
             let to = Region { addr: Addr(0), len: u64::from(bytes) };
             port.read_remote(PeerId(from), Addr(0), to, Token(u64::from(from)));
-            self.fetching = Some(from);
+            self.fetching += 1;
         }
-        self.receiving = None;
         self.cost.receive_message_ns
+    }
+
+    /// Ends the receive that waits for the next message of a process, if there
+    /// is one. What it costs to find it: older posted ones are looked at first.
+    fn end_receive(&mut self, from: u32) -> Option<u64> {
+        if self.receiving == Some(from) {
+            self.receiving = None;
+            return Some(0);
+        }
+        let older = self.posted.iter().position(|&posted| posted == from)?;
+        self.posted.remove(older);
+        Some(self.cost.search_ns * older as u64)
     }
 
     /// A message of this process is there as a whole.
@@ -183,11 +214,19 @@ impl Packets {
         let incoming = &mut self.incoming[from as usize];
         let is_next = incoming.arrived == incoming.taken;
         incoming.arrived = incoming.arrived.wrapping_add(1);
-        if is_next && self.receiving == Some(from) {
-            return self.take(port, from);
+        if is_next && let Some(search_ns) = self.end_receive(from) {
+            return search_ns + self.take(port, from);
         }
         self.stored += 1;
         0
+    }
+
+    /// Marks the message being sent as one that has waited. Whether it can be
+    /// laid aside.
+    fn delay(&mut self) -> bool {
+        let Some(sending) = &mut self.sending else { return false };
+        self.delayed += u64::from(!std::mem::replace(&mut sending.was_delayed, true));
+        sending.is_posted
     }
 }
 
@@ -195,43 +234,53 @@ impl Library for Packets {
     const SENDS_ARE_PREPAID: bool = true;
 
     fn start(&mut self, _now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>) {
-        self.settling = false;
+        self.until = Until::of(op);
         match op {
             Op::Send { to, bytes } => self.begin_send(to, bytes),
             Op::Recv { from } => (self.begin_receive(port, from), None),
-            Op::Both { to, bytes, from } => {
+            Op::Both { to, bytes, from } | Op::Post { to, bytes, from } => {
                 let receive_ns = self.begin_receive(port, from);
                 let (send_ns, local) = self.begin_send(to, bytes);
                 (receive_ns + send_ns, local)
             }
-            Op::Settle => {
-                self.settling = true;
-                (0, None)
-            }
+            Op::Settle => (0, None),
         }
     }
 
     #[inline]
     fn is_done(&self) -> bool {
-        self.sending.is_none()
-            && self.receiving.is_none()
-            && self.fetching.is_none()
-            && !(self.settling && self.unfetched > 0)
+        if self.sending.is_some() || self.receiving.is_some() {
+            return false;
+        }
+        match self.until {
+            Until::Begun => true,
+            Until::Own => self.fetching == 0,
+            Until::All => {
+                self.fetching == 0
+                    && self.unfetched == 0
+                    && self.posted.is_empty()
+                    && self.stalled.is_empty()
+                    && self.ready.is_empty()
+            }
+        }
     }
 
     #[inline]
     fn next_send(&mut self) -> Option<u64> {
-        let to = self.sending.as_ref()?.to;
-        if self.has_credit(to) {
-            return Some(self.cost.send_packet_ns);
+        loop {
+            let Some(sending) = &self.sending else {
+                self.sending = Some(self.ready.pop_front()?);
+                continue;
+            };
+            if self.has_credit(sending.to) {
+                return Some(self.cost.send_packet_ns);
+            }
+            if !self.delay() {
+                return None;
+            }
+            let aside = self.sending.take().and_then(|one| self.stalled.insert(one.to, one));
+            assert!(aside.is_none(), "at most one to each process is posted");
         }
-        if let Some(sending) = &mut self.sending
-            && !sending.was_delayed
-        {
-            sending.was_delayed = true;
-            self.delayed += 1;
-        }
-        None
     }
 
     fn send(&mut self, port: &mut SimPort<'_>) {
@@ -263,7 +312,8 @@ impl Library for Packets {
     }
 
     fn is_blocked(&self) -> bool {
-        self.sending.as_ref().is_some_and(|sending| !self.has_credit(sending.to))
+        let waits = self.sending.as_ref().is_some_and(|sending| !self.has_credit(sending.to));
+        waits || (self.sending.is_none() && self.ready.is_empty() && !self.stalled.is_empty())
     }
 
     #[inline]
@@ -290,8 +340,11 @@ impl Library for Packets {
         if arrival.answer_due {
             self.links.answer(port, from);
         }
-        let Packet::Put(put) = packet.packet else { return 0 };
         let process = from.0;
+        if !self.stalled.is_empty() && self.has_credit(process) {
+            self.ready.extend(self.stalled.remove(&process));
+        }
+        let Packet::Put(put) = packet.packet else { return 0 };
         let incoming = &mut self.incoming[process as usize];
         self.senders += u32::from(!incoming.is_known);
         incoming.is_known = true;
@@ -313,9 +366,9 @@ impl Library for Packets {
         let incoming = &mut self.incoming[from as usize];
         let is_next = incoming.arrived == incoming.taken;
         incoming.arrived = incoming.arrived.wrapping_add(1);
-        if is_next && self.receiving == Some(from) {
+        if is_next && self.end_receive(from).is_some() {
+            let incoming = &mut self.incoming[from as usize];
             incoming.taken = incoming.arrived;
-            self.receiving = None;
         } else {
             self.stored += 1;
         }
@@ -328,9 +381,9 @@ impl Library for Packets {
         token: Token,
         _outcome: Result<(), RailError>,
     ) -> Option<u32> {
-        let from = self.fetching.take();
-        assert!(from.map(u64::from) == Some(token.0), "only what is received is fetched");
-        from
+        assert!(self.fetching > 0, "only what is received is fetched");
+        self.fetching -= 1;
+        u32::try_from(token.0).ok()
     }
 
     fn fetched(&mut self) {

@@ -2,8 +2,8 @@
 //! collected and carried out when its call has returned.
 
 use crate::memory::Memory;
-use sluice_link::{Grant, Layout, PeerError, Port, Token, Transmitted};
-use sluice_wire::{Addr, HeadBuf, PeerId, Region};
+use sluice_link::{Grant, Layout, MailboxRegion, PeerError, Port, Token, Transmitted};
+use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
 
 /// A packet to be sent.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Outgoing {
     pub peer: PeerId,
     pub head: HeadBuf,
     pub payload: Box<[u8]>,
+    /// Where the payload is still to be read from, and whom that is reported to.
+    pub late: Option<(Region, Token)>,
 }
 
 /// Bytes to be moved between two processes' memories.
@@ -58,6 +60,23 @@ pub(crate) struct SimPort<'a> {
     pub memory: &'a mut Memory,
     /// The payload of the packet being handled.
     pub payload: &'a [u8],
+    /// Which of the data packets and replies of this call are taken now and read
+    /// from memory later: a bit for each, the first one lowest.
+    pub late: u64,
+}
+
+impl SimPort<'_> {
+    /// Whether the rail reads this packet's memory later.
+    fn is_late(&mut self, head: &HeadBuf) -> bool {
+        let parsed = Packet::parse(head.bytes()).expect("what was emitted can be parsed");
+        let region = MailboxRegion::of(&parsed.packet);
+        if !matches!(region, MailboxRegion::Data | MailboxRegion::Reply) {
+            return false;
+        }
+        let is_late = self.late & 1 == 1;
+        self.late >>= 1;
+        is_late
+    }
 }
 
 impl Port for SimPort<'_> {
@@ -75,12 +94,17 @@ impl Port for SimPort<'_> {
         peer: PeerId,
         head: &HeadBuf,
         payload: Region,
-        _token: Token,
+        token: Token,
     ) -> Transmitted {
+        if self.late != 0 && self.is_late(head) {
+            let late = Some((payload, token));
+            self.outbox.packets.push(Outgoing { peer, head: *head, payload: Box::default(), late });
+            return Transmitted::Pending;
+        }
         // The bytes are taken now, so their memory may be reused at once.
         let payload =
             if payload.len == 0 { Box::default() } else { self.memory.read(payload).into() };
-        self.outbox.packets.push(Outgoing { peer, head: *head, payload });
+        self.outbox.packets.push(Outgoing { peer, head: *head, payload, late: None });
         Transmitted::Done
     }
 

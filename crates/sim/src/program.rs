@@ -13,7 +13,10 @@ pub(crate) enum Op {
     Recv { from: u32 },
     /// Both at once.
     Both { to: u32, bytes: u32, from: u32 },
-    /// Waits until all that was announced has been fetched.
+    /// Begins both and ends at once. Between two [`Op::Settle`] there is at most
+    /// one for each other rank.
+    Post { to: u32, bytes: u32, from: u32 },
+    /// Waits until all that was begun or announced has ended.
     Settle,
 }
 
@@ -188,11 +191,7 @@ impl Program {
                 let other = rank ^ (1 << step);
                 Some(Op::Both { to: other, bytes, from: other })
             }
-            Pattern::Allgather if step < levels => {
-                let other = rank ^ (1 << step);
-                Some(Op::Both { to: other, bytes: bytes.saturating_mul(1 << step), from: other })
-            }
-            Pattern::Allreduce | Pattern::Allgather => count(levels),
+            Pattern::Allreduce => count(levels),
             Pattern::Barrier => match barrier(rank, ranks, step) {
                 None => count(levels),
                 op => op,
@@ -201,27 +200,48 @@ impl Program {
                 let others = ranks - 1;
                 if step < others {
                     let to = (rank + 1 + step) % ranks;
-                    let is_counted = cursor.repeated >= self.warm_up;
-                    let bytes = if is_counted { bytes } else { drawn(rank, to, bytes) };
-                    Some(Op::Send { to, bytes })
+                    Some(Op::Send { to, bytes: self.bytes_of_pair(rank, to, cursor) })
                 } else if step < 2 * others {
                     Some(Op::Recv { from: (rank + 1 + step - others) % ranks })
                 } else {
                     count(2 * others)
                 }
             }
-            Pattern::AlltoallPairwise => {
+            Pattern::AlltoallPosted => {
+                if step < ranks - 1 {
+                    // Receives go upwards and sends downwards, so that messages
+                    // come in the order in which they are asked for.
+                    let (to, from) = ((rank + ranks - step - 1) % ranks, (rank + step + 1) % ranks);
+                    let bytes = self.bytes_of_pair(rank, to, cursor);
+                    return Some(Op::Post { to, bytes, from });
+                }
+                count(ranks - 1)
+            }
+            Pattern::Alltoallv => {
                 if step < ranks - 1 {
                     let (to, from) = ((rank + step + 1) % ranks, (rank + ranks - step - 1) % ranks);
+                    let bytes = self.bytes_of_pair(rank, to, cursor);
                     return Some(Op::Both { to, bytes, from });
                 }
                 count(ranks - 1)
             }
-            Pattern::Allgatherv => {
+            Pattern::Allgather | Pattern::Allgatherv if ranks % 2 == 1 => {
                 if step < ranks - 1 {
                     return Some(Op::Both { to: up, bytes, from: down });
                 }
                 count(ranks - 1)
+            }
+            Pattern::Allgather | Pattern::Allgatherv => {
+                if step < ranks / 2 {
+                    let other = if (rank + step).is_multiple_of(2) { up } else { down };
+                    let bytes = if step == 0 { bytes } else { bytes.saturating_mul(2) };
+                    return Some(Op::Both { to: other, bytes, from: other });
+                }
+                count(ranks / 2)
+            }
+            Pattern::ReduceScatter => {
+                let mut ops = reduce_scatter(rank, ranks, bytes).chain([Op::Settle]);
+                ops.nth(step as usize)
             }
             Pattern::Reduce | Pattern::Gather => {
                 let grows = self.pattern == Pattern::Gather;
@@ -268,6 +288,66 @@ impl Program {
                 }
             }
         }
+    }
+
+    /// Length of an all-to-all's message from `rank` to another.
+    fn bytes_of_pair(&self, rank: u32, to: u32, cursor: &Cursor) -> u32 {
+        let is_counted = cursor.repeated >= self.warm_up;
+        if is_counted { self.bytes } else { drawn(rank, to, self.bytes) }
+    }
+}
+
+/// A rank's part in the recursive halving of a vector of `bytes`, in words of
+/// four bytes that are spread as evenly as possible. Of a rank without a word
+/// nothing is sent, so with fewer words than ranks those behind only send, and
+/// wait for nobody. Ranks beyond a power of two leave their part to the next
+/// one and are given their words at the end.
+fn reduce_scatter(rank: u32, ranks: u32, bytes: u32) -> impl Iterator<Item = Op> {
+    let words = bytes / 4;
+    let words_before = move |rank: u32| rank * (words / ranks) + rank.min(words % ranks);
+    let between = move |first: u32, end: u32| 4 * (words_before(end) - words_before(first));
+    let halving = 1 << ranks.ilog2();
+    let extra = ranks - halving;
+    let is_paired = rank < 2 * extra;
+    let stays_out = is_paired && rank.is_multiple_of(2);
+    let place = if is_paired { rank / 2 } else { rank - extra };
+    // The first rank whose words a place answers for, and who is there.
+    let first = move |place: u32| place + place.min(extra);
+    let who = move |place: u32| place + if place < extra { place + 1 } else { extra };
+    let halve = move |level: u32| {
+        let half = halving >> (level + 1);
+        let start = place & !(2 * half - 1);
+        let (low, high) = (
+            between(first(start), first(start + half)),
+            between(first(start + half), first(start + 2 * half)),
+        );
+        let is_low = place < start + half;
+        let (sent, kept) = if is_low { (high, low) } else { (low, high) };
+        exchange(who(place ^ half), sent, kept)
+    };
+    let partner = rank ^ 1;
+    let words_of = move |rank: u32| between(rank, rank + 1);
+    let all = 4 * words;
+    let before = is_paired
+        .then(|| if stays_out { exchange(partner, all, 0) } else { exchange(partner, 0, all) });
+    let after = is_paired.then(|| {
+        if stays_out {
+            exchange(partner, 0, words_of(rank))
+        } else {
+            exchange(partner, words_of(partner), 0)
+        }
+    });
+    let levels = if stays_out { 0 } else { halving.ilog2() };
+    before.into_iter().chain((0..levels).map(halve)).chain(after).flatten()
+}
+
+/// Sends, receives, or both; nothing is not sent.
+fn exchange(with: u32, sent_bytes: u32, received_bytes: u32) -> Option<Op> {
+    match (sent_bytes > 0, received_bytes > 0) {
+        (true, true) => Some(Op::Both { to: with, bytes: sent_bytes, from: with }),
+        (true, false) => Some(Op::Send { to: with, bytes: sent_bytes }),
+        (false, true) => Some(Op::Recv { from: with }),
+        (false, false) => None,
     }
 }
 
@@ -325,7 +405,9 @@ mod tests {
                     Next::Repeated(_) | Next::Do(Op::Settle) => (None, None),
                     Next::Do(Op::Send { to, .. }) => (Some(to), None),
                     Next::Do(Op::Recv { from }) => (None, Some(from)),
-                    Next::Do(Op::Both { to, from, .. }) => (Some(to), Some(from)),
+                    Next::Do(Op::Both { to, from, .. } | Op::Post { to, from, .. }) => {
+                        (Some(to), Some(from))
+                    }
                 };
                 if let Some(to) = to {
                     assert_ne!(to, rank);
@@ -339,6 +421,16 @@ mod tests {
         [sent, received]
     }
 
+    /// The operations of a rank's first repetition.
+    fn first_repetition(program: &Program, rank: u32) -> Vec<Op> {
+        let mut cursor = Cursor::default();
+        let next = || match program.next(rank, &mut cursor) {
+            Next::Do(op) => Some(op),
+            Next::Repeated(_) | Next::End => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
     #[test]
     fn what_is_sent_is_received() {
         use config::Pattern::*;
@@ -349,10 +441,12 @@ mod tests {
             Sendrecv,
             Exchange,
             Reduce,
+            ReduceScatter,
             Bcast,
             Barrier,
             Alltoall,
-            AlltoallPairwise,
+            AlltoallPosted,
+            Alltoallv,
             Allgatherv,
             Gather,
             Gatherv,
@@ -361,13 +455,17 @@ mod tests {
             Allreduce,
             Allgather,
         ] {
-            for (ranks, processes) in [(8, 8), (8, 12), (7, 8), (6, 11), (2, 8)] {
-                if matches!(pattern, Allreduce | Allgather) && ranks != 8 {
+            for (ranks, processes) in [(8, 8), (8, 12), (7, 8), (6, 11), (2, 8), (13, 13), (3, 8)] {
+                if pattern == Allreduce && ranks != 8 {
                     continue;
                 }
-                let [sent, received] = pairs(&program(pattern, ranks, processes));
-                assert_eq!(sent, received, "{pattern:?} of {ranks} in {processes}");
-                assert!(!sent.is_empty());
+                // Some ranks have nothing of eight bytes that are spread.
+                for bytes in [100, 8] {
+                    let [sent, received] =
+                        pairs(&Program { bytes, ..program(pattern, ranks, processes) });
+                    assert_eq!(sent, received, "{pattern:?} of {ranks} in {processes}");
+                    assert!(!sent.is_empty());
+                }
             }
         }
     }
@@ -398,5 +496,60 @@ mod tests {
         let wanted =
             [(4, 400), (2, 200), (1, 100)].map(|(to, bytes)| Next::Do(Op::Send { to, bytes }));
         assert_eq!(ops[..3], wanted);
+    }
+
+    #[test]
+    fn a_reduce_scatter_halves_what_it_keeps() {
+        // 25 words: four for rank 0, three for each of the others.
+        let program = program(Pattern::ReduceScatter, 8, 8);
+        let both = |other, bytes| Op::Both { to: other, bytes, from: other };
+        let wanted = [both(4, 48), both(2, 24), both(1, 12), Op::Settle];
+        assert_eq!(first_repetition(&program, 0)[..4], wanted);
+        let wanted = [both(1, 52), both(7, 24), both(4, 12), Op::Settle];
+        assert_eq!(first_repetition(&program, 5)[..4], wanted);
+    }
+
+    #[test]
+    fn ranks_without_a_word_of_a_reduce_scatter_wait_for_nobody() {
+        let program =
+            Program { bytes: 16, barrier: false, ..program(Pattern::ReduceScatter, 8, 8) };
+        for rank in 4..8 {
+            let wanted = [Op::Send { to: rank - 4, bytes: 16 }, Op::Settle];
+            assert_eq!(first_repetition(&program, rank), wanted);
+        }
+    }
+
+    #[test]
+    fn ranks_beyond_a_power_of_two_are_given_their_words_at_the_end() {
+        let program =
+            Program { bytes: 20, barrier: false, ..program(Pattern::ReduceScatter, 5, 5) };
+        let wanted = [Op::Send { to: 1, bytes: 20 }, Op::Recv { from: 1 }, Op::Settle];
+        assert_eq!(first_repetition(&program, 0), wanted);
+        let both = |other, bytes| Op::Both { to: other, bytes, from: other };
+        let wanted = [
+            Op::Recv { from: 0 },
+            both(3, 8),
+            both(2, 4),
+            Op::Send { to: 0, bytes: 4 },
+            Op::Settle,
+        ];
+        assert_eq!(first_repetition(&program, 1), wanted);
+    }
+
+    #[test]
+    fn an_allgather_brings_everybody_the_blocks_of_all_others() {
+        for (pattern, ranks) in [Pattern::Allgather, Pattern::Allgatherv]
+            .into_iter()
+            .flat_map(|pattern| [2, 5, 8].map(|ranks| (pattern, ranks)))
+        {
+            let program = Program { barrier: false, ..program(pattern, ranks, ranks) };
+            for rank in 0..ranks {
+                let sent: u32 = first_repetition(&program, rank)
+                    .into_iter()
+                    .map(|op| if let Op::Both { bytes, .. } = op { bytes } else { 0 })
+                    .sum();
+                assert_eq!(sent, 100 * (ranks - 1), "{pattern:?} of {ranks}");
+            }
+        }
     }
 }

@@ -13,20 +13,23 @@
 //! Invariants: a process that can do something has an event to come; the hash
 //! covers every arrival.
 
+mod books;
+mod results;
+
 use crate::config::{Config, Cost, Progress};
 use crate::flight::{Flight, Store};
 use crate::library::Library;
 use crate::memory::Memory;
 use crate::network::Network;
-use crate::outcome::{Counts, CreditSample, Outcome};
+use crate::outcome::{Counts, CreditSample};
 use crate::port::{Mailboxes, Move, Outbox, SimPort};
 use crate::program::{Cursor, Next, Op, Program};
 use crate::queue::Queue;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
-use sluice_link::{Layout, MailboxRegion};
-use sluice_wire::{Addr, Nanos, Packet, PeerId, Region, slots_for};
-use std::collections::{BTreeMap, VecDeque};
+use sluice_link::Layout;
+use sluice_wire::{Addr, Nanos, PeerId, Region};
+use std::collections::VecDeque;
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug)]
@@ -167,57 +170,6 @@ impl<L: Library> World<L> {
         events
     }
 
-    /// What was counted, once nothing happens any more.
-    pub fn outcome(&self) -> Outcome {
-        let counted = self.participants.len() as u32 - self.warm_up;
-        let at = |repetition: u32| match repetition {
-            0 => 0,
-            some => {
-                let (count, sum_ns) = self.repeated[some as usize - 1];
-                sum_ns / u64::from(count.max(1))
-            }
-        };
-        let time_ns = at(self.warm_up + counted).saturating_sub(at(self.warm_up));
-        let largest = self.libraries.iter().map(|library| library.links().heap_bytes()).max();
-        Outcome {
-            processes: self.hosts.len() as u32,
-            time_ns: time_ns / u64::from(self.program.ways()),
-            repetitions: counted,
-            active: self.participants.iter().copied().max().unwrap_or(0),
-            ways: self.program.ways(),
-            counts: self.totals().since(self.before),
-            unread_slots_max: self.unread_slots_max,
-            link_bytes_max: largest.unwrap_or(0) as u64,
-            link_peers_max: self.hosts.len() as u64 - 1,
-            events: self.events,
-            hash: self.hash,
-            credits: self.credits.clone(),
-            stuck: (self.unended > 0).then(|| self.describe_stuck()),
-        }
-    }
-
-    fn describe_stuck(&self) -> String {
-        let stuck: Vec<usize> =
-            (0..self.hosts.len()).filter(|&who| !self.hosts[who].has_ended).collect();
-        let blocked = stuck.iter().filter(|&&who| self.libraries[who].is_blocked()).count();
-        format!(
-            "{} of {} processes wait for ever (the first is {}), {blocked} of them for credits",
-            stuck.len(),
-            self.hosts.len(),
-            stuck[0]
-        )
-    }
-
-    fn totals(&self) -> Counts {
-        let mut totals = self.counts;
-        for library in &self.libraries {
-            let (messages, delayed) = library.messages();
-            totals.messages += messages;
-            totals.delayed += delayed;
-        }
-        totals
-    }
-
     fn happen(&mut self, now: u64, event: Event) {
         match event {
             Event::Arrive { to, flight } => {
@@ -293,6 +245,7 @@ impl<L: Library> World<L> {
                     outbox: &mut self.outbox,
                     memory: &mut self.memories[index],
                     payload: &[],
+                    late: 0,
                 };
                 self.libraries[index].send(&mut port);
                 cost_ns += self.flush(process, now);
@@ -310,6 +263,7 @@ impl<L: Library> World<L> {
                     outbox: &mut self.outbox,
                     memory: &mut self.memories[index],
                     payload: &payload,
+                    late: 0,
                 };
                 let library = &mut self.libraries[index];
                 cost_ns += library.receive(Nanos(now), &mut port, from, &packet);
@@ -365,6 +319,7 @@ impl<L: Library> World<L> {
                 outbox: &mut self.outbox,
                 memory: &mut self.memories[index],
                 payload: &[],
+                late: 0,
             };
             let deadline = self.libraries[index].idle(Nanos(now), &mut port);
             cost_ns = self.flush(process, now);
@@ -392,9 +347,10 @@ impl<L: Library> World<L> {
             outbox: &mut self.outbox,
             memory: &mut self.memories[index],
             payload: &[],
+            late: 0,
         };
         let (mut cost_ns, local) = self.libraries[index].start(Nanos(now), &mut port, op);
-        if matches!(op, Op::Send { .. } | Op::Both { .. }) {
+        if matches!(op, Op::Send { .. } | Op::Both { .. } | Op::Post { .. }) {
             cost_ns += self.draw(process, self.cost.noise_ns);
         }
         if let Some(local) = local {
@@ -464,6 +420,7 @@ impl<L: Library> World<L> {
             outbox: &mut self.outbox,
             memory: &mut self.memories[index],
             payload: &[],
+            late: 0,
         };
         let told = self.libraries[index].moved(Nanos(now), &mut port, what.token, Ok(()));
         if let Some(told) = told {
@@ -475,104 +432,12 @@ impl<L: Library> World<L> {
         self.rouse(process, now);
     }
 
-    /// A process has done a repetition.
-    fn repeat(&mut self, process: u32, at: u64, repetition: u32) {
-        let (count, sum_ns) = &mut self.repeated[repetition as usize - 1];
-        *count += 1;
-        *sum_ns += at;
-        let all = *count == self.participants[repetition as usize - 1];
-        if all && repetition == self.warm_up {
-            self.before = self.totals();
-        }
-        if process == 0 {
-            self.sample_credits(repetition);
-        }
-    }
-
-    fn sample_credits(&mut self, repetition: u32) {
-        let mut first = 1;
-        for &end in &self.credit_groups {
-            let group = format!("{first}-{}", end.saturating_sub(1));
-            let mut all: Vec<u32> =
-                (first..end).map(|other| self.libraries[0].credits_toward(other)).collect();
-            first = end.max(first);
-            all.sort_unstable();
-            let (Some(&min), Some(&max)) = (all.first(), all.last()) else { continue };
-            self.credits.push(CreditSample {
-                repetition,
-                group,
-                ranks: all.len() as u32,
-                min,
-                median: all[(all.len() - 1) / 2],
-                max,
-                sum: all.iter().map(|&credits| u64::from(credits)).sum(),
-            });
-        }
-    }
-
     #[inline]
     fn note(&mut self, now: u64, to: u32, flight: Flight) {
         let (user, value) = flight.short();
         let what = u64::from(value) << 8 | u64::from(user) | u64::from(flight.is_of_credits()) << 7;
         for part in [now, u64::from(to) << 32 | u64::from(flight.from().0), what] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
-        }
-    }
-
-    /// Panics unless every book is in order, and every credit of every pair is
-    /// in exactly one place.
-    pub fn check_invariants(&self) {
-        // By receiver and sender.
-        let mut slots: BTreeMap<(u32, PeerId), u64> = BTreeMap::new();
-        let mut credits: BTreeMap<(u32, PeerId), u64> = BTreeMap::new();
-        let on_their_way = self.queue.iter().filter_map(|event| match event {
-            Event::Arrive { to, flight } => Some((*to, *flight)),
-            _ => None,
-        });
-        let grant = self.layout.grant;
-        let unread = (0u32..)
-            .zip(&self.hosts)
-            .flat_map(|(to, host)| host.mailbox.iter().map(move |&flight| (to, flight)));
-        for (to, flight) in on_their_way.chain(unread) {
-            let parsed = flight.peek(&self.store);
-            *credits.entry((to, flight.from())).or_default() += u64::from(parsed.credits.data);
-            if let Packet::ReturnResponse(response) = parsed.packet {
-                *slots.entry((to, flight.from())).or_default() += response.slots;
-            }
-            if MailboxRegion::of(&parsed.packet) == MailboxRegion::Data {
-                *slots.entry((to, flight.from())).or_default() +=
-                    u64::from(slots_for(parsed.total_bytes()));
-            }
-        }
-        for (me, library) in (0u32..).zip(&self.libraries) {
-            library.check_invariants();
-            let mut own = 0;
-            let mut senders = 0;
-            for other in 0..self.hosts.len() as u32 {
-                // What `other` may write into this mailbox, as both sides see it.
-                let Some(ours) = library.links().ledger(PeerId(other)) else { continue };
-                senders += 1;
-                own += u64::from(ours.data_at_sender) + u64::from(ours.data_held);
-                let theirs = self.libraries[other as usize].links().ledger(PeerId(me));
-                let theirs = theirs.filter(|theirs| theirs.granted.is_some());
-                let there = theirs.map_or(u64::from(grant.data_slots), |theirs| {
-                    u64::from(theirs.data_credits) + u64::from(theirs.data_credits_kept)
-                });
-                let sum = there
-                    + slots.get(&(me, PeerId(other))).copied().unwrap_or(0)
-                    + credits.get(&(other, PeerId(me))).copied().unwrap_or(0);
-                let known = u64::from(ours.data_at_sender);
-                assert_eq!(sum, known, "credits of {other} toward {me}");
-                if self.layout.dynamic_slots == 0 {
-                    let all = known + u64::from(ours.data_held) + u64::from(ours.data_owed);
-                    assert_eq!(all, u64::from(grant.data_slots), "slots of {other} at {me}");
-                }
-            }
-            if self.layout.dynamic_slots > 0 {
-                let region =
-                    senders * u64::from(grant.data_slots) + u64::from(self.layout.dynamic_slots);
-                assert_eq!(own + library.links().slots_available(), region, "slots of {me}");
-            }
         }
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{PATTERNS, config, run, run_checked, with};
-use sluice_sim::config::{Layer, Phase, Progress, Protocol};
+use sluice_sim::config::{Layer, Pattern, Phase, Progress, Protocol};
 
 #[test]
 fn the_books_of_equal_quotas_hold() {
@@ -33,6 +33,20 @@ fn the_books_of_dynamic_quotas_hold() {
                 let phases = [(8, 2), (4, 2), (2, 3), (8, 2)];
                 config.program.phases =
                     phases.map(|(ranks, repetitions)| Phase { ranks, repetitions }).to_vec();
+            }));
+        }
+    }
+}
+
+#[test]
+fn the_books_of_posted_sends_hold() {
+    for (protocol, slots) in [(Protocol::Static, 3), (Protocol::Dynamic, 5)] {
+        for bytes in [1000, 3000] {
+            run_checked(&with(7, |config| {
+                config.flow.protocol = protocol;
+                config.flow.slots = slots;
+                config.program.pattern = Pattern::AlltoallPosted;
+                config.program.bytes = bytes;
             }));
         }
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{config, run, with};
 use sluice_sim::References;
-use sluice_sim::config::{Config, Layer, Pattern, Protocol};
+use sluice_sim::config::{Config, Layer, Pattern, Progress, Protocol};
 
 #[test]
 fn equal_seeds_give_equal_runs() {
@@ -156,6 +156,42 @@ fn slots_that_others_do_not_use_are_used() {
     let (fixed, moving) = (time(Protocol::Static), time(Protocol::Dynamic));
     assert!(moving.time_ns < fixed.time_ns);
     assert!(moving.counts.delayed * 4 < fixed.counts.delayed);
+}
+
+#[test]
+fn posted_sends_do_not_wait_for_each_others_credits() {
+    let counts = |pattern| {
+        run(&with(16, |config| {
+            config.program.pattern = pattern;
+            config.flow.slots = 8;
+            config.program.repetitions = 6;
+        }))
+    };
+    let (one_by_one, posted) = (counts(Pattern::Alltoall), counts(Pattern::AlltoallPosted));
+    assert!(posted.time_ns < one_by_one.time_ns);
+    assert!(posted.counts.stalled_ns * 10 < one_by_one.counts.stalled_ns);
+}
+
+/// A process that takes in what came early, before it goes on, keeps others
+/// waiting, and then they are late as well. Who goes on at once catches up.
+#[test]
+fn early_messages_keep_an_exchange_by_pairs_out_of_step() {
+    let time_ns = |progress| {
+        run(&with(32, |config| {
+            config.program.pattern = Pattern::Alltoallv;
+            config.flow.protocol = Protocol::Unlimited;
+            config.progress = progress;
+            config.program.repetitions = 12;
+            config.program.warm_up = 6;
+        }))
+        .time_ns
+    };
+    let in_step_ns = time_ns(Progress::Waiting);
+    assert!(time_ns(Progress::Always) * 2 > in_step_ns * 3);
+    let config = config(32);
+    let cost = &config.cost;
+    let message_ns = 37 * (cost.send_packet_ns + cost.receive_packet_ns + cost.crowd_packet_ns);
+    assert!(in_step_ns < 6 * 31 * message_ns * 11 / 10);
 }
 
 #[test]

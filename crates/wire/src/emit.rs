@@ -2,16 +2,18 @@
 
 use crate::ids::PacketSeq;
 use crate::layout::{
-    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET, FLAG_RTS,
-    FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, HEAD_BYTES, Head, KIND_ACK,
-    KIND_ATOMIC, KIND_CREDIT, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL,
-    KIND_PUT, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_SEARCH, KIND_WAITING,
-    KIND_WATCH, NumberBody, OfferBody, PullBody, PutAck, PutBody, PutBulk, PutOffset, PutRts,
-    ReplyBody, ReturnBody, SLOT_BYTES, SearchBody, VERSION,
+    AckBody, AtomicBody, CtsBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET,
+    FLAG_RTS, FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, HEAD_BYTES, Head, KIND_ACK,
+    KIND_ATOMIC, KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER,
+    KIND_PULL, KIND_PUT, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR,
+    KIND_SEARCH, KIND_WAITING, KIND_WATCH, KIND_WRITTEN, NumberBody, OfferBody, PullBody, PutAck,
+    PutBody, PutBulk, PutOffset, PutRts, ReplyBody, ReturnBody, RtrBody, SLOT_BYTES, SearchBody,
+    VERSION, WrittenBody,
 };
-use crate::packet::{AckKind, Answer, Credits, Packet, Waiting};
+use crate::packet::{AckKind, Answer, Credits, Packet, Rts, Waiting};
 use crate::units::Addr;
 use std::mem::size_of;
+use std::num::NonZeroU32;
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// Eight-byte words of a slot.
@@ -124,6 +126,9 @@ impl Packet {
             Packet::Watch(_) | Packet::Waiting(_) | Packet::Decline(_) => size_of::<NumberBody>(),
             Packet::ReturnRequest => 0,
             Packet::ReturnResponse(_) => size_of::<ReturnBody>(),
+            Packet::Rtr(_) => size_of::<RtrBody>(),
+            Packet::Cts(_) => size_of::<CtsBody>(),
+            Packet::Written(_) => size_of::<WrittenBody>(),
         };
         (HEAD_BYTES + body) as u32
     }
@@ -167,6 +172,9 @@ impl Packet {
                     flags |= FLAG_RTS;
                 }
                 let mut payload_len = payload_len;
+                if let Some(Rts { tally: Some(tally), .. }) = put.rts {
+                    payload_len = tally.get();
+                }
                 if let Some(bulk) = put.bulk {
                     assert!(
                         put.rts.is_none() && put.ack.is_some() && payload_len == 0,
@@ -347,6 +355,41 @@ impl Packet {
                 let mut buf = HeadBuf::new(head(KIND_RETURN_RESPONSE, 0, 0, 0, 0));
                 let slots = U64::new(response.slots);
                 buf.push::<1>(zerocopy::transmute!(ReturnBody { slots }));
+                buf
+            }
+            Packet::Rtr(rtr) => {
+                assert!(payload_len == 0, "an RTR has no payload");
+                let mut buf = HeadBuf::new(head(KIND_RTR, 0, rtr.pt_index.0, 0, 0));
+                buf.push::<5>(zerocopy::transmute!(RtrBody {
+                    match_bits: U64::new(rtr.match_bits.0),
+                    ignore_bits: U64::new(rtr.ignore_bits),
+                    addr: U64::new(rtr.addr.0),
+                    len: U64::new(rtr.len),
+                    seen: U32::new(rtr.seen.0),
+                    tally: U32::new(rtr.tally.get()),
+                }));
+                buf
+            }
+            Packet::Cts(cts) => {
+                assert!(payload_len == 0, "a CTS has no payload");
+                let mut buf = HeadBuf::new(head(KIND_CTS, 0, 0, 0, 0));
+                buf.push::<5>(zerocopy::transmute!(CtsBody {
+                    key: U64::new(cts.key.0),
+                    addr: U64::new(cts.addr.0),
+                    len: U64::new(cts.len),
+                    op: U64::new(cts.op),
+                    tally: U32::new(cts.tally.map_or(0, NonZeroU32::get)),
+                    reserved: U32::ZERO,
+                }));
+                buf
+            }
+            Packet::Written(written) => {
+                assert!(payload_len == 0, "a written has no payload");
+                let mut buf = HeadBuf::new(head(KIND_WRITTEN, 0, 0, 0, written.status.code()));
+                buf.push::<2>(zerocopy::transmute!(WrittenBody {
+                    op: U64::new(written.op),
+                    len: U64::new(written.len),
+                }));
                 buf
             }
         }

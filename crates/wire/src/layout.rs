@@ -31,6 +31,9 @@ pub(crate) const KIND_WAITING: u8 = 12;
 pub(crate) const KIND_DECLINE: u8 = 13;
 pub(crate) const KIND_RETURN_REQUEST: u8 = 14;
 pub(crate) const KIND_RETURN_RESPONSE: u8 = 15;
+pub(crate) const KIND_RTR: u8 = 16;
+pub(crate) const KIND_CTS: u8 = 17;
+pub(crate) const KIND_WRITTEN: u8 = 18;
 
 pub(crate) const FLAG_OFFSET: u8 = 1 << 0;
 pub(crate) const FLAG_RTS: u8 = 1 << 1;
@@ -58,7 +61,8 @@ pub(crate) struct Head {
     /// Control credits returned to the receiver of this packet.
     pub control_credits: u8,
     pub flags: u8,
-    /// Of a put whose data is fetched: the length of that.
+    /// Of a put whose data is fetched: the length of that. Of an announced one:
+    /// the tally it uses.
     pub payload_len: U32,
     pub pt_index: u8,
     /// Put: a byte that belongs to the layer above Portals. Atomic: what is
@@ -197,6 +201,38 @@ pub(crate) struct ReturnBody {
     pub slots: U64,
 }
 
+/// Follows the head of an RTR.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RtrBody {
+    pub match_bits: U64,
+    pub ignore_bits: U64,
+    pub addr: U64,
+    pub len: U64,
+    pub seen: U32,
+    pub tally: U32,
+}
+
+/// Follows the head of a CTS.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct CtsBody {
+    pub key: U64,
+    pub addr: U64,
+    pub len: U64,
+    pub op: U64,
+    pub tally: U32,
+    pub reserved: U32,
+}
+
+/// Follows the head of a written.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct WrittenBody {
+    pub op: U64,
+    pub len: U64,
+}
+
 /// Follows the head of a reply; its payload follows it.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -245,6 +281,9 @@ const _: () = {
     assert!(size_of::<NumberBody>() == 8);
     assert!(size_of::<FoundPart>() == 32);
     assert!(size_of::<ReturnBody>() == 8);
+    assert!(size_of::<RtrBody>() == 40);
+    assert!(size_of::<CtsBody>() == 40);
+    assert!(size_of::<WrittenBody>() == 16);
     // Every header fits into the first slot, so one read of it is enough.
     assert!(size_of::<Head>() + size_of::<PutBody>() + size_of::<PutRts>() <= SLOT_BYTES);
     let put = size_of::<Head>() + size_of::<PutBody>() + size_of::<PutOffset>();
@@ -255,4 +294,6 @@ const _: () = {
     assert!(size_of::<Head>() + size_of::<NumberBody>() + size_of::<FoundPart>() <= SLOT_BYTES);
     assert!(size_of::<Head>() + size_of::<OfferBody>() <= SLOT_BYTES);
     assert!(size_of::<Head>() + size_of::<PullBody>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<RtrBody>() <= SLOT_BYTES);
+    assert!(size_of::<Head>() + size_of::<CtsBody>() <= SLOT_BYTES);
 };

@@ -6,6 +6,7 @@ use crate::ids::{MatchBits, PacketSeq, PtIndex};
 use crate::layout::{HEAD_BYTES, PutBody, SLOT_BYTES};
 use crate::units::Addr;
 use std::mem::size_of;
+use std::num::NonZeroU32;
 
 /// Payload bytes that a plain put carries in its first slot.
 pub const PUT_INLINE_BYTES_MAX: u32 = (SLOT_BYTES - HEAD_BYTES - size_of::<PutBody>()) as u32;
@@ -62,6 +63,9 @@ pub struct Rts {
     pub addr: Addr,
     /// Match bits of the sender's get entry.
     pub key: MatchBits,
+    /// The tally of the [`Rtr`] that this message uses: its data is being
+    /// written to where that wanted it.
+    pub tally: Option<NonZeroU32>,
 }
 
 /// Data of a put that the target fetches as soon as the put has matched. An
@@ -238,6 +242,54 @@ pub struct ReturnResponse {
     pub slots: u64,
 }
 
+/// Announces a receive to the only process that can fill it (RTR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rtr {
+    /// Portal table entry in which it waits.
+    pub pt_index: PtIndex,
+    /// Bits that it accepts.
+    pub match_bits: MatchBits,
+    /// Bits of these that do not matter.
+    pub ignore_bits: u64,
+    /// Where its buffer begins in the receiver's memory.
+    pub addr: Addr,
+    /// Length of the buffer in bytes.
+    pub len: u64,
+    /// The first packet of this pair that was not handled when the receive was
+    /// posted: none before it matches the receive.
+    pub seen: PacketSeq,
+    /// The tally in the receiver's memory that decides who uses the receive.
+    pub tally: NonZeroU32,
+}
+
+/// Says where the data of an announced put is to be written (CTS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cts {
+    /// Match bits of the sender's get entry.
+    pub key: MatchBits,
+    /// Where the bytes go in the receiver's memory.
+    pub addr: Addr,
+    /// How many, from the first one on.
+    pub len: u64,
+    /// The receiver's name for the transfer, to be said in [`Written`].
+    pub op: u64,
+    /// The tally in the receiver's memory from which both sides take chunks. `None`:
+    /// the sender writes all of them, and answers with a [`Written`].
+    pub tally: Option<NonZeroU32>,
+}
+
+/// The bytes that a [`Cts`] without a tally asked for have been written, or will
+/// not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The receiver's name for the transfer.
+    pub op: u64,
+    /// Bytes written.
+    pub len: u64,
+    /// How it went.
+    pub status: Status,
+}
+
 /// What the initiator of an atomic operation wants back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -316,6 +368,12 @@ pub enum Packet {
     ReturnRequest,
     /// See [`ReturnResponse`].
     ReturnResponse(ReturnResponse),
+    /// See [`Rtr`].
+    Rtr(Rtr),
+    /// See [`Cts`].
+    Cts(Cts),
+    /// See [`Written`].
+    Written(Written),
 }
 
 /// A packet as it was read.

@@ -4,19 +4,20 @@ use crate::atomic::{AtomicOp, Datatype};
 use crate::error::WireError;
 use crate::ids::{MatchBits, PacketSeq, PtIndex};
 use crate::layout::{
-    AckBody, AtomicBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET, FLAG_RTS,
-    FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, Head, KIND_ACK, KIND_ATOMIC,
-    KIND_CREDIT, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
-    KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_SEARCH, KIND_WAITING, KIND_WATCH,
-    NumberBody, OfferBody, PullBody, PutAck, PutBody, PutBulk, PutOffset, PutRts, ReplyBody,
-    ReturnBody, SearchBody, VERSION,
+    AckBody, AtomicBody, CtsBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET,
+    FLAG_RTS, FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, Head, KIND_ACK, KIND_ATOMIC,
+    KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
+    KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR, KIND_SEARCH, KIND_WAITING,
+    KIND_WATCH, KIND_WRITTEN, NumberBody, OfferBody, PullBody, PutAck, PutBody, PutBulk, PutOffset,
+    PutRts, ReplyBody, ReturnBody, RtrBody, SearchBody, VERSION, WrittenBody,
 };
 use crate::packet::{
-    Ack, AckKind, Answer, Atomic, Bulk, Credits, Decline, Found, Get, GetDone, Offer, Packet,
-    Parsed, Pull, Put, Reply, ReturnResponse, Rts, Search, Status, Waiting, Watch,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, Offer, Packet,
+    Parsed, Pull, Put, Reply, ReturnResponse, Rtr, Rts, Search, Status, Waiting, Watch, Written,
 };
 use crate::units::Addr;
 use std::mem::size_of;
+use std::num::NonZeroU32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 impl Packet {
@@ -36,7 +37,7 @@ impl Packet {
             return Err(WireError::Version(head.version));
         }
         // First of all the kind: which fields must be zero depends on it.
-        if !(KIND_PUT..=KIND_RETURN_RESPONSE).contains(&kind) {
+        if !(KIND_PUT..=KIND_WRITTEN).contains(&kind) {
             return Err(WireError::Kind(kind));
         }
         if head.datatype != 0 && kind != KIND_ATOMIC {
@@ -59,7 +60,7 @@ impl Packet {
         let packet = match kind {
             KIND_PUT => {
                 let put = parse_put(&mut reader, &head)?;
-                if put.bulk.is_some() {
+                if put.bulk.is_some() || put.rts.is_some() {
                     payload_len = 0;
                 }
                 Packet::Put(put)
@@ -170,6 +171,42 @@ impl Packet {
                 let body: ReturnBody = reader.take()?;
                 Packet::ReturnResponse(ReturnResponse { slots: body.slots.get() })
             }
+            KIND_RTR => {
+                zero(kind, head.user | head.kind_detail)?;
+                let body: RtrBody = reader.take()?;
+                Packet::Rtr(Rtr {
+                    pt_index: PtIndex(head.pt_index),
+                    match_bits: MatchBits(body.match_bits.get()),
+                    ignore_bits: body.ignore_bits.get(),
+                    addr: Addr(body.addr.get()),
+                    len: body.len.get(),
+                    seen: PacketSeq(body.seen.get()),
+                    tally: NonZeroU32::new(body.tally.get()).ok_or(WireError::NoTally)?,
+                })
+            }
+            KIND_CTS => {
+                zero(kind, head.pt_index | head.user | head.kind_detail)?;
+                let body: CtsBody = reader.take()?;
+                if body.reserved.get() != 0 {
+                    return Err(WireError::Reserved(kind));
+                }
+                Packet::Cts(Cts {
+                    key: MatchBits(body.key.get()),
+                    addr: Addr(body.addr.get()),
+                    len: body.len.get(),
+                    op: body.op.get(),
+                    tally: NonZeroU32::new(body.tally.get()),
+                })
+            }
+            KIND_WRITTEN => {
+                zero(kind, head.pt_index | head.user)?;
+                let body: WrittenBody = reader.take()?;
+                Packet::Written(Written {
+                    op: body.op.get(),
+                    len: body.len.get(),
+                    status: Status::from_code(head.kind_detail)?,
+                })
+            }
             other => return Err(WireError::Kind(other)),
         };
         let may_carry = matches!(packet, Packet::Put(_) | Packet::Reply(_) | Packet::Atomic(_));
@@ -218,15 +255,12 @@ fn parse_put(reader: &mut Reader<'_>, head: &Head) -> Result<Put, WireError> {
         if flags & (FLAG_OFFSET | FLAG_BULK) != 0 || ack.is_some() {
             return Err(bad_flags);
         }
-        let len = head.payload_len.get();
-        if len != 0 {
-            return Err(WireError::Payload { kind: KIND_PUT, len });
-        }
         let part: PutRts = reader.take()?;
         Some(Rts {
             total_len: part.total_len.get(),
             addr: Addr(part.addr.get()),
             key: MatchBits(part.key.get()),
+            tally: NonZeroU32::new(head.payload_len.get()),
         })
     };
     let bulk = if flags & FLAG_BULK == 0 {

@@ -9,10 +9,11 @@ use common::{
 };
 use proptest::prelude::*;
 use sluice_wire::{
-    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, Decline, Found, Get,
-    GetDone, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply,
-    ReturnResponse, Rts, Search, Status, VERSION, Waiting, Watch,
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Cts, Datatype, Decline, Found,
+    Get, GetDone, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply,
+    ReturnResponse, Rtr, Rts, Search, Status, VERSION, Waiting, Watch, Written,
 };
+use std::num::NonZeroU32;
 
 /// Any value, the ends of the range more often than chance would have them.
 fn word() -> impl Strategy<Value = u64> {
@@ -42,8 +43,9 @@ fn put_options() -> impl Strategy<Value = (Put, u32)> {
     prop_oneof![
         (word(), proptest::option::of((ack_kind(), word())), any::<u32>())
             .prop_map(|(remote_offset, ack, len)| (Put { remote_offset, ack, ..PLAIN }, len)),
-        (word(), word(), word()).prop_map(|(total_len, addr, key)| {
-            let rts = Rts { total_len, addr: Addr(addr), key: MatchBits(key) };
+        (word(), word(), word(), any::<u32>()).prop_map(|(total_len, addr, key, tally)| {
+            let tally = NonZeroU32::new(tally);
+            let rts = Rts { total_len, addr: Addr(addr), key: MatchBits(key), tally };
             (Put { rts: Some(rts), ..PLAIN }, 0)
         }),
         (
@@ -98,6 +100,28 @@ fn stalled() -> impl Strategy<Value = (Packet, u32)> {
         word().prop_map(|number| Packet::Decline(Decline { number })),
         Just(Packet::ReturnRequest),
         word().prop_map(|slots| Packet::ReturnResponse(ReturnResponse { slots })),
+        (any::<u8>(), word(), word(), word(), word(), any::<(u32, NonZeroU32)>()).prop_map(
+            |(pt, bits, ignore_bits, addr, len, (seen, tally))| {
+                Packet::Rtr(Rtr {
+                    pt_index: PtIndex(pt),
+                    match_bits: MatchBits(bits),
+                    ignore_bits,
+                    addr: Addr(addr),
+                    len,
+                    seen: PacketSeq(seen),
+                    tally,
+                })
+            }
+        ),
+        (word(), word(), word(), word(), any::<u32>()).prop_map(|(key, addr, len, op, tally)| {
+            let (key, addr, tally) = (MatchBits(key), Addr(addr), NonZeroU32::new(tally));
+            Packet::Cts(Cts { key, addr, len, op, tally })
+        }),
+        (word(), word(), status()).prop_map(|(op, len, status)| Packet::Written(Written {
+            op,
+            len,
+            status
+        })),
     ]
     .prop_map(|packet| (packet, 0))
 }
@@ -174,7 +198,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
     (
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
-        prop_oneof![9 => 1..=15u8, 1 => any::<u8>()],
+        prop_oneof![9 => 1..=18u8, 1 => any::<u8>()],
         prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8)],
         prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
@@ -218,7 +242,7 @@ fn allowed(bytes: &[u8]) -> bool {
         (1, 1) => {
             long(48 + if detail == 0 { 0 } else { 8 }) && detail <= 3 && bytes[40..48] != [0; 8]
         }
-        (1, 2) => long(64) && detail == 0 && !payload,
+        (1, 2) => long(64) && detail == 0,
         (1, 4) => long(56) && (1..=4).contains(&detail),
         (1, 5) => long(64) && (1..=4).contains(&detail) && bytes[40..48] != [0; 8],
         (2, 0) => long(48) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
@@ -241,6 +265,12 @@ fn allowed(bytes: &[u8]) -> bool {
         (12, 16 | 48) => long(64) && detail == 0 && !payload,
         (11..=13 | 15, 0) => long(32) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         (14, 0) => detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (16, 0) => long(64) && detail == 0 && user == 0 && !payload && bytes[60..64] != [0; 4],
+        (17, 0) => {
+            let reserved = long(64) && bytes[60..64] == [0; 4];
+            reserved && detail == 0 && pt_index == 0 && user == 0 && !payload
+        }
+        (18, 0) => long(40) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
         _ => false,
     }
 }

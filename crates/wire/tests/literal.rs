@@ -111,7 +111,7 @@ fn slots_hold_their_packet_and_no_slot_is_spare() {
     }
 }
 
-const RTS: Rts = Rts { total_len: 1, addr: Addr(1), key: MatchBits(1) };
+const RTS: Rts = Rts { total_len: 1, addr: Addr(1), key: MatchBits(1), tally: None };
 const BULK: Bulk = Bulk { len: 1, addr: Addr(1) };
 
 fn emit(packet: Packet, payload_len: u32) {

@@ -19,7 +19,7 @@ fn with(name: &str, at: usize, value: u8) -> Result<Parsed, WireError> {
 }
 
 /// One packet of each kind, with the value of its kind field.
-const KINDS: [(&str, u8); 15] = [
+const KINDS: [(&str, u8); 18] = [
     ("put, plain, no payload", 1),
     ("acknowledgement", 2),
     ("get", 3),
@@ -35,6 +35,9 @@ const KINDS: [(&str, u8); 15] = [
     ("decline", 13),
     ("return request", 14),
     ("return response", 15),
+    ("rtr", 16),
+    ("cts", 17),
+    ("written", 18),
 ];
 
 #[test]
@@ -98,7 +101,7 @@ fn every_pair_of_values_in_the_fields_that_choose_the_layout() {
     for case in cases() {
         let mut bytes = case.bytes.clone();
         bytes.resize(128, 0);
-        for kind in 0..=10 {
+        for kind in 0..=20 {
             for flags in 0..=u8::MAX {
                 for detail in 0..=8 {
                     bytes[KIND_AT] = kind;
@@ -140,7 +143,7 @@ fn other_versions() {
 
 #[test]
 fn unknown_kinds() {
-    for kind in (0..=u8::MAX).filter(|kind| !(1..=15).contains(kind)) {
+    for kind in (0..=u8::MAX).filter(|kind| !(1..=18).contains(kind)) {
         assert_eq!(with("credit", KIND_AT, kind), Err(WireError::Kind(kind)));
         // Said of the kind even where other fields are wrong for every kind.
         let mut bytes = case("credit").bytes;
@@ -302,9 +305,22 @@ fn operations_and_types() {
 }
 
 #[test]
+fn an_rtr_without_a_tally() {
+    let mut bytes = case("rtr").bytes;
+    bytes[60..64].fill(0);
+    assert_eq!(Packet::parse(&bytes), Err(WireError::NoTally));
+}
+
+#[test]
+fn a_cts_with_something_behind_its_tally() {
+    for at in 60..64 {
+        assert_eq!(with("cts", at, 1), Err(WireError::Reserved(17)));
+    }
+}
+
+#[test]
 fn payload_where_none_may_be() {
     let rows = [
-        ("put, announced", 1),
         ("acknowledgement", 2),
         ("get", 3),
         ("get with an address", 3),
@@ -318,6 +334,9 @@ fn payload_where_none_may_be() {
         ("decline", 13),
         ("return request", 14),
         ("return response", 15),
+        ("rtr", 16),
+        ("cts", 17),
+        ("written", 18),
     ];
     for (name, kind) in rows {
         for (byte, len) in [(0, 1), (3, 1 << 24)] {
@@ -345,6 +364,7 @@ fn errors_read_well() {
         (WireError::Status(9), "unknown status 9"),
         (WireError::AtomicOp(18), "unknown atomic operation 18"),
         (WireError::Datatype(14), "unknown datatype 14"),
+        (WireError::NoTally, "an RTR names no tally"),
         (
             WireError::Payload { kind: 6, len: 1 },
             "packet kind 6 carries 1 bytes of payload but may carry none",

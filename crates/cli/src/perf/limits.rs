@@ -1,7 +1,7 @@
 //! What this machine can do at best: measured in the same run as what it is
 //! compared with, because machines have moods.
 
-use crate::cores::{CorePair, pin};
+use crate::cores::{CorePair, Placement, pin};
 use crate::perf::stats::tenth;
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -47,11 +47,19 @@ impl Limits {
     }
 
     /// Whether the machine was another one at the end than at the start.
-    pub fn moved(&self) -> bool {
+    fn moved(&self) -> bool {
         match (self.line_half_rtt_ns, self.line_half_rtt_after_ns) {
             (Some(before), Some(after)) => before.max(after) > 1.5 * before.min(after),
             _ => false,
         }
+    }
+
+    /// What the reader of figures must know about the machine.
+    pub fn notes(&self, placement: &Placement) -> Vec<String> {
+        let moved = "the machine's cores moved apart or together during the run: run it again to \
+                     compare figures";
+        let moved = self.moved().then(|| moved.to_owned());
+        placement.note.iter().cloned().chain(moved).collect()
     }
 
     /// MiB/s at which one core copies the block whose size is nearest to `bytes`.

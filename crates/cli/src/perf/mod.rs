@@ -9,12 +9,15 @@
 //!
 //! With `--api portals` the same is driven through `libportals` (`portals`).
 //!
-//! `sluice perf flood` sends more than is wanted (`flood`).
+//! `sluice perf flood` sends more than is wanted (`flood`); `sluice perf overlap`
+//! computes meanwhile (`overlap`, `compute`); `sluice perf pace` has a receiver
+//! that takes slowly (`pace`).
 //!
 //! `sluice perf match` is apart: it measures the engine without a rail, in this
 //! process alone (`matching`).
 
 mod bandwidth;
+mod compute;
 mod direct;
 mod flood;
 mod latency;
@@ -22,6 +25,8 @@ mod limits;
 mod matching;
 mod node;
 mod output;
+mod overlap;
+mod pace;
 mod pair;
 mod portals;
 mod progress;
@@ -43,6 +48,8 @@ use limits::Limits;
 use matching::MatchArgs;
 use node::Node;
 use output::{Report, Row};
+use overlap::OverlapArgs;
+use pace::PaceArgs;
 use portals::{NiKind, Op, Portals};
 use progress::Progress;
 use size::{parse_seconds, parse_size};
@@ -67,6 +74,7 @@ Examples:
 Examples:
   sluice perf bandwidth                     a sweep of sizes
   sluice perf bandwidth --size 1M,4M        two sizes
+  sluice perf bandwidth --size 1M,4M --window 1   message by message
   sluice perf bandwidth --bulk ring         as where direct reads are forbidden
   sluice perf bandwidth --api portals       puts through libportals, acknowledgements counted")]
     Bandwidth(Windowed),
@@ -88,6 +96,12 @@ Examples:
   sluice perf flood --messages 200000 --size 8192
   sluice perf flood --messages 5000000 --size 1K --json")]
     Flood(FloodArgs),
+    /// How much of a large transfer each side can compute through.
+    #[command(after_help = overlap::HELP)]
+    Overlap(OverlapArgs),
+    /// What a slow sink costs a fast flow from the same sender.
+    #[command(after_help = pace::HELP)]
+    Pace(PaceArgs),
     /// One match in the Portals engine, as its lists grow, in this process alone.
     #[command(after_help = MATCH_HELP)]
     Match(MatchArgs),
@@ -275,6 +289,8 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Rate(args) => (&args.common, Test::Rate { window: args.window }, None),
         PerfCommand::Match(args) => return matching::run(args),
         PerfCommand::Flood(args) => return flood::run(args),
+        PerfCommand::Overlap(args) => return overlap::run(args),
+        PerfCommand::Pace(args) => return pace::run(args),
     };
     let is_portals = common.api == ApiKind::Portals;
     let strangers: &[(&str, bool)] = if is_portals {

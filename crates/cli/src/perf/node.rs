@@ -45,6 +45,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Turns without anything between two looks at the clock and the other process.
 const TURNS_PER_LOOK: u32 = 1 << 14;
 
+/// How long nothing has happened.
+#[derive(Debug, Default)]
+pub struct Idle {
+    turns: u32,
+    since: Option<Instant>,
+}
+
 /// One process of a measurement.
 #[derive(Debug)]
 pub struct Node {
@@ -159,6 +166,25 @@ impl Node {
     pub fn send_data(&mut self, size: u64) -> Result<()> {
         let buf = region(&mut self.send_buf[..size as usize]);
         self.send(&self.send_of(Channel::Data, buf, false))
+    }
+
+    /// Sends one data message whose end is told.
+    #[inline]
+    pub fn send_data_reported(&mut self, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[..size as usize]);
+        self.send(&self.send_of(Channel::Data, buf, true))
+    }
+
+    /// Sends that have ended so far, of those whose end is told.
+    #[inline]
+    pub fn sends_ended(&self) -> u64 {
+        self.sent
+    }
+
+    /// Waits until so many of those have ended in all.
+    #[inline]
+    pub fn wait_sends_ended(&mut self, count: u64) -> Result<()> {
+        self.wait(|node| node.sent >= count)
     }
 
     /// Waits until so many data messages have been received in all.
@@ -305,7 +331,7 @@ impl Node {
         let count = self.sent + 1;
         let buf = region(&mut self.small_out[..]);
         self.send(&self.send_of(channel, buf, true))?;
-        self.wait(|node| node.sent >= count)
+        self.wait_sends_ended(count)
     }
 
     #[inline]
@@ -323,6 +349,7 @@ impl Node {
 
     #[inline]
     fn post(&mut self, recv: &Recv) -> Result<()> {
+        self.look_first(recv.buf.len);
         loop {
             let now = self.rail.now();
             match self.endpoint.recv(now, self.rail.port(), recv) {
@@ -350,6 +377,7 @@ impl Node {
 
     #[inline]
     fn send(&mut self, send: &Send) -> Result<()> {
+        self.look_first(send.buf.len);
         loop {
             let now = self.rail.now();
             match self.endpoint.send(now, self.rail.port(), send) {
@@ -357,6 +385,15 @@ impl Node {
                 Err(Refused::Again) => self.turn_or_yield()?,
                 Err(refused) => bail!("a send was refused: {refused}"),
             }
+        }
+    }
+
+    /// Takes in what has arrived, if that matters to a request of this length.
+    #[inline]
+    fn look_first(&mut self, len: u64) {
+        if self.endpoint.looks_first(len) {
+            let now = self.rail.now();
+            self.rail.take_in(now, &mut self.endpoint);
         }
     }
 
@@ -371,21 +408,27 @@ impl Node {
     /// nothing happens for too long.
     #[inline]
     fn wait(&mut self, done: impl Fn(&Node) -> bool) -> Result<()> {
-        let mut idle_turns = 0u32;
-        let mut idle_since = None;
+        let mut idle = Idle::default();
         while !done(self) {
             if self.turn()? {
-                idle_turns = 0;
-                idle_since = None;
-                continue;
+                idle = Idle::default();
+            } else {
+                self.rest(&mut idle)?;
             }
-            idle_turns += 1;
-            if self.yields {
-                rustix::thread::sched_yield();
-            }
-            if idle_turns.is_multiple_of(TURNS_PER_LOOK) {
-                self.look(&mut idle_since)?;
-            }
+        }
+        Ok(())
+    }
+
+    /// After a turn without anything: gives the core away if it is shared, and
+    /// looks now and then whether the other process is there.
+    #[inline]
+    pub fn rest(&mut self, idle: &mut Idle) -> Result<()> {
+        idle.turns += 1;
+        if self.yields {
+            rustix::thread::sched_yield();
+        }
+        if idle.turns.is_multiple_of(TURNS_PER_LOOK) {
+            self.look(&mut idle.since)?;
         }
         Ok(())
     }

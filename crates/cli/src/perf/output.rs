@@ -110,7 +110,7 @@ impl Report {
             bulk: self.bulk_name(),
             cores: self.placement.cores.map(|pair| [pair.first, pair.second]),
             limits: self.limits.to_json(),
-            notes: self.notes(),
+            notes: self.limits.notes(&self.placement),
         }
     }
 
@@ -130,7 +130,7 @@ impl Report {
         write!(out, "{}", self.table())?;
         writeln!(out)?;
         write!(out, "{}", self.limits_text())?;
-        for note in self.notes() {
+        for note in self.limits.notes(&self.placement) {
             writeln!(out, "note: {note}")?;
         }
         Ok(())
@@ -260,18 +260,6 @@ impl Report {
         )
     }
 
-    fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<String> = self.placement.note.iter().cloned().collect();
-        if self.limits.moved() {
-            notes.push(
-                "the machine's cores moved apart or together during the run: run it again to \
-                 compare figures"
-                    .to_owned(),
-            );
-        }
-        notes
-    }
-
     /// Through libportals the library decides, and does not tell.
     fn bulk_name(&self) -> Option<&'static str> {
         match self.api {
@@ -358,7 +346,7 @@ mod tests {
             let report = report(test);
             assert_eq!(report.table().to_string().lines().count(), 2);
             assert!(report.limits_text().contains("50 ns before, 200 ns after"));
-            assert_eq!(report.notes().len(), 2);
+            assert_eq!(report.to_json().notes.len(), 2);
         }
     }
 }

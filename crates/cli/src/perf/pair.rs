@@ -3,9 +3,10 @@
 
 use crate::cores::Placement;
 use crate::perf::node::Node;
+use crate::perf::pace::Receivers;
 use crate::perf::portals::{self, NiKind};
 use crate::perf::step::Step;
-use crate::perf::{flood, latency, stream, verify};
+use crate::perf::{flood, latency, overlap, stream, verify};
 use crate::rail::{Bulk, Credits, RailOptions, UNEXPECTED_BYTES};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -210,6 +211,7 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
     let address = unhex(&read_line(&mut std::io::stdin(), true)?)?;
     node.meet(&address)?;
     write_line(&mut std::io::stdout(), &hex(&node.address()))?;
+    let mut receivers = None;
     loop {
         match node.next_step()? {
             Step::Reserve { size } => {
@@ -226,6 +228,16 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 node.answer(exposed)?;
             }
             Step::Flood { size, count } => flood::second(&mut node, size, count)?,
+            Step::Overlap { size, at_ns, role } => {
+                overlap::second(&mut node, size, at_ns, role)?;
+            }
+            Step::PaceOpen { size, window, bytes_per_s } => {
+                receivers = Some(Receivers::open(&mut node, size, window, bytes_per_s)?);
+            }
+            Step::Pace { mix, span } => {
+                let receivers = receivers.as_mut().context("flows without endpoints")?;
+                receivers.take(&mut node, mix, span)?;
+            }
             Step::Stop => return Ok(()),
         }
     }

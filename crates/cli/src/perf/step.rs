@@ -1,5 +1,7 @@
 //! What the first process tells the second one to do.
 
+use crate::perf::overlap::Role;
+use crate::perf::pace::{Mix, Span};
 use anyhow::{Result, bail};
 
 /// Bytes of a step as it is sent.
@@ -20,6 +22,15 @@ pub enum Step {
     Expose,
     /// So many messages at once, which are received when it pleases.
     Flood { size: u64, count: u64 },
+    /// A message to be sent or received at a moment of the machine's clock, and
+    /// answered with the moment at which that was done.
+    Overlap { size: u64, at_ns: u64, role: Role },
+    /// Endpoints for two flows, whose addresses are exchanged; one of them has a
+    /// sink of this rate.
+    PaceOpen { size: u64, window: u32, bytes_per_s: u64 },
+    /// The flows of this mix, of which those messages count that come in this
+    /// span; answered when they are there, and with the counts.
+    Pace { mix: Mix, span: Span },
     /// Nothing more.
     Stop,
 }
@@ -35,6 +46,13 @@ impl Step {
             Step::Expose => [4, 0, 0, 0],
             Step::Stop => [5, 0, 0, 0],
             Step::Flood { size, count } => [6, size, count, 0],
+            Step::Overlap { size, at_ns, role } => {
+                [7, size, at_ns, u64::from(role.seed) << 1 | u64::from(role.sends)]
+            }
+            Step::PaceOpen { size, window, bytes_per_s } => {
+                [8, size, u64::from(window), bytes_per_s]
+            }
+            Step::Pace { mix, span } => [9, mix.to_word(), span.from_ns, span.until_ns],
         };
         let mut bytes = [0; STEP_BYTES];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -59,6 +77,16 @@ impl Step {
             [4, ..] => Step::Expose,
             [5, ..] => Step::Stop,
             [6, size, count, _] => Step::Flood { size, count },
+            [7, size, at_ns, role] => {
+                let role = Role { sends: role & 1 == 1, seed: (role >> 1) as u32 };
+                Step::Overlap { size, at_ns, role }
+            }
+            [8, size, window, bytes_per_s] => {
+                Step::PaceOpen { size, window: window as u32, bytes_per_s }
+            }
+            [9, mix, from_ns, until_ns] => {
+                Step::Pace { mix: Mix::from_word(mix), span: Span { from_ns, until_ns } }
+            }
             [other, ..] => bail!("step {other} does not exist; are both processes the same build?"),
         })
     }
@@ -77,11 +105,15 @@ mod tests {
             Step::Stream { size: 6, count: 7, window: 8 },
             Step::Expose,
             Step::Flood { size: 9, count: 10 },
+            Step::Overlap { size: 11, at_ns: 12, role: Role { sends: true, seed: u32::MAX } },
+            Step::Overlap { size: 13, at_ns: 14, role: Role { sends: false, seed: 15 } },
+            Step::PaceOpen { size: 16, window: 17, bytes_per_s: 18 },
+            Step::Pace { mix: Mix::from_word(7), span: Span { from_ns: 19, until_ns: 20 } },
             Step::Stop,
         ];
         for step in steps {
             assert_eq!(Step::from_bytes(&step.to_bytes()).expect("a step"), step);
         }
-        assert!(Step::from_bytes(&[9; STEP_BYTES]).is_err());
+        assert!(Step::from_bytes(&[99; STEP_BYTES]).is_err());
     }
 }

@@ -102,9 +102,12 @@ impl Dynamic {
     /// `slots` of `account` have been freed.
     #[inline(always)]
     pub(crate) fn on_freed(&mut self, account: &Account, slots: u32) {
-        let now = u32::from(account.own());
-        let floor = u32::from(self.static_slots);
-        self.pool += (now + slots).saturating_sub(floor) - now.saturating_sub(floor);
+        // Who has its static slots at hand frees slots beyond them: the common case.
+        let shared = match account.at_sender() >= self.static_slots {
+            true => slots,
+            false => self.beyond_static_of(account, slots),
+        };
+        self.pool += shared;
     }
 
     /// Whether the current threshold is reached (section 6.5.2).
@@ -132,12 +135,18 @@ impl Dynamic {
     /// nothing else follows from it: the common case.
     #[inline(always)]
     pub(crate) fn take_riding_quickly(&mut self, account: &mut Account) -> Option<u16> {
+        let owed = account.owed();
+        // Of a sender that only listens nothing is looked at.
+        if owed == 0 {
+            return Some(0);
+        }
         if !account.rides_below_threshold() {
             return None;
         }
-        let (owed, own) = (account.owed(), u32::from(account.own()));
-        let floor = u32::from(self.static_slots);
-        let shared = (own + u32::from(owed)).saturating_sub(floor) - own.saturating_sub(floor);
+        let shared = match account.at_sender() >= self.static_slots {
+            true => u32::from(owed),
+            false => self.beyond_static_of(account, u32::from(owed)),
+        };
         if shared + self.spoken_for > self.pool {
             return None;
         }
@@ -223,13 +232,9 @@ impl Dynamic {
 
     /// The sender that has waited longest, if there is something for it, which it
     /// is to be given before the next is asked for.
+    #[inline]
     pub(crate) fn next_hungry(&mut self) -> Option<PeerId> {
-        let next = if self.pool == 0 { None } else { self.hungry.pop_front() };
-        self.spoken_for = self.hungry.len() as u32;
-        let (number, peer) = next?;
-        self.sender_mut(number).is_hungry = false;
-        self.spoken_for = self.spoken_for.min(self.pool - 1);
-        Some(peer)
+        if self.hungry.is_empty() { None } else { self.take_hungry() }
     }
 
     /// Whether nothing can be given to this sender.
@@ -275,7 +280,6 @@ impl Dynamic {
     }
 
     /// Whether there may be one.
-    #[inline]
     pub(crate) fn someone_reduced(&self) -> bool {
         !self.reduced.is_empty()
     }
@@ -334,6 +338,18 @@ impl Dynamic {
         assert!(self.reduced.is_empty(), "a sender was not asked");
         assert!(self.hungry.len() <= count, "a sender waits twice");
         self.lists.check_invariants(count);
+    }
+
+    /// As [`Dynamic::next_hungry`], if one waits.
+    #[cold]
+    #[inline(never)]
+    fn take_hungry(&mut self) -> Option<PeerId> {
+        let next = if self.pool == 0 { None } else { self.hungry.pop_front() };
+        self.spoken_for = self.hungry.len() as u32;
+        let (number, peer) = next?;
+        self.sender_mut(number).is_hungry = false;
+        self.spoken_for = self.spoken_for.min(self.pool - 1);
+        Some(peer)
     }
 
     /// The current threshold is removed and a new one computed, after what a
@@ -412,6 +428,15 @@ impl Dynamic {
     #[inline]
     fn beyond_static(&self, account: &Account) -> u32 {
         u32::from(account.own().saturating_sub(self.static_slots))
+    }
+
+    /// How many of `slots`, freed of a sender or to be given to it, are not its static
+    /// ones.
+    #[inline]
+    fn beyond_static_of(&self, account: &Account, slots: u32) -> u32 {
+        let own = u32::from(account.own());
+        let floor = u32::from(self.static_slots);
+        (own + slots).saturating_sub(floor) - own.saturating_sub(floor)
     }
 
     /// New thresholds for what belongs to a sender now.

@@ -1,18 +1,23 @@
-//! A network of processes under [`Port`], for the tests of every machine: each
+//! A network of processes under a `Port`, for the tests of every machine: each
 //! process has a memory of its own (an address is an offset into it) and a
 //! mailbox of which every slot is counted. Packets travel as wire bytes. Each
 //! pair keeps its order; which pair moves next is the caller's choice.
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
+pub mod memory;
+pub mod port;
 pub mod random;
+pub mod tally;
 
+pub use port::NetPort;
+
+use memory::{Process, range};
 use random::Random;
-use sluice_link::{Grant, Layout, MailboxRegion, PeerError, Port, RailError, Token, Transmitted};
-use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, Region, slots_for};
-use std::cell::{Ref, RefCell, RefMut};
+use sluice_link::{Grant, Layout, MailboxRegion, PeerError, RailError, Token};
+use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, Region, slots_for};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
+use tally::Tallies;
 
 /// What memory holds once it was given back or its owner may not look.
 pub const POISON: u8 = 0xDD;
@@ -29,11 +34,22 @@ pub struct Mode {
     /// How many of a hundred reads and writes end with `Forbidden`, after which
     /// that process cannot be read or written by that one any more.
     pub forbidden_percent: u64,
+    /// Whether processes that cannot read each other's memory can write it.
+    pub only_writes: bool,
+    /// Whether processes that can read each other's memory share transfers.
+    pub tallies: bool,
 }
 
 impl Default for Mode {
     fn default() -> Self {
-        Mode { payloads: true, pending_percent: 0, can_read: true, forbidden_percent: 0 }
+        Mode {
+            payloads: true,
+            pending_percent: 0,
+            can_read: true,
+            forbidden_percent: 0,
+            only_writes: false,
+            tallies: false,
+        }
     }
 }
 
@@ -86,27 +102,6 @@ pub struct Read {
     pub token: Token,
 }
 
-/// What may not be done to a part of a process's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Barred {
-    Unmapped,
-    ReadOnly,
-}
-
-#[derive(Debug, Default)]
-struct Process {
-    memory: Vec<u8>,
-    /// Parts of the memory that cannot be used as the rest can. The last one
-    /// that holds a byte counts; none: the byte can be read and written.
-    barred: Vec<(Region, Option<Barred>)>,
-    /// What the port has lent, by address: its length, and whether a packet
-    /// was being handled then.
-    lent: BTreeMap<u64, (u32, bool)>,
-    /// The payload of the packet being handled.
-    current: Option<Vec<u8>>,
-    handling: Option<u32>,
-}
-
 /// One thing that may happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
@@ -118,6 +113,8 @@ pub enum Event {
     Transmitted(usize, u64),
     /// A read or a write of another process's memory ends.
     Read(usize),
+    /// One side of a shared transfer does its next step.
+    Share(usize),
 }
 
 #[derive(Debug)]
@@ -127,6 +124,7 @@ pub struct Net {
     pub mode: Mode,
     flights: BTreeMap<(usize, usize), VecDeque<Flight>>,
     pub reads: Vec<Read>,
+    pub tallies: Tallies,
     written: Vec<(usize, Token)>,
     unreadable: BTreeSet<(usize, usize)>,
     dead: BTreeSet<usize>,
@@ -138,137 +136,6 @@ pub struct Net {
     /// Packets that were sent, of each kind, for tests that count them.
     pub log: Vec<(usize, usize, Packet, Credits)>,
     pub lent_max: u64,
-}
-
-/// The network as one process sees it.
-#[derive(Clone, Debug)]
-pub struct NetPort {
-    pub me: usize,
-    net: Rc<RefCell<Net>>,
-}
-
-impl NetPort {
-    /// A network with one process for each layout.
-    pub fn network(layouts: Vec<Layout>, mode: Mode, seed: u64) -> Vec<NetPort> {
-        let count = layouts.len();
-        let net = Net {
-            processes: (0..count).map(|_| Process::default()).collect(),
-            layouts,
-            mode,
-            flights: BTreeMap::new(),
-            reads: Vec::new(),
-            written: Vec::new(),
-            unreadable: BTreeSet::new(),
-            dead: BTreeSet::new(),
-            parted: BTreeSet::new(),
-            refuse_connect: None,
-            random: Random::new(seed),
-            log: Vec::new(),
-            lent_max: 0,
-        };
-        let net = Rc::new(RefCell::new(net));
-        (0..count).map(|me| NetPort { me, net: Rc::clone(&net) }).collect()
-    }
-
-    pub fn net(&self) -> Ref<'_, Net> {
-        self.net.borrow()
-    }
-
-    pub fn net_mut(&self) -> RefMut<'_, Net> {
-        self.net.borrow_mut()
-    }
-
-    /// Memory of this process with `bytes` in it, aligned for any value.
-    pub fn alloc(&self, bytes: &[u8]) -> Region {
-        let mut net = self.net.borrow_mut();
-        let memory = &mut net.processes[self.me].memory;
-        memory.resize(memory.len().next_multiple_of(8), POISON);
-        let addr = Addr(memory.len() as u64);
-        memory.extend_from_slice(bytes);
-        Region { addr, len: bytes.len() as u64 }
-    }
-
-    pub fn bytes(&self, region: Region) -> Vec<u8> {
-        self.net.borrow().processes[self.me].memory[range(region)].to_vec()
-    }
-
-    /// From now on this part of the memory of this process faults.
-    pub fn unmap(&self, region: Region) {
-        self.bar(region, Some(Barred::Unmapped));
-    }
-
-    /// From now on this part of the memory of this process faults if written.
-    pub fn protect(&self, region: Region) {
-        self.bar(region, Some(Barred::ReadOnly));
-    }
-
-    /// Undoes [`NetPort::unmap`] and [`NetPort::protect`].
-    pub fn map(&self, region: Region) {
-        self.bar(region, None);
-    }
-
-    fn bar(&self, region: Region, barred: Option<Barred>) {
-        self.net.borrow_mut().processes[self.me].barred.push((region, barred));
-    }
-
-    pub fn fill(&self, region: Region, byte: u8) {
-        self.net.borrow_mut().processes[self.me].memory[range(region)].fill(byte);
-    }
-}
-
-fn range(region: Region) -> std::ops::Range<usize> {
-    region.addr.0 as usize..(region.addr.0 + region.len) as usize
-}
-
-impl Process {
-    fn barred(&self, at: u64) -> Option<Barred> {
-        let holds = |region: &Region| at.wrapping_sub(region.addr.0) < region.len;
-        let last = self.barred.iter().rev().find(|(region, _)| holds(region));
-        last.and_then(|(_, barred)| *barred)
-    }
-
-    /// How many bytes from the beginning of a region may be read, or written.
-    fn usable(&self, region: Region, to_write: bool, payloads: bool) -> u64 {
-        let Some(Region { addr, len }) = Region::new(region.addr, region.len) else { return 0 };
-        // Without payloads there is no memory to look at, only what was barred.
-        let there = if payloads { self.memory.len() as u64 } else { u64::MAX };
-        let len = len.min(there.saturating_sub(addr.0));
-        if self.barred.is_empty() {
-            return len;
-        }
-        let refused = |at: &u64| match self.barred(*at) {
-            None => false,
-            Some(Barred::ReadOnly) => to_write,
-            Some(Barred::Unmapped) => true,
-        };
-        (addr.0..addr.0 + len).find(refused).map_or(len, |at| at - addr.0)
-    }
-
-    fn check_payload(&self, offset: u32, len: u64) {
-        let payload_len = self.handling.expect("payload only while a packet is handled");
-        assert!(
-            u64::from(offset) + len <= u64::from(payload_len),
-            "a copy stays inside the payload"
-        );
-    }
-
-    /// The memory of a region that the machine says may be read.
-    fn read(&self, region: Region) -> &[u8] {
-        if region.len == 0 {
-            return &[];
-        }
-        assert_eq!(self.usable(region, false, true), region.len, "{region:?} cannot be read");
-        &self.memory[range(region)]
-    }
-
-    /// The memory of a region that the machine says may be written.
-    fn write(&mut self, region: Region) -> &mut [u8] {
-        if region.len == 0 {
-            return &mut [];
-        }
-        assert_eq!(self.usable(region, true, true), region.len, "{region:?} cannot be written");
-        &mut self.memory[range(region)]
-    }
 }
 
 impl Net {
@@ -286,6 +153,9 @@ impl Net {
         }
         events.extend(self.written.iter().map(|&(who, token)| Event::Transmitted(who, token.0)));
         events.extend((0..self.reads.len()).map(Event::Read));
+        let shares = self.tallies.shares.iter().enumerate();
+        let able = shares.filter(|(_, share)| self.tallies.can_go_on(share));
+        events.extend(able.map(|(at, _)| Event::Share(at)));
         events
     }
 
@@ -365,6 +235,7 @@ impl Net {
         }
         self.written.retain(|(owner, _)| *owner != who);
         self.reads.retain(|read| read.reader != who);
+        self.tallies.shares.retain(|share| share.who != who);
         for other in 0..self.processes.len() {
             self.part(other, who);
         }
@@ -472,167 +343,5 @@ fn flight(head: &HeadBuf, payload: Option<Vec<u8>>, from: Region, token: Token) 
         token,
         region: MailboxRegion::of(&parsed.packet),
         slots: slots_for(parsed.total_bytes()),
-    }
-}
-
-impl Port for NetPort {
-    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
-        let net = self.net.borrow();
-        match net.refuse_connect {
-            Some(why) => Err(why),
-            // As a rail does until it has noticed: what is sent is swallowed.
-            None => Ok(net.layouts[peer.index()].grant),
-        }
-    }
-
-    fn dynamic_slots(&self, peer: PeerId) -> u32 {
-        self.net.borrow().layouts[peer.index()].dynamic_slots
-    }
-
-    fn transmit(
-        &mut self,
-        peer: PeerId,
-        head: &HeadBuf,
-        payload: Region,
-        token: Token,
-    ) -> Transmitted {
-        let net = &mut *self.net.borrow_mut();
-        let to = peer.index();
-        let region = MailboxRegion::of(&Packet::parse(head.bytes()).expect("parses").packet);
-        let may_pend = matches!(region, MailboxRegion::Data | MailboxRegion::Reply);
-        let pends = may_pend && net.random.percent(net.mode.pending_percent);
-        let bytes = if pends {
-            None
-        } else {
-            Some(take_bytes(&net.processes[self.me], payload, net.mode.payloads))
-        };
-        let flight = flight(head, bytes, payload, token);
-        assert_eq!(u64::from(flight.parsed.payload_len), payload.len);
-        net.log.push((self.me, to, flight.parsed.packet, flight.parsed.credits));
-        if net.is_dead(to) {
-            return Transmitted::Done;
-        }
-        net.flights.entry((self.me, to)).or_default().push_back(flight);
-        net.check_mailbox(to);
-        if pends { Transmitted::Pending } else { Transmitted::Done }
-    }
-
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
-        let net = &mut *self.net.borrow_mut();
-        let payloads = net.mode.payloads;
-        let process = &mut net.processes[self.me];
-        process.check_payload(offset, u64::from(len));
-        if payloads {
-            let bytes = process.current.clone().expect("a packet is handled");
-            let part = &bytes[offset as usize..(offset + len) as usize];
-            process.write(Region { addr: to, len: u64::from(len) }).copy_from_slice(part);
-        }
-    }
-
-    fn copy(&mut self, from: Addr, to: Addr, len: u64) {
-        let net = &mut *self.net.borrow_mut();
-        if net.mode.payloads {
-            let process = &mut net.processes[self.me];
-            let disjoint = from.0 + len <= to.0 || to.0 + len <= from.0;
-            assert!(disjoint, "the regions of a copy do not overlap");
-            let bytes = process.read(Region { addr: from, len }).to_vec();
-            process.write(Region { addr: to, len }).copy_from_slice(&bytes);
-        }
-    }
-
-    fn lend(&mut self, len: u32) -> Addr {
-        assert!(len > 0, "no bytes need no memory");
-        let net = &mut *self.net.borrow_mut();
-        let process = &mut net.processes[self.me];
-        let addr = process.memory.len() as u64;
-        process.memory.resize(process.memory.len() + len as usize, POISON);
-        process.lent.insert(addr, (len, process.handling.is_some()));
-        let now: u64 = process.lent.values().map(|(len, _)| u64::from(*len)).sum();
-        net.lent_max = net.lent_max.max(now);
-        Addr(addr)
-    }
-
-    fn give_back(&mut self, addr: Addr, len: u32) {
-        let net = &mut *self.net.borrow_mut();
-        let process = &mut net.processes[self.me];
-        let lent = process.lent.remove(&addr.0).expect("what is given back was lent");
-        assert_eq!(lent.0, len, "given back whole");
-        process.memory[range(Region { addr, len: u64::from(len) })].fill(POISON);
-    }
-
-    fn can_read(&self, peer: PeerId) -> bool {
-        let net = self.net.borrow();
-        net.mode.can_read && !net.unreadable.contains(&(self.me, peer.index()))
-    }
-
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        self.net.borrow_mut().reads.push(Read {
-            reader: self.me,
-            peer: peer.index(),
-            is_write: false,
-            local: to,
-            remote: from,
-            token,
-        });
-    }
-
-    fn can_write(&self, peer: PeerId) -> bool {
-        self.can_read(peer)
-    }
-
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
-        self.net.borrow_mut().reads.push(Read {
-            reader: self.me,
-            peer: peer.index(),
-            is_write: true,
-            local: from,
-            remote: to,
-            token,
-        });
-    }
-
-    fn readable(&self, region: Region) -> bool {
-        let net = self.net.borrow();
-        net.processes[self.me].usable(region, false, net.mode.payloads) == region.len
-    }
-
-    fn writable(&self, region: Region) -> bool {
-        let net = self.net.borrow();
-        net.processes[self.me].usable(region, true, net.mode.payloads) == region.len
-    }
-
-    fn load(&self, from: Addr, into: &mut [u8]) {
-        let region = Region { addr: from, len: into.len() as u64 };
-        into.copy_from_slice(self.net.borrow().processes[self.me].read(region));
-    }
-
-    fn store(&mut self, to: Addr, bytes: &[u8]) {
-        let region = Region { addr: to, len: bytes.len() as u64 };
-        self.net.borrow_mut().processes[self.me].write(region).copy_from_slice(bytes);
-    }
-
-    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
-        assert!(matches!(width, 1 | 2 | 4 | 8), "a width that memory exchanges");
-        assert!(at.0.is_multiple_of(u64::from(width)), "an exchange is aligned");
-        let width = width as usize;
-        let net = &mut *self.net.borrow_mut();
-        let memory = net.processes[self.me].write(Region { addr: at, len: width as u64 });
-        let mut found = [0; 8];
-        found[..width].copy_from_slice(memory);
-        if found[..width] != old.to_le_bytes()[..width] {
-            return Err(u64::from_le_bytes(found));
-        }
-        memory.copy_from_slice(&new.to_le_bytes()[..width]);
-        Ok(())
-    }
-
-    fn payload(&self, offset: u32, into: &mut [u8]) {
-        let net = self.net.borrow();
-        let process = &net.processes[self.me];
-        process.check_payload(offset, into.len() as u64);
-        if net.mode.payloads {
-            let bytes = process.current.as_ref().expect("a packet is handled");
-            into.copy_from_slice(&bytes[offset as usize..][..into.len()]);
-        }
     }
 }

@@ -187,6 +187,7 @@ impl Pair {
                 let Side { ni, port, .. } = &mut self.sides[read.reader];
                 ni.on_moved(port, read.token, outcome);
             }
+            NetEvent::Share(_) => unreachable!("an interface shares no transfers"),
         }
         for side in &self.sides {
             side.ni.check_invariants();

@@ -1,4 +1,310 @@
 //! Protocols for messages that are announced first and moved when the receiver
-//! wants them. One file each.
+//! wants them. One file each; here is what they share: the announcement, the
+//! choice of the way once it has met its receive, and the end.
+//!
+//! | way | data moved by |
+//! |---|---|
+//! | [`get`] | the receiver, by direct reads or by gets of chunks |
+//! | [`put`] | the sender, once it was told where to (CTS) |
+//! | [`cooperative`] | both, each the chunks that it takes from a tally |
+//! | [`speculative`] | both; the receiver came first and said where to (RTR) |
+//!
+//! `docs/protocols.md` draws them.
 
+pub(crate) mod cooperative;
 pub(crate) mod get;
+pub(crate) mod habit;
+pub(crate) mod put;
+pub(crate) mod speculative;
+
+use crate::api::{Completion, Failure, Send};
+use crate::endpoint::{
+    Endpoint, PT_BULK, Part, RecvOp, RecvState, SendOp, SendState, USER_HAS_DATA,
+};
+use crate::queue::announced_key;
+use crate::recv::received;
+use crate::send::Started;
+use sluice_link::{PeerError, Port, Tally, Token};
+use sluice_portals::{Event, Handle, PtlError, PutExtras, Target};
+use sluice_wire::{Addr, MatchBits, Packet, PeerId, Region, Rts, Status};
+use speculative::Rtr;
+
+/// An announced message whose bytes are on their way here.
+#[derive(Debug)]
+pub(crate) struct Pull {
+    /// The event that matched it.
+    event: Event,
+    /// It was taken from the queue of a stalled sender.
+    taken: bool,
+    /// The sender's get entry.
+    key: MatchBits,
+    /// Where the bytes are in the sender's memory.
+    from: Addr,
+    /// Bytes wanted: what fits of what there is.
+    want: u64,
+    /// Bytes asked for.
+    asked: u64,
+    /// Bytes arrived.
+    got: u64,
+    /// What is out: gets, or one shared transfer, or one put.
+    in_flight: u32,
+    way: Way,
+    /// Whether the rail may be asked to read directly.
+    direct: bool,
+    /// The sender knows already that it is done.
+    sender_knows: bool,
+    /// What went wrong; the pull ends once nothing is in flight.
+    failure: Option<Failure>,
+}
+
+/// How the bytes of an announced message come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// This process asks for them.
+    Asked,
+    /// Both sides take chunks from this tally.
+    Shared(Tally),
+    /// The sender writes them and says so.
+    Written,
+}
+
+/// A word about a transfer that waits for a control credit: a get-done or a
+/// written. There are at most as many get-dones as messages announced to this
+/// process, which its credits bound, and requests of its own for which it took
+/// messages of stalled senders; at most as many writtens as messages it announced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fin {
+    pub peer: PeerId,
+    packet: FinPacket,
+    taken: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum FinPacket {
+    GetDone { key: MatchBits, length: u64, status: Status },
+    Written(sluice_wire::Written),
+}
+
+/// Whose move of memory a token of this layer names. The interface below has
+/// tokens too: handles, whose indexes stay below [`MOVE_RECV`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moved {
+    /// A receive's.
+    Recv(Handle<RecvOp>),
+    /// A send's.
+    Send(Handle<SendOp>),
+}
+
+const MOVE_RECV: u64 = 1 << 31;
+const MOVE_SEND: u64 = 1 << 30 | MOVE_RECV;
+
+impl Moved {
+    pub fn token(self) -> Token {
+        match self {
+            Moved::Recv(handle) => Token(handle.to_u64() | MOVE_RECV),
+            Moved::Send(handle) => Token(handle.to_u64() | MOVE_SEND),
+        }
+    }
+
+    /// `None`: it is the interface's.
+    pub fn of(token: Token) -> Option<Moved> {
+        let number = token.0 & !MOVE_SEND;
+        match token.0 & MOVE_SEND {
+            MOVE_SEND => Some(Moved::Send(Handle::from_u64(number))),
+            MOVE_RECV => Some(Moved::Recv(Handle::from_u64(number))),
+            _ => None,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Announces a message; with `rtr` it has met a receive already, and its
+    /// bytes are written there at once. `handle` is the name that its pending send has or
+    /// will have.
+    pub(crate) fn start_announced<P: Port>(
+        &mut self,
+        port: &mut P,
+        send: &Send,
+        handle: Handle<SendOp>,
+        rtr: Option<Rtr>,
+    ) -> Result<Started, PtlError> {
+        let key = announced_key(handle);
+        let entry = self.expose(port, send.peer, send.buf, key, handle)?;
+        let target = Target {
+            peer: send.peer,
+            pt_index: send.space.pt(),
+            match_bits: MatchBits(send.tag),
+            remote_offset: 0,
+        };
+        let tally = rtr.map(|rtr| rtr.tally);
+        let rts = Rts {
+            total_len: send.buf.len,
+            addr: send.buf.addr,
+            key,
+            tally: tally.map(|tally| tally.0),
+        };
+        let extras = PutExtras {
+            ack: None,
+            hdr_data: send.data.unwrap_or(0),
+            user: send.data.map_or(0, |_| USER_HAS_DATA),
+            rts: Some(rts),
+        };
+        // The announcement has no bytes of the user's, so its own send event
+        // means nothing: the user pointer zero.
+        match self.ni.put(port, self.md, 0, 0, &target, &extras, 0) {
+            Ok(_) => {
+                self.stats.rendezvous_sent += 1;
+                if let Some(rtr) = rtr {
+                    self.stats.rtrs_used += 1;
+                    let from = Region { addr: send.buf.addr, len: send.buf.len.min(rtr.len) };
+                    let token = Moved::Send(handle).token();
+                    port.write_shared(send.peer, rtr.tally, from, rtr.addr, token);
+                }
+                let part = tally.map_or(Part::None, Part::Sharing);
+                Ok(Started::Waits(SendState::Announced(entry), part))
+            }
+            Err(error) => {
+                let unlinked = self.ni.me_unlink(entry);
+                assert!(unlinked.is_ok(), "the entry was appended above");
+                Err(error)
+            }
+        }
+    }
+
+    /// An announced message has met its receive. With `tally` its sender writes
+    /// already.
+    pub(crate) fn start_pull<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        event: Event,
+        rts: Rts,
+        taken: bool,
+        tally: Option<Tally>,
+    ) {
+        // Matched: the announcement's slot goes back now, not when the bytes
+        // are here.
+        if let Some(hold) = event.hold {
+            self.ni.end_hold(port, hold);
+        }
+        let gone = self.gone(event.peer);
+        let Some(op) = self.recvs.get_mut(handle) else { return };
+        let want = rts.total_len.min(op.recv.buf.len);
+        op.state = RecvState::Pulling(Box::new(Pull {
+            event,
+            taken,
+            key: rts.key,
+            from: rts.addr,
+            want,
+            asked: 0,
+            got: 0,
+            in_flight: 0,
+            way: tally.map_or(Way::Asked, Way::Shared),
+            direct: true,
+            sender_knows: false,
+            failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
+        }));
+        if want == 0 || gone.is_some() {
+            self.finish_pull(port, handle);
+        } else if tally.is_some() {
+            self.read_shared(port, handle);
+        } else if !self.invite(port, handle) && !self.ask(port, handle) {
+            self.pulls.push_back(handle);
+        }
+    }
+
+    /// Ends the pulls from a peer that is gone. One whose memory the rail is
+    /// still reading into ends with that read: until then the buffer is not
+    /// the caller's. (A peer that has died has no reads left by now; one that
+    /// broke the protocol may.)
+    pub(crate) fn fail_pulls<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        let doomed: Vec<_> = self
+            .recvs
+            .iter()
+            .filter(
+                |(_, op)| matches!(&op.state, RecvState::Pulling(pull) if pull.event.peer == peer),
+            )
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in doomed {
+            self.pulls.retain(|pull| *pull != handle);
+            let Some(op) = self.recvs.get_mut(handle) else { continue };
+            let RecvState::Pulling(pull) = &mut op.state else { continue };
+            pull.failure.get_or_insert(Failure::PeerGone { peer, why });
+            // What the peer was to say it will not say any more.
+            if pull.in_flight == 0 || pull.way == Way::Written {
+                self.finish_pull(port, handle);
+            }
+        }
+    }
+
+    /// Tells a sender that its message is done with.
+    pub(crate) fn finish_fetch<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        key: MatchBits,
+        length: u64,
+        status: Status,
+        taken: bool,
+    ) {
+        self.say(port, Fin { peer, packet: FinPacket::GetDone { key, length, status }, taken });
+    }
+
+    /// Says what waited for control credits, as far as there are some.
+    pub(crate) fn flush_fins<P: Port>(&mut self, port: &mut P) {
+        // A peer that returns no credits delays only its own.
+        for _ in 0..self.fins.len() {
+            let Some(fin) = self.fins.pop_front() else { return };
+            self.say(port, fin);
+        }
+    }
+
+    fn say<P: Port>(&mut self, port: &mut P, fin: Fin) {
+        let sent = match fin.packet {
+            FinPacket::GetDone { key, length, status } => {
+                let target =
+                    Target { peer: fin.peer, pt_index: PT_BULK, match_bits: key, remote_offset: 0 };
+                self.ni.get_done(port, &target, length, status)
+            }
+            FinPacket::Written(written) => self.ni.tell(port, fin.peer, &Packet::Written(written)),
+        };
+        // A peer that cannot be reached has no use for it.
+        if matches!(sent, Err(PtlError::NoCredit { .. })) {
+            self.fins.push_back(fin);
+        } else if fin.taken {
+            self.note_told(fin.peer);
+        }
+    }
+
+    fn finish_pull<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) {
+        let Some(op) = self.recvs.remove(handle) else { return };
+        let RecvState::Pulling(pull) = op.state else { return };
+        if let Way::Shared(tally) = pull.way {
+            port.close_tally(tally);
+        }
+        let excess = pull.event.rlength - pull.want;
+        let outcome = match pull.failure {
+            Some(failure) => Err(failure),
+            None if excess > 0 => Err(Failure::Truncated { excess }),
+            None => Ok(()),
+        };
+        let status = match pull.failure {
+            None => Status::Ok,
+            Some(Failure::Fault) => Status::Segv,
+            Some(_) => Status::Aborted,
+        };
+        let peer = pull.event.peer;
+        if pull.sender_knows {
+            if pull.taken {
+                self.note_told(peer);
+            }
+        } else if self.gone(peer).is_none() {
+            self.finish_fetch(port, peer, pull.key, pull.got, status, pull.taken);
+        }
+        if op.recv.report || outcome.is_err() {
+            let completion: Completion = received(&op.recv, &pull.event, pull.got, outcome);
+            self.complete(completion);
+        }
+    }
+}

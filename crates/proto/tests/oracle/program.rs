@@ -1,7 +1,8 @@
 //! Random programs over the whole interface of an endpoint, run in a world
 //! beside the reference matcher. One seed draws everything.
 
-use crate::oracle::{Message, Oracle, Wanted};
+use crate::oracle::matcher::{Matcher, Message, Wanted};
+use crate::oracle::said::Said;
 use crate::world::net::random::Random;
 use crate::world::net::{Mode, layout, roomy};
 use crate::world::{Entry, World, pattern};
@@ -9,7 +10,7 @@ use sluice_link::Layout;
 use sluice_proto::{
     Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
 };
-use sluice_wire::{Nanos, Packet, PeerId, Region, Waiting};
+use sluice_wire::{Nanos, Packet, PeerId, Region};
 use std::collections::BTreeMap;
 
 /// Bytes behind each receive buffer that nothing may touch.
@@ -39,7 +40,7 @@ struct Posted {
 
 pub struct Program {
     world: World,
-    oracle: Oracle,
+    matcher: Matcher,
     draw: Random,
     sends: BTreeMap<u64, Sent>,
     recvs: BTreeMap<u64, Posted>,
@@ -60,48 +61,6 @@ pub struct Program {
     layouts: Vec<Layout>,
     /// Messages whose bytes are where they belong, or that were dropped.
     landed: Vec<bool>,
-}
-
-/// What was said of messages that wait for credits, to be sure that programs
-/// make their processes say it.
-#[derive(Debug, Default)]
-pub struct Said {
-    pub searches: u64,
-    pub watches: u64,
-    pub answers_found: u64,
-    pub answers_missed: u64,
-    pub answers_watched: u64,
-    pub declines: u64,
-    pub taken: u64,
-}
-
-impl Said {
-    pub fn add(&mut self, other: &Said) {
-        self.searches += other.searches;
-        self.watches += other.watches;
-        self.answers_found += other.answers_found;
-        self.answers_missed += other.answers_missed;
-        self.answers_watched += other.answers_watched;
-        self.declines += other.declines;
-        self.taken += other.taken;
-    }
-
-    fn of(world: &World) -> Said {
-        let mut said = Said::default();
-        for (_, _, packet, _) in &world.processes[0].port.net().log {
-            match packet {
-                Packet::Search(_) => said.searches += 1,
-                Packet::Watch(_) => said.watches += 1,
-                Packet::Waiting(Waiting { watched: true, .. }) => said.answers_watched += 1,
-                Packet::Waiting(Waiting { found: Some(_), .. }) => said.answers_found += 1,
-                Packet::Waiting(_) => said.answers_missed += 1,
-                Packet::Decline(_) => said.declines += 1,
-                _ => {}
-            }
-        }
-        said.taken = world.processes.iter().map(|process| process.endpoint.stats().asked_for).sum();
-        said
-    }
 }
 
 /// Runs the program of `seed` and checks everything about it.
@@ -150,6 +109,8 @@ impl Program {
             pending_percent: if pends { 60 } else { 0 },
             can_read: draw.percent(50),
             forbidden_percent: if draw.percent(30) { 30 } else { 0 },
+            only_writes: draw.percent(50),
+            tallies: draw.percent(60),
         };
         let eager_max = *draw.pick(&[64, 256, 1024, 8192]);
         let config = Config {
@@ -157,11 +118,13 @@ impl Program {
             patience: Nanos(draw.between(0, 50)),
             requests_max: 1 << 20,
             inject_bytes_max: *draw.pick(&[0, 1000, 1 << 20]),
+            announce_bytes_min: *draw.pick(&[0, 100, 1 << 20]),
+            share_bytes_min: *draw.pick(&[0, 300, 1 << 20]),
         };
         let replies = u64::from(layouts[0].reply_slots);
         Program {
             world: World::new(&layouts, mode, config, seed).journalling(),
-            oracle: Oracle::new(count),
+            matcher: Matcher::new(count),
             draw,
             sends: BTreeMap::new(),
             recvs: BTreeMap::new(),
@@ -238,11 +201,11 @@ impl Program {
         let len = self.len();
         if self.bounded {
             let quota = u64::from(self.layouts[to].grant.data_slots);
-            if self.oracle.slots_unmatched(from, to) + len / 60 + 2 > quota {
+            if self.slots_unmatched(from, to) + slots_at_most(len) > quota {
                 return;
             }
         }
-        let id = self.oracle.messages.len();
+        let id = self.matcher.messages.len();
         let buf = self.world.alloc(from, &pattern(id as u64, len));
         let send = Send {
             space,
@@ -264,8 +227,9 @@ impl Program {
         if send.inject {
             self.world.processes[from].port.fill(buf, REUSED);
         }
-        let message = Message { from, to, space, tag: send.tag, data: send.data, len };
-        assert_eq!(self.oracle.send(message), id);
+        let Send { tag, data, .. } = send;
+        let message = Message { from, to, space, tag, data, len, content: id as u64 };
+        assert_eq!(self.matcher.send(message), id);
         if self.world.processes[from].endpoint.stats().stalled_now > stalled_before {
             self.waited.entry((from, to)).or_default().push(id);
         }
@@ -295,12 +259,25 @@ impl Program {
             context,
             report,
         };
-        self.oracle.post(who, context, wanted);
+        self.matcher.post(who, context, wanted);
         self.world.recv(who, &recv).expect("there is room for a receive");
     }
 
+    /// Data slots that the messages of a pair which nobody has met take at most.
+    fn slots_unmatched(&self, from: usize, to: usize) -> u64 {
+        let unmatched = self.matcher.unmatched_to(to).into_iter();
+        let messages = unmatched.map(|id| &self.matcher.messages[id]);
+        messages.filter(|message| message.from == from).map(|m| slots_at_most(m.len)).sum()
+    }
+
+    /// Messages of a space to a process that nobody has met.
+    fn unmatched_to(&self, who: usize, space: Space) -> usize {
+        let unmatched = self.matcher.unmatched_to(who);
+        unmatched.iter().filter(|&&id| self.matcher.messages[id].space == space).count()
+    }
+
     fn buffer(&mut self, context: u64, who: usize, len: u64, report: bool) -> Region {
-        let whole = self.world.alloc(who, &vec![UNTOUCHED; (len + GUARD) as usize]);
+        let whole = self.world.alloc_filled(who, len + GUARD, UNTOUCHED);
         let buf = whole.truncated(len);
         let posted = Posted { who, buf, whole, report, cancelled: false, done: false };
         self.recvs.insert(context, posted);
@@ -314,7 +291,7 @@ impl Program {
             *self.draw.pick(&[ProbeAction::Peek, ProbeAction::Claim, ProbeAction::Discard]);
         self.look();
         let context = self.context();
-        let is_here = self.oracle.peek(who, &wanted).is_some();
+        let is_here = self.matcher.peek(who, &wanted).is_some();
         self.ask(who, &wanted, action, context);
         assert!(!is_here || !self.probes.contains_key(&context), "what is here is found at once");
     }
@@ -340,7 +317,7 @@ impl Program {
         let probe = self.probes.remove(&context).expect("it was asked, and not answered yet");
         let (asker, wanted, action) = probe;
         assert_eq!(asker, who);
-        let here = self.oracle.peek(who, &wanted);
+        let here = self.matcher.peek(who, &wanted);
         if answer.outcome.is_err() {
             assert_eq!(answer.outcome, Err(Failure::NoMessage));
             assert_eq!(here, None, "a message is here");
@@ -349,21 +326,21 @@ impl Program {
         let id = match (here, told) {
             (Some(id), _) => {
                 if action != ProbeAction::Peek {
-                    self.oracle.take(who, &wanted);
+                    self.matcher.take(who, &wanted);
                 }
                 id
             }
             (None, Some((from, id))) => {
-                self.oracle.find_waiting(from, who, id, &wanted, context);
+                self.matcher.find_waiting(from, who, id, &wanted, context);
                 if action != ProbeAction::Peek {
-                    self.oracle.leave_way(from, who, id, &wanted);
+                    self.matcher.leave_way(from, who, id, &wanted);
                 }
                 id
             }
             (None, None) => panic!("a probe found what is not there"),
         };
         self.found += 1;
-        let message = self.oracle.messages[id];
+        let message = self.matcher.messages[id];
         assert_eq!((answer.len, answer.tag), (message.len, message.tag));
         assert_eq!(answer.data, message.data);
         assert_eq!(answer.peer, Some(PeerId(message.from as u32)));
@@ -381,9 +358,9 @@ impl Program {
         let at = self.draw.below(self.claimed.len() as u64) as usize;
         let (who, context, id) = self.claimed.swap_remove(at);
         let discard = self.draw.percent(25);
-        let len = if self.draw.percent(70) { self.oracle.messages[id].len } else { self.len() };
+        let len = if self.draw.percent(70) { self.matcher.messages[id].len } else { self.len() };
         if !discard {
-            self.oracle.matched.insert(context, id);
+            self.matcher.note(context, id);
             let buf = self.buffer(context, who, len, true);
             let process = &mut self.world.processes[who];
             let (now, port) = (self.world.now, &mut process.port);
@@ -419,11 +396,20 @@ impl Program {
 
     fn cancel_one(&mut self, context: u64) {
         let who = self.recvs[&context].who;
-        let found = self.oracle.cancel(who, context);
-        if found {
-            self.recvs.get_mut(&context).expect("posted").cancelled = true;
+        let waits = self.matcher.posted(who).iter().find(|(posted, _)| *posted == context);
+        let wanted = waits.map(|(_, wanted)| *wanted);
+        let found = self.world.cancel(who, context);
+        match (found, wanted) {
+            (true, _) => {
+                assert!(self.matcher.cancel(who, context), "cancel of {context}");
+                self.recvs.get_mut(&context).expect("posted").cancelled = true;
+            }
+            // Its source has met it.
+            (false, Some(wanted)) => {
+                assert!(self.matcher.coming(who, &wanted).is_some(), "cancel of {context}");
+            }
+            (false, None) => {}
         }
-        assert_eq!(self.world.cancel(who, context), found, "cancel of {context}");
         self.look();
     }
 
@@ -436,10 +422,10 @@ impl Program {
             match entry {
                 Entry::Put(from, to, parsed) => {
                     told = None;
-                    let id = self.oracle.arrive(from, to);
+                    let id = self.matcher.arrive(from, to);
                     let Packet::Put(put) = parsed.packet else { unreachable!("it is a put") };
                     let len = put.rts.map_or(u64::from(parsed.payload_len), |rts| rts.total_len);
-                    let message = self.oracle.messages[id];
+                    let message = self.matcher.messages[id];
                     let arrived = (put.match_bits.0, len);
                     assert_eq!(arrived, (message.tag, message.len), "order of a pair");
                 }
@@ -447,7 +433,7 @@ impl Program {
                     let id = self.waited[&(from, to)][(number - (1 << 63)) as usize];
                     told = Some((from, id));
                     if taken {
-                        self.oracle.take_waiting(from, to, id);
+                        self.matcher.take_waiting(from, to, id);
                     }
                 }
                 Entry::Ended(who, completion) => match completion.kind {
@@ -467,15 +453,26 @@ impl Program {
         assert_eq!((who, completion.buf), (sent.from, sent.buf.addr));
         sent.done = true;
         let (id, from, buf, delivery) = (sent.id, sent.from, sent.buf, sent.delivery);
-        let received = self.landed[id] || self.is_silent(id);
+        let received = self.landed[id] || self.is_silent(id) || self.is_written(id);
         assert!(received || !delivery, "delivery was reported before it was made");
         self.world.processes[from].port.fill(buf, REUSED);
     }
 
     /// Whether the message was met by a receive that does not report.
     fn is_silent(&self, id: usize) -> bool {
-        let context = self.oracle.matched.iter().find(|(_, one)| **one == id);
-        context.is_some_and(|(context, _)| !self.recvs[context].report)
+        self.matcher.receive_of[id].is_some_and(|context| !self.recvs[&context].report)
+    }
+
+    /// Whether the message was written to where a receive wants it that has not met
+    /// it yet.
+    fn is_written(&self, id: usize) -> bool {
+        let Message { to, len, .. } = self.matcher.messages[id];
+        let bytes = pattern(id as u64, len);
+        let mut waiting = self.recvs.values().filter(|recv| recv.who == to && !recv.done);
+        waiting.any(|recv| {
+            let fits = recv.buf.truncated(recv.buf.len.min(len));
+            self.world.bytes(to, fits) == bytes[..fits.len as usize]
+        })
     }
 
     fn received(&mut self, who: usize, completion: &Completion) {
@@ -488,8 +485,8 @@ impl Program {
             assert_eq!(completion.outcome, Err(Failure::Cancelled));
             return;
         }
-        let id = *self.oracle.matched.get(&context).expect("no message should have met it");
-        let message = self.oracle.messages[id];
+        let id = *self.matcher.matched.get(&context).expect("no message should have met it");
+        let message = self.matcher.messages[id];
         let fits = message.len.min(posted.buf.len);
         let outcome = match message.len - fits {
             0 => Ok(()),
@@ -507,11 +504,11 @@ impl Program {
 
     fn compare_bytes(&self, context: u64, id: usize) {
         let posted = &self.recvs[&context];
-        let bytes = self.world.bytes(posted.who, posted.whole);
-        let message = &self.oracle.messages[id];
+        let bytes = self.world.view(posted.who, posted.whole);
+        let message = &self.matcher.messages[id];
         let fits = message.len.min(posted.buf.len) as usize;
-        assert!(bytes[..fits] == pattern(id as u64, message.len)[..fits], "bytes of {id}");
-        assert!(bytes[fits..].iter().all(|byte| *byte == UNTOUCHED), "bytes beyond {id}");
+        assert!(bytes[..fits] == pattern(message.content, fits as u64), "bytes of {id}");
+        assert!(is_untouched(&bytes[fits..]), "bytes beyond {id}");
     }
 
     /// Everything that can happen has happened: what must have ended has.
@@ -520,14 +517,14 @@ impl Program {
         // keep: so look once, at the end.
         self.world.run();
         self.look();
-        for (&context, &id) in &self.oracle.matched {
+        for (&context, &id) in &self.matcher.matched {
             let posted = &self.recvs[&context];
-            let fits = self.oracle.messages[id].len <= posted.buf.len;
+            let fits = self.matcher.messages[id].len <= posted.buf.len;
             assert!(posted.done || (!posted.report && fits), "receive {context} did not end");
             let sent = self.sends.values().find(|sent| sent.id == id).expect("it was sent");
             assert!(sent.done || !sent.report, "send of message {id} did not end");
         }
-        for (from, to) in self.oracle.pairs_on_their_way() {
+        for (from, to) in self.matcher.pairs_on_their_way() {
             assert!(!self.bounded, "a send within the credits waits: {from}→{to}");
             // Only unmatched messages may keep it from being sent, and claimed
             // ones that it stands behind.
@@ -542,8 +539,8 @@ impl Program {
         for who in 0..self.layouts.len() {
             let pending = self.world.pending(who);
             assert_eq!(pending.answers, 0, "answers of {who} wait for nothing");
-            for (context, wanted) in self.oracle.wanted(who) {
-                let coming = self.oracle.coming(who, wanted);
+            for (context, wanted) in self.matcher.posted(who) {
+                let coming = self.matcher.coming(who, wanted);
                 assert_eq!(coming, None, "receive {context} of {who} waits for it");
             }
         }
@@ -555,7 +552,7 @@ impl Program {
     fn find_all(&mut self) {
         let (who, wanted) = (self.anyone(), self.wanted());
         let there_is =
-            self.oracle.peek(who, &wanted).or(self.oracle.coming(who, &wanted)).is_some();
+            self.matcher.peek(who, &wanted).or(self.matcher.coming(who, &wanted)).is_some();
         let context = self.context();
         self.found = 0;
         self.ask(who, &wanted, ProbeAction::Peek, context);
@@ -570,7 +567,7 @@ impl Program {
         let longest = 3 * self.eager_max + 2 * self.chunk + 2;
         for who in 0..self.layouts.len() {
             for space in [Space::Tagged, Space::Untagged] {
-                for _ in 0..self.oracle.unmatched_to(who, space) {
+                for _ in 0..self.unmatched_to(who, space) {
                     let wanted = Wanted { space, source: None, tag: 0, ignore: u64::MAX };
                     self.post(who, wanted, longest);
                     self.look();
@@ -582,19 +579,21 @@ impl Program {
             self.recv_claimed();
             self.rest();
         }
-        assert!(self.oracle.pairs_on_their_way().is_empty(), "every message was received");
+        assert_eq!(self.matcher.pairs_on_their_way().next(), None, "every message was received");
         for who in 0..self.layouts.len() {
-            for context in self.oracle.posted(who) {
+            let posted: Vec<u64> =
+                self.matcher.posted(who).iter().map(|(context, _)| *context).collect();
+            for context in posted {
                 self.cancel_one(context);
             }
         }
         self.rest();
         for (context, posted) in &self.recvs {
-            match self.oracle.matched.get(context) {
+            match self.matcher.matched.get(context) {
                 Some(&id) => self.compare_bytes(*context, id),
                 None => {
-                    let bytes = self.world.bytes(posted.who, posted.whole);
-                    assert!(bytes.iter().all(|byte| *byte == UNTOUCHED));
+                    let bytes = self.world.view(posted.who, posted.whole);
+                    assert!(is_untouched(&bytes));
                 }
             }
         }
@@ -606,4 +605,15 @@ impl Program {
             assert_eq!(self.world.processes[who].endpoint.stats().violations, 0);
         }
     }
+}
+
+/// Data slots that an eager message takes at most.
+fn slots_at_most(len: u64) -> u64 {
+    1 + len / 60 + 1
+}
+
+/// Whether nothing was written. Slices compare faster than bytes one by one.
+fn is_untouched(bytes: &[u8]) -> bool {
+    const WHOLE: [u8; 4096] = [UNTOUCHED; 4096];
+    bytes.chunks(WHOLE.len()).all(|chunk| chunk == &WHOLE[..chunk.len()])
 }

@@ -14,6 +14,7 @@ use sluice_proto::{
     Completion, Config, Endpoint, Failure, Pending, Probe, Recv, Refused, Send, Space,
 };
 use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, Region};
+use std::cell::Ref;
 
 pub struct Process {
     pub endpoint: Endpoint,
@@ -48,7 +49,12 @@ pub enum Entry {
 /// Message `id` as bytes.
 pub fn pattern(id: u64, len: u64) -> Vec<u8> {
     let mut random = Random::new(id.wrapping_mul(0x0123_4567_89AB_CDEF));
-    (0..len).map(|_| random.draw() as u8).collect()
+    let mut bytes = Vec::with_capacity(len as usize + 7);
+    while (bytes.len() as u64) < len {
+        bytes.extend_from_slice(&random.draw().to_le_bytes());
+    }
+    bytes.truncate(len as usize);
+    bytes
 }
 
 impl World {
@@ -86,6 +92,16 @@ impl World {
 
     pub fn alloc(&self, who: usize, bytes: &[u8]) -> Region {
         self.processes[who].port.alloc(bytes)
+    }
+
+    /// Memory with one byte all over it.
+    pub fn alloc_filled(&self, who: usize, len: u64, byte: u8) -> Region {
+        self.processes[who].port.alloc_filled(len, byte)
+    }
+
+    /// Bytes where they are.
+    pub fn view(&self, who: usize, region: Region) -> Ref<'_, [u8]> {
+        self.processes[who].port.view(region)
     }
 
     pub fn bytes(&self, who: usize, region: Region) -> Vec<u8> {
@@ -154,6 +170,11 @@ impl World {
                 Packet::Watch(_) => "watch",
                 Packet::Waiting(_) => "waiting",
                 Packet::Decline(_) => "decline",
+                Packet::Rtr(_) => "rtr",
+                Packet::Cts(_) => "cts",
+                Packet::Written(_) => "written",
+                Packet::ReturnRequest => "return request",
+                Packet::ReturnResponse(_) => "return response",
                 _ => "other",
             })
             .collect()
@@ -242,6 +263,13 @@ impl World {
                 let Process { endpoint, port, .. } = &mut self.processes[read.reader];
                 endpoint.on_moved(now, port, read.token, outcome);
             }
+            Event::Share(at) => {
+                let ended = net.net_mut().step_share(at);
+                if let Some((who, token, outcome)) = ended {
+                    let Process { endpoint, port, .. } = &mut self.processes[who];
+                    endpoint.on_moved(now, port, token, outcome);
+                }
+            }
         }
         self.check();
     }
@@ -310,8 +338,16 @@ impl World {
                 None => break,
             }
         }
-        net.net_mut().lose(peer, who);
         net.net_mut().part(who, peer);
+        loop {
+            let shares = |share: &net::tally::Share| share.who == who && share.peer == peer;
+            let at = net.net().tallies.shares.iter().position(shares);
+            match at {
+                Some(at) => self.happen(Event::Share(at)),
+                None => break,
+            }
+        }
+        net.net_mut().lose(peer, who);
         let Process { endpoint, port, .. } = &mut self.processes[who];
         endpoint.on_peer_gone(self.now, port, PeerId(peer as u32), why);
         self.check();

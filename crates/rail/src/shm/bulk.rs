@@ -5,9 +5,16 @@
 //! neither stops the mailbox from being looked at nor the short ones behind it.
 //! A slice is far below what the system calls move at most (2 GiB), so a
 //! transfer may be of any length.
+//!
+//! A slice of a transfer that both sides copy is a chunk (`tally`, `shared`).
+//! Between its turns such a transfer holds no chunk, so it may end there without
+//! anybody waiting for it. One that waits for the other side's chunks stands
+//! aside, and is looked at once in each pass.
 
+use super::segment::TALLIES_MAX;
+use super::tally::{self, Side};
 use rustix::io::Errno;
-use sluice_link::{RailError, Token};
+use sluice_link::{RailError, Tally, Token};
 use sluice_wire::{Addr, PeerId, Region};
 use std::collections::VecDeque;
 
@@ -29,6 +36,17 @@ pub(super) enum Direction {
     Write,
 }
 
+/// What a transfer that both sides copy is to this side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) tally: Tally,
+    pub(super) side: Side,
+    /// Chunks that this side has taken, and accounted for.
+    pub(super) own: u32,
+    /// Why this side could not copy one.
+    pub(super) failed: Option<RailError>,
+}
+
 /// One transfer, as far as it has got.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
@@ -38,8 +56,10 @@ pub(super) struct Transfer {
     pub(super) local: Region,
     /// Where the memory there begins.
     pub(super) remote: Addr,
+    /// How much of it is done, if this side does it alone.
     pub(super) done: u64,
     pub(super) token: Token,
+    pub(super) share: Option<Share>,
 }
 
 impl Transfer {
@@ -50,15 +70,29 @@ impl Transfer {
     }
 }
 
+/// What comes of a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// It wants another one.
+    More(Transfer),
+    /// It waits for the other side.
+    Wait(Transfer),
+    /// It has ended.
+    End(Result<(), RailError>),
+}
+
 /// The transfers under way.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     transfers: VecDeque<Transfer>,
+    /// Those that wait for the other side. Each has a tally of this process, so
+    /// there are no more than there are tallies.
+    waiting: VecDeque<Transfer>,
 }
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.transfers.is_empty()
+        self.transfers.is_empty() && self.waiting.is_empty()
     }
 
     pub(super) fn push(&mut self, transfer: Transfer) {
@@ -66,7 +100,25 @@ impl Queue {
         self.transfers.push_back(transfer);
     }
 
-    /// The next transfer and how many bytes of it may be moved in this turn.
+    /// Sets a transfer aside that waits for the other side.
+    pub(super) fn set_aside(&mut self, transfer: Transfer) {
+        let most = usize::from(TALLIES_MAX);
+        assert!(self.waiting.len() < most, "one read for each tally");
+        self.waiting.push_back(transfer);
+    }
+
+    /// How many are set aside.
+    pub(super) fn aside(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The one that was set aside first.
+    pub(super) fn next_aside(&mut self) -> Option<Transfer> {
+        self.waiting.pop_front()
+    }
+
+    /// The next transfer and how many bytes of it may be moved in this turn: a
+    /// chunk if it is shared, for chunks are moved whole.
     /// `pass` is what the pass has left, and is charged for the turn.
     pub(super) fn turn(&mut self, pass: &mut u64) -> Option<(Transfer, u64)> {
         if *pass == 0 {
@@ -75,15 +127,28 @@ impl Queue {
         let next = self.transfers.pop_front()?;
         let alone = self.transfers.is_empty();
         let most = if alone { PASS_BYTES } else { TURN_BYTES };
-        let len = (next.local.len - next.done).min(most).min((*pass).max(TURN_BYTES_MIN));
+        let len = match next.share {
+            Some(_) => tally::chunk_bytes(next.local.len).min(next.local.len),
+            None => (next.local.len - next.done).min(most).min((*pass).max(TURN_BYTES_MIN)),
+        };
         *pass = pass.saturating_sub(len.max(TURN_BYTES_MIN));
         Some((next, len))
     }
 
     /// Takes out one transfer with `peer`, the oldest first.
     pub(super) fn take_of(&mut self, peer: PeerId) -> Option<Transfer> {
-        let at = self.transfers.iter().position(|transfer| transfer.peer == peer)?;
-        self.transfers.remove(at)
+        [&mut self.transfers, &mut self.waiting].into_iter().find_map(|queue| {
+            let at = queue.iter().position(|transfer| transfer.peer == peer)?;
+            queue.remove(at)
+        })
+    }
+
+    /// Whether one of this process's tallies is in use here.
+    pub(super) fn holds(&self, tally: Tally) -> bool {
+        self.transfers.iter().chain(&self.waiting).any(|transfer| {
+            let own = |share: Share| share.side == Side::Owner && share.tally == tally;
+            transfer.share.is_some_and(own)
+        })
     }
 }
 
@@ -156,6 +221,7 @@ mod tests {
             remote: Addr(0),
             done: 0,
             token: Token(token),
+            share: None,
         }
     }
 

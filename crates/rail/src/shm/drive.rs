@@ -4,7 +4,7 @@
 //! moves, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
 //! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load.
 
-use super::bulk::PASS_BYTES;
+use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::claims::Sender;
 use super::copy::slot_bytes;
 use super::peers::Life;
@@ -64,12 +64,7 @@ impl Shm {
     /// the ends of peers. Says how many inputs the machine got.
     #[inline]
     pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
-        let mut packets = 0;
-        while packets < budget {
-            let Some(copy) = self.reader.peek() else { break };
-            self.deliver(now, machine, &copy);
-            packets += 1;
-        }
+        let packets = self.take_in(now, machine, budget);
         self.polls = self.polls.wrapping_add(1);
         if packets != 0 {
             // Bulk moves that these packets asked for start now; what can wait
@@ -89,6 +84,20 @@ impl Shm {
             machine.on_idle(now, self);
         }
         0
+    }
+
+    /// Delivers up to `budget` packets to `machine` and does nothing else: for a
+    /// look at what has arrived before a request that may depend on it.
+    #[inline]
+    pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
+        let mut packets = 0;
+        while packets < budget {
+            let Some(copy) = self.reader.peek() else { break };
+            self.deliver(now, machine, &copy);
+            packets += 1;
+        }
+        self.attention |= packets != 0;
+        packets
     }
 
     /// Whether a poll would find something to do; to be asked before sleeping,
@@ -237,22 +246,58 @@ impl Shm {
 
     fn run_transfers<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
         let mut ended = 0;
+        // Those that wait cost a look each, and nothing of the pass.
+        for _ in 0..self.transfers.aside() {
+            let Some(transfer) = self.transfers.next_aside() else { break };
+            let turn = self.turn_of(transfer, 0);
+            ended += self.after_turn(now, machine, &transfer, turn);
+        }
         let mut pass = PASS_BYTES;
-        while let Some((mut transfer, len)) = self.transfers.turn(&mut pass) {
-            let outcome = self.move_slice(&transfer, len);
-            if let Ok(moved) = outcome {
+        while let Some((transfer, len)) = self.transfers.turn(&mut pass) {
+            let turn = self.turn_of(transfer, len);
+            ended += self.after_turn(now, machine, &transfer, turn);
+        }
+        ended
+    }
+
+    /// Gives a transfer its turn, of `len` bytes if this side does it alone.
+    fn turn_of(&mut self, mut transfer: Transfer, len: u64) -> Turn {
+        if let Some(share) = transfer.share {
+            return self.turn_shared(transfer, share);
+        }
+        match self.move_slice(&transfer, len) {
+            Ok(moved) => {
                 transfer.done += moved;
                 self.stats.count_moved(transfer.direction, moved);
                 if transfer.done < transfer.local.len {
-                    self.transfers.push(transfer);
-                    continue;
+                    Turn::More(transfer)
+                } else {
+                    Turn::End(Ok(()))
                 }
             }
-            self.stats.count_end(transfer.direction, outcome.is_ok());
-            machine.on_moved(now, self, transfer.token, outcome.map(drop));
-            ended += 1;
+            Err(why) => Turn::End(Err(why)),
         }
-        ended
+    }
+
+    /// Puts a transfer where its turn leaves it. Says how many inputs the machine
+    /// got.
+    fn after_turn<M: Machine>(
+        &mut self,
+        now: Nanos,
+        machine: &mut M,
+        transfer: &Transfer,
+        turn: Turn,
+    ) -> usize {
+        match turn {
+            Turn::More(transfer) => self.transfers.push(transfer),
+            Turn::Wait(transfer) => self.transfers.set_aside(transfer),
+            Turn::End(outcome) => {
+                self.stats.count_end(transfer.direction, outcome.is_ok());
+                machine.on_moved(now, self, transfer.token, outcome);
+                return 1;
+            }
+        }
+        0
     }
 
     /// Looks for stuck slots, new writers and ended peers, as their times come.
@@ -420,6 +465,7 @@ impl Shm {
     fn bury(&mut self, peer: PeerId) {
         self.peers.detach(peer);
         self.release_all_of(peer);
+        self.tallies.release(peer);
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;
             backing::remove_peer_file(&known.address, &self.shm_dir);

@@ -3,12 +3,13 @@
 //!
 //! Owns: the segments (`segment`, `backing`), the ring in them (`ring`,
 //! `copy`), the peers and whether they live (`peers`, `watch`), direct moves
-//! (`bulk`), the memory of the client (`client`, `guard`), lent memory (`lent`),
-//! what wakes a sleeper (`bell`, `doorbell`), the names by which processes find
-//! each other (`names`, `held`).
-//! `drive` runs a machine over them (`claims`: who
-//! writes into the own mailbox); `port` is what the machine may ask for. `docs/decisions/0001-the-path-of-a-message.md`
-//! says why it is built this way.
+//! (`bulk`), those that both sides copy (`shared`, with their `tally` and the
+//! record of `tallies`), the memory of the client (`client`, `guard`), lent memory
+//! (`lent`), what wakes a sleeper (`bell`, `doorbell`), the names by which
+//! processes find each other (`names`, `held`).
+//! `drive` runs a machine over them (`claims`: who writes into the own mailbox);
+//! `port` is what the machine may ask for.
+//! `docs/decisions/0001-the-path-of-a-message.md` says why it is built this way.
 //!
 //! Invariants:
 //! - Shared memory is untrusted: it is copied, then checked; it can make a
@@ -39,7 +40,10 @@ mod port;
 pub mod probe;
 mod ring;
 mod segment;
+mod shared;
 mod stats;
+mod tallies;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -61,7 +65,7 @@ use ring::Reader;
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
 use segment::{Segment, segment_bytes};
-use sluice_link::Layout;
+use sluice_link::{Layout, Tally};
 use sluice_wire::{Nanos, PeerId, Region};
 use std::path::PathBuf;
 
@@ -81,6 +85,10 @@ pub struct Shm {
     packet_slots_max: u32,
     current: Current,
     transfers: bulk::Queue,
+    tallies: tallies::Tallies,
+    /// The newest transfer to a tally of a peer that this process has copied
+    /// alone.
+    written_alone: Option<(PeerId, Tally)>,
     lent: Lent,
     stats: Stats,
 
@@ -158,6 +166,8 @@ impl Shm {
                 .max(u32::from(layout.reply_slots)),
             current: Current::NONE,
             transfers: bulk::Queue::default(),
+            tallies: tallies::Tallies::new(),
+            written_alone: None,
             lent: Lent::new(),
             stats: Stats::default(),
             ending: Vec::new(),

@@ -1,14 +1,15 @@
 //! What a machine may ask of the rail.
 
-use super::bulk::{self, Direction, Transfer};
+use super::bulk::{self, Direction, Share, Transfer};
 use super::client;
 use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
 use super::guard;
 use super::peers::Life;
 use super::segment::Segment;
+use super::tally::Side;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
-use sluice_link::{Grant, PeerError, Port, RailError, Token, Transmitted};
+use sluice_link::{Grant, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
 use std::ptr;
 
@@ -125,12 +126,49 @@ impl Port for Shm {
         self.uid
     }
 
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        self.open_own_tally(peer, start)
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.revoke_own_tally(tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.close_own_tally(tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.tally_of(peer, tally).is_some_and(|(line, generation)| line.use_it(generation))
+    }
+
+    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
+        self.tally_of(peer, tally).is_none_or(|(line, generation)| line.is_closed(generation))
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let share = Share { tally, side: Side::Owner, own: 0, failed: None };
+        self.start(peer, Direction::Read, to, from, token, Some(share));
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let share = Share { tally, side: Side::Peer, own: 0, failed: None };
+        self.start(peer, Direction::Write, from, to, token, Some(share));
+    }
+
+    fn was_written_alone(&self, peer: Option<PeerId>, tally: Tally) -> bool {
+        match peer {
+            Some(peer) => self.has_written_alone(peer, tally),
+            None => self.tallies.is_alone(tally),
+        }
+    }
+
     fn can_read(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_some_and(|known| known.direct)
     }
 
     fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        self.start(peer, Direction::Read, to, from, token);
+        self.start(peer, Direction::Read, to, from, token, None);
     }
 
     // The system asks for the same right for both directions.
@@ -139,7 +177,7 @@ impl Port for Shm {
     }
 
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
-        self.start(peer, Direction::Write, from, to, token);
+        self.start(peer, Direction::Write, from, to, token, None);
     }
 
     #[inline]
@@ -228,8 +266,9 @@ impl Shm {
         local: Region,
         remote: Addr,
         token: Token,
+        share: Option<Share>,
     ) {
-        self.transfers.push(Transfer { peer, direction, local, remote, done: 0, token });
+        self.transfers.push(Transfer { peer, direction, local, remote, done: 0, token, share });
         self.attention = true;
     }
 
@@ -328,11 +367,32 @@ impl Shm {
         Ok(grant)
     }
 
-    /// One slice of a transfer.
+    /// One slice of a transfer that this side does alone.
     ///
     /// # Errors
     /// As [`bulk::step`].
     pub(super) fn move_slice(&mut self, transfer: &Transfer, len: u64) -> Result<u64, RailError> {
+        let moved = self.move_part(transfer, transfer.done, len);
+        let last = transfer.done + len == transfer.local.len;
+        if moved.is_ok() && last && self.has_ended(transfer.peer) {
+            return Err(RailError::PeerGone);
+        }
+        moved
+    }
+
+    /// Moves up to `len` bytes of a transfer from `at` on, which are inside it.
+    /// Whoever reads asks afterwards whether the peer has ended: the bytes may
+    /// be of another process that got its pid.
+    ///
+    /// # Errors
+    /// As [`bulk::step`].
+    pub(super) fn move_part(
+        &mut self,
+        transfer: &Transfer,
+        at: u64,
+        len: u64,
+    ) -> Result<u64, RailError> {
+        assert!(at.checked_add(len).is_some_and(|end| end <= transfer.local.len));
         let known = self.peers.get(transfer.peer).ok_or(RailError::PeerGone)?;
         if known.gone.is_some() || matches!(known.life, Life::Ending { .. } | Life::Ended) {
             return Err(RailError::PeerGone);
@@ -344,21 +404,16 @@ impl Shm {
             return Err(RailError::Fault);
         }
         // The pid may have passed to another process. Bytes read from that one
-        // are discarded below; bytes written could not be taken back.
+        // are discarded; bytes written could not be taken back.
         if transfer.direction == Direction::Write && self.has_ended(transfer.peer) {
             return Err(RailError::PeerGone);
         }
-        let local = transfer.local.addr.offset(transfer.done);
-        let remote = transfer.remote.offset(transfer.done);
+        let (local, remote) = (transfer.local.addr.offset(at), transfer.remote.offset(at));
         // SAFETY: the machine lets the local memory be used until the transfer
-        // ends, by the contracts of `read_remote` and `write_remote`; the slice
-        // is inside it.
+        // ends, by the contracts of `read_remote` and `write_remote` and their
+        // shared kinds; the part is inside it, by the assertion.
         let moved =
             unsafe { bulk::step(transfer.direction, known.address.pid, local, remote, len) };
-        let last = transfer.done + len == transfer.local.len;
-        if moved.is_ok() && last && self.has_ended(transfer.peer) {
-            return Err(RailError::PeerGone);
-        }
         if moved == Err(RailError::Forbidden)
             && let Some(known) = self.peers.get_mut(transfer.peer)
         {

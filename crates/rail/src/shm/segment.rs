@@ -7,7 +7,8 @@
 //! | 192 | not zero once the owner reads no more |
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
-//! | 4096 | one [`ENTRY_BYTES`] entry per writer: claim, address, intent |
+//! | 4096 | [`TALLIES_MAX`] tallies for the transfers that others help to copy, each alone in its line |
+//! | 20480 | one [`ENTRY_BYTES`] entry per writer: claim, address, intent |
 //! | next page | the ring |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
@@ -18,6 +19,7 @@ use super::address::{ADDRESS_BYTES, Address};
 use super::bell::Bell;
 use super::error::AddressError;
 use super::ring::{Reader, Slot, Writer};
+use super::tally::Line;
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sluice_link::{Grant, Layout};
@@ -30,15 +32,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of one writer's entry: two lines for claim and address, which are
 /// read, and two for the intent, which is written with every packet.
 pub(super) const ENTRY_BYTES: usize = 256;
+/// Most transfers at a time that a process and its peers copy together. More are
+/// copied by one side.
+pub(super) const TALLIES_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 const HEADER_WORDS: usize = 16;
 const CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
 const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
-const ENTRIES_AT: usize = PAGE_BYTES;
+const TALLIES_AT: usize = PAGE_BYTES;
+const ENTRIES_AT: usize = TALLIES_AT + TALLIES_MAX as usize * size_of::<Line>();
 pub(super) const ENTRY_ADDRESS_AT: usize = 8;
 const ENTRY_INTENT_AT: usize = 128;
 
@@ -47,7 +53,9 @@ const _: () = {
     assert!(CLAIMS_AT + 64 <= CLOSED_AT);
     assert!(CLOSED_AT + 64 <= TAIL_AT);
     assert!(TAIL_AT + 128 <= BELL_AT);
-    assert!(BELL_AT + 128 <= ENTRIES_AT);
+    assert!(BELL_AT + 128 <= TALLIES_AT);
+    // Pages of their own, and what the table above says.
+    assert!(ENTRIES_AT.is_multiple_of(PAGE_BYTES) && ENTRIES_AT == 20480);
     assert!(ENTRY_ADDRESS_AT + ADDRESS_BYTES <= ENTRY_INTENT_AT);
     assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
 };
@@ -341,6 +349,16 @@ impl Segment {
         Address::from_bytes(&bytes)
     }
 
+    /// The tally at `place`, which is below [`TALLIES_MAX`].
+    pub(super) fn tally(&self, place: u16) -> &Line {
+        assert!(place < TALLIES_MAX);
+        let at = TALLIES_AT + usize::from(place) * size_of::<Line>();
+        // SAFETY: inside the table by the assertion, which is inside every
+        // segment, and aligned; a tally is one atomic word; the borrow of `self`
+        // keeps it mapped.
+        unsafe { self.mapping.at(at, size_of::<Line>()).cast().as_ref() }
+    }
+
     /// Makes entry `index` free for another writer, in the next generation, so
     /// that a claimer which was interrupted between looking and claiming fails.
     /// The caller knows that its writer is dead.
@@ -414,5 +432,15 @@ impl Segment {
     #[cfg(test)]
     pub(super) fn tail_offset() -> usize {
         TAIL_AT
+    }
+
+    #[cfg(test)]
+    pub(super) fn entry_offset(index: usize) -> usize {
+        ENTRIES_AT + index * ENTRY_BYTES
+    }
+
+    #[cfg(test)]
+    pub(super) fn tally_offset(place: u16) -> usize {
+        TALLIES_AT + usize::from(place) * size_of::<Line>()
     }
 }

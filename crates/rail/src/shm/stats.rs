@@ -14,17 +14,17 @@ pub struct Stats {
     pub violations: u64,
     /// Slots skipped because their writer died.
     pub holes_skipped: u64,
-    /// Direct reads that ended well.
+    /// Direct reads that ended well, those that the peer helped with among them.
     pub reads_done: u64,
     /// Direct reads that failed.
     pub reads_failed: u64,
-    /// Bytes read directly.
+    /// Bytes that this process read directly.
     pub read_bytes: u64,
-    /// Direct writes that ended well.
+    /// Direct writes that ended well, and parts in the reads of peers.
     pub writes_done: u64,
     /// Direct writes that failed.
     pub writes_failed: u64,
-    /// Bytes written directly.
+    /// Bytes that this process wrote directly.
     pub written_bytes: u64,
     /// Bytes of unexpected memory lent now.
     pub lent_now_bytes: u64,

@@ -21,6 +21,11 @@ impl Draw {
         self.0.next_u64() % end
     }
 
+    /// Each bit zero or one.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// From `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)

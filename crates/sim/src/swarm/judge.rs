@@ -10,6 +10,7 @@
 use super::matcher::{Matcher, Message, Wanted};
 use super::world::{Read, World};
 use crate::memory::Memory;
+use sluice_link::PeerError;
 use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};
 use sluice_wire::{Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
@@ -93,6 +94,9 @@ impl Judge {
         let to = send.peer.index();
         let message = Message { from, to, space, tag, data, len: buf.len, content: context };
         let id = self.matcher.send(message);
+        if world.is_dead(to) {
+            self.matcher.lose(from, to);
+        }
         if waits {
             self.waited.entry((from, to)).or_default().push(id);
         }
@@ -181,9 +185,22 @@ impl Judge {
     ) {
         match end.kind {
             Kind::Send => self.send_ended(world, who, end),
-            Kind::Recv => self.receive_ended(world.memory(who), who, end),
-            Kind::Probe => self.probe_ended(who, end, told),
+            Kind::Recv => self.receive_ended(world, who, end),
+            Kind::Probe => self.probe_ended(world, who, end, told),
         }
+    }
+
+    /// A process has ended. Nobody asks for what it had begun.
+    pub fn died(&mut self, who: usize) {
+        self.matcher.end(who);
+        self.claimed.retain(|claimed| claimed.who != who);
+        self.probes.retain(|_, (asker, ..)| *asker != who);
+    }
+
+    /// A process has been told that `peer` has ended: what has not come from
+    /// there never will.
+    pub fn lost(&mut self, who: usize, peer: usize) {
+        self.matcher.lose(peer, who);
     }
 
     /// Receives of a process that have not ended, as far as it can be known.
@@ -193,13 +210,21 @@ impl Judge {
     }
 
     /// Panics unless everything that could end has: nothing is to come any more.
+    /// What may be left is a receive that no message has met and that a process
+    /// which lives could fill.
     pub fn check_rest(&self, world: &World<'_>, count: usize) {
         for (&context, &id) in &self.matcher.matched {
             let posted = &self.recvs[&context];
             let fits = self.matcher.messages[id].len <= posted.buf.len || posted.discard;
-            assert!(posted.done || (!posted.report && fits), "receive {context} has not ended");
-            let sent = &self.sends[&self.send_of[id]];
-            assert!(sent.done || !sent.report, "the send of message {id} has not ended");
+            let has_ended = posted.done || (!posted.report && fits) || world.is_dead(posted.who);
+            assert!(has_ended, "receive {context} has not ended");
+            self.check_sent(world, &self.sends[&self.send_of[id]]);
+        }
+        if let Some(dead) = world.dead() {
+            let to_dead = |sent: &&Sent| self.matcher.messages[sent.id].to == dead;
+            for sent in self.sends.values().filter(to_dead) {
+                self.check_sent(world, sent);
+            }
         }
         for (from, to) in self.matcher.pairs_on_their_way() {
             // Only messages that nobody wants may keep it from being sent, and
@@ -209,12 +234,14 @@ impl Judge {
                 assert_eq!(credits, 0, "{from}→{to} waits for nothing");
             }
         }
-        for who in 0..count {
+        for who in (0..count).filter(|who| !world.is_dead(*who)) {
             let answers = world.endpoint(who).pending().answers;
             assert_eq!(answers, 0, "answers of {who} wait for nothing");
             for (context, wanted) in self.matcher.posted(who) {
                 let coming = self.matcher.coming(who, wanted);
                 assert_eq!(coming, None, "receive {context} of {who} waits for it");
+                let of_dead = wanted.source.is_some_and(|source| world.is_dead(source));
+                assert!(!of_dead, "receive {context} of {who} waits for the dead");
             }
         }
         assert_eq!(self.probes.len(), 0, "a probe has not been answered");
@@ -223,12 +250,14 @@ impl Judge {
     /// Panics unless nothing at all is left.
     pub fn check_end(&self, world: &mut World<'_>, count: usize) {
         assert_eq!(self.matcher.pairs_on_their_way().next(), None, "a message was not received");
-        for (context, posted) in self.recvs.iter().filter(|(_, posted)| !posted.done) {
+        let left = |posted: &Posted| !posted.done && !world.is_dead(posted.who);
+        let left: Vec<_> = self.recvs.iter().filter(|(_, posted)| left(posted)).collect();
+        for (context, posted) in left {
             // It does not report, so its bytes are all there is to see.
             let id = self.matcher.matched[context];
             self.compare_bytes(world.memory(posted.who), *context, id);
         }
-        for who in 0..count {
+        for who in (0..count).filter(|who| !world.is_dead(*who)).collect::<Vec<_>>() {
             let endpoint = world.endpoint(who);
             assert_eq!(endpoint.pending(), Pending::default(), "pending at {who}");
             let links = endpoint.links();
@@ -268,13 +297,15 @@ impl Judge {
     fn send_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
         let sent = self.sends.get_mut(&end.context).expect("it was sent");
         assert!(!sent.done, "send {} has ended twice", end.context);
-        assert!(sent.report, "nobody asked for the end of send {}", end.context);
-        assert_eq!(end.outcome, Ok(()), "send {}", end.context);
+        let is_ok = end.outcome.is_ok();
+        assert!(sent.report || !is_ok, "nobody asked for the end of send {}", end.context);
+        let to = self.matcher.messages[sent.id].to;
+        assert!(is_ok || names_dead(world, end, to), "send {}: {:?}", end.context, end.outcome);
         assert_eq!((who, end.buf), (sent.from, sent.buf.addr), "send {}", end.context);
         sent.done = true;
         let &mut Sent { id, from, buf, delivery, inject, .. } = sent;
         assert!(
-            !delivery || self.landed[id] || self.is_silent(id),
+            !is_ok || !delivery || self.landed[id] || self.is_written(world.memory(to), id),
             "delivery of message {id} was reported before it was made"
         );
         if !inject {
@@ -282,13 +313,26 @@ impl Judge {
         }
     }
 
-    /// Whether the message was met by a receive that does not report.
-    fn is_silent(&self, id: usize) -> bool {
-        self.matcher.receive_of[id].is_some_and(|context| !self.recvs[&context].report)
+    /// Whether the message has met a receive that does not report, or its bytes are
+    /// in the buffer of the one it has met.
+    fn is_written(&self, memory: &Memory, id: usize) -> bool {
+        let Some(context) = self.matcher.receive_of[id] else { return false };
+        let (posted, message) = (&self.recvs[&context], &self.matcher.messages[id]);
+        let fits = message.len.min(posted.buf.len);
+        let bytes = || memory.read(posted.buf.truncated(fits)).iter().copied();
+        !posted.report || bytes().eq(content(message.content, fits))
     }
 
-    fn receive_ended(&mut self, memory: &mut Memory, who: usize, end: &Completion) {
+    fn receive_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
         let context = end.context;
+        let posted = &self.recvs[&context];
+        if let Some(dead) = world.dead()
+            && names_dead(world, end, dead)
+        {
+            assert!(posted.who == who && !posted.done, "receive {context}");
+            return self.receive_failed(world.memory(who), who, context, dead);
+        }
+        let memory = world.memory(who);
         let posted = self.recvs.get_mut(&context).expect("it was posted");
         assert!(!posted.done, "receive {context} has ended twice");
         assert_eq!(posted.who, who, "receive {context}");
@@ -325,6 +369,39 @@ impl Judge {
         memory.release(self.recvs[&context].whole);
     }
 
+    /// A receive has ended because the only process that could fill it has, or the
+    /// one that was filling it.
+    fn receive_failed(&mut self, memory: &mut Memory, who: usize, context: u64, dead: usize) {
+        let posted = self.recvs.get_mut(&context).expect("it was posted");
+        posted.done = true;
+        let whole = posted.whole;
+        let bytes = memory.read(whole);
+        let untouched = |bytes: &[u8]| bytes.iter().all(|byte| *byte == UNTOUCHED);
+        if let Some(&id) = self.matcher.matched.get(&context) {
+            let message = &self.matcher.messages[id];
+            assert_eq!(message.from, dead, "receive {context} of message {id}");
+            // Some of it may have come, anywhere.
+            let fits = message.len.min(posted.buf.len);
+            let mut pairs = bytes.iter().zip(content(message.content, fits));
+            let is_its = pairs.all(|(found, sent)| *found == sent || *found == UNTOUCHED);
+            assert!(is_its, "bytes of message {id} at receive {context}");
+            assert!(untouched(&bytes[fits as usize..]), "bytes beyond receive {context}");
+        } else {
+            let mine = self.matcher.posted(who).iter().find(|(one, _)| *one == context);
+            let source = mine.and_then(|(_, wanted)| wanted.source);
+            assert_eq!(source, Some(dead), "others could fill receive {context}");
+            self.matcher.cancel(who, context);
+            assert!(untouched(bytes), "bytes of receive {context}");
+        }
+        memory.release(whole);
+    }
+
+    /// Panics unless a send that must have ended has.
+    fn check_sent(&self, world: &World<'_>, sent: &Sent) {
+        let has_ended = sent.done || !sent.report || world.is_dead(sent.from);
+        assert!(has_ended, "the send of message {} has not ended", sent.id);
+    }
+
     fn compare_bytes(&self, memory: &Memory, context: u64, id: usize) {
         let posted = &self.recvs[&context];
         let bytes = memory.read(posted.whole);
@@ -336,14 +413,22 @@ impl Judge {
         assert!(beyond.iter().all(|byte| *byte == UNTOUCHED), "bytes beyond receive {context}");
     }
 
-    fn probe_ended(&mut self, who: usize, end: &Completion, told: Option<(usize, usize)>) {
+    fn probe_ended(
+        &mut self,
+        world: &World<'_>,
+        who: usize,
+        end: &Completion,
+        told: Option<(usize, usize)>,
+    ) {
         let context = end.context;
         let (asker, wanted, action) =
             self.probes.remove(&context).expect("it was not answered yet");
         assert_eq!(asker, who, "probe {context}");
         let here = self.matcher.peek(who, &wanted);
         if end.outcome.is_err() {
-            assert_eq!(end.outcome, Err(Failure::NoMessage), "probe {context}");
+            let asked_dead = wanted.source.is_some_and(|source| names_dead(world, end, source));
+            let is_sound = end.outcome == Err(Failure::NoMessage) || asked_dead;
+            assert!(is_sound, "probe {context}: {:?}", end.outcome);
             assert_eq!(here, None, "probe {context} found nothing, and a message is there");
             return;
         }
@@ -383,6 +468,12 @@ pub fn content(message: u64, len: u64) -> impl Iterator<Item = u8> {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         (state >> 56) as u8
     })
+}
+
+/// Whether a request has failed because this process has ended, and it has.
+fn names_dead(world: &World<'_>, end: &Completion, peer: usize) -> bool {
+    let (named, why) = (PeerId(peer as u32), PeerError::Dead);
+    world.is_dead(peer) && end.outcome == Err(Failure::PeerGone { peer: named, why })
 }
 
 /// The sender's memory is its own again, and used for something else.

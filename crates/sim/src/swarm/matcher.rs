@@ -6,6 +6,9 @@
 //! is exact, whatever the timing. Messages of a pair must arrive in the order in
 //! which they were sent. A message may be matched while its sender still has it:
 //! then no older message of that sender may match, nor any older receive.
+//!
+//! The tests of `proto` include this file: their random programs are held to it
+//! too.
 
 use sluice_proto::Space;
 use std::collections::{BTreeMap, VecDeque};
@@ -79,6 +82,18 @@ impl Matcher {
         self.receive_of.push(None);
         self.on_their_way.entry((message.from, message.to)).or_default().push_back(id);
         id
+    }
+
+    /// A process has ended: nothing of what was sent to it, or arrived there, is
+    /// anyone's any more, nor are its receives.
+    pub fn end(&mut self, who: usize) {
+        self.processes[who] = Process::default();
+        self.on_their_way.retain(|(_, to), _| *to != who);
+    }
+
+    /// What one process has sent to another and has not arrived never will.
+    pub fn lose(&mut self, from: usize, to: usize) {
+        self.on_their_way.remove(&(from, to));
     }
 
     /// A message of this pair has arrived: it must be the oldest.

@@ -6,17 +6,20 @@
 //! | `setup` `draw` | what a seed draws: processes, mailboxes, network, styles |
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
+//! | `losses` | what the end of a process does to the others |
 //! | `books` | credits, slots and memory, looked at after every step |
 //! | `matcher` `judge` | what must match, and whether that is what ended |
 //! | `trace` | what happened, for people |
 //!
 //! Every program is legal: whatever is sent is received in the end, so whatever
-//! the buffers, everything must end. What is wrong panics; whoever runs a swarm
+//! the buffers, everything must end. If a process ends early, so must what was
+//! asked of it, and nothing else may go wrong. What is wrong panics; whoever runs a swarm
 //! catches that, and the trace says how it came.
 
 mod books;
 mod draw;
 mod judge;
+mod losses;
 mod matcher;
 mod program;
 mod setup;

@@ -107,7 +107,7 @@ impl<'t> Program<'t> {
     fn phase(&mut self) {
         self.weights = self.draw.pick(&WEIGHTS);
         self.target = self.draw.percent(35).then(|| self.anyone());
-        for who in 0..self.count() {
+        for who in self.alive() {
             self.actors[who].operations = self.setup.operations;
             self.world.rouse(who);
         }
@@ -128,7 +128,7 @@ impl<'t> Program<'t> {
 
     /// Receives that nothing met are cancelled; then nothing is left.
     fn finish(&mut self) {
-        for who in 0..self.count() {
+        for who in self.alive() {
             let posted: Vec<u64> =
                 self.judge.matcher.posted(who).iter().map(|(context, _)| *context).collect();
             for context in posted {
@@ -142,7 +142,7 @@ impl<'t> Program<'t> {
     /// Plans the receives of what is left. False if nothing is left.
     fn begin_drain(&mut self, drain: Drain) -> bool {
         let mut is_left = false;
-        for who in 0..self.count() {
+        for who in self.alive() {
             let mut left = self.judge.matcher.unmatched_to(who);
             match drain {
                 Drain::Any | Drain::Oldest | Drain::Mixed => {}
@@ -188,10 +188,20 @@ impl<'t> Program<'t> {
             match self.world.next() {
                 Turn::Woken(who) => self.turn(who),
                 Turn::Moved(who) => self.look(who, None),
+                Turn::Died(who) => {
+                    self.actors[who] = Actor::default();
+                    self.judge.died(who);
+                }
+                Turn::Lost(who) => {
+                    if let Some(dead) = self.world.dead() {
+                        self.judge.lost(who, dead);
+                    }
+                    self.look(who, None);
+                }
                 Turn::Rest => {
                     // A process that waits in its library is idle again and
                     // again.
-                    for who in 0..self.count() {
+                    for who in self.alive() {
                         self.world.idle(who);
                         self.look(who, None);
                     }
@@ -272,7 +282,8 @@ impl<'t> Program<'t> {
             data: self.draw.percent(30).then_some(context * 7),
             context,
             report: self.draw.percent(85),
-            inject: eager && self.draw.percent(25),
+            // A rail that keeps memory beyond the call cannot inject.
+            inject: eager && self.draw.percent(25) && !self.setup.is_late,
             delivery: self.draw.percent(20),
         };
         self.start_send(who, send)
@@ -292,6 +303,13 @@ impl<'t> Program<'t> {
             Err(Refused::Again) if send.inject => {
                 self.refused += 1;
                 self.actors[who].refused = Some(send);
+            }
+            // Nobody could be told of its end later.
+            Err(Refused::PeerGone { peer, .. })
+                if send.inject && self.world.is_dead(peer.index()) =>
+            {
+                self.world.memory(who).release(send.buf);
+                return true;
             }
             Err(error) => panic!("send {} is refused: {error}", send.context),
         }
@@ -395,7 +413,8 @@ impl<'t> Program<'t> {
 
     /// A probe at rest finds whatever matches it, there or not yet sent.
     fn find_something(&mut self) {
-        let who = self.anyone();
+        let alive = self.alive();
+        let who = self.draw.pick(&alive);
         let wanted = self.wanted(who);
         let matcher = &self.judge.matcher;
         let there_is = matcher.peek(who, &wanted).or(matcher.coming(who, &wanted)).is_some();
@@ -403,9 +422,13 @@ impl<'t> Program<'t> {
             // The probe might make room for that one, and find it.
             return;
         }
-        let found_before = self.judge.found;
+        let (found_before, dead_before) = (self.judge.found, self.world.dead());
         self.ask(who, wanted, ProbeAction::Peek);
         self.rest();
+        if self.world.dead() != dead_before {
+            // Who asked, or what it asked for, may be gone.
+            return;
+        }
         assert_eq!(self.judge.found > found_before, there_is, "what a probe of {wanted} finds");
     }
 
@@ -418,6 +441,10 @@ impl<'t> Program<'t> {
 
     fn count(&self) -> usize {
         self.actors.len()
+    }
+
+    fn alive(&self) -> Vec<usize> {
+        (0..self.count()).filter(|who| !self.world.is_dead(*who)).collect()
     }
 
     fn anyone(&mut self) -> usize {

@@ -26,6 +26,10 @@ pub struct Setup {
     /// find that out by trying.
     pub unreadable_percent: u64,
     pub forbidden_percent: u64,
+    /// Whether packets are taken before their memory is read.
+    pub is_late: bool,
+    /// Who ends, and after how many calls into the machines.
+    pub death: Option<(usize, u64)>,
     pub phases: u64,
     /// Operations of a process in a phase.
     pub operations: u64,
@@ -52,6 +56,8 @@ impl Setup {
             patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
             requests_max: 1 << 20,
             inject_bytes_max: draw.pick(&[0, 500, 5_000, 1 << 20]),
+            announce_bytes_min: draw.pick(&[0, 100, 1 << 20]),
+            share_bytes_min: draw.pick(&[0, 300, 1 << 20]),
         };
         let poll_ns = draw.pick(&[1, 20, 100]);
         let slow_percent = draw.pick(&[0, 0, 30, 60]);
@@ -60,7 +66,12 @@ impl Setup {
             .collect();
         let budget = draw.between(30, 240);
         let phases = draw.between(1, 3);
+        let is_late = draw.percent(10);
+        let ends = draw.percent(12);
+        let death = ends.then(|| (draw.below(count) as usize, draw.below(2_000)));
         Setup {
+            is_late,
+            death,
             layouts,
             endpoint,
             poll_ns,

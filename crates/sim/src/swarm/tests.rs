@@ -4,9 +4,11 @@ use super::books::Books;
 use super::judge::Judge;
 use super::matcher::{Matcher, Message, Wanted};
 use super::setup::Setup;
+use super::trace::What;
 use super::world::{Turn, World};
 use super::{Trace, run};
-use sluice_proto::{Completion, Kind, Recv, Send, Space};
+use sluice_link::PeerError;
+use sluice_proto::{Completion, Failure, Kind, Recv, Send, Space};
 use sluice_wire::{Credits, Packet, PacketSeq, PeerId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,11 +20,67 @@ fn the_first_seeds_run_and_run_again_alike() {
     }
 }
 
+#[test]
+fn some_of_the_first_seeds_have_deaths_and_late_reads() {
+    let [mut deaths, mut late, mut both] = [0; 3];
+    for seed in 0..400 {
+        let setup = Setup::draw(seed);
+        if setup.death.is_none() && !setup.is_late {
+            continue;
+        }
+        let mut trace = Trace::whole();
+        run(seed, &mut trace);
+        let died = trace.holds(|what| matches!(what, What::Dies));
+        let is_late = trace.holds(|what| matches!(what, What::Transmitted(_)));
+        deaths += u64::from(died);
+        late += u64::from(is_late);
+        both += u64::from(died && is_late);
+    }
+    assert!(deaths > 10 && late > 15 && both > 0, "{deaths}, {late}, {both}");
+}
+
+/// How a request on this process ends once that has.
+fn gone(peer: u32) -> Result<(), Failure> {
+    Err(Failure::PeerGone { peer: PeerId(peer), why: PeerError::Dead })
+}
+
+/// Process 1 ends before process 0 is told of it. What then is said of a receive
+/// of process 0, of `source`, that ends as if only process 1 could fill it.
+fn verdict_on_a_receive_of_the_dead(source: Option<usize>) -> bool {
+    let mut trace = Trace::tail();
+    let setup = Setup { death: Some((1, 0)), ..Setup::draw(1) };
+    let mut world = World::new(1, &setup, &mut trace);
+    let mut judge = Judge::new(setup.layouts.len());
+    let Turn::Died(dead) = world.next() else { panic!("the first thing that happens") };
+    judge.died(dead);
+    let wanted = Wanted { space: Space::Tagged, source, tag: 5, ignore: 0 };
+    let buf = judge.posts(world.memory(0), 0, 1, &wanted, 32, true);
+    let end = Completion {
+        kind: Kind::Recv,
+        space: Space::Tagged,
+        context: 1,
+        len: 0,
+        buf: buf.addr,
+        tag: 5,
+        data: None,
+        peer: None,
+        outcome: gone(1),
+    };
+    catch_unwind(AssertUnwindSafe(|| judge.ended(&mut world, 0, &end, None))).is_ok()
+}
+
+#[test]
+fn only_what_the_dead_alone_could_fill_may_fail() {
+    assert!(verdict_on_a_receive_of_the_dead(Some(1)));
+    assert!(!verdict_on_a_receive_of_the_dead(Some(0)));
+    assert!(!verdict_on_a_receive_of_the_dead(None), "another process may send it");
+}
+
 /// What the judge says of one message of 20 bytes, sent to oneself, after
 /// `meddle` has changed its completion or its bytes.
 fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), String> {
     let mut trace = Trace::tail();
-    let setup = Setup::draw(1);
+    let setup = Setup { death: None, ..Setup::draw(1) };
     let mut world = World::new(1, &setup, &mut trace);
     let mut judge = Judge::new(setup.layouts.len());
     let wanted = Wanted { space: Space::Tagged, source: None, tag: 5, ignore: 0 };
@@ -50,6 +108,7 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
                 world.idle(who);
             }
             Turn::Moved(_) => {}
+            Turn::Died(_) | Turn::Lost(_) => unreachable!("nobody ends"),
             Turn::Rest => break,
         }
         while let Some(mut end) = world.pop(0) {
@@ -74,12 +133,13 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
 #[test]
 fn what_is_told_wrongly_or_altered_is_noticed() {
     assert_eq!(verdict_on(|_, _| {}), Ok(()));
-    let wrong: [fn(&mut Completion, &mut [u8]); 8] = [
+    let wrong: [fn(&mut Completion, &mut [u8]); 9] = [
         |end, _| end.tag ^= 1,
         |end, _| end.len -= 1,
         |end, _| end.data = None,
         |end, _| end.peer = Some(PeerId(1)),
-        |end, _| end.outcome = Err(sluice_proto::Failure::Cancelled),
+        |end, _| end.outcome = Err(Failure::Cancelled),
+        |end, _| end.outcome = gone(0),
         |end, _| end.space = Space::Untagged,
         |_, bytes| bytes[19] ^= 1,
         |_, bytes| bytes[20] ^= 1,

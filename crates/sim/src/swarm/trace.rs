@@ -48,6 +48,12 @@ pub(super) enum What {
     Moved(usize, u64, bool),
     Ended(Completion),
     Phase(u64),
+    /// The rail has read the memory of a packet for this process.
+    Transmitted(usize),
+    /// The process itself ends.
+    Dies,
+    /// It is told that another has.
+    Loses(usize),
 }
 
 impl Trace {
@@ -76,6 +82,12 @@ impl Trace {
         self.entries.push_back(entry);
     }
 
+    /// Whether such a thing has happened, as far as it is kept.
+    #[cfg(test)]
+    pub(super) fn holds(&self, is_it: impl Fn(&What) -> bool) -> bool {
+        self.entries.iter().any(|entry| is_it(&entry.what))
+    }
+
     /// Of all that has happened, in order.
     pub(super) fn hash(&self) -> u64 {
         self.hash
@@ -94,6 +106,9 @@ impl Trace {
             What::Moved(from, bytes, _) => (from as u64) << 40 | bytes << 8 | 9,
             What::Ended(end) => end.context << 8 | 10,
             What::Phase(phase) => phase << 8 | 11,
+            What::Transmitted(to) => (to as u64) << 8 | 12,
+            What::Dies => 13,
+            What::Loses(peer) => (peer as u64) << 8 | 14,
         };
         for part in [entry.at_ns, entry.who as u64, what] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
@@ -166,6 +181,9 @@ impl fmt::Display for What {
                 )
             }
             What::Phase(phase) => write!(f, "phase {phase} begins"),
+            What::Transmitted(to) => write!(f, "has its memory of a packet for {to} read"),
+            What::Dies => f.write_str("ends, unnoticed"),
+            What::Loses(peer) => write!(f, "is told that {peer} has ended"),
         }
     }
 }

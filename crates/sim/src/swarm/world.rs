@@ -11,13 +11,14 @@
 
 use super::books::Books;
 use super::draw::Draw;
+use super::losses::Losses;
 use super::setup::Setup;
 use super::trace::{Entry, Trace, What};
 use crate::flight::{Flight, Store};
 use crate::memory::Memory;
 use crate::port::{Mailboxes, Move, Outbox, SimPort};
 use crate::queue::Queue;
-use sluice_link::{Machine as _, RailError};
+use sluice_link::{Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
 use std::collections::VecDeque;
@@ -31,11 +32,30 @@ const TIME_NS_MAX: u64 = 60_000_000_000;
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A packet is in a mailbox.
-    Arrive { to: u32, flight: Flight },
+    Arrive {
+        to: u32,
+        flight: Flight,
+    },
     /// A process looks at what there is to do.
-    Wake { process: u32 },
+    Wake {
+        process: u32,
+    },
     /// The bytes of a read are there, or are refused.
-    Moved { transfer: u32 },
+    Moved {
+        transfer: u32,
+    },
+    /// The memory of a packet that was taken before is read, and that is reported.
+    Write {
+        late: u32,
+    },
+    Transmitted {
+        late: u32,
+    },
+    /// A process is told that another has ended.
+    Lose {
+        who: u32,
+        peer: u32,
+    },
 }
 
 /// What the program is to do next.
@@ -43,8 +63,12 @@ enum Event {
 pub enum Turn {
     /// This process has been woken.
     Woken(usize),
-    /// A read of this process has ended.
+    /// A read or a transmission of this process has ended.
     Moved(usize),
+    /// This process has ended.
+    Died(usize),
+    /// This process has been told that another one has.
+    Lost(usize),
     /// Nothing is to come.
     Rest,
 }
@@ -59,34 +83,52 @@ pub struct Read {
 }
 
 #[derive(Debug)]
-struct Host {
-    mailbox: VecDeque<Flight>,
+pub(super) struct Host {
+    pub mailbox: VecDeque<Flight>,
     wake_at: Option<u64>,
+}
+
+/// A packet whose memory the rail reads after it has taken it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Late {
+    pub who: usize,
+    pub to: usize,
+    from: Region,
+    token: Token,
+    pub flight: Flight,
+    pub is_written: bool,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct World<'t> {
-    setup: Setup,
-    now_ns: u64,
+    pub(super) setup: Setup,
+    pub(super) now_ns: u64,
     queue: Queue<Event>,
     events: u64,
-    steps: u64,
-    hosts: Vec<Host>,
+    pub(super) steps: u64,
+    pub(super) hosts: Vec<Host>,
     endpoints: Vec<Endpoint>,
     memories: Vec<Memory>,
     /// By reader: whose memory it cannot read; and whose it does not know yet.
     unreadable: Vec<Vec<bool>>,
     forbidden: Vec<Vec<bool>>,
-    store: Store,
+    pub(super) store: Store,
     outbox: Outbox,
-    transfers: Vec<(usize, Move)>,
+    /// Reads under way; none where one has ended before its time.
+    pub(super) transfers: Vec<Option<(usize, Move)>>,
     transfers_free: Vec<u32>,
+    pub(super) lates: Vec<Option<Late>>,
+    lates_free: Vec<u32>,
     /// When the last packet of each pair arrives, and when its way is free.
     arrival_ns: Vec<u64>,
     way_free_ns: Vec<u64>,
-    books: Books,
+    pub(super) books: Books,
+    pub(super) losses: Losses,
     draw: Draw,
+    /// Which packets are taken before their memory is read.
+    draw_late: Draw,
+    pub(super) draw_death: Draw,
     trace: &'t mut Trace,
 }
 
@@ -119,34 +161,66 @@ impl<'t> World<'t> {
             outbox: Outbox::default(),
             transfers: Vec::new(),
             transfers_free: Vec::new(),
+            lates: Vec::new(),
+            lates_free: Vec::new(),
             arrival_ns: vec![0; count * count],
             way_free_ns: vec![0; count * count],
             books: Books::new(count),
+            losses: Losses::new(count),
             draw,
+            draw_late: Draw::stream(seed, 4),
+            draw_death: Draw::stream(seed, 5),
             trace,
         }
     }
 
     /// Lets time pass until a process has something to do.
     pub fn next(&mut self) -> Turn {
+        if let Some(who) = self.next_death() {
+            return Turn::Died(who);
+        }
         while let Some((now, event)) = self.queue.take() {
             self.now_ns = now;
             self.events += 1;
             assert!(self.events <= EVENTS_MAX, "it goes on and on: {EVENTS_MAX} events");
             assert!(now <= TIME_NS_MAX, "it takes too long: {TIME_NS_MAX} ns");
             match event {
+                Event::Arrive { to, flight } if self.is_lost(to as usize, flight) => {
+                    self.drop_flight(to as usize, flight);
+                }
                 Event::Arrive { to, flight } => {
                     self.hosts[to as usize].mailbox.push_back(flight);
                     self.rouse(to as usize);
                 }
                 Event::Wake { process } => {
+                    let is_dead = self.is_dead(process as usize);
                     let host = &mut self.hosts[process as usize];
-                    if host.wake_at == Some(now) {
+                    if host.wake_at == Some(now) && !is_dead {
                         host.wake_at = None;
                         return Turn::Woken(process as usize);
                     }
                 }
-                Event::Moved { transfer } => return Turn::Moved(self.moved(transfer)),
+                Event::Moved { transfer } => {
+                    self.transfers_free.push(transfer);
+                    let ended = self.transfers[transfer as usize].take();
+                    if let Some((who, what)) = ended.filter(|(who, _)| !self.is_dead(*who)) {
+                        self.moved(who, what);
+                        return Turn::Moved(who);
+                    }
+                }
+                Event::Write { late } => self.write(late),
+                Event::Transmitted { late } => {
+                    self.lates_free.push(late);
+                    let late = self.lates[late as usize].take().expect("it was taken by the rail");
+                    if !self.is_dead(late.who) {
+                        self.transmitted(&late);
+                        return Turn::Moved(late.who);
+                    }
+                }
+                Event::Lose { who, peer } => {
+                    self.lose(who as usize, peer as usize);
+                    return Turn::Lost(who as usize);
+                }
             }
         }
         Turn::Rest
@@ -255,19 +329,21 @@ impl<'t> World<'t> {
         }
     }
 
-    fn step<R>(
+    pub(super) fn step<R>(
         &mut self,
         who: usize,
         payload: &[u8],
         call: impl FnOnce(&mut Endpoint, Nanos, &mut SimPort<'_>) -> R,
     ) -> R {
         self.steps += 1;
+        let late = if self.setup.is_late { self.draw_late.bits() } else { 0 };
         let mut port = SimPort {
             mailboxes: Mailboxes::Each(&self.setup.layouts),
             unreadable: &self.unreadable[who],
             outbox: &mut self.outbox,
             memory: &mut self.memories[who],
             payload,
+            late,
         };
         let result = call(&mut self.endpoints[who], Nanos(self.now_ns), &mut port);
         self.flush(who);
@@ -289,16 +365,19 @@ impl<'t> World<'t> {
                 self.way_free_ns[way].max(self.now_ns) + u64::from(slots) * self.setup.slot_ns;
             self.way_free_ns[way] = free;
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
-            let at = (free + self.setup.latency_ns + late_ns).max(self.arrival_ns[way]);
+            let mut at = (free + self.setup.latency_ns + late_ns).max(self.arrival_ns[way]);
+            if let Some((from, token)) = out.late {
+                let late = Late { who, to, from, token, flight, is_written: false };
+                at = at.max(self.take_late(late));
+            }
             self.arrival_ns[way] = at;
             self.queue.add(at, Event::Arrive { to: to as u32, flight });
         }
         for what in outbox.moves.drain(..) {
-            assert!(!what.is_write, "an endpoint writes no remote memory");
             let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
             match self.transfers.get_mut(transfer as usize) {
-                Some(place) => *place = (who, what),
-                None => self.transfers.push((who, what)),
+                Some(place) => *place = Some((who, what)),
+                None => self.transfers.push(Some((who, what))),
             }
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
             let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
@@ -308,17 +387,21 @@ impl<'t> World<'t> {
         self.outbox = outbox;
     }
 
-    /// A read has ended. Who had asked for it.
-    fn moved(&mut self, transfer: u32) -> usize {
-        let (who, what) = self.transfers[transfer as usize];
-        self.transfers_free.push(transfer);
+    /// A read or a write that `who` had asked for ends.
+    pub(super) fn moved(&mut self, who: usize, what: Move) {
         let peer = what.peer.index();
-        let may = !self.forbidden[who][peer];
+        let may = !self.forbidden[who][peer] && !self.is_dead(peer);
         self.note(who, What::Moved(peer, what.local.len, may));
-        let outcome = if may {
+        let outcome = if self.is_dead(peer) {
+            Err(RailError::PeerGone)
+        } else if may {
             let remote = Region { addr: what.remote, len: what.local.len };
-            let bytes = self.memories[peer].read(remote).to_vec();
-            self.memories[who].write(what.local.addr, &bytes);
+            let (from, source, to, target) = match what.is_write {
+                false => (peer, remote, who, what.local.addr),
+                true => (who, what.local, peer, what.remote),
+            };
+            let bytes = self.memories[from].read(source).to_vec();
+            self.memories[to].write(target, &bytes);
             Ok(())
         } else {
             self.unreadable[who][peer] = true;
@@ -328,10 +411,49 @@ impl<'t> World<'t> {
             endpoint.on_moved(now, port, what.token, outcome);
         });
         self.rouse(who);
-        who
+    }
+
+    /// The rail takes a packet before it has read its memory. When it will have.
+    fn take_late(&mut self, late: Late) -> u64 {
+        let at = self.now_ns + self.draw.below(self.setup.jitter_ns + 1);
+        let place = self.lates_free.pop().unwrap_or(self.lates.len() as u32);
+        match self.lates.get_mut(place as usize) {
+            Some(found) => *found = Some(late),
+            None => self.lates.push(Some(late)),
+        }
+        self.queue.add(at, Event::Write { late: place });
+        at
+    }
+
+    /// The rail reads the memory of a packet, and says so some time later: maybe
+    /// when the packet has long arrived.
+    fn write(&mut self, place: u32) {
+        let late = self.lates[place as usize].as_mut().expect("it was taken by the rail");
+        late.is_written = true;
+        if late.from.len > 0 {
+            let bytes = self.memories[late.who].read(late.from).into();
+            late.flight.fill(bytes, &mut self.store);
+        }
+        let at = self.now_ns + self.draw.below(2 * self.setup.jitter_ns + 1);
+        self.queue.add(at, Event::Transmitted { late: place });
+    }
+
+    fn transmitted(&mut self, late: &Late) {
+        self.note(late.who, What::Transmitted(late.to));
+        let token = late.token;
+        self.step(late.who, &[], |endpoint, now, port| endpoint.on_transmitted(now, port, token));
+        self.rouse(late.who);
+    }
+
+    /// A process will be told that another has ended.
+    pub(super) fn tell(&mut self, who: usize, peer: usize, at: u64) {
+        self.queue.add(at, Event::Lose { who: who as u32, peer: peer as u32 });
     }
 
     fn wake(&mut self, who: usize, at: u64) {
+        if self.is_dead(who) {
+            return;
+        }
         let host = &mut self.hosts[who];
         if host.wake_at.is_none_or(|wake_at| at < wake_at) {
             host.wake_at = Some(at);

@@ -63,7 +63,7 @@ pub fn run_checked(config: &Config) -> Outcome {
     outcome
 }
 
-pub const PATTERNS: [Pattern; 17] = [
+pub const PATTERNS: [Pattern; 19] = [
     Pattern::PingPong,
     Pattern::MultiPingPong,
     Pattern::PingPing,
@@ -71,10 +71,12 @@ pub const PATTERNS: [Pattern; 17] = [
     Pattern::Exchange,
     Pattern::Allreduce,
     Pattern::Reduce,
+    Pattern::ReduceScatter,
     Pattern::Bcast,
     Pattern::Barrier,
     Pattern::Alltoall,
-    Pattern::AlltoallPairwise,
+    Pattern::AlltoallPosted,
+    Pattern::Alltoallv,
     Pattern::Allgather,
     Pattern::Allgatherv,
     Pattern::Gather,

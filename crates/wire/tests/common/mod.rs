@@ -10,6 +10,7 @@ use sluice_wire::{
     AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, MatchBits, Packet, PacketSeq,
     PtIndex, Put, Rts, SLOT_PREFIX_BYTES,
 };
+use std::num::NonZeroU32;
 
 /// One packet in both of its forms.
 pub struct Case {
@@ -163,11 +164,28 @@ fn puts() -> Vec<Case> {
                     total_len: 0x5152_5354_5556_5758,
                     addr: Addr(0x6162_6364_6566_6768),
                     key: MatchBits(0x7172_7374_7576_7778),
+                    tally: None,
                 }),
                 ..PLAIN
             },
             0,
             "000000000000 01 01 a4a3a2a1 b2b1 c1 02 00000000 11 22 00 00
+             0807060504030201 1817161514131211
+             5857565554535251 6867666564636261 7877767574737271",
+        ),
+        put(
+            "put, announced, with a tally",
+            Put {
+                rts: Some(Rts {
+                    total_len: 0x5152_5354_5556_5758,
+                    addr: Addr(0x6162_6364_6566_6768),
+                    key: MatchBits(0x7172_7374_7576_7778),
+                    tally: NonZeroU32::new(0x9192_9394),
+                }),
+                ..PLAIN
+            },
+            0,
+            "000000000000 01 01 a4a3a2a1 b2b1 c1 02 94939291 11 22 00 00
              0807060504030201 1817161514131211
              5857565554535251 6867666564636261 7877767574737271",
         ),

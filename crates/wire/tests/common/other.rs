@@ -2,10 +2,11 @@
 
 use super::{ATOMIC, Case, OP, hex};
 use sluice_wire::{
-    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Credits, Datatype, Decline, Found, Get, GetDone,
-    MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, Reply, ReturnResponse, Search, Status,
-    Waiting, Watch,
+    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Credits, Cts, Datatype, Decline, Found, Get,
+    GetDone, MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, Reply, ReturnResponse, Rtr,
+    Search, Status, Waiting, Watch, Written,
 };
+use std::num::NonZeroU32;
 
 /// Where in the target's entry an operation was done.
 const OFFSET: u64 = 0x4142_4344_4546_4748;
@@ -272,6 +273,57 @@ pub fn controls() -> Vec<Case> {
             0,
             "000000000000 01 0f 07000000 0001 02 00 00000000 00 00 00 00
              3231000000000000",
+        ),
+        other(
+            "rtr",
+            Packet::Rtr(Rtr {
+                pt_index: PtIndex(9),
+                match_bits: MatchBits(0x0102_0304_0506_0708),
+                ignore_bits: 0x5152_5354_5556_5758,
+                addr: Addr(0x8182_8384_8586_8788),
+                len: NUMBER,
+                seen: PacketSeq(0xa1a2_a3a4),
+                tally: NonZeroU32::new(0x9192_9394).expect("not zero"),
+            }),
+            0,
+            "000000000000 01 10 07000000 0001 02 00 00000000 09 00 00 00
+             0807060504030201 5857565554535251 8887868584838281 6867666564636261
+             a4a3a2a1 94939291",
+        ),
+        other(
+            "cts",
+            Packet::Cts(Cts {
+                key: MatchBits(0x0102_0304_0506_0708),
+                addr: Addr(0x8182_8384_8586_8788),
+                len: NUMBER,
+                op: OP,
+                tally: None,
+            }),
+            0,
+            "000000000000 01 11 07000000 0001 02 00 00000000 00 00 00 00
+             0807060504030201 8887868584838281 6867666564636261 2827262524232221
+             00000000 00000000",
+        ),
+        other(
+            "cts with a tally",
+            Packet::Cts(Cts {
+                key: MatchBits(0x0102_0304_0506_0708),
+                addr: Addr(0x8182_8384_8586_8788),
+                len: NUMBER,
+                op: OP,
+                tally: NonZeroU32::new(0x9192_9394),
+            }),
+            0,
+            "000000000000 01 11 07000000 0001 02 00 00000000 00 00 00 00
+             0807060504030201 8887868584838281 6867666564636261 2827262524232221
+             94939291 00000000",
+        ),
+        other(
+            "written",
+            Packet::Written(Written { op: OP, len: NUMBER, status: Status::Segv }),
+            0,
+            "000000000000 01 12 07000000 0001 02 00 00000000 00 00 04 00
+             2827262524232221 6867666564636261",
         ),
     ]
 }

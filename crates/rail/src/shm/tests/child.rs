@@ -1,11 +1,13 @@
 //! Processes for tests: the test program runs itself anew with a role.
 
 use super::super::identity::fnv1a;
+use super::super::tally::{Side, chunks};
 use super::super::{Config, SegmentKind, Shm};
 use super::{KILL_AT, Noise, Recorder, addr_of, hex, poll_until, put, region_of, send, unhex};
-use sluice_link::Port;
-use sluice_wire::{MatchBits, Packet, PeerId, PtIndex, Put, Rts, slots_for};
+use sluice_link::{Port, Tally, Token};
+use sluice_wire::{Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, slots_for};
 use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -81,6 +83,7 @@ fn run_role() {
         "stream" => stream(&mut shm, peer, number.unsigned_abs()),
         "die" => die(&mut shm, peer, number),
         "offer" => offer(&mut shm, peer),
+        "share" => share(&mut shm, peer, number),
         "wait" => wait(&mut shm, peer),
         other => panic!("no such role: {other}"),
     }
@@ -127,12 +130,54 @@ fn die(shm: &mut Shm, peer: PeerId, step: i64) {
     unreachable!("the write was to kill this process");
 }
 
+/// As [`offer`], and helps to copy the bytes to where it is told, until it is
+/// told zero. It falls silent when it has taken chunk `number`, if it ever does.
+fn share(shm: &mut Shm, peer: PeerId, number: i64) {
+    let mut machine = Recorder::default();
+    let mut bytes = Noise(1).bytes(OFFERED_BYTES);
+    shm.connect(peer).unwrap();
+    announce(shm, peer, &mut bytes);
+    loop {
+        poll_until(shm, &mut machine, "a place", |_, machine| !machine.packets.is_empty());
+        let told = machine.packets.remove(0).put();
+        let Some(tally) = NonZeroU32::new(told.hdr_data as u32).map(Tally) else { return };
+        let len = told.hdr_data >> 32;
+        if let Ok(silent_at) = u32::try_from(number) {
+            let (line, generation) = shm.tally_of(peer, tally).unwrap();
+            let mut taken = None;
+            while taken != Some(silent_at) {
+                let _ = taken.map(|_| line.account(generation, chunks(len), true));
+                taken = Some(line.take(generation, Side::Peer, chunks(len)).unwrap());
+            }
+            send(shm, peer, put(0, 0), b"silent");
+            continue;
+        }
+        let from = Region { len, ..region_of(&bytes) };
+        shm.write_shared(peer, tally, from, Addr(told.match_bits.0), Token(1));
+        poll_until(shm, &mut machine, "its part", |_, machine| !machine.reads.is_empty());
+        assert_eq!(machine.reads.remove(0).1, Ok(()));
+        let alone = shm.was_written_alone(Some(peer), tally);
+        send(shm, peer, put(u64::from(alone), 0), b"done");
+    }
+}
+
 /// Announces bytes and stays until the reader has said that it has them.
 fn offer(shm: &mut Shm, peer: PeerId) {
     shm.connect(peer).unwrap();
     let mut bytes = Noise(1).bytes(OFFERED_BYTES);
-    let rts =
-        Rts { total_len: region_of(&bytes).len, addr: addr_of(&mut bytes), key: MatchBits(0) };
+    announce(shm, peer, &mut bytes);
+    let mut machine = Recorder::default();
+    poll_until(shm, &mut machine, "the end", |_, machine| !machine.packets.is_empty());
+    drop(bytes);
+}
+
+fn announce(shm: &mut Shm, peer: PeerId, bytes: &mut [u8]) {
+    let rts = Rts {
+        total_len: region_of(bytes).len,
+        addr: addr_of(bytes),
+        key: MatchBits(0),
+        tally: None,
+    };
     let announced = Packet::Put(Put {
         pt_index: PtIndex(0),
         match_bits: MatchBits(0),
@@ -144,9 +189,6 @@ fn offer(shm: &mut Shm, peer: PeerId) {
         bulk: None,
     });
     send(shm, peer, announced, &[]);
-    let mut machine = Recorder::default();
-    poll_until(shm, &mut machine, "the end", |_, machine| !machine.packets.is_empty());
-    drop(bytes);
 }
 
 /// Sends one packet, says so, and stays until it is killed.

@@ -10,7 +10,7 @@ use sluice_wire::{Credits, PacketSeq, PeerId, Region};
 use std::sync::mpsc;
 
 /// Two rails, each connected to the other, and what they call each other.
-fn pair() -> (Shm, PeerId, Shm, PeerId) {
+pub(super) fn pair() -> (Shm, PeerId, Shm, PeerId) {
     let (mut a, mut b) = (open(), open());
     let (to_b, to_a) = (a.peer(&b.address()).unwrap(), b.peer(&a.address()).unwrap());
     a.connect(to_b).unwrap();
@@ -183,7 +183,7 @@ fn entries_of_the_closed_are_used_again() {
 }
 
 /// Maps a mailbox as a process would that does not keep to the rules.
-fn attach(owner: &Shm) -> Segment {
+pub(super) fn attach(owner: &Shm) -> Segment {
     let bytes = segment_bytes(&owner.layout()) as u64;
     Segment::attach(owner.backing.fd(), bytes, owner.address().nonce).unwrap()
 }

@@ -2,15 +2,13 @@
 
 use super::super::address::Place;
 use super::super::ring::stamp;
-use super::super::segment::{ENTRY_ADDRESS_AT, ENTRY_BYTES, Segment};
+use super::super::segment::{ENTRY_ADDRESS_AT, Segment};
 use super::super::{Config, Shm};
 use super::{Noise, put, send};
 use crate::shm::Address;
 use sluice_link::{Machine, PeerError, Port, RailError, Token};
 use sluice_wire::{Nanos, Parsed, PeerId};
 use std::sync::atomic::Ordering;
-
-const ENTRIES_AT: usize = 4096;
 
 /// Copies whatever payload it is told of.
 struct Sponge {
@@ -49,7 +47,7 @@ fn forged(noise: &mut Noise, own: &Address) -> Address {
 }
 
 fn scribble(shm: &Shm, noise: &mut Noise, senders_max: u64) {
-    let entry = |index: u64| ENTRIES_AT + index as usize * ENTRY_BYTES;
+    let entry = |index: u64| Segment::entry_offset(index as usize);
     let store = |at: usize, value: u64| {
         shm.segment.word_at(at).store(value, Ordering::Relaxed);
     };

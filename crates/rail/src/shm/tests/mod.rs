@@ -8,6 +8,8 @@ mod kill;
 mod named;
 mod pair;
 mod reads;
+mod shared;
+mod shared_broken;
 mod sleep;
 mod stress;
 mod writes;

@@ -1,0 +1,102 @@
+//! What a process does while it is not in the library: it computes, or waits
+//! for a moment.
+//!
+//! A computation is a fixed amount of work in registers, not a time: whatever
+//! takes the core away from it, a thread that makes progress for instance, is
+//! seen, because it ends later. Moments are of the machine's monotonic clock,
+//! which all of its processes share, so two of them can meet at one without a
+//! message.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::hint::{black_box, spin_loop};
+
+/// Runs of which the fastest tells the rate.
+const RUNS: u32 = 9;
+/// A run is at least so long, so that reading the clock does not count.
+const RUN_NS_MIN: u64 = 200_000;
+
+/// Nanoseconds of the machine's monotonic clock.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Waits for a moment, busily: a process that sleeps wakes too late.
+pub fn wait_until(at_ns: u64) {
+    while now_ns() < at_ns {
+        spin_loop();
+    }
+}
+
+/// Computes for so many rounds, each of which needs the one before.
+pub fn compute(rounds: u64) {
+    let mut state = black_box(1_u64);
+    for _ in 0..rounds {
+        // Knuth's linear congruence.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    }
+    black_box(state);
+}
+
+/// Computes for so many rounds, and says how many nanoseconds that took.
+pub fn compute_timed(rounds: u64) -> u64 {
+    let start = now_ns();
+    compute(rounds);
+    now_ns() - start
+}
+
+/// How often this process has lost its core to another one; zero where the system
+/// does not say. To be compared before and after: what was measured in between is
+/// of somebody else as well, if it has grown.
+pub fn core_losses() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// How fast this core computes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    rounds_per_ns: f64,
+}
+
+impl Pace {
+    /// Measures it.
+    pub fn calibrate() -> Pace {
+        let mut rounds = 1_000;
+        while compute_timed(rounds) < RUN_NS_MIN {
+            rounds *= 2;
+        }
+        let fastest_ns = (0..RUNS).map(|_| compute_timed(rounds)).min().unwrap_or(1);
+        Pace { rounds_per_ns: rounds as f64 / fastest_ns.max(1) as f64 }
+    }
+
+    /// Rounds that take so long if nothing disturbs them, at least one.
+    pub fn rounds_in(self, ns: f64) -> u64 {
+        ((ns * self.rounds_per_ns) as u64).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_rounds_take_longer() {
+        let pace = Pace::calibrate();
+        let rounds = pace.rounds_in(1e6);
+        assert!(rounds > pace.rounds_in(1e5));
+        // Other programs can only make it longer; the clock of a virtual machine
+        // may be a little off.
+        assert!(compute_timed(rounds) > 500_000);
+        assert_eq!(pace.rounds_in(0.0), 1);
+    }
+
+    #[test]
+    fn a_moment_is_waited_for() {
+        let at_ns = now_ns() + 100_000;
+        wait_until(at_ns);
+        assert!(now_ns() >= at_ns);
+        wait_until(0);
+    }
+}

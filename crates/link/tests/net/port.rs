@@ -1,0 +1,298 @@
+//! What a machine asks of the network ([`Port`]), and what a test asks of the
+//! memory of one process.
+
+use super::memory::{Barred, Process, range};
+use super::random::Random;
+use super::tally::Tallies;
+use super::{Mode, Net, POISON, Read, flight, take_bytes};
+use sluice_link::{
+    Grant, Layout, MailboxRegion, PeerError, Port, Tally, TallyStart, Token, Transmitted,
+};
+use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// The network as one process sees it.
+#[derive(Clone, Debug)]
+pub struct NetPort {
+    pub me: usize,
+    net: Rc<RefCell<Net>>,
+}
+
+impl NetPort {
+    /// A network with one process for each layout.
+    pub fn network(layouts: Vec<Layout>, mode: Mode, seed: u64) -> Vec<NetPort> {
+        let count = layouts.len();
+        let net = Net {
+            processes: (0..count).map(|_| Process::default()).collect(),
+            layouts,
+            mode,
+            flights: BTreeMap::new(),
+            reads: Vec::new(),
+            tallies: Tallies::default(),
+            written: Vec::new(),
+            unreadable: BTreeSet::new(),
+            dead: BTreeSet::new(),
+            parted: BTreeSet::new(),
+            refuse_connect: None,
+            random: Random::new(seed),
+            log: Vec::new(),
+            lent_max: 0,
+        };
+        let net = Rc::new(RefCell::new(net));
+        (0..count).map(|me| NetPort { me, net: Rc::clone(&net) }).collect()
+    }
+
+    pub fn net(&self) -> Ref<'_, Net> {
+        self.net.borrow()
+    }
+
+    pub fn net_mut(&self) -> RefMut<'_, Net> {
+        self.net.borrow_mut()
+    }
+
+    /// Memory of this process with `bytes` in it, aligned for any value.
+    pub fn alloc(&self, bytes: &[u8]) -> Region {
+        self.net.borrow_mut().processes[self.me].alloc(|memory| memory.extend_from_slice(bytes))
+    }
+
+    /// The same, with one byte all over it.
+    pub fn alloc_filled(&self, len: u64, byte: u8) -> Region {
+        let fill = |memory: &mut Vec<u8>| memory.resize(memory.len() + len as usize, byte);
+        self.net.borrow_mut().processes[self.me].alloc(fill)
+    }
+
+    pub fn bytes(&self, region: Region) -> Vec<u8> {
+        self.view(region).to_vec()
+    }
+
+    /// The bytes where they are.
+    pub fn view(&self, region: Region) -> Ref<'_, [u8]> {
+        Ref::map(self.net.borrow(), |net| &net.processes[self.me].memory[range(region)])
+    }
+
+    /// From now on this part of the memory of this process faults.
+    pub fn unmap(&self, region: Region) {
+        self.bar(region, Some(Barred::Unmapped));
+    }
+
+    /// From now on this part of the memory of this process faults if written.
+    pub fn protect(&self, region: Region) {
+        self.bar(region, Some(Barred::ReadOnly));
+    }
+
+    /// Undoes [`NetPort::unmap`] and [`NetPort::protect`].
+    pub fn map(&self, region: Region) {
+        self.bar(region, None);
+    }
+
+    fn bar(&self, region: Region, barred: Option<Barred>) {
+        self.net.borrow_mut().processes[self.me].barred.push((region, barred));
+    }
+
+    pub fn fill(&self, region: Region, byte: u8) {
+        self.net.borrow_mut().processes[self.me].memory[range(region)].fill(byte);
+    }
+}
+
+impl Port for NetPort {
+    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        let net = self.net.borrow();
+        match net.refuse_connect {
+            Some(why) => Err(why),
+            // As a rail does until it has noticed: what is sent is swallowed.
+            None => Ok(net.layouts[peer.index()].grant),
+        }
+    }
+
+    fn dynamic_slots(&self, peer: PeerId) -> u32 {
+        self.net.borrow().layouts[peer.index()].dynamic_slots
+    }
+
+    fn transmit(
+        &mut self,
+        peer: PeerId,
+        head: &HeadBuf,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        let net = &mut *self.net.borrow_mut();
+        let to = peer.index();
+        let region = MailboxRegion::of(&Packet::parse(head.bytes()).expect("parses").packet);
+        let may_pend = matches!(region, MailboxRegion::Data | MailboxRegion::Reply);
+        let pends = may_pend && net.random.percent(net.mode.pending_percent);
+        let bytes = if pends {
+            None
+        } else {
+            Some(take_bytes(&net.processes[self.me], payload, net.mode.payloads))
+        };
+        let flight = flight(head, bytes, payload, token);
+        assert_eq!(u64::from(flight.parsed.payload_len), payload.len);
+        net.log.push((self.me, to, flight.parsed.packet, flight.parsed.credits));
+        if net.is_dead(to) {
+            return Transmitted::Done;
+        }
+        net.flights.entry((self.me, to)).or_default().push_back(flight);
+        net.check_mailbox(to);
+        if pends { Transmitted::Pending } else { Transmitted::Done }
+    }
+
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+        let net = &mut *self.net.borrow_mut();
+        let payloads = net.mode.payloads;
+        let process = &mut net.processes[self.me];
+        process.check_payload(offset, u64::from(len));
+        if payloads {
+            let bytes = process.current.take().expect("a packet is handled");
+            let part = &bytes[offset as usize..(offset + len) as usize];
+            process.write(Region { addr: to, len: u64::from(len) }).copy_from_slice(part);
+            process.current = Some(bytes);
+        }
+    }
+
+    fn copy(&mut self, from: Addr, to: Addr, len: u64) {
+        let net = &mut *self.net.borrow_mut();
+        if net.mode.payloads {
+            let process = &mut net.processes[self.me];
+            let disjoint = from.0 + len <= to.0 || to.0 + len <= from.0;
+            assert!(disjoint, "the regions of a copy do not overlap");
+            let bytes = process.read(Region { addr: from, len }).to_vec();
+            process.write(Region { addr: to, len }).copy_from_slice(&bytes);
+        }
+    }
+
+    fn lend(&mut self, len: u32) -> Addr {
+        assert!(len > 0, "no bytes need no memory");
+        let net = &mut *self.net.borrow_mut();
+        let process = &mut net.processes[self.me];
+        let addr = process.memory.len() as u64;
+        process.memory.resize(process.memory.len() + len as usize, POISON);
+        process.lent.insert(addr, (len, process.handling.is_some()));
+        let now: u64 = process.lent.values().map(|(len, _)| u64::from(*len)).sum();
+        net.lent_max = net.lent_max.max(now);
+        Addr(addr)
+    }
+
+    fn give_back(&mut self, addr: Addr, len: u32) {
+        let net = &mut *self.net.borrow_mut();
+        let process = &mut net.processes[self.me];
+        let lent = process.lent.remove(&addr.0).expect("what is given back was lent");
+        assert_eq!(lent.0, len, "given back whole");
+        process.memory[range(Region { addr, len: u64::from(len) })].fill(POISON);
+    }
+
+    fn can_read(&self, peer: PeerId) -> bool {
+        let net = self.net.borrow();
+        net.mode.can_read && !net.unreadable.contains(&(self.me, peer.index()))
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        self.net.borrow_mut().reads.push(Read {
+            reader: self.me,
+            peer: peer.index(),
+            is_write: false,
+            local: to,
+            remote: from,
+            token,
+        });
+    }
+
+    fn can_write(&self, peer: PeerId) -> bool {
+        let net = self.net.borrow();
+        let able = net.mode.can_read || net.mode.only_writes;
+        able && !net.unreadable.contains(&(self.me, peer.index()))
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.net.borrow_mut().reads.push(Read {
+            reader: self.me,
+            peer: peer.index(),
+            is_write: true,
+            local: from,
+            remote: to,
+            token,
+        });
+    }
+
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        let able = self.can_read(peer);
+        let net = &mut *self.net.borrow_mut();
+        (able && net.mode.tallies).then(|| net.tallies.open(self.me, peer.index(), start))
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.net.borrow_mut().tallies.revoke(self.me, tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.net.borrow_mut().tallies.close(self.me, tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.net.borrow_mut().tallies.use_it(self.me, peer.index(), tally)
+    }
+
+    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
+        self.net.borrow().tallies.is_closed(peer.index(), tally)
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let pair = (self.me, peer.index());
+        self.net.borrow_mut().tallies.begin(pair, tally, false, to, from, token);
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let pair = (self.me, peer.index());
+        self.net.borrow_mut().tallies.begin(pair, tally, true, from, to, token);
+    }
+
+    fn was_written_alone(&self, _peer: Option<PeerId>, tally: Tally) -> bool {
+        self.net.borrow().tallies.was_alone(tally)
+    }
+
+    fn readable(&self, region: Region) -> bool {
+        let net = self.net.borrow();
+        net.processes[self.me].usable(region, false, net.mode.payloads) == region.len
+    }
+
+    fn writable(&self, region: Region) -> bool {
+        let net = self.net.borrow();
+        net.processes[self.me].usable(region, true, net.mode.payloads) == region.len
+    }
+
+    fn load(&self, from: Addr, into: &mut [u8]) {
+        let region = Region { addr: from, len: into.len() as u64 };
+        into.copy_from_slice(self.net.borrow().processes[self.me].read(region));
+    }
+
+    fn store(&mut self, to: Addr, bytes: &[u8]) {
+        let region = Region { addr: to, len: bytes.len() as u64 };
+        self.net.borrow_mut().processes[self.me].write(region).copy_from_slice(bytes);
+    }
+
+    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
+        assert!(matches!(width, 1 | 2 | 4 | 8), "a width that memory exchanges");
+        assert!(at.0.is_multiple_of(u64::from(width)), "an exchange is aligned");
+        let width = width as usize;
+        let net = &mut *self.net.borrow_mut();
+        let memory = net.processes[self.me].write(Region { addr: at, len: width as u64 });
+        let mut found = [0; 8];
+        found[..width].copy_from_slice(memory);
+        if found[..width] != old.to_le_bytes()[..width] {
+            return Err(u64::from_le_bytes(found));
+        }
+        memory.copy_from_slice(&new.to_le_bytes()[..width]);
+        Ok(())
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        let net = self.net.borrow();
+        let process = &net.processes[self.me];
+        process.check_payload(offset, into.len() as u64);
+        if net.mode.payloads {
+            let bytes = process.current.as_ref().expect("a packet is handled");
+            into.copy_from_slice(&bytes[offset as usize..][..into.len()]);
+        }
+    }
+}

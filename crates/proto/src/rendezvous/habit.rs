@@ -1,0 +1,105 @@
+//! Which receives are worth announcing: those whose messages use that.
+//!
+//! An announcement costs a packet. A receive that is always met by short messages,
+//! or by ones that were under way already, never profits. After a few of a kind in
+//! a row have not, most of that kind are not announced any more; one in
+//! [`REST`] still is, and if that one profits, all are again. The kinds are few
+//! and shared by chance: it is a guess about the future in any case.
+
+use crate::api::{Recv, Space};
+use sluice_wire::PeerId;
+
+/// Kinds told apart.
+const KINDS: usize = 64;
+/// Announcements in vain, in a row, before a kind rests.
+const MISSES_MAX: u8 = 4;
+/// Receives of a kind that are not announced, for one that is.
+const REST: u8 = 63;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Habit {
+    misses: u8,
+    rest: u8,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Habits {
+    kinds: [Habit; KINDS],
+}
+
+impl Default for Habits {
+    fn default() -> Habits {
+        Habits { kinds: [Habit::default(); KINDS] }
+    }
+}
+
+impl Habits {
+    /// Whether a receive from `peer` is to be announced.
+    pub fn may_announce(&mut self, peer: PeerId, recv: &Recv) -> bool {
+        let habit = self.of(peer, recv);
+        match habit.rest.checked_sub(1) {
+            None => true,
+            Some(rest) => {
+                habit.rest = rest;
+                false
+            }
+        }
+    }
+
+    /// A receive that was announced has met its message, which `used` that or not.
+    pub fn note(&mut self, peer: PeerId, recv: &Recv, used: bool) {
+        let habit = self.of(peer, recv);
+        if used {
+            *habit = Habit::default();
+        } else {
+            habit.misses = habit.misses.saturating_add(1).min(MISSES_MAX);
+            if habit.misses == MISSES_MAX {
+                habit.rest = REST;
+            }
+        }
+    }
+
+    fn of(&mut self, peer: PeerId, recv: &Recv) -> &mut Habit {
+        let space = u64::from(recv.space == Space::Untagged);
+        let envelope = recv.tag ^ u64::from(peer.0) << 40 ^ space << 63;
+        // Fibonacci hashing; the top six bits are the kind.
+        let nth = envelope.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        &mut self.kinds[nth as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_wire::Region;
+
+    #[test]
+    fn a_kind_that_never_profits_rests_and_tries_again() {
+        let recv = Recv {
+            space: Space::Tagged,
+            source: Some(PeerId(1)),
+            buf: Region::EMPTY,
+            tag: 7,
+            ignore: 0,
+            context: 0,
+            report: true,
+        };
+        let mut habits = Habits::default();
+        let peer = PeerId(1);
+        let mut announced = 0;
+        for _ in 0..1000 {
+            if habits.may_announce(peer, &recv) {
+                announced += 1;
+                habits.note(peer, &recv, false);
+            }
+        }
+        assert_eq!(announced, 4 + (1000 - 4) / 64);
+        // The next one that is tried profits, and all are announced again.
+        while !habits.may_announce(peer, &recv) {}
+        habits.note(peer, &recv, true);
+        assert!((0..10).all(|_| habits.may_announce(peer, &recv)));
+        // Another tag was never touched.
+        assert!(habits.may_announce(peer, &Recv { tag: 8, ..recv }));
+    }
+}

@@ -1,0 +1,245 @@
+//! Speculative rendezvous: the receiver comes first and says where the bytes go
+//! (RTR), so that the late sender can write them with its send.
+//!
+//! Both sides compute the same match. The receiver announces a receive of a known
+//! source when every older one that could meet the same message of that source is
+//! announced there too. The sender lists what was announced, in order; each
+//! message that it sends uses the first receive listed that accepts it. What they
+//! cannot know of each other, one word of the receiver's memory decides, the
+//! *tally*: a receive is used by its sender or taken back (cancelled), whoever is
+//! first. `docs/decisions/0007-large-messages.md` gives the whole rule.
+//!
+//! Invariants. Receiver: a posted receive with a tally has a known source, which
+//! was told of it. Sender: a listed receive that is not *blocked* is the first that
+//! the next message that it accepts will meet; a blocked one, or one that overlaps
+//! it, is not used.
+
+use crate::api::{Recv, Space};
+use crate::endpoint::{Endpoint, RecvOp};
+use crate::queue::Wanted;
+use sluice_link::{Port, Tally, TallyStart};
+use sluice_portals::Handle;
+use sluice_wire::{Addr, MatchBits, Packet, PacketSeq, PeerId};
+use std::collections::VecDeque;
+
+/// Most receives that may be announced to one sender at once.
+pub(crate) const RTRS_MAX: usize = 16;
+
+/// Messages to one receiver whose bits are remembered, for an RTR that they cross.
+const SENT_MAX: usize = 32;
+
+/// Older receives looked at before one is announced.
+const OLDER_MAX: u32 = 64;
+
+/// A receive that was announced to this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtr {
+    wanted: Wanted,
+    pub addr: Addr,
+    pub len: u64,
+    pub tally: Tally,
+    /// Which message it meets is not known.
+    is_blocked: bool,
+}
+
+/// What a sender knows of the receives of one peer.
+#[derive(Debug, Default)]
+pub(crate) struct Rtrs {
+    /// In the order they were announced in.
+    listed: VecDeque<Rtr>,
+    /// The newest messages that were sent there, each with the number of the
+    /// packet after it.
+    sent: VecDeque<(PacketSeq, Space, u64)>,
+    /// All messages from this packet on are in `sent`.
+    known_from: PacketSeq,
+}
+
+impl Rtrs {
+    fn new(known_from: PacketSeq) -> Rtrs {
+        Rtrs { listed: VecDeque::new(), sent: VecDeque::new(), known_from }
+    }
+
+    /// A message was sent; `next` is the number of the packet after it.
+    fn note_sent(&mut self, next: PacketSeq, space: Space, tag: u64) {
+        if self.sent.len() == SENT_MAX
+            && let Some((after, ..)) = self.sent.pop_front()
+        {
+            self.known_from = after;
+        }
+        self.sent.push_back((next, space, tag));
+    }
+
+    /// Whether a message from packet `seen` on may be one that is wanted.
+    fn may_have_sent(&self, seen: PacketSeq, wanted: &Wanted) -> bool {
+        is_before(seen, self.known_from)
+            || self
+                .sent
+                .iter()
+                .any(|&(next, space, tag)| is_before(seen, next) && wanted.accepts(space, tag))
+    }
+
+    /// What is listed may meet messages that were not sent in order.
+    pub(crate) fn block(&mut self) {
+        for rtr in &mut self.listed {
+            rtr.is_blocked = true;
+        }
+    }
+}
+
+/// Whether a packet comes before another of its pair. Numbers wrap; what is under
+/// way is less than half of them.
+fn is_before(one: PacketSeq, other: PacketSeq) -> bool {
+    one.0.wrapping_sub(other.0).cast_signed() < 0
+}
+
+impl Wanted {
+    /// Whether a message may be accepted by both.
+    fn overlaps(&self, other: &Wanted) -> bool {
+        let matter = !self.ignore & !other.ignore;
+        self.space == other.space && (self.bits ^ other.bits) & matter == 0
+    }
+}
+
+impl Endpoint {
+    /// Announces a receive that was posted and met nothing, if that is of use and
+    /// the rule allows it.
+    #[inline(never)]
+    pub(crate) fn announce<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>, recv: &Recv) {
+        let Some(peer) = recv.source else { return };
+        if !self.habits.may_announce(peer, recv)
+            || usize::from(self.state_mut(peer).announced) >= RTRS_MAX
+            || !self.is_next_to_be_met(peer, handle, recv)
+            || self.ni.ensure_connected(port, peer).is_err()
+            // Where the one direction is not allowed the other is not either.
+            || !port.can_read(peer)
+        {
+            return;
+        }
+        let Some(tally) = port.open_tally(peer, TallyStart::Free) else { return };
+        let wanted = Wanted::of(recv);
+        let rtr = sluice_wire::Rtr {
+            pt_index: wanted.space.pt(),
+            match_bits: MatchBits(wanted.bits),
+            ignore_bits: wanted.ignore,
+            addr: recv.buf.addr,
+            len: recv.buf.len,
+            seen: self.ni.links().expected_seq(peer),
+            tally: tally.0,
+        };
+        if self.ni.tell(port, peer, &Packet::Rtr(rtr)).is_err() {
+            return port.close_tally(tally);
+        }
+        self.stats.announced += 1;
+        self.state_mut(peer).announced += 1;
+        if let Some(op) = self.recvs.get_mut(handle) {
+            op.announced = Some(tally);
+        }
+    }
+
+    /// Whether every older receive that could meet the same messages of `peer` is
+    /// announced.
+    fn is_next_to_be_met(&mut self, peer: PeerId, handle: Handle<RecvOp>, recv: &Recv) -> bool {
+        let wanted = Wanted::of(recv);
+        let pt_index = recv.space.pt();
+        let bits = match recv.space {
+            Space::Tagged if wanted.ignore == 0 => MatchBits(wanted.bits),
+            // Any entry might overlap it.
+            Space::Tagged => return self.ni.priority_len(pt_index) == 1,
+            // Messages of a space without tags all have the same bits.
+            Space::Untagged => MatchBits(0),
+        };
+        let mut steps = 0;
+        let Endpoint { ni, recvs, .. } = self;
+        ni.all_that_match(pt_index, bits, peer, |user_ptr| {
+            steps += 1;
+            let older = Handle::<RecvOp>::from_u64(user_ptr);
+            let is_announced = || recvs.get(older).is_some_and(|op| op.announced.is_some());
+            steps <= OLDER_MAX && (older == handle || is_announced())
+        })
+    }
+
+    /// A posted receive waits no more. If it was announced, that is over: `used`
+    /// by the message that it has met, which has the tally from now on, or not.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_announced<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        used: bool,
+    ) {
+        let Some(op) = self.recvs.get_mut(handle) else { return };
+        let Some(tally) = op.announced.take() else { return };
+        let recv = op.recv;
+        if let Some(peer) = recv.source {
+            self.state_mut(peer).announced -= 1;
+            self.habits.note(peer, &recv, used);
+        }
+        if !used {
+            port.close_tally(tally);
+        }
+    }
+
+    /// A peer has announced a receive. False if it has announced too many.
+    pub(crate) fn on_rtr<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        rtr: &sluice_wire::Rtr,
+    ) -> bool {
+        let Some(space) = Space::named(rtr.pt_index) else { return false };
+        self.speculates = true;
+        let next_seq = self.ni.links().next_seq(peer);
+        let state = self.state_mut(peer);
+        let waits = !state.queue.is_empty();
+        let rtrs = state.rtrs.get_or_insert_with(|| Box::new(Rtrs::new(next_seq)));
+        rtrs.listed.retain(|rtr| !port.is_tally_closed(peer, rtr.tally));
+        if rtrs.listed.len() == RTRS_MAX {
+            return false;
+        }
+        let wanted = Wanted { space, bits: rtr.match_bits.0, ignore: rtr.ignore_bits };
+        let overlaps = |older: &Rtr| older.is_blocked && older.wanted.overlaps(&wanted);
+        let is_blocked =
+            waits || rtrs.may_have_sent(rtr.seen, &wanted) || rtrs.listed.iter().any(overlaps);
+        let (addr, len, tally) = (rtr.addr, rtr.len, Tally(rtr.tally));
+        rtrs.listed.push_back(Rtr { wanted, addr, len, tally, is_blocked });
+        true
+    }
+
+    /// The receive that a message which is sent now will meet, if that is known.
+    #[inline(never)]
+    pub(crate) fn use_rtr<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        space: Space,
+        tag: u64,
+    ) -> Option<Rtr> {
+        let rtrs = self.peers.get_mut(peer.index())?.as_mut()?.rtrs.as_mut()?;
+        let mut at = 0;
+        while let Some(rtr) = rtrs.listed.get(at) {
+            if !rtr.wanted.accepts(space, tag) {
+                at += 1;
+            } else if rtr.is_blocked {
+                return None;
+            } else {
+                let rtr = rtrs.listed.remove(at)?;
+                // Else it was cancelled, and the message meets another.
+                if port.use_tally(peer, rtr.tally) {
+                    return Some(rtr);
+                }
+            }
+        }
+        None
+    }
+
+    /// A message has been sent to a peer that may announce receives.
+    #[inline(never)]
+    pub(crate) fn note_sent(&mut self, peer: PeerId, space: Space, tag: u64) {
+        let next = self.ni.links().next_seq(peer);
+        let state = self.peers.get_mut(peer.index()).and_then(Option::as_mut);
+        if let Some(rtrs) = state.and_then(|state| state.rtrs.as_mut()) {
+            rtrs.note_sent(next, space, tag);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Transfers that both sides copy, each the chunks that it takes from a tally
+//! (`tally`; `docs/decisions/0007-large-messages.md`).
+//!
+//! A turn takes one chunk, copies all of it and accounts for it, so between
+//! turns this side owes nothing: what it has taken is accounted for. The writer
+//! is done when it finds no chunk left. The reader is done when all that were
+//! taken are accounted for, also if one of them failed: before that the writer
+//! may still write into the reader's memory. Only the end of the writer's
+//! process ends that waiting.
+//!
+//! Invariants:
+//! - This side copies at most as many chunks as the transfer has, each inside
+//!   it, whatever the tally says.
+//! - What the other side or anybody else writes into a tally makes a transfer
+//!   end, wait as for a peer that is silent, or be whole without being so. That
+//!   is all: the place is not used again while a suspect may write there
+//!   (`tallies`).
+//! - Both sides agree on whether the writer has copied all alone, by what each
+//!   knows itself: the reader that it took nothing, the writer that it took
+//!   everything.
+
+use super::Shm;
+use super::bulk::{Share, Transfer, Turn};
+use super::peers::Life;
+use super::tallies::parts;
+use super::tally::{Accounted, Line, Settled, Side, chunk, chunks};
+use sluice_link::{RailError, Tally, TallyStart};
+use sluice_wire::PeerId;
+
+impl Shm {
+    /// Opens a tally for a transfer from `peer`.
+    pub(super) fn open_own_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        if self.peers.get(peer)?.gone.is_some() {
+            return None;
+        }
+        let tally = self.tallies.open(peer)?;
+        let (line, generation) = self.own_tally(tally).expect("it was just opened");
+        line.open(generation, start);
+        Some(tally)
+    }
+
+    /// Closes a tally of this process if it is free.
+    pub(super) fn revoke_own_tally(&mut self, tally: Tally) -> bool {
+        let revoked =
+            self.own_tally(tally).is_some_and(|(line, generation)| line.revoke(generation));
+        if revoked {
+            self.give_back_tally(tally);
+        }
+        revoked
+    }
+
+    /// Closes a tally of this process.
+    pub(super) fn close_own_tally(&mut self, tally: Tally) {
+        debug_assert!(!self.transfers.holds(tally), "no read names it");
+        let Some((line, generation)) = self.own_tally(tally) else { return };
+        line.close(generation, self.tallies.is_alone(tally));
+        self.give_back_tally(tally);
+    }
+
+    fn give_back_tally(&mut self, tally: Tally) {
+        let peer = self.tallies.peer_of(tally).and_then(|peer| self.peers.get(peer));
+        let may_write = peer.is_some_and(|peer| peer.life != Life::Ended);
+        let given_up = peer.is_some_and(|peer| peer.gone.is_some());
+        self.tallies.close(tally, may_write, given_up);
+    }
+
+    /// An open tally of this process, and its generation.
+    pub(super) fn own_tally(&self, tally: Tally) -> Option<(&Line, u16)> {
+        let (place, generation) = self.tallies.find(tally)?;
+        Some((self.segment.tally(place), generation))
+    }
+
+    /// What a peer calls `tally`, and the generation that it means. `None` if its
+    /// mailbox is not mapped, or it cannot have said that.
+    pub(super) fn tally_of(&self, peer: PeerId, tally: Tally) -> Option<(&Line, u16)> {
+        let segment = self.peers.get(peer)?.segment.as_ref()?;
+        let (place, generation) = parts(tally)?;
+        Some((segment.tally(place), generation))
+    }
+
+    /// Whether this process has copied all of a transfer to a tally of `peer`.
+    /// Of the newest one it knows that itself; its owner may have closed the
+    /// tally and used the place again.
+    pub(super) fn has_written_alone(&self, peer: PeerId, tally: Tally) -> bool {
+        let is_unshared = |(line, generation): (&Line, u16)| line.is_unshared(generation);
+        self.written_alone == Some((peer, tally))
+            || self.tally_of(peer, tally).is_some_and(is_unshared)
+    }
+
+    /// One chunk of a transfer that both sides copy, if one is left.
+    pub(super) fn turn_shared(&mut self, transfer: Transfer, share: Share) -> Turn {
+        match share.side {
+            Side::Owner => self.turn_of_reader(transfer, share),
+            Side::Peer => self.turn_of_writer(transfer, share),
+        }
+    }
+
+    fn turn_of_writer(&mut self, mut transfer: Transfer, mut share: Share) -> Turn {
+        let count = chunks(transfer.local.len);
+        // An owner that has closed its rail and lives on may use the memory
+        // otherwise before its end is noticed here.
+        let segment = self.peers.get(transfer.peer).and_then(|peer| peer.segment.as_ref());
+        if segment.is_none_or(|segment| segment.is_closed()) {
+            return Turn::End(Err(RailError::PeerGone));
+        }
+        let here = self.tally_of(transfer.peer, share.tally).filter(|_| share.own < count);
+        let taken = here.and_then(|(line, generation)| line.take(generation, Side::Peer, count));
+        let Some(taken) = taken else { return Turn::End(Ok(())) };
+        let copied = self.copy_chunk(&transfer, taken);
+        let Some((line, generation)) = self.tally_of(transfer.peer, share.tally) else {
+            return Turn::End(Err(RailError::PeerGone));
+        };
+        let accounted = line.account(generation, count, copied.is_ok());
+        if copied.is_err() {
+            return Turn::End(copied);
+        }
+        share.own += 1;
+        transfer.share = Some(share);
+        match accounted {
+            Accounted::More => return Turn::More(transfer),
+            Accounted::NoMore if share.own == count => {
+                self.written_alone = Some((transfer.peer, share.tally));
+            }
+            Accounted::NoMore | Accounted::Late => {}
+        }
+        Turn::End(Ok(()))
+    }
+
+    fn turn_of_reader(&mut self, mut transfer: Transfer, mut share: Share) -> Turn {
+        let count = chunks(transfer.local.len);
+        let Some((place, generation)) = self.tallies.find(share.tally) else {
+            return Turn::End(Err(RailError::Shared));
+        };
+        if share.failed.is_none()
+            && share.own < count
+            && let Some(taken) = self.segment.tally(place).take(generation, Side::Owner, count)
+        {
+            let copied = self.copy_chunk(&transfer, taken);
+            self.segment.tally(place).account(generation, count, copied.is_ok());
+            share.own += 1;
+            share.failed = copied.err();
+            // A process that has ended, or was given up, is not waited for.
+            if share.failed == Some(RailError::PeerGone) {
+                return Turn::End(Err(RailError::PeerGone));
+            }
+        }
+        transfer.share = Some(share);
+        let settled = self.segment.tally(place).settled(generation, count, share.own);
+        match (settled, share.failed) {
+            (Settled::Waiting, _) => self.wait_for_writer(transfer),
+            (Settled::Broken, failed) => Turn::End(Err(failed.unwrap_or(RailError::Shared))),
+            (Settled::Left, None) => Turn::More(transfer),
+            (Settled::Whole, None) => Turn::End(self.whole(transfer.peer, &share)),
+            (Settled::Spoiled | Settled::Left | Settled::Whole, failed) => {
+                self.stats.violations += 1;
+                self.tallies.set_spoiled(share.tally);
+                Turn::End(Err(failed.unwrap_or(RailError::Shared)))
+            }
+        }
+    }
+
+    /// All chunks of a transfer to this process are accounted for.
+    fn whole(&mut self, peer: PeerId, share: &Share) -> Result<(), RailError> {
+        if share.own == 0 {
+            self.tallies.set_alone(share.tally);
+        } else if self.has_ended(peer) {
+            // What was read may be of another process that got the pid.
+            return Err(RailError::PeerGone);
+        }
+        Ok(())
+    }
+
+    /// No chunk is left, but the writer has not accounted for all of its.
+    fn wait_for_writer(&self, transfer: Transfer) -> Turn {
+        let gone = self.peers.get(transfer.peer).is_none_or(|peer| peer.gone.is_some());
+        // Its end has been told already, so nothing else ends this.
+        if gone { Turn::End(Err(RailError::PeerGone)) } else { Turn::Wait(transfer) }
+    }
+
+    /// Copies a whole chunk.
+    fn copy_chunk(&mut self, transfer: &Transfer, taken: u32) -> Result<(), RailError> {
+        let (mut at, len) = chunk(transfer.local.len, taken);
+        let end = at + len;
+        // At least once, so that an empty transfer with nobody fails as well.
+        loop {
+            let moved = self.move_part(transfer, at, end - at)?;
+            self.stats.count_moved(transfer.direction, moved);
+            at += moved;
+            if at == end {
+                return Ok(());
+            }
+        }
+    }
+}

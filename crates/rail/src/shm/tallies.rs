@@ -1,0 +1,205 @@
+//! Which tallies of this process are in use: its own record, which never
+//! believes the shared memory that the tallies themselves lie in.
+//!
+//! Invariants:
+//! - A tally's name, its place and its generation, is not used again before
+//!   every place has been used, and not in the 65,534 generations that follow
+//!   there: places are taken in the order in which they were given back.
+//! - A place at which a process may still write that is no longer trusted is
+//!   kept back until that process has ended.
+
+use super::segment::TALLIES_MAX;
+use sluice_link::Tally;
+use sluice_wire::PeerId;
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+
+const GENERATION_SHIFT: u32 = 16;
+
+/// The name of the tally at `place` in `generation`.
+fn name(place: u16, generation: u16) -> Tally {
+    let word = u32::from(generation) << GENERATION_SHIFT | u32::from(place);
+    Tally(NonZeroU32::new(word).expect("generations are not zero"))
+}
+
+/// Place and generation of a tally. `None` if no process names one like this.
+pub(super) fn parts(tally: Tally) -> Option<(u16, u16)> {
+    let word = tally.0.get();
+    let (place, generation) = (word as u16, (word >> GENERATION_SHIFT) as u16);
+    (place < TALLIES_MAX && generation != 0).then_some((place, generation))
+}
+
+/// What a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Free,
+    Open,
+    /// Closed, and kept back.
+    Kept,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    place: Place,
+    generation: u16,
+    peer: PeerId,
+    /// The peer has copied all of the transfer.
+    alone: bool,
+    /// Somebody has scribbled over it.
+    spoiled: bool,
+}
+
+/// The record of all places.
+#[derive(Debug)]
+pub(super) struct Tallies {
+    slots: Box<[Slot]>,
+    /// Free places, the one that was free for longest first.
+    free: VecDeque<u16>,
+}
+
+impl Tallies {
+    pub(super) fn new() -> Tallies {
+        let nobodys = Slot {
+            place: Place::Free,
+            generation: 0,
+            peer: PeerId(0),
+            alone: false,
+            spoiled: false,
+        };
+        Tallies {
+            slots: vec![nobodys; usize::from(TALLIES_MAX)].into(),
+            free: (0..TALLIES_MAX).collect(),
+        }
+    }
+
+    /// Takes a place for a transfer from `peer`, if there is one.
+    pub(super) fn open(&mut self, peer: PeerId) -> Option<Tally> {
+        let at = self.free.pop_front()?;
+        let slot = &mut self.slots[usize::from(at)];
+        assert!(slot.place == Place::Free);
+        let generation = slot.generation.checked_add(1).unwrap_or(1);
+        *slot = Slot { place: Place::Open, generation, peer, alone: false, spoiled: false };
+        Some(name(at, generation))
+    }
+
+    /// Place and generation of a tally, if it is open.
+    pub(super) fn find(&self, tally: Tally) -> Option<(u16, u16)> {
+        let (at, generation) = parts(tally)?;
+        let slot = &self.slots[usize::from(at)];
+        (slot.place == Place::Open && slot.generation == generation).then_some((at, generation))
+    }
+
+    /// Whose transfer an open tally is for.
+    pub(super) fn peer_of(&self, tally: Tally) -> Option<PeerId> {
+        self.find(tally).map(|(at, _)| self.slots[usize::from(at)].peer)
+    }
+
+    /// The peer has copied all of the transfer of an open tally.
+    pub(super) fn set_alone(&mut self, tally: Tally) {
+        if let Some((at, _)) = self.find(tally) {
+            self.slots[usize::from(at)].alone = true;
+        }
+    }
+
+    /// Whether the peer has copied all, also for a while after the tally was
+    /// closed.
+    pub(super) fn is_alone(&self, tally: Tally) -> bool {
+        parts(tally).is_some_and(|(at, generation)| {
+            let slot = &self.slots[usize::from(at)];
+            slot.generation == generation && slot.alone
+        })
+    }
+
+    /// Somebody has scribbled over an open tally.
+    pub(super) fn set_spoiled(&mut self, tally: Tally) {
+        if let Some((at, _)) = self.find(tally) {
+            self.slots[usize::from(at)].spoiled = true;
+        }
+    }
+
+    /// Gives back the place of an open tally. It is kept back if its peer may
+    /// still write there and was given up, or somebody has scribbled over it.
+    pub(super) fn close(&mut self, tally: Tally, may_write: bool, given_up: bool) {
+        let Some((at, _)) = self.find(tally) else { return };
+        let slot = &mut self.slots[usize::from(at)];
+        if may_write && (given_up || slot.spoiled) {
+            slot.place = Place::Kept;
+        } else {
+            slot.place = Place::Free;
+            self.free.push_back(at);
+        }
+    }
+
+    /// Frees what was kept back because of `peer`, which has ended.
+    pub(super) fn release(&mut self, peer: PeerId) {
+        for (slot, at) in self.slots.iter_mut().zip(0..) {
+            if slot.place == Place::Kept && slot.peer == peer {
+                slot.place = Place::Free;
+                self.free.push_back(at);
+            }
+        }
+    }
+
+    /// How many places are free.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_not_used_again_soon() {
+        let mut tallies = Tallies::new();
+        let first = tallies.open(PeerId(1)).unwrap();
+        tallies.close(first, true, false);
+        let mut count = 0_u32;
+        loop {
+            let next = tallies.open(PeerId(1)).unwrap();
+            if next == first {
+                break;
+            }
+            tallies.close(next, true, false);
+            assert_eq!(tallies.find(next), None);
+            count += 1;
+        }
+        assert_eq!(count, 65_535 * u32::from(TALLIES_MAX) - 1);
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let mut tallies = Tallies::new();
+        let all: Vec<Tally> = std::iter::from_fn(|| tallies.open(PeerId(1))).collect();
+        assert_eq!(all.len(), usize::from(TALLIES_MAX));
+        for (at, &tally) in all.iter().enumerate() {
+            // Of each four two are kept back: the peer of one was given up, and
+            // another was scribbled over. The last peer has ended.
+            if at % 4 >= 2 {
+                tallies.set_spoiled(tally);
+            }
+            tallies.close(tally, at % 4 != 3, at % 4 == 1);
+            tallies.close(tally, false, false);
+        }
+        assert_eq!(tallies.free(), all.len() / 2);
+        tallies.release(PeerId(2));
+        assert_eq!(tallies.free(), all.len() / 2);
+        tallies.release(PeerId(1));
+        assert_eq!(tallies.free(), all.len());
+    }
+
+    #[test]
+    fn names_from_outside_are_looked_at() {
+        let tally = |word| Tally(NonZeroU32::new(word).unwrap());
+        assert_eq!(parts(tally(0xffff_0003)), Some((3, 0xffff)));
+        assert_eq!(parts(tally(0x0000_0003)), None);
+        assert_eq!(parts(tally(0x0001_0000 | u32::from(TALLIES_MAX))), None);
+        let mut tallies = Tallies::new();
+        let open = tallies.open(PeerId(1)).unwrap();
+        assert_eq!(tallies.find(tally(open.0.get() + 0x1_0000)), None);
+        assert_eq!(tallies.peer_of(open), Some(PeerId(1)));
+        assert!(!tallies.is_alone(tally(u32::MAX)));
+    }
+}

@@ -1,0 +1,292 @@
+//! The tally of a transfer that two processes copy together: which chunk is
+//! next, and how many are accounted for, in one word of shared memory.
+//!
+//! Its owner, the receiver, opens it in a new *generation*. The other side, its
+//! peer, uses it or the owner revokes it, whoever is first. From then on each
+//! side takes chunks, copies them, and accounts for them. A side that cannot
+//! copy a chunk says that the tally is *broken* as it accounts for it, and
+//! nobody takes any more.
+//!
+//! One word, because what the owner waits for is a statement about all of it:
+//! that no chunk is left, that all which were taken are accounted for, and
+//! whether one of them failed. Every step is one compare-and-exchange of the
+//! whole word, the generation included, so a side that comes late changes
+//! nothing. An add would be cheaper, and would let a late one take chunks of the
+//! next transfer.
+//!
+//! Invariants, among sides that keep to the rules:
+//! - Each chunk is taken once. Accounted for are at most those that were taken.
+//! - Exactly one of use and revoke succeeds.
+//! - Once all chunks that were taken are accounted for and none can be taken,
+//!   nobody copies for this generation any more, and what was copied is visible
+//!   to who sees it (each step releases and acquires).
+//! - Of a side that does not keep to them no call waits ([`TRIES_MAX`]), and no
+//!   call answers with a chunk that there is not.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+use sluice_link::TallyStart;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Chunks are whole pages, so that the two sides seldom touch the same one.
+const PAGE_BYTES: u64 = 4096;
+/// A chunk costs more than a microsecond beside the copy, so smaller ones are
+/// not worth two cores. A transfer of 64 KiB has two.
+const CHUNK_BYTES_MIN: u64 = 32 << 10;
+/// A larger chunk is not copied faster, and one side waits longer for the other
+/// one's last.
+const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// Between the two limits as few chunks as two sides need: two cores copied
+/// 256 KiB in two halves at 20 GB/s, in quarters at 17, in eighths at 13, one
+/// core at 12. Also when one of them comes a quarter of the time late, halves
+/// are not slower.
+const CHUNKS_WANTED: u64 = 2;
+
+/// Bits of each of the two counts.
+const COUNT_BITS: u32 = 22;
+/// Most chunks of a transfer. Longer ones have longer chunks.
+const CHUNKS_MAX: u64 = (1 << COUNT_BITS) - 1;
+const COUNT_MASK: u64 = CHUNKS_MAX;
+const TAKEN_SHIFT: u32 = COUNT_BITS;
+const STATE_SHIFT: u32 = 2 * COUNT_BITS;
+const STATE_FREE: u64 = 0;
+const STATE_USED: u64 = 1;
+const STATE_BROKEN: u64 = 2;
+const STATE_CLOSED: u64 = 3;
+const SHARED: u64 = 1 << (STATE_SHIFT + 2);
+const GENERATION_SHIFT: u32 = 48;
+
+const _: () = assert!(STATE_SHIFT + 2 < GENERATION_SHIFT);
+
+/// How often a step is tried. The other side changes the word a few times for
+/// each chunk that it copies, so one that is in the way more often is no copy.
+const TRIES_MAX: u32 = if cfg!(loom) { 4 } else { 1000 };
+
+/// Bytes of a chunk of a transfer of `len` bytes; the last one may be shorter.
+/// Both sides compute it, so it depends on nothing else.
+pub(crate) fn chunk_bytes(len: u64) -> u64 {
+    let wanted = len.div_ceil(CHUNKS_WANTED).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+    wanted.max(len.div_ceil(CHUNKS_MAX)).next_multiple_of(PAGE_BYTES)
+}
+
+/// Chunks of a transfer of `len` bytes. An empty one has one, empty too, so that
+/// somebody has copied all of it.
+pub(crate) fn chunks(len: u64) -> u32 {
+    let count = len.div_ceil(chunk_bytes(len)).max(1);
+    assert!(count <= CHUNKS_MAX);
+    count as u32
+}
+
+/// Where a chunk of a transfer of `len` bytes begins, and its length.
+pub(crate) fn chunk(len: u64, chunk: u32) -> (u64, u64) {
+    assert!(chunk < chunks(len), "a chunk that there is");
+    let bytes = chunk_bytes(len);
+    let at = u64::from(chunk) * bytes;
+    (at, bytes.min(len - at))
+}
+
+/// Which side of a tally a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The receiver, in whose memory it is.
+    Owner,
+    /// The sender.
+    Peer,
+}
+
+/// How far a transfer is, as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// There are chunks to be taken.
+    Left,
+    /// There are none, but the peer has not accounted for all of its.
+    Waiting,
+    /// All are copied.
+    Whole,
+    /// One was not copied, and nobody copies any more.
+    Broken,
+    /// No process that keeps to the rules leaves the word like this.
+    Spoiled,
+}
+
+/// What is left after a chunk was accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accounted {
+    /// Chunks may be left to be taken.
+    More,
+    /// None is: they are taken, or the tally is broken.
+    NoMore,
+    /// The tally is not of this transfer any more, or was scribbled over.
+    Late,
+}
+
+/// The word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Count {
+    generation: u16,
+    state: u64,
+    /// The owner has taken a chunk, or somebody failed to copy one.
+    shared: bool,
+    taken: u32,
+    accounted: u32,
+}
+
+impl Count {
+    fn from_word(word: u64) -> Count {
+        Count {
+            generation: (word >> GENERATION_SHIFT) as u16,
+            state: word >> STATE_SHIFT & 3,
+            shared: word & SHARED != 0,
+            taken: (word >> TAKEN_SHIFT & COUNT_MASK) as u32,
+            accounted: (word & COUNT_MASK) as u32,
+        }
+    }
+
+    fn to_word(self) -> u64 {
+        u64::from(self.generation) << GENERATION_SHIFT
+            | if self.shared { SHARED } else { 0 }
+            | self.state << STATE_SHIFT
+            | u64::from(self.taken) << TAKEN_SHIFT
+            | u64::from(self.accounted)
+    }
+
+    /// Whether chunks of `generation` may be under way.
+    fn is_of(self, generation: u16) -> bool {
+        self.generation == generation && matches!(self.state, STATE_USED | STATE_BROKEN)
+    }
+}
+
+fn fresh(generation: u16, state: u64) -> u64 {
+    Count { generation, state, shared: false, taken: 0, accounted: 0 }.to_word()
+}
+
+/// A tally, alone in its cache line.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Line {
+    word: AtomicU64,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64);
+
+impl Line {
+    /// Opens it, as its owner.
+    pub(crate) fn open(&self, generation: u16, start: TallyStart) {
+        let state = match start {
+            TallyStart::Free => STATE_FREE,
+            TallyStart::Used => STATE_USED,
+        };
+        self.replace(fresh(generation, state));
+    }
+
+    /// Uses it, as the peer, if it is free.
+    pub(crate) fn use_it(&self, generation: u16) -> bool {
+        self.leave_free(generation, fresh(generation, STATE_USED))
+    }
+
+    /// Closes it, as its owner, if it is free.
+    pub(crate) fn revoke(&self, generation: u16) -> bool {
+        let closed = Count { shared: true, ..Count::from_word(fresh(generation, STATE_CLOSED)) };
+        self.leave_free(generation, closed.to_word())
+    }
+
+    fn leave_free(&self, generation: u16, to: u64) -> bool {
+        let free = fresh(generation, STATE_FREE);
+        self.word.compare_exchange(free, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Closes it, as its owner, whatever it is. `alone`: the peer has copied all.
+    pub(crate) fn close(&self, generation: u16, alone: bool) {
+        let closed = Count { shared: !alone, ..Count::from_word(fresh(generation, STATE_CLOSED)) };
+        self.replace(closed.to_word());
+    }
+
+    /// Whether a peer that was told of this generation comes too late.
+    pub(crate) fn is_closed(&self, generation: u16) -> bool {
+        let now = Count::from_word(self.word.load(Ordering::Acquire));
+        now.generation != generation || now.state == STATE_CLOSED
+    }
+
+    /// Whether the peer has copied every chunk of a transfer of which none is
+    /// left.
+    pub(crate) fn is_unshared(&self, generation: u16) -> bool {
+        let now = Count::from_word(self.word.load(Ordering::Acquire));
+        now.generation == generation && now.state != STATE_FREE && !now.shared
+    }
+
+    /// Takes one of `chunks` chunks, which the caller then copies and accounts
+    /// for. `None` if there is none to be taken.
+    pub(crate) fn take(&self, generation: u16, side: Side, chunks: u32) -> Option<u32> {
+        let took = self.change(|now| {
+            let left = now.is_of(generation) && now.state == STATE_USED && now.taken < chunks;
+            let shared = now.shared || side == Side::Owner;
+            left.then_some(Count { taken: now.taken + 1, shared, ..now })
+        })?;
+        Some(took.taken - 1)
+    }
+
+    /// Accounts for a chunk of `chunks` that this side took, and breaks the tally
+    /// if it was not copied.
+    pub(crate) fn account(&self, generation: u16, chunks: u32, copied: bool) -> Accounted {
+        let changed = self.change(|now| {
+            let under_way = now.is_of(generation) && now.accounted < now.taken;
+            let state = if copied { now.state } else { STATE_BROKEN };
+            let shared = now.shared || !copied;
+            under_way.then_some(Count { accounted: now.accounted + 1, state, shared, ..now })
+        });
+        match changed {
+            None => Accounted::Late,
+            Some(now) if now.state == STATE_USED && now.taken < chunks => Accounted::More,
+            Some(_) => Accounted::NoMore,
+        }
+    }
+
+    /// How far the transfer of `chunks` chunks is. `own` of them were taken by
+    /// the owner, who asks, and are accounted for.
+    pub(crate) fn settled(&self, generation: u16, chunks: u32, own: u32) -> Settled {
+        let now = Count::from_word(self.word.load(Ordering::Acquire));
+        let in_order = own <= now.accounted && now.accounted <= now.taken && now.taken <= chunks;
+        if !now.is_of(generation) || !in_order {
+            return Settled::Spoiled;
+        }
+        let broken = now.state == STATE_BROKEN;
+        if !broken && now.taken < chunks {
+            Settled::Left
+        } else if now.accounted < now.taken {
+            Settled::Waiting
+        } else if broken {
+            Settled::Broken
+        } else {
+            Settled::Whole
+        }
+    }
+
+    /// Replaces the word, whatever it is. A store would do, but the model checker
+    /// lets one come before a step that has already read what it replaces.
+    fn replace(&self, word: u64) {
+        self.word.swap(word, Ordering::AcqRel);
+    }
+
+    /// Replaces the word by what `change` makes of it, and says what that is.
+    /// `None` if `change` makes nothing of it, or it is always in motion.
+    fn change(&self, change: impl Fn(Count) -> Option<Count>) -> Option<Count> {
+        let mut seen = self.word.load(Ordering::Acquire);
+        for _ in 0..TRIES_MAX {
+            let to = change(Count::from_word(seen))?;
+            let tried =
+                self.word.compare_exchange(seen, to.to_word(), Ordering::AcqRel, Ordering::Acquire);
+            match tried {
+                Ok(_) => return Some(to),
+                Err(found) => seen = found,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(loom, path = "tally_loom.rs")]
+#[cfg_attr(not(loom), path = "tally_tests.rs")]
+mod tests;

@@ -1,0 +1,136 @@
+//! The tally under the model checker: an owner and its peer in every
+//! interleaving.
+
+use super::*;
+use loom::sync::Arc;
+use loom::thread;
+
+const GENERATION: u16 = 1;
+const CHUNKS: u32 = 2;
+
+/// A transfer: its tally, and what was copied.
+struct Transfer {
+    line: Line,
+    /// How often each chunk was copied, written without order of its own.
+    copied: [AtomicU64; CHUNKS as usize],
+}
+
+impl Transfer {
+    fn open(start: TallyStart) -> Arc<Transfer> {
+        let line = Line { word: AtomicU64::new(0) };
+        line.open(GENERATION, start);
+        Arc::new(Transfer { line, copied: [AtomicU64::new(0), AtomicU64::new(0)] })
+    }
+
+    /// Copies what can be taken; fails at the chunk `broken`. Says how many were
+    /// taken.
+    fn copy(&self, side: Side, broken: Option<u32>) -> u32 {
+        let mut own = 0;
+        while let Some(taken) = self.line.take(GENERATION, side, CHUNKS) {
+            own += 1;
+            let well = broken != Some(taken);
+            if well {
+                let copied = &self.copied[taken as usize];
+                copied.store(copied.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            if self.line.account(GENERATION, CHUNKS, well) != Accounted::More {
+                break;
+            }
+        }
+        own
+    }
+
+    fn settled(&self, own: u32) -> Settled {
+        self.line.settled(GENERATION, CHUNKS, own)
+    }
+
+    fn copies(&self) -> [u64; CHUNKS as usize] {
+        [0, 1].map(|i: usize| self.copied[i].load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn tally_each_chunk_is_copied_once() {
+    loom::model(|| {
+        let transfer = Transfer::open(TallyStart::Used);
+        let other = transfer.clone();
+        let peer = thread::spawn(move || other.copy(Side::Peer, None));
+        let own = transfer.copy(Side::Owner, None);
+        let seen = transfer.settled(own);
+        assert!(matches!(seen, Settled::Whole | Settled::Waiting), "{seen:?}");
+        if seen == Settled::Whole {
+            assert_eq!(transfer.copies(), [1, 1], "what is whole is visible");
+        }
+        let theirs = peer.join().unwrap();
+        assert_eq!((own + theirs, transfer.settled(own)), (CHUNKS, Settled::Whole));
+        assert_eq!(transfer.copies(), [1, 1]);
+        // What each side knows itself, and what the word says.
+        let alone = transfer.line.is_unshared(GENERATION);
+        assert_eq!((own == 0, theirs == CHUNKS), (alone, alone));
+    });
+}
+
+#[test]
+fn tally_is_used_or_revoked() {
+    loom::model(|| {
+        let transfer = Transfer::open(TallyStart::Free);
+        let other = transfer.clone();
+        let peer = thread::spawn(move || {
+            let used = other.line.use_it(GENERATION);
+            (used, other.copy(Side::Peer, None))
+        });
+        let revoked = transfer.line.revoke(GENERATION);
+        let (used, theirs) = peer.join().unwrap();
+        assert!(used != revoked);
+        assert_eq!(theirs, if used { CHUNKS } else { 0 });
+        assert_eq!(transfer.line.is_closed(GENERATION), revoked);
+    });
+}
+
+/// Nobody copies any more once its owner sees that it is broken.
+#[test]
+fn tally_that_is_broken_is_waited_for() {
+    for side in [Side::Owner, Side::Peer] {
+        loom::model(move || {
+            let transfer = Transfer::open(TallyStart::Used);
+            let other = transfer.clone();
+            let broken = move |here: Side| (side == here).then_some(0);
+            let peer = thread::spawn(move || other.copy(Side::Peer, broken(Side::Peer)));
+            let own = transfer.copy(Side::Owner, broken(Side::Owner));
+            let seen = transfer.settled(own);
+            let copies = transfer.copies();
+            let theirs = peer.join().unwrap();
+            if matches!(seen, Settled::Broken | Settled::Whole) {
+                assert_eq!((transfer.copies(), transfer.settled(own)), (copies, seen));
+            }
+            let copied: u64 = transfer.copies().into_iter().sum();
+            let failed = copied < u64::from(own + theirs);
+            let end = if failed { Settled::Broken } else { Settled::Whole };
+            assert_eq!(transfer.settled(own), end);
+            assert!(!failed || !transfer.line.is_unshared(GENERATION));
+        });
+    }
+}
+
+/// A peer that comes after the end neither takes nor accounts for a chunk of the
+/// next transfer, of which one is under way.
+#[test]
+fn tally_of_the_next_generation_is_not_touched() {
+    loom::model(|| {
+        let transfer = Transfer::open(TallyStart::Used);
+        let other = transfer.clone();
+        let peer = thread::spawn(move || {
+            let used = other.line.use_it(GENERATION);
+            (used, other.copy(Side::Peer, None))
+        });
+        transfer.line.close(GENERATION, false);
+        transfer.line.open(GENERATION + 1, TallyStart::Used);
+        assert_eq!(transfer.line.take(GENERATION + 1, Side::Owner, CHUNKS), Some(0));
+        let (used, theirs) = peer.join().unwrap();
+        assert!(!used && theirs <= CHUNKS);
+        let word = transfer.line.word.load(Ordering::Relaxed);
+        let next = Count::from_word(fresh(GENERATION + 1, STATE_USED));
+        assert_eq!(Count::from_word(word), Count { taken: 1, shared: true, ..next });
+        assert!(transfer.line.is_closed(GENERATION));
+    });
+}

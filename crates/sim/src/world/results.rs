@@ -1,0 +1,93 @@
+//! What a world counts: repetitions, messages, credits, and how it ended.
+
+use super::World;
+use crate::library::Library;
+use crate::outcome::{Counts, CreditSample, Outcome};
+
+impl<L: Library> World<L> {
+    /// What was counted, once nothing happens any more.
+    pub fn outcome(&self) -> Outcome {
+        let counted = self.participants.len() as u32 - self.warm_up;
+        let at = |repetition: u32| match repetition {
+            0 => 0,
+            some => {
+                let (count, sum_ns) = self.repeated[some as usize - 1];
+                sum_ns / u64::from(count.max(1))
+            }
+        };
+        let time_ns = at(self.warm_up + counted).saturating_sub(at(self.warm_up));
+        let largest = self.libraries.iter().map(|library| library.links().heap_bytes()).max();
+        Outcome {
+            processes: self.hosts.len() as u32,
+            time_ns: time_ns / u64::from(self.program.ways()),
+            repetitions: counted,
+            active: self.participants.iter().copied().max().unwrap_or(0),
+            ways: self.program.ways(),
+            counts: self.totals().since(self.before),
+            unread_slots_max: self.unread_slots_max,
+            link_bytes_max: largest.unwrap_or(0) as u64,
+            link_peers_max: self.hosts.len() as u64 - 1,
+            events: self.events,
+            hash: self.hash,
+            credits: self.credits.clone(),
+            stuck: (self.unended > 0).then(|| self.describe_stuck()),
+        }
+    }
+
+    fn describe_stuck(&self) -> String {
+        let stuck: Vec<usize> =
+            (0..self.hosts.len()).filter(|&who| !self.hosts[who].has_ended).collect();
+        let blocked = stuck.iter().filter(|&&who| self.libraries[who].is_blocked()).count();
+        format!(
+            "{} of {} processes wait for ever (the first is {}), {blocked} of them for credits",
+            stuck.len(),
+            self.hosts.len(),
+            stuck[0]
+        )
+    }
+
+    fn totals(&self) -> Counts {
+        let mut totals = self.counts;
+        for library in &self.libraries {
+            let (messages, delayed) = library.messages();
+            totals.messages += messages;
+            totals.delayed += delayed;
+        }
+        totals
+    }
+
+    /// A process has done a repetition.
+    pub(super) fn repeat(&mut self, process: u32, at: u64, repetition: u32) {
+        let (count, sum_ns) = &mut self.repeated[repetition as usize - 1];
+        *count += 1;
+        *sum_ns += at;
+        let all = *count == self.participants[repetition as usize - 1];
+        if all && repetition == self.warm_up {
+            self.before = self.totals();
+        }
+        if process == 0 {
+            self.sample_credits(repetition);
+        }
+    }
+
+    fn sample_credits(&mut self, repetition: u32) {
+        let mut first = 1;
+        for &end in &self.credit_groups {
+            let group = format!("{first}-{}", end.saturating_sub(1));
+            let mut all: Vec<u32> =
+                (first..end).map(|other| self.libraries[0].credits_toward(other)).collect();
+            first = end.max(first);
+            all.sort_unstable();
+            let (Some(&min), Some(&max)) = (all.first(), all.last()) else { continue };
+            self.credits.push(CreditSample {
+                repetition,
+                group,
+                ranks: all.len() as u32,
+                min,
+                median: all[(all.len() - 1) / 2],
+                max,
+                sum: all.iter().map(|&credits| u64::from(credits)).sum(),
+            });
+        }
+    }
+}

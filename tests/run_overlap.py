@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""How much of a large transfer each side can compute through, over Sluice and over
+Open MPI's own shared memory, one after the other (tests/mpi/overlap.c).
+
+What the figures mean is said there and by `sluice perf overlap --help`. The exit
+status tells whether both ran and all data was right, not how good the figures are.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+
+from run_mpi import ROOT, Failed, Skipped, Suite, run
+
+TRANSPORTS = {"sluice": "Sluice", "vader": "Open MPI's shared memory"}
+# In the order of the table: who comes first, whose operation is measured.
+CASES = [("receiver", "receive"), ("sender", "send"), ("sender", "receive"), ("receiver", "send")]
+# What is wanted of the side that came first, for messages of up to 64 KiB and longer.
+WANTED_PCT = {True: 85, False: 95}
+
+
+def overlap(suite, repetitions, compute, seconds_max):
+    """The rows of one transport."""
+    program = [suite.binary("overlap"), "--json", "--repetitions", str(repetitions),
+               "--compute", str(compute)]
+    # One rank a core; a machine with fewer cores than ranks says so itself.
+    command = suite.mpirun(2, {}, program, bind="core:overload-allowed")
+    _, text, _ = run(command, suite.folder, seconds_max)
+    for line in text.splitlines():
+        if line.startswith("{"):
+            return json.loads(line)["rows"]
+    raise Failed("it printed no figures")
+
+
+def print_table(title, rows):
+    heads = [f"{side}, {first} first" for first, side in CASES]
+    print(f"{title}: overlap in %, and the communication alone in us")
+    print(f"{'size':>9}" + "".join(f"{head:>26}" for head in heads))
+    for size in sorted({row["size"] for row in rows}):
+        line = f"{size // 1024:>5} KiB"
+        for first, side in CASES:
+            found = [row for row in rows
+                     if (row["size"], row["first"], row["side"]) == (size, first, side)]
+            line += "".join(f"{row['overlap_pct']:>13.1f}{mark(row)} {row['comm_us']:>11.2f}"
+                            for row in found)
+        print(line)
+    if any(mark(row) == "*" for row in rows):
+        print("* other programs took a core away in most repetitions: this says little")
+    print(flush=True)
+
+
+def mark(row):
+    return "*" if 2 * row["disturbed"] > row["samples"] else " "
+
+
+def missed(rows):
+    """The rows of a side that came first that hide less than is wanted."""
+    return [row for row in rows if (row["first"] == "sender") == (row["side"] == "send")
+            and row["overlap_pct"] < WANTED_PCT[row["size"] <= 65536]]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=101, metavar="N", help="of each case")
+    parser.add_argument("--compute", type=float, default=3, metavar="TIMES",
+                        help="length of the computation, in times of the communication alone")
+    parser.add_argument("--seconds", type=int, default=120, metavar="N",
+                        help="limit of each transport")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
+                        help="where libsluice-fi.so is")
+    args = parser.parse_args()
+    every = []
+    with tempfile.TemporaryDirectory(prefix="sluice-overlap-") as folder:
+        for transport, title in TRANSPORTS.items():
+            args.transport = transport
+            suite = Suite(args, folder)
+            broken = suite.build(["overlap"])
+            if broken:
+                print(broken["overlap"], file=sys.stderr)
+                return 2
+            try:
+                rows = overlap(suite, args.repetitions, args.compute, args.seconds)
+            except Skipped as reason:
+                print(f"skip: {reason}", file=sys.stderr)
+                return 0
+            except Failed as reason:
+                print(f"{title}: {reason}", file=sys.stderr)
+                return 1
+            every += [dict(row, transport=transport) for row in rows]
+            if not args.json:
+                print_table(title, rows)
+    if args.json:
+        print(json.dumps({"test": "overlap", "compute_times": args.compute, "rows": every},
+                         indent=1))
+    else:
+        short = missed([row for row in every if row["transport"] == "sluice"])
+        print(f"wanted of Sluice, of a side that came first: 85 % for 64 KiB, 95 % beyond: "
+              + (f"missed in {len(short)} cases" if short else "met"))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
