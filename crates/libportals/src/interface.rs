@@ -7,7 +7,7 @@
 
 use crate::codes::Code;
 use crate::face::Face;
-use crate::progress::Attention;
+use sluice_rail::attend::Attention;
 use sluice_rail::shm::Doorbell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -131,6 +131,10 @@ impl Interface {
         let result = self.with(life, |face| {
             let result = then(face);
             face.poll();
+            if self.attention.is_asleep() && face.shm.is_busy() {
+                // The thread knows nothing of what this call leaves behind.
+                self.ring();
+            }
             result
         });
         self.attention.noted();
