@@ -131,15 +131,21 @@ impl Interface {
         let result = self.with(life, |face| {
             let result = then(face);
             face.poll();
-            if self.attention.is_asleep() && face.shm.is_busy() {
-                // The thread knows nothing of what this call leaves behind.
-                self.ring();
-            }
+            self.leave(face);
             result
         });
         self.attention.noted();
         self.wake_sleepers();
         result
+    }
+
+    /// A call goes, its lock still held. A thread that sleeps knows nothing of
+    /// what it leaves behind.
+    #[inline]
+    pub fn leave(&self, face: &Face) {
+        if self.attention.is_asleep() && face.shm.is_busy() {
+            self.ring();
+        }
     }
 
     /// Opens the interface; its lock is held by the caller.
