@@ -9,6 +9,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
@@ -33,8 +34,12 @@ pub struct Search {
 pub struct Pinned {
     /// Its number.
     pub core: usize,
-    _claim: UnixDatagram,
+    _claim: Claim,
 }
+
+/// A name that nobody else has meanwhile, where there are such names.
+#[derive(Debug)]
+struct Claim(Option<UnixDatagram>);
 
 /// Why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,13 +114,16 @@ impl Search {
     }
 }
 
-/// The name of a core, if nobody has it. An answer other than "taken" is no
-/// reason to go without.
-fn claim(core: usize) -> Option<UnixDatagram> {
+/// The name of a core, if nobody has it. A system that has no such names, or
+/// gives none, is no reason to go without a core.
+fn claim(core: usize) -> Option<Claim> {
     let uid = rustix::process::geteuid().as_raw();
-    let name = format!("sluice/{uid}/core/{core}");
-    let address = SocketAddr::from_abstract_name(name).ok()?;
-    UnixDatagram::bind_addr(&address).ok()
+    let address = SocketAddr::from_abstract_name(format!("sluice/{uid}/core/{core}"));
+    match address.and_then(|address| UnixDatagram::bind_addr(&address)) {
+        Ok(socket) => Some(Claim(Some(socket))),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => None,
+        Err(_) => Some(Claim(None)),
+    }
 }
 
 fn read_times() -> Result<Vec<Times>, NoCore> {
