@@ -39,7 +39,9 @@ pub struct Pinned {
 
 /// A name that nobody else has meanwhile, where there are such names.
 #[derive(Debug)]
-struct Claim(Option<UnixDatagram>);
+struct Claim {
+    _socket: Option<UnixDatagram>,
+}
 
 /// Why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +122,9 @@ fn claim(core: usize) -> Option<Claim> {
     let uid = rustix::process::geteuid().as_raw();
     let address = SocketAddr::from_abstract_name(format!("sluice/{uid}/core/{core}"));
     match address.and_then(|address| UnixDatagram::bind_addr(&address)) {
-        Ok(socket) => Some(Claim(Some(socket))),
+        Ok(socket) => Some(Claim { _socket: Some(socket) }),
         Err(error) if error.kind() == ErrorKind::AddrInUse => None,
-        Err(_) => Some(Claim(None)),
+        Err(_) => Some(Claim { _socket: None }),
     }
 }
 
@@ -155,7 +157,7 @@ fn idle_cores(before: &[Times], after: &[Times]) -> Vec<(usize, u64)> {
         let all = after.all.checked_sub(before.all)?;
         let idle = after.idle.checked_sub(before.idle)?;
         // A core that sleeps deeply is not counted at all by some systems.
-        let permille = if all == 0 { 1000 } else { idle.saturating_mul(1000) / all };
+        let permille = idle.saturating_mul(1000).checked_div(all).unwrap_or(1000);
         (permille >= IDLE_PERMILLE_MIN).then_some((after.core, permille.min(1000)))
     };
     after.iter().filter_map(permille).collect()
