@@ -174,7 +174,7 @@ impl CqCore {
         let endpoints = self.endpoints.lock_anyway().endpoints.clone();
         for endpoint in &endpoints {
             if !endpoint.hand_over() {
-                return;
+                return std::thread::yield_now();
             }
         }
         if !self.keeps_any() && !self.signalled.load(Ordering::Relaxed) {

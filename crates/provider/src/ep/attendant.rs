@@ -38,7 +38,7 @@ pub struct Attendant {
 }
 
 impl Attendant {
-    /// Starts it. The caller has the endpoint's lock, or need not.
+    /// Starts it. If the caller has the endpoint's lock, the thread waits for it.
     ///
     /// # Errors
     /// The system's, if it has no thread to give.
