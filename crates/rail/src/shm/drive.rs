@@ -124,7 +124,7 @@ impl Shm {
     /// For how long, in nanoseconds, a thread that looks after this rail may
     /// sleep unless somebody rings; zero if there is something to do. As
     /// [`Shm::has_work`], but a transfer that only waits for the other side's
-    /// copying, which ends without ringing, is looked at every [`NAP_NS`].
+    /// copying, which ends without ringing, is looked at every 50 us.
     pub fn rest_ns(&mut self) -> u64 {
         if self.transfers.only_waits() && !self.reader.is_published() && self.ending.is_empty() {
             return NAP_NS;
