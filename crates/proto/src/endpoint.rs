@@ -224,6 +224,12 @@ impl Endpoint {
         len >= self.config.announce_bytes_min
     }
 
+    /// Whether a request has ended that was not popped yet.
+    #[must_use]
+    pub fn has_completions(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// The next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {
