@@ -170,6 +170,13 @@ pub trait Port {
         true
     }
 
+    /// Whether the peer has copied all of a transfer of `len` bytes before this
+    /// process took a chunk of it. `tally` is this process's, and used. Then
+    /// nothing is left for [`Port::read_shared`] to do.
+    fn is_written(&mut self, _tally: Tally, _len: u64) -> bool {
+        false
+    }
+
     /// Starts to move `to.len` bytes at `from` in the memory of `peer` into `to`
     /// together with the peer: each side copies the chunks that it takes from
     /// `tally`, which is this process's, and used. Ends with

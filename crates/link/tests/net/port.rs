@@ -237,6 +237,10 @@ impl Port for NetPort {
         self.net.borrow().tallies.is_closed(peer.index(), tally)
     }
 
+    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
+        self.net.borrow().tallies.is_written(self.me, tally, len)
+    }
+
     fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
         let pair = (self.me, peer.index());
         self.net.borrow_mut().tallies.begin(pair, tally, false, to, from, token);

@@ -111,6 +111,14 @@ impl Tallies {
         });
     }
 
+    /// Whether the other side has copied all, before the owner began.
+    pub fn is_written(&self, owner: usize, tally: Tally, len: u64) -> bool {
+        self.of(tally).is_some_and(|count| {
+            assert!(count.owner == owner && count.is_used, "asked of a transfer under way");
+            !count.is_broken && count.taken == len && count.done == len
+        })
+    }
+
     pub fn was_alone(&self, tally: Tally) -> bool {
         assert_eq!(self.ended, tally.0.get(), "asked of the transfer that has just ended");
         self.was_alone

@@ -19,7 +19,7 @@ pub(crate) mod put;
 pub(crate) mod speculative;
 pub(crate) mod window;
 
-use crate::api::{Completion, Failure, Send};
+use crate::api::{Completion, Failure, Recv, Send};
 use crate::endpoint::{
     Endpoint, PT_BULK, Part, RecvOp, RecvState, SendOp, SendState, USER_HAS_DATA,
 };
@@ -197,25 +197,30 @@ impl Endpoint {
         let gone = self.gone(event.peer);
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
-        op.state = RecvState::Pulling(Box::new(Pull {
+        let is_written = gone.is_none() && tally.is_some_and(|tally| port.is_written(tally, want));
+        let pull = Pull {
             event,
             taken,
             key: rts.key,
             from: rts.addr,
             want,
             asked: 0,
-            got: 0,
+            got: if is_written { want } else { 0 },
             in_flight: 0,
             window: Window::new(self.ni.get_bytes_max(), self.budget.bytes_max()),
             awaits_turn: false,
             way: tally.map_or(Way::Asked, Way::Shared),
             direct: true,
-            sender_knows: false,
+            sender_knows: is_written,
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
-        }));
-        if want == 0 || gone.is_some() {
-            self.finish_pull(port, handle);
-        } else if tally.is_some() {
+        };
+        if want == 0 || gone.is_some() || is_written {
+            let recv = op.recv;
+            self.recvs.remove(handle);
+            return self.end_pull(port, &recv, &pull);
+        }
+        op.state = RecvState::Pulling(Box::new(pull));
+        if tally.is_some() {
             self.read_shared(port, handle);
         } else if !self.invite(port, handle) {
             self.fetch(port, handle);
@@ -293,6 +298,11 @@ impl Endpoint {
         if pull.awaits_turn {
             self.budget.leave(pull.event.peer, handle);
         }
+        self.end_pull(port, &op.recv, &pull);
+    }
+
+    /// Nothing of a pull is under way, and its receive is no more.
+    fn end_pull<P: Port>(&mut self, port: &mut P, recv: &Recv, pull: &Pull) {
         if let Way::Shared(tally) = pull.way {
             port.close_tally(tally);
         }
@@ -315,8 +325,8 @@ impl Endpoint {
         } else if self.gone(peer).is_none() {
             self.finish_fetch(port, peer, pull.key, pull.got, status, pull.taken);
         }
-        if op.recv.report || outcome.is_err() {
-            let completion: Completion = received(&op.recv, &pull.event, pull.got, outcome);
+        if recv.report || outcome.is_err() {
+            let completion: Completion = received(recv, &pull.event, pull.got, outcome);
             self.complete(completion);
         }
     }

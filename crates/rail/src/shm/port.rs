@@ -146,6 +146,10 @@ impl Port for Shm {
         self.tally_of(peer, tally).is_none_or(|(line, generation)| line.is_closed(generation))
     }
 
+    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
+        self.is_own_tally_written(tally, len)
+    }
+
     fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
         let share = Share { tally, side: Side::Owner, own: 0, failed: None };
         self.start(peer, Direction::Read, to, from, token, Some(share));

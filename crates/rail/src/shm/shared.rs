@@ -20,7 +20,7 @@
 //!   everything.
 
 use super::Shm;
-use super::bulk::{Share, Transfer, Turn};
+use super::bulk::{Direction, Share, Transfer, Turn};
 use super::peers::Life;
 use super::tallies::parts;
 use super::tally::{Accounted, Line, Settled, Side, chunk, chunks};
@@ -76,6 +76,19 @@ impl Shm {
         let segment = self.peers.get(peer)?.segment.as_ref()?;
         let (place, generation) = parts(tally)?;
         Some((segment.tally(place), generation))
+    }
+
+    /// Whether the peer has copied all of a transfer to a tally of this process.
+    pub(super) fn is_own_tally_written(&mut self, tally: Tally, len: u64) -> bool {
+        let is_whole = self.own_tally(tally).is_some_and(|(line, generation)| {
+            line.is_unshared(generation)
+                && line.settled(generation, chunks(len), 0) == Settled::Whole
+        });
+        if is_whole {
+            self.tallies.set_alone(tally);
+            self.stats.count_end(Direction::Read, true);
+        }
+        is_whole
     }
 
     /// Whether this process has copied all of a transfer to a tally of `peer`.

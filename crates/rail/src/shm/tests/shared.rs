@@ -133,6 +133,33 @@ fn the_writer_copies_alone() {
 }
 
 #[test]
+fn a_transfer_that_is_written_needs_no_read() {
+    if !reads_work() {
+        return;
+    }
+    let mut both = Both::new(3_000_001);
+    let len = both.target.len() as u64;
+    let tally = both.open();
+    assert!(!both.a.is_written(tally, len), "nobody has begun");
+    both.write(tally, 1);
+    assert!(!both.a.is_written(tally, len), "no chunk is taken");
+    assert_eq!(both.end_b(), Ok(()));
+    assert!(both.a.is_written(tally, len));
+    assert!(both.alone(tally));
+    both.check();
+    both.a.close_tally(tally);
+    assert!(!both.a.is_written(tally, len), "closed");
+    assert_eq!(both.a.stats().reads_done, 1);
+
+    // The reader has copied some itself: it has to see it through.
+    let tally = both.open();
+    both.read(tally, 2);
+    assert_eq!(both.end_a(), Ok(()));
+    assert!(!both.a.is_written(tally, len));
+    assert!(!both.alone(tally));
+}
+
+#[test]
 fn an_empty_transfer_ends_on_both_sides() {
     if !reads_work() {
         return;
