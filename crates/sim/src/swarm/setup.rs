@@ -99,7 +99,12 @@ impl Setup {
         // The longest message is some tens of chunks: more of them say nothing new.
         let longest = u64::from(endpoint.eager_bytes_max).max(2 * setup.chunk_bytes());
         let chunk_bytes = chunk_bytes.map(|bytes: u64| bytes.max(longest / 32));
-        setup.tallies = draw.percent(60).then_some(chunk_bytes);
+        if draw.percent(60) {
+            setup.tallies = Some(chunk_bytes);
+            // Who cannot read announces nothing.
+            setup.unreadable_percent = draw.pick(&[0, 0, 50]);
+            setup.endpoint.announce_bytes_min = draw.pick(&[0, 0, 100]);
+        }
         setup
     }
 
