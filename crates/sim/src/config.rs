@@ -4,6 +4,10 @@
 //! Units are in the names. The costs are those of the paper's cluster as far
 //! as its text gives them away; `docs/simulation.md` says how they were found.
 
+mod large;
+
+pub use large::{Endpoint, First, Overlap, Pace, Rail, Shares, Side};
+
 use crate::error::ConfigError;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +40,12 @@ pub struct Config {
     /// When a process looks into its mailbox.
     #[serde(default)]
     pub progress: Progress,
+    /// What the interfaces move by themselves.
+    #[serde(default)]
+    pub rail: Rail,
+    /// Limits of the protocols.
+    #[serde(default)]
+    pub endpoint: Endpoint,
     /// What the processes do.
     pub program: Program,
     /// Whether bytes are moved and compared (layer `messages` only).
@@ -71,6 +81,9 @@ pub enum Progress {
     Always,
     /// While it waits.
     Waiting,
+    /// While it waits, and before it begins what the endpoint calls large
+    /// ([`sluice_proto::Endpoint::looks_first`]): as the provider does.
+    Large,
 }
 
 /// How nodes are joined.
@@ -257,6 +270,12 @@ pub struct Program {
     /// toward each group are written down. Layer `packets` only.
     #[serde(default)]
     pub credit_groups: Vec<u32>,
+    /// Of the pattern `overlap`.
+    #[serde(default)]
+    pub overlap: Option<Overlap>,
+    /// Of the pattern `pace`.
+    #[serde(default)]
+    pub pace: Option<Pace>,
 }
 
 fn two_kib() -> u32 {
@@ -325,6 +344,10 @@ pub enum Pattern {
     Scatter,
     /// The root sends to everybody.
     Scatterv,
+    /// A large message beside a computation: [`Overlap`].
+    Overlap,
+    /// A fast flow of large messages beside one to a slow sink: [`Pace`].
+    Pace,
 }
 
 impl Network {
@@ -349,10 +372,19 @@ impl Program {
 }
 
 impl Config {
-    /// The same without limits: what its time is compared with.
+    /// What its time is compared with: the same without limits; of an overlap
+    /// without the computation, of a pace without the slow flow.
     #[must_use]
     pub fn reference(&self) -> Config {
         let mut reference = self.clone();
+        if let Some(overlap) = &mut reference.program.overlap {
+            overlap.compute_ns = Some(0);
+            return reference;
+        }
+        if let Some(pace) = &mut reference.program.pace {
+            pace.slow_messages = 0;
+            return reference;
+        }
         reference.flow = Flow {
             protocol: Protocol::Unlimited,
             slots: SLOTS_MAX,
@@ -401,6 +433,7 @@ impl Config {
             return fault("payload", "needs layer = \"messages\"".to_owned());
         }
         self.check_flow()?;
+        self.check_large()?;
         self.check_program()
     }
 

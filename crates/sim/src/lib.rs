@@ -16,6 +16,7 @@
 
 pub mod config;
 mod error;
+mod fabric;
 mod flight;
 mod library;
 mod mailbox;
@@ -30,10 +31,11 @@ mod queue;
 mod reference;
 mod simulation;
 pub mod swarm;
+mod tally;
 mod world;
 
 pub use config::Config;
 pub use error::ConfigError;
-pub use outcome::{Counts, CreditSample, Outcome};
+pub use outcome::{Counts, CreditSample, Outcome, OverlapTimes, PaceTimes};
 pub use reference::References;
 pub use simulation::Simulation;

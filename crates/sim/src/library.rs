@@ -23,6 +23,8 @@ pub(crate) enum Until {
     Begun,
     /// What it is about itself.
     Own,
+    /// So many receives from a rank.
+    Received(u32, u32),
     /// All that was begun or announced.
     All,
 }
@@ -30,7 +32,13 @@ pub(crate) enum Until {
 impl Until {
     pub fn of(op: Op) -> Until {
         match op {
-            Op::Post { .. } => Until::Begun,
+            Op::Post { .. }
+            | Op::PostSend { .. }
+            | Op::PostRecv { .. }
+            | Op::Stream { .. }
+            | Op::Away { .. }
+            | Op::Rest { .. } => Until::Begun,
+            Op::Await { from, number } => Until::Received(from, number),
             Op::Settle => Until::All,
             Op::Send { .. } | Op::Recv { .. } | Op::Both { .. } => Until::Own,
         }
@@ -42,10 +50,15 @@ pub(crate) trait Library {
     /// Whether a send was paid for before it is made; if not, each packet that
     /// goes is charged afterwards.
     const SENDS_ARE_PREPAID: bool;
+    /// Whether a process reads itself that bytes were moved, when it looks; if
+    /// not, the interface sees to what follows.
+    const ENDS_ARE_READ: bool;
 
     /// Begins an operation. What it costs, and the message that does not go
     /// through the network at all.
     fn start(&mut self, now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>);
+    /// Whether what has arrived is taken in before this operation.
+    fn looks_first(&self, op: Op) -> bool;
     /// Whether the operation is over.
     fn is_done(&self) -> bool;
     /// Whether a packet can go now; what that costs.
@@ -61,14 +74,15 @@ pub(crate) trait Library {
     -> u64;
     /// A message through the memory of the node has come.
     fn receive_local(&mut self, from: u32);
-    /// Bytes have been moved. Whom to tell, if the library does not itself.
+    /// Bytes have been moved. Whom to tell, if the library does not itself, and
+    /// what it costs.
     fn moved(
         &mut self,
         now: Nanos,
         port: &mut SimPort<'_>,
         token: Token,
         outcome: Result<(), RailError>,
-    ) -> Option<u32>;
+    ) -> (Option<u32>, u64);
     /// Somebody has fetched what was announced to it.
     fn fetched(&mut self);
     /// The mailbox is empty and nothing can be sent. When to look again.

@@ -6,8 +6,6 @@ use sluice_link::{Grant, Layout};
 
 /// Control slots of a sender in the layer that sends control packets.
 const CONTROL_SLOTS: u8 = 32;
-/// Reply slots in the same layer.
-const REPLY_SLOTS: u16 = 2048;
 
 /// The division that a configuration asks for.
 ///
@@ -37,7 +35,7 @@ pub fn layout(config: &Config) -> Result<Layout, ConfigError> {
     // of whole messages those of the stack come on top of `slots`.
     let (control_slots, reply_slots) = match config.layer {
         Layer::Packets => (1, 1),
-        Layer::Messages => (CONTROL_SLOTS, REPLY_SLOTS),
+        Layer::Messages => (CONTROL_SLOTS, config.endpoint.reply_slots),
     };
     let grant = Grant {
         data_slots: data_slots as u16,

@@ -11,9 +11,6 @@ use sluice_proto::{self as proto, Endpoint, Kind, Recv, Send, Space};
 use sluice_wire::{Nanos, Parsed, PeerId, Region};
 use std::collections::BTreeMap;
 
-/// Longest message that is sent eagerly, as in the packet layer.
-const EAGER_BYTES_MAX: u32 = 2048;
-
 /// A send or a receive that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -38,6 +35,10 @@ pub(crate) struct Messages {
     /// Messages sent to and asked of each process.
     sent: Vec<u32>,
     asked: Vec<u32>,
+    /// Receives from each process that follow those which end.
+    to_follow: Vec<u32>,
+    /// Messages received from each process.
+    received: Vec<u32>,
     receives: u32,
     /// What the operation waits for.
     until: Until,
@@ -50,8 +51,13 @@ pub(crate) struct Messages {
 
 impl Messages {
     pub fn new(config: &Config, me: u32, layout: Layout) -> Messages {
-        let endpoint =
-            proto::Config { eager_bytes_max: EAGER_BYTES_MAX, ..proto::Config::default() };
+        let limits = &config.endpoint;
+        let endpoint = proto::Config {
+            eager_bytes_max: limits.eager_bytes_max,
+            announce_bytes_min: limits.announce_bytes_min,
+            share_bytes_min: limits.share_bytes_min,
+            ..proto::Config::default()
+        };
         let program = &config.program;
         let parts = match program.pattern {
             Pattern::Allgather | Pattern::Allgatherv => 2,
@@ -68,6 +74,8 @@ impl Messages {
             next_request: 0,
             sent: vec![0; config.processes as usize],
             asked: vec![0; config.processes as usize],
+            to_follow: vec![0; config.processes as usize],
+            received: vec![0; config.processes as usize],
             receives: 0,
             until: Until::Begun,
             messages: 0,
@@ -120,6 +128,11 @@ impl Messages {
         self.endpoint.recv(now, port, &recv).expect("there is room for a request");
     }
 
+    /// On average half of what has arrived is looked through.
+    fn search_ns(&self) -> u64 {
+        self.cost.search_ns * self.endpoint.stats().unexpected_now / 2
+    }
+
     fn keep(&mut self, request: Request) -> u64 {
         let context = self.next_request;
         self.next_request += 1;
@@ -128,7 +141,7 @@ impl Messages {
     }
 
     /// Takes in what has ended. What it costs.
-    fn end_requests(&mut self, port: &mut SimPort<'_>) -> u64 {
+    fn end_requests(&mut self, now: Nanos, port: &mut SimPort<'_>) -> u64 {
         let mut cost_ns = 0;
         while let Some(end) = self.endpoint.pop() {
             assert!(end.outcome.is_ok(), "nothing fails here: {:?}", end.outcome);
@@ -136,6 +149,13 @@ impl Messages {
             assert!((end.kind == Kind::Recv) == request.is_receive);
             if request.is_receive {
                 self.receives -= 1;
+                self.received[request.other as usize] += 1;
+                let to_follow = &mut self.to_follow[request.other as usize];
+                if *to_follow > 0 {
+                    *to_follow -= 1;
+                    cost_ns += self.search_ns();
+                    self.begin_receive(now, port, request.other);
+                }
                 cost_ns += self.cost.receive_message_ns;
                 if self.payload {
                     let wanted = content(request.other, self.me, request.number, end.len as u32);
@@ -151,25 +171,56 @@ impl Messages {
 
 impl Library for Messages {
     const SENDS_ARE_PREPAID: bool = false;
+    const ENDS_ARE_READ: bool = true;
 
     fn start(&mut self, now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>) {
         self.until = Until::of(op);
         let mut cost_ns = 0;
-        if let Op::Recv { from } | Op::Both { from, .. } | Op::Post { from, .. } = op {
-            cost_ns += self.cost.search_ns * self.endpoint.stats().unexpected_now / 2;
+        if let Op::Recv { from }
+        | Op::Both { from, .. }
+        | Op::Post { from, .. }
+        | Op::PostRecv { from } = op
+        {
+            cost_ns += self.search_ns();
             self.begin_receive(now, port, from);
         }
-        if let Op::Send { to, bytes } | Op::Both { to, bytes, .. } | Op::Post { to, bytes, .. } = op
+        if let Op::Stream { from, count, window } = op {
+            self.to_follow[from as usize] = count.saturating_sub(window);
+            for _ in 0..count.min(window) {
+                cost_ns += self.search_ns();
+                self.begin_receive(now, port, from);
+            }
+        }
+        if let Op::Send { to, bytes }
+        | Op::Both { to, bytes, .. }
+        | Op::Post { to, bytes, .. }
+        | Op::PostSend { to, bytes } = op
         {
             cost_ns += self.cost.send_message_ns;
             self.begin_send(now, port, to, bytes);
         }
-        (cost_ns + self.end_requests(port), None)
+        (cost_ns + self.end_requests(now, port), None)
+    }
+
+    fn looks_first(&self, op: Op) -> bool {
+        match op {
+            Op::Send { bytes, .. }
+            | Op::Both { bytes, .. }
+            | Op::Post { bytes, .. }
+            | Op::PostSend { bytes, .. } => self.endpoint.looks_first(u64::from(bytes)),
+            Op::Recv { .. } | Op::PostRecv { .. } => self.endpoint.looks_first(self.buffer_bytes),
+            Op::Stream { .. }
+            | Op::Await { .. }
+            | Op::Settle
+            | Op::Away { .. }
+            | Op::Rest { .. } => false,
+        }
     }
 
     fn is_done(&self) -> bool {
         match self.until {
             Until::Begun => true,
+            Until::Received(from, number) => self.received[from as usize] >= number,
             Until::Own => self.receives == 0,
             Until::All => self.requests.is_empty(),
         }
@@ -206,7 +257,7 @@ impl Library for Messages {
         self.endpoint.on_packet(now, port, from, packet);
         let known = &mut self.known[from.index()];
         self.senders += u32::from(!std::mem::replace(known, true));
-        self.end_requests(port)
+        self.end_requests(now, port)
     }
 
     fn receive_local(&mut self, _from: u32) {
@@ -219,10 +270,9 @@ impl Library for Messages {
         port: &mut SimPort<'_>,
         token: Token,
         outcome: Result<(), RailError>,
-    ) -> Option<u32> {
+    ) -> (Option<u32>, u64) {
         self.endpoint.on_moved(now, port, token, outcome);
-        self.end_requests(port);
-        None
+        (None, self.end_requests(now, port))
     }
 
     fn fetched(&mut self) {
@@ -231,7 +281,7 @@ impl Library for Messages {
 
     fn idle(&mut self, now: Nanos, port: &mut SimPort<'_>) -> Option<Nanos> {
         self.endpoint.on_idle(now, port);
-        self.end_requests(port);
+        self.end_requests(now, port);
         self.endpoint.deadline().filter(|&deadline| deadline > now)
     }
 

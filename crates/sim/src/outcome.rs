@@ -40,6 +40,30 @@ pub struct CreditSample {
     pub sum: u64,
 }
 
+/// Of an overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlapTimes {
+    /// The computation of a repetition.
+    pub compute_ns: u64,
+    /// From when both sides are there until the receiver has the message: the
+    /// counted repetitions together.
+    pub arrived_ns: u64,
+}
+
+/// Of a pace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaceTimes {
+    /// Of a message.
+    pub bytes: u64,
+    /// What the slow sink has taken in the counted time.
+    pub slow_bytes: u64,
+    /// What it needs for 1,024 bytes.
+    pub sink_kib_ns: u64,
+    /// From when a message of the fast flow is there until it has been received:
+    /// the counted ones together.
+    pub delay_ns: u64,
+}
+
 /// What a run has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -69,6 +93,13 @@ pub struct Outcome {
     /// If the program asks for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credits: Vec<CreditSample>,
+    /// If it is an overlap. Then `time_ns` is that of the side that computes, from
+    /// when both are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<OverlapTimes>,
+    /// If it is a pace. Then a repetition is a message of the fast flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceTimes>,
     /// Why the run did not come to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,

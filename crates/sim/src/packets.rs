@@ -174,7 +174,7 @@ impl Packets {
         if incoming.arrived == incoming.taken {
             match self.until {
                 Until::Begun => self.posted.push(from),
-                Until::Own | Until::All => self.receiving = Some(from),
+                Until::Own | Until::Received(..) | Until::All => self.receiving = Some(from),
             }
             return self.cost.search_ns * u64::from(self.stored);
         }
@@ -232,6 +232,7 @@ impl Packets {
 
 impl Library for Packets {
     const SENDS_ARE_PREPAID: bool = true;
+    const ENDS_ARE_READ: bool = false;
 
     fn start(&mut self, _now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>) {
         self.until = Until::of(op);
@@ -244,7 +245,17 @@ impl Library for Packets {
                 (receive_ns + send_ns, local)
             }
             Op::Settle => (0, None),
+            Op::PostSend { .. }
+            | Op::PostRecv { .. }
+            | Op::Stream { .. }
+            | Op::Await { .. }
+            | Op::Away { .. }
+            | Op::Rest { .. } => unreachable!("of programs of the other layer"),
         }
+    }
+
+    fn looks_first(&self, _op: Op) -> bool {
+        false
     }
 
     #[inline]
@@ -254,7 +265,7 @@ impl Library for Packets {
         }
         match self.until {
             Until::Begun => true,
-            Until::Own => self.fetching == 0,
+            Until::Own | Until::Received(..) => self.fetching == 0,
             Until::All => {
                 self.fetching == 0
                     && self.unfetched == 0
@@ -380,10 +391,10 @@ impl Library for Packets {
         _port: &mut SimPort<'_>,
         token: Token,
         _outcome: Result<(), RailError>,
-    ) -> Option<u32> {
+    ) -> (Option<u32>, u64) {
         assert!(self.fetching > 0, "only what is received is fetched");
         self.fetching -= 1;
-        u32::try_from(token.0).ok()
+        (u32::try_from(token.0).ok(), 0)
     }
 
     fn fetched(&mut self) {

@@ -2,7 +2,10 @@
 //! collected and carried out when its call has returned.
 
 use crate::memory::Memory;
-use sluice_link::{Grant, Layout, MailboxRegion, PeerError, Port, Token, Transmitted};
+use crate::tally::{Share, Tallies};
+use sluice_link::{
+    Grant, Layout, MailboxRegion, PeerError, Port, Tally, TallyStart, Token, Transmitted,
+};
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
 
 /// A packet to be sent.
@@ -30,6 +33,18 @@ pub(crate) struct Move {
 pub(crate) struct Outbox {
     pub packets: Vec<Outgoing>,
     pub moves: Vec<Move>,
+    /// Parts of shared transfers.
+    pub shares: Vec<Share>,
+    /// Whose words it has exchanged: the process waits for each answer.
+    pub exchanges: Vec<PeerId>,
+}
+
+/// What the rail can do besides packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Direct {
+    pub reads: bool,
+    pub writes: bool,
+    pub tallies: bool,
 }
 
 /// How the mailboxes of a world are divided.
@@ -52,6 +67,12 @@ impl<'a> Mailboxes<'a> {
 
 /// See the module.
 pub(crate) struct SimPort<'a> {
+    pub me: u32,
+    pub direct: Direct,
+    pub tallies: &'a mut Tallies,
+    /// Of the shared transfer whose end is being told: whether the writing side
+    /// has copied all of it.
+    pub written_alone: bool,
     pub mailboxes: Mailboxes<'a>,
     /// Whose memory cannot be read from here, by process; those beyond the end
     /// of the list are no such.
@@ -127,7 +148,7 @@ impl Port for SimPort<'_> {
     }
 
     fn can_read(&self, peer: PeerId) -> bool {
-        !self.unreadable.get(peer.index()).copied().unwrap_or(false)
+        self.direct.reads && !self.unreadable.get(peer.index()).copied().unwrap_or(false)
     }
 
     fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
@@ -136,11 +157,52 @@ impl Port for SimPort<'_> {
     }
 
     fn can_write(&self, _peer: PeerId) -> bool {
-        true
+        self.direct.writes
     }
 
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
         self.outbox.moves.push(Move { peer, local: from, remote: to, is_write: true, token });
+    }
+
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        if !self.direct.tallies {
+            return None;
+        }
+        self.tallies.open(self.me, peer.0, start)
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.tallies.revoke(self.me, tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.tallies.close(self.me, tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.outbox.exchanges.push(peer);
+        self.tallies.use_it(self.me, peer.0, tally)
+    }
+
+    // The owner's interface tells the peer's when it closes one.
+    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
+        self.tallies.is_closed(peer.0, tally)
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let (who, peer) = (self.me, peer.0);
+        let share = Share { who, peer, tally, is_write: false, local: to, remote: from, token };
+        self.outbox.shares.push(share);
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let (who, peer) = (self.me, peer.0);
+        let share = Share { who, peer, tally, is_write: true, local: from, remote: to, token };
+        self.outbox.shares.push(share);
+    }
+
+    fn was_written_alone(&self, _peer: Option<PeerId>, _tally: Tally) -> bool {
+        self.written_alone
     }
 
     fn readable(&self, _region: Region) -> bool {

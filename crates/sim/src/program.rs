@@ -2,6 +2,10 @@
 //! operation of a rank, so that a program takes no memory however many
 //! messages it sends.
 
+mod large;
+
+pub(crate) use large::{OverlapPlan, PacePlan};
+
 use crate::config::{Config, Pattern, Phase};
 
 /// What a process does next. All of them end when the process may go on.
@@ -16,8 +20,21 @@ pub(crate) enum Op {
     /// Begins both and ends at once. Between two [`Op::Settle`] there is at most
     /// one for each other rank.
     Post { to: u32, bytes: u32, from: u32 },
+    /// Begins a send and ends at once.
+    PostSend { to: u32, bytes: u32 },
+    /// Begins a receive and ends at once.
+    PostRecv { from: u32 },
+    /// Receives so many messages of a rank, with so many receives begun at any time,
+    /// and ends at once.
+    Stream { from: u32, count: u32, window: u32 },
+    /// Waits until so many receives from a rank have ended, counted from the start.
+    Await { from: u32, number: u32 },
     /// Waits until all that was begun or announced has ended.
     Settle,
+    /// Computes, or has not come yet: no call of the library until then.
+    Away { until_ns: u64 },
+    /// Waits in the library until then.
+    Rest { until_ns: u64 },
 }
 
 /// What comes after an operation.
@@ -43,6 +60,8 @@ pub(crate) struct Program {
     /// First rank of the partner's node, and ranks of a pair's side.
     partner: u32,
     side: u32,
+    overlap: Option<OverlapPlan>,
+    pace: Option<PacePlan>,
 }
 
 /// Where a rank is in the program.
@@ -73,6 +92,8 @@ impl Program {
             barrier: program.barrier,
             partner: config.partner_node().unwrap_or(0) * per_node,
             side,
+            overlap: program.overlap.map(|overlap| OverlapPlan::new(config, overlap)),
+            pace: program.pace.map(|pace| PacePlan::new(config, pace)),
         }
     }
 
@@ -91,7 +112,11 @@ impl Program {
                 (cursor.repetition, cursor.step, cursor.in_barrier) = (0, 0, false);
                 continue;
             }
-            if !self.takes_part(rank, phase.ranks) || cursor.repetition == phase.repetitions {
+            let repetitions = match &self.pace {
+                Some(pace) => pace.repetitions(rank),
+                None => phase.repetitions,
+            };
+            if !self.takes_part(rank, phase.ranks) || cursor.repetition == repetitions {
                 // One phase of all ranks needs no barrier at its end.
                 let alone =
                     self.phases.len() == 1 && (phase.ranks == self.processes || self.is_of_pairs());
@@ -117,6 +142,9 @@ impl Program {
             }
             (cursor.step, cursor.round) = (0, 0);
             cursor.repetition += 1;
+            if self.pace.as_ref().is_some_and(|pace| rank != pace.fast().1) {
+                continue;
+            }
             cursor.repeated += 1;
             return Next::Repeated(cursor.repeated);
         }
@@ -125,10 +153,24 @@ impl Program {
     /// How many ranks take part in each repetition, over all phases.
     pub fn participants(&self) -> Vec<u32> {
         let of_phase = |phase: &Phase| {
-            let ranks = if self.is_of_pairs() { 2 * self.side } else { phase.ranks };
+            let ranks = match self.pattern {
+                _ if self.is_of_pairs() => 2 * self.side,
+                Pattern::Pace => 1,
+                _ => phase.ranks,
+            };
             std::iter::repeat_n(ranks, phase.repetitions as usize)
         };
         self.phases.iter().flat_map(of_phase).collect()
+    }
+
+    /// The timetable, if it is an overlap.
+    pub fn overlap(&self) -> Option<&OverlapPlan> {
+        self.overlap.as_ref()
+    }
+
+    /// The flows, if it is a pace.
+    pub fn pace(&self) -> Option<&PacePlan> {
+        self.pace.as_ref()
     }
 
     /// A ping-pong is timed one way.
@@ -274,6 +316,8 @@ impl Program {
                     _ => count(first + children),
                 }
             }
+            Pattern::Overlap => self.overlap.as_ref()?.step(rank, repetition, step),
+            Pattern::Pace => self.pace.as_ref()?.step(rank, repetition, step),
             Pattern::Gatherv | Pattern::Scatterv => {
                 let root_sends = self.pattern == Pattern::Scatterv;
                 let ops = if place == 0 { ranks - 1 } else { 1 };
@@ -390,6 +434,8 @@ mod tests {
             barrier: true,
             partner: 4,
             side: 4,
+            overlap: None,
+            pace: None,
         }
     }
 
@@ -402,9 +448,16 @@ mod tests {
             loop {
                 let (to, from) = match program.next(rank, &mut cursor) {
                     Next::End => break,
-                    Next::Repeated(_) | Next::Do(Op::Settle) => (None, None),
-                    Next::Do(Op::Send { to, .. }) => (Some(to), None),
-                    Next::Do(Op::Recv { from }) => (None, Some(from)),
+                    Next::Repeated(_)
+                    | Next::Do(
+                        Op::Settle
+                        | Op::Stream { .. }
+                        | Op::Await { .. }
+                        | Op::Away { .. }
+                        | Op::Rest { .. },
+                    ) => (None, None),
+                    Next::Do(Op::Send { to, .. } | Op::PostSend { to, .. }) => (Some(to), None),
+                    Next::Do(Op::Recv { from } | Op::PostRecv { from }) => (None, Some(from)),
                     Next::Do(Op::Both { to, from, .. } | Op::Post { to, from, .. }) => {
                         (Some(to), Some(from))
                     }

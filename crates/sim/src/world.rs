@@ -13,23 +13,28 @@
 //! Invariants: a process that can do something has an event to come; the hash
 //! covers every arrival.
 
+mod around;
 mod books;
+mod bulk;
 mod results;
 
-use crate::config::{Config, Cost, Progress};
+use crate::config::{Config, Cost, Pace, Progress};
+use crate::fabric::{Fabric, Shape, Step};
 use crate::flight::{Flight, Store};
 use crate::library::Library;
-use crate::memory::Memory;
 use crate::network::Network;
 use crate::outcome::{Counts, CreditSample};
-use crate::port::{Mailboxes, Move, Outbox, SimPort};
 use crate::program::{Cursor, Next, Op, Program};
 use crate::queue::Queue;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 use sluice_link::Layout;
-use sluice_wire::{Addr, Nanos, PeerId, Region};
+use sluice_wire::{Nanos, PeerId};
 use std::collections::VecDeque;
+
+use around::Around;
+use bulk::{Cargo, End, Transfer};
+use results::LargeSums;
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +49,14 @@ enum Event {
     Asked { transfer: u32 },
     /// The bytes are there.
     Moved { transfer: u32 },
+    /// Who asked for a write is told of its end.
+    Told { transfer: u32 },
+    /// A side of a shared transfer has its turn.
+    Turn { part: u32 },
     /// What a process had announced has been fetched.
     Fetched { process: u32 },
+    /// Something happens within the fabric.
+    Fabric { step: Step, node: u32 },
 }
 
 const _: () = assert!(size_of::<(u64, Event)>() <= 32);
@@ -57,6 +68,8 @@ enum Doing {
     Waiting,
     /// What it did is paid for; nothing more comes of it.
     Paying,
+    /// No call of its library until a set time.
+    Away,
     Sending,
     Receiving,
     /// It has done its program; it still takes packets in.
@@ -68,6 +81,10 @@ enum Doing {
 struct Host {
     mailbox: VecDeque<Flight>,
     unread_slots: u64,
+    /// Bytes were moved, which it has not read.
+    ends: VecDeque<End>,
+    /// It waits in its library until then.
+    rests_until: u64,
     doing: Doing,
     has_ended: bool,
     /// The event that ends what it does.
@@ -79,29 +96,20 @@ struct Host {
     cursor: Cursor,
 }
 
-/// A bulk transfer under way.
-#[derive(Clone, Copy, Debug)]
-struct Transfer {
-    process: u32,
-    other: u32,
-    what: Move,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct World<L> {
     cost: Cost,
     progress: Progress,
-    /// What every mailbox is.
-    layout: Layout,
     program: Program,
     network: Network,
+    /// In the place of the network, where buffers matter.
+    fabric: Option<Fabric<Cargo>>,
     queue: Queue<Event>,
     hosts: Vec<Host>,
     libraries: Vec<L>,
-    memories: Vec<Memory>,
+    around: Around,
     store: Store,
-    outbox: Outbox,
     transfers: Vec<Transfer>,
     transfers_free: Vec<u32>,
     counts: Counts,
@@ -117,6 +125,10 @@ pub(crate) struct World<L> {
     warm_up: u32,
     credit_groups: Vec<u32>,
     credits: Vec<CreditSample>,
+    /// Of an overlap or a pace: sums over the counted repetitions.
+    large: LargeSums,
+    /// What the slow sink of a pace has taken.
+    slow_bytes: u64,
     unended: u32,
 }
 
@@ -127,14 +139,13 @@ impl<L: Library> World<L> {
         let mut world = World {
             cost: config.cost.clone(),
             progress: config.progress,
-            layout,
             network: Network::new(&config.network),
+            fabric: config.program.pace.map(|pace| fabric(config, &pace)),
             queue: Queue::new(),
             hosts: (0..config.processes).map(|process| Host::new(config.seed, process)).collect(),
-            memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
             libraries,
+            around: Around::new(config, layout),
             store: Store::default(),
-            outbox: Outbox::default(),
             transfers: Vec::new(),
             transfers_free: Vec::new(),
             counts: Counts::default(),
@@ -148,6 +159,8 @@ impl<L: Library> World<L> {
             warm_up: config.program.warm_up,
             credit_groups: config.program.credit_groups.clone(),
             credits: Vec::new(),
+            large: LargeSums::default(),
+            slow_bytes: 0,
             unended: config.processes,
         };
         for process in 0..config.processes {
@@ -172,15 +185,7 @@ impl<L: Library> World<L> {
 
     fn happen(&mut self, now: u64, event: Event) {
         match event {
-            Event::Arrive { to, flight } => {
-                self.note(now, to, flight);
-                let slots = u64::from(flight.message_slots(&self.store));
-                let host = &mut self.hosts[to as usize];
-                host.mailbox.push_back(flight);
-                host.unread_slots += slots;
-                self.unread_slots_max = self.unread_slots_max.max(host.unread_slots);
-                self.rouse(to, now);
-            }
+            Event::Arrive { to, flight } => self.arrive(now, to, flight),
             Event::Wake { process } => {
                 let host = &mut self.hosts[process as usize];
                 match host.wake_at {
@@ -197,18 +202,28 @@ impl<L: Library> World<L> {
                 self.libraries[to as usize].receive_local(from);
                 self.rouse(to, now);
             }
-            Event::Asked { transfer } => {
-                let Transfer { process, other, what } = self.transfers[transfer as usize];
-                let (from, to) = if what.is_write { (process, other) } else { (other, process) };
-                let at = self.network.transfer(now, from, to, what.local.len);
-                self.queue.add(at, Event::Moved { transfer });
-            }
+            Event::Asked { transfer } => self.asked(now, transfer),
             Event::Moved { transfer } => self.moved(now, transfer),
+            Event::Told { transfer } => self.told(now, transfer),
+            Event::Turn { part } => self.turn(now, part),
+            Event::Fabric { step, node } => self.step_fabric(now, step, node),
             Event::Fetched { process } => {
                 self.libraries[process as usize].fetched();
                 self.rouse(process, now);
             }
         }
+    }
+
+    /// A packet is in a mailbox.
+    #[inline]
+    fn arrive(&mut self, now: u64, to: u32, flight: Flight) {
+        self.note(now, to, flight);
+        let slots = u64::from(flight.message_slots(&self.store));
+        let host = &mut self.hosts[to as usize];
+        host.mailbox.push_back(flight);
+        host.unread_slots += slots;
+        self.unread_slots_max = self.unread_slots_max.max(host.unread_slots);
+        self.rouse(to, now);
     }
 
     /// Something has come for a process: if it waits, it looks after a while.
@@ -237,16 +252,9 @@ impl<L: Library> World<L> {
         let host = &mut self.hosts[index];
         let mut cost_ns = 0;
         match std::mem::replace(&mut host.doing, Doing::Waiting) {
-            Doing::Waiting | Doing::Paying | Doing::Ended => {}
+            Doing::Waiting | Doing::Paying | Doing::Away | Doing::Ended => {}
             Doing::Sending => {
-                let mut port = SimPort {
-                    mailboxes: Mailboxes::Alike(&self.layout),
-                    unreadable: &[],
-                    outbox: &mut self.outbox,
-                    memory: &mut self.memories[index],
-                    payload: &[],
-                    late: 0,
-                };
+                let mut port = self.around.port(index, &[]);
                 self.libraries[index].send(&mut port);
                 cost_ns += self.flush(process, now);
             }
@@ -257,14 +265,7 @@ impl<L: Library> World<L> {
                 let from = flight.from();
                 host.unread_slots -= u64::from(flight.message_slots(&self.store));
                 let (packet, payload) = flight.unpack(&mut self.store);
-                let mut port = SimPort {
-                    mailboxes: Mailboxes::Alike(&self.layout),
-                    unreadable: &[],
-                    outbox: &mut self.outbox,
-                    memory: &mut self.memories[index],
-                    payload: &payload,
-                    late: 0,
-                };
+                let mut port = self.around.port(index, &payload);
                 let library = &mut self.libraries[index];
                 cost_ns += library.receive(Nanos(now), &mut port, from, &packet);
                 cost_ns += self.flush(process, now);
@@ -281,10 +282,13 @@ impl<L: Library> World<L> {
                 self.hosts[index].doing = Doing::Sending;
                 return self.wake(process, now + cost_ns + send_ns);
             }
-            let host = &self.hosts[index];
-            let looks_first = self.progress == Progress::Always && !host.mailbox.is_empty();
-            if !host.has_ended && !looks_first && self.libraries[index].is_done() {
+            if self.may_go_on(process, now) && !self.looks_first(process) {
                 match self.program.next(process, &mut self.hosts[index].cursor) {
+                    Next::Do(Op::Away { until_ns }) => {
+                        self.hosts[index].doing = Doing::Away;
+                        return self.wake(process, until_ns.max(now + cost_ns));
+                    }
+                    Next::Do(Op::Rest { until_ns }) => self.hosts[index].rests_until = until_ns,
                     Next::Do(op) => {
                         // It is paid for before the next one begins.
                         cost_ns += self.start(process, now, cost_ns, op);
@@ -301,6 +305,10 @@ impl<L: Library> World<L> {
                 }
                 continue;
             }
+            if let Some(end) = self.hosts[index].ends.pop_front() {
+                cost_ns += self.read_end(now, process, end).1;
+                continue;
+            }
             if let Some(&flight) = self.hosts[index].mailbox.front() {
                 let receive_ns = self.libraries[index].receive_cost(flight, &self.store);
                 if flight.is_of_credits() {
@@ -313,23 +321,20 @@ impl<L: Library> World<L> {
                 self.hosts[index].doing = Doing::Paying;
                 return self.wake(process, now + cost_ns);
             }
-            let mut port = SimPort {
-                mailboxes: Mailboxes::Alike(&self.layout),
-                unreadable: &[],
-                outbox: &mut self.outbox,
-                memory: &mut self.memories[index],
-                payload: &[],
-                late: 0,
-            };
+            let mut port = self.around.port(index, &[]);
             let deadline = self.libraries[index].idle(Nanos(now), &mut port);
             cost_ns = self.flush(process, now);
-            if cost_ns > 0 || (!self.hosts[index].has_ended && self.libraries[index].is_done()) {
+            if cost_ns > 0 || self.may_go_on(process, now) {
                 continue;
             }
             let host = &mut self.hosts[index];
             host.doing = if host.has_ended { Doing::Ended } else { Doing::Waiting };
             if host.blocked_since.is_none() && self.libraries[index].is_blocked() {
                 host.blocked_since = Some(now);
+            }
+            let rests_until = host.rests_until;
+            if rests_until > now && self.libraries[index].is_done() {
+                self.queue.add(rests_until, Event::Wake { process });
             }
             if let Some(deadline) = deadline {
                 self.queue.add(deadline.0, Event::Wake { process });
@@ -338,17 +343,34 @@ impl<L: Library> World<L> {
         }
     }
 
+    /// Whether a process may begin its next operation.
+    #[inline]
+    fn may_go_on(&self, process: u32, now: u64) -> bool {
+        let host = &self.hosts[process as usize];
+        !host.has_ended && host.rests_until <= now && self.libraries[process as usize].is_done()
+    }
+
+    /// Whether a process first takes in what has arrived.
+    #[inline]
+    fn looks_first(&self, process: u32) -> bool {
+        let host = &self.hosts[process as usize];
+        if host.mailbox.is_empty() && host.ends.is_empty() {
+            return false;
+        }
+        match self.progress {
+            Progress::Always => true,
+            Progress::Waiting => false,
+            Progress::Large => match self.program.next(process, &mut host.cursor.clone()) {
+                Next::Do(op) => self.libraries[process as usize].looks_first(op),
+                Next::Repeated(_) | Next::End => false,
+            },
+        }
+    }
+
     /// Begins an operation; what it costs.
     fn start(&mut self, process: u32, now: u64, paid_ns: u64, op: Op) -> u64 {
         let index = process as usize;
-        let mut port = SimPort {
-            mailboxes: Mailboxes::Alike(&self.layout),
-            unreadable: &[],
-            outbox: &mut self.outbox,
-            memory: &mut self.memories[index],
-            payload: &[],
-            late: 0,
-        };
+        let mut port = self.around.port(index, &[]);
         let (mut cost_ns, local) = self.libraries[index].start(Nanos(now), &mut port, op);
         if matches!(op, Op::Send { .. } | Op::Both { .. } | Op::Post { .. }) {
             cost_ns += self.draw(process, self.cost.noise_ns);
@@ -368,8 +390,11 @@ impl<L: Library> World<L> {
 
     /// Sends what a machine has asked for. What that costs its processor.
     fn flush(&mut self, process: u32, now: u64) -> u64 {
-        let mut cost_ns = 0;
-        for out in self.outbox.packets.drain(..) {
+        let asked = std::mem::take(&mut self.around.outbox.exchanges);
+        let waited_ns = asked.iter().map(|peer| self.round_ns(process, peer.0)).sum();
+        let mut cost_ns = waited_ns;
+        let mut packets = std::mem::take(&mut self.around.outbox.packets);
+        for out in packets.drain(..) {
             let to = out.peer.0;
             let flight = Flight::pack(&out.head, out.payload, PeerId(process), &mut self.store);
             let slots = flight.message_slots(&self.store).max(1);
@@ -383,53 +408,12 @@ impl<L: Library> World<L> {
                     cost_ns += self.cost.send_packet_ns * u64::from(slots);
                 }
             }
-            let at = self.network.send(now, process, to, slots);
-            self.queue.add(at, Event::Arrive { to, flight });
+            self.send(now + waited_ns, process, to, slots, flight);
             cost_ns += self.network.wait_ns(now + cost_ns, process);
         }
-        for what in self.outbox.moves.drain(..) {
-            let other = what.peer.0;
-            let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
-            let entry = Transfer { process, other, what };
-            match self.transfers.get_mut(transfer as usize) {
-                Some(place) => *place = entry,
-                None => self.transfers.push(entry),
-            }
-            // A read is asked for; a write begins at once.
-            let at = if what.is_write { now } else { self.network.send(now, process, other, 1) };
-            self.queue.add(at, Event::Asked { transfer });
-        }
+        self.around.outbox.packets = packets;
+        self.begin_bulk(now + waited_ns, process);
         cost_ns
-    }
-
-    fn moved(&mut self, now: u64, transfer: u32) {
-        let Transfer { process, other, what } = self.transfers[transfer as usize];
-        self.transfers_free.push(transfer);
-        let index = process as usize;
-        let remote = Region { addr: what.remote, len: what.local.len };
-        let (from, to, region, at): (u32, u32, Region, Addr) = if what.is_write {
-            (process, other, what.local, what.remote)
-        } else {
-            (other, process, remote, what.local.addr)
-        };
-        let bytes = self.memories[from as usize].read(region).to_vec();
-        self.memories[to as usize].write(at, &bytes);
-        let mut port = SimPort {
-            mailboxes: Mailboxes::Alike(&self.layout),
-            unreadable: &[],
-            outbox: &mut self.outbox,
-            memory: &mut self.memories[index],
-            payload: &[],
-            late: 0,
-        };
-        let told = self.libraries[index].moved(Nanos(now), &mut port, what.token, Ok(()));
-        if let Some(told) = told {
-            let at = now + self.network.latency_ns(process, told);
-            self.queue.add(at, Event::Fetched { process: told });
-        }
-        // The interface does this; what the processor sends, it pays later.
-        self.flush(process, now);
-        self.rouse(process, now);
     }
 
     #[inline]
@@ -442,11 +426,25 @@ impl<L: Library> World<L> {
     }
 }
 
+/// The switch of a pace: rank 0's way to rank 1 leads to the slow sink.
+fn fabric(config: &Config, pace: &Pace) -> Fabric<Cargo> {
+    let network = &config.network;
+    let shape = Shape {
+        slot_ns: network.packet_ns,
+        hop_ns: network.hop_ns + network.interface_ns,
+        buffer_bytes: pace.buffer_bytes,
+        slow: (0, 1, u64::from(pace.sink_factor)),
+    };
+    Fabric::new(config.processes as usize, shape)
+}
+
 impl Host {
     fn new(seed: u64, process: u32) -> Host {
         Host {
             mailbox: VecDeque::new(),
             unread_slots: 0,
+            ends: VecDeque::new(),
+            rests_until: 0,
             doing: Doing::Waiting,
             has_ended: false,
             wake_at: None,

@@ -44,6 +44,12 @@ experiments![
     "rdrp-fig5-small",
     "rdrp-operating-point",
     "rdrp-operating-point-small",
+    "rdrp-slow-sink",
+    "rdrp-slow-sink-small",
+    "speculative-fig3",
+    "speculative-fig3-small",
+    "speculative-fig4",
+    "speculative-fig4-small",
 ];
 
 /// An experiment's text, and the folder that its traces are beside.

@@ -15,7 +15,12 @@ pub fn text(plan: &Plan, rows: &[Row], verdicts: &[Verdict], folder: &Path) -> R
     let mut heads: Vec<&str> = plan.axes().collect();
     heads.push("seeds");
     // The files have all columns; here the first one has its interval too.
-    let shown = plan.experiment.simulator.shown();
+    let shown = plan.experiment.simulator.shown().iter().filter_map(|(name, head)| {
+        let column = plan.column(name)?;
+        let is_there = (0..plan.cells.len()).any(|cell| !values(rows, cell, column).is_empty());
+        is_there.then_some((column, *head))
+    });
+    let shown: Vec<(usize, &str)> = shown.collect();
     for (index, (_, head)) in shown.iter().enumerate() {
         heads.push(head);
         if index == 0 {
@@ -26,9 +31,10 @@ pub fn text(plan: &Plan, rows: &[Row], verdicts: &[Verdict], folder: &Path) -> R
     for cell in 0..plan.cells.len() {
         let mut cells: Vec<String> =
             plan.cells[cell].marks.iter().map(|mark| mark.label.clone()).collect();
-        cells.push(values(rows, cell, 0).len().to_string());
-        for (place, (name, _)) in shown.iter().enumerate() {
-            let summary = plan.column(name).and_then(|index| summary(rows, cell, index));
+        let seeds = shown.first().map_or(0, |&(column, _)| values(rows, cell, column).len());
+        cells.push(seeds.to_string());
+        for (place, &(column, _)) in shown.iter().enumerate() {
+            let summary = summary(rows, cell, column);
             cells.push(summary.map_or("-".into(), |summary| digits(summary.mean)));
             if place == 0 {
                 cells.push(

@@ -101,12 +101,58 @@ pub const COLUMNS: &[Column<Outcome>] = &[
         title: "The same with the state that the paper states, MiB",
         of: |o| Some(o.memory_256k_mib(if o.is_dynamic { 150.0 } else { 4.0 })),
     },
+    Column { name: "overlap_pct", title: "Overlap, %", of: Outcome::overlap_pct },
+    Column {
+        name: "compute_us",
+        title: "Computation, µs",
+        of: |o| Some(o.run.overlap?.compute_ns as f64 / 1e3),
+    },
+    Column {
+        name: "arrived_us",
+        title: "Until the receiver has the message, µs",
+        of: |o| Some(o.each_ns(o.run.overlap?.arrived_ns) / 1e3),
+    },
+    Column {
+        name: "kept_pct",
+        title: "Speed of the fast flow, % of what it has alone",
+        of: |o| {
+            o.run.pace?;
+            (o.run.time_ns > 0).then(|| 100.0 * o.reference_ns as f64 / o.run.time_ns as f64)
+        },
+    },
+    Column {
+        name: "fast_mib_per_s",
+        title: "Speed of the fast flow, MiB/s",
+        of: |o| Some(o.mib_per_s(o.run.pace?.bytes * u64::from(o.run.repetitions))),
+    },
+    Column {
+        name: "fast_delay_us",
+        title: "Until a message of the fast flow is received, µs",
+        of: |o| Some(o.each_ns(o.run.pace?.delay_ns) / 1e3),
+    },
+    Column {
+        name: "slow_mib_per_s",
+        title: "Speed of the slow flow, MiB/s",
+        of: |o| Some(o.mib_per_s(o.run.pace?.slow_bytes)),
+    },
+    Column {
+        name: "sink_busy_pct",
+        title: "Speed of the slow flow, % of what its sink takes",
+        of: |o| {
+            let pace = o.run.pace?;
+            let needed_ns = pace.slow_bytes as f64 * pace.sink_kib_ns as f64 / 1024.0;
+            (o.run.time_ns > 0).then(|| 100.0 * needed_ns / o.run.time_ns as f64)
+        },
+    },
     Column { name: "events", title: "Events simulated", of: |o| Some(o.run.events as f64) },
 ];
 
 impl Outcome {
+    /// Overlaps and paces have no overhead: other figures are theirs.
     fn overhead(&self) -> Option<f64> {
-        (self.reference_ns > 0).then(|| self.run.time_ns as f64 / self.reference_ns as f64 - 1.0)
+        let is_large = self.run.overlap.is_some() || self.run.pace.is_some();
+        (!is_large && self.reference_ns > 0)
+            .then(|| self.run.time_ns as f64 / self.reference_ns as f64 - 1.0)
     }
 
     /// The time that an active process spends on credit packets, as a share of
@@ -115,6 +161,23 @@ impl Outcome {
         let ways = f64::from(self.run.ways);
         let each = self.run.counts.credit_ns as f64 / f64::from(self.run.active.max(1)) / ways;
         (self.reference_ns > 0).then(|| each / self.reference_ns as f64)
+    }
+
+    /// The share of the communication that the side which computes does not wait
+    /// for (Rashti and Afsahi). What a message takes alone is the reference.
+    fn overlap_pct(&self) -> Option<f64> {
+        let compute_ns = self.run.overlap?.compute_ns as f64;
+        let alone_ns = self.each_ns(self.reference_ns);
+        let waited_ns = self.run.repetition_ns() - compute_ns;
+        (alone_ns > 0.0).then(|| (100.0 * (1.0 - waited_ns / alone_ns)).clamp(0.0, 100.0))
+    }
+
+    fn each_ns(&self, sum_ns: u64) -> f64 {
+        sum_ns as f64 / f64::from(self.run.repetitions.max(1))
+    }
+
+    fn mib_per_s(&self, bytes: u64) -> f64 {
+        bytes as f64 / MIB / (self.run.time_ns.max(1) as f64 / 1e9)
     }
 
     fn peer_bytes(&self) -> Option<f64> {
@@ -138,8 +201,16 @@ impl Outcome {
 
     /// For people.
     pub fn in_words(&self) -> String {
-        let overhead = self.overhead().unwrap_or(0.0);
-        format!("{:.2} µs, overhead {overhead:.4}", self.run.repetition_ns() / 1e3)
+        let us = self.run.repetition_ns() / 1e3;
+        let value = |name: &str| {
+            let column = COLUMNS.iter().find(|column| column.name == name);
+            column.and_then(|column| (column.of)(self))
+        };
+        match (value("overlap_pct"), value("kept_pct")) {
+            (Some(overlap), _) => format!("{us:.2} µs, overlap {overlap:.1} %"),
+            (_, Some(kept)) => format!("{us:.2} µs, {kept:.1} % of the speed alone"),
+            _ => format!("{us:.2} µs, overhead {:.4}", self.overhead().unwrap_or(0.0)),
+        }
     }
 }
 

@@ -89,7 +89,8 @@ impl Simulator {
         }
     }
 
-    /// Columns that the table on the terminal has, and their heads there.
+    /// Columns that the table on the terminal has if anything is in them, and their
+    /// heads there.
     pub fn shown(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Simulator::Network => &[
@@ -100,6 +101,9 @@ impl Simulator {
             ],
             Simulator::Processes => &[
                 ("overhead", "overhead"),
+                ("overlap_pct", "overlap %"),
+                ("kept_pct", "kept %"),
+                ("sink_busy_pct", "sink %"),
                 ("time_us", "µs"),
                 ("delayed", "delayed"),
                 ("credit_ratio", "credits"),

@@ -136,11 +136,25 @@ impl Judge {
         self.buffer(memory, claimed.who, claimed.context, len, true, discard)
     }
 
-    /// A receive is about to be cancelled; whether it must be.
-    pub fn cancels(&mut self, context: u64) -> bool {
+    /// A receive was to be cancelled, and was or not. One that no message has met
+    /// must be, unless its source has used it: for a message that is on its way, or
+    /// was when its sender ended.
+    pub fn cancels(&mut self, world: &World<'_>, context: u64, is_cancelled: bool) {
         let posted = self.recvs.get_mut(&context).expect("it was posted");
-        posted.cancelled = self.matcher.cancel(posted.who, context) || posted.cancelled;
-        posted.cancelled && !posted.done
+        let who = posted.who;
+        let wanted = self.matcher.posted(who).iter().find(|(one, _)| *one == context);
+        let Some(wanted) = wanted.map(|(_, wanted)| *wanted) else {
+            assert!(!is_cancelled, "receive {context} was cancelled, and has met a message");
+            return;
+        };
+        if is_cancelled {
+            posted.cancelled = self.matcher.cancel(who, context);
+            return;
+        }
+        let by_dead = wanted.source.is_some() && wanted.source == world.dead();
+        let comes = || self.matcher.coming(who, &wanted).is_some();
+        let may_be_used = world.has_tallies() && wanted.source.is_some() && (by_dead || comes());
+        assert!(may_be_used, "receive {context} was not cancelled");
     }
 
     /// A probe is about to be asked. Whether what it wants is there, so that it
@@ -260,6 +274,8 @@ impl Judge {
         for who in (0..count).filter(|who| !world.is_dead(*who)).collect::<Vec<_>>() {
             let endpoint = world.endpoint(who);
             assert_eq!(endpoint.pending(), Pending::default(), "pending at {who}");
+            let open = world.open_tallies(who);
+            assert_eq!(open, 0, "tallies of {who} that nobody needs");
             let links = endpoint.links();
             let held = (links.slots_held(), links.reply_slots_reserved());
             assert_eq!(held, (0, 0), "slots that {who} holds and has set aside");
@@ -314,13 +330,24 @@ impl Judge {
     }
 
     /// Whether the message has met a receive that does not report, or its bytes are
-    /// in the buffer of the one it has met.
+    /// in the buffer of the one it has met; or, on its way, of one that it can meet: what
+    /// was announced is written before its message is read.
     fn is_written(&self, memory: &Memory, id: usize) -> bool {
-        let Some(context) = self.matcher.receive_of[id] else { return false };
-        let (posted, message) = (&self.recvs[&context], &self.matcher.messages[id]);
-        let fits = message.len.min(posted.buf.len);
-        let bytes = || memory.read(posted.buf.truncated(fits)).iter().copied();
-        !posted.report || bytes().eq(content(message.content, fits))
+        let message = &self.matcher.messages[id];
+        let is_there = |context: u64| {
+            let posted = &self.recvs[&context];
+            let fits = message.len.min(posted.buf.len);
+            let bytes = || memory.read(posted.buf.truncated(fits)).iter().copied();
+            bytes().eq(content(message.content, fits))
+        };
+        match self.matcher.receive_of[id] {
+            Some(context) => !self.recvs[&context].report || is_there(context),
+            None => {
+                let posted = self.matcher.posted(message.to).iter();
+                let mut wants = posted.filter(|(_, wanted)| wanted.accepts(message));
+                wants.any(|(context, _)| is_there(*context))
+            }
+        }
     }
 
     fn receive_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
@@ -330,7 +357,8 @@ impl Judge {
             && names_dead(world, end, dead)
         {
             assert!(posted.who == who && !posted.done, "receive {context}");
-            return self.receive_failed(world.memory(who), who, context, dead);
+            let has_tallies = world.has_tallies();
+            return self.receive_failed(world.memory(who), who, context, dead, has_tallies);
         }
         let memory = world.memory(who);
         let posted = self.recvs.get_mut(&context).expect("it was posted");
@@ -370,11 +398,19 @@ impl Judge {
     }
 
     /// A receive has ended because the only process that could fill it has, or the
-    /// one that was filling it.
-    fn receive_failed(&mut self, memory: &mut Memory, who: usize, context: u64, dead: usize) {
+    /// one that was filling it. Where receives are announced, that one may have
+    /// written the bytes of a message whose announcement is lost.
+    fn receive_failed(
+        &mut self,
+        memory: &mut Memory,
+        who: usize,
+        context: u64,
+        dead: usize,
+        has_tallies: bool,
+    ) {
         let posted = self.recvs.get_mut(&context).expect("it was posted");
         posted.done = true;
-        let whole = posted.whole;
+        let (whole, len) = (posted.whole, posted.buf.len);
         let bytes = memory.read(whole);
         let untouched = |bytes: &[u8]| bytes.iter().all(|byte| *byte == UNTOUCHED);
         if let Some(&id) = self.matcher.matched.get(&context) {
@@ -391,7 +427,8 @@ impl Judge {
             let source = mine.and_then(|(_, wanted)| wanted.source);
             assert_eq!(source, Some(dead), "others could fill receive {context}");
             self.matcher.cancel(who, context);
-            assert!(untouched(bytes), "bytes of receive {context}");
+            let from = if has_tallies { len as usize } else { 0 };
+            assert!(untouched(&bytes[from..]), "bytes of receive {context}");
         }
         memory.release(whole);
     }

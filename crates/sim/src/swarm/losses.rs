@@ -9,7 +9,7 @@
 use super::trace::What;
 use super::world::World;
 use crate::flight::Flight;
-use sluice_link::{Machine as _, PeerError};
+use sluice_link::{Machine as _, PeerError, RailError};
 use sluice_wire::PeerId;
 
 /// Most that a survivor takes to notice, in nanoseconds.
@@ -89,6 +89,12 @@ impl World<'_> {
             if let Some((_, what)) = self.transfers[place].take_if(is_of_both) {
                 self.moved(who, what);
             }
+        }
+        for token in self.tallies.end_with(who as u32, peer as u32) {
+            self.note(who, What::Moved(peer, 0, false));
+            self.step(who, &[], |endpoint, now, port| {
+                endpoint.on_moved(now, port, token, Err(RailError::PeerGone));
+            });
         }
         for flight in std::mem::take(&mut self.hosts[who].mailbox) {
             if flight.from().index() == peer {

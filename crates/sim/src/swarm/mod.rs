@@ -23,6 +23,7 @@ mod losses;
 mod matcher;
 mod program;
 mod setup;
+mod shares;
 mod trace;
 mod world;
 

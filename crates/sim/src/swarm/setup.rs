@@ -26,6 +26,9 @@ pub struct Setup {
     /// find that out by trying.
     pub unreadable_percent: u64,
     pub forbidden_percent: u64,
+    /// Whether there are tallies, and the bytes of a chunk; none: who uses a tally
+    /// takes all.
+    pub tallies: Option<Option<u64>>,
     /// Whether packets are taken before their memory is read.
     pub is_late: bool,
     /// Who ends, and after how many calls into the machines.
@@ -72,7 +75,8 @@ impl Setup {
         let is_late = draw.percent(10);
         let ends = draw.percent(12);
         let death = ends.then(|| (draw.below(count) as usize, draw.below(2_000)));
-        Setup {
+        let mut setup = Setup {
+            tallies: None,
             is_late,
             death,
             layouts,
@@ -89,7 +93,19 @@ impl Setup {
             operations: (budget / (phases * count)).max(4),
             burst: draw.pick(&[1, 3, 20]),
             tags: draw.pick(&[1, 3, 8]),
+        };
+        let mut draw = Draw::stream(seed, 6);
+        let chunk_bytes = draw.pick(&[None, Some(48), Some(200), Some(3_000)]);
+        // The longest message is some tens of chunks: more of them say nothing new.
+        let longest = u64::from(endpoint.eager_bytes_max).max(2 * setup.chunk_bytes());
+        let chunk_bytes = chunk_bytes.map(|bytes: u64| bytes.max(longest / 32));
+        if draw.percent(60) {
+            setup.tallies = Some(chunk_bytes);
+            // Who cannot read announces nothing.
+            setup.unreadable_percent = draw.pick(&[0, 0, 50]);
+            setup.endpoint.announce_bytes_min = draw.pick(&[0, 0, 100]);
         }
+        setup
     }
 
     /// Bytes of a reply that the least mailbox takes at once, more or less: the

@@ -39,6 +39,26 @@ fn some_of_the_first_seeds_have_deaths_and_late_reads() {
     assert!(deaths > 10 && late > 15 && both > 0, "{deaths}, {late}, {both}");
 }
 
+#[test]
+fn some_of_the_first_seeds_announce_receives_and_share_transfers() {
+    let [mut announced, mut used, mut shared] = [0; 3];
+    for seed in (0..200).filter(|&seed| Setup::draw(seed).tallies.is_some()) {
+        let mut trace = Trace::whole();
+        run(seed, &mut trace);
+        let is_sent = |wanted: fn(&Packet) -> bool| {
+            trace.holds(|what| matches!(what, What::Transmits(_, packet, _) if wanted(packet)))
+        };
+        announced += u64::from(is_sent(|packet| matches!(packet, Packet::Rtr(_))));
+        shared +=
+            u64::from(is_sent(|packet| matches!(packet, Packet::Cts(cts) if cts.tally.is_some())));
+        used += u64::from(is_sent(
+            |packet| matches!(packet, Packet::Put(put) if put.rts.is_some_and(|rts| rts.tally.is_some())),
+        ));
+    }
+    // Most are met by what was under way already, or by eager messages.
+    assert!(announced > 50 && shared > 20 && used > 0, "{announced}, {shared}, {used}");
+}
+
 /// How a request on this process ends once that has.
 fn gone(peer: u32) -> Result<(), Failure> {
     Err(Failure::PeerGone { peer: PeerId(peer), why: PeerError::Dead })

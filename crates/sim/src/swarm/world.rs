@@ -16,8 +16,9 @@ use super::setup::Setup;
 use super::trace::{Entry, Trace, What};
 use crate::flight::{Flight, Store};
 use crate::memory::Memory;
-use crate::port::{Mailboxes, Move, Outbox, SimPort};
+use crate::port::{Direct, Mailboxes, Move, Outbox, SimPort};
 use crate::queue::Queue;
+use crate::tally::Tallies;
 use sluice_link::{Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
@@ -30,7 +31,7 @@ const TIME_NS_MAX: u64 = 60_000_000_000;
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     /// A packet is in a mailbox.
     Arrive {
         to: u32,
@@ -43,6 +44,14 @@ enum Event {
     /// The bytes of a read are there, or are refused.
     Moved {
         transfer: u32,
+    },
+    /// A side of a shared transfer takes a chunk, waits or ends; and has copied a
+    /// chunk.
+    Turn {
+        part: u32,
+    },
+    Copied {
+        part: u32,
     },
     /// The memory of a packet that was taken before is read, and that is reported.
     Write {
@@ -104,17 +113,18 @@ pub(super) struct Late {
 pub struct World<'t> {
     pub(super) setup: Setup,
     pub(super) now_ns: u64,
-    queue: Queue<Event>,
+    pub(super) queue: Queue<Event>,
     events: u64,
     pub(super) steps: u64,
     pub(super) hosts: Vec<Host>,
     endpoints: Vec<Endpoint>,
-    memories: Vec<Memory>,
+    pub(super) memories: Vec<Memory>,
     /// By reader: whose memory it cannot read; and whose it does not know yet.
-    unreadable: Vec<Vec<bool>>,
-    forbidden: Vec<Vec<bool>>,
+    pub(super) unreadable: Vec<Vec<bool>>,
+    pub(super) forbidden: Vec<Vec<bool>>,
     pub(super) store: Store,
     outbox: Outbox,
+    pub(super) tallies: Tallies,
     /// Reads under way; none where one has ended before its time.
     pub(super) transfers: Vec<Option<(usize, Move)>>,
     transfers_free: Vec<u32>,
@@ -125,7 +135,7 @@ pub struct World<'t> {
     way_free_ns: Vec<u64>,
     pub(super) books: Books,
     pub(super) losses: Losses,
-    draw: Draw,
+    pub(super) draw: Draw,
     /// Which packets are taken before their memory is read.
     draw_late: Draw,
     pub(super) draw_death: Draw,
@@ -159,6 +169,10 @@ impl<'t> World<'t> {
             forbidden,
             store: Store::default(),
             outbox: Outbox::default(),
+            tallies: match setup.tallies.flatten() {
+                Some(chunk_bytes) => Tallies::of_chunks(chunk_bytes),
+                None => Tallies::of_interfaces(),
+            },
             transfers: Vec::new(),
             transfers_free: Vec::new(),
             lates: Vec::new(),
@@ -208,6 +222,12 @@ impl<'t> World<'t> {
                         return Turn::Moved(who);
                     }
                 }
+                Event::Turn { part } => {
+                    if let Some(who) = self.turn(part) {
+                        return Turn::Moved(who);
+                    }
+                }
+                Event::Copied { part } => self.copied(part),
                 Event::Write { late } => self.write(late),
                 Event::Transmitted { late } => {
                     self.lates_free.push(late);
@@ -338,6 +358,10 @@ impl<'t> World<'t> {
         self.steps += 1;
         let late = if self.setup.is_late { self.draw_late.bits() } else { 0 };
         let mut port = SimPort {
+            me: who as u32,
+            direct: Direct { reads: true, writes: true, tallies: self.setup.tallies.is_some() },
+            tallies: &mut self.tallies,
+            written_alone: false,
             mailboxes: Mailboxes::Each(&self.setup.layouts),
             unreadable: &self.unreadable[who],
             outbox: &mut self.outbox,
@@ -383,6 +407,13 @@ impl<'t> World<'t> {
             let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
             let at = self.now_ns + 2 * self.setup.latency_ns + taken_ns + late_ns;
             self.queue.add(at, Event::Moved { transfer });
+        }
+        // An exchange has its answer at once: nothing else happens in a step.
+        outbox.exchanges.clear();
+        for share in outbox.shares.drain(..) {
+            let part = self.tallies.begin(share);
+            let late_ns = self.draw.below(self.setup.jitter_ns + 1);
+            self.queue.add(self.now_ns + late_ns, Event::Turn { part });
         }
         self.outbox = outbox;
     }

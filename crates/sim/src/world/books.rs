@@ -1,5 +1,6 @@
 //! Where every credit and slot of a world is.
 
+use super::bulk::Cargo;
 use super::{Event, World};
 use crate::library::Library;
 use sluice_link::MailboxRegion;
@@ -17,11 +18,19 @@ impl<L: Library> World<L> {
             Event::Arrive { to, flight } => Some((*to, *flight)),
             _ => None,
         });
-        let grant = self.layout.grant;
+        let in_fabric = self.fabric.iter().flat_map(|fabric| fabric.cargoes());
+        let in_fabric = in_fabric.filter_map(|(to, cargo)| match cargo {
+            Cargo::Flight(flight) => Some((to as u32, *flight)),
+            Cargo::Asked(_) | Cargo::Moved(_) => None,
+        });
+        if let Some(fabric) = &self.fabric {
+            fabric.check_invariants();
+        }
+        let grant = self.around.layout.grant;
         let unread = (0u32..)
             .zip(&self.hosts)
             .flat_map(|(to, host)| host.mailbox.iter().map(move |&flight| (to, flight)));
-        for (to, flight) in on_their_way.chain(unread) {
+        for (to, flight) in on_their_way.chain(in_fabric).chain(unread) {
             let parsed = flight.peek(&self.store);
             *credits.entry((to, flight.from())).or_default() += u64::from(parsed.credits.data);
             if let Packet::ReturnResponse(response) = parsed.packet {
@@ -51,14 +60,14 @@ impl<L: Library> World<L> {
                     + credits.get(&(other, PeerId(me))).copied().unwrap_or(0);
                 let known = u64::from(ours.data_at_sender);
                 assert_eq!(sum, known, "credits of {other} toward {me}");
-                if self.layout.dynamic_slots == 0 {
+                if self.around.layout.dynamic_slots == 0 {
                     let all = known + u64::from(ours.data_held) + u64::from(ours.data_owed);
                     assert_eq!(all, u64::from(grant.data_slots), "slots of {other} at {me}");
                 }
             }
-            if self.layout.dynamic_slots > 0 {
-                let region =
-                    senders * u64::from(grant.data_slots) + u64::from(self.layout.dynamic_slots);
+            if self.around.layout.dynamic_slots > 0 {
+                let region = senders * u64::from(grant.data_slots)
+                    + u64::from(self.around.layout.dynamic_slots);
                 assert_eq!(own + library.links().slots_available(), region, "slots of {me}");
             }
         }

@@ -2,7 +2,20 @@
 
 use super::World;
 use crate::library::Library;
-use crate::outcome::{Counts, CreditSample, Outcome};
+use crate::outcome::{Counts, CreditSample, Outcome, OverlapTimes, PaceTimes};
+
+/// What is summed up over the counted repetitions of an overlap or a pace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LargeSums {
+    /// Of the side that computes, from when both are there.
+    measured_ns: u64,
+    /// Until the receiver has the message.
+    arrived_ns: u64,
+    /// What the slow sink had taken when counting began, and when it ended.
+    slow_bytes: [u64; 2],
+    /// A repetition went on after its place in the timetable.
+    is_late: bool,
+}
 
 impl<L: Library> World<L> {
     /// What was counted, once nothing happens any more.
@@ -15,7 +28,17 @@ impl<L: Library> World<L> {
                 sum_ns / u64::from(count.max(1))
             }
         };
-        let time_ns = at(self.warm_up + counted).saturating_sub(at(self.warm_up));
+        let mut time_ns = at(self.warm_up + counted).saturating_sub(at(self.warm_up));
+        let overlap = self.program.overlap().map(|plan| {
+            time_ns = self.large.measured_ns;
+            OverlapTimes { compute_ns: plan.compute_ns(), arrived_ns: self.large.arrived_ns }
+        });
+        let pace = self.program.pace().map(|plan| PaceTimes {
+            bytes: plan.bytes(),
+            slow_bytes: self.large.slow_bytes[1] - self.large.slow_bytes[0],
+            sink_kib_ns: plan.sink_kib_ns(),
+            delay_ns: self.large.arrived_ns,
+        });
         let largest = self.libraries.iter().map(|library| library.links().heap_bytes()).max();
         Outcome {
             processes: self.hosts.len() as u32,
@@ -30,20 +53,26 @@ impl<L: Library> World<L> {
             events: self.events,
             hash: self.hash,
             credits: self.credits.clone(),
-            stuck: (self.unended > 0).then(|| self.describe_stuck()),
+            overlap,
+            pace,
+            stuck: self.describe_stuck(),
         }
     }
 
-    fn describe_stuck(&self) -> String {
+    fn describe_stuck(&self) -> Option<String> {
+        if self.unended == 0 {
+            let text = "a repetition took longer than its place in the timetable";
+            return self.large.is_late.then(|| text.to_owned());
+        }
         let stuck: Vec<usize> =
             (0..self.hosts.len()).filter(|&who| !self.hosts[who].has_ended).collect();
         let blocked = stuck.iter().filter(|&&who| self.libraries[who].is_blocked()).count();
-        format!(
+        Some(format!(
             "{} of {} processes wait for ever (the first is {}), {blocked} of them for credits",
             stuck.len(),
             self.hosts.len(),
             stuck[0]
-        )
+        ))
     }
 
     fn totals(&self) -> Counts {
@@ -67,6 +96,27 @@ impl<L: Library> World<L> {
         }
         if process == 0 {
             self.sample_credits(repetition);
+        }
+        self.sum_up(process, at, repetition);
+    }
+
+    fn sum_up(&mut self, process: u32, at: u64, repetition: u32) {
+        let is_counted = repetition > self.warm_up;
+        let large = &mut self.large;
+        if let Some(plan) = self.program.overlap() {
+            large.is_late |= at > plan.comes_ns(repetition);
+            if is_counted {
+                // A short message may have gone before the other side is there.
+                let since_ns = at.saturating_sub(plan.meets_ns(repetition - 1));
+                large.measured_ns += if process == plan.measured() { since_ns } else { 0 };
+                large.arrived_ns += if process == 1 { since_ns } else { 0 };
+            }
+        }
+        if let Some(plan) = self.program.pace() {
+            large.slow_bytes[usize::from(is_counted)] = self.slow_bytes;
+            if is_counted {
+                large.arrived_ns += at - plan.sends_ns(repetition - 1);
+            }
         }
     }
 

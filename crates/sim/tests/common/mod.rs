@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
 use sluice_sim::config::{
-    Config, Cost, Flow, Layer, Network, Pattern, Program, Progress, Protocol, Topology,
+    Config, Cost, Endpoint, Flow, Layer, Network, Pattern, Program, Progress, Protocol, Rail,
+    Topology,
 };
 use sluice_sim::{Outcome, Simulation};
 
@@ -25,6 +26,8 @@ pub fn config(processes: u32) -> Config {
         flow: Flow { protocol: Protocol::Static, slots: 58, credit_slots: 2, piggyback: false },
         cost: Cost::default(),
         progress: Progress::Always,
+        rail: Rail::default(),
+        endpoint: Endpoint::default(),
         program: Program {
             pattern: Pattern::Alltoall,
             bytes: 2048,
@@ -37,6 +40,8 @@ pub fn config(processes: u32) -> Config {
             phases: Vec::new(),
             shared_memory: false,
             credit_groups: Vec::new(),
+            overlap: None,
+            pace: None,
         },
         payload: false,
         seed: 1,

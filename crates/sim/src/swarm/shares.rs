@@ -1,0 +1,76 @@
+//! Transfers that two processes share: each chunk is taken in one event and copied
+//! in another, so anything may happen in between.
+
+use super::trace::What;
+use super::world::{Event, World};
+use crate::tally::{Share, Turn as Step};
+use sluice_link::{Machine as _, RailError};
+use sluice_wire::Region;
+
+impl World<'_> {
+    /// The side of a shared transfer that has a turn, unless one of both is dead:
+    /// then nothing comes of it, and whoever is alive is told that later.
+    fn living_share(&self, part: u32) -> Option<Share> {
+        let share = self.tallies.share(part)?;
+        let is_dead = [share.who, share.peer].into_iter().any(|one| self.is_dead(one as usize));
+        (!is_dead).then_some(share)
+    }
+
+    /// A side of a shared transfer has its turn. Who, if that is its end.
+    pub(super) fn turn(&mut self, part: u32) -> Option<usize> {
+        let share = self.living_share(part)?;
+        let who = share.who as usize;
+        match self.tallies.turn(part) {
+            Step::Wait => None,
+            Step::Copy(_, len) => {
+                let late_ns = self.draw.below(self.setup.jitter_ns + 1);
+                let taken_ns = len.div_ceil(1024) * self.setup.kib_ns;
+                let at = self.now_ns + self.setup.latency_ns + taken_ns + late_ns;
+                self.queue.add(at, Event::Copied { part });
+                None
+            }
+            Step::End(outcome, written_alone) => {
+                self.note(who, What::Moved(share.peer as usize, share.local.len, outcome.is_ok()));
+                self.step(who, &[], |endpoint, now, port| {
+                    port.written_alone = written_alone;
+                    endpoint.on_moved(now, port, share.token, outcome);
+                });
+                self.rouse(who);
+                Some(who)
+            }
+        }
+    }
+
+    /// A side of a shared transfer has copied a chunk, or was refused.
+    pub(super) fn copied(&mut self, part: u32) {
+        let Some(share) = self.living_share(part) else { return };
+        let Some((local, addr)) = self.tallies.chunk(part) else { return };
+        let (who, peer) = (share.who as usize, share.peer as usize);
+        let outcome = if self.forbidden[who][peer] {
+            self.unreadable[who][peer] = true;
+            Err(RailError::Forbidden)
+        } else {
+            let remote = Region { addr, len: local.len };
+            let (from, source, to, target) = match share.is_write {
+                false => (peer, remote, who, local.addr),
+                true => (who, local, peer, remote.addr),
+            };
+            let bytes = self.memories[from].read(source).to_vec();
+            self.memories[to].write(target, &bytes);
+            Ok(())
+        };
+        let waiting = self.tallies.copied(part, outcome);
+        for part in waiting.into_iter().chain([part]) {
+            self.queue.add(self.now_ns, Event::Turn { part });
+        }
+    }
+
+    pub fn open_tallies(&self, who: usize) -> usize {
+        self.tallies.open_of(who as u32)
+    }
+
+    /// Whether receives can be announced.
+    pub fn has_tallies(&self) -> bool {
+        self.setup.tallies.is_some()
+    }
+}

@@ -1,0 +1,49 @@
+//! What the machines of a world reach through their ports.
+
+use crate::config::Config;
+use crate::memory::Memory;
+use crate::port::{Direct, Mailboxes, Outbox, SimPort};
+use crate::tally::Tallies;
+use sluice_link::Layout;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Around {
+    /// What every mailbox is.
+    pub layout: Layout,
+    pub memories: Vec<Memory>,
+    pub tallies: Tallies,
+    /// What the machine that was called last has asked for.
+    pub outbox: Outbox,
+    direct: Direct,
+}
+
+impl Around {
+    pub fn new(config: &Config, layout: Layout) -> Around {
+        let rail = config.rail;
+        Around {
+            layout,
+            memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
+            tallies: Tallies::of_interfaces(),
+            outbox: Outbox::default(),
+            direct: Direct { reads: rail.reads, writes: rail.writes, tallies: rail.tallies },
+        }
+    }
+
+    /// What a process sees, while it handles a packet with this payload.
+    #[inline]
+    pub fn port<'a>(&'a mut self, process: usize, payload: &'a [u8]) -> SimPort<'a> {
+        SimPort {
+            me: process as u32,
+            direct: self.direct,
+            tallies: &mut self.tallies,
+            written_alone: false,
+            mailboxes: Mailboxes::Alike(&self.layout),
+            unreadable: &[],
+            outbox: &mut self.outbox,
+            memory: &mut self.memories[process],
+            payload,
+            late: 0,
+        }
+    }
+}
