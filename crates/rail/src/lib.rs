@@ -2,7 +2,7 @@
 //!
 //! Owns every system call and every raw pointer of the stack's data path; the
 //! machines above it only see [`sluice_link::Port`]. Shared memory is the one
-//! rail so far ([`shm`]).
+//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps.
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -11,6 +11,8 @@ compile_error!(
 
 #[cfg(not(loom))]
 pub mod shm;
+#[cfg(not(loom))]
+pub mod tune;
 
 // The model checker explores the ring, the bell and the tally alone: its
 // atomics cannot live in mapped memory.
