@@ -66,7 +66,7 @@ impl Settings {
 
 /// The thresholds, as a table for people.
 pub fn thresholds_text(thresholds: &Thresholds) -> Table {
-    let mut rows = Table::new(&["threshold", "value", "from", ""]);
+    let mut rows = Table::new(&["threshold", "value", "from", "meaning"]);
     for (threshold, value, source) in thresholds.iter() {
         let from = match source {
             Source::Environment => threshold.variable().to_owned(),

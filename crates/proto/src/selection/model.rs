@@ -25,9 +25,9 @@ use sluice_link::{Costs, Direct};
 /// above what one packet may carry.
 const EAGER_BYTES: (u64, u64) = (4 << 10, 8 << 10);
 
-/// The shortest receive announced. An announcement helps a side that computes whatever
-/// the lengths, so the cost alone must not push it far up.
-const ANNOUNCE_BYTES: (u64, u64) = (16 << 10, 128 << 10);
+/// The shortest receive announced. An announcement helps a receiver that computes,
+/// whatever the costs, so they must not push it far up.
+const ANNOUNCE_BYTES: (u64, u64) = (16 << 10, 64 << 10);
 /// A receive is announced if that costs at most this part of its transfer.
 const ANNOUNCE_PART: u64 = 10;
 
@@ -132,10 +132,10 @@ mod tests {
         assert_eq!(table(slow_call), [8 * KIB, 16 * KIB, 64 * KIB]);
         // It is cheap and the bytes fly: only long transfers are worth a packet more.
         let fast = Costs { read: direct(100, 20), packet_ns: 400, ..stated };
-        assert_eq!(table(fast), [4 * KIB, 128 * KIB, 128 * KIB]);
+        assert_eq!(table(fast), [4 * KIB, 64 * KIB, 128 * KIB]);
         // Packets from another socket: a round trip more pays later.
         let far = Costs { packet_ns: 600, ..stated };
-        assert_eq!(table(far), [4 * KIB, 128 * KIB, 64 * KIB]);
+        assert_eq!(table(far), [4 * KIB, 64 * KIB, 64 * KIB]);
         let near = Costs { packet_ns: 80, packet_byte_ps: 150, ..stated };
         assert_eq!(table(near), [8 * KIB, 16 * KIB, 64 * KIB]);
         // Slow copies into the mailbox: as little as may be goes that way.

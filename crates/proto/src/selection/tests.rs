@@ -67,7 +67,7 @@ fn rails_of_stated_performance() {
     let fast = Table::of(&Costs { read: fast, packet_ns: 400, ..Costs::default() });
     let lens = [4 * KIB + 1, 128 * KIB - 1, 128 * KIB];
     assert_eq!(protocols(&fast, First::Sender, ALL, &lens), [Get, Get, Cooperative]);
-    let lens = [128 * KIB - 1, 128 * KIB];
+    let lens = [64 * KIB - 1, 64 * KIB];
     let found = protocols(&fast, First::Receiver, ALL, &lens);
     assert_eq!(found, [Get, Protocol::Speculative]);
     // Nothing but packets.

@@ -33,8 +33,9 @@ const LONG_BYTES: usize = 256 << 10;
 
 /// Slots of the longest packet that is handed over: that of an eager message of 4 KiB.
 const SLOTS: usize = (4usize << 10).div_ceil(NEXT_BYTES);
-/// A handover that took longer was waiting for a core.
-const HANDOVER_NS_MAX: u64 = 10_000;
+/// A handover of one slot that took longer was waiting for a core: two threads on one
+/// take turns no faster than that ([`Desk::wait_for`]).
+const HANDOVER_NS_MAX: u64 = 2_000;
 
 /// Tallies opened and closed in a round.
 const TALLIES: u16 = 64;
@@ -44,9 +45,10 @@ const TALLIES: u16 = 64;
 #[must_use]
 pub fn calibrate() -> Costs {
     let stated = Costs::default();
-    let (packet_ns, packet_byte_ps) = packets();
+    let (packet_ns, packet_byte_ps) =
+        packets().unwrap_or((stated.packet_ns, stated.packet_byte_ps));
     let costs = Costs {
-        packet_ns: packet_ns.unwrap_or(stated.packet_ns),
+        packet_ns,
         packet_byte_ps,
         read: direct(Direction::Read),
         write: direct(Direction::Write),
@@ -95,29 +97,14 @@ fn move_own(direction: Direction, here: &mut [u8], there: &mut [u8]) -> Option<(
     Some(())
 }
 
-/// A packet of one slot, and each byte of a longer one. No packet where two threads
-/// do not run at once; then the bytes are those of one core, which are cheaper.
-fn packets() -> (Option<u64>, u64) {
-    let between =
-        |short: u64, long| per_byte(u64::saturating_sub(long, short), (SLOTS - 1) * NEXT_BYTES);
-    match handovers() {
-        // A slot crosses to the other core and the word of it back, and a packet
-        // crosses once; what the layers above do with it is about as much again.
-        Some([one, many]) => (Some(one), between(one, many)),
-        None => {
-            let desk = Desk::new();
-            let mut best = [u64::MAX; 2];
-            for _ in 0..ROUNDS {
-                for (slots, best) in [1, SLOTS].into_iter().zip(&mut best) {
-                    let start = Instant::now();
-                    desk.fill(slots);
-                    desk.take(slots);
-                    *best = (*best).min(ns_since(start));
-                }
-            }
-            (None, between(best[0], best[1]))
-        }
-    }
+/// A packet of one slot, and each byte of a longer one. `None` where two threads do not
+/// run at once: one core's own slots are in its cache, which says nothing of a peer's.
+fn packets() -> Option<(u64, u64)> {
+    let [one, many] = handovers()?;
+    let byte_ps = per_byte(many.saturating_sub(one), (SLOTS - 1) * NEXT_BYTES);
+    // A slot crosses to the other core and the word of it back, and a packet crosses
+    // once; what the layers above do with it is about as much again.
+    Some((one, byte_ps))
 }
 
 /// What two threads hand over: slots, and whose turn it is.
@@ -219,7 +206,7 @@ fn handovers() -> Option<[u64; 2]> {
         }
         desk.want(0);
     });
-    (best[1] <= HANDOVER_NS_MAX).then_some(best)
+    (best[0] <= HANDOVER_NS_MAX && best[1] < u64::MAX).then_some(best)
 }
 
 /// A tally, from opening it to closing it, with two chunks taken from it.
