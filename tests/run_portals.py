@@ -68,6 +68,7 @@ PROGRAMS = [
     ("bundle", SIZES, ALL, 30),
     ("badargs", (1, 2), ALL, 30),
     ("progress", SIZES, ALL, 60),
+    ("offload", (2, 4), MATCHING, 60),
     ("oversubscribe", (8,), ALL, 70),
     ("threads", SIZES, ALL, 70),
     ("volatile", SIZES, ALL, 30),
