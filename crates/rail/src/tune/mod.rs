@@ -21,6 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use sluice_link::Costs;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ const WHAT: &str = "shm-host";
 /// How long a process waits for another one's figures: several times as long as
 /// measuring takes.
 const WAIT: Duration = Duration::from_millis(200);
+/// How much is read of what the system says of its processors.
+const CPUINFO_BYTES_MAX: u64 = 4096;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(4);
 
@@ -152,7 +155,11 @@ impl Tuner {
             match lock_of(&path) {
                 Lock::Ours(lock) => break Some(lock),
                 Lock::None => break None,
-                Lock::Taken if Instant::now() > until => return self.end(None, Origin::Busy),
+                Lock::Taken if Instant::now() > until => {
+                    let said = "another process is measuring for long; stated figures are used";
+                    self.notices.push(said.to_owned());
+                    return self.end(None, Origin::Busy);
+                }
                 Lock::Taken => thread::sleep(PAUSE),
             }
         };
@@ -247,9 +254,13 @@ fn cache_dir(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 
 /// What the figures depend on, in one line.
 fn machine() -> String {
-    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut cpus = Vec::new();
+    // The first processor's part of it. All of it can be long, and slow to make.
+    let file = File::open("/proc/cpuinfo").map(|file| file.take(CPUINFO_BYTES_MAX));
+    let _ = file.and_then(|mut file| file.read_to_end(&mut cpus));
     let kernel = rustix::system::uname();
-    format!("{}; Linux {}", cpu_model(&cpus), kernel.release().to_string_lossy())
+    let model = cpu_model(&String::from_utf8_lossy(&cpus));
+    format!("{model}; Linux {}", kernel.release().to_string_lossy())
 }
 
 /// The model's name, or what stands for it where processors have none.

@@ -156,7 +156,7 @@ fn nobody_waits_for_ever_for_another_ones_figures() {
     let scratch = Scratch::new("busy");
     let Lock::Ours(lock) = lock_of(&scratch.file()) else { panic!("the lock is free") };
     let busy = scratch.cached().load(Instant::now());
-    assert_eq!((busy.origin, busy.costs), (Origin::Busy, None));
+    assert_eq!((busy.origin, busy.costs, busy.notices.len()), (Origin::Busy, None, 1));
     drop(lock);
     assert_eq!(scratch.cached().load(Instant::now()).origin, Origin::Measured);
 }
