@@ -7,7 +7,7 @@
 //! Invariants:
 //! - Of several processes that come at once one measures, under a lock of the
 //!   directory; the others wait a moment for its file, and take the stated costs if it
-//!   does not come. None waits longer than [`WAIT`].
+//!   does not come. None waits for longer than a fifth of a second.
 //! - A file that cannot be used draws one warning and is made anew; if it was named by a
 //!   person and is something else altogether, it is left alone.
 //! - That nothing can be kept is no error: then each process measures for itself.
