@@ -4,8 +4,8 @@
 mod world;
 
 use sluice_link::{Costs, Direct};
-use sluice_proto::Config;
 use sluice_proto::selection::{Able, Facts, First, Protocol, Table};
+use sluice_proto::{Config, Endpoint};
 use sluice_wire::Packet;
 use world::net::{Mode, roomy};
 use world::{World, pattern, recv_from, send_to};
@@ -37,10 +37,13 @@ fn tables() -> Vec<Table> {
     costs.iter().map(Table::of).chain([odd]).collect()
 }
 
-/// One message, and how it went.
-fn observed(table: &Table, mode: Mode, facts: &Facts) -> Protocol {
-    let config = Config::default().with_table(table);
-    let mut world = World::new(&[roomy(); 2], mode, config, 1);
+/// One message, and how it went, between a sender and a receiver with these tables.
+fn observed(tables: [&Table; 2], mode: Mode, facts: &Facts) -> Protocol {
+    let mut world = World::new(&[roomy(); 2], mode, Config::default(), 1);
+    for (process, table) in world.processes.iter_mut().zip(tables) {
+        process.config = process.config.with_table(table);
+        process.endpoint = Endpoint::new(process.config, roomy());
+    }
     let from = world.alloc(0, &pattern(1, facts.len));
     let to = world.alloc(1, &vec![0; facts.recv_len as usize]);
     let mut recv = recv_from(0, to, 7, 70);
@@ -95,7 +98,7 @@ fn endpoints_do_what_the_table_says() {
                             Facts { len, recv_len: len, first, source_known, fits: true, able };
                         let choice = table.choose(&facts);
                         assert_eq!(
-                            observed(&table, mode, &facts),
+                            observed([&table; 2], mode, &facts),
                             choice.protocol,
                             "{table:?}: {facts:?}"
                         );
@@ -106,4 +109,33 @@ fn endpoints_do_what_the_table_says() {
         }
     }
     assert_eq!(seen.len(), Protocol::ALL.len(), "every protocol was the choice somewhere");
+}
+
+/// Each length is used by one side, and the other does what the packets say.
+#[test]
+fn processes_need_not_agree_on_any_length() {
+    let tables = tables();
+    for sender in &tables {
+        for receiver in &tables {
+            let eager_bytes_max = sender.eager_bytes_max;
+            let both = Table { eager_bytes_max, ..*receiver };
+            for len in [64, 650, 701, 5_000, 17_000, 40_000, 70_000, 200_000] {
+                for (mode, able) in rails() {
+                    for first in [First::Sender, First::Receiver] {
+                        let facts = Facts {
+                            len,
+                            recv_len: len,
+                            first,
+                            source_known: true,
+                            fits: true,
+                            able,
+                        };
+                        let expected = both.choose(&facts).protocol;
+                        let found = observed([sender, receiver], mode, &facts);
+                        assert_eq!(found, expected, "{sender:?}, {receiver:?}: {facts:?}");
+                    }
+                }
+            }
+        }
+    }
 }
