@@ -29,7 +29,8 @@ R is any number. In this version every peer is on this host and reached through 
 memory, so all ranks but the own one have the same answer, and peers are not spoken to.
 
 It answers for a message that finds credits. One that does not waits at its sender, and
-is announced if it waits for long; docs/selection.md has it all.
+is announced if it waits for long; docs/selection.md has it all. Costs that are not known
+yet are measured and kept, as a program would (`sluice tune`).
 
 Examples:
   sluice why                               the table, for either side first

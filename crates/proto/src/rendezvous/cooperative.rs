@@ -28,12 +28,14 @@ impl Endpoint {
         let RecvState::Pulling(pull) = &mut op.state else { return false };
         let (peer, key, want) = (pull.event.peer, pull.key, pull.want);
         let table = self.config.table();
-        let mut way = table.way(want, able_with(port, peer, true));
+        let mut able = able_with(port, peer, true);
+        let mut way = table.way(want, able);
         let mut tally = None;
         if way == Protocol::Cooperative {
             tally = port.open_tally(peer, TallyStart::Used);
             // They may be used up.
-            way = table.way(want, able_with(port, peer, tally.is_some()));
+            able.tallies = tally.is_some();
+            way = table.way(want, able);
         }
         if !matches!(way, Protocol::Cooperative | Protocol::Put) {
             return false;
