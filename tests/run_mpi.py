@@ -32,6 +32,8 @@ FILE = {"FI_SLUICE_SEGMENT": "file"}
 MEMFD = {"FI_SLUICE_SEGMENT": "memfd"}
 # Two slots a sender, so that messages wait at their senders.
 SMALL = {"FI_SLUICE_UNEXPECTED_BYTES": "46000"}
+# A thread of each rank makes progress while the rank computes.
+THREAD = {"FI_SLUICE_PROGRESS": "thread"}
 
 # Program, ranks, extra environment, time limit in seconds, and arguments. With
 # the key "mca", parameters of Open MPI. "peer": False leaves a test out over the
@@ -97,6 +99,22 @@ PROGRAMS = [
     ("wildcards", 4, SMALL, 30),
     ("probe", 4, SMALL, 30),
     ("random", 4, dict(SMALL, FI_SLUICE_CREDITS="static"), 60, ["3"]),
+    ("away", 2, THREAD, 60),
+    ("wildcards", 4, THREAD, 30),
+    ("unexpected", 4, THREAD, 30),
+    ("lengths", 2, dict(THREAD, **RING), 30),
+    ("sizes", 4, THREAD, 30),
+    ("cancel", 2, THREAD, 30),
+    ("probe", 4, THREAD, 30),
+    ("threads", 2, THREAD, 90),
+    ("alltoall", 16, THREAD, 60),
+    ("window", 4, THREAD, 30),
+    ("random", 4, THREAD, 30, ["5"]),
+    ("random", 4, dict(SMALL, **THREAD), 60, ["6"]),
+    ("collectives", 4, THREAD, 30),
+    ("rma", 4, THREAD, 30, [], {"osc": "pt2pt"}),
+    ("flood", 4, dict(SMALL, **THREAD), 60, ["reverse", "messages", "5000"]),
+    ("overlap", 2, THREAD, 120, ["--repetitions", "3"]),
 ]
 
 # What is under way when a rank dies, ranks, environment.
@@ -107,6 +125,7 @@ KILLS = [
     ("send", 3, MEMFD),
     ("large", 3, dict(MEMFD, **RING)),
     ("large", 3, FILE),
+    ("large", 3, dict(MEMFD, **THREAD)),
 ]
 
 

@@ -36,6 +36,9 @@ fn link_libfabric() {
     }
     println!("cargo:rustc-link-lib=dylib=fabric");
     println!("cargo:rustc-link-arg-cdylib=-Wl,--no-undefined");
+    // A program may end, and its libfabric be unloaded, while a thread of ours
+    // runs.
+    println!("cargo:rustc-link-arg-cdylib=-Wl,-z,nodelete");
 }
 
 /// Where libfabric.so is: `Some(None)` where the linker looks by itself.

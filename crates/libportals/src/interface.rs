@@ -7,7 +7,7 @@
 
 use crate::codes::Code;
 use crate::face::Face;
-use crate::progress::Attention;
+use sluice_rail::attend::Attention;
 use sluice_rail::shm::Doorbell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -131,11 +131,21 @@ impl Interface {
         let result = self.with(life, |face| {
             let result = then(face);
             face.poll();
+            self.leave(face);
             result
         });
         self.attention.noted();
         self.wake_sleepers();
         result
+    }
+
+    /// A call goes, its lock still held. A thread that sleeps knows nothing of
+    /// what it leaves behind.
+    #[inline]
+    pub fn leave(&self, face: &Face) {
+        if self.attention.is_asleep() && face.shm.is_busy() {
+            self.ring();
+        }
     }
 
     /// Opens the interface; its lock is held by the caller.

@@ -59,13 +59,15 @@ pub(crate) fn wait<R>(
             break Err(Unmet::Aborted);
         }
         let looked = shell.with(life, |face| {
-            check(face).or_else(|| {
+            let found = check(face).or_else(|| {
                 if face.poll() > 0 {
                     // Where something comes, more does: it pays to stay awake.
                     (began, yields) = (None, 0);
                 }
                 check(face)
-            })
+            });
+            shell.leave(face);
+            found
         });
         match looked {
             Err(_) => break Err(Unmet::Gone),

@@ -219,6 +219,12 @@ impl Endpoint {
         self.config.table().minds_who_is_first(len)
     }
 
+    /// Whether a request has ended that was not popped yet.
+    #[must_use]
+    pub fn has_completions(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// The next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {

@@ -9,11 +9,14 @@
 //! at once that there is nothing (-FI_EAGAIN), instead of queueing up for a lock
 //! to learn the same.
 //!
+//! A call that waits polls; where endpoints have threads (`waiters`), it sleeps.
+//!
 //! Order of locks: the endpoint list of one queue, one endpoint's state (only
 //! tried), the entries of any queue (a leaf). Nobody waits for the first two
 //! while holding a third.
 
 mod entry;
+mod waiters;
 
 use crate::av::put_text;
 use crate::domain::{Domain, DomainCore};
@@ -34,8 +37,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use waiters::Waiters;
+
 pub use entry::{Entry, Failed, Format, Sink};
 
+/// The longest that a call that waits sleeps at a time: it need not be woken by
+/// each death of a peer, for instance.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// How often an empty queue is polled before the processor is offered to
 /// others, in a call that waits.
 const SPINS: u32 = 200;
@@ -50,9 +58,10 @@ pub struct CqCore {
     /// The error read last, for `fi_cq_strerror` and for `err_data`.
     last_error: Lock<Option<(c_int, CString)>>,
     signalled: AtomicBool,
+    pub waiters: Waiters,
     format: Format,
     api_version: u32,
-    _domain: Arc<DomainCore>,
+    domain: Arc<DomainCore>,
 }
 
 /// The endpoints that report here.
@@ -157,6 +166,22 @@ impl CqCore {
         }
     }
 
+    /// Leaves progress to the endpoints' threads and sleeps until one of them has
+    /// something, at most for this long. May return for nothing.
+    fn sleep(&self, most: Duration) {
+        let waiter = self.waiters.enter();
+        // Not held while an endpoint is waited for, which may wait for it.
+        let endpoints = self.endpoints.lock_anyway().endpoints.clone();
+        for endpoint in &endpoints {
+            if !endpoint.hand_over() {
+                return std::thread::yield_now();
+            }
+        }
+        if !self.keeps_any() && !self.signalled.load(Ordering::Relaxed) {
+            waiter.sleep(most);
+        }
+    }
+
     fn take_error(&self) -> Option<Failed> {
         let mut queue = self.kept.lock_anyway();
         if !matches!(queue.front(), Some(Kept::Bad(_))) {
@@ -217,7 +242,7 @@ pub unsafe extern "C" fn open(
         if ![ffi::FI_WAIT_NONE, ffi::FI_WAIT_UNSPEC, ffi::FI_WAIT_YIELD].contains(&attr.wait_obj) {
             log::info(About::Completions, || {
                 format!(
-                    "no completion queue with wait object {}: progress is manual",
+                    "no completion queue with wait object {}: it is waited at by fi_cq_sread",
                     attr.wait_obj
                 )
             });
@@ -232,9 +257,10 @@ pub unsafe extern "C" fn open(
                 kept_count: AtomicUsize::new(0),
                 last_error: Lock::new(None, serial),
                 signalled: AtomicBool::new(false),
+                waiters: Waiters::default(),
                 format,
                 api_version: domain.core.api_version,
-                _domain: Arc::clone(&domain.core),
+                domain: Arc::clone(&domain.core),
             }),
         };
         // SAFETY: the caller's promise.
@@ -286,8 +312,9 @@ unsafe extern "C" fn sread(
     unsafe { sreadfrom(cq, buf, count, std::ptr::null_mut(), cond, timeout_ms) }
 }
 
-/// Waits by polling: with manual progress nobody else would make the
-/// completion. A condition, which may be ignored, is.
+/// Waits by polling, as with manual progress nobody else would make the
+/// completion; where a thread makes progress, asleep after a while. A condition,
+/// which may be ignored, is.
 unsafe extern "C" fn sreadfrom(
     cq: *mut fid_cq,
     buf: *mut c_void,
@@ -313,13 +340,20 @@ unsafe extern "C" fn sreadfrom(
             std::hint::spin_loop();
             continue;
         }
+        let mut left = SLEEP_MAX;
         if let Ok(timeout_ms) = u64::try_from(timeout_ms) {
             let now = Instant::now();
-            if now >= *deadline.get_or_insert(now + Duration::from_millis(timeout_ms)) {
+            let until = *deadline.get_or_insert(now + Duration::from_millis(timeout_ms));
+            left = left.min(until.saturating_duration_since(now));
+            if left.is_zero() {
                 return got;
             }
         }
-        std::thread::yield_now();
+        if object.core.domain.threaded {
+            guard::value((), || object.core.sleep(left));
+        } else {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -327,6 +361,7 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     // SAFETY: as libfabric calls it.
     let cq: &Cq = unsafe { object::object(cq) };
     cq.core.signalled.store(true, Ordering::Relaxed);
+    guard::value((), || cq.core.waiters.wake());
     0
 }
 

@@ -11,6 +11,7 @@ use crate::guard;
 use crate::info;
 use crate::mr;
 use crate::object::{self, Object, no_control, no_op};
+use crate::param::{self, Progress};
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub struct DomainCore {
     /// The program lets one thread at a time into the domain
     /// (FI_THREAD_DOMAIN).
     pub serial: bool,
+    /// Endpoints have a thread each that makes progress.
+    pub threaded: bool,
     /// Kind of an address vector whose attributes name none.
     pub av_type: u32,
     _fabric: Arc<FabricCore>,
@@ -83,6 +86,14 @@ pub unsafe extern "C" fn open(
         if !attr.name.is_null() && unsafe { CStr::from_ptr(attr.name) } != info::DOMAIN {
             return Err(Errno::INVALID);
         }
+        let asked = info::asks_for_thread(attr);
+        let threaded = match param::get().progress {
+            Progress::Asked => asked,
+            Progress::Thread => true,
+            // `fi_getinfo` has refused this; the program asks all the same.
+            Progress::Poll if asked => return Err(Errno::INVALID),
+            Progress::Poll => false,
+        };
         let domain = Domain {
             domain: fid_domain {
                 fid: object::head::<Domain>(context, &OPS),
@@ -92,6 +103,7 @@ pub unsafe extern "C" fn open(
             core: Arc::new(DomainCore {
                 api_version: fabric.api_version(),
                 serial: attr.threading == ffi::FI_THREAD_DOMAIN,
+                threaded,
                 av_type: attr.av_type,
                 _fabric: Arc::clone(&fabric.core),
             }),

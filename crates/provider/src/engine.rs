@@ -3,6 +3,7 @@
 
 use crate::log::{self, About};
 use crate::param::{Bulk, Credits, Params, Segment};
+use sluice_link::Machine;
 use sluice_proto::selection::{MemoryKind, Thresholds};
 use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
 use sluice_rail::shm::{self, BulkKind, CreditKind, SegmentKind, Shm};
@@ -10,7 +11,7 @@ use sluice_rail::tune::{self, Tuned};
 use sluice_wire::{Nanos, PeerId, Region};
 use std::sync::OnceLock;
 
-pub use sluice_rail::shm::{ADDRESS_BYTES, Address, AddressError};
+pub use sluice_rail::shm::{ADDRESS_BYTES, Address, AddressError, Doorbell};
 
 /// Most packets taken in by one poll, so that a call that reads completions
 /// returns even if peers send faster than it reads.
@@ -58,7 +59,8 @@ pub struct Engine {
 
 impl Engine {
     /// Opens a mailbox for `peers` senders; 0 if the program does not say.
-    pub fn open(params: &Params, peers: usize) -> Result<Engine, shm::OpenError> {
+    /// `sleeps`: a thread may sleep until somebody writes into it.
+    pub fn open(params: &Params, peers: usize, sleeps: bool) -> Result<Engine, shm::OpenError> {
         let wanted = peers.saturating_add(SENDERS_MARGIN).max(SENDERS_MIN);
         let senders_max = params.peers_max.unwrap_or(u16::try_from(wanted).unwrap_or(u16::MAX));
         let slots_needed = u32::from(senders_max) * SLOTS_PER_SENDER;
@@ -84,6 +86,7 @@ impl Engine {
                 Bulk::Direct => BulkKind::Direct,
                 Bulk::Ring => BulkKind::Ring,
             },
+            sleeps,
             ..shm::Config::default()
         };
         let port = Shm::open(config)?;
@@ -123,6 +126,39 @@ impl Engine {
     pub fn poll(&mut self) -> usize {
         let now = self.now();
         self.port.poll(now, &mut self.endpoint, POLL_BUDGET)
+    }
+
+    /// As [`Engine::poll`], for a thread that may have slept: the time it has
+    /// missed counts.
+    pub fn poll_after_sleep(&mut self) -> usize {
+        self.port.refresh_now();
+        self.poll()
+    }
+
+    /// For how long, in nanoseconds, a poll would find nothing to do unless
+    /// somebody rings; zero if it would find something.
+    pub fn rest_ns(&mut self) -> u64 {
+        let rest_ns = self.port.rest_ns();
+        match self.endpoint.deadline() {
+            Some(deadline) => rest_ns.min(deadline.0.saturating_sub(self.port.refresh_now().0)),
+            None => rest_ns,
+        }
+    }
+
+    /// Whether something is left to be done that no peer will ring for.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.port.is_busy() || self.endpoint.deadline().is_some()
+    }
+
+    /// What a thread sleeps by until somebody writes.
+    pub fn doorbell(&self) -> Doorbell {
+        self.port.doorbell()
+    }
+
+    /// Whether a request has ended that was not popped yet.
+    pub fn has_completions(&self) -> bool {
+        self.endpoint.has_completions()
     }
 
     /// The next ended request.

@@ -1,5 +1,6 @@
 //! The endpoint: what is bound to it, and its life.
 
+mod attendant;
 mod option;
 mod peers;
 mod state;
@@ -13,16 +14,16 @@ use crate::errno::Errno;
 use crate::ffi::{self, NoOps, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep};
 use crate::guard;
 use crate::info;
-use crate::lock::Lock;
 use crate::log;
 use crate::msg;
 use crate::object::{self, Object, no_op};
 use crate::param;
 use crate::tagged;
+use attendant::Attendant;
 use libc::{c_int, c_void, ssize_t};
 use peers::Peers;
 use state::Direction;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 pub use state::{EpCore, State};
 
@@ -44,6 +45,12 @@ unsafe impl Object for Ep {
     }
 
     fn closing(&self) {
+        let attendant = self.core.attendant.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let attendant = match attendant.map(Attendant::here) {
+            // In a fork: the copy goes when the process does.
+            Some(None) => return,
+            here => here.flatten(),
+        };
         // First out of the queues, each under its own lock, so that no reader
         // comes in any more; then the state, which a reader may still be in.
         let queues = {
@@ -52,6 +59,9 @@ unsafe impl Object for Ep {
         };
         for cq in queues.iter().flatten() {
             cq.detach(&self.core);
+        }
+        if let Some(attendant) = attendant {
+            attendant.end(&self.core);
         }
         let engine = self.core.state.lock_anyway().engine.take();
         if let Some(mut engine) = engine {
@@ -130,6 +140,7 @@ pub unsafe extern "C" fn open(
             directed: info.caps & ffi::FI_DIRECTED_RECV != 0,
             source: info.caps & ffi::FI_SOURCE != 0,
             inject_bytes: param::get().inject_bytes,
+            threaded: domain.core.threaded,
             enabled: false,
             caps: info.caps,
         };
@@ -144,7 +155,7 @@ pub unsafe extern "C" fn open(
                 atomic: &ATOMIC_OPS,
                 collective: &COLLECTIVE_OPS,
             },
-            core: Arc::new(EpCore { state: Lock::new(state, domain.core.serial) }),
+            core: Arc::new(EpCore::new(state, domain.core.serial, domain.core.threaded)),
             _domain: Arc::clone(&domain.core),
         };
         // SAFETY: the caller's promise.

@@ -13,8 +13,9 @@
 //! | `eq.rs`, `mr.rs` | event queue, memory region: as little as programs need |
 //! | `engine.rs` | the protocol endpoint and the rail beneath an endpoint |
 //!
-//! Progress is manual: everything happens inside the program's calls. Each
-//! endpoint has one lock (`lock.rs`); a data call takes it once, a read of a
+//! Progress is made inside the program's calls, and, where it asks for that, by
+//! a thread per endpoint while the program does not call (`ep/attendant.rs`).
+//! Each endpoint has one lock (`lock.rs`); a data call takes it once, a read of a
 //! completion queue tries it once per endpoint bound. Every entry from C runs
 //! inside the fence of `guard.rs`.
 

@@ -42,6 +42,17 @@ pub enum Credits {
     Static,
 }
 
+/// Who makes progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Whom the program asks for (FI_PROGRESS_AUTO: a thread).
+    Asked,
+    /// The program's calls.
+    Poll,
+    /// A thread, also where the program asks for none.
+    Thread,
+}
+
 /// Every setting, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -65,6 +76,8 @@ pub struct Params {
     pub segment: Segment,
     /// How large messages are moved.
     pub bulk: Bulk,
+    /// Who makes progress.
+    pub progress: Progress,
     /// Print counters when an endpoint closes.
     pub stats: bool,
 }
@@ -142,13 +155,18 @@ const BULK: Variable = Variable {
     kind: ffi::FI_PARAM_STRING,
     help: c"How long messages travel: ring (through the mailboxes), auto (read from the sender's memory where the system allows it), or direct (as auto, and other processes of the user are allowed to read this one) (default: auto)",
 };
+const PROGRESS: Variable = Variable {
+    name: c"progress",
+    kind: ffi::FI_PARAM_STRING,
+    help: c"Who makes progress: poll (the program's calls), thread (a thread per endpoint as well), or auto (a thread if the program asks for FI_PROGRESS_AUTO) (default: auto)",
+};
 const STATS: Variable = Variable {
     name: c"stats",
     kind: ffi::FI_PARAM_BOOL,
     help: c"Print counters to standard error when an endpoint is closed (default: no)",
 };
 
-const ALL: [&Variable; 13] = [
+const ALL: [&Variable; 14] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -161,6 +179,7 @@ const ALL: [&Variable; 13] = [
     &SLOTS,
     &SEGMENT,
     &BULK,
+    &PROGRESS,
     &STATS,
 ];
 
@@ -214,6 +233,13 @@ fn read() -> Params {
         bulk: BULK
             .choice(&[("auto", Bulk::Auto), ("direct", Bulk::Direct), ("ring", Bulk::Ring)])
             .unwrap_or(Bulk::Auto),
+        progress: PROGRESS
+            .choice(&[
+                ("auto", Progress::Asked),
+                ("poll", Progress::Poll),
+                ("thread", Progress::Thread),
+            ])
+            .unwrap_or(Progress::Asked),
         stats: STATS.flag().unwrap_or(false),
     }
 }

@@ -3,7 +3,9 @@
 
 mod support;
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 use support::{compile, provider_dir, succeed, with_provider};
 
@@ -12,6 +14,10 @@ fn getinfo() {
     let dir = provider_dir("getinfo");
     let (out, _) = succeed(&mut with_provider(compile(&dir, "getinfo"), &dir));
     assert!(out.contains("all as it should be"));
+    for progress in ["poll", "thread", "auto"] {
+        let mut getinfo = with_provider(dir.join("getinfo"), &dir);
+        succeed(getinfo.env("FI_SLUICE_PROGRESS", progress));
+    }
 }
 
 #[test]
@@ -23,6 +29,10 @@ fn messages() {
     succeed(with_provider(&program, &dir).env("FI_SLUICE_BULK", "ring"));
     succeed(with_provider(&program, &dir).env("FI_SLUICE_SEGMENT", "file"));
     succeed(with_provider(&program, &dir).env("FI_SLUICE_EAGER_SIZE", "256"));
+    // And with a thread that may be faster than the program.
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_PROGRESS", "thread"));
+    let mut ring = with_provider(&program, &dir);
+    succeed(ring.env("FI_SLUICE_PROGRESS", "thread").env("FI_SLUICE_BULK", "ring"));
 }
 
 /// All that the manual allows is taken.
@@ -70,14 +80,77 @@ fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
 #[test]
 fn threads() {
     let dir = provider_dir("threads");
-    succeed(&mut with_provider(compile(&dir, "threads"), &dir));
+    let program = compile(&dir, "threads");
+    succeed(&mut with_provider(&program, &dir));
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_PROGRESS", "thread"));
+}
+
+/// A scene of `tests/c/progress.c`, with this in the environment; its log.
+fn progress(scene: &str, env: &[(&str, &str)]) -> String {
+    static PROGRAM: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+    let (dir, program) = PROGRAM.get_or_init(|| {
+        let dir = provider_dir("progress");
+        let program = compile(&dir, "progress");
+        (dir, program)
+    });
+    let mut run = with_provider(program, dir);
+    succeed(run.arg(scene).envs(env.iter().copied())).1
+}
+
+#[test]
+fn progress_without_a_call_of_the_receiver() {
+    progress("away", &[]);
+    progress("away", &[("FI_SLUICE_BULK", "ring")]);
+}
+
+#[test]
+fn progress_of_an_idle_thread_costs_nothing() {
+    progress("idle", &[]);
+}
+
+#[test]
+fn progress_by_a_thread_keeps_back_from_a_program_that_polls() {
+    progress("attentive", &[]);
+}
+
+#[test]
+fn progress_by_a_thread_wakes_who_waits() {
+    progress("sread", &[]);
+}
+
+#[test]
+fn progress_by_a_thread_ends_with_its_endpoint() {
+    progress("closing", &[]);
+    progress("closing", &[("FI_SLUICE_BULK", "ring")]);
+    progress("ending", &[]);
+}
+
+#[test]
+fn progress_by_a_thread_is_not_for_a_fork() {
+    progress("forked", &[]);
+}
+
+#[test]
+fn progress_by_a_thread_on_a_core_of_its_own_or_not() {
+    let loud = [("FI_LOG_LEVEL", "info"), ("FI_LOG_PROV", "sluice")];
+    let log = progress("one-core", &loud);
+    let refused = "not bound to a core: the process may use one core only";
+    assert_eq!(log.matches(refused).count(), 1, "{log}");
+    let log = progress("cores", &loud);
+    let told = ["the progress thread runs on core ", "the progress thread is not bound to a core"];
+    let count: usize = told.iter().map(|told| log.matches(told).count()).sum();
+    assert_eq!(count, 1, "{log}");
 }
 
 #[test]
 fn a_peer_that_dies_is_named() {
     let dir = provider_dir("death");
-    let (out, _) = succeed(&mut with_provider(compile(&dir, "death"), &dir));
-    assert!(out.contains("has ended"), "{out}");
+    let program = compile(&dir, "death");
+    for progress in ["poll", "thread"] {
+        let mut run = with_provider(&program, &dir);
+        let (out, _) = succeed(run.env("FI_SLUICE_PROGRESS", progress));
+        assert!(out.contains("has ended"), "{out}");
+    }
 }
 
 #[test]
@@ -97,12 +170,15 @@ fn unknown_and_bad_variables_are_warned_of_once() {
     getinfo
         .env("FI_SLUICE_EAGER_SIZ", "1")
         .env("FI_SLUICE_BULK", "quick")
+        .env("FI_SLUICE_PROGRESS", "manual")
         .env("FI_SLUICE_PEERS_MAX", "many");
     let (_, log) = succeed(&mut getinfo);
     assert_eq!(log.matches("FI_SLUICE_EAGER_SIZ is not a variable").count(), 1, "{log}");
     assert!(log.contains("did you mean FI_SLUICE_EAGER_SIZE?"), "{log}");
     assert_eq!(log.matches("FI_SLUICE_BULK=quick").count(), 1, "{log}");
     assert!(log.contains("auto, direct, ring"), "{log}");
+    assert_eq!(log.matches("FI_SLUICE_PROGRESS=manual").count(), 1, "{log}");
+    assert!(log.contains("auto, poll, thread"), "{log}");
     assert_eq!(log.matches("FI_SLUICE_PEERS_MAX=many").count(), 1, "{log}");
     // The same through libfabric's log, when that shows warnings.
     let (_, log) = succeed(getinfo.env("FI_LOG_LEVEL", "warn"));
@@ -120,7 +196,7 @@ fn fi_info_lists_the_provider_and_its_variables() {
     let manual = include_str!("../../../docs/configuration.md");
     let named = out.lines().filter_map(|line| line.strip_prefix("# FI_SLUICE_"));
     let names: Vec<_> = named.filter_map(|rest| rest.split(':').next()).collect();
-    assert_eq!(names.len(), 13, "{out}");
+    assert_eq!(names.len(), 14, "{out}");
     for name in names {
         assert!(manual.contains(&format!("`FI_SLUICE_{name}`")), "{name} is not in the manual");
     }

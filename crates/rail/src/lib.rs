@@ -2,13 +2,19 @@
 //!
 //! Owns every system call and every raw pointer of the stack's data path; the
 //! machines above it only see [`sluice_link::Port`]. Shared memory is the one
-//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps.
+//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. What a
+//! thread that makes progress in a program's place does is here as well ([`attend`]),
+//! and which core it runs on ([`cores`]).
 
 #[cfg(target_endian = "big")]
 compile_error!(
     "packets are little endian and mailboxes are written word by word as they lie in memory"
 );
 
+#[cfg(not(loom))]
+pub mod attend;
+#[cfg(not(loom))]
+pub mod cores;
 #[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]

@@ -1,22 +1,39 @@
 //! What an endpoint has under its lock, and the dispatch of what it has
 //! finished.
 
+use super::attendant::Attendant;
 use super::peers::Peers;
 use crate::av::AvCore;
 use crate::cq::{CqCore, Entry, Failed, Kept, Sink};
-use crate::engine::Engine;
+use crate::engine::{Doorbell, Engine};
 use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
 use crate::lock::{Guard, Lock, Unavailable};
 use crate::log::{self, About};
 use crate::param;
 use sluice_proto::{Completion, Kind};
-use std::sync::Arc;
+use sluice_rail::attend::Attention;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What completion queues count on.
 #[derive(Debug)]
 pub struct EpCore {
     pub(super) state: Lock<State>,
+    /// A thread makes progress as well: from `fi_enable` on.
+    pub(super) threaded: bool,
+    pub(super) attention: Attention,
+    pub(super) attendant: Mutex<Option<Attendant>>,
+    /// The thread is to end.
+    pub(super) is_closed: AtomicBool,
+}
+
+/// A call that is at the endpoint: its use of the state.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    core: &'a EpCore,
+    state: Guard<'a, State>,
 }
 
 /// Everything that an endpoint has, under its lock.
@@ -33,6 +50,8 @@ pub struct State {
     /// Completions are to tell their source (FI_SOURCE).
     pub(super) source: bool,
     pub inject_bytes: usize,
+    /// A thread may sleep until something arrives.
+    pub(super) threaded: bool,
     pub(super) enabled: bool,
     pub(super) caps: u64,
 }
@@ -63,10 +82,48 @@ impl Direction {
 }
 
 impl EpCore {
+    /// An endpoint with this state. `serial`: the program lets one thread at a
+    /// time into it; a thread of our own is one more.
+    pub(super) fn new(state: State, serial: bool, threaded: bool) -> EpCore {
+        EpCore {
+            state: Lock::new(state, serial && !threaded),
+            threaded,
+            attention: Attention::new(),
+            attendant: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
     /// The state, for a call that cannot do without.
     #[inline]
-    pub fn state(&self) -> Result<Guard<'_, State>, Errno> {
-        self.state.lock().ok_or(Errno::POISONED)
+    pub fn state(&self) -> Result<Visit<'_>, Errno> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(Unavailable::Poisoned) => return Err(Errno::POISONED),
+            Err(Unavailable::Held) => {
+                self.turned_away();
+                self.state.lock().ok_or(Errno::POISONED)?
+            }
+        };
+        Ok(Visit { core: self, state })
+    }
+
+    /// A call has found the lock taken.
+    #[cold]
+    fn turned_away(&self) {
+        if self.threaded {
+            self.attention.want();
+        }
+    }
+
+    /// Leaves progress to the thread at once, for a call that is about to sleep.
+    /// Whether it may: nothing is finished, and the endpoint is sound.
+    pub fn hand_over(&self) -> bool {
+        let Ok(visit) = self.state() else { return false };
+        let is_idle = visit.engine.as_ref().is_some_and(|engine| !engine.has_completions());
+        drop(visit);
+        self.attention.hand_over();
+        is_idle
     }
 
     /// Hands over what is finished: into `sink` what `reader` is to get, to the
@@ -75,17 +132,91 @@ impl EpCore {
     #[inline]
     pub fn collect(&self, reader: &CqCore, sink: &mut Sink) -> Result<(), Errno> {
         match self.state.try_lock() {
-            Ok(mut state) => {
-                state.collect(reader, sink);
+            Ok(state) => {
+                Visit { core: self, state }.collect(reader, sink);
                 Ok(())
             }
-            Err(Unavailable::Held) => Ok(()),
+            Err(Unavailable::Held) => {
+                self.turned_away();
+                Ok(())
+            }
             Err(Unavailable::Poisoned) => Err(Errno::POISONED),
         }
     }
 }
 
+impl EpCore {
+    fn start_attendant(self: &Arc<EpCore>, doorbell: Doorbell) -> Result<(), Errno> {
+        let mut attendant = self.attendant.lock().unwrap_or_else(PoisonError::into_inner);
+        if attendant.is_none() {
+            let started = Attendant::start(self, doorbell).map_err(|error| {
+                log::warn(About::Endpoint, &format!("no thread to make progress: {error}"));
+                Errno::NO_MEMORY
+            });
+            *attendant = Some(started?);
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Visit<'_> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Visit<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Visit<'_> {
+    /// The last step under the lock.
+    #[inline]
+    fn drop(&mut self) {
+        if self.core.threaded {
+            self.state.leave_to(&self.core.attention);
+        }
+    }
+}
+
 impl State {
+    /// A call goes; the thread is told, and woken if there is something left
+    /// that nobody else will wake it for.
+    #[inline(never)]
+    fn leave_to(&self, attention: &Attention) {
+        attention.noted();
+        let Some(engine) = &self.engine else { return };
+        if attention.is_asleep() && engine.is_busy() {
+            engine.doorbell().ring();
+        }
+        self.wake_readers(engine);
+    }
+
+    /// What the thread does. Says how much it has taken in.
+    pub(super) fn attend(&mut self) -> usize {
+        let Some(engine) = &mut self.engine else { return 0 };
+        let inputs = engine.poll_after_sleep();
+        if let Some(engine) = &self.engine {
+            self.wake_readers(engine);
+        }
+        inputs
+    }
+
+    /// Wakes those who sleep until something is in a queue, if there may be.
+    fn wake_readers(&self, engine: &Engine) {
+        for cq in [&self.tx.cq, &self.rx.cq].into_iter().flatten() {
+            if cq.waiters.are_there() && (engine.has_completions() || cq.keeps_any()) {
+                cq.waiters.wake();
+            }
+        }
+    }
+
     #[inline]
     fn collect(&mut self, reader: &CqCore, sink: &mut Sink) {
         let Some(engine) = &mut self.engine else { return };
@@ -191,7 +322,8 @@ impl State {
     pub(super) fn open(&mut self) -> Result<&mut Engine, Errno> {
         if self.engine.is_none() {
             let params = param::get();
-            let engine = Engine::open(params, self.peers.expected()).map_err(|error| {
+            let opened = Engine::open(params, self.peers.expected(), self.threaded);
+            let engine = opened.map_err(|error| {
                 log::warn(About::Endpoint, &format!("endpoint not opened: {error}"));
                 Errno::NO_MEMORY
             })?;
@@ -211,7 +343,10 @@ impl State {
         if needs.iter().any(|(cap, direction)| self.caps & cap != 0 && direction.cq.is_none()) {
             return Err(Errno::NO_CQ);
         }
-        self.open()?;
+        let doorbell = self.open()?.doorbell();
+        if core.threaded {
+            core.start_attendant(doorbell)?;
+        }
         for direction in [&self.tx, &self.rx] {
             if let Some(cq) = &direction.cq {
                 cq.attach(core)?;

@@ -45,7 +45,7 @@ pub const FI_AV_TABLE: u32 = 2;
 pub const FI_MR_BASIC: i32 = 1 << 0;
 pub const FI_MR_SCALABLE: i32 = 1 << 1;
 
-pub const FI_PROGRESS_UNSPEC: u32 = 0;
+pub const FI_PROGRESS_AUTO: u32 = 1;
 pub const FI_PROGRESS_MANUAL: u32 = 2;
 pub const FI_PROGRESS_CONTROL_UNIFIED: u32 = 3;
 

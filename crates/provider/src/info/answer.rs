@@ -4,7 +4,7 @@
 use super::hints::Hints;
 use super::*;
 use crate::ffi::{DomainHints, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr};
-use crate::param::Params;
+use crate::param::{Params, Progress};
 use std::ffi::CStr;
 
 /// An answer under construction, freed unless it is finished.
@@ -64,7 +64,7 @@ pub fn make(version: u32, hints: &Hints, params: &Params) -> Result<*mut fi_info
         fill_tx(&mut *info.tx_attr, caps, hints, params);
         fill_rx(&mut *info.rx_attr, caps, hints);
         fill_ep(&mut *info.ep_attr, hints);
-        fill_domain(&mut *info.domain_attr, version, hints)?;
+        fill_domain(&mut *info.domain_attr, version, hints, params)?;
         fill_fabric(&mut *info.fabric_attr, version)?;
     }
     let finished = draft.0;
@@ -123,7 +123,12 @@ fn fill_ep(ep: &mut fi_ep_attr, hints: &Hints) {
     ep.rx_ctx_cnt = 1;
 }
 
-fn fill_domain(domain: &mut fi_domain_attr, version: u32, hints: &Hints) -> Result<(), Errno> {
+fn fill_domain(
+    domain: &mut fi_domain_attr,
+    version: u32,
+    hints: &Hints,
+    params: &Params,
+) -> Result<(), Errno> {
     // What was asked is checked to be something that we do; zero is "any".
     let asked = |pick: fn(&DomainHints) -> u32, any| match hints.domain.map_or(0, pick) {
         0 => any,
@@ -132,8 +137,13 @@ fn fill_domain(domain: &mut fi_domain_attr, version: u32, hints: &Hints) -> Resu
     let domain = &mut domain.hints;
     domain.name = duplicate(DOMAIN)?;
     domain.threading = asked(|d| d.threading, ffi::FI_THREAD_SAFE);
-    domain.control_progress = asked(|d| d.control_progress, ffi::FI_PROGRESS_MANUAL);
-    domain.data_progress = asked(|d| d.data_progress, ffi::FI_PROGRESS_MANUAL);
+    // Who drives progress itself is not told that it need not.
+    let progress = match params.progress {
+        Progress::Thread => ffi::FI_PROGRESS_AUTO,
+        Progress::Asked | Progress::Poll => ffi::FI_PROGRESS_MANUAL,
+    };
+    domain.control_progress = asked(|d| d.control_progress, progress);
+    domain.data_progress = asked(|d| d.data_progress, progress);
     domain.resource_mgmt = ffi::FI_RM_ENABLED;
     domain.av_type = asked(|d| d.av_type, ffi::FI_AV_MAP);
     domain.mr_mode = mr_mode(version, hints.domain.map_or(0, |d| d.mr_mode));
@@ -217,6 +227,32 @@ mod tests {
         assert_eq!(mr_mode(old, 0), ffi::FI_MR_SCALABLE);
         assert_eq!(mr_mode(old, ffi::FI_MR_BASIC), ffi::FI_MR_BASIC);
         assert_eq!(mr_mode(new, 0x7c), 0);
+    }
+
+    #[test]
+    fn progress_is_what_was_asked_for() {
+        let progress = |asked: u32, progress: Progress| {
+            // SAFETY: zeros are valid in this structure.
+            let mut domain: DomainHints = unsafe { std::mem::zeroed() };
+            domain.data_progress = asked;
+            let hints = Hints { domain: Some(&domain), ..Hints::default() };
+            let params = Params { progress, ..crate::param::get().clone() };
+            let version = ffi::version(1, 17);
+            hints.check(version, &params).ok()?;
+            let made = Draft(make(version, &hints, &params).expect("memory"));
+            // SAFETY: just made, and every part is there.
+            let domain = unsafe { &*(*made.0).domain_attr };
+            Some((domain.hints.data_progress, domain.hints.control_progress))
+        };
+        let (any, auto, manual) = (0, ffi::FI_PROGRESS_AUTO, ffi::FI_PROGRESS_MANUAL);
+        assert_eq!(progress(any, Progress::Asked), Some((manual, manual)));
+        assert_eq!(progress(manual, Progress::Asked), Some((manual, manual)));
+        assert_eq!(progress(auto, Progress::Asked), Some((auto, manual)));
+        assert_eq!(progress(any, Progress::Poll), Some((manual, manual)));
+        assert_eq!(progress(auto, Progress::Poll), None);
+        assert_eq!(progress(any, Progress::Thread), Some((auto, auto)));
+        assert_eq!(progress(manual, Progress::Thread), Some((manual, auto)));
+        assert_eq!(progress(3, Progress::Asked), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::Address;
 use crate::ffi::{DomainHints, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr};
-use crate::param::Params;
+use crate::param::{Params, Progress};
 use std::ffi::CStr;
 
 /// Hints, each part as far as it was given.
@@ -56,7 +56,7 @@ impl Hints<'_> {
     pub fn check(&self, version: u32, params: &Params) -> Result<(), Misfit> {
         self.check_info()?;
         self.check_fabric()?;
-        self.check_domain(version)?;
+        self.check_domain(version, params)?;
         self.check_ep()?;
         self.check_tx(params)?;
         self.check_rx()
@@ -83,23 +83,22 @@ impl Hints<'_> {
         Ok(())
     }
 
-    fn check_domain(&self, version: u32) -> Result<(), Misfit> {
+    fn check_domain(&self, version: u32, params: &Params) -> Result<(), Misfit> {
         named("domain_attr.name", self.domain_name, DOMAIN)?;
         let Some(domain) = self.domain else { return Ok(()) };
         if domain.threading > ffi::FI_THREAD_ENDPOINT {
             return Err(format!("domain_attr.threading is {}", domain.threading));
         }
-        let manual =
-            |progress| progress == ffi::FI_PROGRESS_UNSPEC || progress == ffi::FI_PROGRESS_MANUAL;
         // "Unified" asks less than manual: that the program drives control
         // operations with data operations.
-        if !manual(domain.control_progress)
-            && domain.control_progress != ffi::FI_PROGRESS_CONTROL_UNIFIED
-        {
-            return Err("domain_attr.control_progress is not FI_PROGRESS_MANUAL".into());
+        if domain.control_progress > ffi::FI_PROGRESS_CONTROL_UNIFIED {
+            return Err(format!("domain_attr.control_progress is {}", domain.control_progress));
         }
-        if !manual(domain.data_progress) {
-            return Err("domain_attr.data_progress is not FI_PROGRESS_MANUAL".into());
+        if domain.data_progress > ffi::FI_PROGRESS_MANUAL {
+            return Err(format!("domain_attr.data_progress is {}", domain.data_progress));
+        }
+        if params.progress == Progress::Poll && asks_for_thread(domain) {
+            return Err("FI_PROGRESS_AUTO is asked for, and FI_SLUICE_PROGRESS=poll".into());
         }
         if domain.av_type > ffi::FI_AV_TABLE {
             return Err(format!("domain_attr.av_type is {}", domain.av_type));

@@ -9,7 +9,7 @@ mod answer;
 mod hints;
 
 use crate::errno::Errno;
-use crate::ffi::{self, fi_info};
+use crate::ffi::{self, DomainHints, fi_info};
 use crate::guard;
 use crate::log::{self, About};
 use crate::param;
@@ -77,6 +77,14 @@ pub const MR_KEY_SIZE: usize = 8;
 pub const OBJECTS_MAX: usize = 65_536;
 /// Longest text of an error entry.
 pub const ERR_DATA_MAX: usize = 256;
+
+/// Whether a program wants progress without its calls. What is called control
+/// here is all done in the calls that ask for it, so either wish is for a thread
+/// that moves data.
+pub fn asks_for_thread(domain: &DomainHints) -> bool {
+    domain.data_progress == ffi::FI_PROGRESS_AUTO
+        || domain.control_progress == ffi::FI_PROGRESS_AUTO
+}
 
 /// What `fi_getinfo` calls.
 ///

@@ -119,8 +119,33 @@ static void versions(void)
 	fi_freeinfo(hints);
 }
 
+/* What is asked for is answered, unless the environment rules it out. */
+static void progress(void)
+{
+	const char *set = getenv("FI_SLUICE_PROGRESS");
+	int poll = set && !strcmp(set, "poll"), thread = set && !strcmp(set, "thread");
+	struct fi_info *hints = ask(FI_TAGGED), *info;
+
+	OK(asked(FI_VERSION(1, 17), 0, hints, &info));
+	IS(info->domain_attr->data_progress, thread ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL);
+	IS(info->domain_attr->control_progress, thread ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL);
+	fi_freeinfo(info);
+	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	OK(asked(FI_VERSION(1, 17), 0, hints, &info));
+	IS(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
+	fi_freeinfo(info);
+	hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	IS(asked(FI_VERSION(1, 17), 0, hints, &info), poll ? -FI_ENODATA : 0);
+	if (!poll) {
+		IS(info->domain_attr->data_progress, FI_PROGRESS_AUTO);
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
+}
+
 int main(void)
 {
+	progress();
 	no_hints();
 	open_mpi();
 	addresses();
@@ -129,7 +154,6 @@ int main(void)
 	REFUSED(hints->ep_attr->type = FI_EP_DGRAM);
 	REFUSED(hints->caps |= FI_RMA);
 	REFUSED(hints->caps |= FI_MULTI_RECV);
-	REFUSED(hints->domain_attr->data_progress = FI_PROGRESS_AUTO);
 	REFUSED(hints->domain_attr->name = strdup("lo"));
 	REFUSED(hints->fabric_attr->name = strdup("ether"));
 	REFUSED(hints->addr_format = FI_SOCKADDR_IN);

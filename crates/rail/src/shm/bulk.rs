@@ -107,6 +107,11 @@ impl Queue {
         self.waiting.push_back(transfer);
     }
 
+    /// Whether there are transfers, and all of them wait for the other side.
+    pub(super) fn only_waits(&self) -> bool {
+        self.transfers.is_empty() && !self.waiting.is_empty()
+    }
+
     /// How many are set aside.
     pub(super) fn aside(&self) -> usize {
         self.waiting.len()

@@ -7,6 +7,7 @@
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::claims::Sender;
 use super::copy::slot_bytes;
+use super::doorbell::SLEEP_NS_MAX;
 use super::peers::Life;
 use super::ring::{Reader, Stuck, WORDS};
 use super::segment::Claim;
@@ -23,6 +24,9 @@ const CARE_PERIOD: Nanos = Nanos(1_000_000);
 const WATCH_PERIOD: Nanos = Nanos(5_000_000);
 /// The same for peers that only `/proc` or a lock tells about.
 const SLOW_WATCH_PERIOD: Nanos = Nanos(100_000_000);
+/// Between two looks, by a thread that sleeps, at a transfer whose other side
+/// copies the last chunk: about what a chunk takes.
+const NAP_NS: u64 = 50_000;
 /// Abandoned slots skipped in one go.
 const SKIPS_MAX: u32 = 1024;
 
@@ -115,6 +119,25 @@ impl Shm {
             self.look_at_claims();
         }
         self.attention || self.reader.is_published() || !self.ending.is_empty()
+    }
+
+    /// For how long, in nanoseconds, a thread that looks after this rail may
+    /// sleep unless somebody rings; zero if there is something to do. As
+    /// [`Shm::has_work`], but a transfer that only waits for the other side's
+    /// copying, which ends without ringing, is looked at every 50 us.
+    pub fn rest_ns(&mut self) -> u64 {
+        if self.transfers.only_waits() && !self.reader.is_published() && self.ending.is_empty() {
+            return NAP_NS;
+        }
+        if self.has_work() { 0 } else { SLEEP_NS_MAX }
+    }
+
+    /// Whether there is something left to be done here that no peer will ring
+    /// for: to be asked by a call before it leaves this rail to a thread that
+    /// sleeps.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.attention || !self.transfers.is_empty() || !self.ending.is_empty()
     }
 
     #[inline]

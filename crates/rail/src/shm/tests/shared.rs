@@ -1,7 +1,7 @@
 //! Transfers that two sides copy.
 
-use super::super::Shm;
 use super::super::tally::{Side, chunk_bytes, chunks};
+use super::super::{SLEEP_NS_MAX, Shm};
 use super::child::{Child, OFFERED_BYTES};
 use super::closing::pair;
 use super::reads::reads_work;
@@ -359,6 +359,9 @@ fn who_waits_looks_after_the_rest() {
     assert_eq!(both.end_a(), Ok(()));
     assert_eq!(std::hint::black_box(small)[..], both.source[..100]);
     assert!(both.a.has_work(), "nobody sleeps meanwhile");
+    assert!(both.a.is_busy());
+    let nap_ns = both.a.rest_ns();
+    assert!((1..SLEEP_NS_MAX).contains(&nap_ns), "but for a nap: {nap_ns}");
     // The other side's chunk.
     let first = chunk_bytes(1 << 20) as usize;
     both.target[..first].copy_from_slice(&both.source[..first]);

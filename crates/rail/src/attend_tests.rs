@@ -1,0 +1,190 @@
+//! When the thread takes over, in virtual time; and that it wakes and ends, with
+//! real threads.
+
+use super::*;
+use crate::shm::{Config, Shm};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+
+/// Far longer than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_silent_program_is_stood_in_for() {
+    let mut pace = Pace::new(7);
+    assert_eq!(pace.next(0, 7, false), Turn::StandIn);
+    assert_eq!(pace.next(1, 7, false), Turn::StandIn);
+}
+
+#[test]
+fn a_program_that_calls_is_left_alone_and_looked_at_ever_more_rarely() {
+    let mut pace = Pace::new(0);
+    let ticks: Vec<_> = (1..8).map(|calls| pace.next(0, calls, false)).collect();
+    let wanted = [100, 200, 400, 500, 500, 500, 500].map(|us| Turn::Back(us * 1000));
+    assert_eq!(ticks, wanted);
+    assert_eq!(pace.next(0, 7, false), Turn::StandIn);
+}
+
+#[test]
+fn a_call_that_is_turned_away_counts_as_a_call() {
+    let mut pace = Pace::new(0);
+    assert!(matches!(pace.next(0, 0, true), Turn::Back(_)));
+    assert_eq!(pace.next(0, 0, false), Turn::StandIn);
+}
+
+#[test]
+fn after_a_long_absence_the_thread_is_soon_back() {
+    let mut pace = Pace::new(0);
+    for calls in 1..10 {
+        pace.next(0, calls, false);
+    }
+    assert_eq!(pace.next(0, 9, false), Turn::StandIn);
+    assert_eq!(pace.next(TICK_NS_MAX, 10, false), Turn::Back(TICK_NS_MIN));
+    assert_eq!(pace.next(TICK_NS_MAX, 10, false), Turn::StandIn);
+}
+
+/// A program that calls every 60 us is taken over from once or twice, and then
+/// left alone.
+#[test]
+fn taking_over_for_nothing_is_soon_given_up() {
+    let mut pace = Pace::new(0);
+    let mut now_ns = 0;
+    let mut stood_in = 0;
+    while now_ns < 10_000_000 {
+        let calls = u32::try_from(now_ns / 60_000).unwrap();
+        now_ns += match pace.next(now_ns, calls, false) {
+            Turn::Back(tick_ns) => tick_ns,
+            Turn::StandIn => {
+                stood_in += 1;
+                60_000 - now_ns % 60_000
+            }
+        };
+    }
+    assert!((1..4).contains(&stood_in), "{stood_in} times");
+}
+
+/// A machine that counts looks, with a real doorbell beneath.
+struct Scripted {
+    shared: Arc<Shared>,
+    doorbell: Doorbell,
+    looks: mpsc::Sender<u64>,
+    rests: mpsc::Sender<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    attention: Attention,
+    is_closed: AtomicBool,
+    /// What is there to be taken in.
+    work: AtomicU64,
+}
+
+impl Attended for Scripted {
+    fn is_closed(&self) -> bool {
+        self.shared.is_closed.load(Ordering::SeqCst)
+    }
+
+    fn is_waited_at(&self) -> bool {
+        false
+    }
+
+    fn look(&mut self) -> Looked {
+        let work = self.shared.work.swap(0, Ordering::SeqCst);
+        if work == 0 {
+            return Looked::Nothing;
+        }
+        let _ = self.looks.send(work);
+        Looked::Something
+    }
+
+    fn rest_ns(&mut self) -> u64 {
+        let _ = self.rests.send(());
+        let is_idle = self.shared.work.load(Ordering::SeqCst) == 0;
+        // For ever: who is not woken is missed.
+        if is_idle { u64::MAX } else { 0 }
+    }
+
+    fn doorbell(&self) -> Option<Doorbell> {
+        Some(self.doorbell.clone())
+    }
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    doorbell: Doorbell,
+    taken: mpsc::Receiver<u64>,
+    rested: mpsc::Receiver<()>,
+    thread: std::thread::JoinHandle<()>,
+    _shm: Shm,
+}
+
+impl Running {
+    fn start() -> Running {
+        let shm = Shm::open(Config { sleeps: true, ..Config::default() }).unwrap();
+        let (looks, taken) = mpsc::channel();
+        let (rests, rested) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let doorbell = shm.doorbell();
+        let mut scripted =
+            Scripted { shared: Arc::clone(&shared), doorbell: doorbell.clone(), looks, rests };
+        let thread = std::thread::spawn(move || {
+            let shared = Arc::clone(&scripted.shared);
+            attend(&shared.attention, &mut scripted);
+        });
+        Running { shared, doorbell, taken, rested, thread, _shm: shm }
+    }
+
+    fn await_sleep(&self) {
+        let begin = Instant::now();
+        while !self.shared.attention.is_asleep() {
+            assert!(begin.elapsed() < PATIENCE, "it never sleeps");
+            std::thread::yield_now();
+        }
+    }
+
+    fn end(self) {
+        self.shared.is_closed.store(true, Ordering::SeqCst);
+        self.doorbell.ring();
+        self.shared.attention.hand_over();
+        self.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn what_arrives_wakes_the_thread_each_time() {
+    let running = Running::start();
+    for n in 1..200 {
+        running.await_sleep();
+        running.shared.work.store(n, Ordering::SeqCst);
+        running.doorbell.ring();
+        assert_eq!(running.taken.recv_timeout(PATIENCE), Ok(n));
+    }
+    running.end();
+}
+
+#[test]
+fn a_thread_that_sleeps_or_keeps_back_ends_at_once() {
+    for attentive in [false, true] {
+        let running = Running::start();
+        running.await_sleep();
+        if attentive {
+            running.shared.attention.noted();
+            running.doorbell.ring();
+        }
+        running.end();
+    }
+}
+
+#[test]
+fn a_thread_with_nothing_to_do_sleeps_as_long_as_it_may() {
+    let running = Running::start();
+    running.await_sleep();
+    while running.rested.try_recv().is_ok() {}
+    let begin = Instant::now();
+    for _ in 0..5 {
+        running.rested.recv_timeout(PATIENCE).expect("it looks again and again");
+    }
+    assert!(begin.elapsed() >= Duration::from_nanos(4 * SLEEP_NS_MAX), "it sleeps less");
+    running.end();
+}
