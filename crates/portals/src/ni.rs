@@ -9,6 +9,7 @@ use crate::command::Waiting;
 use crate::ct::{Ct, CtEvent};
 use crate::eq::{Eq, Taken};
 use crate::event::Event;
+use crate::initiator::reply_slots;
 use crate::limits::{Limits, PtlError};
 use crate::lists::Slab;
 use crate::md::{Md, MdOptions};
@@ -417,7 +418,7 @@ impl Ni {
     /// out, and at most what takes 256 slots.
     #[must_use]
     pub fn get_bytes_max(&self) -> u64 {
-        let slots = u64::from(self.links.reply_slots() / 2).clamp(1, 256);
+        let slots = self.get_slots_max();
         let head = u64::from(
             sluice_wire::Packet::Reply(sluice_wire::Reply {
                 op: 0,
@@ -427,6 +428,23 @@ impl Ni {
             .header_bytes(),
         );
         sluice_wire::FIRST_SLOT_BYTES + (slots - 1) * sluice_wire::NEXT_SLOT_BYTES - head
+    }
+
+    fn get_slots_max(&self) -> u64 {
+        u64::from(self.links.reply_slots() / 2).clamp(1, 256)
+    }
+
+    /// Most bytes that gets of [`Ni::get_bytes_max`] each can ask for at once.
+    #[must_use]
+    pub fn gets_bytes_max(&self) -> u64 {
+        u64::from(self.links.reply_slots()) / self.get_slots_max() * self.get_bytes_max()
+    }
+
+    /// Whether the reply region has room for the answer to a get of `length` bytes.
+    #[must_use]
+    pub fn has_reply_room(&self, length: u64) -> bool {
+        let free = self.links.reply_slots() - self.links.reply_slots_reserved();
+        reply_slots(length) <= u32::from(free)
     }
 
     /// Sends what an idle moment is for: credits, and answers that waited for

@@ -24,6 +24,9 @@ pub struct Config {
     pub announce_bytes_min: u64,
     /// Shortest message, in bytes, that both sides copy.
     pub share_bytes_min: u64,
+    /// Most bytes of chunks that all pulls together have asked for and not got; zero
+    /// counts as one. The reply region of the mailbox is a limit too.
+    pub pull_bytes_max: u64,
 }
 
 impl Default for Config {
@@ -36,6 +39,7 @@ impl Default for Config {
             inject_bytes_max: 64 << 20,
             announce_bytes_min,
             share_bytes_min,
+            pull_bytes_max: 1 << 20,
         }
     }
 }
@@ -266,6 +270,10 @@ pub struct Stats {
     /// Memory of injected messages that wait, in bytes: their copies and their
     /// records.
     pub injected_bytes_now: u64,
+    /// Bytes of chunks that were asked for and have not come.
+    pub pull_bytes_now: u64,
+    /// The most that there ever were.
+    pub pull_bytes_peak: u64,
 }
 
 /// What an endpoint has taken on and not ended yet.

@@ -9,6 +9,7 @@ use crate::api::{Completion, Config, Failure, Kind, Pending, Recv, Send, Space, 
 use crate::order::Order;
 use crate::probe::{Claimed, ProbeOp};
 use crate::queue::Waiter;
+use crate::rendezvous::budget::Budget;
 use crate::rendezvous::habit::Habits;
 use crate::rendezvous::{Fin, Moved, Pull};
 use crate::stalled::PeerState;
@@ -111,8 +112,8 @@ pub struct Endpoint {
     pub(crate) peers: Vec<Option<Box<PeerState>>>,
     /// Peers with sends that wait for credits. Each is here once.
     pub(crate) stalled: Vec<PeerId>,
-    /// Receives with bytes that are still to be asked for.
-    pub(crate) pulls: VecDeque<Handle<RecvOp>>,
+    /// Receives with chunks that are still to be asked for, and what is in flight.
+    pub(crate) budget: Budget,
     /// What is to be said of transfers and waits for a control credit.
     pub(crate) fins: VecDeque<Fin>,
     pub(crate) claimed: Vec<Claimed>,
@@ -134,6 +135,8 @@ pub struct Endpoint {
     /// A peer whose message named a tally that is not that of the receive it met.
     pub(crate) astray: Option<PeerId>,
     pub(crate) next_serial: u64,
+    /// The latest time that a call came with.
+    pub(crate) now: Nanos,
     pub(crate) stats: Stats,
     pub(crate) completions: VecDeque<Completion>,
 }
@@ -157,6 +160,7 @@ impl Endpoint {
     #[must_use]
     pub fn new(config: Config, mailbox: Layout) -> Endpoint {
         let mut ni = Ni::new(Limits::default(), mailbox);
+        let pulled_at_once = ni.gets_bytes_max();
         // Every event is taken out before the call that caused it returns, and
         // a call causes few; a peer's end causes one for each operation on it.
         let eq = ni.eq_alloc(usize::MAX).expect("a new interface has room");
@@ -176,7 +180,7 @@ impl Endpoint {
             recvs: Table::new(config.requests_max),
             peers: Vec::new(),
             stalled: Vec::new(),
-            pulls: VecDeque::new(),
+            budget: Budget::new(config.pull_bytes_max.min(pulled_at_once)),
             fins: VecDeque::new(),
             claimed: Vec::new(),
             probes: Table::new(config.requests_max),
@@ -189,6 +193,7 @@ impl Endpoint {
             habits: Habits::default(),
             astray: None,
             next_serial: 0,
+            now: Nanos(0),
             stats: Stats::default(),
             completions: VecDeque::new(),
         }
@@ -243,6 +248,8 @@ impl Endpoint {
             unexpected_bytes_now: self.ni.unexpected_bytes().now,
             unexpected_bytes_peak: self.ni.unexpected_bytes().peak,
             injected_bytes_now: self.injected_bytes,
+            pull_bytes_now: self.budget.bytes_now(),
+            pull_bytes_peak: self.budget.bytes_peak(),
             ..self.stats
         }
     }
@@ -280,9 +287,17 @@ impl Endpoint {
             state.queue.check_invariants();
         }
         self.check_order();
+        self.check_pulls();
+        assert!(self.budget.bytes_peak() <= self.config.pull_bytes_max.max(1));
         for peer in &self.stalled {
             assert!(self.peer_state(*peer).is_some_and(|state| !state.queue.is_empty()));
         }
+    }
+
+    /// A call at this time. Some callers look at the clock less often than others.
+    #[inline(always)]
+    pub(crate) fn note_time(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
     }
 
     #[inline(always)]
@@ -412,7 +427,8 @@ impl Endpoint {
 
 impl Machine for Endpoint {
     #[inline]
-    fn on_packet<P: Port>(&mut self, _now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+        self.note_time(now);
         if self.gone(from).is_some() {
             return;
         }
@@ -457,11 +473,12 @@ impl Machine for Endpoint {
 
     fn on_moved<P: Port>(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         port: &mut P,
         token: Token,
         outcome: Result<(), RailError>,
     ) {
+        self.note_time(now);
         match Moved::of(token) {
             Some(Moved::Recv(handle)) => self.on_read_shared(port, handle, outcome),
             Some(Moved::Send(handle)) => self.on_written_out(port, handle, outcome),
@@ -470,12 +487,14 @@ impl Machine for Endpoint {
         self.drain_events(port);
     }
 
-    fn on_peer_gone<P: Port>(&mut self, _now: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
+    fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
+        self.note_time(now);
         self.peer_gone(port, peer, why);
     }
 
     #[inline]
     fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
+        self.note_time(now);
         self.ni.on_idle(port);
         self.flush_pulls(port);
         if !self.stalled.is_empty() {

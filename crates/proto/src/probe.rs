@@ -90,12 +90,13 @@ impl Endpoint {
     /// [`Refused::NotClaimed`] if there is none, [`Refused::Again`].
     pub fn recv_claimed<P: Port>(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         port: &mut P,
         context: u64,
         buf: Region,
         report: bool,
     ) -> Result<(), Refused> {
+        self.note_time(now);
         let at = self.claimed_at(context)?;
         let mut event = self.claimed[at].event;
         let recv = Recv {

@@ -17,7 +17,8 @@ impl Endpoint {
     /// # Panics
     /// Never: the interface has the entries that the endpoint uses.
     #[inline]
-    pub fn recv<P: Port>(&mut self, _now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
+    pub fn recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
+        self.note_time(now);
         if self.recvs.is_full() {
             return Err(Refused::Again);
         }

@@ -22,6 +22,7 @@ const CONFIG: Config = Config {
     inject_bytes_max: 1 << 20,
     announce_bytes_min: 100,
     share_bytes_min: 100,
+    pull_bytes_max: 1 << 20,
 };
 
 fn pair() -> World {

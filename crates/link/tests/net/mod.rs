@@ -97,7 +97,7 @@ pub struct Read {
     /// Whose memory.
     pub peer: usize,
     pub is_write: bool,
-    local: Region,
+    pub local: Region,
     remote: Addr,
     pub token: Token,
 }

@@ -102,9 +102,7 @@ impl Endpoint {
                 pull.way = Way::Asked;
                 pull.asked = 0;
                 if pull.failure.is_none() {
-                    if !self.ask(port, handle) {
-                        self.pulls.push_back(handle);
-                    }
+                    self.fetch(port, handle);
                     return;
                 }
             }

@@ -2,13 +2,30 @@
 //!
 //! The sender appends a get entry and announces the message in one slot. The
 //! receiver, once matched, reads the bytes: in one go where the rail can read
-//! remote memory, else by gets of one chunk each, as many at once as its reply
-//! region holds, the pulls of several messages in turn. A get-done ends it.
+//! remote memory; else it pulls them, by gets of one chunk each, as many at once as
+//! the message's window and the process's budget allow ([`super::window`],
+//! [`super::budget`]). A get-done ends it.
 
-use crate::api::{Failure, Recv};
+use super::Pull;
+use super::budget::Admission;
+use crate::api::Failure;
 use crate::endpoint::{Endpoint, PT_BULK, RecvOp, RecvState};
 use sluice_link::Port;
 use sluice_portals::{Event, Handle, NiFail, PtlError, Target};
+
+/// What came of asking for the next bytes of a pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// A chunk; it wants another.
+    More,
+    /// It wants nothing for now: its window is full, everything has been asked
+    /// for, or it has ended.
+    Enough,
+    /// Nothing: its sender has to give something back first.
+    NotNow,
+    /// Nothing: there is no room, and the room that comes next is for this one.
+    NoRoom,
+}
 
 impl Endpoint {
     /// The answer to a get of a pull has arrived.
@@ -17,24 +34,41 @@ impl Endpoint {
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let RecvState::Pulling(pull) = &mut op.state else { return };
         pull.in_flight -= 1;
+        if !pull.direct {
+            pull.window.on_arrived(self.now, event.rlength);
+            self.budget.give_back(event.peer, event.rlength);
+        }
         match event.outcome {
             Ok(()) if event.mlength == event.rlength => pull.got += event.mlength,
             // A reply shorter than asked: the entry is not what was announced.
             Ok(()) => pull.failure = Some(Failure::of(NiFail::OpViolation, event.peer)),
-            Err(NiFail::Forbidden) => {
+            Err(NiFail::Forbidden) if pull.direct => {
                 // What the rail can do has changed: ask for the bytes instead.
                 pull.direct = false;
                 pull.asked -= event.rlength;
             }
             Err(fail) => pull.failure = Some(Failure::of(fail, event.peer)),
         }
-        let ended = pull.in_flight == 0 && (pull.got == pull.want || pull.failure.is_some());
-        let more = pull.asked < pull.want && pull.failure.is_none();
-        if ended {
+        if pull.in_flight == 0 && (pull.got == pull.want || pull.failure.is_some()) {
             self.finish_pull(port, handle);
-        } else if more && !self.pulls.contains(&handle) {
-            self.pulls.push_back(handle);
+        } else {
+            self.await_turn(handle);
         }
+        self.flush_pulls(port);
+    }
+
+    /// Fetches the bytes of an announced message: directly, or chunk by chunk when
+    /// its turns come.
+    pub(super) fn fetch<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) {
+        let Some(RecvState::Pulling(pull)) = self.recvs.get(handle).map(|op| &op.state) else {
+            return;
+        };
+        // A direct read has no part in the budget, and need not wait for a turn.
+        let is_direct = pull.direct && port.can_read(pull.event.peer);
+        if is_direct && self.ask(port, handle) == Asked::Enough {
+            return;
+        }
+        self.await_turn(handle);
         self.flush_pulls(port);
     }
 
@@ -43,78 +77,123 @@ impl Endpoint {
     #[inline]
     pub(crate) fn flush_pulls<P: Port>(&mut self, port: &mut P) {
         self.flush_fins(port);
-        let mut idle_turns = 0;
-        while idle_turns < self.pulls.len() {
-            let Some(handle) = self.pulls.pop_front() else { return };
-            let before = self.asked(handle);
-            if !self.ask(port, handle) {
-                self.pulls.push_back(handle);
-                // Every pull has its turn before one that got nothing has
-                // another.
-                idle_turns = if self.asked(handle) == before { idle_turns + 1 } else { 0 };
+        let mut passes = 0;
+        while passes < self.budget.senders_waiting() {
+            let Some(handle) = self.budget.next() else { return };
+            match self.ask(port, handle) {
+                asked @ (Asked::More | Asked::Enough) => {
+                    // One that has ended has left by itself.
+                    if self.budget.next() == Some(handle) {
+                        let stays = asked == Asked::More;
+                        self.budget.end_turn(stays);
+                        if let Some(pull) = self.pull_mut(handle) {
+                            pull.awaits_turn = stays;
+                        }
+                    }
+                    passes = 0;
+                }
+                Asked::NotNow => {
+                    self.budget.pass();
+                    passes += 1;
+                }
+                Asked::NoRoom => return,
             }
         }
     }
 
-    fn asked(&self, handle: Handle<RecvOp>) -> u64 {
-        match self.recvs.get(handle).map(|op| &op.state) {
-            Some(RecvState::Pulling(pull)) => pull.asked,
-            _ => 0,
+    fn pull_mut(&mut self, handle: Handle<RecvOp>) -> Option<&mut Pull> {
+        match &mut self.recvs.get_mut(handle)?.state {
+            RecvState::Pulling(pull) => Some(pull),
+            RecvState::Posted(_) => None,
+        }
+    }
+
+    /// A pull that has something to ask for waits for its turn.
+    fn await_turn(&mut self, handle: Handle<RecvOp>) {
+        let Some(pull) = self.pull_mut(handle) else { return };
+        if pull.asked < pull.want && pull.failure.is_none() && !pull.awaits_turn {
+            pull.awaits_turn = true;
+            let peer = pull.event.peer;
+            self.budget.join(peer, handle);
         }
     }
 
     /// Asks for the next bytes of a pull: all of them directly, or one chunk.
-    /// True if everything has been asked for.
-    pub(super) fn ask<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
-        let chunk_max = self.ni.get_bytes_max();
+    fn ask<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> Asked {
         if self.any_gone && self.fail_if_gone(port, handle) {
-            return true;
+            return Asked::Enough;
         }
-        let Some(op) = self.recvs.get_mut(handle) else { return true };
-        let recv: Recv = op.recv;
-        let RecvState::Pulling(pull) = &mut op.state else { return true };
+        let Some(op) = self.recvs.get_mut(handle) else { return Asked::Enough };
+        let into = op.recv.buf.addr;
+        let RecvState::Pulling(pull) = &mut op.state else { return Asked::Enough };
         if pull.asked >= pull.want || pull.failure.is_some() {
-            return true;
+            return Asked::Enough;
         }
         let peer = pull.event.peer;
         pull.direct = pull.direct && port.can_read(peer);
         let left = pull.want - pull.asked;
-        let length = if pull.direct { left } else { left.min(chunk_max) };
+        let length = if pull.direct { left } else { pull.window.chunk(left) };
+        if !pull.direct {
+            if !pull.window.has_room(length) {
+                return Asked::Enough;
+            }
+            match self.budget.admission(peer, length) {
+                Admission::Granted if self.ni.has_reply_room(length) => {}
+                Admission::HasShare => return Asked::NotNow,
+                Admission::Granted | Admission::NoRoom => return Asked::NoRoom,
+            }
+        }
         let target =
             Target { peer, pt_index: PT_BULK, match_bits: pull.key, remote_offset: pull.asked };
         let from = pull.direct.then_some(pull.from);
-        let into = recv.buf.addr.offset(pull.asked);
+        let into = into.offset(pull.asked);
         match self.ni.get(port, self.md, into.0, length, &target, from, handle.to_u64()) {
             Ok(()) => {
                 pull.asked += length;
                 pull.in_flight += 1;
-                pull.asked >= pull.want
-            }
-            Err(PtlError::Peer(why)) => {
-                pull.failure = Some(Failure::PeerGone { peer, why });
-                if pull.in_flight == 0 {
-                    self.finish_pull(port, handle);
+                if !pull.direct {
+                    pull.window.on_asked(self.now, length);
+                    self.budget.spend(peer, length);
                 }
-                true
+                return if pull.asked < pull.want { Asked::More } else { Asked::Enough };
             }
-            Err(_) => false,
+            Err(PtlError::NoCredit { .. }) => return Asked::NotNow,
+            Err(PtlError::NoSpace(_)) => return Asked::NoRoom,
+            Err(PtlError::Peer(why)) => pull.failure = Some(Failure::PeerGone { peer, why }),
+            // Memory that runs past the end of the address space.
+            Err(_) => pull.failure = Some(Failure::Fault),
         }
+        if pull.in_flight == 0 {
+            self.finish_pull(port, handle);
+        }
+        Asked::Enough
     }
 
     /// Nothing more is asked of a peer that is gone. True if the peer is.
     #[cold]
     fn fail_if_gone<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
-        let Some(RecvState::Pulling(pull)) = self.recvs.get(handle).map(|op| &op.state) else {
-            return false;
-        };
+        let Some(pull) = self.pull_mut(handle) else { return false };
         let peer = pull.event.peer;
         let Some(why) = self.gone(peer) else { return false };
-        let Some(op) = self.recvs.get_mut(handle) else { return true };
-        let RecvState::Pulling(pull) = &mut op.state else { return true };
+        let Some(pull) = self.pull_mut(handle) else { return true };
         pull.failure.get_or_insert(Failure::PeerGone { peer, why });
         if pull.in_flight == 0 {
             self.finish_pull(port, handle);
         }
         true
+    }
+
+    /// Panics unless windows, turns and the budget agree. For tests.
+    pub(crate) fn check_pulls(&self) {
+        let mut bytes = 0;
+        let mut waiting = 0;
+        for (_, op) in self.recvs.iter() {
+            let RecvState::Pulling(pull) = &op.state else { continue };
+            pull.window.check_invariants();
+            bytes += pull.window.bytes_in_flight();
+            waiting += usize::from(pull.awaits_turn);
+        }
+        assert!(bytes == self.budget.bytes_now(), "bytes in flight of all pulls");
+        assert!(waiting == self.budget.check_invariants(), "each pull that waits has a turn");
     }
 }

@@ -6,18 +6,20 @@
 //!
 //! | way | data moved by |
 //! |---|---|
-//! | [`get`] | the receiver, by direct reads or by gets of chunks |
+//! | [`get`] | the receiver, by direct reads or by gets of chunks ([`window`], [`budget`]) |
 //! | [`put`] | the sender, once it was told where to (CTS) |
 //! | [`cooperative`] | both, each the chunks that it takes from a tally |
 //! | [`speculative`] | both; the receiver came first and said where to (RTR) |
 //!
 //! `docs/protocols.md` draws them.
 
+pub(crate) mod budget;
 pub(crate) mod cooperative;
 pub(crate) mod get;
 pub(crate) mod habit;
 pub(crate) mod put;
 pub(crate) mod speculative;
+pub(crate) mod window;
 
 use crate::api::{Completion, Failure, Send};
 use crate::endpoint::{
@@ -31,6 +33,7 @@ use sluice_link::{PeerError, Port, Tally, Token};
 use sluice_portals::{Event, Handle, PtlError, PutExtras, Target};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, Region, Rts, Status};
 use speculative::Rtr;
+use window::Window;
 
 /// An announced message whose bytes are on their way here.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct Pull {
     got: u64,
     /// What is out: gets, or one shared transfer, or one put.
     in_flight: u32,
+    /// Of the gets of chunks.
+    window: Window,
+    /// Whether it waits for its turn to ask for a chunk.
+    awaits_turn: bool,
     way: Way,
     /// Whether the rail may be asked to read directly.
     direct: bool,
@@ -207,6 +214,8 @@ impl Endpoint {
             asked: 0,
             got: 0,
             in_flight: 0,
+            window: Window::new(self.ni.get_bytes_max(), self.budget.bytes_max()),
+            awaits_turn: false,
             way: tally.map_or(Way::Asked, Way::Shared),
             direct: true,
             sender_knows: false,
@@ -216,8 +225,8 @@ impl Endpoint {
             self.finish_pull(port, handle);
         } else if tally.is_some() {
             self.read_shared(port, handle);
-        } else if !self.invite(port, handle) && !self.ask(port, handle) {
-            self.pulls.push_back(handle);
+        } else if !self.invite(port, handle) {
+            self.fetch(port, handle);
         }
     }
 
@@ -234,11 +243,12 @@ impl Endpoint {
             )
             .map(|(handle, _)| handle)
             .collect();
+        self.budget.forget_waiting(peer);
         for handle in doomed {
-            self.pulls.retain(|pull| *pull != handle);
             let Some(op) = self.recvs.get_mut(handle) else { continue };
             let RecvState::Pulling(pull) = &mut op.state else { continue };
             pull.failure.get_or_insert(Failure::PeerGone { peer, why });
+            pull.awaits_turn = false;
             // What the peer was to say it will not say any more.
             if pull.in_flight == 0 || pull.way == Way::Written {
                 self.finish_pull(port, handle);
@@ -288,6 +298,9 @@ impl Endpoint {
     fn finish_pull<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) {
         let Some(op) = self.recvs.remove(handle) else { return };
         let RecvState::Pulling(pull) = op.state else { return };
+        if pull.awaits_turn {
+            self.budget.leave(pull.event.peer, handle);
+        }
         if let Way::Shared(tally) = pull.way {
             port.close_tally(tally);
         }

@@ -45,9 +45,7 @@ impl Endpoint {
             _ => {
                 pull.way = Way::Asked;
                 pull.asked = 0;
-                if !self.ask(port, handle) {
-                    self.pulls.push_back(handle);
-                }
+                self.fetch(port, handle);
             }
         }
         true

@@ -120,6 +120,7 @@ impl Program {
             inject_bytes_max: *draw.pick(&[0, 1000, 1 << 20]),
             announce_bytes_min: *draw.pick(&[0, 100, 1 << 20]),
             share_bytes_min: *draw.pick(&[0, 300, 1 << 20]),
+            pull_bytes_max: *Random::stream(seed, 6).pick(&[100, 700, 5_000, 1 << 20]),
         };
         let replies = u64::from(layouts[0].reply_slots);
         Program {

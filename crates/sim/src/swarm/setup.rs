@@ -51,6 +51,8 @@ impl Setup {
         // the last ones say nothing that the first do not.
         let has_few = layouts.iter().any(|layout| layout.reply_slots < 12);
         let longest = if has_few { 400 } else { u32::MAX };
+        let least = if has_few { 64 } else { 700 };
+        let pull_bytes_max = Draw::stream(seed, 6).pick(&[least, 5_000, 1 << 20]);
         let endpoint = Config {
             eager_bytes_max: draw.pick(&[0, 64, 256, 1024, 4096, 8192]).min(longest),
             patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
@@ -58,6 +60,7 @@ impl Setup {
             inject_bytes_max: draw.pick(&[0, 500, 5_000, 1 << 20]),
             announce_bytes_min: draw.pick(&[0, 100, 1 << 20]),
             share_bytes_min: draw.pick(&[0, 300, 1 << 20]),
+            pull_bytes_max,
         };
         let poll_ns = draw.pick(&[1, 20, 100]);
         let slow_percent = draw.pick(&[0, 0, 30, 60]);

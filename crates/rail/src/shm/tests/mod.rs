@@ -72,6 +72,8 @@ impl Arrived {
 #[derive(Debug, Default)]
 struct Recorder {
     packets: Vec<Arrived>,
+    /// The times that the packets came with.
+    times: Vec<Nanos>,
     /// Credits that came back, by nobody in particular.
     credits: u32,
     reads: Vec<(Token, Result<(), RailError>)>,
@@ -81,7 +83,7 @@ struct Recorder {
 }
 
 impl Machine for Recorder {
-    fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         assert!(self.gone.iter().all(|&(peer, _)| peer != from), "nothing after the end");
         self.credits += u32::from(packet.credits.data);
         if packet.packet == Packet::Credit {
@@ -98,6 +100,7 @@ impl Machine for Recorder {
         port.payload(0, front);
         port.payload(half, back);
         assert_eq!(taken, payload, "the machine sees the bytes that the client gets");
+        self.times.push(now);
         self.packets.push(Arrived { from, parsed: *packet, payload });
     }
 

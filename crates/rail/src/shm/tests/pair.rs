@@ -4,7 +4,7 @@ use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
 use super::{Noise, Recorder, open, open_memfd, poll, poll_until, put, region_of, send};
 use crate::shm::error::AddressError;
 use sluice_link::{PeerError, Port, Token};
-use sluice_wire::{Credits, Nanos, Packet, PacketSeq, PeerId, Region, slots_for};
+use sluice_wire::{Credits, Nanos, Packet, PacketSeq, PeerId, Region, Reply, Status, slots_for};
 
 #[test]
 fn packets_of_every_length_arrive_whole() {
@@ -43,6 +43,22 @@ fn an_answer_finds_its_way_back() {
     let mut machine = Recorder::default();
     poll(&mut a, &mut machine);
     assert_eq!((machine.packets[0].from, &machine.packets[0].payload[..]), (to_b, &b"answer"[..]));
+}
+
+/// By the caller's coarse clock, chunks that took a while seem to come at once.
+#[test]
+fn a_long_answer_comes_with_the_time_of_its_arrival() {
+    let (mut a, mut b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    let reply = Packet::Reply(Reply { op: 1, offset: 0, status: Status::Ok });
+    send(&mut a, to_b, reply, &[1; 15_000]);
+    send(&mut a, to_b, reply, &[1; 15]);
+    let mut machine = Recorder::default();
+    b.poll(Nanos(5), &mut machine, 16);
+    let [long, short] = machine.times[..] else { panic!("two answers: {:?}", machine.times) };
+    assert!(long > Nanos(5) && long <= b.refresh_now());
+    assert_eq!(short, Nanos(5), "a short one costs no look at the clock");
 }
 
 #[test]
