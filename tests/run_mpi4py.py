@@ -302,6 +302,7 @@ def run_part(part, ranks, args, tests):
         command += ["--mca", "osc", about["osc"]]
     if args.transport == "sluice":
         command += ["-x", "FI_PROVIDER_PATH=" + os.path.abspath(args.provider_path)]
+        command += ["-x", "FI_SLUICE_TUNE=off"]
     command += [PYTHON, "-u", os.path.abspath(__file__), "--worker", config]
     started = time.monotonic()
     ended = None

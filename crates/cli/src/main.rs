@@ -8,8 +8,11 @@ mod info;
 mod perf;
 mod rail;
 mod report;
+mod settings;
 mod sim;
 mod table;
+mod tune;
+mod why;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,6 +20,8 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   sluice info                          what Sluice finds on this machine
+  sluice why --size 1M                 which protocol a message takes, and why no other
+  sluice tune                          what moves cost on this machine
   sluice perf latency                  half round trips over a sweep of sizes
   sluice perf bandwidth --size 1M,4M   two sizes
   sluice perf rate --json              for a program to read
@@ -39,6 +44,10 @@ struct Cli {
 enum Command {
     /// Show the rails found, what was probed, what was refused and what mends it.
     Info(info::InfoArgs),
+    /// Show which protocol a message takes here, and why no other.
+    Why(why::WhyArgs),
+    /// Show what moves cost on this machine, measured if that was not done before.
+    Tune(tune::TuneArgs),
     /// Measure between two processes, which it starts itself, or matching alone.
     #[command(subcommand)]
     Perf(perf::PerfCommand),
@@ -56,6 +65,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Why(args) => why::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Tune(args) => tune::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Perf(command) => perf::run(&command).map(|()| ExitCode::SUCCESS),
         Command::PerfPeer(args) => perf::run_peer(&args).map(|()| ExitCode::SUCCESS),
         Command::Sim(command) => sim::run(&command),

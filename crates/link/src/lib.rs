@@ -9,6 +9,7 @@
 
 mod account;
 mod compulsory;
+mod costs;
 mod dynamic;
 mod equations;
 mod error;
@@ -21,6 +22,7 @@ mod region;
 mod returns;
 
 pub use account::Account;
+pub use costs::{Costs, Direct};
 pub use dynamic::Activity;
 pub use equations::{return_threshold, stolen_credits};
 pub use error::{SendError, Violation};

@@ -1,5 +1,6 @@
 //! The vocabulary of an endpoint: what is asked of it and what it answers.
 
+use crate::selection::Table;
 use sluice_link::PeerError;
 use sluice_wire::{Addr, Nanos, PeerId, Region};
 
@@ -30,15 +31,36 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
+        let Table { eager_bytes_max, announce_bytes_min, share_bytes_min } = Table::default();
         Config {
-            eager_bytes_max: 4096,
+            eager_bytes_max,
             patience: Nanos(20_000),
             requests_max: 1 << 23,
             inject_bytes_max: 64 << 20,
-            announce_bytes_min: 32 << 10,
-            share_bytes_min: 64 << 10,
+            announce_bytes_min,
+            share_bytes_min,
             pull_bytes_max: 1 << 20,
         }
+    }
+}
+
+impl Config {
+    /// The lengths by which protocols are chosen.
+    #[must_use]
+    #[inline(always)]
+    pub fn table(&self) -> Table {
+        Table {
+            eager_bytes_max: self.eager_bytes_max,
+            announce_bytes_min: self.announce_bytes_min,
+            share_bytes_min: self.share_bytes_min,
+        }
+    }
+
+    /// The same with these lengths.
+    #[must_use]
+    pub fn with_table(self, table: &Table) -> Config {
+        let Table { eager_bytes_max, announce_bytes_min, share_bytes_min } = *table;
+        Config { eager_bytes_max, announce_bytes_min, share_bytes_min, ..self }
     }
 }
 

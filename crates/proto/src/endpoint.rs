@@ -221,7 +221,7 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn looks_first(&self, len: u64) -> bool {
-        len >= self.config.announce_bytes_min
+        self.config.table().minds_who_is_first(len)
     }
 
     /// Whether a request has ended that was not popped yet.

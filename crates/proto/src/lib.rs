@@ -6,6 +6,7 @@
 //! | `api` `endpoint` | what is asked and answered; the machine and its tables |
 //! | `send` `recv` `probe` | requests, from the call to the completion |
 //! | `rendezvous` | announced messages and how they are fetched |
+//! | `selection` | which of them a message takes, and why |
 //! | `stalled` `queue` `offer` | sends without credits: waiting, found, told of |
 //! | `frontier` `order` | asking the senders that have none |
 
@@ -20,6 +21,7 @@ mod probe;
 mod queue;
 mod recv;
 mod rendezvous;
+pub mod selection;
 mod send;
 mod stalled;
 

@@ -41,7 +41,7 @@ impl Endpoint {
             self.fail_posted(handle, source, why);
         } else if self.order.is_some() {
             self.on_posted_while_short(port, recv.source, serial, handle);
-        } else if recv.buf.len >= self.config.announce_bytes_min {
+        } else if self.config.table().minds_who_is_first(recv.buf.len) {
             self.announce(port, handle, recv);
         }
         Ok(())

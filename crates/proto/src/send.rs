@@ -1,4 +1,4 @@
-//! Sends: the choice of protocol, and what a send waits for.
+//! Sends, and what a send waits for. Which protocol it takes says `selection`.
 
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::endpoint::{Endpoint, Part, SendOp, SendState, USER_HAS_DATA};
@@ -97,7 +97,7 @@ impl Endpoint {
         } else {
             None
         };
-        if announce || send.buf.len > u64::from(self.config.eager_bytes_max) {
+        if self.config.table().objection_to_eager(send.buf.len, !announce).is_some() {
             let started = self.start_announced(port, send, handle, rtr)?;
             self.note_sent_if_listed(send);
             return Ok(started);

@@ -1,12 +1,15 @@
 //! The protocol endpoint and the rail beneath it, as one thing. The only file
-//! that knows the rail.
+//! that knows the rail, but for the kinds of tuning in `param`.
 
 use crate::log::{self, About};
 use crate::param::{Bulk, Credits, Params, Segment};
 use sluice_link::Machine;
+use sluice_proto::selection::{MemoryKind, Thresholds};
 use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
 use sluice_rail::shm::{self, BulkKind, CreditKind, SegmentKind, Shm};
+use sluice_rail::tune::{self, Tuned};
 use sluice_wire::{Nanos, PeerId, Region};
+use std::sync::OnceLock;
 
 pub use sluice_rail::shm::{ADDRESS_BYTES, Address, AddressError, Doorbell};
 
@@ -24,6 +27,27 @@ const SENDERS_MIN: usize = 64;
 /// Slots per sender beyond which the limit on a mailbox is raised for large
 /// jobs: a little more than the least quota.
 const SLOTS_PER_SENDER: u32 = 256;
+
+/// By which lengths protocols are chosen: what is set, and for the rest what moves
+/// cost here, found out once in a process.
+fn thresholds(params: &Params) -> Thresholds {
+    static TUNED: OnceLock<Tuned> = OnceLock::new();
+    let tuned = TUNED.get_or_init(|| {
+        let tuned = tune::load(&params.tune);
+        for warning in &tuned.warnings {
+            log::warn(About::Endpoint, warning);
+        }
+        for notice in &tuned.notices {
+            log::info(About::Endpoint, || notice.clone());
+        }
+        tuned
+    });
+    let found = Thresholds::of(tuned.costs.as_ref(), MemoryKind::Host, &params.thresholds);
+    for (threshold, value, source) in found.iter() {
+        log::info(About::Endpoint, || format!("{} is {value} ({source})", threshold.name()));
+    }
+    found
+}
 
 /// An endpoint at work.
 #[derive(Debug)]
@@ -67,10 +91,10 @@ impl Engine {
         };
         let port = Shm::open(config)?;
         let proto = sluice_proto::Config {
-            eager_bytes_max: params.eager_bytes as u32,
             inject_bytes_max: params.inject_kept_bytes,
             ..sluice_proto::Config::default()
         };
+        let proto = proto.with_table(&thresholds(params).table);
         let endpoint = Endpoint::new(proto, port.layout());
         let mut engine = Engine { endpoint, port, notices_told: 0 };
         engine.tell_notices();

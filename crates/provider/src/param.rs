@@ -6,6 +6,8 @@
 use crate::ffi;
 use crate::log::{self, About};
 use libc::{c_char, c_int, c_void};
+use sluice_proto::selection::{Overrides, Threshold, parse_number};
+use sluice_rail::tune::Mode;
 use std::ffi::CStr;
 use std::sync::{Once, OnceLock};
 
@@ -52,10 +54,12 @@ pub enum Progress {
 }
 
 /// Every setting, checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Longest message sent eagerly.
-    pub eager_bytes: usize,
+    /// Lengths by which protocols are chosen, where they are set.
+    pub thresholds: Overrides,
+    /// Where the others come from.
+    pub tune: Mode,
     /// Longest injected message.
     pub inject_bytes: usize,
     /// Memory for injected messages that wait for credits.
@@ -78,6 +82,7 @@ pub struct Params {
     pub stats: bool,
 }
 
+/// The least that the eager limit is if nobody sets it.
 const EAGER_DEFAULT: usize = 4096;
 const INJECT_DEFAULT: usize = 4096;
 const INJECT_KEPT_DEFAULT: usize = 64 << 20;
@@ -92,7 +97,22 @@ struct Variable {
 const EAGER: Variable = Variable {
     name: c"eager_size",
     kind: ffi::FI_PARAM_SIZE_T,
-    help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 8192 (default: 4096)",
+    help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 8192 (default: from FI_SLUICE_TUNE; 4096 where that is off)",
+};
+const ANNOUNCE: Variable = Variable {
+    name: c"announce_size",
+    kind: ffi::FI_PARAM_SIZE_T,
+    help: c"Shortest receive in bytes that is announced to its source. 0 to 2^40 (default: from FI_SLUICE_TUNE; 32768 where that is off)",
+};
+const SHARE: Variable = Variable {
+    name: c"share_size",
+    kind: ffi::FI_PARAM_SIZE_T,
+    help: c"Shortest message in bytes that both sides copy. 0 to 2^40 (default: from FI_SLUICE_TUNE; 65536 where that is off)",
+};
+const TUNE: Variable = Variable {
+    name: c"tune",
+    kind: ffi::FI_PARAM_STRING,
+    help: c"Where the lengths by which protocols are chosen come from: auto (measured at first use, kept in the user's cache), off (stated ones), or the path of a file to keep the figures in (default: auto)",
 };
 const INJECT: Variable = Variable {
     name: c"inject_size",
@@ -146,8 +166,11 @@ const STATS: Variable = Variable {
     help: c"Print counters to standard error when an endpoint is closed (default: no)",
 };
 
-const ALL: [&Variable; 11] = [
+const ALL: [&Variable; 14] = [
     &EAGER,
+    &ANNOUNCE,
+    &SHARE,
+    &TUNE,
     &INJECT,
     &INJECT_KEPT,
     &UNEXPECTED,
@@ -190,10 +213,12 @@ pub fn get() -> &'static Params {
 }
 
 fn read() -> Params {
-    let eager = EAGER.number(0, EAGER_DEFAULT).unwrap_or(EAGER_DEFAULT);
+    let thresholds = set_thresholds();
+    let eager = thresholds[0].map_or(EAGER_DEFAULT, |bytes| bytes as usize);
     let inject = INJECT.number(0, eager).unwrap_or(INJECT_DEFAULT.min(eager));
     Params {
-        eager_bytes: eager,
+        thresholds,
+        tune: TUNE.mode().unwrap_or_default(),
         inject_bytes: inject,
         inject_kept_bytes: INJECT_KEPT.number(0, 1 << 40).unwrap_or(INJECT_KEPT_DEFAULT) as u64,
         unexpected_bytes: UNEXPECTED.number(1, 1 << 40).unwrap_or(UNEXPECTED_DEFAULT) as u64,
@@ -217,6 +242,18 @@ fn read() -> Params {
             .unwrap_or(Progress::Asked),
         stats: STATS.flag().unwrap_or(false),
     }
+}
+
+/// The lengths that are set, in the order of [`Threshold::ALL`].
+fn set_thresholds() -> Overrides {
+    Threshold::ALL.map(|threshold| {
+        let variable = match threshold {
+            Threshold::Eager => EAGER,
+            Threshold::Announce => ANNOUNCE,
+            Threshold::Share => SHARE,
+        };
+        variable.number(0, threshold.max() as usize).map(|number| number as u64)
+    })
 }
 
 impl Variable {
@@ -256,7 +293,8 @@ impl Variable {
 
     fn number(&self, min: usize, max: usize) -> Option<usize> {
         let raw = self.raw()?;
-        let number = parse_number(&raw).filter(|n| (min..=max).contains(n));
+        let number = parse_number(&raw).and_then(|n| usize::try_from(n).ok());
+        let number = number.filter(|n| (min..=max).contains(n));
         if number.is_none() {
             self.warn_bad(&raw, &format!("a number from {min} to {max}"));
         }
@@ -271,6 +309,15 @@ impl Variable {
             self.warn_bad(&raw, &names.join(", "));
         }
         choice.map(|(_, value)| *value)
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        let raw = self.raw()?;
+        let mode = Mode::from_setting(&raw);
+        if mode.is_none() {
+            self.warn_bad(&raw, "auto, off, or a path, which has a slash");
+        }
+        mode
     }
 
     fn flag(&self) -> Option<bool> {
@@ -296,15 +343,6 @@ impl Variable {
                 "{env}={raw} is ignored: allowed are {allowed}; used is the default: {default}"
             ),
         );
-    }
-}
-
-/// A number in decimal, or in hexadecimal after `0x`.
-fn parse_number(raw: &str) -> Option<usize> {
-    let raw = raw.trim();
-    match raw.strip_prefix("0x") {
-        Some(digits) => usize::from_str_radix(digits, 16).ok(),
-        None => raw.parse().ok(),
     }
 }
 
@@ -348,12 +386,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
-        assert_eq!(parse_number("4096"), Some(4096));
-        assert_eq!(parse_number(" 0x10 "), Some(16));
-        assert_eq!(parse_number("4k"), None);
-        assert_eq!(parse_number("-1"), None);
-        assert_eq!(parse_number(""), None);
+    fn thresholds_are_set_by_the_variables_that_are_told_of() {
+        for (threshold, variable) in Threshold::ALL.into_iter().zip([&EAGER, &ANNOUNCE, &SHARE]) {
+            assert_eq!(variable.env(), threshold.variable());
+        }
     }
 
     #[test]

@@ -35,6 +35,48 @@ fn messages() {
     succeed(ring.env("FI_SLUICE_PROGRESS", "thread").env("FI_SLUICE_BULK", "ring"));
 }
 
+/// All that the manual allows is taken.
+#[test]
+fn the_longest_eager_messages() {
+    let dir = provider_dir("longest_eager");
+    let mut messages = with_provider(compile(&dir, "messages"), &dir);
+    let (_, log) = succeed(messages.env("FI_SLUICE_EAGER_SIZE", "8192"));
+    assert!(!log.contains("is ignored"), "{log}");
+}
+
+#[test]
+fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
+    let dir = provider_dir("tune");
+    let figures = dir.join("figures");
+    // Of a machine where a call is dear and packets are quick.
+    let stated = "sluice-tune 1\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
+                  read_start_ns_byte_ps 5000 75\nwrite_start_ns_byte_ps 5000 75\n\
+                  tally_ns 60\nend\n";
+    std::fs::write(&figures, stated).expect("written");
+    let mut messages = with_provider(compile(&dir, "messages"), &dir);
+    messages
+        .env("FI_SLUICE_TUNE", &figures)
+        .env("FI_SLUICE_SHARE_SIZE", "100000")
+        .env("FI_LOG_LEVEL", "info")
+        .env("FI_LOG_PROV", "sluice");
+    let (_, log) = succeed(&mut messages);
+    for said in [
+        "eager_bytes_max is 8192 (calibrated)",
+        "announce_bytes_min is 16384 (calibrated)",
+        "share_bytes_min is 100000 (environment)",
+    ] {
+        assert!(log.contains(said), "{said}\n{log}");
+    }
+    // Measured where there are none.
+    std::fs::remove_file(&figures).expect("it was there");
+    succeed(&mut messages);
+    assert!(figures.is_file());
+    // Damaged: a warning, once in a process.
+    std::fs::write(&figures, &stated[..50]).expect("written");
+    let (_, log) = succeed(messages.env_remove("FI_LOG_LEVEL"));
+    assert_eq!(log.matches("figures is not used: it is damaged").count(), 1, "{log}");
+}
+
 #[test]
 fn threads() {
     let dir = provider_dir("threads");
@@ -154,7 +196,7 @@ fn fi_info_lists_the_provider_and_its_variables() {
     let manual = include_str!("../../../docs/configuration.md");
     let named = out.lines().filter_map(|line| line.strip_prefix("# FI_SLUICE_"));
     let names: Vec<_> = named.filter_map(|rest| rest.split(':').next()).collect();
-    assert_eq!(names.len(), 11, "{out}");
+    assert_eq!(names.len(), 14, "{out}");
     for name in names {
         assert!(manual.contains(&format!("`FI_SLUICE_{name}`")), "{name} is not in the manual");
     }

@@ -2,8 +2,9 @@
 //!
 //! Owns every system call and every raw pointer of the stack's data path; the
 //! machines above it only see [`sluice_link::Port`]. Shared memory is the one
-//! rail so far ([`shm`]). What a thread that makes progress in a program's place
-//! does is here as well ([`attend`]), and which core it runs on ([`cores`]).
+//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. What a
+//! thread that makes progress in a program's place does is here as well ([`attend`]),
+//! and which core it runs on ([`cores`]).
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -16,6 +17,8 @@ pub mod attend;
 pub mod cores;
 #[cfg(not(loom))]
 pub mod shm;
+#[cfg(not(loom))]
+pub mod tune;
 
 // The model checker explores the ring, the bell and the tally alone: its
 // atomics cannot live in mapped memory.

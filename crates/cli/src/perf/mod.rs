@@ -38,6 +38,7 @@ mod stream;
 mod verify;
 
 pub use pair::{PeerArgs, run_peer};
+pub use size::parse_size;
 
 use crate::cores::{CorePair, Placement};
 use crate::rail::{Bulk, Credits, RailKind, RailOptions};
@@ -52,7 +53,7 @@ use overlap::OverlapArgs;
 use pace::PaceArgs;
 use portals::{NiKind, Op, Portals};
 use progress::Progress;
-use size::{parse_seconds, parse_size};
+use size::parse_seconds;
 use stats::{Samples, Spread};
 use std::time::{Duration, Instant};
 use step::Step;

@@ -11,9 +11,10 @@
 //! once, and no get-done follows. A side whose copying fails leaves the rest to
 //! the receiver, which then moves the message as if there were no tally.
 
-use super::{Moved, Way};
+use super::{Moved, Way, able_with};
 use crate::api::Failure;
 use crate::endpoint::{Endpoint, PT_BULK, Part, RecvOp, RecvState, SendOp, SendState};
+use crate::selection::Protocol;
 use sluice_link::{PeerError, Port, RailError, Tally, TallyStart};
 use sluice_portals::{Handle, NiFail};
 use sluice_wire::{Cts, Packet, PeerId, Region};
@@ -26,11 +27,17 @@ impl Endpoint {
         let buf = op.recv.buf;
         let RecvState::Pulling(pull) = &mut op.state else { return false };
         let (peer, key, want) = (pull.event.peer, pull.key, pull.want);
-        let reads = port.can_read(peer);
-        let tally = (reads && want >= self.config.share_bytes_min)
-            .then(|| port.open_tally(peer, TallyStart::Used))
-            .flatten();
-        if tally.is_none() && (reads || !port.can_write(peer)) {
+        let table = self.config.table();
+        let mut able = able_with(port, peer, true);
+        let mut way = table.way(want, able);
+        let mut tally = None;
+        if way == Protocol::Cooperative {
+            tally = port.open_tally(peer, TallyStart::Used);
+            // They may be used up.
+            able.tallies = tally.is_some();
+            way = table.way(want, able);
+        }
+        if !matches!(way, Protocol::Cooperative | Protocol::Put) {
             return false;
         }
         let cts = Cts {

@@ -2,6 +2,8 @@
 //! wants them. One file each; here is what they share: the announcement, the
 //! choice of the way once it has met its receive, and the end.
 //!
+//! Which way it is, `selection` says.
+//!
 //! | way | data moved by |
 //! |---|---|
 //! | [`get`] | the receiver, by direct reads or by gets of chunks ([`window`], [`budget`]) |
@@ -25,6 +27,7 @@ use crate::endpoint::{
 };
 use crate::queue::announced_key;
 use crate::recv::received;
+use crate::selection::Able;
 use crate::send::Started;
 use sluice_link::{PeerError, Port, Tally, Token};
 use sluice_portals::{Event, Handle, PtlError, PutExtras, Target};
@@ -122,6 +125,11 @@ impl Moved {
             _ => None,
         }
     }
+}
+
+/// What the rail can do with a peer now.
+fn able_with<P: Port>(port: &P, peer: PeerId, tallies: bool) -> Able {
+    Able { reads: port.can_read(peer), writes: port.can_write(peer), tallies }
 }
 
 impl Endpoint {

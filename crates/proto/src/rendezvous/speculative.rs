@@ -17,6 +17,7 @@
 use crate::api::{Recv, Space};
 use crate::endpoint::{Endpoint, RecvOp};
 use crate::queue::Wanted;
+use crate::rendezvous::able_with;
 use sluice_link::{Port, Tally, TallyStart};
 use sluice_portals::Handle;
 use sluice_wire::{Addr, MatchBits, Packet, PacketSeq, PeerId};
@@ -110,9 +111,13 @@ impl Endpoint {
             || usize::from(self.state_mut(peer).announced) >= RTRS_MAX
             || !self.is_next_to_be_met(peer, handle, recv)
             || self.ni.ensure_connected(port, peer).is_err()
-            // Where the one direction is not allowed the other is not either.
-            || !port.can_read(peer)
         {
+            return;
+        }
+        // Tallies may be used up, which opening one will tell.
+        let able = able_with(port, peer, true);
+        let table = self.config.table();
+        if table.objection_to_announcing(recv.buf.len, true, able).is_some() {
             return;
         }
         let Some(tally) = port.open_tally(peer, TallyStart::Free) else { return };

@@ -236,7 +236,7 @@ mod tests {
             let mut domain: DomainHints = unsafe { std::mem::zeroed() };
             domain.data_progress = asked;
             let hints = Hints { domain: Some(&domain), ..Hints::default() };
-            let params = Params { progress, ..*crate::param::get() };
+            let params = Params { progress, ..crate::param::get().clone() };
             let version = ffi::version(1, 17);
             hints.check(version, &params).ok()?;
             let made = Draft(make(version, &hints, &params).expect("memory"));

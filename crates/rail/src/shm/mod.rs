@@ -5,7 +5,7 @@
 //! `copy`), the peers and whether they live (`peers`, `watch`), direct moves
 //! (`bulk`), those that both sides copy (`shared`, with their `tally` and the
 //! record of `tallies`), the memory of the client (`client`, `guard`), lent memory
-//! (`lent`), what wakes a sleeper (`bell`, `doorbell`), the names by which
+//! (`lent`), what moves cost (`calibrate`), what wakes a sleeper (`bell`, `doorbell`), the names by which
 //! processes find each other (`names`, `held`).
 //! `drive` runs a machine over them (`claims`: who writes into the own mailbox);
 //! `port` is what the machine may ask for.
@@ -23,6 +23,7 @@ mod address;
 mod backing;
 pub(crate) mod bell;
 mod bulk;
+mod calibrate;
 mod claims;
 mod client;
 mod config;
@@ -32,7 +33,7 @@ mod drive;
 mod error;
 mod guard;
 mod held;
-mod identity;
+pub(crate) mod identity;
 mod lent;
 mod names;
 mod peers;
@@ -49,6 +50,7 @@ mod tests;
 mod watch;
 
 pub use address::{ADDRESS_BYTES, Address};
+pub use calibrate::calibrate;
 pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind};
 pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
 pub use error::{AddressError, OpenError};

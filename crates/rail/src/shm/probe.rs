@@ -62,6 +62,18 @@ impl ProbeReport {
         self.probes.iter().find(|probe| probe.name == name)
     }
 
+    /// Whether processes can read and write each other's memory.
+    #[must_use]
+    pub fn reads_work(&self) -> bool {
+        self.works(READS)
+    }
+
+    /// What would mend it if they cannot.
+    #[must_use]
+    pub fn mend_reads(&self) -> Option<&str> {
+        self.probe(READS)?.mend.as_deref()
+    }
+
     fn works(&self, name: &str) -> bool {
         self.probe(name).is_some_and(|probe| probe.status == Status::Ok)
     }

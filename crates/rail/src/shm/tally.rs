@@ -172,6 +172,12 @@ pub(crate) struct Line {
 const _: () = assert!(size_of::<Line>() == 64);
 
 impl Line {
+    /// One that no transfer has.
+    #[cfg(not(loom))]
+    pub(crate) fn unused() -> Line {
+        Line { word: AtomicU64::new(fresh(0, STATE_CLOSED)) }
+    }
+
     /// Opens it, as its owner.
     pub(crate) fn open(&self, generation: u16, start: TallyStart) {
         let state = match start {

@@ -1,0 +1,82 @@
+//! `sluice tune`: what moves cost on this machine, and what follows from it.
+
+use crate::settings::{self, Settings};
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde_json::json;
+use sluice_rail::tune::{self, Mode, Tuned};
+use std::io::Write as _;
+
+/// What `sluice tune` can be told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Programs do this by themselves when they first open an endpoint; it takes some
+milliseconds. The figures are kept below $XDG_CACHE_HOME/sluice, or ~/.cache/sluice, in
+a file of its own for each model of processor and release of the kernel.
+FI_SLUICE_TUNE=off uses stated figures, FI_SLUICE_TUNE=FILE keeps them in that file.
+On a machine that does other work figures come out too high; --force measures again.
+
+Examples:
+  sluice tune            the figures and what follows, measured if they are not there
+  sluice tune --force    measured anew
+  sluice tune --json     for a program")]
+pub struct TuneArgs {
+    /// Measure anew, whatever is kept
+    #[arg(long)]
+    force: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures, keeps and prints.
+pub fn run(args: &TuneArgs) -> Result<()> {
+    let settings = Settings::of_environment();
+    let off = settings.mode == Mode::Off;
+    ensure!(
+        !(args.force && off),
+        "FI_SLUICE_TUNE is off, so nothing is measured; unset it, or name a file"
+    );
+    let tuned = if args.force { tune::measure(&settings.mode) } else { tune::load(&settings.mode) };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let document = to_json(&settings, &tuned);
+        serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", to_text(&settings, &tuned))?;
+        for warning in settings.warnings.iter().chain(&tuned.warnings).chain(&tuned.notices) {
+            eprintln!("sluice: warning: {warning}");
+        }
+    }
+    Ok(())
+}
+
+fn to_text(settings: &Settings, tuned: &Tuned) -> String {
+    let thresholds = settings.thresholds(tuned);
+    format!(
+        "rail {}, {} memory: {}\nmachine: {}\n\n{}\n{}",
+        settings::RAIL,
+        thresholds.memory.name(),
+        settings::origin_text(tuned),
+        tuned.machine,
+        settings::costs_text(&tuned.costs.unwrap_or_default()),
+        settings::thresholds_text(&thresholds),
+    )
+}
+
+fn to_json(settings: &Settings, tuned: &Tuned) -> serde_json::Value {
+    let thresholds = settings.thresholds(tuned);
+    let warnings: Vec<&String> =
+        settings.warnings.iter().chain(&tuned.warnings).chain(&tuned.notices).collect();
+    json!({
+        "rail": settings::RAIL,
+        "memory": thresholds.memory.name(),
+        "origin": settings::origin_name(tuned.origin),
+        "file": tuned.file.as_ref().map(|file| file.display().to_string()),
+        "machine": tuned.machine,
+        "costs": settings::costs_json(&tuned.costs.unwrap_or_default()),
+        "thresholds": settings::thresholds_json(&thresholds),
+        "warnings": warnings,
+    })
+}

@@ -1,0 +1,318 @@
+//! `sluice why`: which protocol a message takes here, and why no other.
+//!
+//! It asks the code that endpoints decide by (`sluice_proto::selection`), with what
+//! the rail can do here, tried between two processes, and the thresholds that a program
+//! of this environment has.
+
+use crate::perf::parse_size;
+use crate::settings::{self, Settings};
+use crate::table;
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use sluice_proto::selection::{Able, Choice, Facts, First, Protocol, Thresholds};
+use sluice_rail::shm::Config;
+use sluice_rail::shm::probe::{self, ProbeReport};
+use sluice_rail::tune::{self, Tuned};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// What `sluice why` can be told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --size it prints the whole table: which protocol from which size on.
+
+What R means: a rank of the job that this command is started in. The size of that job
+and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE and PMI_RANK,
+or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
+R is any number. In this version every peer is on this host and reached through shared
+memory, so all ranks but the own one have the same answer, and peers are not spoken to.
+
+It answers for a message that finds credits. One that does not waits at its sender, and
+is announced if it waits for long; docs/selection.md has it all. Costs that are not known
+yet are measured and kept, as a program would (`sluice tune`).
+
+Examples:
+  sluice why                               the table, for either side first
+  sluice why --size 1M                     one size, the sender first
+  sluice why --size 1M --first receiver    the receive was posted first
+  sluice why --peer 1 --size 4096 --json   for a program
+  FI_SLUICE_BULK=ring sluice why           as where direct moves are forbidden")]
+pub struct WhyArgs {
+    /// A rank of the job [default: another process on this host]
+    #[arg(long, value_name = "R")]
+    peer: Option<u32>,
+    /// The message's size in bytes: 8, 64K, 1M
+    #[arg(long, value_name = "N", value_parser = parse_size, allow_negative_numbers = true)]
+    size: Option<u64>,
+    /// Who came first
+    #[arg(long, value_enum, default_value_t = Side::Sender)]
+    first: Side,
+    /// The receive accepts any source
+    #[arg(long)]
+    any_source: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    Sender,
+    Receiver,
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Side::Sender => "sender",
+            Side::Receiver => "receiver",
+        }
+    }
+
+    fn came_first(self) -> First {
+        match self {
+            Side::Sender => First::Sender,
+            Side::Receiver => First::Receiver,
+        }
+    }
+}
+
+/// Prints the answer.
+pub fn run(args: &WhyArgs) -> Result<()> {
+    let settings = Settings::of_environment();
+    let lookup = |name: &str| std::env::var(name).ok();
+    let peer = Peer::find(args.peer, lookup)?;
+    let rail = Rail::of(&probe::report(&Config::default().shm_dir), &settings, &peer)?;
+    let tuned = tune::load(&settings.mode);
+    let answer =
+        Answer { args, peer, rail, thresholds: settings.thresholds(&tuned), tuned: &tuned };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let mut document = answer.to_json();
+        let warnings = settings.warnings.iter().chain(&tuned.warnings).chain(&tuned.notices);
+        document["warnings"] = warnings.cloned().collect::<Vec<_>>().into();
+        serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", answer.to_text())?;
+        for warning in settings.warnings.iter().chain(&tuned.warnings).chain(&tuned.notices) {
+            eprintln!("sluice: warning: {warning}");
+        }
+    }
+    Ok(())
+}
+
+/// Who the message goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Peer {
+    rank: Option<u32>,
+    /// It is the process itself.
+    own: bool,
+    said: String,
+}
+
+impl Peer {
+    fn find(rank: Option<u32>, lookup: impl Fn(&str) -> Option<String>) -> Result<Peer> {
+        let Some(rank) = rank else {
+            let said = "another process on this host".to_owned();
+            return Ok(Peer { rank: None, own: false, said });
+        };
+        let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
+        let job = ["SLUICE_JOB", "PMI", "OMPI_COMM_WORLD"].into_iter().find_map(|job| {
+            Some((number(&format!("{job}_SIZE"))?, number(&format!("{job}_RANK"))?))
+        });
+        let Some((size, own)) = job else {
+            let said = format!(
+                "rank {rank} of a job that is not known here, taken for another process on this host"
+            );
+            return Ok(Peer { rank: Some(rank), own: false, said });
+        };
+        ensure!(
+            rank < size,
+            "the job has {size} ranks, so --peer is 0 to {}; {rank} is none of them",
+            size.saturating_sub(1)
+        );
+        let own = rank == own;
+        let which = if own { "this process itself" } else { "on this host" };
+        Ok(Peer { rank: Some(rank), own, said: format!("rank {rank} of {size}, {which}") })
+    }
+}
+
+/// The rail that reaches it.
+#[derive(Clone, Debug)]
+struct Rail {
+    able: Able,
+    said: String,
+    mend: Option<String>,
+}
+
+impl Rail {
+    fn of(report: &ProbeReport, settings: &Settings, peer: &Peer) -> Result<Rail> {
+        let found = report.rails.iter().find(|rail| rail.name == settings::RAIL);
+        let Some(found) = found.filter(|rail| rail.usable) else {
+            bail!("no rail reaches it: shared memory cannot be used here; `sluice info` says why")
+        };
+        let allowed = peer.own || report.reads_work();
+        let direct = settings.direct && allowed;
+        let (moves, mend) = if direct {
+            ("memory is read and written directly", None)
+        } else if !settings.direct {
+            let mend = "FI_SLUICE_BULK=auto".to_owned();
+            ("FI_SLUICE_BULK=ring forbids direct moves", Some(mend))
+        } else {
+            ("the system forbids direct moves", report.mend_reads().map(str::to_owned))
+        };
+        let mailboxes = found.detail.split(',').next().unwrap_or_default();
+        Ok(Rail {
+            able: Able { reads: direct, writes: direct, tallies: true },
+            said: format!("{mailboxes}, {moves}"),
+            mend,
+        })
+    }
+}
+
+/// Everything that is told.
+struct Answer<'a> {
+    args: &'a WhyArgs,
+    peer: Peer,
+    rail: Rail,
+    thresholds: Thresholds,
+    tuned: &'a Tuned,
+}
+
+impl Answer<'_> {
+    fn facts(&self, len: u64, side: Side) -> Facts {
+        Facts {
+            len,
+            recv_len: len,
+            first: side.came_first(),
+            source_known: !self.args.any_source,
+            fits: true,
+            able: self.rail.able,
+        }
+    }
+
+    fn choice(&self) -> Option<(u64, Choice)> {
+        let len = self.args.size?;
+        Some((len, self.thresholds.table.choose(&self.facts(len, self.args.first))))
+    }
+
+    fn ranges(&self, side: Side) -> Vec<(u64, Protocol)> {
+        self.thresholds.table.ranges(&self.facts(0, side))
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = String::new();
+        let line = |text: &mut String, name: &str, value: &str| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name:<10}{value}");
+        };
+        line(&mut text, "peer", &self.peer.said);
+        line(&mut text, "rail", &format!("{}: {}", settings::RAIL, self.rail.said));
+        if let Some(mend) = &self.rail.mend {
+            line(&mut text, "", &format!("mend: {mend}"));
+        }
+        match self.choice() {
+            Some((len, choice)) => {
+                let first = self.args.first.name();
+                line(&mut text, "message", &format!("{}, the {first} first", table::bytes(len)));
+                let Choice { protocol, rejected } = choice;
+                let chosen = format!("{protocol}: moved by {}", protocol.moves());
+                line(&mut text, "protocol", &chosen);
+                text.push_str("\nrejected\n");
+                for (other, reason) in rejected {
+                    let _ = writeln!(text, "  {:<13}{reason}", other.name());
+                }
+            }
+            None => {
+                for side in [Side::Sender, Side::Receiver] {
+                    let _ = writeln!(text, "\nthe {} first", side.name());
+                    for (from, protocol) in self.ranges(side) {
+                        let from = table::bytes(from);
+                        let _ = writeln!(text, "  from {from:<10} {protocol}");
+                    }
+                }
+            }
+        }
+        let _ = write!(
+            text,
+            "\n{}\ncosts: {}\n",
+            settings::thresholds_text(&self.thresholds),
+            settings::origin_text(self.tuned)
+        );
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let able = self.rail.able;
+        let mut document = json!({
+            "peer": { "rank": self.peer.rank, "self": self.peer.own, "detail": self.peer.said },
+            "rail": settings::RAIL,
+            "rails": [{
+                "name": settings::RAIL,
+                "memory": self.thresholds.memory.name(),
+                "chosen": true,
+                "reads": able.reads,
+                "writes": able.writes,
+                "tallies": able.tallies,
+                "detail": self.rail.said,
+                "mend": self.rail.mend,
+            }],
+            "thresholds": settings::thresholds_json(&self.thresholds),
+            "costs": {
+                "origin": settings::origin_name(self.tuned.origin),
+                "file": self.tuned.file.as_ref().map(|file| file.display().to_string()),
+            },
+        });
+        if let Some((len, choice)) = self.choice() {
+            let rejected = choice.rejected.iter().map(|(protocol, reason)| {
+                json!({ "protocol": protocol.name(), "reason": reason.to_string() })
+            });
+            document["size"] = len.into();
+            document["first"] = self.args.first.name().into();
+            document["protocol"] = choice.protocol.name().into();
+            document["rejected"] = rejected.collect();
+        } else {
+            let ranges = |side: Side| {
+                let rows = self.ranges(side).into_iter();
+                let row = move |(from, protocol): (u64, Protocol)| json!({ "first": side.name(), "from": from, "protocol": protocol.name() });
+                rows.map(row).collect::<Vec<_>>()
+            };
+            let table = [ranges(Side::Sender), ranges(Side::Receiver)].concat();
+            document["table"] = table.into();
+        }
+        document
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(rank: u32, environment: &[(&str, &str)]) -> Result<Peer> {
+        Peer::find(Some(rank), |name| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn a_rank_is_one_of_the_job_if_there_is_a_job() {
+        for job in ["SLUICE_JOB", "PMI", "OMPI_COMM_WORLD"] {
+            let (size, rank) = (format!("{job}_SIZE"), format!("{job}_RANK"));
+            let job = [(size.as_str(), "3"), (rank.as_str(), "2")];
+            let found = peer(1, &job).expect("a rank");
+            assert!(!found.own && found.said.contains("rank 1 of 3"), "{found:?}");
+            assert!(peer(2, &job).expect("a rank").own);
+            let error = peer(3, &job).expect_err("no rank").to_string();
+            assert!(error.contains("0 to 2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn without_a_job_a_rank_is_not_pretended_to_be_known() {
+        let found = peer(9, &[("OMPI_COMM_WORLD_SIZE", "x")]).expect("anything goes");
+        assert!(found.said.contains("not known here"), "{found:?}");
+    }
+}

@@ -1,0 +1,334 @@
+//! Which protocol a message takes, and why not another one.
+//!
+//! The rule is one: the protocols stand in an order ([`Protocol::ALL`]), each may
+//! have an objection to the facts, and the first without one is taken. The endpoint
+//! decides by these objections at the three places where something is to be decided
+//! (a send, a receive that met nothing, an announcement that met its receive);
+//! [`Table::choose`] asks them all at once, for people and tests. So what is told
+//! is what is done.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | here | facts, objections, the choice |
+//! | `thresholds` | the lengths in the table: their names, bounds, and where each came from |
+//! | `model` | the lengths from what moves cost |
+//!
+//! Invariants: some protocol is always without objection ([`Protocol::Pull`] has
+//! none to a message that is not eager). A choice depends on nothing but the facts
+//! and this process's own table: `docs/selection.md` says why processes whose tables
+//! differ understand each other.
+
+mod model;
+mod thresholds;
+
+pub use thresholds::{
+    Overrides, SettingError, Source, Threshold, Thresholds, parse_number, parse_setting,
+};
+
+use std::fmt;
+
+/// A length that no message reaches.
+pub const NEVER: u64 = u64::MAX;
+
+/// The kinds of memory that messages lie in. What moves cost depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// That of the processor. No rail reaches another kind yet.
+    Host,
+}
+
+impl MemoryKind {
+    /// Its name, for people and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Host => "host",
+        }
+    }
+}
+
+/// The lengths by which protocols are chosen on one rail, between memory of one
+/// kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Longest message in bytes that is sent eagerly.
+    pub eager_bytes_max: u32,
+    /// Shortest receive, in bytes, that is announced to its source.
+    pub announce_bytes_min: u64,
+    /// Shortest message, in bytes, that both sides copy.
+    pub share_bytes_min: u64,
+}
+
+/// The ways of a message, the first choice first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// The data travels with the message.
+    Eager,
+    /// The receive was announced (RTR), and the sender writes where it says.
+    Speculative,
+    /// Both sides copy, after a CTS with a tally.
+    Cooperative,
+    /// The receiver reads the sender's memory.
+    Get,
+    /// The sender writes, after a CTS.
+    Put,
+    /// The receiver asks for chunks, which come in packets.
+    Pull,
+}
+
+impl Protocol {
+    /// All, the first choice first.
+    pub const ALL: [Protocol; 6] = [
+        Protocol::Eager,
+        Protocol::Speculative,
+        Protocol::Cooperative,
+        Protocol::Get,
+        Protocol::Put,
+        Protocol::Pull,
+    ];
+
+    /// Its name, for people and programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Eager => "eager",
+            Protocol::Speculative => "speculative",
+            Protocol::Cooperative => "cooperative",
+            Protocol::Get => "get",
+            Protocol::Put => "put",
+            Protocol::Pull => "pull",
+        }
+    }
+
+    /// Who moves the data, in words.
+    #[must_use]
+    pub fn moves(self) -> &'static str {
+        match self {
+            Protocol::Eager => "the packet itself",
+            Protocol::Speculative => {
+                "the sender with its send; the receiver takes chunks too once it is there"
+            }
+            Protocol::Cooperative => "both sides, chunk by chunk",
+            Protocol::Get => "the receiver, which reads the sender's memory",
+            Protocol::Put => "the sender, which writes the receiver's memory",
+            Protocol::Pull => "packets, in chunks that the receiver asks for",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which side called the library first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The message was under way when its receive was posted.
+    Sender,
+    /// The receive was posted when the message was sent.
+    Receiver,
+}
+
+/// What the rail can do with one peer, now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Able {
+    /// Read its memory.
+    pub reads: bool,
+    /// Write its memory.
+    pub writes: bool,
+    /// Open a tally for it.
+    pub tallies: bool,
+}
+
+/// What a choice depends on besides the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The message's length in bytes.
+    pub len: u64,
+    /// That of the buffer that it is received in.
+    pub recv_len: u64,
+    /// Who came first.
+    pub first: First,
+    /// Whether the receive names the sender that it accepts.
+    pub source_known: bool,
+    /// Whether the receiver grants as many slots as the message takes as a packet.
+    pub fits: bool,
+    /// What the rail can do.
+    pub able: Able,
+}
+
+/// Why a protocol is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// The message is longer than the protocol's limit.
+    #[error("the message is longer than {max} bytes")]
+    Long {
+        /// The limit.
+        max: u64,
+    },
+    /// The message is shorter than the protocol is worth.
+    #[error("the message is shorter than {min} bytes")]
+    Short {
+        /// The limit.
+        min: u64,
+    },
+    /// The receive is shorter than an announcement is worth.
+    #[error("the receive is shorter than {min} bytes")]
+    ShortReceive {
+        /// The limit.
+        min: u64,
+    },
+    /// On this rail it never pays.
+    #[error("on this rail it never pays")]
+    NeverPays,
+    /// The receiver does not grant the slots that the packet would take.
+    #[error("the receiver does not grant the slots that it takes")]
+    NoRoom,
+    /// There was no receive to be announced.
+    #[error("the sender came first: there was no receive to announce")]
+    SenderFirst,
+    /// Nobody knows whom to announce the receive to.
+    #[error("the receive accepts any source: there is nobody to announce it to")]
+    AnySource,
+    /// The rail does not read there.
+    #[error("the rail cannot read the peer's memory")]
+    CannotRead,
+    /// The rail does not write there.
+    #[error("the rail cannot write the peer's memory")]
+    CannotWrite,
+    /// There is no tally for it.
+    #[error("the rail has no tally for it")]
+    NoTally,
+    /// It would do, but another one comes before it.
+    #[error("{0} comes before it")]
+    Behind(Protocol),
+}
+
+/// What was chosen, and what was not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// All others, each with the reason.
+    pub rejected: Vec<(Protocol, Reason)>,
+}
+
+impl Table {
+    /// The protocol for these facts.
+    #[must_use]
+    pub fn choose(&self, facts: &Facts) -> Choice {
+        let able = facts.able;
+        let objection = |protocol| match protocol {
+            Protocol::Eager => self.objection_to_eager(facts.len, facts.fits),
+            Protocol::Speculative => match facts.first {
+                First::Sender => Some(Reason::SenderFirst),
+                First::Receiver => {
+                    self.objection_to_announcing(facts.recv_len, facts.source_known, able)
+                }
+            },
+            way => self.objection_to_way(way, facts.len.min(facts.recv_len), able),
+        };
+        let protocol = first_without(&Protocol::ALL, objection);
+        let rejected = Protocol::ALL
+            .into_iter()
+            .filter(|&other| other != protocol)
+            .map(|other| (other, objection(other).unwrap_or(Reason::Behind(protocol))));
+        Choice { protocol, rejected: rejected.collect() }
+    }
+
+    /// The protocols by length, for a receive as long as its message: where each
+    /// begins.
+    #[must_use]
+    pub fn ranges(&self, facts: &Facts) -> Vec<(u64, Protocol)> {
+        let mut starts =
+            [0, u64::from(self.eager_bytes_max) + 1, self.announce_bytes_min, self.share_bytes_min];
+        starts.sort_unstable();
+        let mut ranges: Vec<(u64, Protocol)> = Vec::new();
+        for len in starts.into_iter().filter(|&len| len != NEVER) {
+            let protocol = self.choose(&Facts { len, recv_len: len, ..*facts }).protocol;
+            if ranges.last().is_none_or(|&(_, before)| before != protocol) {
+                ranges.push((len, protocol));
+            }
+        }
+        ranges
+    }
+
+    /// Why a message does not travel with its data, if it does not. `fits`: the slots
+    /// that it takes are granted. One comparison with a number that is ready: every
+    /// message comes by here.
+    #[inline(always)]
+    pub(crate) fn objection_to_eager(&self, len: u64, fits: bool) -> Option<Reason> {
+        let max = u64::from(self.eager_bytes_max);
+        if len > max {
+            Some(Reason::Long { max })
+        } else if !fits {
+            Some(Reason::NoRoom)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a request is long enough for its side to mind who comes first. One
+    /// comparison: every receive comes by here.
+    #[inline(always)]
+    pub(crate) fn minds_who_is_first(&self, len: u64) -> bool {
+        len >= self.announce_bytes_min
+    }
+
+    /// Why a receive is not announced, if it is not.
+    pub(crate) fn objection_to_announcing(
+        &self,
+        recv_len: u64,
+        source_known: bool,
+        able: Able,
+    ) -> Option<Reason> {
+        if !self.minds_who_is_first(recv_len) {
+            let min = self.announce_bytes_min;
+            Some(if min == NEVER { Reason::NeverPays } else { Reason::ShortReceive { min } })
+        } else if !source_known {
+            Some(Reason::AnySource)
+        // Where the one direction is not allowed the other is not either.
+        } else if !able.reads {
+            Some(Reason::CannotRead)
+        } else if !able.tallies {
+            Some(Reason::NoTally)
+        } else {
+            None
+        }
+    }
+
+    /// How `len` bytes move of an announced message that was not announced to.
+    pub(crate) fn way(&self, len: u64, able: Able) -> Protocol {
+        let ways = [Protocol::Cooperative, Protocol::Get, Protocol::Put, Protocol::Pull];
+        first_without(&ways, |way| self.objection_to_way(way, len, able))
+    }
+
+    fn objection_to_way(&self, way: Protocol, len: u64, able: Able) -> Option<Reason> {
+        match way {
+            Protocol::Cooperative if !able.reads => Some(Reason::CannotRead),
+            Protocol::Cooperative if self.share_bytes_min == NEVER => Some(Reason::NeverPays),
+            Protocol::Cooperative if len < self.share_bytes_min => {
+                Some(Reason::Short { min: self.share_bytes_min })
+            }
+            Protocol::Cooperative if !able.tallies => Some(Reason::NoTally),
+            Protocol::Get if !able.reads => Some(Reason::CannotRead),
+            Protocol::Put if !able.writes => Some(Reason::CannotWrite),
+            _ => None,
+        }
+    }
+}
+
+/// The first of `protocols` that nothing is said against. The last one is the last
+/// resort.
+fn first_without(
+    protocols: &[Protocol],
+    objection: impl Fn(Protocol) -> Option<Reason>,
+) -> Protocol {
+    let found = protocols.iter().copied().find(|&protocol| objection(protocol).is_none());
+    found.unwrap_or(Protocol::Pull)
+}
+
+#[cfg(test)]
+mod tests;
