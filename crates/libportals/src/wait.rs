@@ -104,7 +104,7 @@ pub(crate) fn wait<R>(
     // Others may wait for what was taken in here.
     shell.wake_sleepers();
     if slept {
-        shell.attention.hand_over();
+        shell.attention.look_again();
     }
     result
 }

@@ -118,7 +118,7 @@ const INJECT: Variable = Variable {
     name: c"inject_size",
     kind: ffi::FI_PARAM_SIZE_T,
     help:
-        c"Longest message in bytes that can be injected; 0 turns injection off. 0 to FI_SLUICE_EAGER_SIZE (default: 4096)",
+        c"Longest message in bytes that can be injected; 0 turns injection off. 0 to FI_SLUICE_EAGER_SIZE, or to 4096 if that is not set (default: 4096)",
 };
 const INJECT_KEPT: Variable = Variable {
     name: c"inject_bytes",

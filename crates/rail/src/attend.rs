@@ -41,15 +41,26 @@ pub struct Attention {
     is_asleep: AtomicBool,
     /// A call found the lock taken.
     is_wanted: AtomicBool,
-    /// The thread waits here while the program is attentive. Set: it shall not.
-    hurried: Mutex<bool>,
+    /// The thread waits here while the program is attentive, unless it shall not.
+    hurried: Mutex<Hurry>,
     hurry: Condvar,
+}
+
+/// Why the thread shall not wait until its tick is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hurry {
+    #[default]
+    No,
+    /// Something has changed.
+    Look,
+    /// The program goes away.
+    TakeOver,
 }
 
 /// What a thread attends to.
 pub trait Attended {
     /// Whether the thread is to end. To be set before
-    /// [`Attention::hand_over`] and [`Doorbell::ring`], which wake it.
+    /// [`Attention::look_again`] and [`Doorbell::ring`], which wake it.
     fn is_closed(&self) -> bool;
 
     /// Whether threads of the program sleep by the doorbell and will take in
@@ -89,7 +100,7 @@ impl Attention {
             calls: AtomicU32::new(0),
             is_asleep: AtomicBool::new(false),
             is_wanted: AtomicBool::new(false),
-            hurried: Mutex::new(false),
+            hurried: Mutex::new(Hurry::No),
             hurry: Condvar::new(),
         }
     }
@@ -118,7 +129,21 @@ impl Attention {
 
     /// The program goes away and knows it: the thread takes over at once.
     pub fn hand_over(&self) {
-        *self.hurried.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.end_tick(Hurry::TakeOver);
+    }
+
+    /// Something has changed that the thread looks at between two ticks: whoever
+    /// slept by the doorbell is back, or it is closed.
+    pub fn look_again(&self) {
+        self.end_tick(Hurry::Look);
+    }
+
+    fn end_tick(&self, why: Hurry) {
+        let mut hurried = self.hurried.lock().unwrap_or_else(PoisonError::into_inner);
+        if *hurried != Hurry::TakeOver {
+            *hurried = why;
+        }
+        drop(hurried);
         self.hurry.notify_all();
     }
 
@@ -135,14 +160,14 @@ impl Attention {
         self.is_wanted.load(Ordering::Relaxed) && self.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Waits for a tick, or until somebody hands over, or has done so since the
-    /// last tick.
-    fn tick(&self, tick_ns: u64) {
+    /// Waits for a tick, or until somebody ends it, or has done so since the last
+    /// one. Says why it ended.
+    fn tick(&self, tick_ns: u64) -> Hurry {
         let tick = Duration::from_nanos(tick_ns);
         let hurried = self.hurried.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.hurry.wait_timeout_while(hurried, tick, |hurried| !*hurried);
+        let waited = self.hurry.wait_timeout_while(hurried, tick, |hurried| *hurried == Hurry::No);
         let (mut hurried, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *hurried = false;
+        std::mem::take(&mut *hurried)
     }
 }
 
@@ -192,6 +217,11 @@ impl Pace {
         };
         Turn::Back(self.tick_ns)
     }
+
+    /// The program has gone away and said so, which was a call too.
+    fn handed_over(&mut self, calls: u32) {
+        self.calls_seen = calls;
+    }
 }
 
 fn longer(tick_ns: u64) -> u64 {
@@ -213,7 +243,11 @@ pub fn attend(attention: &Attention, attended: &mut impl Attended) {
         }
         let now_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         match pace.next(now_ns, attention.calls(), attention.take_wanted()) {
-            Turn::Back(tick_ns) => attention.tick(tick_ns),
+            Turn::Back(tick_ns) => {
+                if attention.tick(tick_ns) == Hurry::TakeOver {
+                    pace.handed_over(attention.calls());
+                }
+            }
             Turn::StandIn => stand_in(attention, attended, pace.calls_seen),
         }
     }

@@ -34,6 +34,27 @@ fn a_call_that_is_turned_away_counts_as_a_call() {
 }
 
 #[test]
+fn a_program_that_hands_over_is_stood_in_for_at_once() {
+    let mut pace = Pace::new(0);
+    assert!(matches!(pace.next(0, 1, false), Turn::Back(_)));
+    // Handing over is a call.
+    pace.handed_over(2);
+    assert_eq!(pace.next(0, 2, false), Turn::StandIn);
+}
+
+#[test]
+fn what_ends_a_tick_is_told_and_handing_over_is_not_lost() {
+    let attention = Attention::new();
+    assert_eq!(attention.tick(1), Hurry::No);
+    attention.look_again();
+    assert_eq!(attention.tick(u64::MAX), Hurry::Look);
+    attention.hand_over();
+    attention.look_again();
+    assert_eq!(attention.tick(u64::MAX), Hurry::TakeOver);
+    assert_eq!(attention.tick(1), Hurry::No);
+}
+
+#[test]
 fn after_a_long_absence_the_thread_is_soon_back() {
     let mut pace = Pace::new(0);
     for calls in 1..10 {
@@ -146,7 +167,7 @@ impl Running {
     fn end(self) {
         self.shared.is_closed.store(true, Ordering::SeqCst);
         self.doorbell.ring();
-        self.shared.attention.hand_over();
+        self.shared.attention.look_again();
         self.thread.join().unwrap();
     }
 }
@@ -154,12 +175,17 @@ impl Running {
 #[test]
 fn what_arrives_wakes_the_thread_each_time() {
     let running = Running::start();
+    let begin = Instant::now();
     for n in 1..200 {
         running.await_sleep();
         running.shared.work.store(n, Ordering::SeqCst);
         running.doorbell.ring();
         assert_eq!(running.taken.recv_timeout(PATIENCE), Ok(n));
     }
+    // Whom nobody wakes looks by itself after SLEEP_NS_MAX: 20 s in all. Woken, it
+    // takes some 20 ms.
+    let unwoken = Duration::from_nanos(199 * SLEEP_NS_MAX);
+    assert!(begin.elapsed() < unwoken / 2, "it is not woken");
     running.end();
 }
 
@@ -180,8 +206,9 @@ fn a_thread_that_sleeps_or_keeps_back_ends_at_once() {
 fn a_thread_with_nothing_to_do_sleeps_as_long_as_it_may() {
     let running = Running::start();
     running.await_sleep();
-    while running.rested.try_recv().is_ok() {}
+    // Before the queue is emptied: a rest that comes in between only adds to it.
     let begin = Instant::now();
+    while running.rested.try_recv().is_ok() {}
     for _ in 0..5 {
         running.rested.recv_timeout(PATIENCE).expect("it looks again and again");
     }

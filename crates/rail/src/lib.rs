@@ -4,7 +4,8 @@
 //! machines above it only see [`sluice_link::Port`]. Shared memory is the one
 //! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. What a
 //! thread that makes progress in a program's place does is here as well ([`attend`]),
-//! and which core it runs on ([`cores`]).
+//! and which core it runs on ([`cores`]); its thread runs no handler of the program
+//! ([`signals`]).
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -17,6 +18,8 @@ pub mod attend;
 pub mod cores;
 #[cfg(not(loom))]
 pub mod shm;
+#[cfg(not(loom))]
+pub mod signals;
 #[cfg(not(loom))]
 pub mod tune;
 

@@ -189,6 +189,10 @@ impl Port for SimPort<'_> {
         self.tallies.is_closed(peer.0, tally)
     }
 
+    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
+        self.tallies.is_written(self.me, tally, len)
+    }
+
     fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
         let (who, peer) = (self.me, peer.0);
         let share = Share { who, peer, tally, is_write: false, local: to, remote: from, token };

@@ -139,6 +139,15 @@ impl Tallies {
         self.open.get(&tally.0.get()).is_none_or(|count| count.owner != owner)
     }
 
+    /// Whether the other side has copied all bytes of a transfer of which the owner
+    /// has not begun its part.
+    pub fn is_written(&self, owner: u32, tally: Tally, len: u64) -> bool {
+        self.open.get(&tally.0.get()).is_some_and(|count| {
+            assert!(count.owner == owner && count.is_used, "asked of a transfer under way");
+            !count.is_broken && !count.is_reserved && count.taken == len && count.done == len
+        })
+    }
+
     /// Whether all bytes of a transfer belong to who used its tally, who has not
     /// begun.
     pub fn is_reserved(&self, tally: Tally) -> bool {

@@ -181,7 +181,7 @@ fn release(
     }
     let face = shell.close(&mut place);
     drop(place);
-    shell.attention.hand_over();
+    shell.attention.look_again();
     let thread = shell.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(thread) = thread {
         // It sees the new life when it wakes, which closing has made it do.

@@ -4,9 +4,10 @@
 //! Senders take turns, and the pulls of one sender take turns among themselves; a
 //! turn is a chunk. So a sender of a hundred messages gets no more than a sender of
 //! one. A sender may have in flight at most twice what is then still free, whoever
-//! else wants something: there is always room for somebody who comes later, and who
-//! gives back slowly cannot hold everything. A sender with nothing in flight needs
-//! no more than that its chunk fits. If it does not, nobody overtakes it.
+//! else wants something: one that gives back slowly cannot hold everything. A sender
+//! with nothing in flight needs no more than that its chunk fits. If it does not,
+//! nobody overtakes it. So several that answer nothing at all (three, in a budget of
+//! eight chunks) can hold all of it until one of them is back.
 //!
 //! Invariants: bytes in flight never exceed the budget; each sender that waits is
 //! in `order` once; each pull waits at most once (its owner keeps count). At most

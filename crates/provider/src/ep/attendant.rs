@@ -17,16 +17,13 @@ use crate::lock::Unavailable;
 use crate::log::{self, About};
 use sluice_rail::attend::{Attended, Looked, attend};
 use sluice_rail::cores::{NoCore, Pinned, Search};
+use sluice_rail::signals::with_signals_blocked;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 /// Far more than its calls take.
 const STACK_BYTES: usize = 256 << 10;
-
-/// Signals that a thread gets for what it does itself.
-const FAULTS: [libc::c_int; 6] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT];
 
 /// A thread at work.
 #[derive(Debug)]
@@ -77,7 +74,7 @@ impl Attendant {
     pub fn end(self, core: &EpCore) {
         core.is_closed.store(true, Ordering::SeqCst);
         self.doorbell.ring();
-        core.attention.hand_over();
+        core.attention.look_again();
         // A panic of it has been reported, and has poisoned the endpoint.
         let _ = self.thread.join();
     }
@@ -148,25 +145,5 @@ impl Attended for Work {
 impl Work {
     fn tell_not_pinned(&self, why: NoCore) {
         log::info(About::Endpoint, || format!("the progress thread is not bound to a core: {why}"));
-    }
-}
-
-/// Runs something that starts a thread, which inherits what is blocked: a
-/// program's handlers expect its own threads.
-fn with_signals_blocked<R>(start: impl FnOnce() -> R) -> R {
-    // SAFETY: both sets are initialised before they are read, the first by
-    // `sigfillset`, the second by the first call; masks of the calling thread
-    // only are changed, and changed back.
-    unsafe {
-        let mut blocked: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut blocked);
-        for fault in FAULTS {
-            libc::sigdelset(&raw mut blocked, fault);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
-        let result = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
     }
 }

@@ -119,7 +119,8 @@ static void receive_away(void)
 			CHECK(((volatile unsigned char *)in[i])[at] == byte_of(i, at));
 	}
 	for (int i = 0; i < SENDS; i++) {
-		IS(fi_cq_read(side.rx, &entry, 1), 1);
+		/* The thread may be at the endpoint just now. */
+		IS(wait_for(side.rx, &entry, &side), 1);
 		CHECK(entry.op_context == in[i] && entry.len == sizes[i / 2]);
 	}
 	IS(fi_cq_read(side.rx, &entry, 1), -FI_EAGAIN);
@@ -207,7 +208,8 @@ static void attentive(void)
 		IS(wait_for(b.rx, &entry, &a), 1);
 	}
 	others = cpu_seconds() - own_cpu_seconds() - others;
-	CHECK(others < 0.12 * (seconds() - began));
+	/* Two or three in a hundred; with threads that always stood in, 25 and more. */
+	CHECK(others < 0.2 * (seconds() - began));
 	close_side(&a);
 	close_side(&b);
 	close_net(&net);

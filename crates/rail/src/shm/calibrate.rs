@@ -1,8 +1,8 @@
 //! What moves cost on this machine, measured in a few milliseconds.
 //!
 //! Each figure is the best of several rounds: other work on the machine only ever
-//! makes a round longer. Every step has a deadline, so it takes no longer on a machine
-//! that is busy, it only finds out less.
+//! makes a round longer. What asks the system or another thread has a deadline, so it
+//! takes no longer on a machine that is busy, it only finds out less.
 //!
 //! A process has no peer yet when it wants to know this, so it moves its own memory, by the
 //! same calls that move a peer's. That memory is warm in this core's cache, a peer's is
@@ -14,6 +14,7 @@ use super::bulk::{self, Direction};
 use super::copy::{NEXT_BYTES, fill_next, take_next};
 use super::ring::{Slot, WORDS};
 use super::tally::{Line, Side};
+use crate::signals::with_signals_blocked;
 use sluice_link::{Costs, Direct, TallyStart};
 use sluice_wire::Addr;
 use std::hint::{black_box, spin_loop};
@@ -21,7 +22,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long each kind of figure may take: three of them, so 24 ms in all.
+/// How long reads, writes and packets may take each, so 24 ms in all; a tally takes
+/// microseconds.
 const PATIENCE: Duration = Duration::from_millis(8);
 /// Rounds of each, if they are done before.
 const ROUNDS: u32 = 100;
@@ -190,9 +192,10 @@ fn handovers() -> Option<[u64; 2]> {
     let desk = Desk::new();
     let mut best = [u64::MAX; 2];
     thread::scope(|scope| {
-        let helper = thread::Builder::new().name("sluice-tune".to_owned());
+        let builder = thread::Builder::new().name("sluice-tune".to_owned());
         // A system that allows no thread has one core, for all this is concerned.
-        let Ok(_) = helper.spawn_scoped(scope, || desk.serve(until)) else { return };
+        let spawn = || builder.spawn_scoped(scope, || desk.serve(until));
+        let Ok(_) = with_signals_blocked(spawn) else { return };
         for _ in 0..ROUNDS {
             for (slots, best) in [1, SLOTS].into_iter().zip(&mut best) {
                 let start = Instant::now();
@@ -240,7 +243,8 @@ fn per_byte(ns: u64, bytes: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Figures of a loaded machine are no good for more than this.
+    /// It ends, and figures of a loaded machine are no good for more than this: what
+    /// is not plausible is replaced.
     #[test]
     fn whatever_the_machine_does_the_figures_can_be_used() {
         let costs = calibrate();

@@ -103,6 +103,12 @@ fn emit(costs: &Costs, machine: &str) -> String {
     )
 }
 
+/// What a file says, fit for a log: short, and without a terminal's commands.
+fn printable(text: &str) -> String {
+    const CHARS_MAX: usize = 80;
+    text.chars().take(CHARS_MAX).flat_map(char::escape_debug).collect()
+}
+
 fn parse(text: &str, machine: Option<&str>) -> Result<Costs, Unusable> {
     let mut lines = text.lines();
     let (magic, version) = lines.next().and_then(|line| line.split_once(' ')).unwrap_or_default();
@@ -110,7 +116,7 @@ fn parse(text: &str, machine: Option<&str>) -> Result<Costs, Unusable> {
         return Err(Unusable::Foreign);
     }
     if version != VERSION.to_string() {
-        return Err(Unusable::OtherVersion(version.chars().take(20).collect()));
+        return Err(Unusable::OtherVersion(printable(version)));
     }
     let mut at = 1;
     let mut value = |name: &str| {
@@ -120,7 +126,7 @@ fn parse(text: &str, machine: Option<&str>) -> Result<Costs, Unusable> {
     };
     let found = value("machine")?;
     if machine.is_some_and(|machine| machine != found) {
-        return Err(Unusable::OtherMachine(found.to_owned()));
+        return Err(Unusable::OtherMachine(printable(found)));
     }
     let costs = Costs {
         packet_ns: number(value("packet_ns")?).ok_or(Unusable::Damaged(3))?,

@@ -119,6 +119,10 @@ pub struct Pace {
 
 /// Processes of a [`Pace`].
 pub(crate) const PACE_PROCESSES: u32 = 3;
+/// Most nanoseconds of computation in an [`Overlap`]: timetables are sums of a few.
+const COMPUTE_NS_MAX: u64 = 1_000_000_000_000;
+/// Most messages of a flow of a [`Pace`]: its program has two steps for each.
+const PACE_MESSAGES_MAX: u32 = 1 << 30;
 
 impl Config {
     pub(super) fn check_large(&self) -> Result<(), ConfigError> {
@@ -146,6 +150,11 @@ impl Config {
         if program.overlap.is_some() && self.processes != 2 {
             return fault("processes", "must be 2 for an overlap");
         }
+        // Timetables are sums of these in nanoseconds.
+        let compute_ns = program.overlap.and_then(|overlap| overlap.compute_ns).unwrap_or(0);
+        if compute_ns > COMPUTE_NS_MAX {
+            return fault("program.overlap.compute_ns", "must be at most 10^12");
+        }
         let Some(pace) = &program.pace else { return Ok(()) };
         if self.processes != PACE_PROCESSES {
             return fault("processes", "must be 3 for a pace");
@@ -157,6 +166,9 @@ impl Config {
             if value == 0 {
                 return fault(key, "must be at least 1");
             }
+        }
+        if program.repetitions > PACE_MESSAGES_MAX || pace.slow_messages >= PACE_MESSAGES_MAX {
+            return fault("program", "has at most 2^30 messages in a pace");
         }
         if !(1..=100).contains(&pace.load_percent) {
             return fault("program.pace.load_percent", "must be from 1 to 100");
