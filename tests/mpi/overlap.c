@@ -25,8 +25,9 @@ static const double LEAD_NS_MIN = 20000;
 static const struct { int sender_first, sends; } CASES[] = {{0, 0}, {1, 1}, {1, 0}, {0, 1}};
 enum { CASES_COUNT = sizeof CASES / sizeof *CASES };
 
-/* What rank 0 tells rank 1 of one repetition. */
-struct order { int64_t at_ns, sends, seed; };
+/* What rank 0 tells rank 1 of one repetition: when to come, and how long to say
+ * nothing from then on but the message. */
+struct order { int64_t at_ns, quiet_ns, sends, seed; };
 
 /* When rank 0 came, when rank 1 did, when rank 0 had ended, and whether one of them
  * lost its core meanwhile. */
@@ -161,7 +162,8 @@ static void post(int sends, int size, int peer, MPI_Request *request)
 }
 
 /* The side that is not measured, until it is told to end. It answers when it came;
- * the lowest bit tells whether it lost its core. */
+ * the lowest bit tells whether it lost its core. The answer is no part of what is
+ * measured, so it waits until that is over. */
 static void serve(int size)
 {
     for (;;) {
@@ -179,6 +181,7 @@ static void serve(int size)
         came_ns = came_ns * 2 + (core_losses() != losses);
         if (!order.sends)
             check_received(size, order.seed);
+        wait_until(order.at_ns + order.quiet_ns);
         MPI_Send(&came_ns, sizeof came_ns, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
     }
 }
@@ -192,9 +195,13 @@ static struct moments try_once(int size, int sends, int is_first, int64_t lead_n
     long losses = core_losses();
     /* Time for the other one to hear of it, and to prepare its buffer. */
     int64_t early_ns = now_ns() + 30000 + size / 32, late_ns = early_ns + lead_ns;
-    struct order order = {is_first ? late_ns : early_ns, !sends, seed};
+    int64_t own_ns = is_first ? early_ns : late_ns, at_ns = is_first ? late_ns : early_ns;
+    /* This side ends that late at most, unless it is disturbed. */
+    int64_t end_ns = own_ns + (int64_t)(rounds / rounds_per_ns);
+    end_ns = (end_ns > late_ns ? end_ns : late_ns) + 2 * lead_ns;
+    struct order order = {at_ns, end_ns - at_ns, !sends, seed};
     MPI_Send(&order, sizeof order, MPI_BYTE, 1, 2, MPI_COMM_WORLD);
-    wait_until(is_first ? early_ns : late_ns);
+    wait_until(own_ns);
     moments.came_ns = now_ns();
     post(sends, size, 1, &request);
     compute(rounds);
@@ -318,7 +325,7 @@ int main(int argc, char **argv)
         if (rank_world == 1) {
             serve(sizes[i]);
         } else {
-            struct order end = {0, 0, 0};
+            struct order end = {0, 0, 0, 0};
             for (int c = 0; c < CASES_COUNT; c++)
                 measure(sizes[i], CASES[c].sender_first, CASES[c].sends);
             MPI_Send(&end, sizeof end, MPI_BYTE, 1, 2, MPI_COMM_WORLD);

@@ -196,6 +196,13 @@ pub trait Port {
         self.write_remote(peer, from, to, token);
     }
 
+    /// Ends this process's part in a [`Port::write_shared`] now, because its
+    /// receiver has said that all is there. True if that could be done at once: its
+    /// end is not told then. False if it will be told.
+    fn leave_shared(&mut self, _token: Token) -> bool {
+        false
+    }
+
     /// Whether the shared transfer whose end is being told was copied by the
     /// writing side alone. Only within [`Machine::on_moved`]. `peer` owns the tally,
     /// or this process if it is `None`. Each side knows the answer from the chunks

@@ -75,6 +75,11 @@ impl Pace {
     pub fn rounds_in(self, ns: f64) -> u64 {
         ((ns * self.rounds_per_ns) as u64).max(1)
     }
+
+    /// How long so many rounds take if nothing disturbs them.
+    pub fn ns_of(self, rounds: u64) -> u64 {
+        (rounds as f64 / self.rounds_per_ns) as u64
+    }
 }
 
 #[cfg(test)]

@@ -228,8 +228,8 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 node.answer(exposed)?;
             }
             Step::Flood { size, count } => flood::second(&mut node, size, count)?,
-            Step::Overlap { size, at_ns, role } => {
-                overlap::second(&mut node, size, at_ns, role)?;
+            Step::Overlap { size, when, role } => {
+                overlap::second(&mut node, size, when, role)?;
             }
             Step::PaceOpen { size, window, bytes_per_s } => {
                 receivers = Some(Receivers::open(&mut node, size, window, bytes_per_s)?);

@@ -1,11 +1,13 @@
 //! What the first process tells the second one to do.
 
-use crate::perf::overlap::Role;
+use crate::perf::overlap::{Role, When};
 use crate::perf::pace::{Mix, Span};
 use anyhow::{Result, bail};
 
 /// Bytes of a step as it is sent.
 pub const STEP_BYTES: usize = 32;
+/// Where the span of an overlap is in the word behind its role of 33 bits.
+const QUIET_SHIFT: u32 = 33;
 
 /// One thing to do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Step {
     Flood { size: u64, count: u64 },
     /// A message to be sent or received at a moment of the machine's clock, and
     /// answered with the moment at which that was done.
-    Overlap { size: u64, at_ns: u64, role: Role },
+    Overlap { size: u64, when: When, role: Role },
     /// Endpoints for two flows, whose addresses are exchanged; one of them has a
     /// sink of this rate.
     PaceOpen { size: u64, window: u32, bytes_per_s: u64 },
@@ -46,8 +48,9 @@ impl Step {
             Step::Expose => [4, 0, 0, 0],
             Step::Stop => [5, 0, 0, 0],
             Step::Flood { size, count } => [6, size, count, 0],
-            Step::Overlap { size, at_ns, role } => {
-                [7, size, at_ns, u64::from(role.seed) << 1 | u64::from(role.sends)]
+            Step::Overlap { size, when, role } => {
+                let role = u64::from(role.seed) << 1 | u64::from(role.sends);
+                [7, size, when.come_ns, u64::from(when.quiet_us) << QUIET_SHIFT | role]
             }
             Step::PaceOpen { size, window, bytes_per_s } => {
                 [8, size, u64::from(window), bytes_per_s]
@@ -77,9 +80,10 @@ impl Step {
             [4, ..] => Step::Expose,
             [5, ..] => Step::Stop,
             [6, size, count, _] => Step::Flood { size, count },
-            [7, size, at_ns, role] => {
-                let role = Role { sends: role & 1 == 1, seed: (role >> 1) as u32 };
-                Step::Overlap { size, at_ns, role }
+            [7, size, come_ns, word] => {
+                let when = When { come_ns, quiet_us: (word >> QUIET_SHIFT) as u32 };
+                let role = Role { sends: word & 1 == 1, seed: (word >> 1) as u32 };
+                Step::Overlap { size, when, role }
             }
             [8, size, window, bytes_per_s] => {
                 Step::PaceOpen { size, window: window as u32, bytes_per_s }
@@ -105,8 +109,16 @@ mod tests {
             Step::Stream { size: 6, count: 7, window: 8 },
             Step::Expose,
             Step::Flood { size: 9, count: 10 },
-            Step::Overlap { size: 11, at_ns: 12, role: Role { sends: true, seed: u32::MAX } },
-            Step::Overlap { size: 13, at_ns: 14, role: Role { sends: false, seed: 15 } },
+            Step::Overlap {
+                size: 11,
+                when: When { come_ns: 12, quiet_us: (1 << 31) - 1 },
+                role: Role { sends: true, seed: u32::MAX },
+            },
+            Step::Overlap {
+                size: 13,
+                when: When { come_ns: 14, quiet_us: 0 },
+                role: Role { sends: false, seed: 15 },
+            },
             Step::PaceOpen { size: 16, window: 17, bytes_per_s: 18 },
             Step::Pace { mix: Mix::from_word(7), span: Span { from_ns: 19, until_ns: 20 } },
             Step::Stop,

@@ -251,6 +251,10 @@ impl Port for NetPort {
         self.net.borrow_mut().tallies.begin(pair, tally, true, from, to, token);
     }
 
+    fn leave_shared(&mut self, token: Token) -> bool {
+        self.net.borrow_mut().tallies.leave(self.me, token)
+    }
+
     fn was_written_alone(&self, _peer: Option<PeerId>, tally: Tally) -> bool {
         self.net.borrow().tallies.was_alone(tally)
     }

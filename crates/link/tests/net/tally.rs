@@ -111,6 +111,14 @@ impl Tallies {
         });
     }
 
+    /// Ends a writer's part if it copies nothing now.
+    pub fn leave(&mut self, who: usize, token: Token) -> bool {
+        let idles = |share: &Share| share.is_write && share.chunk.is_none();
+        let its = |share: &Share| share.who == who && share.token == token && idles(share);
+        let at = self.shares.iter().position(its);
+        at.map(|at| self.shares.remove(at)).is_some()
+    }
+
     /// Whether the other side has copied all, before the owner began.
     pub fn is_written(&self, owner: usize, tally: Tally, len: u64) -> bool {
         self.of(tally).is_some_and(|count| {

@@ -171,6 +171,10 @@ impl Endpoint {
     ) {
         let Some(op) = self.sends.get_mut(handle) else { return };
         let (peer, state) = (op.send.peer, op.state);
+        // Mostly it was invited and ended before this process looked.
+        if matches!(op.part, Part::Sharing(_)) && port.leave_shared(Moved::Send(handle).token()) {
+            op.part = Part::Done;
+        }
         if matches!(op.part, Part::None | Part::Done) {
             self.end_send(port, handle, outcome);
         } else {

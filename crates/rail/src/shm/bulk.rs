@@ -140,6 +140,15 @@ impl Queue {
         Some((next, len))
     }
 
+    /// Takes out the write of this name if it is shared and the next to have a
+    /// turn. Between turns it holds no chunk.
+    pub(super) fn leave(&mut self, token: Token) -> bool {
+        let is_next = self.transfers.front().is_some_and(|next| {
+            next.token == token && next.share.is_some_and(|share| share.side == Side::Peer)
+        });
+        is_next && self.transfers.pop_front().is_some()
+    }
+
     /// Takes out one transfer with `peer`, the oldest first.
     pub(super) fn take_of(&mut self, peer: PeerId) -> Option<Transfer> {
         [&mut self.transfers, &mut self.waiting].into_iter().find_map(|queue| {

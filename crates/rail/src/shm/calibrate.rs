@@ -40,7 +40,7 @@ const SLOTS: usize = (4usize << 10).div_ceil(NEXT_BYTES);
 const HANDOVER_NS_MAX: u64 = 2_000;
 
 /// Tallies opened and closed in a round.
-const TALLIES: u16 = 64;
+const TALLIES: u32 = 64;
 
 /// Measures what moves cost on the rail in shared memory. What could not be
 /// measured is stated.

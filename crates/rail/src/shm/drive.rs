@@ -13,8 +13,8 @@ use super::ring::{Reader, Stuck, WORDS};
 use super::segment::Claim;
 use super::watch::{Watch, poll_now};
 use super::{Shm, backing};
-use sluice_link::{Machine, PeerError, RailError};
-use sluice_wire::{Nanos, Packet, PeerId, slots_for};
+use sluice_link::{Machine, PeerError, RailError, Tally};
+use sluice_wire::{Nanos, Packet, PeerId, Put, Rts, slots_for};
 
 /// Polls between two looks at the clock. A power of two.
 const TICK_POLLS: u32 = 32;
@@ -164,6 +164,12 @@ impl Shm {
             payload_len: packet.payload_len,
         };
         self.stats.packets_in += 1;
+        if let Packet::Put(Put { rts: Some(Rts { tally: Some(tally), .. }), .. }) = packet.packet
+            && let Some((line, _)) = self.own_tally(Tally(tally))
+        {
+            // It was written by the other core, and is looked at once it is matched.
+            line.fetch();
+        }
         let is_clocked = slots >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
         let now = if is_clocked { self.refresh_now().max(now) } else { now };
         machine.on_packet(now, self, peer, &packet);

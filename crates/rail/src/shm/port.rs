@@ -160,6 +160,14 @@ impl Port for Shm {
         self.start(peer, Direction::Write, from, to, token, Some(share));
     }
 
+    fn leave_shared(&mut self, token: Token) -> bool {
+        let left = self.transfers.leave(token);
+        if left {
+            self.stats.count_end(Direction::Write, true);
+        }
+        left
+    }
+
     fn was_written_alone(&self, peer: Option<PeerId>, tally: Tally) -> bool {
         match peer {
             Some(peer) => self.has_written_alone(peer, tally),

@@ -65,14 +65,14 @@ impl Shm {
     }
 
     /// An open tally of this process, and its generation.
-    pub(super) fn own_tally(&self, tally: Tally) -> Option<(&Line, u16)> {
+    pub(super) fn own_tally(&self, tally: Tally) -> Option<(&Line, u32)> {
         let (place, generation) = self.tallies.find(tally)?;
         Some((self.segment.tally(place), generation))
     }
 
     /// What a peer calls `tally`, and the generation that it means. `None` if its
     /// mailbox is not mapped, or it cannot have said that.
-    pub(super) fn tally_of(&self, peer: PeerId, tally: Tally) -> Option<(&Line, u16)> {
+    pub(super) fn tally_of(&self, peer: PeerId, tally: Tally) -> Option<(&Line, u32)> {
         let segment = self.peers.get(peer)?.segment.as_ref()?;
         let (place, generation) = parts(tally)?;
         Some((segment.tally(place), generation))
@@ -95,7 +95,7 @@ impl Shm {
     /// Of the newest one it knows that itself; its owner may have closed the
     /// tally and used the place again.
     pub(super) fn has_written_alone(&self, peer: PeerId, tally: Tally) -> bool {
-        let is_unshared = |(line, generation): (&Line, u16)| line.is_unshared(generation);
+        let is_unshared = |(line, generation): (&Line, u32)| line.is_unshared(generation);
         self.written_alone == Some((peer, tally))
             || self.tally_of(peer, tally).is_some_and(is_unshared)
     }

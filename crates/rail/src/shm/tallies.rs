@@ -2,30 +2,39 @@
 //! believes the shared memory that the tallies themselves lie in.
 //!
 //! Invariants:
-//! - A tally's name, its place and its generation, is not used again before
-//!   every place has been used, and not in the 65,534 generations that follow
-//!   there: places are taken in the order in which they were given back.
+//! - A tally's name, its place and its generation, is not used again in the
+//!   16,777,214 generations that follow at that place. Places are taken in the
+//!   order in which they were given back, of a few that are in use: so their lines
+//!   stay in the cache, and a name is not used again in eight times as many tallies.
 //! - A place at which a process may still write that is no longer trusted is
 //!   kept back until that process has ended.
 
 use super::segment::TALLIES_MAX;
+use super::tally::GENERATION_BITS;
 use sluice_link::Tally;
 use sluice_wire::PeerId;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-const GENERATION_SHIFT: u32 = 16;
+const GENERATION_SHIFT: u32 = u32::BITS - GENERATION_BITS;
+const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
+
+const _: () = assert!(TALLIES_MAX as u32 <= 1 << GENERATION_SHIFT);
+
+/// Places that take turns even if only one is open at a time.
+const ROTATION_MIN: usize = 8;
 
 /// The name of the tally at `place` in `generation`.
-fn name(place: u16, generation: u16) -> Tally {
-    let word = u32::from(generation) << GENERATION_SHIFT | u32::from(place);
+fn name(place: u16, generation: u32) -> Tally {
+    let word = generation << GENERATION_SHIFT | u32::from(place);
     Tally(NonZeroU32::new(word).expect("generations are not zero"))
 }
 
 /// Place and generation of a tally. `None` if no process names one like this.
-pub(super) fn parts(tally: Tally) -> Option<(u16, u16)> {
+pub(super) fn parts(tally: Tally) -> Option<(u16, u32)> {
     let word = tally.0.get();
-    let (place, generation) = (word as u16, (word >> GENERATION_SHIFT) as u16);
+    let place = (word & ((1 << GENERATION_SHIFT) - 1)) as u16;
+    let generation = word >> GENERATION_SHIFT;
     (place < TALLIES_MAX && generation != 0).then_some((place, generation))
 }
 
@@ -41,7 +50,7 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     place: Place,
-    generation: u16,
+    generation: u32,
     peer: PeerId,
     /// The peer has copied all of the transfer.
     alone: bool,
@@ -53,8 +62,10 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Tallies {
     slots: Box<[Slot]>,
-    /// Free places, the one that was free for longest first.
+    /// Free places that were used before, the one that was free for longest first.
     free: VecDeque<u16>,
+    /// Places from this one on were never used.
+    unused_from: u16,
 }
 
 impl Tallies {
@@ -68,22 +79,28 @@ impl Tallies {
         };
         Tallies {
             slots: vec![nobodys; usize::from(TALLIES_MAX)].into(),
-            free: (0..TALLIES_MAX).collect(),
+            free: VecDeque::new(),
+            unused_from: 0,
         }
     }
 
     /// Takes a place for a transfer from `peer`, if there is one.
     pub(super) fn open(&mut self, peer: PeerId) -> Option<Tally> {
-        let at = self.free.pop_front()?;
+        let at = if self.free.len() < ROTATION_MIN && self.unused_from < TALLIES_MAX {
+            self.unused_from += 1;
+            self.unused_from - 1
+        } else {
+            self.free.pop_front()?
+        };
         let slot = &mut self.slots[usize::from(at)];
         assert!(slot.place == Place::Free);
-        let generation = slot.generation.checked_add(1).unwrap_or(1);
+        let generation = if slot.generation == GENERATION_MAX { 1 } else { slot.generation + 1 };
         *slot = Slot { place: Place::Open, generation, peer, alone: false, spoiled: false };
         Some(name(at, generation))
     }
 
     /// Place and generation of a tally, if it is open.
-    pub(super) fn find(&self, tally: Tally) -> Option<(u16, u16)> {
+    pub(super) fn find(&self, tally: Tally) -> Option<(u16, u32)> {
         let (at, generation) = parts(tally)?;
         let slot = &self.slots[usize::from(at)];
         (slot.place == Place::Open && slot.generation == generation).then_some((at, generation))
@@ -143,7 +160,7 @@ impl Tallies {
     /// How many places are free.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
-        self.free.len()
+        self.free.len() + usize::from(TALLIES_MAX - self.unused_from)
     }
 }
 
@@ -154,19 +171,29 @@ mod tests {
     #[test]
     fn a_name_is_not_used_again_soon() {
         let mut tallies = Tallies::new();
-        let first = tallies.open(PeerId(1)).unwrap();
-        tallies.close(first, true, false);
-        let mut count = 0_u32;
-        loop {
+        let mut opened = || {
             let next = tallies.open(PeerId(1)).unwrap();
-            if next == first {
-                break;
-            }
             tallies.close(next, true, false);
             assert_eq!(tallies.find(next), None);
+            next
+        };
+        let first = opened();
+        let mut count = 1;
+        while parts(opened()) != parts(first).map(|(place, generation)| (place, generation + 1)) {
             count += 1;
         }
-        assert_eq!(count, 65_535 * u32::from(TALLIES_MAX) - 1);
+        assert_eq!(count, ROTATION_MIN, "eight places take turns");
+        let slot = &mut tallies.slots[usize::from(parts(first).unwrap().0)];
+        slot.generation = GENERATION_MAX - 1;
+        let names: Vec<_> = (0..2 * ROTATION_MIN + 1)
+            .map(|_| {
+                let next = tallies.open(PeerId(1)).unwrap();
+                tallies.close(next, true, false);
+                parts(next).unwrap()
+            })
+            .filter(|(place, _)| *place == parts(first).unwrap().0)
+            .collect();
+        assert_eq!(names.iter().map(|name| name.1).collect::<Vec<_>>(), [GENERATION_MAX, 1]);
     }
 
     #[test]
@@ -193,12 +220,11 @@ mod tests {
     #[test]
     fn names_from_outside_are_looked_at() {
         let tally = |word| Tally(NonZeroU32::new(word).unwrap());
-        assert_eq!(parts(tally(0xffff_0003)), Some((3, 0xffff)));
+        assert_eq!(parts(tally(0xffff_ff03)), Some((3, GENERATION_MAX)));
         assert_eq!(parts(tally(0x0000_0003)), None);
-        assert_eq!(parts(tally(0x0001_0000 | u32::from(TALLIES_MAX))), None);
         let mut tallies = Tallies::new();
         let open = tallies.open(PeerId(1)).unwrap();
-        assert_eq!(tallies.find(tally(open.0.get() + 0x1_0000)), None);
+        assert_eq!(tallies.find(tally(open.0.get() + (1 << GENERATION_SHIFT))), None);
         assert_eq!(tallies.peer_of(open), Some(PeerId(1)));
         assert!(!tallies.is_alone(tally(u32::MAX)));
     }

@@ -1,11 +1,15 @@
-//! The tally of a transfer that two processes copy together: which chunk is
-//! next, and how many are accounted for, in one word of shared memory.
+//! The tally of a transfer that two processes copy together: how many chunks each
+//! has taken, and how many are accounted for, in one word of shared memory.
 //!
 //! Its owner, the receiver, opens it in a new *generation*. The other side, its
 //! peer, uses it or the owner revokes it, whoever is first. From then on each
 //! side takes chunks, copies them, and accounts for them. A side that cannot
 //! copy a chunk says that the tally is *broken* as it accounts for it, and
 //! nobody takes any more.
+//!
+//! The owner takes chunks from the front and its peer from the back. So where the
+//! same memory is used again the same core copies the same bytes, which it still
+//! has in its cache, but for the chunk in the middle.
 //!
 //! One word, because what the owner waits for is a statement about all of it:
 //! that no chunk is left, that all which were taken are accounted for, and
@@ -43,25 +47,29 @@ const CHUNK_BYTES_MAX: u64 = 256 << 10;
 /// are not slower.
 const CHUNKS_WANTED: u64 = 2;
 
-/// Bits of each of the two counts.
-const COUNT_BITS: u32 = 22;
+/// Bits of each of the three counts.
+const COUNT_BITS: u32 = 12;
 /// Most chunks of a transfer. Longer ones have longer chunks.
 const CHUNKS_MAX: u64 = (1 << COUNT_BITS) - 1;
 const COUNT_MASK: u64 = CHUNKS_MAX;
-const TAKEN_SHIFT: u32 = COUNT_BITS;
-const STATE_SHIFT: u32 = 2 * COUNT_BITS;
+const BY_OWNER_SHIFT: u32 = COUNT_BITS;
+const BY_PEER_SHIFT: u32 = 2 * COUNT_BITS;
+const STATE_SHIFT: u32 = 3 * COUNT_BITS;
 const STATE_FREE: u64 = 0;
 const STATE_USED: u64 = 1;
 const STATE_BROKEN: u64 = 2;
 const STATE_CLOSED: u64 = 3;
 const SHARED: u64 = 1 << (STATE_SHIFT + 2);
-const GENERATION_SHIFT: u32 = 48;
+const GENERATION_SHIFT: u32 = u64::BITS - GENERATION_BITS;
 
 const _: () = assert!(STATE_SHIFT + 2 < GENERATION_SHIFT);
 
 /// How often a step is tried. The other side changes the word a few times for
 /// each chunk that it copies, so one that is in the way more often is no copy.
 const TRIES_MAX: u32 = if cfg!(loom) { 4 } else { 1000 };
+
+/// Bits of a generation. They and a place make the name of a tally.
+pub(crate) const GENERATION_BITS: u32 = 24;
 
 /// Bytes of a chunk of a transfer of `len` bytes; the last one may be shorter.
 /// Both sides compute it, so it depends on nothing else.
@@ -124,21 +132,25 @@ pub(crate) enum Accounted {
 /// The word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Count {
-    generation: u16,
+    generation: u32,
     state: u64,
     /// The owner has taken a chunk, or somebody failed to copy one.
     shared: bool,
-    taken: u32,
+    /// Chunks taken by the owner, from the first one on.
+    by_owner: u32,
+    /// Chunks taken by its peer, from the last one back.
+    by_peer: u32,
     accounted: u32,
 }
 
 impl Count {
     fn from_word(word: u64) -> Count {
         Count {
-            generation: (word >> GENERATION_SHIFT) as u16,
+            generation: (word >> GENERATION_SHIFT) as u32,
             state: word >> STATE_SHIFT & 3,
             shared: word & SHARED != 0,
-            taken: (word >> TAKEN_SHIFT & COUNT_MASK) as u32,
+            by_owner: (word >> BY_OWNER_SHIFT & COUNT_MASK) as u32,
+            by_peer: (word >> BY_PEER_SHIFT & COUNT_MASK) as u32,
             accounted: (word & COUNT_MASK) as u32,
         }
     }
@@ -147,18 +159,24 @@ impl Count {
         u64::from(self.generation) << GENERATION_SHIFT
             | if self.shared { SHARED } else { 0 }
             | self.state << STATE_SHIFT
-            | u64::from(self.taken) << TAKEN_SHIFT
+            | u64::from(self.by_owner) << BY_OWNER_SHIFT
+            | u64::from(self.by_peer) << BY_PEER_SHIFT
             | u64::from(self.accounted)
     }
 
+    /// Chunks that are taken. Each of the two counts has far fewer bits than this.
+    fn taken(self) -> u32 {
+        self.by_owner + self.by_peer
+    }
+
     /// Whether chunks of `generation` may be under way.
-    fn is_of(self, generation: u16) -> bool {
+    fn is_of(self, generation: u32) -> bool {
         self.generation == generation && matches!(self.state, STATE_USED | STATE_BROKEN)
     }
 }
 
-fn fresh(generation: u16, state: u64) -> u64 {
-    Count { generation, state, shared: false, taken: 0, accounted: 0 }.to_word()
+fn fresh(generation: u32, state: u64) -> u64 {
+    Count { generation, state, shared: false, by_owner: 0, by_peer: 0, accounted: 0 }.to_word()
 }
 
 /// A tally, alone in its cache line.
@@ -179,88 +197,110 @@ impl Line {
     }
 
     /// Opens it, as its owner.
-    pub(crate) fn open(&self, generation: u16, start: TallyStart) {
+    pub(crate) fn open(&self, generation: u32, start: TallyStart) {
         let state = match start {
             TallyStart::Free => STATE_FREE,
             TallyStart::Used => STATE_USED,
         };
-        self.replace(fresh(generation, state));
+        let word = fresh(generation, state);
+        // Nobody who keeps to the rules changes a closed one, so nothing is waited
+        // for: not for the line either, which others may still hold.
+        #[cfg(not(loom))]
+        self.word.store(word, Ordering::Release);
+        // The model checker lets a store come before a step that has already read
+        // what it replaces.
+        #[cfg(loom)]
+        self.replace(word);
+    }
+
+    /// Begins to fetch the line, which will be needed.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        // A load whose value nobody waits for.
+        std::hint::black_box(self.word.load(Ordering::Relaxed));
     }
 
     /// Uses it, as the peer, if it is free.
-    pub(crate) fn use_it(&self, generation: u16) -> bool {
+    pub(crate) fn use_it(&self, generation: u32) -> bool {
         self.leave_free(generation, fresh(generation, STATE_USED))
     }
 
     /// Closes it, as its owner, if it is free.
-    pub(crate) fn revoke(&self, generation: u16) -> bool {
+    pub(crate) fn revoke(&self, generation: u32) -> bool {
         let closed = Count { shared: true, ..Count::from_word(fresh(generation, STATE_CLOSED)) };
         self.leave_free(generation, closed.to_word())
     }
 
-    fn leave_free(&self, generation: u16, to: u64) -> bool {
+    fn leave_free(&self, generation: u32, to: u64) -> bool {
         let free = fresh(generation, STATE_FREE);
         self.word.compare_exchange(free, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Closes it, as its owner, whatever it is. `alone`: the peer has copied all.
-    pub(crate) fn close(&self, generation: u16, alone: bool) {
+    pub(crate) fn close(&self, generation: u32, alone: bool) {
         let closed = Count { shared: !alone, ..Count::from_word(fresh(generation, STATE_CLOSED)) };
         self.replace(closed.to_word());
     }
 
     /// Whether a peer that was told of this generation comes too late.
-    pub(crate) fn is_closed(&self, generation: u16) -> bool {
+    pub(crate) fn is_closed(&self, generation: u32) -> bool {
         let now = Count::from_word(self.word.load(Ordering::Acquire));
         now.generation != generation || now.state == STATE_CLOSED
     }
 
     /// Whether the peer has copied every chunk of a transfer of which none is
     /// left.
-    pub(crate) fn is_unshared(&self, generation: u16) -> bool {
+    pub(crate) fn is_unshared(&self, generation: u32) -> bool {
         let now = Count::from_word(self.word.load(Ordering::Acquire));
         now.generation == generation && now.state != STATE_FREE && !now.shared
     }
 
     /// Takes one of `chunks` chunks, which the caller then copies and accounts
     /// for. `None` if there is none to be taken.
-    pub(crate) fn take(&self, generation: u16, side: Side, chunks: u32) -> Option<u32> {
+    pub(crate) fn take(&self, generation: u32, side: Side, chunks: u32) -> Option<u32> {
         let took = self.change(|now| {
-            let left = now.is_of(generation) && now.state == STATE_USED && now.taken < chunks;
-            let shared = now.shared || side == Side::Owner;
-            left.then_some(Count { taken: now.taken + 1, shared, ..now })
+            let left = now.is_of(generation) && now.state == STATE_USED && now.taken() < chunks;
+            left.then_some(match side {
+                Side::Owner => Count { by_owner: now.by_owner + 1, shared: true, ..now },
+                Side::Peer => Count { by_peer: now.by_peer + 1, ..now },
+            })
         })?;
-        Some(took.taken - 1)
+        Some(match side {
+            Side::Owner => took.by_owner - 1,
+            Side::Peer => chunks - took.by_peer,
+        })
     }
 
     /// Accounts for a chunk of `chunks` that this side took, and breaks the tally
     /// if it was not copied.
-    pub(crate) fn account(&self, generation: u16, chunks: u32, copied: bool) -> Accounted {
+    pub(crate) fn account(&self, generation: u32, chunks: u32, copied: bool) -> Accounted {
         let changed = self.change(|now| {
-            let under_way = now.is_of(generation) && now.accounted < now.taken;
+            let under_way = now.is_of(generation) && now.accounted < now.taken().min(chunks);
             let state = if copied { now.state } else { STATE_BROKEN };
             let shared = now.shared || !copied;
             under_way.then_some(Count { accounted: now.accounted + 1, state, shared, ..now })
         });
         match changed {
             None => Accounted::Late,
-            Some(now) if now.state == STATE_USED && now.taken < chunks => Accounted::More,
+            Some(now) if now.state == STATE_USED && now.taken() < chunks => Accounted::More,
             Some(_) => Accounted::NoMore,
         }
     }
 
     /// How far the transfer of `chunks` chunks is. `own` of them were taken by
     /// the owner, who asks, and are accounted for.
-    pub(crate) fn settled(&self, generation: u16, chunks: u32, own: u32) -> Settled {
+    pub(crate) fn settled(&self, generation: u32, chunks: u32, own: u32) -> Settled {
         let now = Count::from_word(self.word.load(Ordering::Acquire));
-        let in_order = own <= now.accounted && now.accounted <= now.taken && now.taken <= chunks;
+        let in_order = now.accounted <= now.taken() && now.taken() <= chunks;
+        let in_order = in_order && now.by_owner == own && own <= now.accounted;
         if !now.is_of(generation) || !in_order {
             return Settled::Spoiled;
         }
         let broken = now.state == STATE_BROKEN;
-        if !broken && now.taken < chunks {
+        if !broken && now.taken() < chunks {
             Settled::Left
-        } else if now.accounted < now.taken {
+        } else if now.accounted < now.taken() {
             Settled::Waiting
         } else if broken {
             Settled::Broken
@@ -269,8 +309,8 @@ impl Line {
         }
     }
 
-    /// Replaces the word, whatever it is. A store would do, but the model checker
-    /// lets one come before a step that has already read what it replaces.
+    /// Replaces the word, whatever it is. What the other side does after that finds
+    /// it replaced.
     fn replace(&self, word: u64) {
         self.word.swap(word, Ordering::AcqRel);
     }

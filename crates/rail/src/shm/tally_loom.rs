@@ -5,7 +5,7 @@ use super::*;
 use loom::sync::Arc;
 use loom::thread;
 
-const GENERATION: u16 = 1;
+const GENERATION: u32 = 1;
 const CHUNKS: u32 = 2;
 
 /// A transfer: its tally, and what was copied.
@@ -130,7 +130,7 @@ fn tally_of_the_next_generation_is_not_touched() {
         assert!(!used && theirs <= CHUNKS);
         let word = transfer.line.word.load(Ordering::Relaxed);
         let next = Count::from_word(fresh(GENERATION + 1, STATE_USED));
-        assert_eq!(Count::from_word(word), Count { taken: 1, shared: true, ..next });
+        assert_eq!(Count::from_word(word), Count { by_owner: 1, shared: true, ..next });
         assert!(transfer.line.is_closed(GENERATION));
     });
 }

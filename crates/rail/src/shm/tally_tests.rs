@@ -6,7 +6,7 @@ fn line() -> Line {
     Line { word: AtomicU64::new(0) }
 }
 
-fn used(generation: u16) -> Line {
+fn used(generation: u32) -> Line {
     let line = line();
     line.open(generation, TallyStart::Used);
     line
@@ -28,7 +28,7 @@ fn the_chunks_of_any_length_are_all_of_it() {
         assert!(chunk_bytes(len).is_multiple_of(PAGE_BYTES));
     }
     // The system moves at most 2 GiB in one call, and nobody has this much.
-    assert!(chunk_bytes(1 << 50) < 2 << 30);
+    assert!(chunk_bytes(1 << 42) < 2 << 30);
 }
 
 #[test]
@@ -55,17 +55,20 @@ fn a_tally_is_used_or_revoked_once() {
 fn two_sides_take_all_chunks_once() {
     let line = used(3);
     assert_eq!(line.settled(3, 3, 0), Settled::Left);
-    assert_eq!(line.take(3, Side::Peer, 3), Some(0));
+    assert_eq!(line.take(3, Side::Peer, 3), Some(2), "from the back");
     assert!(line.is_unshared(3));
-    assert_eq!(line.take(3, Side::Owner, 3), Some(1));
+    assert_eq!(line.take(3, Side::Owner, 3), Some(0), "from the front");
     assert!(!line.is_unshared(3));
     assert_eq!(line.account(3, 3, true), Accounted::More);
-    assert_eq!(line.take(3, Side::Peer, 3), Some(2));
+    assert_eq!(line.take(3, Side::Peer, 3), Some(1));
     assert_eq!(line.take(3, Side::Owner, 3), None);
     assert_eq!(line.account(3, 3, true), Accounted::NoMore);
     assert_eq!(line.settled(3, 3, 1), Settled::Waiting);
     assert_eq!(line.account(3, 3, true), Accounted::NoMore);
     assert_eq!(line.settled(3, 3, 1), Settled::Whole);
+    for own in [0, 2] {
+        assert_eq!(line.settled(3, 3, own), Settled::Spoiled, "it took {own}");
+    }
 }
 
 #[test]
@@ -107,14 +110,17 @@ fn no_word_makes_a_chunk_that_there_is_not() {
             noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let word = noise.rotate_left(32);
         // Small counts and the generation in question, more often than not.
-        let small = word & !(COUNT_MASK & !7) & !((COUNT_MASK & !7) << TAKEN_SHIFT);
-        let near = small & !(0xffff << GENERATION_SHIFT) | 5 << GENERATION_SHIFT;
-        let line = Line { word: AtomicU64::new([word, near, near, near][(noise >> 62) as usize]) };
+        let large = COUNT_MASK & !7;
+        let small = word & !(large | large << BY_OWNER_SHIFT | large << BY_PEER_SHIFT);
+        let near = small & ((1 << GENERATION_SHIFT) - 1) | 5 << GENERATION_SHIFT;
+        let line_before = [word, near, near, near][(noise >> 62) as usize];
+        let line = Line { word: AtomicU64::new(line_before) };
         answers[line.settled(5, 4, (noise >> 60) as u32 & 3) as usize] += 1;
         assert!(line.take(5, Side::Owner, 4).is_none_or(|taken| taken < 4));
         line.account(5, 4, noise >> 59 & 1 == 0);
-        let after = Count::from_word(line.word.load(Ordering::Relaxed));
-        assert!(u64::from(after.taken.max(after.accounted)) <= CHUNKS_MAX);
+        assert!(line.take(5, Side::Peer, 4).is_none_or(|taken| taken < 4));
+        let after = line.word.load(Ordering::Relaxed);
+        assert_eq!(after >> GENERATION_SHIFT, line_before >> GENERATION_SHIFT, "no count ran over");
     }
     assert!(answers.iter().all(|&count| count > 0), "{answers:?}");
 }

@@ -169,17 +169,31 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
 
 /// The side that is not measured, in the second process: it comes at its moment,
 /// posts and waits, and answers when it came; the lowest bit tells whether it lost
-/// its core.
-pub fn second(node: &mut Node, size: u64, at_ns: u64, role: Role) -> Result<()> {
+/// its core. The answer is no part of what is measured, so it waits until that is
+/// over.
+pub fn second(node: &mut Node, size: u64, when: When, role: Role) -> Result<()> {
     role.prepare(node, size);
     let losses = core_losses();
-    wait_until(at_ns);
+    wait_until(when.come_ns);
     let came_ns = now_ns();
     let posted = role.post(node, size)?;
     role.wait(node, posted)?;
     let is_disturbed = core_losses() != losses;
     role.check(node, size)?;
+    wait_until(when.come_ns + u64::from(when.quiet_us) * 1000);
     node.answer(came_ns << 1 | u64::from(is_disturbed))
+}
+
+/// The longest span for which the second process is quiet: half an hour.
+const QUIET_US_MAX: u64 = (1 << 31) - 1;
+
+/// When the second process does what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct When {
+    /// It comes, on the machine's monotonic clock.
+    pub come_ns: u64,
+    /// From then on it sends nothing but the message for so long.
+    pub quiet_us: u32,
 }
 
 /// What a process does in one repetition, as it is told to the second one.
@@ -321,7 +335,8 @@ impl Measured {
         lead_ns: u64,
         rounds: u64,
     ) -> Result<Moments> {
-        let Measured { node, seed, .. } = self;
+        let Measured { node, seed, pace } = self;
+        let compute_ns = pace.ns_of(rounds);
         *seed = seed.wrapping_add(1);
         let role = Role { sends: side == Side::Send, seed: *seed };
         role.prepare(node, size);
@@ -331,7 +346,11 @@ impl Measured {
         let late_ns = early_ns + lead_ns;
         let (own_ns, at_ns) =
             if side.is(first) { (early_ns, late_ns) } else { (late_ns, early_ns) };
-        node.tell(&Step::Overlap { size, at_ns, role: role.opposite() })?;
+        // The measured side ends that late at most, unless it is disturbed.
+        let end_ns = late_ns.max(own_ns + compute_ns) + 2 * lead_ns;
+        let quiet_us = ((end_ns - at_ns) / 1000).min(QUIET_US_MAX) as u32;
+        let when = When { come_ns: at_ns, quiet_us };
+        node.tell(&Step::Overlap { size, when, role: role.opposite() })?;
         wait_until(own_ns);
         let came_ns = now_ns();
         let posted = role.post(node, size)?;

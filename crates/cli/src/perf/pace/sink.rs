@@ -257,6 +257,10 @@ impl<P: Port> Port for SlowedPort<'_, P> {
         self.port.write_shared(peer, tally, from, to, token);
     }
 
+    fn leave_shared(&mut self, token: Token) -> bool {
+        self.port.leave_shared(token)
+    }
+
     fn was_written_alone(&self, peer: Option<PeerId>, tally: Tally) -> bool {
         self.port.was_written_alone(peer, tally)
     }

@@ -131,7 +131,8 @@ fn die(shm: &mut Shm, peer: PeerId, step: i64) {
 }
 
 /// As [`offer`], and helps to copy the bytes to where it is told, until it is
-/// told zero. It falls silent when it has taken chunk `number`, if it ever does.
+/// told zero. It falls silent when it has taken chunk `number`, if it ever does; it
+/// takes them from the last one on.
 fn share(shm: &mut Shm, peer: PeerId, number: i64) {
     let mut machine = Recorder::default();
     let mut bytes = Noise(1).bytes(OFFERED_BYTES);

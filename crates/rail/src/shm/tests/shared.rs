@@ -329,7 +329,7 @@ fn one_of_two_has_a_free_tally() {
 fn names_of_no_tally_lead_nowhere() {
     let mut both = Both::new(100);
     let open = both.open();
-    let words = [1, 0xffff, 0x1_0000 | u32::from(TALLIES_MAX), open.0.get() + 0x1_0000, u32::MAX];
+    let words = [1, 0xff, 0x100 | u32::from(TALLIES_MAX - 1), open.0.get() + 0x100, u32::MAX];
     for word in words {
         let tally = Tally(NonZeroU32::new(word).unwrap());
         assert!(!both.b.use_tally(both.to_a, tally) && !both.a.revoke_tally(tally));
@@ -372,7 +372,7 @@ fn who_waits_looks_after_the_rest() {
     let tally = both.open();
     let count = chunks(1 << 20);
     let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
-    assert_eq!(line.take(generation, Side::Peer, count), Some(0));
+    assert_eq!(line.take(generation, Side::Peer, count), Some(count - 1));
     both.read(tally, 1);
     for n in 0..PACKETS {
         send(&mut both.b, both.to_a, put(n, 0), &[1; 100]);
@@ -390,8 +390,8 @@ fn who_waits_looks_after_the_rest() {
     let nap_ns = both.a.rest_ns();
     assert!((1..SLEEP_NS_MAX).contains(&nap_ns), "but for a nap: {nap_ns}");
     // The other side's chunk.
-    let first = chunk_bytes(1 << 20) as usize;
-    both.target[..first].copy_from_slice(&both.source[..first]);
+    let last = (1 << 20) - chunk_bytes(1 << 20) as usize;
+    both.target[last..].copy_from_slice(&both.source[last..]);
     let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
     line.account(generation, count, true);
     assert_eq!((poll(&mut both.a, &mut both.at_a), both.at_a.reads.len()), (1, 1));
