@@ -67,7 +67,12 @@ impl Eq {
 
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Taken {
-        match self.events.pop_front() {
+        let event = self.events.pop_front();
+        if self.events.is_empty() {
+            // The next one is written where this one was: those lines are at hand.
+            self.events.clear();
+        }
+        match event {
             None => Taken::Empty,
             Some(event) if self.dropped => {
                 self.dropped = false;
