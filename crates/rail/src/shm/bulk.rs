@@ -45,6 +45,8 @@ pub(super) struct Share {
     pub(super) own: u32,
     /// Why this side could not copy one.
     pub(super) failed: Option<RailError>,
+    /// The peer lived after this side had read all its chunks: they are its.
+    pub(super) is_vouched: bool,
 }
 
 /// One transfer, as far as it has got.

@@ -157,13 +157,21 @@ impl Shm {
                 return Turn::End(Err(RailError::PeerGone));
             }
         }
-        transfer.share = Some(share);
         let settled = self.segment.tally(place).settled(generation, count, share.own);
+        if share.own > 0
+            && !share.is_vouched
+            && matches!(settled, Settled::Waiting | Settled::Whole)
+        {
+            // What was read may be of another process that got the pid. The system is
+            // asked while the writer's chunks are waited for, if they are.
+            share.is_vouched = !self.has_ended(transfer.peer);
+        }
+        transfer.share = Some(share);
         match (settled, share.failed) {
             (Settled::Waiting, _) => self.wait_for_writer(transfer),
             (Settled::Broken, failed) => Turn::End(Err(failed.unwrap_or(RailError::Shared))),
             (Settled::Left, None) => Turn::More(transfer),
-            (Settled::Whole, None) => Turn::End(self.whole(transfer.peer, &share)),
+            (Settled::Whole, None) => Turn::End(self.whole(&share)),
             (Settled::Spoiled | Settled::Left | Settled::Whole, failed) => {
                 self.stats.violations += 1;
                 self.tallies.set_spoiled(share.tally);
@@ -173,11 +181,10 @@ impl Shm {
     }
 
     /// All chunks of a transfer to this process are accounted for.
-    fn whole(&mut self, peer: PeerId, share: &Share) -> Result<(), RailError> {
+    fn whole(&mut self, share: &Share) -> Result<(), RailError> {
         if share.own == 0 {
             self.tallies.set_alone(share.tally);
-        } else if self.has_ended(peer) {
-            // What was read may be of another process that got the pid.
+        } else if !share.is_vouched {
             return Err(RailError::PeerGone);
         }
         Ok(())
