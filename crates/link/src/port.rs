@@ -190,14 +190,14 @@ pub trait Port {
     /// The other side of [`Port::read_shared`]: `tally` is of `peer`, `from` is
     /// here and `to` there. Ends with [`Machine::on_moved`] when no chunk is left
     /// to be taken and none that this side took is under way; at once if the
-    /// tally is closed by now.
+    /// tally is closed by now; or by [`Port::leave_shared`].
     fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
         let _ = tally;
         self.write_remote(peer, from, to, token);
     }
 
     /// Ends this process's part in a [`Port::write_shared`] now, because its
-    /// receiver has said that all is there. True if that could be done at once: its
+    /// receiver is done with the message. True if that could be done at once: its
     /// end is not told then. False if it will be told.
     fn leave_shared(&mut self, _token: Token) -> bool {
         false

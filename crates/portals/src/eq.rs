@@ -67,18 +67,15 @@ impl Eq {
 
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Taken {
-        let event = self.events.pop_front();
+        let Some(event) = self.events.pop_front() else { return Taken::Empty };
         if self.events.is_empty() {
             // The next one is written where this one was: those lines are at hand.
             self.events.clear();
         }
-        match event {
-            None => Taken::Empty,
-            Some(event) if self.dropped => {
-                self.dropped = false;
-                Taken::EventAfterDrop(event)
-            }
-            Some(event) => Taken::Event(event),
+        if self.dropped {
+            self.dropped = false;
+            return Taken::EventAfterDrop(event);
         }
+        Taken::Event(event)
     }
 }

@@ -233,12 +233,12 @@ impl Endpoint {
     /// The next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {
-        let completion = self.completions.pop_front();
+        let completion = self.completions.pop_front()?;
         if self.completions.is_empty() {
             // The next one is written where this one was: those lines are at hand.
             self.completions.clear();
         }
-        completion
+        Some(completion)
     }
 
     /// Counts.

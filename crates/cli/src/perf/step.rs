@@ -25,7 +25,7 @@ pub enum Step {
     /// So many messages at once, which are received when it pleases.
     Flood { size: u64, count: u64 },
     /// A message to be sent or received at a moment of the machine's clock, and
-    /// answered with the moment at which that was done.
+    /// answered, after a quiet span, with the moment at which that was done.
     Overlap { size: u64, when: When, role: Role },
     /// Endpoints for two flows, whose addresses are exchanged; one of them has a
     /// sink of this rate.

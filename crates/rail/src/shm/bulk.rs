@@ -45,7 +45,7 @@ pub(super) struct Share {
     pub(super) own: u32,
     /// Why this side could not copy one.
     pub(super) failed: Option<RailError>,
-    /// The peer lived after this side had read all its chunks: they are its.
+    /// The peer still lived after this side's last read, so the bytes are its own.
     pub(super) is_vouched: bool,
 }
 
@@ -143,7 +143,8 @@ impl Queue {
     }
 
     /// Takes out the write of this name if it is shared and the next to have a
-    /// turn. Between turns it holds no chunk.
+    /// turn: the usual case, found at once. Others end in their turn. Between turns
+    /// it holds no chunk.
     pub(super) fn leave(&mut self, token: Token) -> bool {
         let is_next = self.transfers.front().is_some_and(|next| {
             next.token == token && next.share.is_some_and(|share| share.side == Side::Peer)

@@ -222,9 +222,9 @@ fn tally_ns() -> u64 {
             line.open(generation, TallyStart::Used);
             for side in [Side::Owner, Side::Peer] {
                 black_box(line.take(generation, side, 2));
-                black_box(line.account(generation, 2, true));
+                black_box(line.account(generation, side, 2, true));
             }
-            line.close(generation, false);
+            line.close(generation);
         }
         best = best.min(ns_since(start));
     }

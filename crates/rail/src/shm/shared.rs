@@ -53,7 +53,7 @@ impl Shm {
     pub(super) fn close_own_tally(&mut self, tally: Tally) {
         debug_assert!(!self.transfers.holds(tally), "no read names it");
         let Some((line, generation)) = self.own_tally(tally) else { return };
-        line.close(generation, self.tallies.is_alone(tally));
+        line.close(generation);
         self.give_back_tally(tally);
     }
 
@@ -81,8 +81,7 @@ impl Shm {
     /// Whether the peer has copied all of a transfer to a tally of this process.
     pub(super) fn is_own_tally_written(&mut self, tally: Tally, len: u64) -> bool {
         let is_whole = self.own_tally(tally).is_some_and(|(line, generation)| {
-            line.is_unshared(generation)
-                && line.settled(generation, chunks(len), 0) == Settled::Whole
+            line.settled(generation, chunks(len), 0) == Settled::Whole
         });
         if is_whole {
             self.tallies.set_alone(tally);
@@ -91,13 +90,10 @@ impl Shm {
         is_whole
     }
 
-    /// Whether this process has copied all of a transfer to a tally of `peer`.
-    /// Of the newest one it knows that itself; its owner may have closed the
-    /// tally and used the place again.
+    /// Whether this process has copied all of the transfer to a tally of `peer`
+    /// that has just ended. The tally may be closed by now, and its place used again.
     pub(super) fn has_written_alone(&self, peer: PeerId, tally: Tally) -> bool {
-        let is_unshared = |(line, generation): (&Line, u32)| line.is_unshared(generation);
         self.written_alone == Some((peer, tally))
-            || self.tally_of(peer, tally).is_some_and(is_unshared)
     }
 
     /// One chunk of a transfer that both sides copy, if one is left.
@@ -123,7 +119,7 @@ impl Shm {
         let Some((line, generation)) = self.tally_of(transfer.peer, share.tally) else {
             return Turn::End(Err(RailError::PeerGone));
         };
-        let accounted = line.account(generation, count, copied.is_ok());
+        let accounted = line.account(generation, Side::Peer, count, copied.is_ok());
         if copied.is_err() {
             return Turn::End(copied);
         }
@@ -149,8 +145,10 @@ impl Shm {
             && let Some(taken) = self.segment.tally(place).take(generation, Side::Owner, count)
         {
             let copied = self.copy_chunk(&transfer, taken);
-            self.segment.tally(place).account(generation, count, copied.is_ok());
+            let line = self.segment.tally(place);
+            line.account(generation, Side::Owner, count, copied.is_ok());
             share.own += 1;
+            share.is_vouched = false;
             share.failed = copied.err();
             // A process that has ended, or was given up, is not waited for.
             if share.failed == Some(RailError::PeerGone) {

@@ -3,9 +3,10 @@
 //!
 //! Invariants:
 //! - A tally's name, its place and its generation, is not used again in the
-//!   16,777,214 generations that follow at that place. Places are taken in the
-//!   order in which they were given back, of a few that are in use: so their lines
-//!   stay in the cache, and a name is not used again in eight times as many tallies.
+//!   16,777,214 generations that follow at that place.
+//! - Of the places that were given back last, eight take turns: their lines are in
+//!   the cache, and unless nearly all places are open a name is not used again in
+//!   eight times as many tallies.
 //! - A place at which a process may still write that is no longer trusted is
 //!   kept back until that process has ended.
 
@@ -21,8 +22,8 @@ const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
 
 const _: () = assert!(TALLIES_MAX as u32 <= 1 << GENERATION_SHIFT);
 
-/// Places that take turns even if only one is open at a time.
-const ROTATION_MIN: usize = 8;
+/// Places that take turns where one is open at a time.
+const ROTATION: usize = 8;
 
 /// The name of the tally at `place` in `generation`.
 fn name(place: u16, generation: u32) -> Tally {
@@ -62,10 +63,8 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Tallies {
     slots: Box<[Slot]>,
-    /// Free places that were used before, the one that was free for longest first.
+    /// Free places, the one that was free for longest first.
     free: VecDeque<u16>,
-    /// Places from this one on were never used.
-    unused_from: u16,
 }
 
 impl Tallies {
@@ -79,19 +78,13 @@ impl Tallies {
         };
         Tallies {
             slots: vec![nobodys; usize::from(TALLIES_MAX)].into(),
-            free: VecDeque::new(),
-            unused_from: 0,
+            free: (0..TALLIES_MAX).rev().collect(),
         }
     }
 
     /// Takes a place for a transfer from `peer`, if there is one.
     pub(super) fn open(&mut self, peer: PeerId) -> Option<Tally> {
-        let at = if self.free.len() < ROTATION_MIN && self.unused_from < TALLIES_MAX {
-            self.unused_from += 1;
-            self.unused_from - 1
-        } else {
-            self.free.pop_front()?
-        };
+        let at = self.free.remove(self.free.len().saturating_sub(ROTATION))?;
         let slot = &mut self.slots[usize::from(at)];
         assert!(slot.place == Place::Free);
         let generation = if slot.generation == GENERATION_MAX { 1 } else { slot.generation + 1 };
@@ -160,13 +153,14 @@ impl Tallies {
     /// How many places are free.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
-        self.free.len() + usize::from(TALLIES_MAX - self.unused_from)
+        self.free.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_name_is_not_used_again_soon() {
@@ -182,10 +176,10 @@ mod tests {
         while parts(opened()) != parts(first).map(|(place, generation)| (place, generation + 1)) {
             count += 1;
         }
-        assert_eq!(count, ROTATION_MIN, "eight places take turns");
+        assert_eq!(count, ROTATION, "eight places take turns");
         let slot = &mut tallies.slots[usize::from(parts(first).unwrap().0)];
         slot.generation = GENERATION_MAX - 1;
-        let names: Vec<_> = (0..2 * ROTATION_MIN + 1)
+        let names: Vec<_> = (0..2 * ROTATION + 1)
             .map(|_| {
                 let next = tallies.open(PeerId(1)).unwrap();
                 tallies.close(next, true, false);
@@ -194,6 +188,23 @@ mod tests {
             .filter(|(place, _)| *place == parts(first).unwrap().0)
             .collect();
         assert_eq!(names.iter().map(|name| name.1).collect::<Vec<_>>(), [GENERATION_MAX, 1]);
+    }
+
+    #[test]
+    fn few_places_take_turns_after_a_burst() {
+        let mut tallies = Tallies::new();
+        let all: Vec<_> = (0..100).map(|_| tallies.open(PeerId(1)).unwrap()).collect();
+        for tally in all {
+            tallies.close(tally, true, false);
+        }
+        let places: BTreeSet<_> = (0..100)
+            .map(|_| {
+                let next = tallies.open(PeerId(1)).unwrap();
+                tallies.close(next, true, false);
+                parts(next).unwrap().0
+            })
+            .collect();
+        assert_eq!(places.len(), ROTATION);
     }
 
     #[test]

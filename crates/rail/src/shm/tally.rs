@@ -1,5 +1,6 @@
 //! The tally of a transfer that two processes copy together: how many chunks each
-//! has taken, and how many are accounted for, in one word of shared memory.
+//! has taken, and whether it has accounted for the last of them, in one word of
+//! shared memory.
 //!
 //! Its owner, the receiver, opens it in a new *generation*. The other side, its
 //! peer, uses it or the owner revokes it, whoever is first. From then on each
@@ -13,13 +14,13 @@
 //!
 //! One word, because what the owner waits for is a statement about all of it:
 //! that no chunk is left, that all which were taken are accounted for, and
-//! whether one of them failed. Every step is one compare-and-exchange of the
-//! whole word, the generation included, so a side that comes late changes
+//! whether one of them failed. Every step of a transfer is one compare-and-exchange
+//! of the whole word, the generation included, so a side that comes late changes
 //! nothing. An add would be cheaper, and would let a late one take chunks of the
 //! next transfer.
 //!
 //! Invariants, among sides that keep to the rules:
-//! - Each chunk is taken once. Accounted for are at most those that were taken.
+//! - Each chunk is taken once. A side accounts for a chunk before it takes the next.
 //! - Exactly one of use and revoke succeeds.
 //! - Once all chunks that were taken are accounted for and none can be taken,
 //!   nobody copies for this generation any more, and what was copied is visible
@@ -39,7 +40,7 @@ const PAGE_BYTES: u64 = 4096;
 /// not worth two cores. A transfer of 64 KiB has two.
 const CHUNK_BYTES_MIN: u64 = 32 << 10;
 /// A larger chunk is not copied faster, and one side waits longer for the other
-/// one's last.
+/// one's last. Only transfers beyond 16 GiB have longer ones ([`CHUNKS_MAX`]).
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
 /// Between the two limits as few chunks as two sides need: two cores copied
 /// 256 KiB in two halves at 20 GB/s, in quarters at 17, in eighths at 13, one
@@ -47,22 +48,19 @@ const CHUNK_BYTES_MAX: u64 = 256 << 10;
 /// are not slower.
 const CHUNKS_WANTED: u64 = 2;
 
-/// Bits of each of the three counts.
-const COUNT_BITS: u32 = 12;
 /// Most chunks of a transfer. Longer ones have longer chunks.
-const CHUNKS_MAX: u64 = (1 << COUNT_BITS) - 1;
-const COUNT_MASK: u64 = CHUNKS_MAX;
-const BY_OWNER_SHIFT: u32 = COUNT_BITS;
-const BY_PEER_SHIFT: u32 = 2 * COUNT_BITS;
-const STATE_SHIFT: u32 = 3 * COUNT_BITS;
+const CHUNKS_MAX: u64 = u16::MAX as u64;
+const BY_PEER_SHIFT: u32 = u16::BITS;
+const OWNER_COPIES: u64 = 1 << (2 * u16::BITS);
+const PEER_COPIES: u64 = OWNER_COPIES << 1;
+const STATE_SHIFT: u32 = 2 * u16::BITS + 2;
 const STATE_FREE: u64 = 0;
 const STATE_USED: u64 = 1;
 const STATE_BROKEN: u64 = 2;
 const STATE_CLOSED: u64 = 3;
-const SHARED: u64 = 1 << (STATE_SHIFT + 2);
 const GENERATION_SHIFT: u32 = u64::BITS - GENERATION_BITS;
 
-const _: () = assert!(STATE_SHIFT + 2 < GENERATION_SHIFT);
+const _: () = assert!(STATE_SHIFT + 2 <= GENERATION_SHIFT);
 
 /// How often a step is tried. The other side changes the word a few times for
 /// each chunk that it copies, so one that is in the way more often is no copy.
@@ -134,13 +132,14 @@ pub(crate) enum Accounted {
 struct Count {
     generation: u32,
     state: u64,
-    /// The owner has taken a chunk, or somebody failed to copy one.
-    shared: bool,
     /// Chunks taken by the owner, from the first one on.
-    by_owner: u32,
+    by_owner: u16,
     /// Chunks taken by its peer, from the last one back.
-    by_peer: u32,
-    accounted: u32,
+    by_peer: u16,
+    /// Whether the last of the owner's chunks is not accounted for.
+    owner_copies: bool,
+    /// The same of the peer's.
+    peer_copies: bool,
 }
 
 impl Count {
@@ -148,25 +147,25 @@ impl Count {
         Count {
             generation: (word >> GENERATION_SHIFT) as u32,
             state: word >> STATE_SHIFT & 3,
-            shared: word & SHARED != 0,
-            by_owner: (word >> BY_OWNER_SHIFT & COUNT_MASK) as u32,
-            by_peer: (word >> BY_PEER_SHIFT & COUNT_MASK) as u32,
-            accounted: (word & COUNT_MASK) as u32,
+            by_owner: word as u16,
+            by_peer: (word >> BY_PEER_SHIFT) as u16,
+            owner_copies: word & OWNER_COPIES != 0,
+            peer_copies: word & PEER_COPIES != 0,
         }
     }
 
     fn to_word(self) -> u64 {
         u64::from(self.generation) << GENERATION_SHIFT
-            | if self.shared { SHARED } else { 0 }
             | self.state << STATE_SHIFT
-            | u64::from(self.by_owner) << BY_OWNER_SHIFT
+            | if self.owner_copies { OWNER_COPIES } else { 0 }
+            | if self.peer_copies { PEER_COPIES } else { 0 }
             | u64::from(self.by_peer) << BY_PEER_SHIFT
-            | u64::from(self.accounted)
+            | u64::from(self.by_owner)
     }
 
-    /// Chunks that are taken. Each of the two counts has far fewer bits than this.
+    /// Chunks that are taken.
     fn taken(self) -> u32 {
-        self.by_owner + self.by_peer
+        u32::from(self.by_owner) + u32::from(self.by_peer)
     }
 
     /// Whether chunks of `generation` may be under way.
@@ -176,7 +175,7 @@ impl Count {
 }
 
 fn fresh(generation: u32, state: u64) -> u64 {
-    Count { generation, state, shared: false, by_owner: 0, by_peer: 0, accounted: 0 }.to_word()
+    u64::from(generation) << GENERATION_SHIFT | state << STATE_SHIFT
 }
 
 /// A tally, alone in its cache line.
@@ -235,8 +234,7 @@ impl Line {
 
     /// Closes it, as its owner, if it is free.
     pub(crate) fn revoke(&self, generation: u32) -> bool {
-        let closed = Count { shared: true, ..Count::from_word(fresh(generation, STATE_CLOSED)) };
-        self.leave_free(generation, closed.to_word())
+        self.leave_free(generation, fresh(generation, STATE_CLOSED))
     }
 
     fn leave_free(&self, generation: u32, to: u64) -> bool {
@@ -244,10 +242,9 @@ impl Line {
         self.word.compare_exchange(free, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Closes it, as its owner, whatever it is. `alone`: the peer has copied all.
-    pub(crate) fn close(&self, generation: u32, alone: bool) {
-        let closed = Count { shared: !alone, ..Count::from_word(fresh(generation, STATE_CLOSED)) };
-        self.replace(closed.to_word());
+    /// Closes it, as its owner, whatever it is.
+    pub(crate) fn close(&self, generation: u32) {
+        self.replace(fresh(generation, STATE_CLOSED));
     }
 
     /// Whether a peer that was told of this generation comes too late.
@@ -256,37 +253,46 @@ impl Line {
         now.generation != generation || now.state == STATE_CLOSED
     }
 
-    /// Whether the peer has copied every chunk of a transfer of which none is
-    /// left.
-    pub(crate) fn is_unshared(&self, generation: u32) -> bool {
-        let now = Count::from_word(self.word.load(Ordering::Acquire));
-        now.generation == generation && now.state != STATE_FREE && !now.shared
-    }
-
     /// Takes one of `chunks` chunks, which the caller then copies and accounts
     /// for. `None` if there is none to be taken.
     pub(crate) fn take(&self, generation: u32, side: Side, chunks: u32) -> Option<u32> {
         let took = self.change(|now| {
             let left = now.is_of(generation) && now.state == STATE_USED && now.taken() < chunks;
-            left.then_some(match side {
-                Side::Owner => Count { by_owner: now.by_owner + 1, shared: true, ..now },
-                Side::Peer => Count { by_peer: now.by_peer + 1, ..now },
-            })
+            // Neither count reaches more than `chunks`.
+            match side {
+                _ if !left => None,
+                Side::Owner if now.owner_copies => None,
+                Side::Owner => {
+                    Some(Count { by_owner: now.by_owner + 1, owner_copies: true, ..now })
+                }
+                Side::Peer if now.peer_copies => None,
+                Side::Peer => Some(Count { by_peer: now.by_peer + 1, peer_copies: true, ..now }),
+            }
         })?;
         Some(match side {
-            Side::Owner => took.by_owner - 1,
-            Side::Peer => chunks - took.by_peer,
+            Side::Owner => u32::from(took.by_owner) - 1,
+            Side::Peer => chunks - u32::from(took.by_peer),
         })
     }
 
-    /// Accounts for a chunk of `chunks` that this side took, and breaks the tally
-    /// if it was not copied.
-    pub(crate) fn account(&self, generation: u32, chunks: u32, copied: bool) -> Accounted {
+    /// Accounts for the one of `chunks` chunks that this side has taken, and breaks
+    /// the tally if it was not copied.
+    pub(crate) fn account(
+        &self,
+        generation: u32,
+        side: Side,
+        chunks: u32,
+        copied: bool,
+    ) -> Accounted {
         let changed = self.change(|now| {
-            let under_way = now.is_of(generation) && now.accounted < now.taken().min(chunks);
             let state = if copied { now.state } else { STATE_BROKEN };
-            let shared = now.shared || !copied;
-            under_way.then_some(Count { accounted: now.accounted + 1, state, shared, ..now })
+            match side {
+                _ if !now.is_of(generation) => None,
+                Side::Owner => {
+                    now.owner_copies.then_some(Count { owner_copies: false, state, ..now })
+                }
+                Side::Peer => now.peer_copies.then_some(Count { peer_copies: false, state, ..now }),
+            }
         });
         match changed {
             None => Accounted::Late,
@@ -296,18 +302,17 @@ impl Line {
     }
 
     /// How far the transfer of `chunks` chunks is. `own` of them were taken by
-    /// the owner, who asks, and are accounted for.
+    /// the owner, who asks and has accounted for them.
     pub(crate) fn settled(&self, generation: u32, chunks: u32, own: u32) -> Settled {
         let now = Count::from_word(self.word.load(Ordering::Acquire));
-        let in_order = now.accounted <= now.taken() && now.taken() <= chunks;
-        let in_order = in_order && now.by_owner == own && own <= now.accounted;
-        if !now.is_of(generation) || !in_order {
+        let is_own = u32::from(now.by_owner) == own && !now.owner_copies;
+        if !now.is_of(generation) || !is_own || now.taken() > chunks {
             return Settled::Spoiled;
         }
         let broken = now.state == STATE_BROKEN;
         if !broken && now.taken() < chunks {
             Settled::Left
-        } else if now.accounted < now.taken() {
+        } else if now.peer_copies {
             Settled::Waiting
         } else if broken {
             Settled::Broken
@@ -316,8 +321,8 @@ impl Line {
         }
     }
 
-    /// Replaces the word, whatever it is. What the other side does after that finds
-    /// it replaced.
+    /// Replaces the word, whatever it is. When this returns the other side can take
+    /// no chunk any more; a store might still be on its way to it.
     fn replace(&self, word: u64) {
         self.word.swap(word, Ordering::AcqRel);
     }

@@ -47,7 +47,7 @@ fn a_tally_is_used_or_revoked_once() {
     assert!(line.use_it(7) && !line.use_it(7) && !line.revoke(7));
     line.open(8, TallyStart::Free);
     assert!(line.revoke(8) && !line.use_it(8) && !line.revoke(8));
-    assert!(line.is_closed(8) && !line.is_unshared(8));
+    assert!(line.is_closed(8));
     assert_eq!(line.take(8, Side::Peer, 3), None);
 }
 
@@ -56,15 +56,16 @@ fn two_sides_take_all_chunks_once() {
     let line = used(3);
     assert_eq!(line.settled(3, 3, 0), Settled::Left);
     assert_eq!(line.take(3, Side::Peer, 3), Some(2), "from the back");
-    assert!(line.is_unshared(3));
+    assert_eq!(line.take(3, Side::Peer, 3), None, "one at a time");
     assert_eq!(line.take(3, Side::Owner, 3), Some(0), "from the front");
-    assert!(!line.is_unshared(3));
-    assert_eq!(line.account(3, 3, true), Accounted::More);
+    assert_eq!(line.take(3, Side::Owner, 3), None, "one at a time");
+    assert_eq!(line.account(3, Side::Peer, 3, true), Accounted::More);
+    assert_eq!(line.account(3, Side::Peer, 3, true), Accounted::Late, "it has none");
     assert_eq!(line.take(3, Side::Peer, 3), Some(1));
+    assert_eq!(line.account(3, Side::Owner, 3, true), Accounted::NoMore);
     assert_eq!(line.take(3, Side::Owner, 3), None);
-    assert_eq!(line.account(3, 3, true), Accounted::NoMore);
     assert_eq!(line.settled(3, 3, 1), Settled::Waiting);
-    assert_eq!(line.account(3, 3, true), Accounted::NoMore);
+    assert_eq!(line.account(3, Side::Peer, 3, true), Accounted::NoMore);
     assert_eq!(line.settled(3, 3, 1), Settled::Whole);
     for own in [0, 2] {
         assert_eq!(line.settled(3, 3, own), Settled::Spoiled, "it took {own}");
@@ -76,28 +77,26 @@ fn a_broken_one_waits_for_what_is_under_way() {
     let line = used(3);
     line.take(3, Side::Peer, 4).unwrap();
     line.take(3, Side::Owner, 4).unwrap();
-    assert_eq!(line.account(3, 4, false), Accounted::NoMore);
+    assert_eq!(line.account(3, Side::Owner, 4, false), Accounted::NoMore);
     assert_eq!(line.take(3, Side::Peer, 4), None);
     assert_eq!(line.settled(3, 4, 1), Settled::Waiting);
-    assert_eq!(line.account(3, 4, true), Accounted::NoMore);
+    assert_eq!(line.account(3, Side::Peer, 4, true), Accounted::NoMore);
     assert_eq!(line.settled(3, 4, 1), Settled::Broken);
     // The last chunk is no exception.
     let line = used(3);
     line.take(3, Side::Peer, 1).unwrap();
-    line.account(3, 1, false);
-    assert_eq!((line.settled(3, 1, 0), line.is_unshared(3)), (Settled::Broken, false));
+    line.account(3, Side::Peer, 1, false);
+    assert_eq!(line.settled(3, 1, 0), Settled::Broken);
 }
 
 #[test]
-fn what_is_closed_keeps_whether_it_was_shared() {
-    for alone in [false, true] {
-        let line = used(9);
-        line.take(9, Side::Peer, 1).unwrap();
-        line.close(9, alone);
-        assert!(line.is_closed(9) && line.is_unshared(9) == alone && !line.is_unshared(10));
-        assert_eq!(line.account(9, 1, true), Accounted::Late);
-        assert_eq!((line.take(9, Side::Peer, 2), line.settled(9, 2, 0)), (None, Settled::Spoiled));
-    }
+fn of_what_is_closed_nothing_is_taken() {
+    let line = used(9);
+    line.take(9, Side::Peer, 2).unwrap();
+    line.close(9);
+    assert!(line.is_closed(9));
+    assert_eq!(line.account(9, Side::Peer, 2, true), Accounted::Late);
+    assert_eq!((line.take(9, Side::Peer, 2), line.settled(9, 2, 0)), (None, Settled::Spoiled));
 }
 
 #[test]
@@ -109,18 +108,25 @@ fn no_word_makes_a_chunk_that_there_is_not() {
         noise =
             noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let word = noise.rotate_left(32);
-        // Small counts and the generation in question, more often than not.
-        let large = COUNT_MASK & !7;
-        let small = word & !(large | large << BY_OWNER_SHIFT | large << BY_PEER_SHIFT);
-        let near = small & ((1 << GENERATION_SHIFT) - 1) | 5 << GENERATION_SHIFT;
-        let line_before = [word, near, near, near][(noise >> 62) as usize];
-        let line = Line { word: AtomicU64::new(line_before) };
-        answers[line.settled(5, 4, (noise >> 60) as u32 & 3) as usize] += 1;
-        assert!(line.take(5, Side::Owner, 4).is_none_or(|taken| taken < 4));
-        line.account(5, 4, noise >> 59 & 1 == 0);
-        assert!(line.take(5, Side::Peer, 4).is_none_or(|taken| taken < 4));
-        let after = line.word.load(Ordering::Relaxed);
-        assert_eq!(after >> GENERATION_SHIFT, line_before >> GENERATION_SHIFT, "no count ran over");
+        // The generation in question, and small counts, more often than not.
+        let near = word & ((1 << GENERATION_SHIFT) - 1) | 5 << GENERATION_SHIFT;
+        let small = near & !0xfff8_fff8;
+        let before = [word, near, small, small][(noise >> 62) as usize];
+        let chunks = if noise >> 58 & 1 == 0 { 4 } else { CHUNKS_MAX as u32 };
+        let line = Line { word: AtomicU64::new(before) };
+        let own = (noise >> 60) as u32 & 3;
+        answers[line.settled(5, chunks, own) as usize] += 1;
+        for side in [Side::Owner, Side::Peer] {
+            let seen = Count::from_word(line.word.load(Ordering::Relaxed));
+            assert!(line.take(5, side, chunks).is_none_or(|taken| taken < chunks));
+            line.account(5, side, chunks, noise >> 59 & 1 == 0);
+            let now = Count::from_word(line.word.load(Ordering::Relaxed));
+            let state = if now.state == seen.state { now.state } else { STATE_BROKEN };
+            let grown = (now.by_owner - seen.by_owner, now.by_peer - seen.by_peer);
+            let grown_most = if side == Side::Owner { (1, 0) } else { (0, 1) };
+            assert!(grown == (0, 0) || grown == grown_most, "{seen:?} {now:?}");
+            assert_eq!((now.generation, now.state), (seen.generation, state));
+        }
     }
     assert!(answers.iter().all(|&count| count > 0), "{answers:?}");
 }

@@ -1,5 +1,6 @@
 //! What the processes do: phase by phase, each process some operations at its
-//! own pace, then quiet, then whatever is left is received.
+//! own pace, then quiet, then whatever is left is received. Some phases begin with
+//! receives, at rest, and the messages of those are mostly for them.
 //!
 //! Why every program is legal: at the end of a phase nothing is to come, and for
 //! each message that nobody has met a receive is posted that it matches. A
@@ -60,6 +61,10 @@ pub struct Program<'t> {
     weights: Weights,
     /// Whom all send to in this phase, if it is one.
     target: Option<usize>,
+    /// Whether this phase has begun with receives.
+    is_awaited: bool,
+    /// Draws what those are, and which messages are for them.
+    aims: Draw,
     next_context: u64,
     waited: u64,
     refused: u64,
@@ -76,6 +81,8 @@ impl<'t> Program<'t> {
             actors: (0..count).map(|_| Actor::default()).collect(),
             weights: WEIGHTS[0],
             target: None,
+            is_awaited: false,
+            aims: Draw::stream(seed, 7),
             next_context: 1,
             waited: 0,
             refused: 0,
@@ -107,6 +114,11 @@ impl<'t> Program<'t> {
     fn phase(&mut self) {
         self.weights = self.draw.pick(&WEIGHTS);
         self.target = self.draw.percent(35).then(|| self.anyone());
+        self.is_awaited = self.setup.tallies.is_some() && self.aims.percent(40);
+        if self.is_awaited {
+            self.await_messages();
+            self.rest();
+        }
         for who in self.alive() {
             self.actors[who].operations = self.setup.operations;
             self.world.rouse(who);
@@ -124,6 +136,35 @@ impl<'t> Program<'t> {
         while self.begin_drain(drain) {
             self.rest();
         }
+    }
+
+    /// Everybody posts a few receives of what somebody may send.
+    fn await_messages(&mut self) {
+        let count = self.count() as u64;
+        for who in self.alive() {
+            for _ in 0..self.aims.between(1, 4) {
+                let space = if self.aims.percent(80) { Space::Tagged } else { Space::Untagged };
+                let source = Some(self.aims.below(count) as usize);
+                let tag = self.aims.below(self.setup.tags);
+                let ignore = self.aims.pick(&[0, 0, 0, 3]);
+                self.receive(who, Wanted { space, source, tag, ignore });
+            }
+        }
+    }
+
+    /// A receive that waits for a message of this process: whose it is, and what it
+    /// accepts.
+    fn awaited_from(&mut self, who: usize) -> Option<(usize, Wanted)> {
+        if !self.is_awaited || !self.aims.percent(70) {
+            return None;
+        }
+        let is_his = |wanted: &Wanted| wanted.source == Some(who);
+        let posted = self.alive().into_iter().flat_map(|to| {
+            let posted = self.judge.matcher.posted(to).iter();
+            posted.map(move |(_, wanted)| (to, *wanted)).filter(|(_, wanted)| is_his(wanted))
+        });
+        let posted: Vec<(usize, Wanted)> = posted.collect();
+        (!posted.is_empty()).then(|| self.aims.pick(&posted))
     }
 
     /// Receives that nothing met are cancelled; then nothing is left.
@@ -266,9 +307,17 @@ impl<'t> Program<'t> {
     }
 
     fn send(&mut self, who: usize) -> bool {
-        let to = self.target.unwrap_or_else(|| self.anyone());
-        let space = self.space();
-        let len = self.len();
+        let (mut to, mut space) = (self.target.unwrap_or_else(|| self.anyone()), self.space());
+        let (mut len, mut tag) = (self.len(), if space == Space::Tagged { self.tag() } else { 0 });
+        if let Some((awaited_by, wanted)) = self.awaited_from(who) {
+            (to, space) = (awaited_by, wanted.space);
+            tag = if space == Space::Tagged { wanted.tag } else { 0 };
+            if self.aims.percent(70) {
+                // Too long to be sent eagerly.
+                let eager = u64::from(self.setup.endpoint.eager_bytes_max);
+                len = eager + self.aims.between(1, 2 * (eager + self.chunk()));
+            }
+        }
         let context = self.context();
         let buf = self.world.memory(who).alloc(len);
         let bytes: Vec<u8> = content(context, len).collect();
@@ -278,7 +327,7 @@ impl<'t> Program<'t> {
             space,
             peer: PeerId(to as u32),
             buf,
-            tag: if space == Space::Tagged { self.tag() } else { 0 },
+            tag,
             data: self.draw.percent(30).then_some(context * 7),
             context,
             report: self.draw.percent(85),

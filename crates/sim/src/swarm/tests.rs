@@ -55,8 +55,7 @@ fn some_of_the_first_seeds_announce_receives_and_share_transfers() {
             |packet| matches!(packet, Packet::Put(put) if put.rts.is_some_and(|rts| rts.tally.is_some())),
         ));
     }
-    // Most are met by what was under way already, or by eager messages.
-    assert!(announced > 50 && shared > 20 && used > 0, "{announced}, {shared}, {used}");
+    assert!(announced > 50 && shared > 20 && used > 20, "{announced}, {shared}, {used}");
 }
 
 /// How a request on this process ends once that has.

@@ -184,7 +184,8 @@ pub fn second(node: &mut Node, size: u64, when: When, role: Role) -> Result<()> 
     node.answer(came_ns << 1 | u64::from(is_disturbed))
 }
 
-/// The longest span for which the second process is quiet: half an hour.
+/// The longest span for which the second process is quiet, as long as a step can
+/// say: half an hour.
 const QUIET_US_MAX: u64 = (1 << 31) - 1;
 
 /// When the second process does what.

@@ -147,7 +147,7 @@ fn share(shm: &mut Shm, peer: PeerId, number: i64) {
             let (line, generation) = shm.tally_of(peer, tally).unwrap();
             let mut taken = None;
             while taken != Some(silent_at) {
-                let _ = taken.map(|_| line.account(generation, chunks(len), true));
+                let _ = taken.map(|_| line.account(generation, Side::Peer, chunks(len), true));
                 taken = Some(line.take(generation, Side::Peer, chunks(len)).unwrap());
             }
             send(shm, peer, put(0, 0), b"silent");

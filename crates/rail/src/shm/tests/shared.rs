@@ -393,9 +393,35 @@ fn who_waits_looks_after_the_rest() {
     let last = (1 << 20) - chunk_bytes(1 << 20) as usize;
     both.target[last..].copy_from_slice(&both.source[last..]);
     let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
-    line.account(generation, count, true);
+    line.account(generation, Side::Peer, count, true);
     assert_eq!((poll(&mut both.a, &mut both.at_a), both.at_a.reads.len()), (1, 1));
     assert_eq!((both.end_a(), both.a.was_written_alone(None, tally)), (Ok(()), false));
     both.check();
     assert_eq!(both.at_a.packets.len() as u64, PACKETS);
+}
+
+#[test]
+fn a_writer_leaves_at_once() {
+    let mut both = Both::new(1 << 20);
+    let tally = both.open();
+    assert!(!both.b.leave_shared(Token(1)), "it has not begun");
+    both.write(tally, 1);
+    assert!(both.b.leave_shared(Token(1)) && !both.b.leave_shared(Token(1)));
+    settle(&mut both.b, &mut both.at_b);
+    assert_eq!(both.at_b.reads, [], "what was left is not told of");
+    let stats = both.b.stats();
+    assert_eq!((stats.writes_done, stats.writes_failed, stats.written_bytes), (1, 0, 0));
+    // A reader, and a writer that is not shared, stay.
+    both.read(tally, 2);
+    assert!(!both.a.leave_shared(Token(2)));
+    let to = addr_of(&mut both.target);
+    both.b.write_remote(both.to_a, region_of(&both.source), to, Token(3));
+    both.write(tally, 4);
+    assert!(!both.b.leave_shared(Token(3)));
+    assert!(!both.b.leave_shared(Token(4)), "another has its turn first");
+    if reads_work() {
+        assert_eq!((both.end_a(), both.end_b(), both.end_b()), (Ok(()), Ok(()), Ok(())));
+        assert!(!both.alone(tally));
+        both.check();
+    }
 }

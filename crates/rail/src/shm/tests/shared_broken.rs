@@ -2,6 +2,7 @@
 //! keep to the rules.
 
 use super::super::segment::Segment;
+use super::super::tallies::parts;
 use super::super::tally::{Settled, Side, chunk_bytes, chunks};
 use super::super::{BulkKind, Config, Shm};
 use super::child::{Child, OFFERED_BYTES};
@@ -10,6 +11,7 @@ use super::reads::reads_work;
 use super::shared::{Both, ask};
 use super::{Noise, PATIENCE, Recorder, addr_of, open, poll, poll_until, put, region_of, settle};
 use crate::shm::segment::TALLIES_MAX;
+use crate::shm::watch::Watch;
 use sluice_link::{PeerError, Port, RailError, TallyStart, Token};
 use sluice_wire::{Addr, Credits, PacketSeq, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +91,7 @@ fn a_broken_transfer_ends_after_the_last_chunk_under_way() {
             assert_eq!(both.at_a.reads, []);
         }
         let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
-        line.account(generation, count, copied);
+        line.account(generation, Side::Peer, count, copied);
         assert_eq!(both.end_a(), end);
         both.a.close_tally(tally);
     }
@@ -274,13 +276,14 @@ fn tallies_of_a_peer_that_is_given_up_are_kept_until_its_end() {
 /// The word that `noise` writes over a tally: anything, or what a transfer of a
 /// few chunks might look like.
 fn scribble(segment: &Segment, noise: &mut Noise, place: u16) {
+    assert!(place < TALLIES_MAX);
     let word = segment.word_at(Segment::tally_offset(place));
     let seen = word.load(Ordering::Relaxed);
     let value = match noise.below(4) {
         0 => noise.next(),
         1 => seen ^ 1 << noise.below(64),
-        2 => seen & !0xf_ffff_ffff | noise.below(9) << 24 | noise.below(9) << 12 | noise.below(9),
-        _ => seen & !0xf_ffff_ffff,
+        2 => seen & !0x3_ffff_ffff | noise.below(4) << 32 | noise.below(9) << 16 | noise.below(9),
+        _ => seen & !0x3_ffff_ffff,
     };
     word.store(value, Ordering::Relaxed);
 }
@@ -312,7 +315,7 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
             let source = noise.bytes(len as usize);
             let mut target = vec![0xaa; len as usize + 2 * EDGE];
             let Some(tally) = both.a.open_tally(both.to_b, TallyStart::Used) else { break };
-            let place = tally.0.get() as u16;
+            let place = parts(tally).unwrap().0;
             let before = (both.a.stats().read_bytes, both.b.stats().written_bytes);
             let to = Region { addr: addr_of(&mut target).offset(EDGE as u64), len };
             both.a.read_shared(both.to_b, tally, region_of(&source).addr, to, Token(round));
@@ -355,5 +358,48 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
     both.write(tally, 1);
     both.read(tally, 2);
     assert_eq!((both.end_a(), both.end_b()), (Ok(()), Ok(())));
+    both.check();
+}
+
+/// What tells of a process that it has ended, though its memory can be read: its
+/// pid is another one's by now.
+fn of_an_ended_one() -> Watch {
+    Watch::Stat { pid: std::process::id(), start_time: 0 }
+}
+
+#[test]
+fn bytes_of_one_that_has_ended_are_not_believed() {
+    if !reads_work() {
+        return;
+    }
+    let mut both = Both::new(LEN);
+    let tally = both.open();
+    both.a.peers.get_mut(both.to_b).unwrap().watch = Some(of_an_ended_one());
+    both.read(tally, 1);
+    assert_eq!(both.end_a(), Err(RailError::PeerGone));
+    assert_eq!(both.at_a.gone, [], "nobody has told of it");
+}
+
+/// What was read before the peer ended is the peer's, and so is what it wrote.
+#[test]
+fn the_end_of_one_after_all_is_copied_changes_nothing() {
+    if !reads_work() {
+        return;
+    }
+    let mut both = Both::new(LEN);
+    let tally = both.open();
+    let count = chunks(LEN as u64);
+    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    assert_eq!(line.take(generation, Side::Peer, count), Some(count - 1));
+    both.read(tally, 1);
+    while both.a.transfers.aside() == 0 {
+        poll(&mut both.a, &mut both.at_a);
+    }
+    both.a.peers.get_mut(both.to_b).unwrap().watch = Some(of_an_ended_one());
+    let last = LEN - chunk_bytes(LEN as u64) as usize;
+    both.target[last..].copy_from_slice(&both.source[last..]);
+    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    line.account(generation, Side::Peer, count, true);
+    assert_eq!(both.end_a(), Ok(()));
     both.check();
 }
