@@ -45,15 +45,21 @@ pub struct WhyArgs {
     /// The message's size in bytes: 8, 64K, 1M
     #[arg(long, value_name = "N", value_parser = parse_size, allow_negative_numbers = true)]
     size: Option<u64>,
-    /// Who came first
-    #[arg(long, value_enum, default_value_t = Side::Sender)]
-    first: Side,
+    /// Who came first [default: sender]
+    #[arg(long, value_enum, requires = "size")]
+    first: Option<Side>,
     /// The receive accepts any source
     #[arg(long)]
     any_source: bool,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+}
+
+impl WhyArgs {
+    fn first(&self) -> Side {
+        self.first.unwrap_or(Side::Sender)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -195,7 +201,7 @@ impl Answer<'_> {
 
     fn choice(&self) -> Option<(u64, Choice)> {
         let len = self.args.size?;
-        Some((len, self.thresholds.table.choose(&self.facts(len, self.args.first))))
+        Some((len, self.thresholds.table.choose(&self.facts(len, self.args.first()))))
     }
 
     fn ranges(&self, side: Side) -> Vec<(u64, Protocol)> {
@@ -215,7 +221,7 @@ impl Answer<'_> {
         }
         match self.choice() {
             Some((len, choice)) => {
-                let first = self.args.first.name();
+                let first = self.args.first().name();
                 line(&mut text, "message", &format!("{}, the {first} first", table::bytes(len)));
                 let Choice { protocol, rejected } = choice;
                 let chosen = format!("{protocol}: moved by {}", protocol.moves());
@@ -270,7 +276,7 @@ impl Answer<'_> {
                 json!({ "protocol": protocol.name(), "reason": reason.to_string() })
             });
             document["size"] = len.into();
-            document["first"] = self.args.first.name().into();
+            document["first"] = self.args.first().name().into();
             document["protocol"] = choice.protocol.name().into();
             document["rejected"] = rejected.collect();
         } else {

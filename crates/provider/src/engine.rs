@@ -224,7 +224,7 @@ impl Engine {
         let (said, rail) = (self.endpoint.stats(), self.port.stats());
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
-             {} KiB, {} asked for; {} MiB read directly; {} packets out, {} in; {} peers gone, \
+             {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; {} peers gone, \
              {} violations",
             said.eager_sent,
             said.rendezvous_sent,
@@ -232,6 +232,7 @@ impl Engine {
             said.unexpected_bytes_peak.div_ceil(1024),
             said.asked_for,
             rail.read_bytes >> 20,
+            rail.written_bytes >> 20,
             rail.packets_out,
             rail.packets_in,
             rail.peers_gone,

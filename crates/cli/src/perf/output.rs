@@ -153,7 +153,7 @@ impl Report {
             format!("cores {} and {}", pair.first, pair.second)
         });
         let how = match self.api {
-            Api::Messages { direct: true } => "large messages read directly".to_owned(),
+            Api::Messages { direct: true } => "large messages moved directly".to_owned(),
             Api::Messages { direct: false } => "large messages through the mailboxes".to_owned(),
             Api::Portals { ni } => format!("libportals, {} interface", ni.name()),
         };

@@ -50,7 +50,8 @@ impl Samples {
 
     /// The time that this many per cent of the samples do not exceed.
     pub fn percentile_ns(&self, percent: f64) -> f64 {
-        self.histogram.value_at_percentile(percent) as f64
+        // The histogram rounds up, but none took longer than the longest.
+        self.histogram.value_at_percentile(percent).min(self.max_ns) as f64
     }
 }
 

@@ -14,7 +14,9 @@ use super::bulk::{self, Direction};
 use super::copy::{NEXT_BYTES, fill_next, take_next};
 use super::ring::{Slot, WORDS};
 use super::tally::{Line, Side};
+use crate::cores::leave_core;
 use crate::signals::with_signals_blocked;
+use rustix::thread::sched_getcpu;
 use sluice_link::{Costs, Direct, TallyStart};
 use sluice_wire::Addr;
 use std::hint::{black_box, spin_loop};
@@ -191,10 +193,17 @@ fn handovers() -> Option<[u64; 2]> {
     let until = Instant::now() + PATIENCE;
     let desk = Desk::new();
     let mut best = [u64::MAX; 2];
+    // The system may leave both on one core for longer than this takes.
+    let core = sched_getcpu();
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("sluice-tune".to_owned());
         // A system that allows no thread has one core, for all this is concerned.
-        let spawn = || builder.spawn_scoped(scope, || desk.serve(until));
+        let desk = &desk;
+        let serve = move || {
+            leave_core(core);
+            desk.serve(until);
+        };
+        let spawn = || builder.spawn_scoped(scope, serve);
         let Ok(_) = with_signals_blocked(spawn) else { return };
         for _ in 0..ROUNDS {
             for (slots, best) in [1, SLOTS].into_iter().zip(&mut best) {
