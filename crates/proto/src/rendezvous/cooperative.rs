@@ -8,8 +8,9 @@
 //! chunks that are being copied.
 //!
 //! If the sender took every chunk, both sides see that, the sender is done at
-//! once, and no get-done follows. A get-done ends its part, if it has not looked yet. A side whose copying fails leaves the rest to
-//! the receiver, which then moves the message as if there were no tally.
+//! once, and no get-done follows. Else a get-done ends the sender's part, at once
+//! if that has not had its turn. A side whose copying fails leaves the rest to the
+//! receiver, which then moves the message as if there were no tally.
 
 use super::{Moved, Way, able_with};
 use crate::api::Failure;

@@ -61,7 +61,7 @@ impl Row {
             first,
             side,
             overlap_pct: tenth(overlap_pct(comm_ns, visible_ns)),
-            target_pct: side.is(first).then(|| target_pct(size)).flatten(),
+            target_pct: target_pct(size).filter(|_| side.is(first)),
             comm_us: micros(comm_ns),
             compute_us: micros(compute_ns),
             total_us: micros(compute_ns + visible_ns),
