@@ -3,12 +3,13 @@
 /// Longest message that is measured.
 pub const SIZE_MAX: u64 = 1 << 30;
 
-/// A size in bytes: `8`, `64K`, `1M`, `1G`; the units are of 1,024.
+/// A size in bytes: `8`, `64K`, `1MiB`, `1G`; the units are of 1,024. `1MB` is refused:
+/// elsewhere it means a million.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(
             "'{text}' is not a message size; give bytes from 0 to {SIZE_MAX}, \
-             with K, M or G for units of 1024: 8, 64K, 1M"
+             with K, M or G (or KiB, MiB, GiB) for units of 1024: 8, 64K, 1M"
         )
     };
     let lower = text.trim().to_ascii_lowercase();
@@ -16,9 +17,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = lower.split_at(digits);
     let shift = match unit.trim() {
         "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
         _ => return Err(wrong()),
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
@@ -43,7 +44,7 @@ mod tests {
         for (text, size) in rows {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
-        for text in ["", "K", "-1", "8X", "2G", "1.5K", "99999999999999999999"] {
+        for text in ["", "K", "-1", "8X", "1MB", "2G", "1.5K", "99999999999999999999"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }
