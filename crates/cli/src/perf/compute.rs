@@ -8,7 +8,9 @@
 //! message.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
 use std::hint::{black_box, spin_loop};
+use std::os::unix::fs::FileExt;
 
 /// Runs of which the fastest tells the rate.
 const RUNS: u32 = 9;
@@ -45,13 +47,21 @@ pub fn compute_timed(rounds: u64) -> u64 {
     now_ns() - start
 }
 
-/// How often this process has lost its core to another one; zero where the system
-/// does not say. To be compared before and after: what was measured in between is
-/// of somebody else as well, if it has grown.
+/// How often this thread was given a core so far; zero where the system does not say.
+/// To be compared before and after: if it has grown, somebody else had the core in
+/// between, and what was measured is of somebody else as well.
+///
+/// The shortest of the files that tell it, and it stays open: a longer one takes the
+/// system so many instructions that the library, called next, finds its own gone.
 pub fn core_losses() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    thread_local! {
+        static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    // Time on a core, time of waiting for one, and how often there was one.
+    let mut text = [0; 96];
+    let len = SCHEDSTAT.with(|file| file.as_ref()?.read_at(&mut text, 0).ok()).unwrap_or(0);
+    let count = str::from_utf8(&text[..len]).ok().and_then(|text| text.split_whitespace().nth(2));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// How fast this core computes.
@@ -95,6 +105,17 @@ mod tests {
         // may be a little off.
         assert!(compute_timed(rounds) > 500_000);
         assert_eq!(pace.rounds_in(0.0), 1);
+    }
+
+    #[test]
+    fn who_slept_was_given_a_core_anew() {
+        let before = core_losses();
+        if !std::fs::exists("/proc/thread-self/schedstat").expect("readable") {
+            assert_eq!(before, 0);
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(core_losses() > before);
     }
 
     #[test]

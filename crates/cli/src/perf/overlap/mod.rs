@@ -25,7 +25,7 @@ use crate::rail::{Bulk, RailOptions};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
-use share::{Repetition, Row};
+use share::{Repetition, Row, median};
 
 /// What an overlap can be told.
 #[derive(Debug, Args)]
@@ -64,10 +64,10 @@ more than a transfer takes.
 overlap = 100 % x (1 - (total - t) / comm), from 0 to 100: comm is how long the
 communication takes alone, t the computation alone, total both; all three from the
 moment at which both sides are there, medians over repetitions. One in which
-either side loses its core to another program is done again. So it is the share of the communication that the
-measured side does not wait for. A computation is an amount of work, not a time. t
-is three times comm, because comm may be that of two sides that copy together, and
-whoever is left copies alone; --compute changes that.
+either side loses its core to another program is done again. So it is the share of
+the communication that the measured side does not wait for. A computation is an
+amount of work, not a time. t is three times comm, because that may be of two sides that
+copy together, and whoever is left copies alone; --compute changes that.
 
 Examples:
   sluice perf overlap                     four sizes, all four cases
@@ -123,8 +123,12 @@ const CASES: [(First, Side); 4] = [
 
 /// The other side comes later by this much and twice the transfer.
 const LEAD_NS_MIN: f64 = 20_000.0;
-/// Communications of which the shortest tells how long to compute.
-const TRIALS: u32 = 5;
+/// Communications of which the median tells at first how long to compute.
+const TRIALS: usize = 5;
+/// How often the length of the computation is chosen for one case.
+const CHOICES_MAX: u32 = 3;
+/// One that is shorter than this share of what it should be is chosen anew.
+const SHORTEST: f64 = 0.9;
 /// Tries of one repetition until the two come in the order wanted.
 const TRIES_MAX: u32 = 2_000;
 /// Tries of those after which it is taken although it was disturbed.
@@ -272,20 +276,47 @@ struct Moments {
 }
 
 impl Measured {
-    /// All repetitions of one case.
+    /// One case. Between computations a communication takes longer than in a few tries
+    /// one after the other, and a machine may change: where the computation turns out
+    /// too short for the communication that it was to hide, it is chosen anew.
     fn case(&mut self, size: u64, first: First, side: Side, args: &OverlapArgs) -> Result<Row> {
-        // At first nobody knows how long it takes: a gigabyte a second.
-        let mut lead_ns = LEAD_NS_MIN + size as f64;
-        let mut comm_ns = 0.0;
-        for _ in 0..2 {
-            // The shortest: on a busy machine the others measure who else is there.
-            comm_ns = f64::INFINITY;
-            for _ in 0..TRIALS {
-                let moments = self.together(size, first, side, lead_ns, 0)?;
-                comm_ns = moments.both_there_ns().min(comm_ns);
+        let mut comm_ns = self.tries(size, first, side)?;
+        let mut row = self.repetitions(size, first, side, args, comm_ns)?;
+        for _ in 1..CHOICES_MAX {
+            if row.compute_us >= SHORTEST * args.compute * row.comm_us {
+                break;
             }
-            lead_ns = LEAD_NS_MIN + 2.0 * comm_ns;
+            comm_ns = row.comm_us * 1e3;
+            row = self.repetitions(size, first, side, args, comm_ns)?;
         }
+        Ok(row)
+    }
+
+    /// How long a communication takes in a few tries.
+    fn tries(&mut self, size: u64, first: First, side: Side) -> Result<f64> {
+        // At first nobody knows how long it takes: a gigabyte a second.
+        let mut comm_ns = size as f64;
+        for _ in 0..2 {
+            let mut all = Vec::with_capacity(TRIALS);
+            for _ in 0..TRIALS {
+                let moments = self.together(size, first, side, lead_ns(comm_ns), 0)?;
+                all.push(moments.both_there_ns());
+            }
+            comm_ns = median(all);
+        }
+        Ok(comm_ns)
+    }
+
+    /// All repetitions of one case, if a communication takes about so long.
+    fn repetitions(
+        &mut self,
+        size: u64,
+        first: First,
+        side: Side,
+        args: &OverlapArgs,
+        comm_ns: f64,
+    ) -> Result<Row> {
+        let lead_ns = lead_ns(comm_ns);
         let before_ns = if side.is(first) { lead_ns } else { 0.0 };
         let rounds = self.pace.rounds_in(before_ns + args.compute * comm_ns);
         let mut all = Vec::with_capacity(args.repetitions as usize);
@@ -367,6 +398,11 @@ impl Measured {
         let is_disturbed = own_losses > 0 || answer & 1 == 1;
         Ok(Moments { came_ns, other_came_ns, ended_ns, is_disturbed })
     }
+}
+
+/// By how much the other side comes later.
+fn lead_ns(comm_ns: f64) -> f64 {
+    LEAD_NS_MIN + 2.0 * comm_ns
 }
 
 impl Moments {

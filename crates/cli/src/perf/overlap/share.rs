@@ -82,7 +82,7 @@ fn overlap_pct(comm_ns: f64, visible_ns: f64) -> f64 {
 }
 
 /// The middle one, the lower of two; zero if there is none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
