@@ -49,7 +49,12 @@ enum Command {
     /// Show what moves cost on this machine, measured if that was not done before.
     Tune(tune::TuneArgs),
     /// Measure between two processes, which it starts itself, or matching alone.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Protocols change at the stated lengths here, whatever `sluice tune` has kept or\n\
+FI_SLUICE_* say, so that figures of two runs can be compared."
+    )]
     Perf(perf::PerfCommand),
     /// Simulate interconnects, flit by flit.
     #[command(subcommand)]

@@ -5,18 +5,19 @@
 //! request is in exactly one table until its completion is pushed; nothing is
 //! completed twice.
 
-use crate::api::{Completion, Config, Failure, Kind, Pending, Recv, Send, Space, Stats};
+use crate::api::{Completion, Config, Failure, Kind, Pending, Send, Space, Stats};
 use crate::order::Order;
 use crate::probe::{Claimed, ProbeOp};
 use crate::queue::Waiter;
 use crate::rendezvous::budget::Budget;
 use crate::rendezvous::habit::Habits;
-use crate::rendezvous::{Fin, Moved, Pull};
+use crate::rendezvous::{Fin, Moved};
+use crate::request::{RecvOp, SendOp, SendState};
 use crate::stalled::PeerState;
-use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Tally, Token};
+use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
 use sluice_portals::{
-    Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, Me, MeOptions, MeSpec, Ni,
-    NiFail, PtOptions, Table, Taken, UnexpectedBytes,
+    Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, MeOptions, MeSpec, Ni, NiFail,
+    PtOptions, Table, Taken, UnexpectedBytes,
 };
 use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::VecDeque;
@@ -26,76 +27,6 @@ pub(crate) const PT_BULK: PtIndex = PtIndex(2);
 
 /// Set in the user byte of a put that carries out-of-band data.
 pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
-
-/// A pending send.
-#[derive(Debug)]
-pub(crate) struct SendOp {
-    pub send: Send,
-    pub state: SendState,
-    pub part: Part,
-    /// Lent memory that holds the bytes of an injected message: the caller's
-    /// own may have changed since.
-    pub copy: Option<Addr>,
-}
-
-impl SendOp {
-    /// Where its bytes are.
-    pub fn bytes(&self) -> Region {
-        Region { addr: self.copy.unwrap_or(self.send.buf.addr), len: self.send.buf.len }
-    }
-}
-
-/// What a pending send waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendState {
-    /// Credits.
-    Queued,
-    /// The rail to have read its memory.
-    Transmitting,
-    /// The target's acknowledgement.
-    Acking,
-    /// The receiver to fetch it from this get entry.
-    Announced(Handle<Me>),
-    /// Credits, and the receiver that was told of it, under this number, to fetch
-    /// it from this get entry or to decline it.
-    Offered(Handle<Me>, u64),
-    /// The rail to write no more from its memory. Its end is known.
-    Leaving(Result<(), NiFail>),
-}
-
-/// What this process does to move the bytes of a send that was announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Nothing: it was not asked to.
-    None,
-    /// It copies the chunks that it takes from this tally of the receiver.
-    Sharing(Tally),
-    /// It writes all that the receiver asked for under this name.
-    Putting { op: u64, len: u64 },
-    /// Nothing any more.
-    Done,
-}
-
-/// A pending receive.
-#[derive(Debug)]
-pub(crate) struct RecvOp {
-    pub recv: Recv,
-    /// Order of posting, for cancel.
-    pub serial: u64,
-    pub state: RecvState,
-    /// While it waits for a message and its source was told so: the tally that
-    /// decides who uses it.
-    pub announced: Option<Tally>,
-}
-
-/// What a pending receive waits for.
-#[derive(Debug)]
-pub(crate) enum RecvState {
-    /// A message. `None` only until the one that was there already is told.
-    Posted(Option<Handle<Me>>),
-    /// The bytes of an announced message.
-    Pulling(Box<Pull>),
-}
 
 /// One process's endpoint: a [`Machine`] over all its peers.
 #[derive(Debug)]

@@ -25,9 +25,10 @@
 //! meanwhile is older than what waits.
 
 use crate::api::{Recv, Space};
-use crate::endpoint::{Endpoint, RecvOp, RecvState};
+use crate::endpoint::Endpoint;
 use crate::order::{Asker, Order};
 use crate::queue::{NUMBER_FIRST, Wanted};
+use crate::request::{RecvOp, RecvState};
 use sluice_link::Port;
 use sluice_portals::{Event, Handle, PtlError};
 use sluice_wire::{Decline, Found, MatchBits, Packet, PeerId, Search, Waiting, Watch};

@@ -4,6 +4,7 @@
 //! | room | what it holds |
 //! |---|---|
 //! | `api` `endpoint` | what is asked and answered; the machine and its tables |
+//! | `request` | pending sends and receives, and what they wait for |
 //! | `send` `recv` `probe` | requests, from the call to the completion |
 //! | `rendezvous` | announced messages and how they are fetched |
 //! | `selection` | which of them a message takes, and why |
@@ -21,6 +22,7 @@ mod probe;
 mod queue;
 mod recv;
 mod rendezvous;
+mod request;
 pub mod selection;
 mod send;
 mod stalled;

@@ -10,14 +10,15 @@
 //! answered; a search is answered as soon as a control credit allows, a watch
 //! when a message after its number waits.
 
-use crate::endpoint::{Endpoint, PT_BULK, Part, SendState, USER_HAS_DATA};
+use crate::endpoint::{Endpoint, PT_BULK, USER_HAS_DATA};
 use crate::queue::{Waiter, Wanted};
+use crate::request::{Part, SendState};
 use sluice_link::Port;
 use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError};
 use sluice_wire::{Found, MatchBits, Packet, PeerId, Region, Search, Waiting};
 
 use crate::api::Space;
-use crate::endpoint::SendOp;
+use crate::request::SendOp;
 
 /// What a receiver has asked of the queue of its messages.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@
 //! always for the next one from a given place that one sender could fill. There
 //! is one row for each source and one for any, and the next is the older of two.
 
-use crate::endpoint::RecvOp;
 use crate::probe::ProbeOp;
+use crate::request::RecvOp;
 use sluice_portals::Handle;
 use sluice_wire::PeerId;
 use std::collections::BTreeMap;

@@ -2,9 +2,10 @@
 //! that finds none asks the senders that may be stalled (`frontier`).
 
 use crate::api::{Completion, Failure, Kind, Probe, ProbeAction, Recv, Refused};
-use crate::endpoint::{Endpoint, RecvOp, RecvState, USER_HAS_DATA};
+use crate::endpoint::{Endpoint, USER_HAS_DATA};
 use crate::order::Asker;
 use crate::recv::entry_for;
+use crate::request::{RecvOp, RecvState};
 use sluice_link::{PeerError, Port};
 use sluice_portals::{EqTaken, Event, EventKind, Handle, SearchOp};
 use sluice_wire::{Nanos, PeerId, Region};

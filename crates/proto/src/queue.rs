@@ -18,7 +18,7 @@
 //! the first message after one. Its chains would have to be walked for either.
 
 use crate::api::Space;
-use crate::endpoint::SendOp;
+use crate::request::SendOp;
 use sluice_portals::Handle;
 use sluice_wire::MatchBits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

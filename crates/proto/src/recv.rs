@@ -1,7 +1,8 @@
 //! Receives: posting, matching, cancelling.
 
 use crate::api::{Completion, Failure, Kind, Recv, Refused};
-use crate::endpoint::{Endpoint, RecvOp, RecvState, USER_HAS_DATA};
+use crate::endpoint::{Endpoint, USER_HAS_DATA};
+use crate::request::{RecvOp, RecvState};
 use sluice_link::{PeerError, Port, Tally};
 use sluice_portals::{Event, Handle, List, MeOptions, MeSpec};
 use sluice_wire::{MatchBits, Nanos, PeerId, Rts};

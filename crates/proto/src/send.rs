@@ -1,7 +1,8 @@
 //! Sends, and what a send waits for. Which protocol it takes says `selection`.
 
 use crate::api::{Completion, Failure, Refused, Send};
-use crate::endpoint::{Endpoint, Part, SendOp, SendState, USER_HAS_DATA};
+use crate::endpoint::{Endpoint, USER_HAS_DATA};
+use crate::request::{Part, SendOp, SendState};
 use sluice_link::{PeerError, Port, Transmitted};
 use sluice_portals::{
     Event, EventKind, Handle, NiFail, PtlError, PutExtras, Target, UnexpectedBytes,

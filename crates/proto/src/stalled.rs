@@ -7,11 +7,12 @@
 //! fetches it when it is matched.
 
 use crate::api::{Completion, Failure, Refused, Send};
-use crate::endpoint::{Endpoint, Part, SendOp, SendState};
+use crate::endpoint::Endpoint;
 use crate::frontier::Frontier;
 use crate::offer::Questions;
 use crate::queue::{Queue, Waiter};
 use crate::rendezvous::speculative::Rtrs;
+use crate::request::{Part, SendOp, SendState};
 use crate::send::Started;
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, PtlError};

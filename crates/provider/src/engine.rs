@@ -224,8 +224,8 @@ impl Engine {
         let (said, rail) = (self.endpoint.stats(), self.port.stats());
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
-             {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; {} peers gone, \
-             {} violations",
+             {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; \
+             {} peers gone, {} violations",
             said.eager_sent,
             said.rendezvous_sent,
             said.unexpected,

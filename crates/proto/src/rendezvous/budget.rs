@@ -13,7 +13,7 @@
 //! in `order` once; each pull waits at most once (its owner keeps count). At most
 //! as many wait as receives are pending.
 
-use crate::endpoint::RecvOp;
+use crate::request::RecvOp;
 use sluice_portals::Handle;
 use sluice_wire::PeerId;
 use std::collections::{BTreeMap, VecDeque};

@@ -14,7 +14,8 @@
 
 use super::{Moved, Way, able_with};
 use crate::api::Failure;
-use crate::endpoint::{Endpoint, PT_BULK, Part, RecvOp, RecvState, SendOp, SendState};
+use crate::endpoint::{Endpoint, PT_BULK};
+use crate::request::{Part, RecvOp, RecvState, SendOp, SendState};
 use crate::selection::Protocol;
 use sluice_link::{PeerError, Port, RailError, Tally, TallyStart};
 use sluice_portals::{Handle, NiFail};

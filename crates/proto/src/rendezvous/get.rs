@@ -9,7 +9,8 @@
 use super::Pull;
 use super::budget::Admission;
 use crate::api::Failure;
-use crate::endpoint::{Endpoint, PT_BULK, RecvOp, RecvState};
+use crate::endpoint::{Endpoint, PT_BULK};
+use crate::request::{RecvOp, RecvState};
 use sluice_link::Port;
 use sluice_portals::{Event, Handle, NiFail, PtlError, Target};
 

@@ -22,11 +22,10 @@ pub(crate) mod speculative;
 pub(crate) mod window;
 
 use crate::api::{Completion, Failure, Recv, Send};
-use crate::endpoint::{
-    Endpoint, PT_BULK, Part, RecvOp, RecvState, SendOp, SendState, USER_HAS_DATA,
-};
+use crate::endpoint::{Endpoint, PT_BULK, USER_HAS_DATA};
 use crate::queue::announced_key;
 use crate::recv::received;
+use crate::request::{Part, RecvOp, RecvState, SendOp, SendState};
 use crate::selection::Able;
 use crate::send::Started;
 use sluice_link::{PeerError, Port, Tally, Token};

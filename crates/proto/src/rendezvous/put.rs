@@ -5,7 +5,8 @@
 //! the receiver asks for the bytes by gets.
 
 use super::{Fin, FinPacket, Way};
-use crate::endpoint::{Endpoint, RecvOp, RecvState};
+use crate::endpoint::Endpoint;
+use crate::request::{RecvOp, RecvState};
 use sluice_link::{Port, RailError};
 use sluice_portals::Handle;
 use sluice_wire::{PeerId, Status, Written};

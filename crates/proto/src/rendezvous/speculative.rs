@@ -15,9 +15,10 @@
 //! it, is not used.
 
 use crate::api::{Recv, Space};
-use crate::endpoint::{Endpoint, RecvOp};
+use crate::endpoint::Endpoint;
 use crate::queue::Wanted;
 use crate::rendezvous::able_with;
+use crate::request::RecvOp;
 use sluice_link::{Port, Tally, TallyStart};
 use sluice_portals::Handle;
 use sluice_wire::{Addr, MatchBits, Packet, PacketSeq, PeerId};

@@ -280,14 +280,13 @@ impl Measured {
     /// one after the other, and a machine may change: where the computation turns out
     /// too short for the communication that it was to hide, it is chosen anew.
     fn case(&mut self, size: u64, first: First, side: Side, args: &OverlapArgs) -> Result<Row> {
-        let mut comm_ns = self.tries(size, first, side)?;
-        let mut row = self.repetitions(size, first, side, args, comm_ns)?;
+        let tried_ns = self.tries(size, first, side)?;
+        let mut row = self.repetitions(size, first, side, args, tried_ns)?;
         for _ in 1..CHOICES_MAX {
             if row.compute_us >= SHORTEST * args.compute * row.comm_us {
                 break;
             }
-            comm_ns = row.comm_us * 1e3;
-            row = self.repetitions(size, first, side, args, comm_ns)?;
+            row = self.repetitions(size, first, side, args, row.comm_us * 1e3)?;
         }
         Ok(row)
     }
