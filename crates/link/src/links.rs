@@ -187,6 +187,13 @@ impl Links {
         self.link(peer).map_or(0, |link| u32::from(link.data_credits_max))
     }
 
+    /// Whether `peer` was spoken to, or has spoken: the world tells of its end.
+    #[must_use]
+    #[inline]
+    pub fn is_known(&self, peer: PeerId) -> bool {
+        self.link(peer).is_some()
+    }
+
     /// Data credits that are left toward `peer`; zero if it was never spoken
     /// to.
     #[must_use]

@@ -91,9 +91,15 @@ pub trait Port {
     /// mailbox grants to this process.
     ///
     /// # Errors
-    /// Why the peer cannot be reached; the machine then fails every operation
-    /// on it.
+    /// Why the peer cannot be reached. The machine fails the operation that asked;
+    /// if it is the peer's end, [`Machine::on_peer_gone`] follows for all others.
     fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError>;
+
+    /// Asks for the end of `peer`: it is told by [`Machine::on_peer_gone`], also if it
+    /// has come already. A world need not watch a peer that was neither connected
+    /// nor asked for here and has sent nothing; one that tells of every end has
+    /// nothing to do.
+    fn watch(&mut self, _peer: PeerId) {}
 
     /// Slots of the dynamic region of the mailbox of `peer`, which has been
     /// connected: beyond its [`Grant`] a sender may get as many credits as there
@@ -265,7 +271,7 @@ pub trait Machine {
     );
 
     /// `peer` will never answer again. Reported once per peer, after the end
-    /// of every read from it.
+    /// of every read from it, if it was connected or watched or has sent anything.
     fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError);
 
     /// The mailbox is empty, or [`Machine::deadline`] has passed: the moment

@@ -255,6 +255,24 @@ impl Endpoint {
         self.peer_state(peer)?.gone
     }
 
+    /// Something waits for `peer` from now on: its end will be told. An error if it
+    /// has been.
+    #[inline]
+    pub(crate) fn await_peer<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+    ) -> Result<(), PeerError> {
+        if let Some(why) = self.gone(peer) {
+            return Err(why);
+        }
+        // Nobody else has a reason to watch one that never spoke.
+        if !self.ni.links().is_known(peer) {
+            port.watch(peer);
+        }
+        Ok(())
+    }
+
     /// Handles every event that the last call into the interface caused.
     #[inline]
     pub(crate) fn drain_events<P: Port>(&mut self, port: &mut P) {

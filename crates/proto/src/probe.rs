@@ -67,7 +67,8 @@ impl Endpoint {
         let can_fill = |peer: &&PeerId| probe.source.is_none_or(|source| source == **peer);
         let pending: Vec<PeerId> = self.short.iter().filter(can_fill).copied().collect();
         if pending.is_empty() {
-            self.complete(not_found(probe, Failure::NoMessage));
+            let failure = self.failure_of(port, probe);
+            self.complete(not_found(probe, failure));
             return Ok(());
         }
         let serial = self.next_serial;
@@ -153,6 +154,16 @@ impl Endpoint {
             });
         }
         Ok(())
+    }
+
+    /// Why a probe finds nothing: a source that is gone is named, as who probes in a
+    /// loop would wait for it for ever.
+    fn failure_of<P: Port>(&mut self, port: &mut P, probe: &Probe) -> Failure {
+        let Some(peer) = probe.source else { return Failure::NoMessage };
+        match self.await_peer(port, peer) {
+            Ok(()) => Failure::NoMessage,
+            Err(why) => Failure::PeerGone { peer, why },
+        }
     }
 
     fn claimed_at(&self, context: u64) -> Result<usize, Refused> {

@@ -35,8 +35,10 @@ impl Endpoint {
         assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
         if entry.is_none() {
             self.drain_events(port);
-        } else if let Some(source) = recv.source
-            && let Some(why) = self.gone(source)
+            return Ok(());
+        }
+        if let Some(source) = recv.source
+            && let Err(why) = self.await_peer(port, source)
         {
             // Nobody will ever fill it if its only source is gone.
             self.fail_posted(handle, source, why);

@@ -6,7 +6,7 @@ mod seeds;
 mod world;
 
 use sluice_link::PeerError;
-use sluice_proto::{Completion, Config, Failure, Kind, Pending, Send};
+use sluice_proto::{Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Send, Space};
 use sluice_wire::{Nanos, PeerId};
 use std::collections::BTreeMap;
 use world::net::random::Random;
@@ -79,7 +79,7 @@ fn run(seed: u64) {
             world.step();
         }
         look(&mut world, &mut asked, false);
-        world.peer_gone(who, VICTIM, PeerError::Dead);
+        world.tell_death(who, VICTIM);
         look(&mut world, &mut asked, true);
     }
     world.run();
@@ -123,6 +123,7 @@ fn finish(world: &mut World, asked: &mut Asked) {
                 let buf = world.alloc(who, &[0; 2000]);
                 let before = world.processes[who].endpoint.stats().unexpected_now;
                 world.recv(who, &recv_from(peer, buf, 7, 9999)).unwrap();
+                world.tell_death(who, VICTIM);
                 // Of the dead, what was only announced is lost.
                 let fewer = world.processes[who].endpoint.stats().unexpected_now < before;
                 world.run();
@@ -143,6 +144,54 @@ fn finish(world: &mut World, asked: &mut Asked) {
         assert_eq!(world.processes[who].endpoint.links().reply_slots_reserved(), 0);
         assert_eq!(world.processes[who].endpoint.stats().violations, 0);
     }
+}
+
+/// What names the dead.
+const GONE: Failure = Failure::PeerGone { peer: PeerId(VICTIM as u32), why: PeerError::Dead };
+
+fn three() -> World {
+    World::new(&[roomy(); 3], Mode::default(), Config::default(), 1)
+}
+
+#[test]
+fn a_short_receive_ends_with_a_peer_that_never_spoke() {
+    for dies_first in [false, true] {
+        let mut world = three();
+        if dies_first {
+            world.kill(VICTIM);
+        }
+        let buf = world.alloc(0, &[0; 8]);
+        world.recv(0, &recv_from(VICTIM, buf, 7, 1)).unwrap();
+        world.kill(VICTIM);
+        assert_eq!(world.ends(0), [], "it cannot know yet");
+        assert!(world.tell_death(0, VICTIM), "it has asked for the end of its source");
+        assert_eq!(world.ends(0), [(1, Err(GONE))]);
+        world.recv(0, &recv_from(VICTIM, buf, 7, 2)).unwrap();
+        world.send(0, &send_to(VICTIM, buf, 7, 3)).unwrap();
+        assert_eq!(world.ends(0), [(2, Err(GONE)), (3, Err(GONE))], "later ones end at once");
+        assert!(!world.tell_death(1, VICTIM), "who waits for nobody is not told");
+        assert_eq!(world.pending(0), Pending::default());
+    }
+}
+
+#[test]
+fn a_probe_of_the_dead_names_it() {
+    let mut world = three();
+    let source = Some(PeerId(VICTIM as u32));
+    let probe = |context| Probe {
+        space: Space::Tagged,
+        source,
+        tag: 7,
+        ignore: 0,
+        context,
+        action: ProbeAction::Peek,
+    };
+    world.probe(0, &probe(1)).unwrap();
+    assert_eq!(world.ends(0), [(1, Err(Failure::NoMessage))]);
+    world.kill(VICTIM);
+    assert!(world.tell_death(0, VICTIM), "who probes waits too");
+    world.probe(0, &probe(2)).unwrap();
+    assert_eq!(world.ends(0), [(2, Err(GONE))]);
 }
 
 #[test]

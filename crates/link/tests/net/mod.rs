@@ -128,6 +128,8 @@ pub struct Net {
     written: Vec<(usize, Token)>,
     unreadable: BTreeSet<(usize, usize)>,
     dead: BTreeSet<usize>,
+    /// Pairs (one, other) of which one is told if the other ends.
+    watched: BTreeSet<(usize, usize)>,
     /// Pairs (one, other) of which one has given up the other: no book of
     /// theirs is kept any more.
     parted: BTreeSet<(usize, usize)>,
@@ -167,6 +169,7 @@ impl Net {
         // What arrives is read from the bytes, as a rail does.
         let parsed = Packet::parse(&flight.head).expect("a machine emits what can be parsed");
         assert_eq!(parsed, flight.parsed);
+        self.watched.insert((to, from));
         let process = &mut self.processes[to];
         process.handling = Some(parsed.payload_len);
         process.current = flight.payload;
@@ -243,6 +246,11 @@ impl Net {
 
     pub fn is_dead(&self, who: usize) -> bool {
         self.dead.contains(&who)
+    }
+
+    /// Whether `one` has spoken to `other`, heard of it or asked for its end.
+    pub fn is_watched(&self, one: usize, other: usize) -> bool {
+        self.watched.contains(&(one, other))
     }
 
     /// `one` has given up `other`: no book of that pair is kept any more.

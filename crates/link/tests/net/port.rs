@@ -34,6 +34,7 @@ impl NetPort {
             written: Vec::new(),
             unreadable: BTreeSet::new(),
             dead: BTreeSet::new(),
+            watched: BTreeSet::new(),
             parted: BTreeSet::new(),
             refuse_connect: None,
             random: Random::new(seed),
@@ -98,12 +99,17 @@ impl NetPort {
 
 impl Port for NetPort {
     fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        self.watch(peer);
         let net = self.net.borrow();
         match net.refuse_connect {
             Some(why) => Err(why),
             // As a rail does until it has noticed: what is sent is swallowed.
             None => Ok(net.layouts[peer.index()].grant),
         }
+    }
+
+    fn watch(&mut self, peer: PeerId) {
+        self.net.borrow_mut().watched.insert((self.me, peer.index()));
     }
 
     fn dynamic_slots(&self, peer: PeerId) -> u32 {

@@ -15,6 +15,7 @@ use sluice_proto::{
 };
 use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, Region};
 use std::cell::Ref;
+use std::collections::BTreeSet;
 
 pub struct Process {
     pub endpoint: Endpoint,
@@ -32,6 +33,8 @@ pub struct World {
     pub journals_ends: bool,
     /// Whether the books are looked at after each step.
     pub checks: bool,
+    /// Who was told of whose death.
+    told: BTreeSet<(usize, usize)>,
 }
 
 /// What the reference matcher is to know.
@@ -82,6 +85,7 @@ impl World {
             journal: Vec::new(),
             journals_ends: false,
             checks: true,
+            told: BTreeSet::new(),
         }
     }
 
@@ -326,6 +330,20 @@ impl World {
 
     pub fn is_dead(&self, who: usize) -> bool {
         self.processes[0].port.net().is_dead(who)
+    }
+
+    /// `who` is told that `peer` has died, as a rail tells it: if it has a reason to
+    /// know. True if it was told now.
+    pub fn tell_death(&mut self, who: usize, peer: usize) -> bool {
+        let is_due = {
+            let net = self.processes[0].port.net();
+            net.is_dead(peer) && net.is_watched(who, peer) && !self.told.contains(&(who, peer))
+        };
+        if is_due {
+            self.told.insert((who, peer));
+            self.peer_gone(who, peer, PeerError::Dead);
+        }
+        is_due
     }
 
     /// `who` has read what it will read of `peer`, and is told that it is gone.

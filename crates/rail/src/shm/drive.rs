@@ -222,7 +222,7 @@ impl Shm {
         self.give_up(now, machine, peer, PeerError::Protocol);
     }
 
-    /// Ends everything with a peer and reports it, unless that has been done.
+    /// Ends everything with a peer and reports it, as far as that was not done.
     fn give_up<M: Machine>(
         &mut self,
         now: Nanos,
@@ -232,11 +232,10 @@ impl Shm {
     ) -> usize {
         let Some(known) = self.peers.get_mut(peer) else { return 0 };
         if known.gone.is_some() {
-            return 0;
+            return self.tell_end(now, machine, peer);
         }
         known.gone = Some(why);
         known.direct = false;
-        let seen = known.seen;
         for sender in &mut self.senders {
             if sender.peer() == Some(peer) {
                 sender.mark_gone();
@@ -249,11 +248,16 @@ impl Shm {
             inputs += 1;
         }
         self.peers.detach(peer);
-        if seen {
-            machine.on_peer_gone(now, self, peer, why);
-            inputs += 1;
-        }
-        inputs
+        inputs + self.tell_end(now, machine, peer)
+    }
+
+    /// Reports the end of a peer, once, if somebody above knows the peer.
+    fn tell_end<M: Machine>(&mut self, now: Nanos, machine: &mut M, peer: PeerId) -> usize {
+        let Some(known) = self.peers.get_mut(peer) else { return 0 };
+        let Some(why) = known.gone.filter(|_| known.seen && !known.told) else { return 0 };
+        known.told = true;
+        machine.on_peer_gone(now, self, peer, why);
+        1
     }
 
     /// Everything but the mailbox.

@@ -211,9 +211,7 @@ impl Shm {
     /// [`AddressError`] if this rail cannot reach it.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
         let peer = self.peers.intern(address, &self.address)?;
-        if let Some(known) = self.peers.get_mut(peer) {
-            known.seen = true;
-        }
+        self.note_seen(peer);
         Ok(peer)
     }
 
@@ -226,9 +224,7 @@ impl Shm {
     /// is an id that nothing reaches.
     pub fn peer_named(&mut self, label: u64) -> PeerId {
         let peer = self.peers.named(label, &self.address).unwrap_or(PeerId(u32::MAX));
-        if let Some(known) = self.peers.get_mut(peer) {
-            known.seen = true;
-        }
+        self.note_seen(peer);
         peer
     }
 

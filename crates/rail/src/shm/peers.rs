@@ -1,8 +1,8 @@
 //! The peers of one process, as it knows them.
 //!
 //! Invariants: ids are dense and never reused; one mailbox (nonce and pid) has
-//! one id; a peer is watched from the moment it is spoken to or has spoken,
-//! and costs no descriptor before.
+//! one id; a peer is watched from the moment it is spoken to or has spoken, or
+//! somebody waits for it, and costs no descriptor before.
 
 use super::address::{Address, Place};
 use super::bell::Bell;
@@ -41,10 +41,12 @@ pub(super) enum Life {
 pub(super) struct Peer {
     pub(super) address: Address,
     pub(super) life: Life,
-    /// Reported gone, or refused for good.
+    /// Why nothing is taken from it or sent to it any more.
     pub(super) gone: Option<PeerError>,
     /// Whether anybody above has seen this id, so that its end is reported.
     pub(super) seen: bool,
+    /// Its end was reported.
+    pub(super) told: bool,
     /// Its memory can be read directly.
     pub(super) direct: bool,
     /// It was tried to map its mailbox, and there is none: its label may lead to
@@ -174,6 +176,7 @@ impl Peers {
             life,
             gone: None,
             seen: false,
+            told: false,
             direct: false,
             lost: false,
             watch: None,

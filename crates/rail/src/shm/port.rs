@@ -15,8 +15,8 @@ use std::ptr;
 
 impl Port for Shm {
     fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+        self.note_seen(peer);
         let known = self.peers.get_mut(peer).ok_or(PeerError::Unreachable)?;
-        known.seen = true;
         if let Some(why) = known.gone {
             return Err(why);
         }
@@ -38,6 +38,13 @@ impl Port for Shm {
             }
             Err(why) => Err(why),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn watch(&mut self, peer: PeerId) {
+        self.note_seen(peer);
+        self.engage(peer);
     }
 
     fn dynamic_slots(&self, peer: PeerId) -> u32 {
@@ -302,6 +309,16 @@ impl Shm {
         }
     }
 
+    /// Somebody above knows this peer: its end is reported, also if it has come.
+    pub(super) fn note_seen(&mut self, peer: PeerId) {
+        let Some(known) = self.peers.get_mut(peer) else { return };
+        known.seen = true;
+        if known.gone.is_some() && !known.told && !self.ending.contains(&peer) {
+            self.ending.push(peer);
+            self.attention = true;
+        }
+    }
+
     /// Starts to watch a peer and finds out whether it can be read, if that
     /// has not been done.
     pub(super) fn engage(&mut self, peer: PeerId) {
@@ -335,19 +352,12 @@ impl Shm {
 
     /// What connecting to a peer that has ended answers. While packets of it
     /// may wait in the mailbox it is treated as if it lived, so that they are
-    /// handled first; what is sent to it is swallowed.
+    /// handled first; what is sent to it is swallowed. Its end is reported by the
+    /// next poll that has read them.
     fn connect_ended(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
         self.adopt_claims();
         if self.is_sender(peer) {
             return Ok(self.segment.layout().grant);
-        }
-        self.ending.retain(|&one| one != peer);
-        if let Some(known) = self.peers.get_mut(peer) {
-            known.life = Life::Ended;
-            known.gone = Some(PeerError::Dead);
-            known.watch = None;
-            self.care.watches_changed = true;
-            backing::remove_peer_file(&known.address, &self.shm_dir);
         }
         Err(PeerError::Dead)
     }

@@ -2,7 +2,7 @@
 
 use super::super::identity::fnv1a;
 use super::super::tally::{Side, chunks};
-use super::super::{Config, SegmentKind, Shm};
+use super::super::{Address, Config, SegmentKind, Shm};
 use super::{KILL_AT, Noise, Recorder, addr_of, hex, poll_until, put, region_of, send, unhex};
 use sluice_link::{Port, Tally, Token};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, slots_for};
@@ -23,6 +23,8 @@ pub(super) const WHOLE_PACKETS: u64 = 3;
 /// Payload of the packet that a killed child does not finish: four slots.
 pub(super) const LAST_BYTES: usize = 24 + 3 * 60;
 pub(super) const LAST_SLOTS: u64 = 4;
+/// What a child says before its address.
+const READY: &str = "child is ready: ";
 /// Bytes that a child offers to be read.
 pub(super) const OFFERED_BYTES: usize = 3 << 20;
 
@@ -48,10 +50,12 @@ impl Child {
         self.process.id()
     }
 
-    /// Waits until the child says that it is ready.
-    pub(super) fn wait_ready(&mut self) {
-        let mut lines = BufReader::new(self.process.stdout.as_mut().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains("child is ready")));
+    /// Waits until the child says that it is ready, and what it is called.
+    pub(super) fn wait_ready(&mut self) -> Address {
+        let lines = BufReader::new(self.process.stdout.as_mut().unwrap()).lines();
+        let mut lines = lines.map(Result::unwrap);
+        let address = lines.find_map(|line| line.split_once(READY).map(|(_, hex)| unhex(hex)));
+        address.expect("the child got ready")
     }
 
     pub(super) fn kill(&mut self) {
@@ -85,6 +89,7 @@ fn run_role() {
         "offer" => offer(&mut shm, peer),
         "share" => share(&mut shm, peer, number),
         "wait" => wait(&mut shm, peer),
+        "silent" => silent(&mut shm),
         other => panic!("no such role: {other}"),
     }
 }
@@ -196,8 +201,20 @@ fn announce(shm: &mut Shm, peer: PeerId, bytes: &mut [u8]) {
 fn wait(shm: &mut Shm, peer: PeerId) {
     shm.connect(peer).unwrap();
     send(shm, peer, put(0, 0), b"here");
-    println!("child is ready");
-    std::io::stdout().flush().unwrap();
+    get_ready(shm);
     let mut machine = Recorder::default();
     poll_until(shm, &mut machine, "the end", |_, machine| !machine.gone.is_empty());
+}
+
+/// Says what it is called to who started it and nothing to any mailbox, and stays
+/// until it is killed.
+fn silent(shm: &mut Shm) {
+    get_ready(shm);
+    let mut machine = Recorder::default();
+    poll_until(shm, &mut machine, "the end", |_, _| false);
+}
+
+fn get_ready(shm: &Shm) {
+    println!("{READY}{}", hex(&shm.address()));
+    std::io::stdout().flush().unwrap();
 }

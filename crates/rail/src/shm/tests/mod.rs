@@ -12,6 +12,7 @@ mod shared;
 mod shared_broken;
 mod sleep;
 mod stress;
+mod unheard;
 mod writes;
 
 use super::ring::Step;

@@ -137,7 +137,7 @@ fn a_mailbox_that_is_no_more_is_unreachable_and_a_dead_process_dead() {
     for _ in 0..1000 {
         poll(&mut a, &mut machine);
     }
-    assert!(machine.gone.is_empty(), "connecting has said so");
+    assert_eq!(machine.gone, [(peer, PeerError::Dead)], "the same for who waits for it");
 }
 
 #[test]
