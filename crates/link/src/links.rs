@@ -98,13 +98,23 @@ impl Links {
         token: Token,
     ) -> Result<Transmitted, SendError> {
         let link = self.connected(port, peer)?;
-        let need = slots_for(u64::from(packet.header_bytes()) + payload.len);
-        let have = u32::from(link.data_credits);
-        if need > have {
-            return Err(SendError::NoCredit { need, have });
-        }
+        let need = affordable(link, packet, payload.len)?;
         link.data_credits -= need as u16;
         Ok(self.transmit(port, peer, packet, payload, token))
+    }
+
+    /// Whether [`Links::send_data`] would send this now.
+    ///
+    /// # Errors
+    /// The one that it would give.
+    pub fn check_data<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload_len: u64,
+    ) -> Result<(), SendError> {
+        affordable(self.connected(port, peer)?, packet, payload_len).map(drop)
     }
 
     /// Sends an acknowledgement, get or get-done, which spends a control
@@ -492,4 +502,12 @@ impl Links {
         let at = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone).ok()?;
         Some(self.gone[at].1)
     }
+}
+
+/// Slots that a put takes, if there are credits for them.
+#[inline(always)]
+fn affordable(link: &Link, packet: &Packet, payload_len: u64) -> Result<u32, SendError> {
+    let need = slots_for(u64::from(packet.header_bytes()) + payload_len);
+    let have = u32::from(link.data_credits);
+    if need > have { Err(SendError::NoCredit { need, have }) } else { Ok(need) }
 }

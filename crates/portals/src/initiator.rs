@@ -63,6 +63,37 @@ impl Ni {
         extras: &PutExtras,
         user_ptr: u64,
     ) -> Result<Transmitted, PtlError> {
+        let payload = self.checked_payload(md, local_offset, length)?;
+        self.send_put(port, md, payload, None, target, extras, user_ptr)
+    }
+
+    /// Whether [`Ni::put`] would put this now: for who has to do something before
+    /// that cannot be undone. It does then, unless the interface is called between.
+    ///
+    /// # Errors
+    /// The one that it would give.
+    pub fn check_put<P: Port>(
+        &mut self,
+        port: &mut P,
+        md: Handle<Md>,
+        local_offset: u64,
+        length: u64,
+        target: &Target,
+        extras: &PutExtras,
+    ) -> Result<(), PtlError> {
+        self.checked_payload(md, local_offset, length)?;
+        let packet = put_packet(target, extras, 0);
+        Ok(self.links.check_data(port, target.peer, &packet, length)?)
+    }
+
+    /// The memory of a put that there is room for.
+    #[inline(always)]
+    fn checked_payload(
+        &self,
+        md: Handle<Md>,
+        local_offset: u64,
+        length: u64,
+    ) -> Result<Region, PtlError> {
         let descriptor = self.mds.get(md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         let payload = descriptor
             .part(local_offset, length)
@@ -73,7 +104,7 @@ impl Ni {
         if self.operations.is_full() {
             return Err(PtlError::NoSpace("operations"));
         }
-        self.send_put(port, md, payload, None, target, extras, user_ptr)
+        Ok(payload)
     }
 
     #[inline(always)]
@@ -91,16 +122,7 @@ impl Ni {
         let length = payload.len;
         // The handle is only used up if something remains to be awaited.
         let handle = self.operations.next_handle();
-        let packet = Packet::Put(Put {
-            pt_index: target.pt_index,
-            match_bits: target.match_bits,
-            hdr_data: extras.hdr_data,
-            user: extras.user,
-            remote_offset: target.remote_offset,
-            ack: extras.ack.map(|kind| (kind, handle.to_u64())),
-            rts: extras.rts,
-            bulk: None,
-        });
+        let packet = put_packet(target, extras, handle.to_u64());
         let token = Token(handle.to_u64());
         let transmitted = self.links.send_data(port, target.peer, &packet, payload, token)?;
         self.transmitted(transmitted, md, length, extras.ack, staged, target, user_ptr);
@@ -588,4 +610,19 @@ pub(crate) fn reply_slots(length: u64) -> u32 {
 /// peer's.
 pub(crate) fn is_no_credit(error: &SendError) -> bool {
     matches!(error, SendError::NoCredit { .. })
+}
+
+/// A put that carries its data, or announces it for the layer above; `op` is its name.
+#[inline(always)]
+fn put_packet(target: &Target, extras: &PutExtras, op: u64) -> Packet {
+    Packet::Put(Put {
+        pt_index: target.pt_index,
+        match_bits: target.match_bits,
+        hdr_data: extras.hdr_data,
+        user: extras.user,
+        remote_offset: target.remote_offset,
+        ack: extras.ack.map(|kind| (kind, op)),
+        rts: extras.rts,
+        bulk: None,
+    })
 }

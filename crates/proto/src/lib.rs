@@ -15,6 +15,7 @@
 
 mod api;
 mod endpoint;
+mod footprint;
 mod frontier;
 mod offer;
 mod order;
@@ -32,3 +33,4 @@ pub use api::{
     Stats,
 };
 pub use endpoint::Endpoint;
+pub use footprint::Footprint;

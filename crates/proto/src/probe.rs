@@ -56,6 +56,12 @@ impl Endpoint {
         port: &mut P,
         probe: &Probe,
     ) -> Result<(), Refused> {
+        let before = self.footprint_to_check(probe.source);
+        let taken = self.take_probe(port, probe);
+        self.check_refusal(before, taken)
+    }
+
+    fn take_probe<P: Port>(&mut self, port: &mut P, probe: &Probe) -> Result<(), Refused> {
         let claims_max = self.claimed.len() + self.probes.len() as usize;
         if claims_max >= CLAIMED_MAX || self.probes.is_full() {
             return Err(Refused::Again);

@@ -19,6 +19,13 @@ impl Endpoint {
     /// Never: the interface has the entries that the endpoint uses.
     #[inline]
     pub fn recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
+        let before = self.footprint_to_check(recv.source);
+        let taken = self.take_recv(now, port, recv);
+        self.check_refusal(before, taken)
+    }
+
+    #[inline(always)]
+    fn take_recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
         self.note_time(now);
         if self.recvs.is_full() {
             return Err(Refused::Again);

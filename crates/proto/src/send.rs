@@ -31,6 +31,13 @@ impl Endpoint {
     /// [`Refused`]; the request leaves no trace then.
     #[inline]
     pub fn send<P: Port>(&mut self, now: Nanos, port: &mut P, send: &Send) -> Result<(), Refused> {
+        let before = self.footprint_to_check(Some(send.peer));
+        let taken = self.take_send(now, port, send);
+        self.check_refusal(before, taken)
+    }
+
+    #[inline(always)]
+    fn take_send<P: Port>(&mut self, now: Nanos, port: &mut P, send: &Send) -> Result<(), Refused> {
         let eager_max = u64::from(self.config.eager_bytes_max);
         if send.inject && send.buf.len > eager_max {
             return Err(Refused::TooLong { len: send.buf.len, max: eager_max });
@@ -84,7 +91,7 @@ impl Endpoint {
     }
 
     /// Sends as much of `send` as its protocol sends at once. `handle` is the
-    /// name that its pending send has or will have.
+    /// name that its pending send has or will have. What fails leaves no trace.
     #[inline(always)]
     pub(crate) fn start<P: Port>(
         &mut self,
@@ -93,13 +100,8 @@ impl Endpoint {
         handle: Handle<SendOp>,
         announce: bool,
     ) -> Result<Started, PtlError> {
-        let rtr = if self.speculates {
-            self.use_rtr(port, send.peer, send.space, send.tag)
-        } else {
-            None
-        };
         if self.config.table().objection_to_eager(send.buf.len, !announce).is_some() {
-            let started = self.start_announced(port, send, handle, rtr)?;
+            let started = self.start_announced(port, send, handle)?;
             self.note_sent_if_listed(send);
             return Ok(started);
         }
@@ -118,16 +120,17 @@ impl Endpoint {
             user: send.data.map_or(0, |_| USER_HAS_DATA),
             rts: None,
         };
+        let (from, len) = (send.buf.addr.0, send.buf.len);
+        let used = if self.speculates {
+            // A receive that was announced meets this message, and no other one.
+            self.use_rtr(port, send, from, len, &target, &extras)?
+        } else {
+            None
+        };
         // The user pointer zero says that nobody waits for the send event.
-        let transmitted = self.ni.put(
-            port,
-            self.md,
-            send.buf.addr.0,
-            send.buf.len,
-            &target,
-            &extras,
-            handle.to_u64(),
-        )?;
+        let transmitted = self.ni.put(port, self.md, from, len, &target, &extras, handle.to_u64());
+        assert!(transmitted.is_ok() || used.is_none(), "a put that was checked goes");
+        let transmitted = transmitted?;
         self.stats.eager_sent += 1;
         self.note_sent_if_listed(send);
         Ok(match (transmitted, send.delivery) {

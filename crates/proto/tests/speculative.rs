@@ -4,7 +4,7 @@
 mod world;
 
 use sluice_link::PeerError;
-use sluice_proto::{Config, Failure, Recv};
+use sluice_proto::{Config, Failure, Recv, Refused, Send};
 use sluice_wire::{
     Addr, Credits, MatchBits, Packet, PacketSeq, PtIndex, Put, Region, Rts, Status, Written,
 };
@@ -122,6 +122,69 @@ fn a_sender_that_came_first_is_invited_and_may_come_too_late() {
         assert_eq!(world.sent_packets(1, 0), fins);
         assert_eq!(world.processes[0].port.net().tallies.open_of(1), 0);
     }
+}
+
+/// A process 1 whose two slots for process 0 are full; no injected message may wait.
+fn pair_without_credits(receives: u64) -> (World, Vec<Region>) {
+    let config = Config { inject_bytes_max: 0, ..CONFIG };
+    let layouts = [roomy(), layout(2, 2, 8, 4, 12)];
+    let mut world = World::new(&layouts, Mode { tallies: true, ..Mode::default() }, config, 1);
+    let bufs = (0..receives).map(|nth| post(&mut world, 7, 70 + nth)).collect();
+    deliver_all_to(&mut world, 1, 0);
+    for id in [1, 2] {
+        send(&mut world, id, 8, 9);
+    }
+    assert_eq!(world.ends(0), [(1, Ok(())), (2, Ok(()))]);
+    (world, bufs)
+}
+
+fn inject(world: &mut World, id: u64, tag: u64) -> Result<(), Refused> {
+    let bytes = world.alloc(0, &pattern(id, 8));
+    world.send(0, &Send { inject: true, report: false, ..send_to(1, bytes, tag, id) })
+}
+
+#[test]
+fn a_refused_inject_does_not_use_up_the_announcement_of_a_receive() {
+    let (mut world, _) = pair_without_credits(1);
+    for _ in 0..3 {
+        assert_eq!(inject(&mut world, 3, 7), Err(Refused::Again));
+    }
+    assert!(world.cancel(1, 70), "nothing has used it");
+    assert_eq!(world.ends(1), [(70, Err(Failure::Cancelled))]);
+}
+
+/// It used the announcement of the second, and met the first.
+#[test]
+fn a_large_message_after_a_refused_inject_uses_the_receive_that_it_meets() {
+    let (mut world, bufs) = pair_without_credits(2);
+    assert_eq!(inject(&mut world, 3, 7), Err(Refused::Again));
+    let other = world.alloc(1, &[0; 8]);
+    for context in [90, 91] {
+        world.recv(1, &recv_from(0, other, 9, context)).unwrap();
+    }
+    world.run();
+    assert_eq!(world.ends(1), [(90, Ok(())), (91, Ok(()))]);
+    send(&mut world, 4, LEN, 7);
+    move_by(&mut world, 0);
+    assert_eq!(world.bytes(1, bufs[0]), pattern(4, LEN));
+    inject(&mut world, 3, 7).unwrap();
+    world.run();
+    assert_eq!(world.ends(1), [(70, Ok(())), (71, Ok(()))]);
+    assert_eq!(world.ends(0), [(4, Ok(()))]);
+    assert_eq!(world.bytes(1, bufs[1].truncated(8)), pattern(3, 8));
+    assert_eq!(world.processes[1].endpoint.stats().violations, 0);
+}
+
+/// Its bytes end beyond all memory.
+#[test]
+fn a_message_that_fails_here_does_not_use_up_the_announcement_of_a_receive() {
+    let mut world = pair();
+    post(&mut world, 7, 70);
+    deliver_all_to(&mut world, 1, 0);
+    let beyond = Region { addr: Addr(u64::MAX - 4), len: 8 };
+    world.send(0, &send_to(1, beyond, 7, 1)).unwrap();
+    assert_eq!(world.ends(0), [(1, Err(Failure::Fault))]);
+    assert!(world.cancel(1, 70), "nothing has used it");
 }
 
 #[test]

@@ -132,41 +132,19 @@ fn able_with<P: Port>(port: &P, peer: PeerId, tallies: bool) -> Able {
 }
 
 impl Endpoint {
-    /// Announces a message; with `rtr` it has met a receive already, and its
+    /// Announces a message; if it meets a receive that was announced here, its
     /// bytes are written there at once. `handle` is the name that its pending send has or
-    /// will have.
+    /// will have. What fails leaves no trace.
     pub(crate) fn start_announced<P: Port>(
         &mut self,
         port: &mut P,
         send: &Send,
         handle: Handle<SendOp>,
-        rtr: Option<Rtr>,
     ) -> Result<Started, PtlError> {
         let key = announced_key(handle);
         let entry = self.expose(port, send.peer, send.buf, key, handle)?;
-        let target = Target {
-            peer: send.peer,
-            pt_index: send.space.pt(),
-            match_bits: MatchBits(send.tag),
-            remote_offset: 0,
-        };
-        let tally = rtr.map(|rtr| rtr.tally);
-        let rts = Rts {
-            total_len: send.buf.len,
-            addr: send.buf.addr,
-            key,
-            tally: tally.map(|tally| tally.0),
-        };
-        let extras = PutExtras {
-            ack: None,
-            hdr_data: send.data.unwrap_or(0),
-            user: send.data.map_or(0, |_| USER_HAS_DATA),
-            rts: Some(rts),
-        };
-        // The announcement has no bytes of the user's, so its own send event
-        // means nothing: the user pointer zero.
-        match self.ni.put(port, self.md, 0, 0, &target, &extras, 0) {
-            Ok(_) => {
+        match self.put_announcement(port, send, key) {
+            Ok(rtr) => {
                 self.stats.rendezvous_sent += 1;
                 if let Some(rtr) = rtr {
                     self.stats.rtrs_used += 1;
@@ -174,7 +152,7 @@ impl Endpoint {
                     let token = Moved::Send(handle).token();
                     port.write_shared(send.peer, rtr.tally, from, rtr.addr, token);
                 }
-                let part = tally.map_or(Part::None, Part::Sharing);
+                let part = rtr.map_or(Part::None, |rtr| Part::Sharing(rtr.tally));
                 Ok(Started::Waits(SendState::Announced(entry), part))
             }
             Err(error) => {
@@ -183,6 +161,38 @@ impl Endpoint {
                 Err(error)
             }
         }
+    }
+
+    /// Puts the announcement of a message that can be got under `key`. The receive that
+    /// it meets, if that was announced.
+    fn put_announcement<P: Port>(
+        &mut self,
+        port: &mut P,
+        send: &Send,
+        key: MatchBits,
+    ) -> Result<Option<Rtr>, PtlError> {
+        let target = Target {
+            peer: send.peer,
+            pt_index: send.space.pt(),
+            match_bits: MatchBits(send.tag),
+            remote_offset: 0,
+        };
+        let rts = Rts { total_len: send.buf.len, addr: send.buf.addr, key, tally: None };
+        let extras = PutExtras {
+            ack: None,
+            hdr_data: send.data.unwrap_or(0),
+            user: send.data.map_or(0, |_| USER_HAS_DATA),
+            rts: Some(rts),
+        };
+        let rtr =
+            if self.speculates { self.use_rtr(port, send, 0, 0, &target, &extras)? } else { None };
+        let rts = Rts { tally: rtr.map(|rtr| rtr.tally.0), ..rts };
+        let extras = PutExtras { rts: Some(rts), ..extras };
+        // The announcement has no bytes of the user's, so its own send event
+        // means nothing: the user pointer zero.
+        let sent = self.ni.put(port, self.md, 0, 0, &target, &extras, 0);
+        assert!(sent.is_ok() || rtr.is_none(), "a put that was checked goes");
+        sent.map(|_| rtr)
     }
 
     /// An announced message has met its receive. With `tally` its sender writes

@@ -14,13 +14,13 @@
 //! the next message that it accepts will meet; a blocked one, or one that overlaps
 //! it, is not used.
 
-use crate::api::{Recv, Space};
+use crate::api::{Recv, Send, Space};
 use crate::endpoint::Endpoint;
 use crate::queue::Wanted;
 use crate::rendezvous::able_with;
 use crate::request::RecvOp;
 use sluice_link::{Port, Tally, TallyStart};
-use sluice_portals::Handle;
+use sluice_portals::{Handle, PtlError, PutExtras, Target};
 use sluice_wire::{Addr, MatchBits, Packet, PacketSeq, PeerId};
 use std::collections::VecDeque;
 
@@ -78,6 +78,11 @@ impl Rtrs {
                 .sent
                 .iter()
                 .any(|&(next, space, tag)| is_before(seen, next) && wanted.accepts(space, tag))
+    }
+
+    /// Receives listed, and those of them that are blocked.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.listed.len(), self.listed.iter().filter(|rtr| rtr.is_blocked).count())
     }
 
     /// What is listed may meet messages that were not sent in order.
@@ -212,31 +217,41 @@ impl Endpoint {
         true
     }
 
-    /// The receive that a message which is sent now will meet, if that is known.
+    /// The receive that a message meets which goes now, if that is known: with a put
+    /// of `len` bytes from `from`. Using the receive cannot be undone, so the put is
+    /// looked at first.
+    ///
+    /// # Errors
+    /// Why that put cannot go. No receive is used then.
     #[inline(never)]
     pub(crate) fn use_rtr<P: Port>(
         &mut self,
         port: &mut P,
-        peer: PeerId,
-        space: Space,
-        tag: u64,
-    ) -> Option<Rtr> {
-        let rtrs = self.peers.get_mut(peer.index())?.as_mut()?.rtrs.as_mut()?;
+        send: &Send,
+        from: u64,
+        len: u64,
+        target: &Target,
+        extras: &PutExtras,
+    ) -> Result<Option<Rtr>, PtlError> {
+        let Endpoint { peers, ni, md, .. } = self;
+        let state = peers.get_mut(send.peer.index()).and_then(Option::as_mut);
+        let Some(rtrs) = state.and_then(|state| state.rtrs.as_mut()) else { return Ok(None) };
         let mut at = 0;
-        while let Some(rtr) = rtrs.listed.get(at) {
-            if !rtr.wanted.accepts(space, tag) {
+        while let Some(rtr) = rtrs.listed.get(at).copied() {
+            if !rtr.wanted.accepts(send.space, send.tag) {
                 at += 1;
             } else if rtr.is_blocked {
-                return None;
+                return Ok(None);
             } else {
-                let rtr = rtrs.listed.remove(at)?;
+                ni.check_put(port, *md, from, len, target, extras)?;
+                rtrs.listed.remove(at);
                 // Else it was cancelled, and the message meets another.
-                if port.use_tally(peer, rtr.tally) {
-                    return Some(rtr);
+                if port.use_tally(send.peer, rtr.tally) {
+                    return Ok(Some(rtr));
                 }
             }
         }
-        None
+        Ok(None)
     }
 
     /// A message has been sent to a peer that may announce receives.
