@@ -4,6 +4,7 @@
 //! | room | what it holds |
 //! |---|---|
 //! | `setup` `draw` | what a seed draws: processes, mailboxes, network, styles |
+//! | `refusals` | injected messages that were refused, and what that may change: nothing |
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
 //! | `losses` | what the end of a process does to the others |
@@ -22,6 +23,7 @@ mod judge;
 mod losses;
 mod matcher;
 mod program;
+mod refusals;
 mod setup;
 mod shares;
 mod trace;

@@ -11,6 +11,7 @@ use super::Summary;
 use super::draw::Draw;
 use super::judge::{Judge, content};
 use super::matcher::Wanted;
+use super::refusals::{Refusals, try_send};
 use super::setup::Setup;
 use super::trace::{Trace, What};
 use super::world::{Turn, World};
@@ -38,21 +39,27 @@ enum Drain {
 }
 
 /// What one process has left to do.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Actor {
     operations: u64,
     /// Receives that end a phase.
     wanted: VecDeque<Wanted>,
     /// Whether what it has claimed is to be fetched.
     fetches: bool,
-    /// An injected message that was refused: nothing new is begun before it is
-    /// taken, but what is left is received, which may be what makes room.
-    refused: Option<Send>,
+    refusals: Refusals,
+}
+
+impl Actor {
+    fn new(seed: u64, who: usize) -> Actor {
+        let refusals = Refusals::new(seed, who);
+        Actor { operations: 0, wanted: VecDeque::new(), fetches: false, refusals }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Program<'t> {
+    seed: u64,
     setup: Setup,
     world: World<'t>,
     judge: Judge,
@@ -78,7 +85,7 @@ impl<'t> Program<'t> {
             world: World::new(seed, &setup, trace),
             judge: Judge::new(count),
             draw: Draw::stream(seed, 3),
-            actors: (0..count).map(|_| Actor::default()).collect(),
+            actors: (0..count).map(|who| Actor::new(seed, who)).collect(),
             weights: WEIGHTS[0],
             target: None,
             is_awaited: false,
@@ -86,6 +93,7 @@ impl<'t> Program<'t> {
             next_context: 1,
             waited: 0,
             refused: 0,
+            seed,
             setup,
         }
     }
@@ -213,10 +221,8 @@ impl<'t> Program<'t> {
         }
         if !is_left {
             for (who, actor) in self.actors.iter().enumerate() {
-                assert!(
-                    actor.refused.is_none(),
-                    "an injected message of {who} is refused for ever"
-                );
+                let is_refused = !actor.refusals.is_empty();
+                assert!(!is_refused, "an injected message of {who} is refused for ever");
                 assert_eq!(actor.operations, 0, "{who} does not go on");
             }
         }
@@ -230,7 +236,7 @@ impl<'t> Program<'t> {
                 Turn::Woken(who) => self.turn(who),
                 Turn::Moved(who) => self.look(who, None),
                 Turn::Died(who) => {
-                    self.actors[who] = Actor::default();
+                    self.actors[who] = Actor::new(self.seed, who);
                     self.judge.died(who);
                 }
                 Turn::Lost(who) => {
@@ -284,7 +290,8 @@ impl<'t> Program<'t> {
             self.receive(who, wanted);
             return true;
         }
-        if let Some(send) = self.actors[who].refused.take() {
+        let has_more = self.actors[who].operations > 0;
+        if let Some(send) = self.actors[who].refusals.next(has_more) {
             return self.start_send(who, send);
         }
         let Some(left) = self.actors[who].operations.checked_sub(1) else { return false };
@@ -341,7 +348,8 @@ impl<'t> Program<'t> {
     /// False if it was refused.
     fn start_send(&mut self, who: usize, send: Send) -> bool {
         let stalled_before = self.world.endpoint(who).stats().stalled_now;
-        let outcome = self.world.call(who, |endpoint, now, port| endpoint.send(now, port, &send));
+        let outcome =
+            self.world.call(who, |endpoint, now, port| try_send(endpoint, now, port, &send));
         self.world.note(who, What::Sends(send, outcome));
         match outcome {
             Ok(()) => {
@@ -351,7 +359,7 @@ impl<'t> Program<'t> {
             }
             Err(Refused::Again) if send.inject => {
                 self.refused += 1;
-                self.actors[who].refused = Some(send);
+                self.actors[who].refusals.add(send);
             }
             // Nobody could be told of its end later.
             Err(Refused::PeerGone { peer, .. })
@@ -466,7 +474,7 @@ impl<'t> Program<'t> {
         let wanted = self.wanted(who);
         let matcher = &self.judge.matcher;
         let there_is = matcher.peek(who, &wanted).or(matcher.coming(who, &wanted)).is_some();
-        if self.actors.iter().any(|actor| actor.refused.is_some()) {
+        if self.actors.iter().any(|actor| !actor.refusals.is_empty()) {
             // The probe might make room for that one, and find it.
             return;
         }
