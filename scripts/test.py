@@ -39,6 +39,10 @@ def stages(quick):
         "-n", "2", "--variant", "logical-me,physical-le",
     ], {}
     yield "report page in a headless Chromium", [sys.executable, "tests/report_page.py"], {}
+    # Survivors have long to notice here: how long it takes them is no question of a test.
+    yield "processes that are killed", [
+        sys.executable, "tests/run_kills.py", "--trials", "30", "--seconds", "30",
+    ], {}
     yield "small experiments and reference cases of the simulator", [
         sys.executable, "tests/run_experiments.py",
     ], {}

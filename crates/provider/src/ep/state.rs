@@ -11,7 +11,7 @@ use crate::ffi::{self, fi_addr_t};
 use crate::lock::{Guard, Lock, Unavailable};
 use crate::log::{self, About};
 use crate::param;
-use sluice_proto::{Completion, Kind};
+use sluice_proto::{Completion, Failure, Kind};
 use sluice_rail::attend::Attention;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicBool;
@@ -297,7 +297,7 @@ impl State {
             Err(failure) => {
                 // A probe that finds nothing is ordinary, and names nobody.
                 let peer = match (&self.engine, completion.peer) {
-                    (Some(engine), Some(peer)) if completion.kind != Kind::Probe => {
+                    (Some(engine), Some(peer)) if *failure != Failure::NoMessage => {
                         Some(engine.describe(peer))
                     }
                     _ => None,
