@@ -169,7 +169,7 @@ pub unsafe extern "C" fn open(
         let av = Av {
             av: fid_av { fid: object::head::<Av>(context, &OPS), ops: &AV_OPS },
             core: Arc::new(AvCore {
-                table: Lock::new(Table::default(), domain.core.serial),
+                table: domain.core.lock(Table::default()),
                 generation: AtomicU64::new(0),
                 count: attr.count,
                 events: OnceLock::new(),

@@ -248,14 +248,13 @@ pub unsafe extern "C" fn open(
             });
             return Err(Errno::NO_SYS);
         }
-        let serial = domain.core.serial;
         let cq = Cq {
             cq: fid_cq { fid: object::head::<Cq>(context, &OPS), ops: &CQ_OPS },
             core: Arc::new(CqCore {
-                endpoints: Lock::new(Bound::default(), serial),
-                kept: Lock::new(VecDeque::new(), serial),
+                endpoints: domain.core.lock(Bound::default()),
+                kept: domain.core.lock(VecDeque::new()),
                 kept_count: AtomicUsize::new(0),
-                last_error: Lock::new(None, serial),
+                last_error: domain.core.lock(None),
                 signalled: AtomicBool::new(false),
                 waiters: Waiters::default(),
                 format,

@@ -9,6 +9,7 @@ use crate::fabric::{Fabric, FabricCore};
 use crate::ffi::{self, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
 use crate::guard;
 use crate::info;
+use crate::lock::Lock;
 use crate::mr;
 use crate::object::{self, Object, no_control, no_op};
 use crate::param::{self, Progress};
@@ -23,12 +24,22 @@ pub struct DomainCore {
     pub api_version: u32,
     /// The program lets one thread at a time into the domain
     /// (FI_THREAD_DOMAIN).
-    pub serial: bool,
+    serial: bool,
     /// Endpoints have a thread each that makes progress.
     pub threaded: bool,
     /// Kind of an address vector whose attributes name none.
     pub av_type: u32,
     _fabric: Arc<FabricCore>,
+}
+
+impl DomainCore {
+    /// The lock of an object of this domain that only the program's threads use.
+    pub fn lock<T>(&self, value: T) -> Lock<T> {
+        // SAFETY: `serial` comes from `open` alone, whose caller asked for
+        // FI_THREAD_DOMAIN and has so promised what is wanted, of every object
+        // of the domain. A thread of our own takes none of these locks.
+        unsafe { Lock::serial(value, self.serial) }
+    }
 }
 
 /// An open domain.

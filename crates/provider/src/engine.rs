@@ -1,5 +1,6 @@
-//! The protocol endpoint and the rail beneath it, as one thing. The only file
-//! that knows the rail, but for the kinds of tuning in `param`.
+//! The protocol endpoint and the rail beneath it, as one thing. What else is used
+//! of the rail crate moves no messages: the progress thread (`ep/attendant`),
+//! yielding, and the kinds of tuning in `param`.
 
 use crate::log::{self, About};
 use crate::param::{Bulk, Credits, Params, Segment};

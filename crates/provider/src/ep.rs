@@ -155,7 +155,7 @@ pub unsafe extern "C" fn open(
                 atomic: &ATOMIC_OPS,
                 collective: &COLLECTIVE_OPS,
             },
-            core: Arc::new(EpCore::new(state, domain.core.serial, domain.core.threaded)),
+            core: Arc::new(EpCore::new(state, &domain.core)),
             _domain: Arc::clone(&domain.core),
         };
         // SAFETY: the caller's promise.

@@ -13,6 +13,7 @@
 //! another one, and a program that breaks its promise grossly.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,8 +33,8 @@ pub struct Lock<T> {
 }
 
 // SAFETY: the value is reached only through a guard, of which there is one at a
-// time: by the compare-and-swap, or, in serial mode, by the program's promise
-// (module head), which its author gives by asking for FI_THREAD_DOMAIN.
+// time: by the compare-and-swap, or, in serial mode, by what the caller of
+// [`Lock::serial`] has promised.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// Why a lock was not taken.
@@ -46,9 +47,21 @@ pub enum Unavailable {
 }
 
 impl<T> Lock<T> {
-    /// A free lock; `serial` as described at the module's head.
-    pub fn new(value: T, serial: bool) -> Lock<T> {
-        Lock { word: AtomicU32::new(FREE), serial, value: UnsafeCell::new(value) }
+    /// A free lock that any thread may take.
+    pub fn new(value: T) -> Lock<T> {
+        Lock { word: AtomicU32::new(FREE), serial: false, value: UnsafeCell::new(value) }
+    }
+
+    /// A free lock for a program that lets one thread at a time into it, if it
+    /// says so, and otherwise as [`Lock::new`].
+    ///
+    /// # Safety
+    /// If `is_serial`: no two threads are inside a call on the lock, or have a
+    /// guard of it, at once, and what one has done happens before what the next
+    /// does. A program promises that of all objects of a domain by opening it with
+    /// FI_THREAD_DOMAIN.
+    pub unsafe fn serial(value: T, is_serial: bool) -> Lock<T> {
+        Lock { serial: is_serial, ..Lock::new(value) }
     }
 
     /// Takes the lock if it is free.
@@ -71,7 +84,7 @@ impl<T> Lock<T> {
             }
         };
         match found {
-            FREE => Ok(Guard { lock: self }),
+            FREE => Ok(Guard::of(self)),
             POISONED => Err(Unavailable::Poisoned),
             _ => Err(Unavailable::Held),
         }
@@ -97,7 +110,7 @@ impl<T> Lock<T> {
             let freed =
                 self.word.compare_exchange(POISONED, HELD, Ordering::Acquire, Ordering::Relaxed);
             if freed.is_ok() {
-                return Guard { lock: self };
+                return Guard::of(self);
             }
         }
     }
@@ -123,6 +136,15 @@ impl<T> Lock<T> {
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// It is as good as the value: it may be shared where that may, and sent where
+    /// that may.
+    value: PhantomData<&'a mut T>,
+}
+
+impl<'a, T> Guard<'a, T> {
+    fn of(lock: &'a Lock<T>) -> Guard<'a, T> {
+        Guard { lock, value: PhantomData }
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -158,7 +180,7 @@ mod tests {
 
     #[test]
     fn one_at_a_time() {
-        let lock = Arc::new(Lock::new(0u64, false));
+        let lock = Arc::new(Lock::new(0u64));
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 let lock = Arc::clone(&lock);
@@ -176,7 +198,8 @@ mod tests {
     #[test]
     fn a_taken_lock_turns_pollers_away() {
         for serial in [false, true] {
-            let lock = Lock::new((), serial);
+            // SAFETY: this thread alone has it.
+            let lock = unsafe { Lock::serial((), serial) };
             let held = lock.try_lock().expect("free");
             assert_eq!(lock.try_lock().err(), Some(Unavailable::Held));
             drop(held);
@@ -184,9 +207,36 @@ mod tests {
         }
     }
 
+    /// A guard was shared between threads where its value could not be.
+    #[test]
+    fn a_guard_is_shared_and_sent_where_its_value_is() {
+        // Whether a type is so, without a demand for it: where it is, the trait's
+        // constant is hidden by the type's own.
+        struct Asked<T>(PhantomData<T>);
+        trait No {
+            const SYNC: bool = false;
+            const SEND: bool = false;
+        }
+        impl<T> No for Asked<T> {}
+        struct AskedSync<T>(PhantomData<T>);
+        impl<T> No for AskedSync<T> {}
+        impl<T: Send> Asked<T> {
+            const SEND: bool = true;
+        }
+        impl<T: Sync> AskedSync<T> {
+            const SYNC: bool = true;
+        }
+        type Cell = std::cell::Cell<u8>;
+        type OfCell = Guard<'static, Cell>;
+        type OfWord = Guard<'static, u8>;
+        const { assert!(!AskedSync::<OfCell>::SYNC && Asked::<OfCell>::SEND) };
+        const { assert!(AskedSync::<OfWord>::SYNC && Asked::<OfWord>::SEND) };
+        const { assert!(!Asked::<Guard<'static, *const u8>>::SEND) };
+    }
+
     #[test]
     fn a_panic_poisons() {
-        let lock = Lock::new((), false);
+        let lock = Lock::new(());
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _held = lock.lock();
             panic!("on purpose");

@@ -5,6 +5,7 @@ use super::attendant::Attendant;
 use super::peers::Peers;
 use crate::av::AvCore;
 use crate::cq::{CqCore, Entry, Failed, Kept, Sink};
+use crate::domain::DomainCore;
 use crate::engine::{Doorbell, Engine};
 use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
@@ -82,12 +83,12 @@ impl Direction {
 }
 
 impl EpCore {
-    /// An endpoint with this state. `serial`: the program lets one thread at a
-    /// time into it; a thread of our own is one more.
-    pub(super) fn new(state: State, serial: bool, threaded: bool) -> EpCore {
+    /// An endpoint with this state. Where it has a thread of our own, that is one
+    /// more than the program knows of.
+    pub(super) fn new(state: State, domain: &DomainCore) -> EpCore {
         EpCore {
-            state: Lock::new(state, serial && !threaded),
-            threaded,
+            state: if domain.threaded { Lock::new(state) } else { domain.lock(state) },
+            threaded: domain.threaded,
             attention: Attention::new(),
             attendant: Mutex::new(None),
             is_closed: AtomicBool::new(false),
