@@ -9,6 +9,7 @@ use crate::codes::Code;
 use crate::face::Face;
 use sluice_rail::attend::Attention;
 use sluice_rail::shm::Doorbell;
+use sluice_rail::spin::Spin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -24,8 +25,8 @@ pub(crate) struct Interface {
     life: AtomicU32,
     /// Threads that sleep until something happens.
     pub sleepers: AtomicU32,
-    /// Whether somebody else wanted the core of the last who yielded in a wait.
-    pub shares_core: AtomicBool,
+    /// Looks in vain, of waits and of programs that look again and again.
+    pub spin: Spin,
     pub attention: Attention,
     pub doorbell: RwLock<Option<Doorbell>>,
     pub thread: Mutex<Option<JoinHandle<()>>>,
@@ -88,7 +89,7 @@ impl Interface {
             face: Mutex::new(None),
             life: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
-            shares_core: AtomicBool::new(false),
+            spin: Spin::new(),
             attention: Attention::new(),
             doorbell: RwLock::new(None),
             thread: Mutex::new(None),
@@ -128,11 +129,52 @@ impl Interface {
     /// As [`Interface::with`].
     #[inline]
     pub fn act<R>(&self, life: u32, then: impl FnOnce(&mut Face) -> R) -> Result<R, Code> {
+        self.call(life, then).map(|(result, _)| result)
+    }
+
+    /// As [`Interface::act`], for calls that are refused until something has
+    /// happened, and that a program therefore tries again.
+    ///
+    /// # Errors
+    /// As [`Interface::with`], and what `then` returns.
+    #[inline]
+    pub fn attempt<R>(
+        &self,
+        life: u32,
+        then: impl FnOnce(&mut Face) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        let result = self.act(life, then)?;
+        match result {
+            Err(Code::InUse | Code::NoSpace | Code::ListTooLong) => self.spin.vain(),
+            _ => self.spin.found(),
+        }
+        result
+    }
+
+    /// As [`Interface::act`], for calls by which a program looks whether something
+    /// has happened.
+    ///
+    /// # Errors
+    /// As [`Interface::with`].
+    #[inline]
+    pub fn look<R>(&self, life: u32, then: impl FnOnce(&mut Face) -> R) -> Result<R, Code> {
+        let (result, taken) = self.call(life, then)?;
+        if taken == 0 {
+            self.spin.vain()
+        } else {
+            self.spin.found()
+        }
+        Ok(result)
+    }
+
+    /// Does something, and takes in what has arrived; says how much that was.
+    #[inline]
+    fn call<R>(&self, life: u32, then: impl FnOnce(&mut Face) -> R) -> Result<(R, usize), Code> {
         let result = self.with(life, |face| {
             let result = then(face);
-            face.poll();
+            let taken = face.poll();
             self.leave(face);
-            result
+            (result, taken)
         });
         self.attention.noted();
         self.wake_sleepers();

@@ -3,8 +3,8 @@
 //! A waiter takes in what arrives itself, so that an answer is seen by who
 //! waits for it without a wake in between. It spins briefly, since answers from
 //! a process that runs are fast; then it sleeps by the doorbell. Whoever is to
-//! answer may need this core: so a waiter that spins yields every now and then,
-//! and how long that takes says whether somebody does. If so, neither it nor the
+//! answer may need this core: so a waiter that spins yields every now and then
+//! ([`sluice_rail::spin`]). If somebody else ran meanwhile, neither it nor the
 //! next waiter spins, until a yield is short again.
 
 use crate::face::Face;
@@ -19,13 +19,8 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_micros(150);
 /// How often it yields in vain before it sleeps: after it has spun, or to others.
 const YIELDS: u32 = 16;
-/// Looks between two yields, a few microseconds.
-const LOOKS_PER_YIELD: u32 = 256;
 /// Looks between two looks at the clock.
 const LOOKS_PER_TIME: u32 = 32;
-/// A yield that takes so long has let somebody else run; one that has not is
-/// several times faster, and another process runs for several times longer.
-const SHARED: Duration = Duration::from_micros(2);
 
 /// Why a wait ended without what was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +46,7 @@ pub(crate) fn wait<R>(
     let mut looks = 0_u32;
     let mut began: Option<Instant> = None;
     let mut yields = 0;
-    let mut is_shared = shell.shares_core.load(Ordering::Relaxed);
+    let mut is_shared = shell.spin.is_shared();
     let mut slept = false;
     let result = loop {
         // First of all: who aborts may free next what is waited for here.
@@ -71,25 +66,31 @@ pub(crate) fn wait<R>(
         });
         match looked {
             Err(_) => break Err(Unmet::Gone),
-            Ok(Some(found)) => break Ok(found),
+            Ok(Some(found)) => {
+                shell.spin.found();
+                break Ok(found);
+            }
             Ok(None) => {}
         }
         shell.attention.noted();
         looks += 1;
-        if !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && !is_shared {
+        // Also counts the calls of a program that waits with no time to wait.
+        let is_due = shell.spin.is_due();
+        if !is_due && !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && !is_shared {
             std::hint::spin_loop();
             continue;
         }
         let now = Instant::now();
         if deadline.is_some_and(|deadline| deadline <= now) {
+            if is_due {
+                shell.spin.give_way();
+            }
             break Err(Unmet::TimedOut);
         }
         let has_spun = now - *began.get_or_insert(now) >= SPIN;
         if yields < YIELDS {
-            if has_spun || is_shared || looks.is_multiple_of(LOOKS_PER_YIELD) {
-                std::thread::yield_now();
-                is_shared = now.elapsed() >= SHARED;
-                shell.shares_core.store(is_shared, Ordering::Relaxed);
+            if has_spun || is_shared || is_due {
+                is_shared = shell.spin.give_way();
                 yields += u32::from(has_spun || is_shared);
             }
             continue;

@@ -30,6 +30,7 @@ use crate::lock::{Lock, Unavailable};
 use crate::log::{self, About};
 use crate::object::{self, Object, no_bind};
 use libc::{c_char, c_int, c_void, ssize_t};
+use sluice_rail::spin::Spin;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -59,10 +60,20 @@ pub struct CqCore {
     last_error: Lock<Option<(c_int, CString)>>,
     signalled: AtomicBool,
     pub waiters: Waiters,
+    /// Reads in vain.
+    spin: Spin,
+    /// The same of threads that found another one reading: counted apart, so that
+    /// they do not pull at what that one writes.
+    turned_away: Apart<Spin>,
     format: Format,
     api_version: u32,
     domain: Arc<DomainCore>,
 }
+
+/// On cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// The endpoints that report here.
 #[derive(Debug, Default)]
@@ -111,20 +122,36 @@ impl CqCore {
         self.kept_count.load(Ordering::Acquire) > 0
     }
 
-    /// Fills `sink`; an error if it stays empty.
+    /// Fills `sink`; an error if it stays empty. Who reads in vain again and again
+    /// gives its core away.
     #[inline]
     fn read(&self, sink: &mut Sink) -> Result<usize, Errno> {
         let mut bound = match self.endpoints.try_lock() {
             Ok(bound) => bound,
-            Err(Unavailable::Held) => return Err(Errno::AGAIN),
+            Err(Unavailable::Held) => {
+                self.turned_away.0.vain();
+                return Err(Errno::AGAIN);
+            }
             Err(Unavailable::Poisoned) => return Err(Errno::POISONED),
         };
+        let read = self.read_from(&mut bound, sink);
+        drop(bound);
+        match read {
+            Ok(_) => self.spin.found(),
+            Err(Errno::AGAIN) => self.spin.vain(),
+            Err(_) => {}
+        }
+        read
+    }
+
+    #[inline]
+    fn read_from(&self, bound: &mut Bound, sink: &mut Sink) -> Result<usize, Errno> {
         if self.keeps_any() {
             return self.read_kept(sink);
         }
         match bound.endpoints.as_slice() {
             [only] => only.collect(self, sink)?,
-            _ => self.collect_all(&mut bound, sink)?,
+            _ => self.collect_all(bound, sink)?,
         }
         match sink.count() {
             0 if self.keeps_any() => self.read_kept(sink),
@@ -257,6 +284,8 @@ pub unsafe extern "C" fn open(
                 last_error: domain.core.lock(None),
                 signalled: AtomicBool::new(false),
                 waiters: Waiters::default(),
+                spin: Spin::new(),
+                turned_away: Apart::default(),
                 format,
                 api_version: domain.core.api_version,
                 domain: Arc::clone(&domain.core),
@@ -351,7 +380,7 @@ unsafe extern "C" fn sreadfrom(
         if object.core.domain.threaded {
             guard::value((), || object.core.sleep(left));
         } else {
-            std::thread::yield_now();
+            object.core.spin.give_way();
         }
     }
 }

@@ -25,7 +25,7 @@ use peers::Peers;
 use state::Direction;
 use std::sync::{Arc, PoisonError};
 
-pub use state::{EpCore, State};
+pub use state::{EpCore, Posted, State};
 
 /// An open endpoint.
 #[repr(C)]

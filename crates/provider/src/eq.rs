@@ -9,6 +9,7 @@ use crate::ffi::{
 use crate::guard;
 use crate::object::{self, Object, no_bind, no_control};
 use libc::{c_char, c_int, c_void, ssize_t};
+use sluice_rail::spin::Spin;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ enum Event {
 #[derive(Debug)]
 pub struct EqCore {
     events: Mutex<VecDeque<Event>>,
+    /// Reads in vain.
+    spin: Spin,
     _fabric: Arc<FabricCore>,
 }
 
@@ -93,6 +96,7 @@ pub unsafe extern "C" fn open(
             eq: fid_eq { fid: object::head::<Eq>(context, &OPS), ops: &EQ_OPS },
             core: Arc::new(EqCore {
                 events: Mutex::new(VecDeque::new()),
+                spin: Spin::new(),
                 _fabric: Arc::clone(&fabric.core),
             }),
         };
@@ -114,7 +118,11 @@ unsafe extern "C" fn read(
         let eq: &Eq = unsafe { object::object(eq) };
         let mut events = eq.core.events();
         let (number, bytes) = match events.front() {
-            None => return Err(Errno::AGAIN),
+            None => {
+                drop(events);
+                eq.core.spin.vain();
+                return Err(Errno::AGAIN);
+            }
             Some(Event::Bad { .. }) => return Err(Errno::AVAILABLE),
             Some(Event::Good(number, bytes)) => (*number, bytes),
         };
@@ -131,6 +139,7 @@ unsafe extern "C" fn read(
         if flags & ffi::FI_PEEK == 0 {
             events.pop_front();
         }
+        eq.core.spin.found();
         Ok(count)
     })
 }

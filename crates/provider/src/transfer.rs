@@ -2,7 +2,7 @@
 //! `tagged.rs` and `msg.rs` bring them into this form.
 
 use crate::engine::Engine;
-use crate::ep::{EpCore, State};
+use crate::ep::{EpCore, Posted, State};
 use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
 use crate::info;
@@ -79,27 +79,27 @@ pub fn send(
     context: *mut c_void,
     flags: Flags,
 ) -> Result<(), Errno> {
-    let mut state = ep.state()?;
-    let state = &mut *state;
-    let flags = match flags {
-        Flags::Default => state.tx.op_flags,
-        Flags::Given(flags) if flags & !SEND_FLAGS == 0 => flags,
-        Flags::Given(_) => return Err(Errno::BAD_FLAGS),
-    };
-    let report = state.tx.reports(flags);
-    let inject = flags & ffi::FI_INJECT != 0;
-    let delivery = flags & DELIVERED != 0;
-    let context = context as u64;
-    state.send(to, |peer| Send {
-        space: to.space,
-        peer,
-        buf,
-        tag: to.tag,
-        data,
-        context,
-        report,
-        inject,
-        delivery,
+    ep.post(|state| {
+        let flags = match flags {
+            Flags::Default => state.tx.op_flags,
+            Flags::Given(flags) if flags & !SEND_FLAGS == 0 => flags,
+            Flags::Given(_) => return Err(Errno::BAD_FLAGS),
+        };
+        let report = state.tx.reports(flags);
+        let inject = flags & ffi::FI_INJECT != 0;
+        let delivery = flags & DELIVERED != 0;
+        let context = context as u64;
+        state.send(to, |peer| Send {
+            space: to.space,
+            peer,
+            buf,
+            tag: to.tag,
+            data,
+            context,
+            report,
+            inject,
+            delivery,
+        })
     })
 }
 
@@ -107,16 +107,18 @@ pub fn send(
 /// reports only failure.
 #[inline]
 pub fn inject(ep: &EpCore, to: Match, buf: Region, data: Option<u64>) -> Result<(), Errno> {
-    ep.state()?.send(to, |peer| Send {
-        space: to.space,
-        peer,
-        buf,
-        tag: to.tag,
-        data,
-        context: 0,
-        report: false,
-        inject: true,
-        delivery: false,
+    ep.post(|state| {
+        state.send(to, |peer| Send {
+            space: to.space,
+            peer,
+            buf,
+            tag: to.tag,
+            data,
+            context: 0,
+            report: false,
+            inject: true,
+            delivery: false,
+        })
     })
 }
 
@@ -129,40 +131,41 @@ pub fn recv(
     context: *mut c_void,
     flags: Flags,
 ) -> Result<(), Errno> {
-    let mut state = ep.state()?;
-    let flags = match flags {
-        Flags::Default => state.rx.op_flags,
-        Flags::Given(flags) if flags & !RECV_FLAGS == 0 => flags,
-        Flags::Given(_) => return Err(Errno::BAD_FLAGS),
-    };
-    let report = state.rx.reports(flags);
-    let context = context as u64;
-    if flags & (ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD) != 0 {
-        return state.recv_special(from, buf, context, report, flags);
-    }
-    let (engine, source) = state.source(from.peer)?;
-    engine.recv(&Recv {
-        space: from.space,
-        source,
-        buf,
-        tag: from.tag,
-        ignore: from.ignore,
-        context,
-        report,
-    })?;
-    Ok(())
+    ep.post(|state| {
+        let flags = match flags {
+            Flags::Default => state.rx.op_flags,
+            Flags::Given(flags) if flags & !RECV_FLAGS == 0 => flags,
+            Flags::Given(_) => return Err(Errno::BAD_FLAGS),
+        };
+        let report = state.rx.reports(flags);
+        let context = context as u64;
+        if flags & (ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD) != 0 {
+            return state.recv_special(from, buf, context, report, flags);
+        }
+        let (engine, source) = state.source(from.peer)?;
+        engine.recv(&Recv {
+            space: from.space,
+            source,
+            buf,
+            tag: from.tag,
+            ignore: from.ignore,
+            context,
+            report,
+        })?;
+        Ok(Posted::Taken)
+    })
 }
 
 impl State {
     #[inline]
-    fn send(&mut self, to: Match, send: impl FnOnce(PeerId) -> Send) -> Result<(), Errno> {
+    fn send(&mut self, to: Match, send: impl FnOnce(PeerId) -> Send) -> Result<Posted, Errno> {
         let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
         let send = send(self.peers.peer(engine, to.peer)?);
         if send.inject && send.buf.len > self.inject_bytes as u64 {
             return Err(Errno(ffi::FI_EMSGSIZE));
         }
         engine.send(&send)?;
-        Ok(())
+        Ok(Posted::Taken)
     }
 
     /// The sender that a receive accepts: `None` for any.
@@ -184,7 +187,7 @@ impl State {
         context: u64,
         report: bool,
         flags: u64,
-    ) -> Result<(), Errno> {
+    ) -> Result<Posted, Errno> {
         let has = |flag| flags & flag != 0;
         let (peek, claim, discard) = (has(ffi::FI_PEEK), has(ffi::FI_CLAIM), has(ffi::FI_DISCARD));
         let action = match (peek, claim, discard) {
@@ -193,11 +196,13 @@ impl State {
             (true, false, true) => ProbeAction::Discard,
             (false, true, false) => {
                 let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
-                return Ok(engine.recv_claimed(context, buf, report)?);
+                engine.recv_claimed(context, buf, report)?;
+                return Ok(Posted::Taken);
             }
             (false, true, true) => {
                 let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
-                return Ok(engine.discard_claimed(context, report)?);
+                engine.discard_claimed(context, report)?;
+                return Ok(Posted::Taken);
             }
             _ => return Err(Errno::INVALID),
         };
@@ -210,6 +215,6 @@ impl State {
             context,
             action,
         })?;
-        Ok(())
+        Ok(Posted::Looked)
     }
 }

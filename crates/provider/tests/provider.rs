@@ -142,6 +142,16 @@ fn progress_by_a_thread_on_a_core_of_its_own_or_not() {
     assert_eq!(count, 1, "{log}");
 }
 
+/// A loop around a call that never blocks must not keep a core from the process
+/// that it waits for.
+#[test]
+fn whoever_asks_in_vain_again_and_again_gives_the_core_away() {
+    let dir = provider_dir("spin");
+    let mut spin = with_provider(compile(&dir, "spin"), &dir);
+    // So few that sends are refused soon.
+    succeed(spin.env("FI_SLUICE_INJECT_BYTES", "100000"));
+}
+
 #[test]
 fn a_peer_that_dies_is_named() {
     let dir = provider_dir("death");

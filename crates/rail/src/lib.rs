@@ -5,7 +5,7 @@
 //! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. What a
 //! thread that makes progress in a program's place does is here as well ([`attend`]),
 //! and which core it runs on ([`cores`]); its thread runs no handler of the program
-//! ([`signals`]).
+//! ([`signals`]). Who looks in vain again and again gives its core away ([`spin`]).
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -20,6 +20,8 @@ pub mod cores;
 pub mod shm;
 #[cfg(not(loom))]
 pub mod signals;
+#[cfg(not(loom))]
+pub mod spin;
 #[cfg(not(loom))]
 pub mod tune;
 

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PtlCTGet(
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
         check_out(event)?;
-        let value = parts.shell.act(parts.life, |face| value_of(face, &parts))?;
+        let value = parts.shell.look(parts.life, |face| value_of(face, &parts))?;
         // SAFETY: checked above.
         unsafe { write(event, value.ok_or(Code::ArgInvalid)?) };
         Ok(())

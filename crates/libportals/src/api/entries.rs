@@ -62,7 +62,7 @@ unsafe fn append(
     check_out(handle)?;
     // SAFETY: by the contract of this function.
     let named = unsafe { memory(entry.me.start, entry.me.length, entry.me.options) }?;
-    let appended = parts.shell.act(parts.life, |face| {
+    let appended = parts.shell.attempt(parts.life, |face| {
         let index = pt_index(face, index)?;
         let mut spec = entry.spec(face, &parts, user_ptr)?;
         spec.region = named.region;
@@ -74,8 +74,8 @@ unsafe fn append(
             ni.vector_release(vector);
         }
         let linked: Option<Handle<Me>> = appended?;
-        Ok::<_, Code>(linked.unwrap_or_else(|| ni.me_spent()))
-    })??;
+        Ok(linked.unwrap_or_else(|| ni.me_spent()))
+    })?;
     // SAFETY: checked above.
     unsafe { write(handle, parts.pack(entry.kind, appended)?) };
     Ok(())
@@ -94,22 +94,22 @@ unsafe fn search(
     let op = args::search_op(op)?;
     // SAFETY: by the contract of this function.
     let named = unsafe { memory(entry.me.start, entry.me.length, entry.me.options) }?;
-    parts.shell.act(parts.life, |face| {
+    parts.shell.attempt(parts.life, |face| {
         let index = pt_index(face, index)?;
         let mut spec = entry.spec(face, &parts, user_ptr)?;
         // A search moves nothing, so its length is all that counts.
         spec.region = named.region;
         let Face { engine, shm, .. } = face;
         Ok(engine.ni.me_search(shm, index, op, &spec)?)
-    })?
+    })
 }
 
 fn unlink(kind: Kind, handle: ptl_handle_any_t) -> Result<(), Code> {
     let parts = unpack(kind, handle)?;
-    parts.shell.act(parts.life, |face| {
+    parts.shell.attempt(parts.life, |face| {
         face.engine.ni.me_unlink(parts.table())?;
         Ok(())
-    })?
+    })
 }
 
 /// See `portals4.h`.

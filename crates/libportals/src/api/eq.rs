@@ -67,6 +67,10 @@ pub unsafe extern "C" fn PtlEQGet(eq_handle: ptl_handle_any_t, event: *mut ptl_e
         })?;
         parts.shell.attention.noted();
         parts.shell.wake_sleepers();
+        match taken {
+            Some(_) => parts.shell.spin.found(),
+            None => parts.shell.spin.vain(),
+        }
         // SAFETY: checked above.
         unsafe { give(event, taken.unwrap_or(Err(Code::EqEmpty))?) }
     })

@@ -48,6 +48,6 @@ pub unsafe extern "C" fn PtlMDBind(
 pub extern "C" fn PtlMDRelease(md_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Md, md_handle)?;
-        parts.shell.act(parts.life, |face| Ok(face.engine.ni.md_release(parts.table())?))?
+        parts.shell.attempt(parts.life, |face| Ok(face.engine.ni.md_release(parts.table())?))
     })
 }

@@ -223,7 +223,7 @@ pub unsafe extern "C" fn PtlNIStatus(
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(status)?;
-        let counts = parts.shell.act(parts.life, |face| face.engine.ni.status())?;
+        let counts = parts.shell.look(parts.life, |face| face.engine.ni.status())?;
         let count = match status_register {
             0 => counts.dropped,
             1 => counts.permission_violations,

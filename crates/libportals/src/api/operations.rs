@@ -129,11 +129,11 @@ fn start(asked: impl FnOnce() -> Result<(Asked, TargetArgs), Code>) -> c_int {
     call(|| {
         let (asked, to) = asked()?;
         let parts = asked.parts()?;
-        parts.shell.act(parts.life, |face| {
+        parts.shell.attempt(parts.life, |face| {
             let command = asked.command(face, &to)?;
             let Face { engine, shm, .. } = face;
             Ok(engine.ni.issue(shm, &command)?)
-        })?
+        })
     })
 }
 
@@ -149,11 +149,11 @@ fn trigger(
         if !ct.is_beside(&parts) {
             return Err(Code::ArgInvalid);
         }
-        parts.shell.act(parts.life, |face| {
+        parts.shell.attempt(parts.life, |face| {
             let command = asked.command(face, &to)?;
             let Face { engine, shm, .. } = face;
             Ok(engine.ni.trigger(shm, command, ct.table(), threshold)?)
-        })?
+        })
     })
 }
 

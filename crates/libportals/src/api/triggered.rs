@@ -23,11 +23,11 @@ fn trigger_ct(
         if !trigger.is_beside(&parts) {
             return Err(Code::ArgInvalid);
         }
-        parts.shell.act(parts.life, |face| {
+        parts.shell.attempt(parts.life, |face| {
             let Face { engine, shm, .. } = face;
             let command = command(parts.table());
             Ok(engine.ni.trigger(shm, command, trigger.table(), threshold)?)
-        })?
+        })
     })
 }
 

@@ -14,6 +14,7 @@ use crate::log::{self, About};
 use crate::param;
 use sluice_proto::{Completion, Failure, Kind};
 use sluice_rail::attend::Attention;
+use sluice_rail::spin::Spin;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,8 @@ pub struct EpCore {
     pub(super) threaded: bool,
     pub(super) attention: Attention,
     pub(super) attendant: Mutex<Option<Attendant>>,
+    /// Sends and receives that are to be tried again, and looks for messages.
+    spin: Spin,
     /// The thread is to end.
     pub(super) is_closed: AtomicBool,
 }
@@ -35,6 +38,16 @@ pub struct EpCore {
 pub struct Visit<'a> {
     core: &'a EpCore,
     state: Guard<'a, State>,
+}
+
+/// What became of a send or a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It is under way, or has ended.
+    Taken,
+    /// It only looked whether there is a message, as a program does that waits
+    /// for one. What it found is in the queue.
+    Looked,
 }
 
 /// Everything that an endpoint has, under its lock.
@@ -91,6 +104,7 @@ impl EpCore {
             threaded: domain.threaded,
             attention: Attention::new(),
             attendant: Mutex::new(None),
+            spin: Spin::new(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -107,6 +121,22 @@ impl EpCore {
             }
         };
         Ok(Visit { core: self, state })
+    }
+
+    /// A send or a receive: does something with the state. A program that tries
+    /// again and again gives its core away.
+    #[inline]
+    pub fn post(
+        &self,
+        then: impl FnOnce(&mut State) -> Result<Posted, Errno>,
+    ) -> Result<(), Errno> {
+        let posted = then(&mut *self.state()?);
+        match posted {
+            Ok(Posted::Taken) => self.spin.found(),
+            Ok(Posted::Looked) | Err(Errno::AGAIN) => self.spin.vain(),
+            Err(_) => {}
+        }
+        posted.map(|_| ())
     }
 
     /// A call has found the lock taken.
