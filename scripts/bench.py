@@ -5,11 +5,15 @@ Two ranks are pinned to two cores.  The transports run in turn, several rounds.
 A cache-line probe brackets each run; the machine is "near" when the half round
 trip of a line is under 100 ns and "far" otherwise, and a run counts for a mode
 only when both probes agree.  Figures are compared within one mode only.
+
+Then more ranks than cores: a ring with halo exchange and sums (bench/halo.c) on the
+same two cores, in pairs with Open MPI's own; with --lammps, LAMMPS's melt as well.
 """
 
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -39,6 +43,27 @@ PEERS = ["vader", "ucx"]
 TARGETS = [("latency", 8, 1.3), ("latency", 64 << 10, 1.0),
            ("bandwidth", 1 << 20, 1.7), ("bandwidth", 4 << 20, 1.7),
            ("single", 1 << 20, 1.7), ("single", 4 << 20, 1.7), ("rate", 8, 0.7)]
+# Ranks on two cores, and how many times Open MPI's own they may take.
+CROWDS = [2, 3, 4, 8, 16]
+CROWD_LIMIT = 1.2
+HALO = {"steps": 1000, "bytes": 4096, "compute_us": 50}
+# LAMMPS's melt, as its example has it.
+MELT = """units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 10 0 10 0 10
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify every 20 delay 0 check no
+fix 1 all nve
+thermo 50
+run 250
+"""
 VALUE = {"latency": "half_rtt_ns", "bandwidth": "mib_per_s", "single": "mib_per_s",
          "rate": "msgs_per_s"}
 
@@ -94,6 +119,7 @@ def build():
     os.makedirs(BUILD, exist_ok=True)
     for name, compiler, flags, package in (
             ("pairs", "mpicc.openmpi", [], "libopenmpi-dev"),
+            ("halo", "mpicc.openmpi", [], "libopenmpi-dev"),
             ("cacheline", "cc", ["-pthread"], "gcc")):
         if not shutil.which(compiler):
             die(compiler, "it is not there", f"Install the Debian package {package}")
@@ -114,16 +140,24 @@ def mode_of(ns):
     return "near" if ns < NEAR_BELOW_NS else "far"
 
 
-def mpirun(transport, ranks, arguments, directory, bind, limit):
-    """Run pairs under mpirun; return its rows and why it failed, if it did."""
+def mpirun(transport, ranks, program, directory, bind, limit, cores=None):
+    """Run a program under mpirun; return its output and why it failed, if it did."""
     command = ["mpirun.openmpi", "-n", str(ranks), *TRANSPORTS[transport]]
     command += (["--map-by", "core", "--bind-to", "core"] if bind
                 else ["--oversubscribe", "--bind-to", "none"])
     if transport == "sluice":
         # The stated thresholds: figures of two days are to be compared.
         command += ["-x", "FI_PROVIDER_PATH=" + RELEASE, "-x", "FI_SLUICE_TUNE=off"]
-    command += [os.path.join(BUILD, "pairs"), *map(str, arguments)]
-    out, why = run(command, limit, environment(directory))
+    command += program
+    if cores:
+        command = ["taskset", "-c", ",".join(map(str, cores)), *command]
+    return run(command, limit, environment(directory))
+
+
+def rows_of(transport, ranks, name, arguments, directory, bind, limit, cores=None):
+    """Run a program of bench/; return its rows and why it failed, if it did."""
+    program = [os.path.join(BUILD, name), *map(str, arguments)]
+    out, why = mpirun(transport, ranks, program, directory, bind, limit, cores)
     rows = []
     for line in out.splitlines():
         try:
@@ -151,8 +185,8 @@ def measure(transports, plan, rounds, cores, directory, missing):
                 if transport in missing:
                     continue
                 before = probe(cores)
-                rows, why = mpirun(transport, 2, [test, seconds, *sizes], directory, True,
-                                   30 + 10 * seconds * len(sizes))
+                rows, why = rows_of(transport, 2, "pairs", [test, seconds, *sizes], directory, True,
+                                    30 + 10 * seconds * len(sizes))
                 after = probe(cores)
                 if why:
                     if transport != "ucx":
@@ -261,7 +295,7 @@ def memory(directory):
     for ranks in (2, 16):
         for transport in ("sluice", "vader"):
             say(f"memory with {ranks} ranks over {transport}")
-            rows, why = mpirun(transport, ranks, ["memory"], directory, False, 90)
+            rows, why = rows_of(transport, ranks, "pairs", ["memory"], directory, False, 90)
             if not why and len(rows) != ranks:
                 why = f"{len(rows)} of {ranks} ranks printed a figure"
             entry = dict(ranks=ranks, transport=transport, failed=why, rows=rows)
@@ -272,6 +306,56 @@ def memory(directory):
             now = max(r["vmrss_kib"] for r in rows) / 1024
             high = max(r["vmhwm_kib"] for r in rows) / 1024
             print(f"  {ranks:2} ranks  {transport:6}  {now:6.1f}  {high:6.1f}")
+    return result
+
+
+def halo_us(transport, ranks, directory, cores):
+    """Microseconds a step of bench/halo.c."""
+    rows, why = rows_of(transport, ranks, "halo", HALO.values(), directory, False, 60, cores)
+    if why:
+        die(f"halo with {ranks} ranks over {transport}", why,
+            "Run the tests of this transport first")
+    return rows[0]["us_per_step"]
+
+
+def melt_seconds(transport, ranks, directory, cores):
+    """Seconds of LAMMPS's loop."""
+    script = os.path.join(directory, "in.melt")
+    with open(script, "w") as file:
+        file.write(MELT)
+    out, why = mpirun(transport, ranks, ["lmp", "-in", script, "-log", "none"], directory, False,
+                      120, cores)
+    found = re.search(r"^Loop time of ([0-9.]+) ", out, re.M)
+    if why or not found:
+        die(f"LAMMPS with {ranks} ranks over {transport}", why or "it printed no loop time",
+            "Run it by hand")
+    return float(found.group(1))
+
+
+def crowds(rounds, cores, directory, lammps):
+    """More ranks than cores, in pairs that begin with each transport in turn."""
+    result = []
+    programs = [("halo", "us a step", halo_us)]
+    if lammps:
+        programs.append(("melt", "s", melt_seconds))
+    for name, unit, take in programs:
+        print(f"\n{name} on two cores, {unit}: median of {rounds} pairs (all)")
+        for ranks in CROWDS:
+            figures = {"sluice": [], "vader": []}
+            for number in range(rounds):
+                order = list(figures) if number % 2 else list(figures)[::-1]
+                for transport in order:
+                    say(f"pair {number + 1} of {rounds}  {name} with {ranks} ranks "
+                        f"over {transport}")
+                    figures[transport].append(take(transport, ranks, directory, cores))
+            medians = {t: statistics.median(found) for t, found in figures.items()}
+            ratio = medians["sluice"] / medians["vader"]
+            verdict = "met" if ratio <= CROWD_LIMIT else "missed"
+            result.append(dict(program=name, ranks=ranks, unit=unit, figures=figures, ratio=ratio,
+                               limit=CROWD_LIMIT, verdict=verdict))
+            shown = "  ".join(f"{t} {medians[t]:.4g} ({', '.join(f'{x:.4g}' for x in found)})"
+                              for t, found in figures.items())
+            print(f"  {ranks:2} ranks  {shown}  {ratio:.2f} x, wanted {CROWD_LIMIT}: {verdict}")
     return result
 
 
@@ -331,6 +415,10 @@ def main():
     parser.add_argument("--quick", action="store_true",
                         help="about one minute instead of five")
     parser.add_argument("--rounds", type=int, help="rounds [default: 6, quick: 2]")
+    parser.add_argument("--crowd-only", action="store_true",
+                        help="only what is about more ranks than cores")
+    parser.add_argument("--lammps", action="store_true",
+                        help="LAMMPS's melt too, with more ranks than cores (Debian package lammps)")
     parser.add_argument("--json", metavar="FILE", help="write everything to FILE")
     args = parser.parse_args()
     rounds = args.rounds or (2 if args.quick else 6)
@@ -347,6 +435,8 @@ def main():
         die("the benchmark", "only one core is allowed", "Run it with at least two cores")
     if not shutil.which("mpirun.openmpi"):
         die("mpirun.openmpi", "it is not there", "Install the Debian package openmpi-bin")
+    if args.lammps and not shutil.which("lmp"):
+        die("lmp", "it is not there", "Install the Debian package lammps, or leave out --lammps")
     for name in ("libsluice-fi.so", "sluice"):
         if not os.path.exists(os.path.join(RELEASE, name)):
             die(f"target/release/{name}", "it is not there",
@@ -364,12 +454,17 @@ def main():
     missing = {}
     directory = tempfile.mkdtemp(prefix="bench-")
     try:
-        runs = measure(list(TRANSPORTS), plan, rounds, cores, directory, missing)
+        runs, judged, used, alone = [], [], [], {}
+        if not args.crowd_only:
+            runs = measure(list(TRANSPORTS), plan, rounds, cores, directory, missing)
         summary = summarise(runs)
-        tables(summary, plan, [t for t in TRANSPORTS if t not in missing], runs)
-        judged = verdicts(summary, missing)
-        used = memory(directory)
-        alone = sluice_alone(args.quick, cores)
+        if not args.crowd_only:
+            tables(summary, plan, [t for t in TRANSPORTS if t not in missing], runs)
+            judged = verdicts(summary, missing)
+            used = memory(directory)
+        crowded = crowds(rounds, cores, directory, args.lammps)
+        if not args.crowd_only:
+            alone = sluice_alone(args.quick, cores)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     say(f"{time.monotonic() - started:.0f} s")
@@ -378,7 +473,7 @@ def main():
                  for (m, t, s, x), figures in sorted(summary.items())]
         with open(args.json, "w") as f:
             json.dump(dict(cores=cores, missing=missing, summary=table, targets=judged,
-                           memory=used, sluice=alone, runs=runs), f, indent=1)
+                           memory=used, crowds=crowded, sluice=alone, runs=runs), f, indent=1)
             f.write("\n")
     return 0
 
