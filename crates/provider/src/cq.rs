@@ -134,29 +134,24 @@ impl CqCore {
             }
             Err(Unavailable::Poisoned) => return Err(Errno::POISONED),
         };
-        let read = self.read_from(&mut bound, sink);
-        drop(bound);
-        match read {
-            Ok(_) => self.spin.found(),
-            Err(Errno::AGAIN) => self.spin.vain(),
-            Err(_) => {}
-        }
-        read
-    }
-
-    #[inline]
-    fn read_from(&self, bound: &mut Bound, sink: &mut Sink) -> Result<usize, Errno> {
         if self.keeps_any() {
             return self.read_kept(sink);
         }
         match bound.endpoints.as_slice() {
             [only] => only.collect(self, sink)?,
-            _ => self.collect_all(bound, sink)?,
+            _ => self.collect_all(&mut bound, sink)?,
         }
         match sink.count() {
             0 if self.keeps_any() => self.read_kept(sink),
-            0 => Err(Errno::AGAIN),
-            count => Ok(count),
+            0 => {
+                drop(bound);
+                self.spin.vain();
+                Err(Errno::AGAIN)
+            }
+            count => {
+                self.spin.found();
+                Ok(count)
+            }
         }
     }
 
@@ -189,7 +184,10 @@ impl CqCore {
         match (sink.count(), queue.front()) {
             (0, Some(Kept::Bad(_))) => Err(Errno::AVAILABLE),
             (0, _) => Err(Errno::AGAIN),
-            (count, _) => Ok(count),
+            (count, _) => {
+                self.spin.found();
+                Ok(count)
+            }
         }
     }
 
