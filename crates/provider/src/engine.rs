@@ -56,6 +56,8 @@ pub struct Engine {
     endpoint: Endpoint,
     port: Shm,
     notices_told: usize,
+    /// Of all messages that were taken to be sent.
+    sent_bytes: u64,
 }
 
 impl Engine {
@@ -97,7 +99,7 @@ impl Engine {
         };
         let proto = proto.with_table(&thresholds(params).table);
         let endpoint = Endpoint::new(proto, port.layout());
-        let mut engine = Engine { endpoint, port, notices_told: 0 };
+        let mut engine = Engine { endpoint, port, notices_told: 0, sent_bytes: 0 };
         engine.tell_notices();
         Ok(engine)
     }
@@ -174,13 +176,17 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, send: &Send) -> Result<(), Refused> {
         self.look_first(send.buf.len);
-        match self.endpoint.send(self.now(), &mut self.port, send) {
+        let answer = match self.endpoint.send(self.now(), &mut self.port, send) {
             Err(Refused::Again) => {
                 self.poll();
                 self.endpoint.send(self.now(), &mut self.port, send)
             }
             answer => answer,
+        };
+        if answer.is_ok() {
+            self.sent_bytes += send.buf.len;
         }
+        answer
     }
 
     /// Takes a receive.
@@ -218,6 +224,12 @@ impl Engine {
     /// Cancels a receive.
     pub fn cancel(&mut self, context: u64) -> bool {
         self.endpoint.cancel(self.now(), &mut self.port, context)
+    }
+
+    /// How many messages were taken to be sent, and of how many bytes.
+    pub fn sent(&self) -> (u64, u64) {
+        let said = self.endpoint.stats();
+        (said.eager_sent + said.rendezvous_sent, self.sent_bytes)
     }
 
     /// What was done, in words for people.

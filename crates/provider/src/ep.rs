@@ -18,6 +18,7 @@ use crate::log;
 use crate::msg;
 use crate::object::{self, Object, no_op};
 use crate::param;
+use crate::report;
 use crate::tagged;
 use attendant::Attendant;
 use libc::{c_int, c_void, ssize_t};
@@ -66,6 +67,7 @@ unsafe impl Object for Ep {
         let engine = self.core.state.lock_anyway().engine.take();
         if let Some(mut engine) = engine {
             engine.tell_notices();
+            report::closed(&engine);
             if param::get().stats {
                 log::print(&format!("pid {}: {}", std::process::id(), engine.summary()));
             }

@@ -11,6 +11,7 @@
 //! | `ep.rs` | endpoint; `transfer.rs` its operations, `tagged.rs` and `msg.rs` the C faces of those |
 //! | `cq.rs` | completion queue |
 //! | `eq.rs`, `mr.rs` | event queue, memory region: as little as programs need |
+//! | `report.rs` | what was sent, for `sluice run` |
 //! | `engine.rs` | the protocol endpoint and the rail beneath an endpoint |
 //!
 //! Progress is made inside the program's calls, and, where it asks for that, by
@@ -36,6 +37,7 @@ mod mr;
 mod msg;
 mod object;
 mod param;
+mod report;
 mod tagged;
 mod transfer;
 

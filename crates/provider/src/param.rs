@@ -9,6 +9,7 @@ use libc::{c_char, c_int, c_void};
 use sluice_proto::selection::{Overrides, Threshold, parse_number};
 use sluice_rail::tune::Mode;
 use std::ffi::CStr;
+use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
 /// How the memory of a mailbox is made.
@@ -80,6 +81,8 @@ pub struct Params {
     pub progress: Progress,
     /// Print counters when an endpoint closes.
     pub stats: bool,
+    /// The file that gets a line when an endpoint opens and when it closes.
+    pub report: Option<PathBuf>,
 }
 
 /// The least that the eager limit is if nobody sets it.
@@ -165,8 +168,13 @@ const STATS: Variable = Variable {
     kind: ffi::FI_PARAM_BOOL,
     help: c"Print counters to standard error when an endpoint is closed (default: no)",
 };
+const REPORT: Variable = Variable {
+    name: c"report",
+    kind: ffi::FI_PARAM_STRING,
+    help: c"Path of a file, which has a slash, that gets a line of JSON when an endpoint opens and when it closes; sluice run sets it (default: none)",
+};
 
-const ALL: [&Variable; 14] = [
+const ALL: [&Variable; 15] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -181,6 +189,7 @@ const ALL: [&Variable; 14] = [
     &BULK,
     &PROGRESS,
     &STATS,
+    &REPORT,
 ];
 
 /// Makes the variables known to libfabric. Once, when the provider is loaded.
@@ -241,6 +250,7 @@ fn read() -> Params {
             ])
             .unwrap_or(Progress::Asked),
         stats: STATS.flag().unwrap_or(false),
+        report: REPORT.path(),
     }
 }
 
@@ -318,6 +328,16 @@ impl Variable {
             self.warn_bad(&raw, "auto, off, or a path, which has a slash");
         }
         mode
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        let raw = self.raw()?;
+        if !raw.contains('/') {
+            self.warn_bad(&raw, "the path of a file, which has a slash");
+            return None;
+        }
+        // As the environment has it: a path need not be text.
+        std::env::var_os(self.env()).map(PathBuf::from)
     }
 
     fn flag(&self) -> Option<bool> {

@@ -257,3 +257,22 @@ fn installed(program: &'static str) -> Option<&'static str> {
     }
     found.ok().map(|_| program)
 }
+
+#[test]
+fn a_report_says_that_it_was_opened_and_what_was_sent() {
+    let dir = provider_dir("report");
+    let report = dir.join("lines");
+    let _ = std::fs::remove_file(&report);
+    let mut messages = with_provider(compile(&dir, "messages"), &dir);
+    let (_, log) = succeed(messages.env("FI_SLUICE_REPORT", &report));
+    assert!(!log.contains("FI_SLUICE_REPORT"), "{log}");
+    let text = std::fs::read_to_string(&report).expect("a report was written");
+    let of = |event: &str| text.lines().filter(|line| line.contains(event)).count();
+    assert!(of(r#""event":"open""#) > 0, "{text}");
+    assert_eq!(of(r#""event":"open""#), of(r#""event":"close""#), "{text}");
+    assert!(text.lines().any(|line| line.contains("messages") && !line.contains(r#""bytes":0"#)));
+    // It is a file, and only a file, that is named.
+    let mut elsewhere = with_provider(dir.join("messages"), &dir);
+    let (_, log) = succeed(elsewhere.env("FI_SLUICE_REPORT", "nowhere"));
+    assert!(log.contains("FI_SLUICE_REPORT=nowhere is ignored"), "{log}");
+}

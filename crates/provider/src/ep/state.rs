@@ -12,6 +12,7 @@ use crate::ffi::{self, fi_addr_t};
 use crate::lock::{Guard, Lock, Unavailable};
 use crate::log::{self, About};
 use crate::param;
+use crate::report;
 use sluice_proto::{Completion, Failure, Kind};
 use sluice_rail::attend::Attention;
 use sluice_rail::spin::Spin;
@@ -359,6 +360,7 @@ impl State {
                 Errno::NO_MEMORY
             })?;
             self.engine = Some(engine);
+            report::opened();
         }
         self.engine.as_mut().ok_or(Errno::BAD_STATE)
     }

@@ -1,0 +1,56 @@
+//! A report for who started the program: whether Sluice was opened, and what was sent.
+//!
+//! `sluice run` names a file in `FI_SLUICE_REPORT`. Each endpoint appends a line of
+//! JSON when its mailbox opens and another one when it closes. A process that is killed
+//! leaves the first line alone, so that the reader knows what is missing.
+
+use crate::engine::Engine;
+use crate::log::{self, About};
+use crate::param;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process;
+use std::sync::Once;
+
+/// What `sluice run` and `sluice doctor` find in the library's bytes, to know which
+/// version it is before they start anything.
+const IDENTITY: &str = concat!("sluice-provider/", env!("CARGO_PKG_VERSION"), "/wire-1;");
+
+/// The identity names this version of the wire.
+const _: () = assert!(sluice_wire::VERSION == 1);
+
+/// An endpoint has opened its mailbox.
+pub fn opened() {
+    append(|| format!(r#"{{"event":"open","pid":{},"by":"{IDENTITY}"}}"#, process::id()));
+}
+
+/// An endpoint is about to close its mailbox.
+pub fn closed(engine: &Engine) {
+    append(|| {
+        let (messages, bytes) = engine.sent();
+        let pid = process::id();
+        format!(r#"{{"event":"close","pid":{pid},"messages":{messages},"bytes":{bytes}}}"#)
+    });
+}
+
+/// Appends a line, if somebody wants it. A report that fails is said once, and fails
+/// nothing else.
+fn append(line: impl FnOnce() -> String) {
+    static WARNED: Once = Once::new();
+    let Some(path) = &param::get().report else { return };
+    if let Err(error) = append_to(path, &line()) {
+        WARNED.call_once(|| {
+            let path = path.display();
+            log::warn(About::Endpoint, &format!("no report is written to {path}: {error}"));
+        });
+    }
+}
+
+/// One write: lines of several processes do not mix.
+fn append_to(path: &Path, line: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}
