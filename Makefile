@@ -12,11 +12,12 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 build: deps                     ## Build libsluice-fi.so, libportals.so and the sluice command
 	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
 
-install: build man              ## Install into PREFIX (default /usr/local), below DESTDIR
+install: man                    ## Install into PREFIX (default /usr/local), below DESTDIR
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
 
-man:                            ## Write the manual pages of the Portals functions to target/man
+man: build                      ## Write the manual pages (commands, Portals functions) to target/man
 	@$(PYTHON) crates/libportals/scripts/man.py
+	@target/release/sluice man target/man/man1
 
 demo: build                     ## Run NetPIPE over Sluice, verified, beside Open MPI's shared memory
 	@$(PYTHON) scripts/demo.py

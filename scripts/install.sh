@@ -26,5 +26,10 @@ put 644 "$built/portals4.pc" lib/pkgconfig
 for page in "$root"/target/man/man*/*; do
     put 644 "$page" "share/man/$(basename "$(dirname "$page")")"
 done
-printf 'installed below %s; for libfabric: export FI_PROVIDER_PATH=%s/lib/libfabric\n' \
-    "$to" "$prefix"
+install -d "$to/share/bash-completion/completions" "$to/share/zsh/site-functions" \
+    "$to/share/fish/vendor_completions.d"
+"$built/sluice" completion bash >"$to/share/bash-completion/completions/sluice"
+"$built/sluice" completion zsh >"$to/share/zsh/site-functions/_sluice"
+"$built/sluice" completion fish >"$to/share/fish/vendor_completions.d/sluice.fish"
+printf 'installed below %s; try: %s/bin/sluice doctor\nfor libfabric by hand: export FI_PROVIDER_PATH=%s/lib/libfabric\n' \
+    "$to" "$prefix" "$prefix"

@@ -48,6 +48,7 @@ def stages(quick):
     ], {}
     if quick:
         return
+    yield "sluice run and sluice doctor", [sys.executable, "tests/run_command.py"], {}
     yield "MPI programs", [sys.executable, "tests/run_mpi.py"], {}
     yield "mpi4py's test suite", [sys.executable, "tests/run_mpi4py.py"], {}
 

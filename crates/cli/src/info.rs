@@ -36,17 +36,18 @@ pub fn run(args: &InfoArgs) -> Result<()> {
     Ok(())
 }
 
-/// What was found.
+/// What was found. `sluice doctor` judges it.
 #[derive(Debug)]
-struct Info {
-    report: ProbeReport,
+pub struct Info {
+    /// What the system allows.
+    pub report: ProbeReport,
     /// What a process's memory comes to, or why its rail does not open.
-    memory: Result<Memory, String>,
+    pub memory: Result<Memory, String>,
 }
 
 /// What a process's memory comes to with the default configuration.
 #[derive(Clone, Copy, Debug)]
-struct Memory {
+pub struct Memory {
     senders_max: u64,
     /// Of memory for messages not yet matched, whatever peers do.
     unexpected_bytes_max: u64,
@@ -58,7 +59,8 @@ struct Memory {
 }
 
 impl Info {
-    fn collect() -> Info {
+    /// Tries and looks up everything.
+    pub fn collect() -> Info {
         let memory = Rail::open_default()
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("{error:#}"));

@@ -4,10 +4,15 @@
 #![forbid(unsafe_code)]
 
 mod cores;
+mod doctor;
 mod info;
+mod manual;
+mod mpi;
 mod perf;
+mod provider;
 mod rail;
 mod report;
+mod run;
 mod settings;
 mod sim;
 mod table;
@@ -19,6 +24,8 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
+  sluice run -n 2 ./program            an MPI program over Sluice
+  sluice doctor                        what stands in the way here, and what mends it
   sluice info                          what Sluice finds on this machine
   sluice why --size 1M                 which protocol a message takes, and why no other
   sluice tune                          what moves cost on this machine
@@ -42,6 +49,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run an MPI program over Sluice, and say whether Sluice carried its messages.
+    Run(run::RunArgs),
+    /// Check this environment: what stands in the way of programs, and what mends it.
+    Doctor(doctor::DoctorArgs),
     /// Show the rails found, what was probed, what was refused and what mends it.
     Info(info::InfoArgs),
     /// Show which protocol a message takes here, and why no other.
@@ -61,6 +72,11 @@ FI_SLUICE_* say, so that figures of two runs can be compared."
     Sim(sim::SimCommand),
     /// Draw the results of `sluice sim run`: one page that needs no network.
     Report(report::ReportArgs),
+    /// Print the completions of a shell: names of commands, options and their values.
+    Completion(manual::CompletionArgs),
+    /// Write the manual pages of all commands.
+    #[command(hide = true)]
+    Man(manual::ManArgs),
     /// The second process of a measurement.
     #[command(hide = true)]
     PerfPeer(perf::PeerArgs),
@@ -69,6 +85,10 @@ FI_SLUICE_* say, so that figures of two runs can be compared."
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completion(args) => manual::complete::<Cli>(&args).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => manual::write_pages::<Cli>(&args).map(|()| ExitCode::SUCCESS),
         Command::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Why(args) => why::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Tune(args) => tune::run(&args).map(|()| ExitCode::SUCCESS),

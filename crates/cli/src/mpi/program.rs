@@ -1,0 +1,255 @@
+//! Which MPI a command runs with, as far as that can be seen before it runs.
+
+use super::binary::{self, Binary, Found};
+use super::launcher::find;
+use super::{Mpi, library};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+
+/// What was found of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Linked {
+    /// It uses the library of this MPI.
+    Mpi(Mpi),
+    /// It calls libfabric itself, and no MPI.
+    Libfabric,
+    /// It cannot run over Sluice, and why.
+    Never(String),
+    /// This cannot be seen, and why.
+    Unknown(String),
+}
+
+/// Printed by a Python interpreter: where the library of its mpi4py is. The library is
+/// not loaded.
+const MPI4PY: &str = "import importlib.util as u\n\
+                      try: print(u.find_spec('mpi4py.MPI').origin)\n\
+                      except Exception: print()";
+
+/// Looks at the command `words`: its program first and, if that is one that starts
+/// another (numactl, env), at the words after it.
+pub fn look(words: &[OsString]) -> Linked {
+    let Some(first) = words.first() else {
+        return Linked::Unknown("no program is named".to_owned());
+    };
+    let name = first.to_string_lossy();
+    let Some(path) = find(first) else {
+        return Linked::Never(format!("{name} is not there, or is no program"));
+    };
+    let own = look_at(&path, &name);
+    // The words after an interpreter are its script, which says no more.
+    if !matches!(own, Linked::Unknown(_)) || is_python(&path) {
+        return own;
+    }
+    for word in &words[1..] {
+        let Some(path) = find(word) else { continue };
+        if let found @ (Linked::Mpi(_) | Linked::Never(_)) = look_at(&path, &word.to_string_lossy())
+        {
+            return found;
+        }
+    }
+    own
+}
+
+fn look_at(path: &Path, name: &str) -> Linked {
+    if is_python(path) {
+        return look_at_python(path, name);
+    }
+    let Some(kind) = Kind::of(path) else {
+        return Linked::Unknown(format!("{name} cannot be read"));
+    };
+    match kind {
+        Kind::Elf => look_at_elf(path, name),
+        Kind::Script(interpreter) => match interpreter.and_then(|words| find(&words)) {
+            Some(interpreter) if is_python(&interpreter) => look_at_python(&interpreter, name),
+            _ => Linked::Unknown(format!("{name} is a script")),
+        },
+    }
+}
+
+/// What a file begins with.
+enum Kind {
+    Elf,
+    /// With the interpreter that its first line names.
+    Script(Option<OsString>),
+}
+
+impl Kind {
+    fn of(path: &Path) -> Option<Kind> {
+        let mut head = Vec::new();
+        File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+        if head.starts_with(b"\x7fELF") {
+            return Some(Kind::Elf);
+        }
+        let text = String::from_utf8_lossy(&head);
+        Some(Kind::Script(text.lines().next().and_then(interpreter).map(OsString::from)))
+    }
+}
+
+/// The interpreter that the first line of a script names: `#!/usr/bin/env -S python3 -u`.
+fn interpreter(line: &str) -> Option<&str> {
+    let mut words = line.strip_prefix("#!")?.split_whitespace();
+    let first = words.next()?;
+    if Path::new(first).file_name()? != "env" {
+        return Some(first);
+    }
+    words.find(|word| !word.starts_with('-') && !word.contains('='))
+}
+
+fn is_python(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    name.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+fn look_at_python(interpreter: &Path, name: &str) -> Linked {
+    let output = Command::new(interpreter).args(["-c", MPI4PY]).output();
+    let origin = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let origin = origin.unwrap_or_default();
+    if !origin.starts_with('/') {
+        let interpreter = interpreter.display();
+        return Linked::Unknown(format!("{interpreter}, which runs {name}, has no mpi4py"));
+    }
+    match look_at_elf(Path::new(&origin), "mpi4py") {
+        Linked::Mpi(mpi) => Linked::Mpi(mpi),
+        Linked::Never(why) => Linked::Never(why),
+        _ => Linked::Unknown(format!("mpi4py ({origin}) finds its MPI when it runs")),
+    }
+}
+
+fn look_at_elf(path: &Path, name: &str) -> Linked {
+    let Ok(bytes) = fs::read(path) else {
+        return Linked::Unknown(format!("{name} cannot be read"));
+    };
+    let Some(binary) = Binary::read(&bytes) else {
+        return Linked::Unknown(format!("{name} is no program of this system"));
+    };
+    if binary.needed.is_empty() {
+        return judge(&binary, &bytes, &[], name);
+    }
+    match binary::libraries(path) {
+        Some(found) => judge(&binary, &bytes, &found, name),
+        None => Linked::Unknown(format!("ldd cannot tell what {name} is linked with")),
+    }
+}
+
+/// From what a program says and from where its libraries were found.
+fn judge(binary: &Binary, bytes: &[u8], found: &[Found], name: &str) -> Linked {
+    if let Some(library) = found.iter().find(|library| library::is_mpi(&library.name)) {
+        let library_name = &library.name;
+        let Some(path) = &library.path else {
+            return Linked::Never(format!(
+                "{name} is linked with {library_name}, which is not found; set LD_LIBRARY_PATH to \
+                 its directory"
+            ));
+        };
+        return match library::identify(path) {
+            Some(mpi) => Linked::Mpi(mpi),
+            None => Linked::Unknown(format!("{} is an MPI that is not known", path.display())),
+        };
+    }
+    let has_libfabric = found.iter().any(|library| library.name.starts_with("libfabric.so"));
+    match library::family_in(bytes) {
+        Some(family) if !has_libfabric => Linked::Never(format!(
+            "{name} has {} linked in, and loads no libfabric; link it with the shared library \
+             of its MPI",
+            family.name()
+        )),
+        Some(_) => Linked::Unknown(format!("{name} has its MPI linked in")),
+        None if has_libfabric => Linked::Libfabric,
+        None if binary.needed.is_empty() => Linked::Unknown(format!("{name} is linked statically")),
+        None => Linked::Unknown(format!("{name} is not linked with an MPI itself")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::Family;
+    use crate::mpi::binary::fabricate;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn found(name: &str, path: Option<&Path>) -> Found {
+        Found { name: name.to_owned(), path: path.map(Path::to_owned) }
+    }
+
+    fn judged(needed: &[&str], text: &[u8], libraries: &[Found]) -> Linked {
+        let bytes = fabricate(needed, text);
+        let binary = Binary::read(&bytes).expect("an ELF file");
+        judge(&binary, &bytes, libraries, "app")
+    }
+
+    #[test]
+    fn a_program_has_the_mpi_that_a_library_of_it_needs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let library = dir.path().join("libmpi.so.40.30.4");
+        fs::write(&library, fabricate(&[], b"Open MPI v%d.%d.%d")).expect("written");
+        let libraries = [found("libhdf5.so", None), found("libmpi.so.40", Some(&library))];
+        match judged(&["libhdf5.so"], b"", &libraries) {
+            Linked::Mpi(mpi) => assert_eq!(mpi.family, Family::OpenMpi),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_not_found_is_said_by_its_name() {
+        match judged(&["libmpi.so.12"], b"", &[found("libmpi.so.12", None)]) {
+            Linked::Never(why) => assert!(why.contains("libmpi.so.12"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_mpi_that_is_linked_in_is_refused_unless_it_loads_libfabric() {
+        let text = b"Open MPI v%d.%d.%d";
+        assert!(matches!(judged(&[], text, &[]), Linked::Never(_)));
+        assert!(matches!(judged(&["libc.so.6"], text, &[]), Linked::Never(_)));
+        let fabric = [found("libfabric.so.1", Some(Path::new("/lib/libfabric.so.1")))];
+        assert!(matches!(judged(&["libfabric.so.1"], text, &fabric), Linked::Unknown(_)));
+        assert_eq!(judged(&["libfabric.so.1"], b"", &fabric), Linked::Libfabric);
+        assert!(matches!(judged(&["libc.so.6"], b"", &[]), Linked::Unknown(_)));
+    }
+
+    #[test]
+    fn the_interpreter_of_a_script() {
+        assert_eq!(interpreter("#!/bin/sh -e"), Some("/bin/sh"));
+        assert_eq!(interpreter("#! /usr/bin/env python3"), Some("python3"));
+        assert_eq!(interpreter("#!/usr/bin/env -S A=1 python3 -u"), Some("python3"));
+        assert_eq!(interpreter("#!"), None);
+        assert_eq!(interpreter("echo"), None);
+    }
+
+    #[test]
+    fn names_of_python() {
+        for name in ["python", "/usr/bin/python3", "python3.11", "pypy3"] {
+            assert!(is_python(Path::new(name)), "{name}");
+        }
+        for name in ["python-config", "pythonic", "sh"] {
+            assert!(!is_python(Path::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_not_seen_through_and_a_python_is_asked_for_its_mpi4py() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+            path
+        };
+        let script = write("job", "#!/bin/sh\n");
+        assert!(matches!(look(&[script.into()]), Linked::Unknown(why) if why.contains("script")));
+        let lacking = write("python3", "#!/bin/sh\necho\n");
+        match look(&[lacking.into()]) {
+            Linked::Unknown(why) => assert!(why.contains("has no mpi4py"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        match look(&[dir.path().join("absent").into()]) {
+            Linked::Never(why) => assert!(why.contains("is not there"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

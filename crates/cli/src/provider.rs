@@ -1,0 +1,168 @@
+//! The library that libfabric loads: where it is, which version, and whether what it
+//! needs is there.
+
+use crate::mpi::binary;
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The name that libfabric knows it by.
+pub const NAME: &str = "sluice";
+/// The name of its file.
+pub const FILE: &str = "libsluice-fi.so";
+/// What its version begins with in its bytes (`crates/provider/src/report.rs`).
+const IDENTITY: &[u8] = b"sluice-provider/";
+const IDENTITY_BYTES_MAX: usize = 64;
+
+/// A provider that this command can work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// What FI_PROVIDER_PATH is to be.
+    pub dir: PathBuf,
+    /// The libfabric that it was found to load.
+    pub libfabric: PathBuf,
+}
+
+/// Why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// In none of these directories.
+    Missing(Vec<PathBuf>),
+    /// It is of another version, or not this provider at all.
+    OtherVersion { file: PathBuf, version: Option<String> },
+    /// It needs a library that is not found.
+    Lacks { file: PathBuf, library: String },
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unusable::Missing(dirs) => {
+                let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+                let dirs = dirs.join(", ");
+                write!(f, "the provider {FILE} is in none of {dirs}; {}", self.remedy())
+            }
+            Unusable::OtherVersion { file, version } => {
+                let file = file.display();
+                let version = version.as_deref().unwrap_or("says no version");
+                let own = own_version();
+                write!(f, "{file} is not of this version ({version}, not {own}); {}", self.remedy())
+            }
+            Unusable::Lacks { file, library } => {
+                let file = file.display();
+                write!(f, "{file} needs {library}, which is not found; {}", self.remedy())
+            }
+        }
+    }
+}
+
+impl Unusable {
+    /// What would mend it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Unusable::Missing(_) => {
+                "build it (make build), or name its directory in FI_PROVIDER_PATH".to_owned()
+            }
+            Unusable::OtherVersion { .. } => {
+                "build or install command and provider together (make install)".to_owned()
+            }
+            Unusable::Lacks { .. } => {
+                "install libfabric (Debian: libfabric1), or set LD_LIBRARY_PATH to its directory"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// The directories that are looked through, in order: what FI_PROVIDER_PATH says, beside
+/// this command, and where `make install` puts the provider.
+pub fn directories(provider_path: Option<&str>) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = named(provider_path);
+    if let Ok(own) = env::current_exe().and_then(fs::canonicalize)
+        && let Some(dir) = own.parent()
+    {
+        dirs.push(dir.to_owned());
+        dirs.extend(dir.parent().map(|prefix| prefix.join("lib/libfabric")));
+    }
+    dirs
+}
+
+/// The directories of a value of FI_PROVIDER_PATH.
+pub fn named(provider_path: Option<&str>) -> Vec<PathBuf> {
+    let entries = provider_path.into_iter().flat_map(|path| path.split(':'));
+    entries.filter(|entry| !entry.is_empty()).map(PathBuf::from).collect()
+}
+
+/// The provider in the first of these directories that has one.
+pub fn find(dirs: &[PathBuf]) -> Result<Provider, Unusable> {
+    let Some(dir) = dirs.iter().find(|dir| dir.join(FILE).exists()) else {
+        return Err(Unusable::Missing(dirs.to_vec()));
+    };
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+    let file = dir.join(FILE);
+    let version = fs::read(&file).ok().and_then(|bytes| version_in(&bytes));
+    if version.as_deref() != Some(own_version().as_str()) {
+        return Err(Unusable::OtherVersion { file, version });
+    }
+    let libfabric = libfabric_of(&file)?;
+    Ok(Provider { dir, libfabric })
+}
+
+/// The libfabric that the dynamic linker gives it.
+fn libfabric_of(file: &Path) -> Result<PathBuf, Unusable> {
+    let libraries = binary::libraries(file).unwrap_or_default();
+    let lacks = |library: &str| Unusable::Lacks { file: file.to_owned(), library: library.into() };
+    if let Some(missing) = libraries.iter().find(|library| library.path.is_none()) {
+        return Err(lacks(&missing.name));
+    }
+    let libfabric = libraries.into_iter().find(|library| library.name.starts_with("libfabric.so"));
+    libfabric.and_then(|library| library.path).ok_or_else(|| lacks("libfabric.so.1"))
+}
+
+fn own_version() -> String {
+    format!("{}, wire version {}", env!("CARGO_PKG_VERSION"), sluice_wire::VERSION)
+}
+
+/// The version that the bytes of a provider name.
+fn version_in(bytes: &[u8]) -> Option<String> {
+    let start = binary::position(bytes, IDENTITY)? + IDENTITY.len();
+    let rest = &bytes[start..bytes.len().min(start + IDENTITY_BYTES_MAX)];
+    let end = rest.iter().position(|&byte| byte == b';')?;
+    let text = std::str::from_utf8(&rest[..end]).ok()?;
+    let (version, wire) = text.split_once("/wire-")?;
+    Some(format!("{version}, wire version {wire}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_names_its_version_in_its_bytes() {
+        let bytes = b"..sluice-provider/0.1.0/wire-1;..";
+        assert_eq!(version_in(bytes).as_deref(), Some("0.1.0, wire version 1"));
+        for other in [&b"sluice-provider/0.1.0/wire-1"[..], b"sluice-provider/;", b"", b"sluice"] {
+            assert_eq!(version_in(other), None);
+        }
+    }
+
+    #[test]
+    fn a_provider_that_is_not_there_or_another_one_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dirs = [dir.path().to_owned()];
+        assert_eq!(find(&dirs), Err(Unusable::Missing(dirs.to_vec())));
+        fs::write(dir.path().join(FILE), b"sluice-provider/0.0.1/wire-0;").expect("written");
+        let why = find(&dirs).expect_err("another version").to_string();
+        assert!(why.contains("0.0.1, wire version 0"), "{why}");
+        fs::write(dir.path().join(FILE), b"").expect("written");
+        assert!(find(&dirs).expect_err("none").to_string().contains("says no version"));
+    }
+
+    #[test]
+    fn what_the_user_names_is_looked_through_first() {
+        let dirs = directories(Some("/one:/two:"));
+        assert_eq!(dirs[..2], [PathBuf::from("/one"), PathBuf::from("/two")]);
+        assert!(dirs.len() > 2);
+    }
+}

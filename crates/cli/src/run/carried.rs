@@ -1,0 +1,185 @@
+//! What Sluice carried: the processes of a job append it to a file that is named in
+//! their environment.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Names the file.
+pub const VARIABLE: &str = "FI_SLUICE_REPORT";
+
+/// The file that is appended to.
+#[derive(Debug)]
+pub struct Report {
+    path: PathBuf,
+    /// What was in it before.
+    skip: usize,
+    /// Removed with this.
+    _dir: Option<TempDir>,
+}
+
+impl Report {
+    /// The file that the environment names already, or one in a private directory.
+    pub fn new() -> Result<Report> {
+        if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+            let path = PathBuf::from(path);
+            let skip = fs::read(&path).map_or(0, |bytes| bytes.len());
+            return Ok(Report { path, skip, _dir: None });
+        }
+        let dir = tempfile::Builder::new().prefix("sluice-run-").tempdir();
+        let dir = dir.context("no directory can be made for the report of the processes")?;
+        Ok(Report { path: dir.path().join("report"), skip: 0, _dir: Some(dir) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the processes have said.
+    pub fn read(&self) -> Carried {
+        let bytes = fs::read(&self.path).unwrap_or_default();
+        let bytes = bytes.get(self.skip..).unwrap_or_default();
+        Carried::of(&String::from_utf8_lossy(bytes))
+    }
+}
+
+/// One line.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Event {
+    Open { pid: u32 },
+    Close { pid: u32, messages: u64, bytes: u64 },
+}
+
+/// What was carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Processes that opened Sluice.
+    pub ranks: usize,
+    /// Those of them that ended without saying what they sent.
+    pub unfinished: usize,
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl Carried {
+    fn of(text: &str) -> Carried {
+        let mut carried = Carried::default();
+        // Endpoints open, by process.
+        let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+        for line in text.lines() {
+            // What is no line of the provider is no process's.
+            match serde_json::from_str(line) {
+                Ok(Event::Open { pid }) => *open.entry(pid).or_default() += 1,
+                Ok(Event::Close { pid, messages, bytes }) => {
+                    let left = open.entry(pid).or_default();
+                    *left = left.saturating_sub(1);
+                    carried.messages = carried.messages.saturating_add(messages);
+                    carried.bytes = carried.bytes.saturating_add(bytes);
+                }
+                Err(_) => {}
+            }
+        }
+        carried.ranks = open.len();
+        carried.unfinished = open.values().filter(|&&left| left > 0).count();
+        carried
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "ranks": self.ranks,
+            "unfinished": self.unfinished,
+            "messages": self.messages,
+            "bytes": self.bytes,
+        })
+    }
+}
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ranks == 0 {
+            return f.write_str("Sluice carried nothing: no process opened it");
+        }
+        let ranks = counted(self.ranks as u64, "rank", "ranks");
+        if self.unfinished == self.ranks {
+            return write!(f, "{ranks} opened Sluice and ended without closing it");
+        }
+        let messages = counted(self.messages, "message", "messages");
+        write!(f, "Sluice carried {messages}, {}, sent by {ranks}", bytes(self.bytes))?;
+        match self.unfinished {
+            0 => Ok(()),
+            unfinished => {
+                write!(f, "; not counted: {unfinished} that ended without closing it")
+            }
+        }
+    }
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    let digits = count.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    format!("{} {}", groups.join(","), if count == 1 { one } else { several })
+}
+
+/// As people read it: `1.5 GiB`.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: &str = r#"{"event":"open","pid":7,"by":"sluice-provider/0.1.0/wire-1;"}"#;
+
+    #[test]
+    fn lines_of_several_processes_are_added_up() {
+        let text = format!(
+            "{OPEN}\n{}\n{}\n{}\n",
+            OPEN.replace('7', "8"),
+            r#"{"event":"close","pid":8,"messages":1000,"bytes":1572864}"#,
+            r#"{"event":"close","pid":7,"messages":234,"bytes":0}"#,
+        );
+        let carried = Carried::of(&text);
+        assert_eq!(carried, Carried { ranks: 2, unfinished: 0, messages: 1234, bytes: 1_572_864 });
+        let said = "Sluice carried 1,234 messages, 1.5 MiB, sent by 2 ranks";
+        assert_eq!(carried.to_string(), said);
+    }
+
+    #[test]
+    fn a_process_that_ended_without_closing_is_said() {
+        let one = Carried::of(&format!("{OPEN}\n"));
+        assert_eq!((one.ranks, one.unfinished), (1, 1));
+        assert_eq!(one.to_string(), "1 rank opened Sluice and ended without closing it");
+        let close = r#"{"event":"close","pid":9,"messages":1,"bytes":5}"#;
+        let two = Carried::of(&format!("{OPEN}\n{}\n{close}\n", OPEN.replace('7', "9")));
+        assert!(two.to_string().contains("1 message, 5 B, sent by 2 ranks; not counted: 1"));
+    }
+
+    #[test]
+    fn nothing_and_nonsense_are_nothing() {
+        assert_eq!(Carried::of(""), Carried::default());
+        assert_eq!(Carried::of("{\"event\":\"open\"\nx\n{}\n"), Carried::default());
+        assert!(Carried::default().to_string().contains("no process opened it"));
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(counted(1, "x", "xs"), "1 x");
+        assert_eq!(counted(999, "x", "xs"), "999 xs");
+        assert_eq!(counted(1_000_000, "x", "xs"), "1,000,000 xs");
+    }
+}

@@ -1,0 +1,97 @@
+//! The command that was started: it gets the signals that this process gets, and its
+//! end is this process's.
+
+use rustix::fd::OwnedFd;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+
+/// What is handed on. What a terminal sends to a whole group (stop, continue, size) the
+/// command gets by itself.
+const HANDED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Starts the command and waits for its end.
+pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
+    // Before the start, so that none is lost. One that is ignored stays so for the
+    // command as well (nohup).
+    let ignored = ignored();
+    let taken = HANDED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = Signals::new(taken)?;
+    let mut child = command.spawn()?;
+    let target = Target::of(&child);
+    let handle = signals.handle();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for signal in signals.forever() {
+                if !is_from_terminal(signal) {
+                    target.send(signal);
+                }
+            }
+        });
+        let status = child.wait();
+        handle.close();
+        status
+    })
+}
+
+/// The exit status that a shell would give.
+pub fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// The child, by a descriptor that cannot come to mean another process.
+struct Target {
+    pid: Pid,
+    pidfd: Option<OwnedFd>,
+}
+
+impl Target {
+    fn of(child: &Child) -> Target {
+        let pid = Pid::from_child(child);
+        Target { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).ok() }
+    }
+
+    fn send(&self, signal: i32) {
+        let Some(signal) = Signal::from_named_raw(signal) else { return };
+        // It may have ended: then there is nothing to tell it.
+        let _ = match &self.pidfd {
+            Some(pidfd) => pidfd_send_signal(pidfd, signal),
+            None => kill_process(self.pid, signal),
+        };
+    }
+}
+
+/// Whether a terminal sends this signal to its whole foreground group, of which the
+/// command is a part like this process. Twice it would mean something else to a launcher.
+fn is_from_terminal(signal: i32) -> bool {
+    let by_key = signal == SIGINT || signal == SIGQUIT;
+    let Ok(terminal) = File::open("/dev/tty") else { return false };
+    by_key && rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp())
+}
+
+/// The set of signals that this process was started to ignore, a bit each.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        assert_eq!(code_of(ExitStatus::from_raw(0)), 0);
+        assert_eq!(code_of(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(code_of(ExitStatus::from_raw(15)), 143);
+    }
+}

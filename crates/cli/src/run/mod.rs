@@ -1,0 +1,134 @@
+//! `sluice run`: an MPI program over Sluice, without knowing what its MPI wants to be
+//! told. It finds the MPI (`crate::mpi`), decides what to set (`plan`), starts the command
+//! and hands on signals (`child`), and says in the end what Sluice carried (`carried`).
+
+mod carried;
+mod child;
+mod plan;
+
+use anyhow::Result;
+use carried::{Carried, Report};
+use clap::Args;
+use plan::{Plan, Request};
+use serde_json::{Value, json};
+use std::env;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::{Command, ExitCode};
+
+/// What `sluice run` can be told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+COMMAND is a launcher with its arguments, or a program: with -n it is started by the
+launcher of its MPI, without -n as it is, alone or as a script that calls launchers.
+What was set, and in the end whether Sluice carried the messages, is said in a line each
+on standard error. Signals and the exit status pass through; the status is 125 if
+nothing was started, and 128 and its number if a signal ended the command.
+
+Examples:
+  sluice run -n 2 ./program
+  sluice run -- mpirun -n 2 --bind-to core ./program
+  sluice run -n 4 python3 program.py        with the MPI of its mpi4py
+  sluice run --dry-run -n 2 ./program       only say what would be done")]
+pub struct RunArgs {
+    /// Start this many processes, with the launcher of the program's MPI
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Print the command and its environment, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Say what was done as one line of JSON: on standard error, with --dry-run on
+    /// standard output
+    #[arg(long)]
+    json: bool,
+    /// Say nothing but why it cannot work
+    #[arg(short, long)]
+    quiet: bool,
+    /// The directory of the provider libsluice-fi.so [default: found in FI_PROVIDER_PATH,
+    /// beside this command, or where it is installed]
+    #[arg(long, value_name = "DIR")]
+    provider_path: Option<String>,
+    /// A launcher or a program, and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The exit status if nothing was started.
+const NOT_STARTED: u8 = 125;
+
+/// Runs the command.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let request = Request {
+        ranks: args.ranks,
+        provider_path: args.provider_path.as_deref(),
+        command: &args.command,
+    };
+    let lookup = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
+    let plan = match Plan::make(&request, lookup) {
+        Ok(plan) => plan,
+        Err(why) => return Ok(refuse(args, &format!("{why:#}"))),
+    };
+    if args.dry_run {
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            writeln!(out, "{}", plan.to_json())?;
+        } else {
+            write!(out, "{}", plan.to_shell())?;
+            for note in &plan.notes {
+                eprintln!("sluice: {note}");
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.quiet && !args.json {
+        eprintln!("sluice: {}", plan.said());
+        for note in &plan.notes {
+            eprintln!("sluice: {note}");
+        }
+    }
+    start(args, &plan)
+}
+
+fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
+    let report = Report::new()?;
+    let mut command = Command::new(&plan.command[0]);
+    command
+        .args(&plan.command[1..])
+        .envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    command.env(carried::VARIABLE, report.path());
+    let code = match child::run(&mut command) {
+        Ok(status) => child::code_of(status),
+        Err(error) => {
+            let name = plan.command[0].to_string_lossy();
+            return Ok(refuse(args, &format!("{name} cannot be started: {error}")));
+        }
+    };
+    let carried = report.read();
+    let hint = plan.hint(code, &carried);
+    if args.json {
+        eprintln!("{}", document(plan, code, &carried, hint.as_deref()));
+    } else if !args.quiet {
+        eprintln!("sluice: {carried}");
+        if let Some(hint) = hint {
+            eprintln!("sluice: {hint}");
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn document(plan: &Plan, code: u8, carried: &Carried, hint: Option<&str>) -> Value {
+    let mut document = plan.to_json();
+    document["exit_code"] = json!(code);
+    document["carried"] = carried.to_json();
+    document["hint"] = json!(hint);
+    document
+}
+
+fn refuse(args: &RunArgs, why: &str) -> ExitCode {
+    if args.json {
+        eprintln!("{}", json!({ "refused": why }));
+    } else {
+        eprintln!("sluice: nothing was started: {why}");
+    }
+    ExitCode::from(NOT_STARTED)
+}

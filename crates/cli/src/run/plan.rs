@@ -1,0 +1,374 @@
+//! What is to be started, and with which environment.
+
+use super::carried::Carried;
+use crate::mpi::launcher::{self, Launcher};
+use crate::mpi::program::{self, Linked};
+use crate::mpi::{Family, Mpi};
+use crate::provider::{self, Provider};
+use anyhow::{Result, bail, ensure};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub ranks: Option<u32>,
+    pub provider_path: Option<&'a str>,
+    pub command: &'a [OsString],
+}
+
+/// What is done about it.
+#[derive(Debug)]
+pub struct Plan {
+    /// The MPI that is used; none if the program calls libfabric itself.
+    pub mpi: Option<Mpi>,
+    /// Variables and their values.
+    pub environment: Vec<(&'static str, String)>,
+    pub command: Vec<OsString>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    launcher: Option<Launcher>,
+    /// Whether the launcher was told that root may use it.
+    root_is_told: bool,
+}
+
+const ALLOW_ROOT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+
+impl Plan {
+    /// Decides, or says why it cannot work. `lookup` knows the environment.
+    pub fn make(request: &Request, lookup: impl Fn(&str) -> Option<String>) -> Result<Plan> {
+        let words = request.command;
+        let is_launcher = launcher::is_launcher(&words[0]);
+        ensure!(
+            !(is_launcher && request.ranks.is_some()),
+            "-n is for a program; {} has an option of its own for the number of ranks",
+            words[0].to_string_lossy()
+        );
+        let mut notes = Vec::new();
+        let mut launcher = is_launcher.then(|| given_launcher(words)).transpose()?;
+        let mpi = match seen(words, is_launcher)? {
+            Linked::Mpi(mpi) => Some(mpi),
+            Linked::Libfabric => None,
+            Linked::Never(why) => bail!("{why}"),
+            Linked::Unknown(why) => {
+                let (mpi, assumed) = assume(launcher.as_ref());
+                notes.push(format!("which MPI it uses cannot be seen, as {why}; {assumed}"));
+                Some(mpi)
+            }
+        };
+        if let Some(why) = mpi.as_ref().and_then(Mpi::refusal) {
+            bail!("{why}");
+        }
+        let mut command = words.to_vec();
+        if let Some(ranks) = request.ranks {
+            let found = own_launcher(mpi.as_ref())?;
+            let start = [found.path.clone().into(), "-n".into(), ranks.to_string().into()];
+            command.splice(0..0, start);
+            launcher = Some(found);
+        }
+        check_match(launcher.as_ref(), mpi.as_ref())?;
+        let provider = find_provider(request.provider_path, &lookup, &mut notes)?;
+        let environment = environment(mpi.as_ref(), &provider, &lookup, &mut notes);
+        if is_launcher {
+            notes.extend(contradictions(words));
+        }
+        let root_is_told = words.iter().any(|word| word == "--allow-run-as-root")
+            || ALLOW_ROOT.iter().all(|name| lookup(name).is_some_and(|value| value == "1"));
+        Ok(Plan { mpi, environment, command, notes, launcher, root_is_told })
+    }
+
+    /// What was set, in a line.
+    pub fn said(&self) -> String {
+        let whose = match &self.mpi {
+            None => "libfabric without an MPI".to_owned(),
+            Some(mpi) => match &mpi.library {
+                Some(library) => format!("{mpi} ({})", library.display()),
+                None => mpi.to_string(),
+            },
+        };
+        let set: Vec<String> = self.assignments().collect();
+        format!("{whose}, with {}", set.join(" "))
+    }
+
+    /// A command for a shell that does the same.
+    pub fn to_shell(&self) -> String {
+        let mut text = String::from("env");
+        for assignment in self.assignments() {
+            text.push_str(" \\\n    ");
+            text.push_str(&assignment);
+        }
+        text.push_str(" \\\n    ");
+        let words: Vec<String> =
+            self.command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        text.push_str(&words.join(" "));
+        text.push('\n');
+        text
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let environment: serde_json::Map<String, Value> = self
+            .environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect();
+        let mpi = self.mpi.as_ref().map(|mpi| {
+            json!({ "family": mpi.family.name(), "version": mpi.version, "library": mpi.library })
+        });
+        let command: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
+        json!({
+            "mpi": mpi, "environment": environment, "command": command, "notes": self.notes,
+        })
+    }
+
+    /// What may help, if Sluice carried nothing.
+    pub fn hint(&self, code: u8, carried: &Carried) -> Option<String> {
+        if carried.ranks > 0 {
+            return None;
+        }
+        let open_mpi =
+            self.launcher.as_ref().is_some_and(|own| own.family == Some(Family::OpenMpi));
+        if code != 0 && open_mpi && rustix::process::geteuid().is_root() && !self.root_is_told {
+            let [allow, confirm] = ALLOW_ROOT;
+            return Some(format!(
+                "mpirun starts nothing for root unless {allow}=1 and {confirm}=1 are set, or \
+                 --allow-run-as-root is given"
+            ));
+        }
+        let text = if code == 0 {
+            "the program sent no message, or its MPI was told otherwise on the way"
+        } else {
+            "it ended before its MPI was ready; sluice doctor looks for the usual causes"
+        };
+        Some(text.to_owned())
+    }
+
+    fn assignments(&self) -> impl Iterator<Item = String> {
+        self.environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)))
+    }
+}
+
+/// What the programs of a command are linked with: all the same, or a refusal.
+fn seen(words: &[OsString], is_launcher: bool) -> Result<Linked> {
+    if !is_launcher {
+        return Ok(program::look(words));
+    }
+    let args = &words[1..];
+    let programs = launcher::programs(args);
+    let Some(&first) = programs.first() else {
+        bail!("no program is named after {}", words[0].to_string_lossy());
+    };
+    let found = program::look(&args[first..]);
+    for &at in &programs[1..] {
+        let other = program::look(&args[at..]);
+        if let (Linked::Mpi(one), Linked::Mpi(two)) = (&found, &other) {
+            ensure!(one.family == two.family, "its programs use {one} and {two}, which never meet");
+        }
+        if let Linked::Never(why) = other {
+            bail!("{why}");
+        }
+    }
+    Ok(found)
+}
+
+fn given_launcher(words: &[OsString]) -> Result<Launcher> {
+    let Some(path) = launcher::find(&words[0]) else {
+        let name = words[0].to_string_lossy();
+        bail!("{name} is not there; install the MPI of the program (Debian: openmpi-bin)");
+    };
+    Ok(Launcher::ask(&path))
+}
+
+/// The MPI if the program does not show it: that of the launcher, else Open MPI.
+fn assume(launcher: Option<&Launcher>) -> (Mpi, String) {
+    let from = launcher.and_then(|own| Some((own, own.family?)));
+    let (family, version, assumed) = match from {
+        Some((own, family)) => {
+            let path = own.path.display();
+            (family, own.version.clone(), format!("that of {path} is assumed"))
+        }
+        None => (Family::OpenMpi, None, "Open MPI is assumed".to_owned()),
+    };
+    // What transports it has is not known without its library.
+    let libfabric = crate::mpi::Libfabric::Unknown;
+    (Mpi { family, version, libfabric, library: None }, assumed)
+}
+
+fn own_launcher(mpi: Option<&Mpi>) -> Result<Launcher> {
+    let (family, library) = match mpi {
+        Some(mpi) => (mpi.family, mpi.library.as_deref()),
+        None => (Family::OpenMpi, None),
+    };
+    let Some(found) = Launcher::of(family, library) else {
+        let name = family.name();
+        bail!(
+            "no launcher of {name} is in PATH; install it (Debian: openmpi-bin), or name one: \
+             sluice run -- /path/to/mpirun -n …"
+        );
+    };
+    Ok(found)
+}
+
+/// A launcher of another MPI would start as many jobs of one rank as there are ranks.
+fn check_match(launcher: Option<&Launcher>, mpi: Option<&Mpi>) -> Result<()> {
+    let (Some(launcher), Some(mpi)) = (launcher, mpi) else { return Ok(()) };
+    let Some(family) = launcher.family else { return Ok(()) };
+    ensure!(
+        family.starts(mpi.family),
+        "{} is the launcher of {}, but the program uses {mpi}: each rank would be a job of its \
+         own; use the launcher of {}",
+        launcher.path.display(),
+        family.name(),
+        mpi.family.name()
+    );
+    Ok(())
+}
+
+fn find_provider(
+    asked: Option<&str>,
+    lookup: &impl Fn(&str) -> Option<String>,
+    notes: &mut Vec<String>,
+) -> Result<Provider> {
+    if let Some(asked) = asked {
+        return provider::find(&[PathBuf::from(asked)]).map_err(|why| anyhow::anyhow!("{why}"));
+    }
+    let set = lookup("FI_PROVIDER_PATH").filter(|path| !path.is_empty());
+    let found = provider::find(&provider::directories(set.as_deref()));
+    let found = found.map_err(|why| anyhow::anyhow!("{why}"))?;
+    if let Some(set) = set
+        && !provider::named(Some(&set)).iter().any(|dir| is_same_dir(dir, &found.dir))
+    {
+        let (file, dir) = (provider::FILE, found.dir.display());
+        notes.push(format!("FI_PROVIDER_PATH={set} has no {file}; {dir} has"));
+    }
+    Ok(found)
+}
+
+fn is_same_dir(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The variables that lead messages to Sluice, and a note for each that said otherwise.
+fn environment(
+    mpi: Option<&Mpi>,
+    provider: &Provider,
+    lookup: &impl Fn(&str) -> Option<String>,
+    notes: &mut Vec<String>,
+) -> Vec<(&'static str, String)> {
+    let mut set = vec![
+        ("FI_PROVIDER", provider::NAME.to_owned()),
+        ("FI_PROVIDER_PATH", provider.dir.display().to_string()),
+    ];
+    if mpi.is_some() {
+        let parameters =
+            [("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi"), (INCLUDE, provider::NAME)];
+        set.extend(parameters.map(|(name, value)| (name, value.to_owned())));
+    }
+    for (name, value) in set.iter().filter(|(name, _)| *name != "FI_PROVIDER_PATH") {
+        if let Some(old) = lookup(name).filter(|old| old != value && !old.is_empty()) {
+            notes.push(format!("{name} was {old}"));
+        }
+    }
+    set
+}
+
+const INCLUDE: &str = "OMPI_MCA_mtl_ofi_provider_include";
+
+/// What the arguments of a launcher say against Sluice: they outdo the environment.
+fn contradictions(words: &[OsString]) -> Vec<String> {
+    let wanted = [("pml", "cm"), ("mtl", "ofi"), ("mtl_ofi_provider_include", provider::NAME)];
+    let said = wanted.iter().filter_map(|(name, value)| {
+        let given = launcher::parameter(words, name).filter(|given| given != value)?;
+        Some(format!("--mca {name} {given} on the command line keeps its messages from Sluice"))
+    });
+    said.collect()
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::Libfabric;
+
+    fn mpi(family: Family) -> Mpi {
+        Mpi { family, version: None, libfabric: Libfabric::Yes, library: None }
+    }
+
+    fn launcher(family: Option<Family>) -> Launcher {
+        Launcher { path: "/usr/bin/mpirun".into(), family, version: Some("4.1.4".into()) }
+    }
+
+    fn provider() -> Provider {
+        Provider { dir: "/opt/sluice".into(), libfabric: "/lib/libfabric.so.1".into() }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("a-b_c./d=1"), "a-b_c./d=1");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_launcher_of_another_mpi_is_refused() {
+        let why = check_match(Some(&launcher(Some(Family::OpenMpi))), Some(&mpi(Family::Mpich)));
+        assert!(why.expect_err("refused").to_string().contains("job of its own"));
+        for (own, used) in [
+            (Some(Family::OpenMpi), Family::OpenMpi),
+            (Some(Family::Mpich), Family::IntelMpi),
+            (None, Family::OpenMpi),
+        ] {
+            check_match(Some(&launcher(own)), Some(&mpi(used))).expect("taken");
+        }
+    }
+
+    #[test]
+    fn what_the_environment_said_before_is_told() {
+        let lookup = |name: &str| (name == "FI_PROVIDER").then(|| "slice".to_owned());
+        let mut notes = Vec::new();
+        let set = environment(Some(&mpi(Family::OpenMpi)), &provider(), &lookup, &mut notes);
+        assert!(set.contains(&("FI_PROVIDER", "sluice".into())));
+        assert!(set.contains(&("FI_PROVIDER_PATH", "/opt/sluice".into())));
+        assert!(set.contains(&("OMPI_MCA_pml", "cm".into())));
+        assert_eq!(notes, ["FI_PROVIDER was slice"]);
+        let without = environment(None, &provider(), &lookup, &mut notes);
+        assert!(!without.iter().any(|(name, _)| name.starts_with("OMPI_")));
+    }
+
+    #[test]
+    fn parameters_that_lead_elsewhere_are_told() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let said = contradictions(&words("mpirun --mca pml ob1 -n 2 app"));
+        assert!(said.len() == 1 && said[0].contains("--mca pml ob1"), "{said:?}");
+        assert!(contradictions(&words("mpirun --mca pml cm -n 2 app")).is_empty());
+    }
+
+    #[test]
+    fn a_program_that_hides_its_mpi_is_taken_for_its_launchers() {
+        let (mpi, said) = assume(Some(&launcher(Some(Family::Mpich))));
+        assert!(mpi.family == Family::Mpich && said.contains("/usr/bin/mpirun"));
+        assert_eq!(assume(Some(&launcher(None))).0.family, Family::OpenMpi);
+        assert_eq!(assume(None).0.family, Family::OpenMpi);
+    }
+
+    #[test]
+    fn wrong_commands_are_told_apart() {
+        let plan = |ranks, words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let request = Request { ranks, provider_path: None, command: &words };
+            format!("{:#}", Plan::make(&request, |_| None).expect_err("refused"))
+        };
+        assert!(plan(Some(2), &["mpirun", "app"]).contains("-n is for a program"));
+        assert!(plan(None, &["/nowhere/app"]).contains("is not there"));
+    }
+}

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Runs `sluice run` and `sluice doctor` as their users do, with Open MPI.
+
+Each test prints one line; the last line is `N passed, N failed, N skipped`.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from run_mpi import ROOT, Failed, Skipped, Suite, end_session, need
+
+PYTHON = "/usr/bin/python3"
+LIMIT_SECONDS = 60
+NOT_STARTED = 125
+
+
+class Commands:
+    """The tests; each method whose name begins with `test_` is one."""
+
+    def __init__(self, build_dir, folder):
+        self.tool = os.path.join(build_dir, "sluice")
+        self.folder = folder
+        args = argparse.Namespace(transport="sluice", build_dir=build_dir)
+        self.suite = Suite(args, folder)
+        broken = self.suite.build(["self", "sendrecv"])
+        if broken:
+            raise SystemExit(f"run_command: {broken}")
+        self.program = self.suite.binary("sendrecv")
+        # What the user's own environment says does not count; what Open MPI wants of
+        # root and of small machines is the user's to say.
+        self.env = {name: value for name, value in os.environ.items()
+                    if not name.startswith(("FI_", "OMPI_"))}
+        self.env.update(FI_SLUICE_TUNE="off", OMPI_MCA_rmaps_base_oversubscribe="1",
+                        OMPI_MCA_hwloc_base_binding_policy="none")
+        if os.geteuid() == 0:
+            self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def call(self, *words, code=0, **env):
+        """Runs the command; gives what it printed, and what it said of errors."""
+        process = subprocess.Popen(
+            [self.tool, *words], env=dict(self.env, **env), cwd=self.folder, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            errors="replace", start_new_session=True)
+        try:
+            out, errors = process.communicate(timeout=LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{words} did not end in {LIMIT_SECONDS} s") from None
+        finally:
+            end_session(process.pid)
+        if process.returncode != code:
+            raise Failed(f"{words} ended with {process.returncode}, not {code}:\n{out}{errors}")
+        return out, errors
+
+    def carried(self, errors, ranks):
+        found = re.search(r"^sluice: Sluice carried ([\d,]+) messages?, .* by (\d+) ranks?$",
+                          errors, re.M)
+        check(found and int(found[2]) == ranks and found[1] != "0", errors)
+
+    # A launcher, a program, a Python program.
+
+    def test_launcher(self):
+        _, errors = self.call("run", "--", need("mpirun"), "-n", "2", need("NPopenmpi"), "-n", "20",
+                              "-u", "1024")
+        self.carried(errors, 2)
+        check("Open MPI" in errors and "OMPI_MCA_pml=cm" in errors, errors)
+
+    def test_program(self):
+        _, errors = self.call("run", "-n", "2", self.program)
+        self.carried(errors, 2)
+
+    def test_mpi4py(self):
+        if subprocess.run([PYTHON, "-c", "import mpi4py"], stderr=subprocess.DEVNULL).returncode:
+            raise Skipped("mpi4py is not installed")
+        out, errors = self.call("run", "-n", "2", PYTHON, "-m", "mpi4py.bench", "helloworld")
+        check(out.count("Hello, World!") == 2, out)
+        check("Open MPI" in errors and "cannot be seen" not in errors, errors)
+        self.carried(errors, 2)
+
+    def test_script_that_calls_a_launcher(self):
+        script = os.path.join(self.folder, "job")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\nexec mpirun -n 2 {self.program}\n")
+        os.chmod(script, 0o755)
+        _, errors = self.call("run", script)
+        check("is a script" in errors, errors)
+        self.carried(errors, 2)
+
+    def test_program_of_libfabric(self):
+        out, errors = self.call("run", need("fi_info"), "-p", "sluice")
+        check("provider: sluice" in out and "without an MPI" in errors, out + errors)
+
+    # What the environment says wrongly is put right.
+
+    def test_misspelt_provider_and_wrong_path(self):
+        _, errors = self.call("run", "-n", "2", self.program, FI_PROVIDER="slucie",
+                              FI_PROVIDER_PATH="/nowhere", OMPI_MCA_pml="ob1")
+        check("FI_PROVIDER was slucie" in errors, errors)
+        check("FI_PROVIDER_PATH=/nowhere has no" in errors, errors)
+        self.carried(errors, 2)
+
+    def test_command_line_that_leads_elsewhere(self):
+        _, errors = self.call("run", "--", "mpirun", "--mca", "pml", "ob1", "-n", "2", self.program)
+        check("--mca pml ob1" in errors and "Sluice carried nothing" in errors, errors)
+
+    # The command's end, and signals on the way there.
+
+    def test_exit_status(self):
+        self.call("run", "sh", "-c", "exit 3", code=3)
+        self.call("run", "sh", "-c", "kill -9 $$", code=128 + 9)
+        _, errors = self.call("run", "-n", "2", "sh", "-c", "exit 4", code=4)
+        check("carried nothing" in errors, errors)
+
+    def test_signals_are_handed_on(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            name = signal.Signals(number).name.removeprefix("SIG")
+            wait = f"trap 'exit 9' {name}; echo ready; while :; do sleep 0.05; done"
+            process = subprocess.Popen([self.tool, "run", "-q", "sh", "-c", wait], env=self.env,
+                                       stdout=subprocess.PIPE, start_new_session=True)
+            try:
+                check(process.stdout.readline() == b"ready\n", "the command did not start")
+                process.send_signal(number)
+                check(process.wait(LIMIT_SECONDS) == 9, f"{name} was not handed on")
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{name} did not end the command") from None
+            finally:
+                end_session(process.pid)
+
+    def test_a_rank_that_is_killed_is_not_counted(self):
+        if subprocess.run([PYTHON, "-c", "import mpi4py"], stderr=subprocess.DEVNULL).returncode:
+            raise Skipped("mpi4py is not installed")
+        program = ("from mpi4py import MPI; import os; MPI.COMM_WORLD.barrier(); "
+                   "os.kill(os.getpid(), 9)")
+        _, errors = self.call("run", "-n", "2", PYTHON, "-c", program, code=128 + 9)
+        check("2 ranks opened Sluice and ended without closing it" in errors, errors)
+
+    # Refusals and documents.
+
+    def test_refusals(self):
+        self.call("run", "--provider-path", "/nowhere", self.program, code=NOT_STARTED)
+        with tempfile.TemporaryDirectory(dir=self.folder) as old:
+            with open(os.path.join(old, "libsluice-fi.so"), "wb") as file:
+                file.write(b"sluice-provider/0.0.1/wire-0;")
+            _, errors = self.call("run", "--provider-path", old, self.program, code=NOT_STARTED)
+            check("not of this version" in errors and "0.0.1" in errors, errors)
+
+    def test_root_is_told_what_open_mpi_wants_of_it(self):
+        if os.geteuid() != 0:
+            raise Skipped("only root is refused")
+        _, errors = self.call("run", "-n", "2", self.program, code=1, OMPI_ALLOW_RUN_AS_ROOT="")
+        check("sluice: mpirun starts nothing for root" in errors, errors)
+
+    def test_dry_run_is_a_command_for_a_shell(self):
+        command, _ = self.call("run", "--dry-run", "-n", "2", self.program)
+        check("OMPI_MCA_pml=cm" in command and self.program in command, command)
+        report = os.path.join(self.folder, "lines")
+        done = subprocess.run(["sh", "-c", command], env=dict(self.env, FI_SLUICE_REPORT=report),
+                              timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL)
+        check(done.returncode == 0, f"it ended with {done.returncode}")
+        with open(report, encoding="ascii") as lines:
+            check(sum('"close"' in line for line in lines) == 2, "it did not run over Sluice")
+
+    def test_json(self):
+        _, errors = self.call("run", "--json", "-n", "2", self.program)
+        document = json.loads(errors.splitlines()[-1])
+        check(document["exit_code"] == 0 and document["carried"]["ranks"] == 2, errors)
+        check(document["mpi"]["family"] == "Open MPI", errors)
+        planned, _ = self.call("run", "--json", "--dry-run", "-n", "2", self.program)
+        check(json.loads(planned)["environment"] == document["environment"], planned)
+
+    def test_nothing_is_left_behind(self):
+        before = set(os.listdir(tempfile.gettempdir()))
+        self.call("run", "-q", "-n", "2", self.program)
+        fresh = set(os.listdir(tempfile.gettempdir())) - before
+        check(not any(name.startswith("sluice-run-") for name in fresh), fresh)
+
+    def test_doctor(self):
+        out, _ = self.call("doctor", "--json")
+        document = json.loads(out)
+        check(document["faults"] == 0, out)
+        found = {finding["topic"]: finding for finding in document["findings"]}
+        check(found["loading of the provider"]["state"] == "ok", out)
+        check("Open MPI 4.1." in found["MPI"]["detail"] or found["MPI"]["state"] == "ok", out)
+        out, _ = self.call("doctor", code=1, FI_PROVIDER="slucie")
+        check("was sluice meant" in out and "remedy:" in out, out)
+
+
+def check(holds, said):
+    if not holds:
+        raise Failed(f"unexpected: {said}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with it in the name")
+    parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
+                        help="where sluice and libsluice-fi.so are")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    with tempfile.TemporaryDirectory(prefix="sluice-command-") as folder:
+        commands = Commands(os.path.abspath(args.build_dir), folder)
+        for name in dir(commands):
+            title = name.removeprefix("test_").replace("_", " ")
+            if not name.startswith("test_") or args.filter not in title:
+                continue
+            start = time.monotonic()
+            try:
+                getattr(commands, name)()
+                verdict, note = "ok", ""
+            except Skipped as reason:
+                verdict, note = "skip", f": {reason}"
+            except Failed as reason:
+                verdict, note = "FAIL", f": {reason}"
+            counts[verdict] += 1
+            print(f"{verdict:4} {title} ({time.monotonic() - start:.1f} s){note}", flush=True)
+    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", flush=True)
+    return 1 if counts["FAIL"] or not counts["ok"] else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
