@@ -136,7 +136,7 @@ fn to_text(findings: &[Finding], all: bool) -> String {
     }
     let [faults, warnings, ok] =
         [State::Fault, State::Warning, State::Ok].map(|state| count(findings, state));
-    let _ = writeln!(text, "{faults} faults, {warnings} warnings, {ok} in order");
+    let _ = writeln!(text, "faults: {faults}, warnings: {warnings}, in order: {ok}");
     text
 }
 
@@ -156,7 +156,7 @@ mod tests {
         assert!(lines[0].starts_with("fault    provider: missing"), "{text}");
         assert!(lines[1].ends_with("remedy: make build"), "{text}");
         assert!(lines[2].starts_with("warning  cores"), "{text}");
-        assert_eq!(lines.last(), Some(&"1 faults, 1 warnings, 1 in order"));
+        assert_eq!(lines.last(), Some(&"faults: 1, warnings: 1, in order: 1"));
         assert!(!text.contains("kernel") && to_text(&findings, true).contains("kernel"));
     }
 }

@@ -14,6 +14,14 @@ const MARKS: [(&str, Family); 4] = [
     ("Open MPI v%d.%d.%d", Family::OpenMpi),
 ];
 
+/// What a program has in it that one of them is linked into. The linker leaves out what
+/// is not called, the texts above for instance; these are of what `MPI_Init` calls.
+const LINKED_IN: [(&str, Family); 3] = [
+    ("I_MPI_FABRICS", Family::IntelMpi),
+    ("MPIR_CVAR_", Family::Mpich),
+    ("ompi_mpi_init", Family::OpenMpi),
+];
+
 /// The devices of MPICH, which name its transport.
 const DEVICES: [&str; 5] = ["ch4:ofi", "ch4:ucx", "ch3:nemesis", "ch3:sock", "ch4:stubnm"];
 
@@ -38,9 +46,18 @@ pub fn identify(path: &Path) -> Option<Mpi> {
     Some(Mpi { family, version, libfabric, library: Some(real) })
 }
 
-/// The implementation whose texts these bytes have.
-pub fn family_in(bytes: &[u8]) -> Option<Family> {
-    let found = MARKS.iter().find(|(mark, _)| binary::position(bytes, mark.as_bytes()).is_some());
+/// The implementation whose library these bytes are.
+fn family_in(bytes: &[u8]) -> Option<Family> {
+    marked(bytes, &MARKS)
+}
+
+/// The implementation that is linked into these bytes, which are a program.
+pub fn linked_in(bytes: &[u8]) -> Option<Family> {
+    marked(bytes, &MARKS).or_else(|| marked(bytes, &LINKED_IN))
+}
+
+fn marked(bytes: &[u8], marks: &[(&str, Family)]) -> Option<Family> {
+    let found = marks.iter().find(|(mark, _)| binary::position(bytes, mark.as_bytes()).is_some());
     found.map(|&(_, family)| family)
 }
 
