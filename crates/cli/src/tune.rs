@@ -4,6 +4,7 @@ use crate::settings::{self, Settings};
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
+use sluice_rail::shm::COSTS;
 use sluice_rail::tune::{self, Mode, Tuned};
 use std::io::Write as _;
 
@@ -37,7 +38,11 @@ pub fn run(args: &TuneArgs) -> Result<()> {
         !(args.force && off),
         "FI_SLUICE_TUNE is off, so nothing is measured; unset it, or name a file"
     );
-    let tuned = if args.force { tune::measure(&settings.mode) } else { tune::load(&settings.mode) };
+    let tuned = if args.force {
+        tune::measure(&COSTS, &settings.mode)
+    } else {
+        tune::load(&COSTS, &settings.mode)
+    };
     let mut out = std::io::stdout().lock();
     if args.json {
         let document = to_json(&settings, &tuned);

@@ -11,6 +11,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use sluice_proto::selection::{Able, Choice, Facts, First, Protocol, Thresholds};
+use sluice_rail::shm::COSTS;
 use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{self, ProbeReport};
 use sluice_rail::tune::{self, Tuned};
@@ -90,7 +91,7 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     let lookup = |name: &str| std::env::var(name).ok();
     let peer = Peer::find(args.peer, lookup)?;
     let rail = Rail::of(&probe::report(&Config::default().shm_dir), &settings, &peer)?;
-    let tuned = tune::load(&settings.mode);
+    let tuned = tune::load(&COSTS, &settings.mode);
     let answer =
         Answer { args, peer, rail, thresholds: settings.thresholds(&tuned), tuned: &tuned };
     let mut out = std::io::stdout().lock();

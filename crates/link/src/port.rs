@@ -83,6 +83,10 @@ pub enum PeerError {
     /// It broke the protocol.
     #[error("it broke the protocol")]
     Protocol,
+    /// Memory that it shares with this process was overwritten, so what it has
+    /// sent cannot be told from garbage.
+    #[error("memory shared with it was overwritten")]
+    Damaged,
 }
 
 /// What a machine may ask of the world.

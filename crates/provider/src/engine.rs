@@ -34,7 +34,7 @@ const SLOTS_PER_SENDER: u32 = 256;
 fn thresholds(params: &Params) -> Thresholds {
     static TUNED: OnceLock<Tuned> = OnceLock::new();
     let tuned = TUNED.get_or_init(|| {
-        let tuned = tune::load(&params.tune);
+        let tuned = tune::load(&shm::COSTS, &params.tune);
         for warning in &tuned.warnings {
             log::warn(About::Endpoint, warning);
         }
@@ -90,6 +90,7 @@ impl Engine {
                 Bulk::Ring => BulkKind::Ring,
             },
             sleeps,
+            warn: shm::Warn(|line| log::warn(About::Endpoint, line)),
             ..shm::Config::default()
         };
         let port = Shm::open(config)?;

@@ -52,7 +52,7 @@ pub struct Code {
 }
 
 /// Texts of `prov_errno`, for a caller that asks when the entry is forgotten.
-const CODES: [&str; 9] = [
+const CODES: [&str; 10] = [
     "the message was longer than the buffer",
     "the operation was cancelled",
     "no message matches",
@@ -62,6 +62,7 @@ const CODES: [&str; 9] = [
     "the peer broke the protocol",
     "a buffer is not mapped memory",
     "the receiver gave the message up while it fetched it",
+    "memory shared with the peer was overwritten",
 ];
 
 /// The numbers of a failed operation.
@@ -75,6 +76,7 @@ pub fn code(failure: &Failure) -> Code {
             PeerError::Unreachable => (ffi::FI_EHOSTUNREACH, 5),
             PeerError::Full => (ffi::FI_ECONNREFUSED, 6),
             PeerError::Protocol => (ffi::FI_EIO, 7),
+            PeerError::Damaged => (ffi::FI_EIO, 10),
         },
         Failure::Fault => (ffi::FI_EFAULT, 8),
         Failure::Aborted => (ffi::FI_ECONNABORTED, 9),
@@ -109,6 +111,7 @@ mod tests {
             gone(PeerError::Protocol),
             Failure::Fault,
             Failure::Aborted,
+            gone(PeerError::Damaged),
         ];
         for (n, failure) in all.iter().enumerate() {
             let code = code(failure);

@@ -17,6 +17,8 @@ pub mod attend;
 #[cfg(not(loom))]
 pub mod cores;
 #[cfg(not(loom))]
+mod hash;
+#[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]
 pub mod signals;

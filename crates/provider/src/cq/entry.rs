@@ -246,6 +246,7 @@ fn describe(failure: &Failure, prov_errno: c_int, peer: Option<String>) -> Cow<'
                      raise FI_SLUICE_PEERS_MAX there"
                 ),
                 PeerError::Protocol => format!("peer {peer} broke the protocol"),
+                PeerError::Damaged => format!("memory shared with peer {peer} was overwritten"),
             }
             .into()
         }

@@ -9,14 +9,16 @@
 //! a provider whose addresses are longer.
 
 use super::error::AddressError;
-use super::identity::fnv1a;
+use super::limits::ADDRESS_VERSION as VERSION;
+use crate::hash::fnv1a;
 use std::path::{Path, PathBuf};
 
 /// Length of an address in bytes.
 pub const ADDRESS_BYTES: usize = 64;
-pub(super) const VERSION: u8 = 3;
 /// Where the checksum stands, behind all that it covers.
 const CHECK_AT: usize = ADDRESS_BYTES - 4;
+/// How many directories a user may have files in.
+const USER_DIRS: u32 = 8;
 const MAGIC: [u8; 4] = *b"SLsh";
 const KIND_MEMFD: u8 = 1;
 const KIND_FILE: u8 = 2;
@@ -127,20 +129,36 @@ impl Address {
         self.label
     }
 
-    /// Where the mailbox is opened, given the directory of mailbox files.
+    /// Whether the mailbox is a file.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self.place, Place::File { .. })
+    }
+
+    /// Where the mailbox is opened first, given the directory of mailbox files.
     pub(super) fn path(&self, shm_dir: &Path) -> PathBuf {
         match self.place {
             Place::Memfd { fd } => PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid)),
-            Place::File { uid } => {
-                user_dir(shm_dir, uid).join(file_name(self.pid, self.start_time, self.nonce))
-            }
+            Place::File { uid } => user_dir(shm_dir, uid).join(self.file_name()),
         }
+    }
+
+    /// The name of the mailbox file, if it is one.
+    pub(super) fn file_name(&self) -> String {
+        file_name(self.pid, self.start_time, self.nonce)
     }
 }
 
-/// The directory of one user's mailbox files.
+/// The directory of one user's mailbox files, as a rule.
 pub(super) fn user_dir(shm_dir: &Path, uid: u32) -> PathBuf {
     shm_dir.join(format!("sluice-{uid}"))
+}
+
+/// All directories in which they may be, in the order in which they are tried:
+/// another user may have taken the first.
+pub(super) fn user_dirs(shm_dir: &Path, uid: u32) -> impl Iterator<Item = PathBuf> {
+    let spare = (1..USER_DIRS).map(move |number| format!("sluice-{uid}-{number}"));
+    let spare = spare.map(|name| shm_dir.join(name));
+    std::iter::once(user_dir(shm_dir, uid)).chain(spare)
 }
 
 /// The name of one mailbox file.

@@ -1,11 +1,12 @@
 //! What a segment's memory is made of: a sealed memfd, or a locked file.
 //!
 //! Invariants: a memfd that peers map cannot shrink (sealed), so nobody is
-//! killed by touching it. A mailbox file is locked by its owner from before
+//! killed by touching it; where a file can, the handler of `guard` mends it. A
+//! mailbox file is locked by its owner from before
 //! anybody may know of it until the owner ends, however it ends; one that can
 //! be locked is therefore stale and may be removed.
 
-use super::address::{Address, Place, file_name, user_dir};
+use super::address::{Address, Place, file_name, user_dirs};
 use super::config::{Config, SegmentKind};
 use super::error::OpenError;
 use super::identity::Identity;
@@ -50,16 +51,15 @@ impl Backing {
         bytes: u64,
         notices: &mut Vec<String>,
     ) -> Result<Backing, OpenError> {
-        let file = match config.segment {
-            SegmentKind::Memfd => false,
-            SegmentKind::File => true,
-            SegmentKind::Auto => !peers_can_open_descriptors(),
+        let kind = match config.segment {
+            SegmentKind::Auto => kind_here(),
+            stated => stated,
         };
-        if file {
-            create_file(&config.shm_dir, identity, nonce, bytes, notices)
-        } else {
-            create_memfd(bytes).map_err(|errno| OpenError::Memfd { bytes, cause: errno.into() })
+        if kind == SegmentKind::File {
+            return create_file(&config.shm_dir, identity, nonce, bytes, notices);
         }
+        reclaim_all(&config.shm_dir, identity.uid, notices);
+        create_memfd(bytes).map_err(|errno| OpenError::Memfd { bytes, cause: errno.into() })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -73,6 +73,10 @@ impl Backing {
             Backing::Memfd { fd } => Place::Memfd { fd: fd.as_raw_fd().unsigned_abs() },
             Backing::File { .. } => Place::File { uid: identity.uid },
         }
+    }
+
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Backing::File { .. })
     }
 
     /// Bytes of it that occupy memory now.
@@ -95,6 +99,15 @@ impl Drop for Backing {
     }
 }
 
+/// What a mailbox is made of here if nobody has said it.
+pub(super) fn kind_here() -> SegmentKind {
+    if peers_can_open_descriptors() && create_memfd(0).is_ok() {
+        SegmentKind::Memfd
+    } else {
+        SegmentKind::File
+    }
+}
+
 fn create_memfd(bytes: u64) -> Result<Backing, Errno> {
     let fd = rustix::fs::memfd_create(
         "sluice-mailbox",
@@ -113,7 +126,7 @@ fn create_file(
     bytes: u64,
     notices: &mut Vec<String>,
 ) -> Result<Backing, OpenError> {
-    let dir_path = user_dir(shm_dir, identity.uid);
+    let dir_path = find_user_dir(shm_dir, identity.uid)?;
     let name = file_name(identity.pid, identity.start_time, nonce);
     let path = dir_path.join(&name);
     let failed = |errno: Errno| OpenError::File { path: path.clone(), bytes, cause: errno.into() };
@@ -143,27 +156,69 @@ fn create_file(
     Err(failed(Errno::AGAIN))
 }
 
+/// The directory of this user's files: the first of [`user_dirs`] that is private to
+/// the user, or the first that can be made so. Anybody may make a directory of such
+/// a name where all users may write, and who comes first must not stop the rest.
+///
+/// # Errors
+/// If none is to be had, why not the first.
+pub(super) fn find_user_dir(shm_dir: &Path, uid: u32) -> Result<PathBuf, OpenError> {
+    if let Some(there) = user_dirs(shm_dir, uid).find(|dir| existing_dir(dir, uid).is_ok()) {
+        return Ok(there);
+    }
+    let mut first = None;
+    for dir in user_dirs(shm_dir, uid) {
+        match private_dir(&dir, uid) {
+            Ok(_) => return Ok(dir),
+            Err(why @ OpenError::DirForeign { .. }) => first = first.or(Some(why)),
+            Err(why) => return Err(first.unwrap_or(why)),
+        }
+    }
+    Err(first.expect("there are several"))
+}
+
 /// Opens the directory, making it if need be. `None` if it vanished meanwhile.
 pub(super) fn private_dir(path: &Path, uid: u32) -> Result<Option<OwnedFd>, OpenError> {
-    let failed = |errno: Errno| OpenError::Dir { path: path.into(), cause: errno.into() };
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(failed(errno)),
+        Err(errno) => return Err(OpenError::Dir { path: path.into(), cause: errno.into() }),
     }
+    match existing_dir(path, uid) {
+        Err(OpenError::Dir { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Opens the directory, which is there.
+fn existing_dir(path: &Path, uid: u32) -> Result<OwnedFd, OpenError> {
+    let failed = |errno: Errno| OpenError::Dir { path: path.into(), cause: errno.into() };
+    let foreign = |owner| OpenError::DirForeign { path: path.into(), uid, owner };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(dir) => dir,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::LOOP | Errno::NOTDIR) => {
-            return Err(OpenError::DirForeign { path: path.into(), uid });
+        // Others' directories cannot even be opened.
+        Err(errno @ (Errno::LOOP | Errno::NOTDIR | Errno::ACCESS)) => {
+            let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
+            return Err(owner.map_or_else(|_| failed(errno), foreign));
         }
         Err(errno) => return Err(failed(errno)),
     };
     let stat = rustix::fs::fstat(&dir).map_err(failed)?;
     if stat.st_uid != uid || stat.st_mode & 0o077 != 0 {
-        return Err(OpenError::DirForeign { path: path.into(), uid });
+        return Err(foreign(stat.st_uid));
     }
-    Ok(Some(dir))
+    Ok(dir)
+}
+
+/// Removes what ended processes of this user have left, wherever it lies.
+fn reclaim_all(shm_dir: &Path, uid: u32, notices: &mut Vec<String>) {
+    for path in user_dirs(shm_dir, uid) {
+        if let Ok(dir) = existing_dir(&path, uid) {
+            reclaim(&dir, &path, notices);
+            // If it is empty now.
+            let _ = fs::remove_dir(&path);
+        }
+    }
 }
 
 /// Removes the mailbox files whose owners are gone.
@@ -181,7 +236,6 @@ fn reclaim(dir: &OwnedFd, dir_path: &Path, notices: &mut Vec<String>) {
                 "reclaimed shared memory left by pid {pid}: {}, {bytes} bytes",
                 path.display()
             );
-            tracing::info!("{line}");
             notices.push(line);
         }
     }
@@ -203,13 +257,10 @@ fn reclaim_file(dir: &OwnedFd, name: &str) -> Option<u64> {
 
 /// Opens the memory of a peer's segment; says how long it is.
 pub(super) fn open_peer(address: &Address, shm_dir: &Path) -> io::Result<(OwnedFd, u64)> {
-    let path = address.path(shm_dir);
-    let mut flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    // The path of a memfd is a link by nature.
-    if matches!(address.place, Place::File { .. }) {
-        flags |= OFlags::NOFOLLOW;
-    }
-    let fd = rustix::fs::open(&path, flags, Mode::empty())?;
+    let fd = match address.place {
+        Place::Memfd { fd } => open_descriptor(address.pid, fd)?,
+        Place::File { uid } => open_file(&address.file_name(), shm_dir, uid)?,
+    };
     let stat = rustix::fs::fstat(&fd)?;
     if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not shared memory"));
@@ -222,17 +273,49 @@ pub(super) fn open_peer(address: &Address, shm_dir: &Path) -> io::Result<(OwnedF
     Ok((fd, stat.st_size.unsigned_abs()))
 }
 
+const OPEN_FLAGS: OFlags =
+    OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
+/// Opens a descriptor of another process.
+pub(super) fn open_descriptor(pid: u32, fd: u32) -> io::Result<OwnedFd> {
+    // The path is a link by nature.
+    let open = |path: &str| rustix::fs::open(path, OPEN_FLAGS, Mode::empty());
+    match open(&format!("/proc/{pid}/fd/{fd}")) {
+        // A process whose first thread has ended has descriptors in others only.
+        Err(missing @ (Errno::NOENT | Errno::ACCESS)) => {
+            let threads = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+            let mut opened = threads.filter_map(|thread| {
+                let thread = thread.file_name();
+                open(&format!("/proc/{pid}/task/{}/fd/{fd}", thread.to_str()?)).ok()
+            });
+            opened.next().ok_or_else(|| missing.into())
+        }
+        end => Ok(end?),
+    }
+}
+
+/// Opens a mailbox file of a user, which is this one, in whichever directory it is.
+fn open_file(name: &str, shm_dir: &Path, uid: u32) -> io::Result<OwnedFd> {
+    let mut failed = Errno::NOENT;
+    for dir in user_dirs(shm_dir, uid) {
+        match rustix::fs::open(dir.join(name), OPEN_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(fd) => return Ok(fd),
+            Err(Errno::NOENT) => {}
+            // Perhaps somebody else's directory.
+            Err(errno) => failed = errno,
+        }
+    }
+    Err(failed.into())
+}
+
 /// Removes the mailbox file of a peer that has ended, unless another process
 /// did.
 pub(super) fn remove_peer_file(address: &Address, shm_dir: &Path) {
-    let Place::File { .. } = address.place else { return };
-    let path = address.path(shm_dir);
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
-        return;
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if let Ok(dir) = rustix::fs::open(dir, flags, Mode::empty()) {
-        reclaim_file(&dir, name);
+    let Place::File { uid } = address.place else { return };
+    for path in user_dirs(shm_dir, uid) {
+        if let Ok(dir) = existing_dir(&path, uid) {
+            reclaim_file(&dir, &address.file_name());
+        }
     }
 }
 

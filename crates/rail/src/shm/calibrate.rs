@@ -16,6 +16,7 @@ use super::ring::{Slot, WORDS};
 use super::tally::{Line, Side};
 use crate::cores::leave_core;
 use crate::signals::with_signals_blocked;
+use crate::tune::Subject;
 use rustix::thread::sched_getcpu;
 use sluice_link::{Costs, Direct, TallyStart};
 use sluice_wire::Addr;
@@ -44,10 +45,11 @@ const HANDOVER_NS_MAX: u64 = 2_000;
 /// Tallies opened and closed in a round.
 const TALLIES: u32 = 64;
 
-/// Measures what moves cost on the rail in shared memory. What could not be
-/// measured is stated.
-#[must_use]
-pub fn calibrate() -> Costs {
+/// What moves cost on the rail in shared memory, between memories of hosts.
+pub const COSTS: Subject = Subject { name: "shm-host", measure: calibrate };
+
+/// Measures. What could not be measured is stated.
+fn calibrate() -> Costs {
     let stated = Costs::default();
     let (packet_ns, packet_byte_ps) =
         packets().unwrap_or((stated.packet_ns, stated.packet_byte_ps));

@@ -5,7 +5,8 @@
 //! has been read, so a packet is never taken for one of the next writer.
 
 use super::Shm;
-use super::segment::Claim;
+use super::peers::Life;
+use super::segment::{Claim, is_same_claim};
 use super::watch::pid_is_free;
 use sluice_wire::{Nanos, PeerId};
 
@@ -14,14 +15,19 @@ const CLAIM_PATIENCE: Nanos = Nanos(10_000_000_000);
 
 /// Who writes with one entry of the mailbox: a peer, with marks; or nobody
 /// known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sender(u32);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sender {
+    who: u32,
+    /// Where the packet began that was read last (low bits of the position).
+    read: u32,
+}
 
 impl Sender {
     /// Not known yet.
-    pub(super) const NOBODY: Sender = Sender(u32::MAX);
+    pub(super) const NOBODY: Sender = Sender { who: Sender::UNKNOWN, read: u32::MAX };
+    const UNKNOWN: u32 = u32::MAX;
     /// Its address was refused.
-    const INVALID: Sender = Sender(u32::MAX - 1);
+    const INVALID: u32 = u32::MAX - 1;
     /// Known, but nothing of it has been delivered yet.
     const UNSEEN: u32 = 1 << 31;
     /// Given up; its packets are dropped.
@@ -31,52 +37,110 @@ impl Sender {
     /// The peer whose packets are to be delivered, without more ado.
     #[inline]
     pub(super) fn plain(self) -> Option<PeerId> {
-        if self.0 <= Sender::ID { Some(PeerId(self.0)) } else { None }
+        if self.who <= Sender::ID { Some(PeerId(self.who)) } else { None }
+    }
+
+    pub(super) fn is_nobody(self) -> bool {
+        self.who == Sender::UNKNOWN
+    }
+
+    /// A packet of it is at `position`.
+    #[inline]
+    pub(super) fn note_read(&mut self, position: u64) {
+        self.read = position as u32;
     }
 
     pub(super) fn is_gone(self) -> bool {
-        self.0 & Sender::GONE != 0
+        self.who & Sender::GONE != 0
     }
 
     /// Something of it is about to be delivered.
     pub(super) fn mark_seen(&mut self) {
-        self.0 &= !Sender::UNSEEN;
+        self.who &= !Sender::UNSEEN;
     }
 
     /// Its packets are dropped from now on.
     pub(super) fn mark_gone(&mut self) {
-        self.0 |= Sender::GONE;
+        self.who |= Sender::GONE;
     }
 
     pub(super) fn peer(self) -> Option<PeerId> {
-        let known = self != Sender::NOBODY && self != Sender::INVALID;
-        known.then_some(PeerId(self.0 & Sender::ID))
+        let known = self.who != Sender::UNKNOWN && self.who != Sender::INVALID;
+        known.then_some(PeerId(self.who & Sender::ID))
     }
 }
 
-const _: () = assert!(super::peers::PEERS_MAX < Sender::ID as usize);
+const _: () = assert!(super::limits::PEERS_MAX < Sender::ID as usize);
 
 impl Shm {
     /// Finds out who the writers are that have claimed entries, and which have
     /// written their last.
     pub(super) fn adopt_claims(&mut self) {
         for writer in 0..self.segment.layout().senders_max {
-            let claim = self.segment.claim_of(writer);
-            if self.senders[usize::from(writer)] == Sender::NOBODY
+            let word = self.segment.claim_word(writer);
+            let claim = Claim::from_word(word);
+            if self.senders[usize::from(writer)].is_nobody()
                 && matches!(claim, Claim::Ready | Claim::Closed)
             {
                 self.adopt(writer);
             }
+            let peer = self.senders[usize::from(writer)].peer();
+            if peer.is_some() && !is_same_claim(self.claims[usize::from(writer)], word) {
+                self.claim_was_overwritten(writer);
+                continue;
+            }
             if claim != Claim::Closed {
                 continue;
             }
-            match self.senders[usize::from(writer)].peer() {
-                Some(peer) => self.begin_end(peer),
+            let has_ended =
+                |peer| self.peers.get(peer).is_some_and(|known| known.life == Life::Ended);
+            match peer {
+                Some(peer) if !has_ended(peer) => self.begin_end(peer),
                 // Nobody ends with whom it would be freed. What it wrote it
                 // wrote before it closed; if that is not read yet, the next
                 // look frees it.
-                None if !self.reader.is_behind() => self.release(writer),
-                None => {}
+                _ if !self.reader.is_behind() => self.release(writer),
+                _ => {}
+            }
+        }
+    }
+
+    /// Somebody has written over the claim of a known writer. Neither that one nor
+    /// who calls itself the entry's now can be told from others.
+    #[cold]
+    fn claim_was_overwritten(&mut self, writer: u16) {
+        if let Some(peer) = self.senders[usize::from(writer)].peer() {
+            self.give_up_damaged(peer);
+        }
+        self.give_up_entry(writer);
+    }
+
+    /// Gives up who has an entry by its own account, and lets it know.
+    pub(super) fn give_up_entry(&mut self, writer: u16) {
+        let now = self.segment.address_of(writer);
+        if let Ok(peer) = now.and_then(|address| self.peers.intern(&address, &self.address)) {
+            self.give_up_damaged(peer);
+        }
+        self.segment.take_back(writer);
+        self.claims[usize::from(writer)] = self.segment.claim_word(writer);
+    }
+
+    /// Lets the writer with an entry know that nothing of it is delivered.
+    pub(super) fn refuse_entry(&mut self, writer: u16) {
+        self.segment.refuse(writer);
+        self.claims[usize::from(writer)] = self.segment.claim_word(writer);
+    }
+
+    /// Gives up the peers with whom something was lost that was written into the
+    /// mailbox.
+    pub(super) fn look_for_missed(&mut self) {
+        for writer in 0..self.segment.layout().senders_max {
+            let sender = self.senders[usize::from(writer)];
+            if let Some(peer) = sender.peer()
+                && !sender.is_gone()
+                && self.reader.has_missed(self.segment.intent(writer), sender.read)
+            {
+                self.give_up_damaged(peer);
             }
         }
     }
@@ -90,16 +154,18 @@ impl Shm {
             .segment
             .address_of(writer)
             .and_then(|address| self.peers.intern(&address, &self.address));
-        self.senders[usize::from(writer)] = match peer {
+        self.claims[usize::from(writer)] = self.segment.claim_word(writer);
+        self.senders[usize::from(writer)].who = match peer {
             Ok(peer) => {
                 let gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
                 let mark = if gone { Sender::GONE } else { Sender::UNSEEN };
-                self.engage(peer);
-                Sender(peer.0 | mark)
+                self.watch(peer);
+                peer.0 | mark
             }
             Err(why) => {
                 self.stats.violations += 1;
-                tracing::warn!("a writer of this mailbox has an unusable address: {why}");
+                self.warn.0(&format!("a writer of this mailbox has an unusable address: {why}"));
+                self.refuse_entry(writer);
                 Sender::INVALID
             }
         };

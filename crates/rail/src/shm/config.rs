@@ -1,12 +1,13 @@
 //! What a rail is made with.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// Where a process's own mailbox lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// [`SegmentKind::Memfd`], unless peers could not open it: in a user
-    /// namespace of its own or in a process that is not dumpable.
+    /// [`SegmentKind::Memfd`], unless it cannot be made or peers could not open it:
+    /// in a user namespace of its own or in a process that is not dumpable.
     #[default]
     Auto,
     /// A sealed `memfd` that peers open as `/proc/<pid>/fd/<n>`. Nothing
@@ -55,8 +56,23 @@ pub enum Guard {
     Check,
 }
 
+/// Where a line goes that a person should see.
+#[derive(Clone, Copy, Debug)]
+pub struct Warn(pub fn(&str));
+
+impl Default for Warn {
+    /// Standard error.
+    fn default() -> Warn {
+        Warn(|line| {
+            // One write for the whole line: processes of a job share it. There is
+            // nowhere to report that a report failed.
+            let _ = std::io::stderr().write_all(format!("sluice: warning: {line}\n").as_bytes());
+        })
+    }
+}
+
 /// What a rail is made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// How many processes may write into this one's mailbox, itself included.
     pub senders_max: u16,
@@ -77,6 +93,9 @@ pub struct Config {
     /// mailbox ([`Shm::doorbell`](super::Shm::doorbell)). If not, nobody ever
     /// rings, and writing costs nothing for it.
     pub sleeps: bool,
+    /// Who is told, in one line, of what a person should see: what was overwritten,
+    /// what is not there and would have to be, and what would mend it.
+    pub warn: Warn,
     /// What the layer above calls this process. It travels with the address.
     pub label: u64,
     /// Where mailboxes that are files live. All processes of a job must agree.
@@ -94,6 +113,7 @@ impl Default for Config {
             bulk: BulkKind::Auto,
             guard: Guard::Trust,
             sleeps: false,
+            warn: Warn::default(),
             label: 0,
             shm_dir: PathBuf::from("/dev/shm"),
         }

@@ -3,7 +3,8 @@
 //! A packet's first slot carries 64 bytes; each further one carries 60 behind
 //! a zero where a first slot has its stamp. Slots are shared with processes
 //! that may write at any time, so they are only touched word by word,
-//! atomically; user memory is touched as plain bytes.
+//! atomically, or sixteen bytes at a time, volatile (`store_pair`); user memory is
+//! touched as plain bytes.
 
 use super::ring::{Slot, WORDS};
 use sluice_wire::SLOT_BYTES;
@@ -120,6 +121,17 @@ pub(super) unsafe fn take_next(slot: &Slot, skip: usize, to: *mut u8, len: usize
 /// Stores sixteen bytes of a slot at once, as they are in memory. A store
 /// buffer holds a fixed number of stores, whatever their width: twice the width
 /// is twice the cache lines on their way.
+///
+/// Why that is no data race, though the access is not atomic: one thread at a time
+/// uses a rail, and those that use the rails of one process are ordered. A reader
+/// touches a continuation slot only after it has loaded, with acquire, the stamp
+/// that its writer stored with release after the last of these accesses; and who
+/// writes there next has the credits for it from the reader, through another such
+/// pair. So of two accesses in one program, one of them a write, one happens before
+/// the other. What is left are other processes that do not keep to the rules. They
+/// are outside of what the language knows of; for such accesses there is `volatile`:
+/// the compiler makes each as it stands, once, and assumes nothing of what it reads.
+/// Any bytes are a value of the type, and none is relied upon.
 #[inline]
 fn store_pair(slot: &Slot, pair: usize, value: [u64; 2]) {
     #[cfg(target_arch = "x86_64")]
@@ -127,9 +139,9 @@ fn store_pair(slot: &Slot, pair: usize, value: [u64; 2]) {
         use std::arch::x86_64::{__m128i, _mm_set_epi64x};
         debug_assert!(pair < WORDS / 2);
         // SAFETY: SSE2 is part of x86-64. The pair is inside the slot, which is
-        // aligned to its size. Other processes may access the slot meanwhile;
-        // the access is volatile, and nothing is concluded from the bytes
-        // before the stamp is checked.
+        // aligned to its size and may be written through a shared reference, for
+        // all of it is atomics. The access races with none of this program, as
+        // said above.
         unsafe {
             let wide = _mm_set_epi64x(value[1].cast_signed(), value[0].cast_signed());
             let at = slot.words.as_ptr().cast::<__m128i>().cast_mut().add(pair);

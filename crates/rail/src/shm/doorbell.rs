@@ -10,7 +10,7 @@
 //! time; a sleeper learns of an end within twice that.
 
 use super::bell::{Bell, Sleepers};
-use super::segment::OwnBell;
+use super::segment::SharedBell;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
@@ -25,7 +25,7 @@ pub const SLEEP_NS_MAX: u64 = 100_000_000;
 /// It may outlive the rail; then only [`Doorbell::ring`] wakes.
 #[derive(Clone, Debug)]
 pub struct Doorbell {
-    shared: OwnBell,
+    shared: SharedBell,
     sleepers: Arc<Sleepers>,
 }
 
@@ -50,7 +50,7 @@ pub struct Armed<'a> {
 }
 
 impl Doorbell {
-    pub(super) fn new(shared: OwnBell) -> Doorbell {
+    pub(super) fn new(shared: SharedBell) -> Doorbell {
         Doorbell { shared, sleepers: Arc::new(Sleepers { armed: AtomicU32::new(0) }) }
     }
 

@@ -5,11 +5,10 @@
 //! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load.
 
 use super::bulk::{PASS_BYTES, Transfer, Turn};
-use super::claims::Sender;
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
 use super::peers::Life;
-use super::ring::{Reader, Stuck, WORDS};
+use super::ring::{Stuck, WORDS, writer_of};
 use super::segment::Claim;
 use super::watch::{Watch, poll_now};
 use super::{Shm, backing};
@@ -122,7 +121,7 @@ impl Shm {
             // A peer that closes rings once and writes nothing.
             self.look_at_claims();
         }
-        self.attention || self.reader.is_published() || !self.ending.is_empty()
+        self.is_busy() || self.reader.is_published()
     }
 
     /// For how long, in nanoseconds, a thread that looks after this rail may
@@ -141,13 +140,20 @@ impl Shm {
     /// sleeps.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.attention || !self.transfers.is_empty() || !self.ending.is_empty()
+        self.attention
+            || !self.transfers.is_empty()
+            || !self.ending.is_empty()
+            || !self.damaged.is_empty()
     }
 
     #[inline]
     fn deliver<M: Machine>(&mut self, now: Nanos, machine: &mut M, copy: &[u64; WORDS]) {
-        let writer = Reader::writer_of(copy);
-        let plain = self.senders.get(usize::from(writer)).and_then(|sender| sender.plain());
+        let writer = writer_of(copy);
+        let position = self.reader.head();
+        let plain = self.senders.get_mut(usize::from(writer)).and_then(|sender| {
+            sender.note_read(position);
+            sender.plain()
+        });
         let Some(peer) = plain.or_else(|| self.sender_of(writer)) else {
             return self.refuse_unknown(copy);
         };
@@ -182,8 +188,12 @@ impl Shm {
     /// not to be delivered.
     #[cold]
     fn sender_of(&mut self, writer: u16) -> Option<PeerId> {
-        if self.senders.get(usize::from(writer)) == Some(&Sender::NOBODY) {
+        if self.senders.get(usize::from(writer)).is_some_and(|sender| sender.is_nobody()) {
             self.adopt(writer);
+            if self.senders[usize::from(writer)].is_nobody() {
+                // It has written, so it had claimed the entry.
+                self.give_up_entry(writer);
+            }
         }
         let sender = self.senders.get_mut(usize::from(writer))?;
         let peer = sender.peer()?;
@@ -200,7 +210,7 @@ impl Shm {
     fn refuse_unknown(&mut self, copy: &[u64; WORDS]) {
         let gone = self
             .senders
-            .get(usize::from(Reader::writer_of(copy)))
+            .get(usize::from(writer_of(copy)))
             .is_some_and(|sender| sender.peer().is_some());
         if !gone {
             self.stats.violations += 1;
@@ -218,7 +228,7 @@ impl Shm {
     fn refuse<M: Machine>(&mut self, now: Nanos, machine: &mut M, peer: PeerId) {
         self.stats.violations += 1;
         self.reader.advance(1);
-        tracing::warn!("{} broke the protocol; it is given up", self.describe(peer));
+        self.warn.0(&format!("{} broke the protocol; it is given up", self.describe(peer)));
         self.give_up(now, machine, peer, PeerError::Protocol);
     }
 
@@ -236,9 +246,14 @@ impl Shm {
         }
         known.gone = Some(why);
         known.direct = false;
-        for sender in &mut self.senders {
-            if sender.peer() == Some(peer) {
+        for writer in 0..self.segment.layout().senders_max {
+            let sender = &mut self.senders[usize::from(writer)];
+            if sender.peer() == Some(peer) && !sender.is_gone() {
                 sender.mark_gone();
+                // One that lives learns of it.
+                if why != PeerError::Dead {
+                    self.refuse_entry(writer);
+                }
             }
         }
         let mut inputs = 0;
@@ -247,7 +262,7 @@ impl Shm {
             machine.on_moved(now, self, transfer.token, Err(RailError::PeerGone));
             inputs += 1;
         }
-        self.peers.detach(peer);
+        self.peers.detach(peer, &self.address);
         inputs + self.tell_end(now, machine, peer)
     }
 
@@ -276,10 +291,13 @@ impl Shm {
             self.unstick();
             inputs += self.report_ended(now, machine);
         }
+        while let Some(peer) = self.damaged.pop() {
+            inputs += self.give_up(now, machine, peer, PeerError::Damaged);
+        }
         if empty {
             machine.on_idle(now, self);
         }
-        self.attention |= !self.transfers.is_empty() || !self.ending.is_empty();
+        self.attention |= self.is_busy();
         inputs
     }
 
@@ -382,6 +400,8 @@ impl Shm {
             for &peer in &care.mapped {
                 if self.peers.has_closed(peer) {
                     self.begin_end(peer);
+                } else if !self.peers.renew(peer) {
+                    self.give_up_damaged(peer);
                 }
             }
         }
@@ -390,6 +410,40 @@ impl Shm {
         if slow {
             self.adopt_claims();
             self.free_half_claimed(now);
+            self.look_for_missed();
+            if self.segment.is_lost() {
+                self.give_up_all();
+            }
+        }
+    }
+
+    /// What is to be given up because the memory shared with it was overwritten.
+    /// Its operations end in the next poll.
+    #[cold]
+    pub(super) fn give_up_damaged(&mut self, peer: PeerId) {
+        let ended = self.peers.get(peer).is_none_or(|known| known.gone.is_some());
+        if ended || self.damaged.contains(&peer) {
+            return;
+        }
+        self.stats.violations += 1;
+        self.warn.0(&format!(
+            "memory shared with {} was overwritten; it is given up",
+            self.describe(peer)
+        ));
+        self.damaged.push(peer);
+        self.attention = true;
+    }
+
+    /// Nobody can reach this process any more.
+    #[cold]
+    fn give_up_all(&mut self) {
+        let own = self.own_peer();
+        let all: Vec<PeerId> = self.peers.iter().map(|(peer, _)| peer).collect();
+        for peer in all {
+            // One to which nothing was said, and which has said nothing, may wait.
+            if peer != own || self.is_sender(peer) {
+                self.give_up_damaged(peer);
+            }
         }
     }
 
@@ -429,8 +483,7 @@ impl Shm {
                     Some(peer) => !self.has_ended(peer),
                     // It claimed its entry since: known next time.
                     None => {
-                        sender == Sender::NOBODY
-                            && self.segment.claim_of(writer as u16) == Claim::Ready
+                        sender.is_nobody() && self.segment.claim_of(writer as u16) == Claim::Ready
                     }
                 }
             });
@@ -440,11 +493,13 @@ impl Shm {
                     self.reader.advance(1);
                     self.stats.holes_skipped += 1;
                 }
-                Stuck::Astray => {
+                Stuck::Overwritten => {
                     self.stats.violations += 1;
-                    tracing::warn!("the mailbox's tail was overwritten; packets are lost");
-                    self.reader.jump();
+                    self.reader.restart();
                     self.forget_positions();
+                    // Whose packets lie where nobody reads any more is given up;
+                    // who writes one just now is found by the next slow look.
+                    self.look_for_missed();
                     return;
                 }
             }
@@ -495,14 +550,14 @@ impl Shm {
             }
             self.ending.swap_remove(at);
             inputs += self.give_up(now, machine, peer, PeerError::Dead);
-            self.bury(peer);
+            self.reclaim(peer);
         }
         inputs
     }
 
     /// Frees what an ended peer held here.
-    fn bury(&mut self, peer: PeerId) {
-        self.peers.detach(peer);
+    fn reclaim(&mut self, peer: PeerId) {
+        self.peers.detach(peer, &self.address);
         self.release_all_of(peer);
         self.tallies.release(peer);
         if let Some(known) = self.peers.get_mut(peer) {

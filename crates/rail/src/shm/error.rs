@@ -37,14 +37,17 @@ pub enum OpenError {
     },
     /// The directory of the mailbox files is not safe to use.
     #[error(
-        "{path} is not a private directory of user {uid} (mode 0700, no symbolic link); \
-         remove it or choose another shm_dir"
+        "{path} belongs to user {owner} or others may use it: it is no private directory of \
+         user {uid}; have it removed, or choose another directory for all processes of the job \
+         (PTL_SHM_DIR, or FI_SLUICE_SEGMENT=memfd)"
     )]
     DirForeign {
         /// Which.
         path: PathBuf,
         /// The user it must belong to.
         uid: u32,
+        /// The user it belongs to.
+        owner: u32,
     },
     /// The mailbox file could not be made.
     #[error(
@@ -76,7 +79,7 @@ pub enum AddressError {
     #[error("not a shared-memory address: {0}")]
     Malformed(&'static str),
     /// Made by another version.
-    #[error("address version {0} is not {version}", version = super::address::VERSION)]
+    #[error("address version {0} is not {version}", version = super::limits::ADDRESS_VERSION)]
     Version(u8),
     /// A process of another machine (or of another boot of this one).
     #[error("the address is of another machine; shared memory does not reach it")]
@@ -91,7 +94,7 @@ pub enum AddressError {
         pid: u32,
     },
     /// More peers than one process may know.
-    #[error("more than {max} peers", max = super::peers::PEERS_MAX)]
+    #[error("more than {max} peers", max = super::limits::PEERS_MAX)]
     TooMany,
     /// Names a known mailbox but says other things about it.
     #[error("the address contradicts one that is already known for pid {pid}")]

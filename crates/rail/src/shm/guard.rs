@@ -9,6 +9,11 @@
 pub(super) mod ask;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) mod fault;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod mapped;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use mapped::MappedFile;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use ask as touch;
@@ -21,6 +26,22 @@ use std::ptr;
 /// Prepares this process. To be called before the first look at memory.
 pub(super) fn install() {
     touch::install();
+}
+
+/// On machines that `fault` has no code for a mapped file is not protected.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[derive(Debug)]
+pub(super) struct MappedFile;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+impl MappedFile {
+    pub(super) unsafe fn new(_base: *const u8, _len: usize) -> MappedFile {
+        MappedFile
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        false
+    }
 }
 
 /// Whether all bytes of a region can be read now.

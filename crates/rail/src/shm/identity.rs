@@ -5,6 +5,7 @@
 //! machines.
 
 use super::error::OpenError;
+use crate::hash::fnv1a;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,8 +13,9 @@ use std::os::unix::fs::MetadataExt;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const PID_NS: &str = "/proc/self/ns/pid";
 const STAT: &str = "/proc/self/stat";
-/// Field 22 of `stat`, counted from the field behind the parenthesised name.
-const START_TIME_FIELD: usize = 19;
+/// Fields 20 and 22 of `stat`, counted from the one behind the state.
+const THREADS_FIELD: usize = 16;
+const START_TIME_FIELD: usize = 18;
 
 /// This process, as its peers must know it.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +53,8 @@ impl Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) start_time: u64,
-    /// It has ended and only waits to be reaped.
+    /// It has ended and only waits to be reaped. One whose first thread has ended
+    /// lives as long as another thread does.
     pub(super) ended: bool,
 }
 
@@ -67,15 +70,11 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let start_time = fields.nth(START_TIME_FIELD - 1)?.parse().ok()?;
-    Some(Stat { start_time, ended: matches!(state, "Z" | "X") })
-}
-
-/// FNV-1a, 64 bits: tells identities and damaged bytes apart, no more.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    let threads: u64 = fields.nth(THREADS_FIELD)?.parse().ok()?;
+    let start_time = fields.nth(START_TIME_FIELD - THREADS_FIELD - 1)?.parse().ok()?;
+    // Until it is reaped the first thread is one of them.
+    let ended = state == "X" || state == "Z" && threads <= 1;
+    Some(Stat { start_time, ended })
 }
 
 #[cfg(test)]
@@ -86,6 +85,10 @@ mod tests {
     fn a_name_with_parentheses_does_not_shift_the_fields() {
         let text = b"42 (a b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20 21";
         assert_eq!(parse_stat(text), Some(Stat { start_time: 777, ended: false }));
+        for (threads, ended) in [(1, true), (2, false)] {
+            let text = format!("42 (x) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 18 777");
+            assert_eq!(parse_stat(text.as_bytes()), Some(Stat { start_time: 777, ended }));
+        }
         assert_eq!(parse_stat(b"42 (x) Z 1 2"), None);
         assert_eq!(parse_stat(b""), None);
     }

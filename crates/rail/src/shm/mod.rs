@@ -17,6 +17,8 @@
 //! - What a peer published before it ended is delivered before its end is
 //!   reported, and its end is reported once.
 //! - A process that stops living at any instruction stops nobody else.
+//! - Whoever writes over the memory leaves nobody waiting: what was lost by it is
+//!   found, and the peers concerned are given up by name.
 //! - No locks: one thread at a time uses a rail.
 
 mod address;
@@ -33,8 +35,9 @@ mod drive;
 mod error;
 mod guard;
 mod held;
-pub(crate) mod identity;
+mod identity;
 mod lent;
+mod limits;
 mod names;
 mod peers;
 mod port;
@@ -50,8 +53,8 @@ mod tests;
 mod watch;
 
 pub use address::{ADDRESS_BYTES, Address};
-pub use calibrate::calibrate;
-pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind};
+pub use calibrate::COSTS;
+pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind, Warn};
 pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
 pub use error::{AddressError, OpenError};
 pub use names::{Name, NameError, Names, PidClaim, host_id};
@@ -63,10 +66,9 @@ use drive::Current;
 use identity::Identity;
 use lent::Lent;
 use peers::{Life, Peers};
-use ring::Reader;
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
-use segment::{Segment, segment_bytes};
+use segment::{Reader, Segment, segment_bytes};
 use sluice_link::{Layout, Tally};
 use sluice_wire::{Nanos, PeerId, Region};
 use std::path::PathBuf;
@@ -84,6 +86,8 @@ pub struct Shm {
     peers: Peers,
     /// Who writes with which entry of the own mailbox.
     senders: Vec<claims::Sender>,
+    /// What their claims said when they were found out.
+    claims: Vec<u64>,
     packet_slots_max: u32,
     current: Current,
     transfers: bulk::Queue,
@@ -96,6 +100,8 @@ pub struct Shm {
 
     /// Peers that have ended and are not reported yet.
     ending: Vec<PeerId>,
+    /// Peers to whom shared memory was overwritten and that are not given up yet.
+    damaged: Vec<PeerId>,
     care: drive::Care,
 
     segment: Segment,
@@ -107,6 +113,7 @@ pub struct Shm {
     checks: bool,
     shm_dir: PathBuf,
     notices: Vec<String>,
+    warn: Warn,
     names: Option<(Names, u8)>,
     uid: u32,
     /// Where peers look for the nonce; boxed, so that it stays where it is.
@@ -114,8 +121,8 @@ pub struct Shm {
 }
 
 // SAFETY: the pointers in the reader and in the writers of the peer table lead
-// into mappings that the same `Shm` owns and that belong to the process, not to
-// a thread. All access is through atomics.
+// into mappings that they keep and that belong to the process, not to a thread.
+// All access is through atomics.
 unsafe impl Send for Shm {}
 
 impl Shm {
@@ -137,8 +144,9 @@ impl Shm {
         let bytes = segment_bytes(&layout) as u64;
         let mut notices = Vec::new();
         let backing = Backing::create(&config, &identity, nonce, bytes, &mut notices)?;
-        let segment = Segment::create(backing.fd(), layout, nonce, config.sleeps)
-            .map_err(|cause| OpenError::Map { bytes, cause })?;
+        let segment =
+            Segment::create(backing.fd(), backing.is_file(), layout, nonce, config.sleeps)
+                .map_err(|cause| OpenError::Map { bytes, cause })?;
         if config.bulk == BulkKind::Direct {
             // Systems without Yama refuse this and need nothing of the kind.
             let _ = set_ptracer(PTracer::Any);
@@ -154,16 +162,14 @@ impl Shm {
             probe_addr: (&raw const *probe).expose_provenance() as u64,
             label: config.label,
         };
-        // SAFETY: the reader is dropped with the segment and used only through
-        // the `Shm` that owns both.
-        let reader = unsafe { segment.reader() };
         let mut shm = Shm {
-            reader,
+            reader: segment.reader(),
             polls: 0,
             attention: false,
             clock: clock_now(),
             peers: Peers::default(),
             senders: vec![claims::Sender::NOBODY; usize::from(layout.senders_max)],
+            claims: vec![0; usize::from(layout.senders_max)],
             packet_slots_max: (u32::from(layout.grant.data_slots) + layout.dynamic_slots)
                 .max(u32::from(layout.reply_slots)),
             current: Current::NONE,
@@ -173,8 +179,9 @@ impl Shm {
             lent: Lent::new(),
             stats: Stats::default(),
             ending: Vec::new(),
+            damaged: Vec::new(),
             care: drive::Care::default(),
-            doorbell: Doorbell::new(segment.own_bell()),
+            doorbell: Doorbell::new(segment.bell()),
             segment,
             backing,
             address,
@@ -182,6 +189,7 @@ impl Shm {
             checks: config.guard == Guard::Check,
             shm_dir: config.shm_dir,
             notices,
+            warn: config.warn,
             names: None,
             uid: identity.uid,
             _probe: probe,
@@ -334,7 +342,7 @@ impl Drop for Shm {
     /// mailbox's end.
     fn drop(&mut self) {
         if self.address.pid == std::process::id() {
-            self.peers.close();
+            self.peers.close(&self.address);
             self.segment.close_own();
         }
     }
@@ -343,7 +351,10 @@ impl Drop for Shm {
 /// Monotonic time. All rails of a machine agree on it.
 fn clock_now() -> Nanos {
     let now = clock_gettime(ClockId::Monotonic);
-    Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+    let now = Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs());
+    #[cfg(test)]
+    let now = now.saturating_add(tests::clock_ahead());
+    now
 }
 
 /// A number that no other mailbox has.

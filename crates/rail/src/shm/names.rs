@@ -7,7 +7,8 @@
 //! itself, which one process at a time has. What is read there is untrusted
 //! like every address.
 
-use super::address::{ADDRESS_BYTES, Address, user_dir};
+use super::address::{ADDRESS_BYTES, Address};
+use super::backing::find_user_dir;
 use super::error::AddressError;
 use super::held::{Held, HeldError, hold, read, sweep};
 use super::identity::Identity;
@@ -98,8 +99,7 @@ impl Names {
     /// If this process cannot be identified or the directory not be used.
     pub fn open(shm_dir: &Path) -> io::Result<Names> {
         let identity = identity()?;
-        let dir = user_dir(shm_dir, identity.uid);
-        super::backing::private_dir(&dir, identity.uid).map_err(io::Error::other)?;
+        let dir = find_user_dir(shm_dir, identity.uid).map_err(io::Error::other)?;
         sweep(&dir, &identity, PREFIX, SWEEP_FILES_MAX);
         Ok(Names { dir })
     }

@@ -5,19 +5,14 @@
 //! somebody waits for it, and costs no descriptor before.
 
 use super::address::{Address, Place};
-use super::bell::Bell;
 use super::doorbell;
 use super::error::AddressError;
-use super::ring::Writer;
-use super::segment::{Entry, Segment};
+use super::limits::PEERS_MAX;
+use super::segment::{Entry, Segment, SharedBell, Writer};
 use super::watch::Watch;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
 use std::collections::HashMap;
-use std::ptr::NonNull;
-
-/// Most peers one process may know. Addresses come from outside.
-pub(super) const PEERS_MAX: usize = 1 << 20;
 
 /// How far a peer's life has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +66,7 @@ impl Peer {
 pub(super) struct Way {
     pub(super) writer: Writer,
     /// To be rung after each packet, if its owner may sleep.
-    bell: Option<NonNull<Bell>>,
+    bell: Option<SharedBell>,
 }
 
 impl Way {
@@ -79,10 +74,8 @@ impl Way {
     /// is published.
     #[inline(always)]
     pub(super) fn ring(&self) {
-        if let Some(bell) = self.bell {
-            // SAFETY: the table drops the way before the segment (`detach`), and
-            // ways never leave the table.
-            doorbell::ring(unsafe { bell.as_ref() });
+        if let Some(bell) = &self.bell {
+            doorbell::ring(bell.bell());
         }
     }
 }
@@ -206,10 +199,8 @@ impl Peers {
     /// Maps a peer: keeps its mailbox, and the writing end with `entry`.
     pub(super) fn attach(&mut self, peer: PeerId, segment: Box<Segment>, entry: Entry) {
         assert!(self.ways[peer.index()].is_none(), "a peer is mapped once");
-        // SAFETY: `detach` is the only place that drops a mapped segment while
-        // the table lives, and it drops the writer first; writers never leave
-        // the table. The same holds for the bell.
-        let way = unsafe { Way { writer: segment.writer(entry.index), bell: segment.bell() } };
+        let bell = segment.sleeps().then(|| segment.bell());
+        let way = Way { writer: segment.writer(entry.index), bell };
         self.ways[peer.index()] = Some(way);
         self.list[peer.index()].segment = Some(segment);
         self.list[peer.index()].entry = Some(entry);
@@ -217,15 +208,15 @@ impl Peers {
     }
 
     /// Tells all mapped peers that this process writes no more.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&self, own: &Address) {
         for (peer, way) in self.list.iter().zip(&self.ways) {
-            tell_closed(peer, way.as_ref());
+            tell_closed(peer, way.as_ref(), own);
         }
     }
 
     /// Unmaps a peer, which learns that this process writes no more to it.
-    pub(super) fn detach(&mut self, peer: PeerId) {
-        tell_closed(&self.list[peer.index()], self.ways[peer.index()].as_ref());
+    pub(super) fn detach(&mut self, peer: PeerId, own: &Address) {
+        tell_closed(&self.list[peer.index()], self.ways[peer.index()].as_ref(), own);
         self.ways[peer.index()] = None;
         self.list[peer.index()].segment = None;
     }
@@ -236,6 +227,17 @@ impl Peers {
         segment.is_some_and(|segment| segment.is_closed())
     }
 
+    /// Puts right what only this process writes into a mapped mailbox. Whether
+    /// the mailbox still takes what this process writes.
+    pub(super) fn renew(&self, peer: PeerId) -> bool {
+        let known = &self.list[peer.index()];
+        let (Some(segment), Some(entry)) = (&known.segment, known.entry) else { return true };
+        if let Some(way) = &self.ways[peer.index()] {
+            way.writer.renew_intent();
+        }
+        segment.holds(entry) && !segment.is_lost()
+    }
+
     /// A peer's mailbox is no more, so another one may have its label.
     pub(super) fn lose(&mut self, peer: PeerId) {
         if let Some(known) = self.list.get_mut(peer.index()) {
@@ -243,14 +245,19 @@ impl Peers {
         }
     }
 
+    /// Whether that is known.
+    pub(super) fn is_lost(&self, peer: PeerId) -> bool {
+        self.list.get(peer.index()).is_some_and(|known| known.lost)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         self.list.iter().enumerate().map(|(i, peer)| (PeerId(i as u32), peer))
     }
 }
 
-fn tell_closed(peer: &Peer, way: Option<&Way>) {
+fn tell_closed(peer: &Peer, way: Option<&Way>, own: &Address) {
     if let (Some(segment), Some(entry), Some(way)) = (&peer.segment, peer.entry, way) {
-        segment.close(entry);
+        segment.close(entry, own);
         way.ring();
     }
 }

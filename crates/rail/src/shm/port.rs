@@ -1,5 +1,6 @@
 //! What a machine may ask of the rail.
 
+use super::address::Address;
 use super::bulk::{self, Direction, Share, Transfer};
 use super::client;
 use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
@@ -11,6 +12,7 @@ use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use sluice_link::{Grant, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
+use std::path::Path;
 use std::ptr;
 
 impl Port for Shm {
@@ -26,7 +28,7 @@ impl Port for Shm {
         if known.life == Life::Named {
             self.look_up(peer)?;
         }
-        self.engage(peer);
+        self.watch(peer);
         if self.peers.get(peer).is_some_and(|known| known.life != Life::Watched) {
             return self.connect_ended(peer);
         }
@@ -44,7 +46,7 @@ impl Port for Shm {
     #[inline(never)]
     fn watch(&mut self, peer: PeerId) {
         self.note_seen(peer);
-        self.engage(peer);
+        self.watch(peer);
     }
 
     fn dynamic_slots(&self, peer: PeerId) -> u32 {
@@ -297,7 +299,8 @@ impl Shm {
         let label = self.peer_label(peer);
         let Some((names, kind)) = &self.names else { return Err(PeerError::Unreachable) };
         let found = names.find(label as u32, *kind).inspect_err(|why| {
-            tracing::warn!("cannot reach the process that is called {label:#x}: {why}");
+            let line = format!("cannot reach the process that is called {label:#x}: {why}");
+            self.warn.0(&line);
         });
         let address = found.map_err(|_| PeerError::Unreachable)?;
         if address.label != label {
@@ -321,7 +324,7 @@ impl Shm {
 
     /// Starts to watch a peer and finds out whether it can be read, if that
     /// has not been done.
-    pub(super) fn engage(&mut self, peer: PeerId) {
+    pub(super) fn watch(&mut self, peer: PeerId) {
         let own = self.address;
         let Some(known) = self.peers.get_mut(peer) else { return };
         if known.life != Life::Quiet {
@@ -337,8 +340,28 @@ impl Shm {
                     && bulk::probe(address.pid, address.probe_addr, address.nonce);
                 self.care.watches_changed = true;
             }
-            None => self.begin_end(peer),
+            None => {
+                if address.is_file() && address.pid_ns != own.pid_ns {
+                    // Nothing else tells about a process of another namespace.
+                    self.warn.0(&format!(
+                        "{} has ended, or {}",
+                        self.describe(peer),
+                        not_shared(&address, &self.shm_dir)
+                    ));
+                }
+                self.begin_end(peer);
+            }
         }
+    }
+
+    fn why_not_opened(&self, peer: PeerId, address: &Address, cause: &std::io::Error) -> String {
+        let who = self.describe(peer);
+        let is_missing = cause.kind() == std::io::ErrorKind::NotFound && address.is_file();
+        if is_missing && !self.has_ended(peer) {
+            return format!("{who} lives, but {}", not_shared(address, &self.shm_dir));
+        }
+        let path = address.path(&self.shm_dir);
+        format!("cannot open the mailbox of {who}, {}: {cause}", path.display())
     }
 
     /// Whether a peer has ended, asked of the system now.
@@ -365,7 +388,7 @@ impl Shm {
     fn attach(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
         let address = self.peers.get(peer).ok_or(PeerError::Unreachable)?.address;
         let opened = backing::open_peer(&address, &self.shm_dir)
-            .and_then(|(fd, bytes)| Segment::attach(&fd, bytes, address.nonce));
+            .and_then(|(fd, bytes)| Segment::attach(&fd, address.is_file(), bytes, address.nonce));
         let segment = match opened {
             Ok(segment) if !segment.is_closed() => segment,
             Ok(_) => {
@@ -373,7 +396,9 @@ impl Shm {
                 return Err(PeerError::Unreachable);
             }
             Err(cause) => {
-                tracing::warn!("cannot open the mailbox of pid {}: {cause}", address.pid);
+                if !self.peers.is_lost(peer) {
+                    self.warn.0(&self.why_not_opened(peer, &address, &cause));
+                }
                 // Nothing is there, or anything else by now: descriptors are
                 // used again.
                 if !is_shortage(&cause) {
@@ -436,6 +461,12 @@ impl Shm {
         // shared kinds; the part is inside it, by the assertion.
         let moved =
             unsafe { bulk::step(transfer.direction, known.address.pid, local, remote, len) };
+        // A process whose first thread has ended lives without memory that others
+        // could reach by its pid.
+        let moved = match moved {
+            Err(RailError::PeerGone) if !self.has_ended(transfer.peer) => Err(RailError::Forbidden),
+            moved => moved,
+        };
         if moved == Err(RailError::Forbidden)
             && let Some(known) = self.peers.get_mut(transfer.peer)
         {
@@ -443,6 +474,16 @@ impl Shm {
         }
         moved
     }
+}
+
+/// That the mailbox file of a process is not there, and what would mend it.
+fn not_shared(address: &Address, shm_dir: &Path) -> String {
+    format!(
+        "its mailbox {} is not here: it has a {} of its own; let all processes of a job share \
+         one (docker run --ipc=host, or the same mount), or set FI_SLUICE_SEGMENT=memfd",
+        address.path(shm_dir).display(),
+        shm_dir.display()
+    )
 }
 
 /// Whether it is this process that lacks something, and the same may work later.

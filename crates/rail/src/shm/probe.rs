@@ -3,7 +3,8 @@
 //! Every probe says what came out and, where something was refused, the line
 //! that would mend it. Nothing is left behind.
 
-use super::backing::{in_own_user_namespace, is_dumpable};
+use super::backing::{find_user_dir, in_own_user_namespace, is_dumpable, kind_here};
+use super::config::SegmentKind;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Access, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -101,12 +102,21 @@ pub fn report(shm_dir: &Path) -> ProbeReport {
     let mut report = ProbeReport {
         rails: Vec::new(),
         probes: vec![
-            from_result(MEMFD, probe_memfd(), "can be made and sealed", None),
+            from_result(
+                MEMFD,
+                probe_memfd(),
+                "can be made and sealed",
+                Some("not needed: mailboxes become files".into()),
+            ),
             from_result(
                 DESCRIPTORS,
                 siblings.map(|found| found.open).and_then(errno_result),
                 "can be opened",
-                Some("not needed: mailboxes become files".into()),
+                Some(if kind_here() == SegmentKind::Memfd {
+                    "set FI_SLUICE_SEGMENT=file".into()
+                } else {
+                    "not needed: mailboxes become files".into()
+                }),
             ),
             probe_shm_dir(shm_dir),
             from_result(
@@ -127,16 +137,11 @@ pub fn report(shm_dir: &Path) -> ProbeReport {
             probe_seccomp(),
         ],
     };
-    let mailbox = if report.works(MEMFD)
-        && report.works(DESCRIPTORS)
-        && report.works(USER_NAMESPACE)
-        && report.works(DUMPABLE)
-    {
-        Some("mailboxes in anonymous memory".to_owned())
-    } else if report.works(SHM_DIR) {
-        Some(format!("mailboxes in files below {}", shm_dir.display()))
+    // What is opened is decided where it is opened.
+    let mailbox = if kind_here() == SegmentKind::Memfd {
+        report.works(DESCRIPTORS).then(|| "mailboxes in anonymous memory".to_owned())
     } else {
-        None
+        report.works(SHM_DIR).then(|| format!("mailboxes in files below {}", shm_dir.display()))
     };
     let bulk = if report.works(READS) {
         "large messages by direct reads"
@@ -184,7 +189,16 @@ fn probe_memfd() -> Result<(), Errno> {
 
 fn probe_shm_dir(dir: &Path) -> Probe {
     let mend = Some("mount a tmpfs there, or choose another shm_dir".to_owned());
+    let refused = |detail, mend| Probe { name: SHM_DIR, status: Status::Refused, detail, mend };
     let allowed = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK);
+    let uid = rustix::process::geteuid().as_raw();
+    if allowed.is_ok() {
+        match find_user_dir(dir, uid) {
+            // If it is empty it was made just now, or nobody will miss it.
+            Ok(path) => drop(fs::remove_dir(path)),
+            Err(why) => return refused(why.to_string(), None),
+        }
+    }
     match allowed.and_then(|()| rustix::fs::statvfs(dir)) {
         Ok(stat) => Probe {
             name: SHM_DIR,
@@ -196,12 +210,7 @@ fn probe_shm_dir(dir: &Path) -> Probe {
             ),
             mend: None,
         },
-        Err(errno) => Probe {
-            name: SHM_DIR,
-            status: Status::Refused,
-            detail: format!("{}: {errno}", dir.display()),
-            mend,
-        },
+        Err(errno) => refused(format!("{}: {errno}", dir.display()), mend),
     }
 }
 

@@ -14,8 +14,12 @@
 //!   Continuation slots begin with zero, which is no stamp.
 //! - A slot is abandoned only if it was reserved, is not published, and no
 //!   living writer's intent may cover it.
-//! - The reader never writes. What it reads is untrusted and is copied out
+//! - The reader never writes, unless somebody has overwritten the tail: then it
+//!   sets it. What it reads is untrusted and is copied out
 //!   before it is looked at.
+//! - An idle writer's intent says where its last packet began. So the reader
+//!   can tell a packet that is still to come from one that it will never see,
+//!   because somebody moved the tail or destroyed a stamp.
 //!
 //! Memory order. The add on the tail is acquire and release: release, so that
 //! a reader that sees the new tail sees the intent stored before it; acquire,
@@ -26,6 +30,7 @@
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::ptr::NonNull;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,8 +62,9 @@ pub(crate) fn stamp(position: u64, shift: u32) -> u32 {
 /// and the low bits of the first one's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intent {
-    /// It holds no slot.
-    Idle,
+    /// It holds no slot. Its last packet, if it has written one, began at
+    /// `last` (low bits).
+    Idle { last: Option<u64> },
     /// It may hold slots, nobody knows which.
     Reserving,
     /// It holds `count` slots from `position` (low bits).
@@ -68,46 +74,42 @@ enum Intent {
 const STATE_IDLE: u64 = 0;
 const STATE_RESERVING: u64 = 1;
 const STATE_WRITING: u64 = 2;
+const STATE_MASK: u64 = 3;
 const COUNT_SHIFT: u32 = 2;
+const COUNT_MASK: u64 = 0xffff;
 const POSITION_SHIFT: u32 = 18;
 const POSITION_MASK: u64 = u64::MAX >> POSITION_SHIFT;
 
 impl Intent {
-    #[inline]
-    fn to_word(self) -> u64 {
-        match self {
-            Intent::Idle => STATE_IDLE,
-            Intent::Reserving => STATE_RESERVING,
-            Intent::Writing { position, count } => {
-                STATE_WRITING
-                    | u64::from(count) << COUNT_SHIFT
-                    | (position & POSITION_MASK) << POSITION_SHIFT
-            }
-        }
-    }
-
     fn from_word(word: u64) -> Intent {
-        match word & 3 {
+        let position = word >> POSITION_SHIFT;
+        let count = (word >> COUNT_SHIFT & COUNT_MASK) as u16;
+        match word & STATE_MASK {
+            STATE_IDLE if count != 0 => Intent::Idle { last: Some(position) },
             STATE_RESERVING => Intent::Reserving,
-            STATE_WRITING => Intent::Writing {
-                position: word >> POSITION_SHIFT,
-                count: (word >> COUNT_SHIFT) as u16,
-            },
+            STATE_WRITING => Intent::Writing { position, count },
             // The fourth state is one that no writer stores.
-            _ => Intent::Idle,
+            _ => Intent::Idle { last: None },
         }
     }
 
     /// Whether the slot at `position` may be held under this intent.
     fn may_cover(self, position: u64) -> bool {
         match self {
-            Intent::Idle => false,
+            Intent::Idle { .. } => false,
             Intent::Reserving => true,
             Intent::Writing { position: first, count } => {
                 position.wrapping_sub(first) & POSITION_MASK < u64::from(count)
             }
         }
     }
+}
+
+/// The word of a writer that holds `count` slots from `position` on; with
+/// `STATE_IDLE`, of one that has published them.
+#[inline]
+fn word_of(state: u64, position: u64, count: u16) -> u64 {
+    state | u64::from(count) << COUNT_SHIFT | (position & POSITION_MASK) << POSITION_SHIFT
 }
 
 /// A point in the writing of a packet, for tests that end a writer there.
@@ -127,31 +129,37 @@ pub(crate) enum Step {
     Published,
 }
 
-/// The writing end: one process's hold on another one's mailbox.
+/// The writing end: one process's hold on another one's mailbox. `K` keeps the
+/// memory.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct Writer<K> {
     tail: NonNull<AtomicU64>,
     slots: NonNull<Slot>,
     intent: NonNull<AtomicU64>,
     mask: u64,
     shift: u32,
     index: u16,
+    /// What the intent is between two packets.
+    idle: Cell<u64>,
+    _keep: K,
 }
 
-impl Writer {
+impl<K> Writer<K> {
     /// The writing end with entry `index` of a ring of `1 << shift` slots.
     ///
     /// # Safety
     /// The three pointers are valid for shared access, `slots` for all slots
-    /// of the ring, until the last call on the writer has returned.
+    /// of the ring, as long as `keep` is not dropped.
     pub(crate) unsafe fn new(
         tail: NonNull<AtomicU64>,
         slots: NonNull<Slot>,
         intent: NonNull<AtomicU64>,
         shift: u32,
         index: u16,
-    ) -> Writer {
-        Writer { tail, slots, intent, mask: (1 << shift) - 1, shift, index }
+        keep: K,
+    ) -> Writer<K> {
+        let mask = (1 << shift) - 1;
+        Writer { tail, slots, intent, mask, shift, index, idle: Cell::new(0), _keep: keep }
     }
 
     /// Writes a packet of `count` slots. `first` is its first slot, whose
@@ -166,9 +174,9 @@ impl Writer {
         mut fill: impl FnMut(u32, &Slot),
         mut step: impl FnMut(Step) -> bool,
     ) {
-        // SAFETY: valid until the last call on the writer, by `new`'s contract.
+        // SAFETY: valid as long as the writer, by `new`'s contract.
         let (tail, intent) = unsafe { (self.tail.as_ref(), self.intent.as_ref()) };
-        intent.store(Intent::Reserving.to_word(), Ordering::Release);
+        intent.store(STATE_RESERVING, Ordering::Release);
         if !step(Step::Intent) {
             return;
         }
@@ -176,7 +184,8 @@ impl Writer {
         if !step(Step::Reserved) {
             return;
         }
-        intent.store(Intent::Writing { position, count }.to_word(), Ordering::Release);
+        let idle = word_of(STATE_IDLE, position, count);
+        intent.store(idle | STATE_WRITING, Ordering::Release);
         if !step(Step::Positioned) {
             return;
         }
@@ -199,13 +208,25 @@ impl Writer {
         if !step(Step::Published) {
             return;
         }
-        intent.store(Intent::Idle.to_word(), Ordering::Release);
+        intent.store(idle, Ordering::Release);
+        self.idle.set(idle);
+    }
+
+    /// Puts the intent right if somebody else has written there. To be called
+    /// between packets, now and then: an intent that says that its living writer
+    /// holds slots stops the reader.
+    pub(crate) fn renew_intent(&self) {
+        // SAFETY: valid as long as the writer, by `new`'s contract.
+        let intent = unsafe { self.intent.as_ref() };
+        if intent.load(Ordering::Relaxed) != self.idle.get() {
+            intent.store(self.idle.get(), Ordering::Release);
+        }
     }
 
     #[inline]
     fn slot(&self, position: u64) -> &Slot {
         // SAFETY: the mask keeps the index inside the ring, all of which is
-        // valid by `new`'s contract.
+        // valid as long as `self`, by `new`'s contract.
         unsafe { self.slots.add((position & self.mask) as usize).as_ref() }
     }
 }
@@ -219,13 +240,15 @@ pub(crate) enum Stuck {
     Held,
     /// The slot is abandoned; [`Reader::advance`] by one skips it.
     Abandoned,
-    /// The tail is where no sum of credits can have moved it.
-    Astray,
+    /// The tail is where no sum of credits can have moved it: it was
+    /// overwritten.
+    Overwritten,
 }
 
 /// The reading end of a process's own mailbox.
+/// `K` keeps the memory.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct Reader<K> {
     tail: NonNull<AtomicU64>,
     slots: NonNull<Slot>,
     mask: u64,
@@ -233,20 +256,37 @@ pub(crate) struct Reader {
     head: u64,
     /// The stamp that the slot at the head will have when it is published.
     expected: u32,
+    _keep: K,
 }
+
+/// The writer index in a copy that [`Reader::peek`] made.
+#[inline]
+pub(crate) fn writer_of(copy: &[u64; WORDS]) -> u16 {
+    (copy[0] >> 32) as u16
+}
+
+/// How many laps a reader leaves out when it begins anew: so many that writers who
+/// were misled by an overwritten tail have not stamped them, and few of those
+/// that positions can tell apart.
+const FRESH_LAPS: u64 = 1 << 20;
 
 /// How often a *reserving* intent is read again before the reader gives up for
 /// now: a few times as long as a living writer stays in that state.
 const RESERVING_SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 200 };
 
-impl Reader {
+impl<K> Reader<K> {
     /// The reading end of an empty ring of `1 << shift` slots.
     ///
     /// # Safety
     /// As for [`Writer::new`].
-    pub(crate) unsafe fn new(tail: NonNull<AtomicU64>, slots: NonNull<Slot>, shift: u32) -> Reader {
+    pub(crate) unsafe fn new(
+        tail: NonNull<AtomicU64>,
+        slots: NonNull<Slot>,
+        shift: u32,
+        keep: K,
+    ) -> Reader<K> {
         let expected = stamp(0, shift);
-        Reader { tail, slots, mask: (1 << shift) - 1, shift, head: 0, expected }
+        Reader { tail, slots, mask: (1 << shift) - 1, shift, head: 0, expected, _keep: keep }
     }
 
     /// A private copy of the slot at the head, if a packet begins there.
@@ -262,12 +302,6 @@ impl Reader {
             *to = from.load(Ordering::Relaxed);
         }
         Some(copy)
-    }
-
-    /// The writer index in a copy that [`Reader::peek`] made.
-    #[inline]
-    pub(crate) fn writer_of(copy: &[u64; WORDS]) -> u16 {
-        (copy[0] >> 32) as u16
     }
 
     /// Goes on to the slot `count` further.
@@ -313,7 +347,7 @@ impl Reader {
             return Stuck::No;
         }
         if backlog > self.mask + 1 {
-            return Stuck::Astray;
+            return Stuck::Overwritten;
         }
         // The tail was read first, so whoever reserved the slot at the head
         // had stored its intent before what is read here.
@@ -326,10 +360,28 @@ impl Reader {
         if self.is_published() { Stuck::No } else { Stuck::Abandoned }
     }
 
-    /// Goes to the tail, wherever that is, after [`Stuck::Astray`].
-    pub(crate) fn jump(&mut self) {
-        self.head = self.tail().load(Ordering::Acquire);
-        self.expected = stamp(self.head, self.shift);
+    /// Whether the packet that a writer has published last will never be read:
+    /// it is not between head and tail, and it is not the one that began at
+    /// `read` (low bits), the last that was read of this writer.
+    pub(crate) fn has_missed(&self, intent: &AtomicU64, read: u32) -> bool {
+        let Intent::Idle { last: Some(last) } = Intent::from_word(intent.load(Ordering::Acquire))
+        else {
+            return false;
+        };
+        // The writer moved the tail before it stored what was read first.
+        let ahead = last.wrapping_sub(self.head) & POSITION_MASK;
+        let to_come = ahead < self.backlog().min(self.mask + 1);
+        !to_come && last as u32 != read
+    }
+
+    /// Begins anew after [`Stuck::Overwritten`], with head and tail where no stamp
+    /// of any slot is a valid one: from before the overwritten tail nothing may be
+    /// read again. What is lost by that [`Reader::has_missed`] tells.
+    pub(crate) fn restart(&mut self) {
+        let fresh = ((self.head >> self.shift) + FRESH_LAPS) << self.shift;
+        self.tail().store(fresh, Ordering::Release);
+        self.head = fresh;
+        self.expected = stamp(fresh, self.shift);
     }
 
     /// The intent, read again for a moment while it is *reserving*: a living
@@ -357,14 +409,14 @@ impl Reader {
     }
 
     fn tail(&self) -> &AtomicU64 {
-        // SAFETY: valid until the last call on the reader, by `new`'s contract.
+        // SAFETY: valid as long as the reader, by `new`'s contract.
         unsafe { self.tail.as_ref() }
     }
 
     #[inline]
     fn slot(&self, position: u64) -> &Slot {
         // SAFETY: the mask keeps the index inside the ring, all of which is
-        // valid by `new`'s contract.
+        // valid as long as `self`, by `new`'s contract.
         unsafe { self.slots.add((position & self.mask) as usize).as_ref() }
     }
 }

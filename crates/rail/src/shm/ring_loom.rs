@@ -32,15 +32,15 @@ impl Ring {
         NonNull::from(&*self.slots).cast()
     }
 
-    fn writer(&self, index: u16) -> Writer {
+    fn writer(&self, index: u16) -> Writer<()> {
         let intent = NonNull::from(&self.intents[usize::from(index)]);
         // SAFETY: the ring outlives the writer.
-        unsafe { Writer::new((&self.tail).into(), self.slots(), intent, SHIFT, index) }
+        unsafe { Writer::new((&self.tail).into(), self.slots(), intent, SHIFT, index, ()) }
     }
 
-    fn reader(&self) -> Reader {
+    fn reader(&self) -> Reader<()> {
         // SAFETY: the ring outlives the reader.
-        unsafe { Reader::new((&self.tail).into(), self.slots(), SHIFT) }
+        unsafe { Reader::new((&self.tail).into(), self.slots(), SHIFT, ()) }
     }
 }
 
@@ -53,9 +53,9 @@ fn write(ring: &Ring, index: u16, count: u16, mark: u64, end: Option<Step>) {
 }
 
 /// Reads the packet at the head, whose every slot must hold its mark.
-fn read(reader: &mut Reader, count_of: impl Fn(u16) -> u32) -> Option<u16> {
+fn read(reader: &mut Reader<()>, count_of: impl Fn(u16) -> u32) -> Option<u16> {
     let copy = reader.peek()?;
-    let writer = Reader::writer_of(&copy);
+    let writer = writer_of(&copy);
     let count = count_of(writer);
     assert_eq!(copy[1], mark_of(writer), "the first slot is whole");
     for i in 1..u64::from(count) {
@@ -165,7 +165,7 @@ fn ring_a_dead_writers_hole_is_skipped() {
             let mut reader = ring.reader();
             let mut seen = [0; 2];
             let mut skipped = 0;
-            let mut go = |reader: &mut Reader, seen: &mut [u32; 2]| {
+            let mut go = |reader: &mut Reader<()>, seen: &mut [u32; 2]| {
                 if let Some(writer) = read(reader, |writer| 2 - u32::from(writer)) {
                     seen[usize::from(writer)] += 1;
                     return true;

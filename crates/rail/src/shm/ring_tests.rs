@@ -22,17 +22,19 @@ impl Ring {
         }
     }
 
-    fn writer(&self, index: u16) -> Writer {
+    fn writer(&self, index: u16) -> Writer<()> {
         let slots = NonNull::new(self.slots.as_ptr().cast_mut()).unwrap();
         let intent = NonNull::from(&self.intents[usize::from(index)]);
         // SAFETY: the ring outlives the writer in these tests.
-        unsafe { Writer::new((&self.tail).into(), slots, intent, self.slots.len().ilog2(), index) }
+        unsafe {
+            Writer::new((&self.tail).into(), slots, intent, self.slots.len().ilog2(), index, ())
+        }
     }
 
-    fn reader(&self) -> Reader {
+    fn reader(&self) -> Reader<()> {
         let slots = NonNull::new(self.slots.as_ptr().cast_mut()).unwrap();
         // SAFETY: the ring outlives the reader in these tests.
-        unsafe { Reader::new((&self.tail).into(), slots, self.slots.len().ilog2()) }
+        unsafe { Reader::new((&self.tail).into(), slots, self.slots.len().ilog2(), ()) }
     }
 }
 
@@ -54,7 +56,7 @@ fn packets_come_out_in_order_over_many_laps() {
         assert_eq!(reader.peek(), None);
         writer.write(count, &[n << 48, n, 0, 0, 0, 0, 0, n], fill(n), |_| true);
         let copy = reader.peek().expect("published");
-        assert_eq!(Reader::writer_of(&copy), 1);
+        assert_eq!(writer_of(&copy), 1);
         assert_eq!((copy[0] >> 48, copy[1], copy[7]), (n, n, n));
         for i in 1..u64::from(count) {
             assert_eq!(reader.slot_ahead(i).words[5].load(Ordering::Relaxed), n + i);
@@ -79,7 +81,10 @@ fn no_stamp_is_zero_and_neighbouring_laps_differ() {
 fn an_intent_covers_its_slots_and_no_others() {
     for first in [0, 5, POSITION_MASK - 2, u64::MAX - 1] {
         let intent = Intent::Writing { position: first & POSITION_MASK, count: 4 };
-        assert_eq!(Intent::from_word(intent.to_word()), intent);
+        assert_eq!(Intent::from_word(word_of(STATE_WRITING, first, 4)), intent);
+        let idle = Intent::Idle { last: Some(first & POSITION_MASK) };
+        assert_eq!(Intent::from_word(word_of(STATE_IDLE, first, 4)), idle);
+        assert!(!idle.may_cover(first));
         for at in 0..4_u64 {
             assert!(intent.may_cover(first.wrapping_add(at)));
         }
@@ -87,8 +92,74 @@ fn an_intent_covers_its_slots_and_no_others() {
         assert!(!intent.may_cover(first.wrapping_sub(1)));
     }
     assert!(Intent::Reserving.may_cover(9));
-    assert!(!Intent::Idle.may_cover(9));
-    assert_eq!(Intent::from_word(3), Intent::Idle);
+    for word in [0, 3] {
+        assert_eq!(Intent::from_word(word), Intent::Idle { last: None });
+    }
+}
+
+/// Whatever moves the tail or destroys a stamp, a packet that will not be read is
+/// known by its writer's intent; one that is still to come is not taken for it.
+#[test]
+fn a_packet_that_is_never_read_is_noticed() {
+    let moves: [fn(u64) -> u64; 5] = [
+        |tail| tail - 2,
+        |tail| tail + 3,
+        |tail| tail.wrapping_sub(1000),
+        |tail| tail + 1000,
+        |_| u64::MAX - 9,
+    ];
+    for moved in moves {
+        let ring = Ring::new(4, 2);
+        let (early, late, mut reader) = (ring.writer(0), ring.writer(1), ring.reader());
+        let mut read = [u32::MAX; 2];
+        let missed = |reader: &Reader<()>, read: [u32; 2]| {
+            [0, 1].map(|writer| reader.has_missed(&ring.intents[writer], read[writer]))
+        };
+        early.write(2, &[0; WORDS], fill(0), |_| true);
+        early.write(1, &[0; WORDS], fill(0), |_| true);
+        assert_eq!(missed(&reader, read), [false, false], "it is still to come");
+        for slots in [2, 1] {
+            assert!(reader.peek().is_some());
+            read[0] = reader.head() as u32;
+            reader.advance(slots);
+            assert_eq!(missed(&reader, read), [false, false]);
+        }
+        let tail = ring.tail.load(Ordering::Relaxed);
+        ring.tail.store(moved(tail), Ordering::Relaxed);
+        late.write(1, &[0; WORDS], fill(0), |_| true);
+        loop {
+            match reader.stuck(ring.intents.iter(), |_| true) {
+                Stuck::No if reader.peek().is_some() => {
+                    let copy = reader.peek().unwrap();
+                    read[usize::from(writer_of(&copy))] = reader.head() as u32;
+                    reader.advance(1);
+                }
+                Stuck::No => break,
+                Stuck::Overwritten => reader.restart(),
+                Stuck::Held => panic!("nobody writes"),
+                Stuck::Abandoned => reader.advance(1),
+            }
+        }
+        let was_read = read[1] != u32::MAX;
+        assert_eq!(missed(&reader, read), [false, !was_read], "{:#x}", moved(tail));
+    }
+}
+
+#[test]
+fn a_writer_puts_its_intent_right() {
+    let ring = Ring::new(3, 1);
+    let (writer, reader) = (ring.writer(0), ring.reader());
+    for packets in 0..2 {
+        ring.intents[0].store(STATE_RESERVING, Ordering::Relaxed);
+        ring.tail.store(7, Ordering::Relaxed);
+        assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Held);
+        writer.renew_intent();
+        assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Abandoned);
+        writer.write(1, &[0; WORDS], fill(0), |_| true);
+        let before = ring.intents[0].load(Ordering::Relaxed);
+        writer.renew_intent();
+        assert_eq!(ring.intents[0].load(Ordering::Relaxed), before, "packet {packets}");
+    }
 }
 
 #[test]
@@ -110,15 +181,16 @@ fn a_hole_is_skipped_only_once_its_writer_is_dead() {
 }
 
 #[test]
-fn a_tail_gone_astray_is_noticed() {
+fn an_overwritten_tail_is_noticed() {
     let ring = Ring::new(3, 1);
     let mut reader = ring.reader();
     ring.tail.store(9, Ordering::Relaxed);
-    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Astray);
+    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Overwritten);
     assert_eq!(reader.reserved_until(), 8);
     ring.tail.store(u64::MAX, Ordering::Relaxed);
-    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Astray);
-    reader.jump();
+    assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Overwritten);
+    reader.restart();
+    assert_eq!(ring.tail.load(Ordering::Relaxed), reader.head());
     assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::No);
     ring.writer(0).write(1, &[0, 5, 0, 0, 0, 0, 0, 0], fill(0), |_| true);
     assert_eq!(reader.peek().map(|copy| copy[1]), Some(5));
@@ -158,7 +230,7 @@ fn many_threads_lose_nothing() {
             thread::yield_now();
             continue;
         };
-        let from = usize::from(Reader::writer_of(&copy));
+        let from = usize::from(writer_of(&copy));
         let n = copy[1];
         assert_eq!((n, copy[7]), (next[from], !n));
         let count = 1 + n % 7;

@@ -18,7 +18,8 @@
 use super::address::{ADDRESS_BYTES, Address};
 use super::bell::Bell;
 use super::error::AddressError;
-use super::ring::{Reader, Slot, Writer};
+use super::guard::MappedFile;
+use super::ring::{self, Slot};
 use super::tally::Line;
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -89,6 +90,35 @@ pub(super) enum Claim {
     Closed,
 }
 
+impl Claim {
+    pub(super) fn from_word(word: u64) -> Claim {
+        match word & CLAIM_STATE {
+            CLAIM_TAKEN => Claim::Taken { pid: (word >> 32) as u32 },
+            CLAIM_READY => Claim::Ready,
+            CLAIM_CLOSED => Claim::Closed,
+            _ => Claim::Free,
+        }
+    }
+}
+
+/// Whether a claim that was seen as `seen` is still the same writer's, which may
+/// have written its last by now.
+pub(super) fn is_same_claim(seen: u64, now: u64) -> bool {
+    (seen ^ now) & !CLAIM_STATE == 0
+        && matches!(Claim::from_word(now), Claim::Ready | Claim::Closed)
+}
+
+/// What the owner stores over a claim, so that its writer learns that nothing
+/// of it is delivered any more: the claim of nobody, in use.
+fn refused(claim: u64) -> u64 {
+    (claim & CLAIM_GENERATION) | CLAIM_READY
+}
+
+/// The claim of a writer that has written its last.
+fn closed(claim: u64) -> u64 {
+    (claim & !CLAIM_STATE) | CLAIM_CLOSED
+}
+
 /// An entry of a peer's mailbox that this process has claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -106,22 +136,32 @@ fn ring_at(layout: &Layout) -> usize {
     ENTRIES_AT + (usize::from(layout.senders_max) * ENTRY_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
+/// The reading end of a mapped ring, which it keeps mapped.
+pub(super) type Reader = ring::Reader<Arc<Mapping>>;
+/// The writing end, likewise.
+pub(super) type Writer = ring::Writer<Arc<Mapping>>;
+
 /// Mapped shared memory, unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// Of a file, which its owner can shorten; anonymous memory is sealed.
+    file: Option<MappedFile>,
 }
 
 impl Mapping {
-    fn new(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+    fn new(fd: impl AsFd, len: usize, is_file: bool) -> io::Result<Mapping> {
         // SAFETY: a fresh mapping at an address that the kernel chooses
         // overlaps nothing.
         let base = unsafe {
             mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)
         }?;
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        Ok(Mapping { base, len })
+        // SAFETY: the mapping just made, which is unmapped after this is dropped;
+        // all that is in it is words of memory, which may be any.
+        let file = is_file.then(|| unsafe { MappedFile::new(base.as_ptr(), len) });
+        Ok(Mapping { base, len, file })
     }
 
     fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
@@ -140,8 +180,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the whole mapping, and whoever held pointers into it
-        // was built to be dropped before it (`Segment`).
+        self.file = None;
+        // SAFETY: this is the whole mapping, and whoever holds pointers into it
+        // keeps it (`Reader`, `Writer`).
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());
     }
@@ -155,20 +196,21 @@ unsafe impl Sync for Mapping {}
 
 /// The bell of a mapped mailbox, which it keeps mapped.
 #[derive(Clone, Debug)]
-pub(super) struct OwnBell {
+pub(super) struct SharedBell {
     mapping: Arc<Mapping>,
 }
 
-impl OwnBell {
+impl SharedBell {
+    #[inline]
     pub(super) fn bell(&self) -> &Bell {
-        // SAFETY: inside the header page and aligned; the bell is one atomic
-        // word; the borrow of `self` keeps it mapped.
-        unsafe { self.mapping.at(BELL_AT, size_of::<Bell>()).cast().as_ref() }
+        // SAFETY: aligned, and inside the first page, which every segment has
+        // (`Segment::create`, `Segment::attach`); the bell is one atomic word; the
+        // borrow of `self` keeps it mapped.
+        unsafe { self.mapping.base.add(BELL_AT).cast().as_ref() }
     }
 }
 
-/// A mapped mailbox, one's own or a peer's. Readers and writers made from it
-/// must not be used after it is dropped.
+/// A mapped mailbox, one's own or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
     mapping: Arc<Mapping>,
@@ -181,12 +223,13 @@ impl Segment {
     /// Makes the mailbox of this process in fresh, zeroed memory.
     pub(super) fn create(
         fd: impl AsFd,
+        is_file: bool,
         layout: Layout,
         nonce: u64,
         sleeps: bool,
     ) -> io::Result<Segment> {
         let bytes = segment_bytes(&layout);
-        let mapping = Mapping::new(fd, bytes)?;
+        let mapping = Mapping::new(fd, bytes, is_file)?;
         let grant = layout.grant;
         let words = [
             0,
@@ -211,13 +254,18 @@ impl Segment {
 
     /// Maps the mailbox of a peer, `bytes` long as the system says, and checks
     /// that it is the one with this `nonce`.
-    pub(super) fn attach(fd: impl AsFd, bytes: u64, nonce: u64) -> io::Result<Segment> {
+    pub(super) fn attach(
+        fd: impl AsFd,
+        is_file: bool,
+        bytes: u64,
+        nonce: u64,
+    ) -> io::Result<Segment> {
         let foreign = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let len = usize::try_from(bytes).map_err(|_| foreign("segment too long"))?;
         if len < PAGE_BYTES {
             return Err(foreign("segment too short"));
         }
-        let mapping = Mapping::new(fd, len)?;
+        let mapping = Mapping::new(fd, len, is_file)?;
         let mut words = [0; HEADER_WORDS];
         words[0] = mapping.word(0).load(Ordering::Acquire);
         for (i, word) in words.iter_mut().enumerate().skip(1) {
@@ -255,39 +303,35 @@ impl Segment {
         self.layout
     }
 
-    /// The bell of this process's own mailbox.
-    pub(super) fn own_bell(&self) -> OwnBell {
-        OwnBell { mapping: Arc::clone(&self.mapping) }
+    /// Whether its file was shortened, so that the memory is not shared any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.mapping.file.as_ref().is_some_and(MappedFile::is_lost)
     }
 
-    /// The bell that a writer has to ring after each packet. `None` if the
-    /// owner never sleeps.
-    ///
-    /// # Safety
-    /// The bell is not used after the segment is dropped.
-    pub(super) unsafe fn bell(&self) -> Option<NonNull<Bell>> {
-        self.sleeps.then(|| self.mapping.at(BELL_AT, size_of::<Bell>()).cast())
+    /// The bell by which the owner sleeps.
+    pub(super) fn bell(&self) -> SharedBell {
+        SharedBell { mapping: Arc::clone(&self.mapping) }
+    }
+
+    /// Whether a writer has to ring it after each packet.
+    pub(super) fn sleeps(&self) -> bool {
+        self.sleeps
     }
 
     /// The reading end. Only the owner makes it, once, before anybody writes.
-    ///
-    /// # Safety
-    /// The reader is not used after the segment is dropped.
-    pub(super) unsafe fn reader(&self) -> Reader {
-        // SAFETY: the pointers are inside the mapping, which the caller keeps.
-        unsafe { Reader::new(self.tail(), self.ring(), self.layout.ring_slots.ilog2()) }
+    pub(super) fn reader(&self) -> Reader {
+        let shift = self.layout.ring_slots.ilog2();
+        // SAFETY: the pointers are inside the mapping, which the reader keeps.
+        unsafe { Reader::new(self.tail(), self.ring(), shift, Arc::clone(&self.mapping)) }
     }
 
     /// The writing end with entry `index`, which the caller has claimed.
-    ///
-    /// # Safety
-    /// The writer is not used after the segment is dropped.
-    pub(super) unsafe fn writer(&self, index: u16) -> Writer {
+    pub(super) fn writer(&self, index: u16) -> Writer {
         let intent = NonNull::from(self.intent(index));
-        // SAFETY: the pointers are inside the mapping, which the caller keeps.
-        unsafe {
-            Writer::new(self.tail(), self.ring(), intent, self.layout.ring_slots.ilog2(), index)
-        }
+        let shift = self.layout.ring_slots.ilog2();
+        let keep = Arc::clone(&self.mapping);
+        // SAFETY: the pointers are inside the mapping, which the writer keeps.
+        unsafe { Writer::new(self.tail(), self.ring(), intent, shift, index, keep) }
     }
 
     /// Claims a free entry and writes `own` there. `None` if all are taken.
@@ -327,20 +371,16 @@ impl Segment {
 
     /// What the claim of entry `index` says.
     pub(super) fn claim_of(&self, index: u16) -> Claim {
-        let word = self.entry_word(index, 0).load(Ordering::Acquire);
-        match word & CLAIM_STATE {
-            CLAIM_TAKEN => Claim::Taken { pid: (word >> 32) as u32 },
-            CLAIM_READY => Claim::Ready,
-            CLAIM_CLOSED => Claim::Closed,
-            _ => Claim::Free,
-        }
+        Claim::from_word(self.claim_word(index))
     }
 
-    /// Who writes with entry `index`, by its own account.
+    /// The claim of entry `index` as it is, to find out whether it changes.
+    pub(super) fn claim_word(&self, index: u16) -> u64 {
+        self.entry_word(index, 0).load(Ordering::Acquire)
+    }
+
+    /// Who writes with entry `index`, by its own account, whatever its claim says.
     pub(super) fn address_of(&self, index: u16) -> Result<Address, AddressError> {
-        if !matches!(self.claim_of(index), Claim::Ready | Claim::Closed) {
-            return Err(AddressError::Malformed("entry not in use"));
-        }
         let mut bytes = [0; ADDRESS_BYTES];
         for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
             let word = self.entry_word(index, ENTRY_ADDRESS_AT + i * 8).load(Ordering::Relaxed);
@@ -369,15 +409,52 @@ impl Segment {
         word.store((generation & CLAIM_GENERATION) | CLAIM_FREE, Ordering::Release);
     }
 
-    /// Says that the writer with this entry has written its last.
-    pub(super) fn close(&self, entry: Entry) {
-        let word = self.entry_word(entry.index, 0);
-        let closed = (entry.ready & !CLAIM_STATE) | CLAIM_CLOSED;
-        // If the owner has freed the entry meanwhile it knows already, and the
-        // entry may be another writer's.
-        if word.compare_exchange(entry.ready, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+    /// Says, as the owner, that nothing of the writer with entry `index` is
+    /// delivered any more. The entry stays taken until its writer has ended.
+    /// One that has said that it has is left alone.
+    pub(super) fn refuse(&self, index: u16) {
+        let seen = self.claim_word(index);
+        if Claim::from_word(seen) != Claim::Closed {
+            // Whatever came in between: the writer's last word is kept.
+            let word = self.entry_word(index, 0);
+            let _ = word.compare_exchange(seen, refused(seen), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// The same, whatever the claim says, which is known to be nobody's word.
+    pub(super) fn take_back(&self, index: u16) {
+        let word = self.entry_word(index, 0);
+        word.store(refused(word.load(Ordering::Relaxed)), Ordering::Release);
+    }
+
+    /// Whether the owner still knows this process by this entry. If not it has
+    /// refused it, or somebody else has written there.
+    pub(super) fn holds(&self, entry: Entry) -> bool {
+        self.claim_word(entry.index) == entry.ready
+    }
+
+    /// Says that the writer with this entry, which is `own`, has written its last.
+    pub(super) fn close(&self, entry: Entry, own: &Address) {
+        let is_closed = self.claim_word(entry.index) == closed(entry.ready);
+        if is_closed || self.close_claim(entry.index, entry.ready) {
+            return;
+        }
+        // The owner has refused it, or somebody else has written there. A fresh
+        // entry says whose end this is; an owner that knows it frees the entry.
+        self.close_claim(entry.index, refused(entry.ready));
+        if let Some(fresh) = self.claim(own) {
+            self.close_claim(fresh.index, fresh.ready);
+        }
+    }
+
+    fn close_claim(&self, index: u16, from: u64) -> bool {
+        let word = self.entry_word(index, 0);
+        let tried = word.compare_exchange(from, closed(from), Ordering::AcqRel, Ordering::Relaxed);
+        let done = tried.is_ok();
+        if done {
             self.mapping.word(CLAIMS_AT).fetch_add(1, Ordering::Release);
         }
+        done
     }
 
     /// Says, as the owner, that nobody reads this mailbox any more.
@@ -390,13 +467,14 @@ impl Segment {
         self.mapping.word(CLOSED_AT).load(Ordering::Acquire) != 0
     }
 
+    /// The intent of the writer with entry `index`.
+    pub(super) fn intent(&self, index: u16) -> &AtomicU64 {
+        self.entry_word(index, ENTRY_INTENT_AT)
+    }
+
     /// The intents of all writers.
     pub(super) fn intents(&self) -> impl Iterator<Item = &AtomicU64> {
         (0..self.layout.senders_max).map(|index| self.intent(index))
-    }
-
-    fn intent(&self, index: u16) -> &AtomicU64 {
-        self.entry_word(index, ENTRY_INTENT_AT)
     }
 
     fn entry_word(&self, index: u16, offset: usize) -> &AtomicU64 {

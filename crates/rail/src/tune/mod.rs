@@ -14,8 +14,7 @@
 
 mod file;
 
-use crate::shm;
-use crate::shm::identity::fnv1a;
+use crate::hash::fnv1a;
 use file::Unusable;
 use rustix::fs::{FlockOperation, flock};
 use sluice_link::Costs;
@@ -26,8 +25,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The rail and the kind of memory whose costs these are.
-const WHAT: &str = "shm-host";
+/// Whose costs are measured: one rail with one kind of memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// What it is called in the names of files.
+    pub name: &'static str,
+    /// Measures them, in a few milliseconds.
+    pub measure: fn() -> Costs,
+}
+
 /// How long a process waits for another one's figures: several times as long as
 /// measuring takes.
 const WAIT: Duration = Duration::from_millis(200);
@@ -95,19 +101,20 @@ pub struct Tuned {
 
 /// The costs from the file, or measured now if there are none.
 #[must_use]
-pub fn load(mode: &Mode) -> Tuned {
-    Tuner::new(mode).load(Instant::now() + WAIT)
+pub fn load(subject: &Subject, mode: &Mode) -> Tuned {
+    Tuner::new(subject, mode).load(Instant::now() + WAIT)
 }
 
 /// Measures whatever there is, and keeps it. Nothing with [`Mode::Off`].
 #[must_use]
-pub fn measure(mode: &Mode) -> Tuned {
-    Tuner::new(mode).measure()
+pub fn measure(subject: &Subject, mode: &Mode) -> Tuned {
+    Tuner::new(subject, mode).measure()
 }
 
 /// What a tuning has to work with.
 #[derive(Debug)]
 struct Tuner {
+    subject: Subject,
     is_off: bool,
     path: Option<PathBuf>,
     /// A person has named the file.
@@ -118,14 +125,15 @@ struct Tuner {
 }
 
 impl Tuner {
-    fn new(mode: &Mode) -> Tuner {
+    fn new(subject: &Subject, mode: &Mode) -> Tuner {
         let machine = machine();
         let path = match mode {
             Mode::Off => None,
             Mode::Auto => cache_dir(|name| std::env::var_os(name)).map(|dir| {
                 dir.join(format!(
-                    "tune-{}-{WHAT}-{:016x}",
+                    "tune-{}-{}-{:016x}",
                     file::VERSION,
+                    subject.name,
                     fnv1a(machine.as_bytes())
                 ))
             }),
@@ -133,7 +141,15 @@ impl Tuner {
         };
         let is_named = matches!(mode, Mode::File(_));
         let is_off = *mode == Mode::Off;
-        Tuner { is_off, path, is_named, machine, warnings: Vec::new(), notices: Vec::new() }
+        Tuner {
+            subject: *subject,
+            is_off,
+            path,
+            is_named,
+            machine,
+            warnings: Vec::new(),
+            notices: Vec::new(),
+        }
     }
 
     fn load(mut self, until: Instant) -> Tuned {
@@ -183,7 +199,7 @@ impl Tuner {
                 self.path = None;
             }
         }
-        let costs = shm::calibrate();
+        let costs = (self.subject.measure)();
         if let Some(path) = self.path.clone() {
             self.make_dir(&path);
             if let Err(why) = file::write(&path, &costs, &self.machine) {

@@ -4,6 +4,8 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Barrier;
 
+const SUBJECT: Subject = crate::shm::COSTS;
+
 /// A directory of this test's own, removed at its end.
 struct Scratch(PathBuf);
 
@@ -24,7 +26,7 @@ impl Scratch {
 
     /// A tuner of this directory as if it were the cache.
     fn cached(&self) -> Tuner {
-        Tuner { path: Some(self.file()), is_named: false, ..Tuner::new(&Mode::Off) }.on()
+        Tuner { path: Some(self.file()), is_named: false, ..Tuner::new(&SUBJECT, &Mode::Off) }.on()
     }
 }
 
@@ -57,7 +59,7 @@ fn settings() {
 
 #[test]
 fn off_measures_nothing_and_keeps_nothing() {
-    for tuned in [load(&Mode::Off), measure(&Mode::Off)] {
+    for tuned in [load(&SUBJECT, &Mode::Off), measure(&SUBJECT, &Mode::Off)] {
         assert_eq!((tuned.costs, tuned.origin, tuned.file), (None, Origin::Off, None));
     }
 }
@@ -65,11 +67,11 @@ fn off_measures_nothing_and_keeps_nothing() {
 #[test]
 fn the_first_measures_and_the_next_reads() {
     let scratch = Scratch::new("first");
-    let first = load(&scratch.mode());
+    let first = load(&SUBJECT, &scratch.mode());
     assert_eq!((first.origin, first.file), (Origin::Measured, Some(scratch.file())));
     let mode = fs::metadata(scratch.file()).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let next = load(&scratch.mode());
+    let next = load(&SUBJECT, &scratch.mode());
     assert_eq!((next.origin, next.costs), (Origin::Kept, first.costs));
     assert!(first.warnings.is_empty() && next.warnings.is_empty());
     // Nothing but the file is left.
@@ -77,9 +79,9 @@ fn the_first_measures_and_the_next_reads() {
     // What is stated there holds, until it is measured anew.
     let stated = Costs { packet_ns: 777, ..Costs::default() };
     file::write(&scratch.file(), &stated, "another machine").expect("written");
-    assert_eq!(load(&scratch.mode()).costs, Some(stated));
-    assert_eq!(measure(&scratch.mode()).origin, Origin::Measured);
-    assert_eq!(load(&scratch.mode()).machine, machine());
+    assert_eq!(load(&SUBJECT, &scratch.mode()).costs, Some(stated));
+    assert_eq!(measure(&SUBJECT, &scratch.mode()).origin, Origin::Measured);
+    assert_eq!(load(&SUBJECT, &scratch.mode()).machine, machine());
 }
 
 #[test]
@@ -108,14 +110,14 @@ fn a_named_file_of_another_kind_is_left_alone() {
     let scratch = Scratch::new("foreign");
     let content = "something of the user's\n";
     fs::write(scratch.file(), content).expect("written");
-    for tuned in [load(&scratch.mode()), measure(&scratch.mode())] {
+    for tuned in [load(&SUBJECT, &scratch.mode()), measure(&SUBJECT, &scratch.mode())] {
         assert_eq!((tuned.origin, tuned.file), (Origin::Measured, None));
         assert!(tuned.warnings[0].contains("not a file of figures"), "{:?}", tuned.warnings);
         assert_eq!(fs::read_to_string(scratch.file()).expect("it is there"), content);
     }
     // One that was ours and is cut off is not.
     fs::write(scratch.file(), "sluice-tune 1\nmach").expect("written");
-    assert_eq!(load(&scratch.mode()).file, Some(scratch.file()));
+    assert_eq!(load(&SUBJECT, &scratch.mode()).file, Some(scratch.file()));
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn a_pipe_of_that_name_does_not_make_anybody_wait() {
         0,
     );
     made.expect("a pipe can be made");
-    assert!(load(&scratch.mode()).warnings[0].contains("not a file of figures"));
+    assert!(load(&SUBJECT, &scratch.mode()).warnings[0].contains("not a file of figures"));
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn what_cannot_be_kept_is_used_all_the_same() {
         assert!(said.contains("cannot keep figures"), "{said}");
     };
     // Directories are made in the cache, and not where a person said.
-    cannot(load(&Mode::File(scratch.0.join("below").join("figures"))));
+    cannot(load(&SUBJECT, &Mode::File(scratch.0.join("below").join("figures"))));
     let deep = Tuner { path: Some(scratch.0.join("deep").join("figures")), ..scratch.cached() };
     assert!(deep.load(soon()).file.is_some());
     // A file in the way.

@@ -2,8 +2,9 @@
 //!
 //! The touches are a few instructions with labels around them. A handler of
 //! `SIGSEGV` and `SIGBUS` sends a fault between the labels to code that answers
-//! no; every other fault it passes on to whoever handled it before, as if this
-//! handler were not there.
+//! no. A fault in a mailbox whose file was shortened it mends (`mapped`). Every
+//! other fault it passes on to whoever handled it before, as if this handler were
+//! not there.
 //!
 //! Invariants: the handler is installed at most once, and stays. What it needs
 //! is stored before it is installed. It calls nothing but what a signal handler
@@ -201,6 +202,11 @@ extern "C" fn on_fault(
     let (begin, end) = (&raw const TOUCH_BEGIN, &raw const TOUCH_END);
     if by_instruction && (begin.addr() as u64..end.addr() as u64).contains(counter) {
         *counter = (&raw const TOUCH_REFUSED).addr() as u64;
+        return;
+    }
+    // SAFETY: what an instruction caused comes with the address that it touched.
+    let touched = unsafe { (*info).si_addr() }.addr();
+    if by_instruction && signal == libc::SIGBUS && super::mapped::replace(touched) {
         return;
     }
     // SAFETY: handed on as they came.

@@ -1,9 +1,12 @@
 //! Processes for tests: the test program runs itself anew with a role.
 
-use super::super::identity::fnv1a;
 use super::super::tally::{Side, chunks};
 use super::super::{Address, Config, SegmentKind, Shm};
-use super::{KILL_AT, Noise, Recorder, addr_of, hex, poll_until, put, region_of, send, unhex};
+use super::environment;
+use super::{
+    KILL_AT, Noise, Recorder, STOP_AT, addr_of, hex, poll_until, put, region_of, send, unhex,
+};
+use crate::hash::fnv1a;
 use sluice_link::{Port, Tally, Token};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, slots_for};
 use std::io::{BufRead, BufReader, Write};
@@ -75,6 +78,9 @@ impl Drop for Child {
 #[test]
 fn run_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
+    if role == "no memfd" {
+        return environment::without_memfd(Path::new(&std::env::var_os(DIR).unwrap()));
+    }
     let mut config = Config::default();
     if let Some(dir) = std::env::var_os(DIR) {
         config.shm_dir = dir.into();
@@ -86,6 +92,7 @@ fn run_role() {
     match role.as_str() {
         "stream" => stream(&mut shm, peer, number.unsigned_abs()),
         "die" => die(&mut shm, peer, number),
+        "stop" => stop(&mut shm, peer, number),
         "offer" => offer(&mut shm, peer),
         "share" => share(&mut shm, peer, number),
         "wait" => wait(&mut shm, peer),
@@ -133,6 +140,19 @@ fn die(shm: &mut Shm, peer: PeerId, step: i64) {
     KILL_AT.store(step as i32, Ordering::Relaxed);
     send(shm, peer, put(WHOLE_PACKETS, 0), &[9; LAST_BYTES]);
     unreachable!("the write was to kill this process");
+}
+
+/// Sends some packets, of which it stops within the last but one.
+fn stop(shm: &mut Shm, peer: PeerId, step: i64) {
+    shm.connect(peer).unwrap();
+    for n in 0..WHOLE_PACKETS {
+        send(shm, peer, put(n, 0), &[7; 100]);
+    }
+    STOP_AT.store(step as i32, Ordering::Relaxed);
+    send(shm, peer, put(WHOLE_PACKETS, 0), &[9; LAST_BYTES]);
+    send(shm, peer, put(WHOLE_PACKETS + 1, 0), &[9; 10]);
+    let mut machine = Recorder::default();
+    poll_until(shm, &mut machine, "the end", |_, machine| !machine.packets.is_empty());
 }
 
 /// As [`offer`], and helps to copy the bytes to where it is told, until it is

@@ -2,6 +2,7 @@
 
 mod child;
 mod closing;
+mod environment;
 mod files;
 mod garbage;
 mod kill;
@@ -11,7 +12,9 @@ mod reads;
 mod shared;
 mod shared_broken;
 mod sleep;
+mod stopped;
 mod stress;
+mod tampered;
 mod unheard;
 mod writes;
 
@@ -21,17 +24,40 @@ use sluice_link::{Machine, PeerError, Port, RailError, Token, Transmitted};
 use sluice_wire::{
     Addr, Credits, MatchBits, Nanos, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
 };
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Far more than needed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The step at which this process stops itself once, as a code; none if negative.
+static STOP_AT: AtomicI32 = AtomicI32::new(-1);
+
 /// The step at which this process kills itself, as a code; none if negative.
 static KILL_AT: AtomicI32 = AtomicI32::new(-1);
 
+thread_local! {
+    /// How far the clock of this thread's rails goes ahead of the system's.
+    static CLOCK_AHEAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Lets time pass for the rails of this thread.
+fn advance_clock(by: Nanos) {
+    CLOCK_AHEAD.set(CLOCK_AHEAD.get() + by.0);
+}
+
+pub(super) fn clock_ahead() -> Nanos {
+    Nanos(CLOCK_AHEAD.get())
+}
+
 /// Called between the steps of every write in tests.
 pub(super) fn step(step: Step) -> bool {
+    if STOP_AT.load(Ordering::Relaxed) == code_of(step) {
+        STOP_AT.store(-1, Ordering::Relaxed);
+        // SAFETY: a process may stop itself.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    }
     if KILL_AT.load(Ordering::Relaxed) == code_of(step) {
         loop {
             // SAFETY: a process may kill itself.

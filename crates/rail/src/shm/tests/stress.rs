@@ -1,8 +1,8 @@
 //! Several processes at full speed.
 
-use super::super::identity::fnv1a;
 use super::child::{Child, put_slots};
 use super::{Recorder, open, poll_until, send_credit};
+use crate::hash::fnv1a;
 use crate::shm::Shm;
 use sluice_link::Port;
 use sluice_wire::PeerId;

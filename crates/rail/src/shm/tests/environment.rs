@@ -1,0 +1,217 @@
+//! Systems that forbid something, directories of others, files that vanish.
+
+use super::super::address::user_dirs;
+use super::super::backing::open_descriptor;
+use super::super::identity::stat_of;
+use super::super::probe;
+use super::super::watch::Watch;
+use super::super::{Config, Names, OpenError, SegmentKind, Shm, Warn};
+use super::child::Child;
+use super::files::Dir;
+use super::{PATIENCE, Recorder, advance_clock, open_memfd, poll, put, send};
+use rustix::fd::AsRawFd;
+use rustix::fs::MemfdFlags;
+use sluice_link::{PeerError, Port};
+use sluice_wire::Nanos;
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Instant;
+
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn lines() -> Vec<String> {
+    LINES.take()
+}
+
+fn over_files(dir: &Path) -> Shm {
+    let warn = Warn(|line| LINES.with_borrow_mut(|lines| lines.push(line.to_owned())));
+    let config =
+        Config { segment: SegmentKind::File, shm_dir: dir.into(), warn, ..Config::default() };
+    Shm::open(config).unwrap()
+}
+
+#[test]
+fn where_memfds_are_forbidden_mailboxes_are_files() {
+    let dir = Dir::new("no-memfd");
+    let mut child = Child::run("no memfd", &open_memfd(), 0, Some(&dir.0));
+    assert!(child.process.wait().unwrap().success());
+}
+
+/// What a child does that may not make memfds.
+pub(super) fn without_memfd(dir: &Path) {
+    forbid(libc::SYS_memfd_create);
+    let config = Config { shm_dir: dir.into(), ..Config::default() };
+    let shm = Shm::open(config).unwrap();
+    assert!(shm.address().is_file());
+    let report = probe::report(dir);
+    let said = &report.rails[0];
+    assert!(said.usable && said.detail.starts_with("mailboxes in files"), "{said:?}");
+}
+
+/// Lets a system call fail from now on, in this thread and those it starts.
+fn forbid(call: libc::c_long) {
+    let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filter = [
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program is valid for the call, which copies it.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
+    }
+}
+
+#[test]
+fn leftovers_are_reclaimed_also_by_one_that_makes_no_files() {
+    let dir = Dir::new("reclaim-memfd");
+    let target = open_memfd();
+    let mut child = Child::run("wait", &target, 0, Some(&dir.0));
+    child.wait_ready();
+    child.kill();
+    assert_eq!(dir.files(), 1);
+    let config =
+        Config { segment: SegmentKind::Memfd, shm_dir: dir.0.clone(), ..Config::default() };
+    let shm = Shm::open(config).unwrap();
+    assert_eq!(shm.notices().len(), 1);
+    assert!(!dir.user_dir().exists());
+}
+
+/// Whoever takes the place of a user's directory stops nobody, unless all are taken.
+#[test]
+fn a_directory_of_somebody_else_is_passed_over() {
+    let dir = Dir::new("foreign");
+    let uid = rustix::process::geteuid().as_raw();
+    let all: Vec<_> = user_dirs(&dir.0, uid).collect();
+    fs::DirBuilder::new().mode(0o700).create(&all[0]).unwrap();
+    fs::set_permissions(&all[0], fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("/tmp", &all[1]).unwrap();
+    if uid == 0 {
+        fs::DirBuilder::new().mode(0o700).create(&all[2]).unwrap();
+        std::os::unix::fs::chown(&all[2], Some(4242), None).unwrap();
+    }
+    let (mut a, b) = (over_files(&dir.0), over_files(&dir.0));
+    let to_b = a.peer(&b.address()).unwrap();
+    assert!(a.connect(to_b).is_ok());
+    let (here, there) = (Names::open(&dir.0).unwrap(), Names::open(&dir.0).unwrap());
+    let name = here.claim(7, 0, &b.address()).unwrap();
+    assert_eq!(there.find(7, 0).unwrap(), b.address());
+    // It stays as long as somebody has something there, also if the first is free.
+    fs::remove_dir(&all[0]).unwrap();
+    assert_eq!(Names::open(&dir.0).unwrap().find(7, 0).unwrap(), b.address());
+    drop((a, b, name));
+    for path in all.iter().filter(|path| !path.exists()) {
+        symlink("/tmp", path).unwrap();
+    }
+    let why = Names::open(&dir.0).unwrap_err().to_string();
+    assert!(matches!(dir.open(), Err(OpenError::DirForeign { .. })));
+    for part in [all[0].to_str().unwrap(), &format!("user {uid}"), "PTL_SHM_DIR"] {
+        assert!(why.contains(part), "{part} in {why}");
+    }
+    for path in all.iter().filter(|path| path.is_symlink()) {
+        fs::remove_file(path).unwrap();
+    }
+}
+
+/// Touching a file beyond its end is a signal; here it is an error with a name.
+#[test]
+fn a_mailbox_file_that_is_shortened_kills_nobody() {
+    let dir = Dir::new("shortened");
+    let (mut a, mut b) = (over_files(&dir.0), over_files(&dir.0));
+    let (to_b, to_a) = (a.peer(&b.address()).unwrap(), b.peer(&a.address()).unwrap());
+    a.connect(to_b).unwrap();
+    b.connect(to_a).unwrap();
+    send(&mut a, to_b, put(1, 0), &[1; 1000]);
+    rustix::fs::ftruncate(b.backing.fd(), 0).unwrap();
+    for _ in 0..10 {
+        send(&mut a, to_b, put(1, 0), &[1; 1000]);
+    }
+    for (rail, peer) in [(&mut a, to_b), (&mut b, to_a)] {
+        let mut machine = Recorder::default();
+        let begin = Instant::now();
+        while machine.gone.is_empty() {
+            advance_clock(Nanos(10_000_000));
+            poll(rail, &mut machine);
+            assert!(begin.elapsed() < PATIENCE);
+        }
+        assert_eq!(machine.gone, [(peer, PeerError::Damaged)]);
+        assert_eq!(machine.packets, []);
+    }
+    assert!(lines().iter().any(|line| line.contains("overwritten")));
+}
+
+/// A shared memory directory that each process has for itself.
+#[test]
+fn a_mailbox_file_that_is_elsewhere_is_named_with_its_remedy() {
+    let (here, there) = (Dir::new("here"), Dir::new("there"));
+    let (mut a, b) = (over_files(&here.0), over_files(&there.0));
+    let to_b = a.peer(&b.address()).unwrap();
+    for _ in 0..3 {
+        assert_eq!(a.connect(to_b), Err(PeerError::Unreachable));
+    }
+    let [line] = &lines()[..] else { panic!("one line") };
+    let path = b.address().path(&here.0);
+    for part in [path.to_str().unwrap(), "lives", "--ipc=host", "FI_SLUICE_SEGMENT=memfd"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+}
+
+/// As after `pthread_exit` in `main`.
+#[test]
+fn a_process_whose_first_thread_has_ended_is_alive() {
+    let memfd = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    extern "C" fn wait(_: *mut libc::c_void) -> *mut libc::c_void {
+        loop {
+            // SAFETY: waits for a signal, which ends the process.
+            unsafe { libc::pause() };
+        }
+    }
+    // SAFETY: the child makes a thread and ends its first one, by calls that the C
+    // library allows in the child of a process with threads.
+    let pid = unsafe {
+        match libc::fork() {
+            0 => {
+                let mut thread = std::mem::MaybeUninit::uninit();
+                let none = std::ptr::null_mut();
+                libc::pthread_create(thread.as_mut_ptr(), std::ptr::null(), wait, none);
+                libc::syscall(libc::SYS_exit, 0);
+                libc::_exit(1)
+            }
+            pid => pid.cast_unsigned(),
+        }
+    };
+    let has_state = |state: &str| {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(state))
+    };
+    let begin = Instant::now();
+    while !has_state("Z") {
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    let stat = stat_of(pid).unwrap();
+    assert!(!stat.ended);
+    let own = open_memfd().address();
+    let address = super::super::Address { pid, start_time: stat.start_time, ..own };
+    let watches = [
+        Watch::new(&address, &own, Path::new("/dev/shm")).expect("it lives"),
+        Watch::Stat { pid, start_time: stat.start_time },
+    ];
+    assert!(watches.iter().all(|watch| !watch.has_ended()));
+    let fd = memfd.as_raw_fd().unsigned_abs();
+    assert!(open_descriptor(pid, fd).is_ok());
+    // SAFETY: a child that is not reaped.
+    unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+    while !watches.iter().all(Watch::has_ended) {
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    // SAFETY: as above; nothing is asked for.
+    unsafe { libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0) };
+}
