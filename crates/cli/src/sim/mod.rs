@@ -21,6 +21,7 @@ mod results;
 mod run;
 mod setup;
 mod statistics;
+#[path = "../../../experiments/src/swarm.rs"]
 mod swarm;
 mod validate;
 

@@ -1,0 +1,3 @@
+//! Experiments on simulated interconnects: what is to be run, the runs, and their report.
+
+#![forbid(unsafe_code)]
