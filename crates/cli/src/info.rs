@@ -1,13 +1,14 @@
 //! `sluice info`: what Sluice finds on this machine, and what it would use.
 
+use crate::rail;
 use crate::rail::Rail;
-use crate::{rail, table};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use sluice_proto::Endpoint;
 use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
+use sluice_text::bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -153,8 +154,8 @@ impl Memory {
              idle peer            {} B ({} endpoint, {} rail), no buffers\n  \
              active peer          {} B of endpoint state\n",
             self.mailbox_slots,
-            table::bytes(self.mailbox_bytes),
-            table::bytes(self.unexpected_bytes_max),
+            bytes(self.mailbox_bytes),
+            bytes(self.unexpected_bytes_max),
             self.senders_max,
             self.idle_peer_bytes(),
             self.idle_peer_endpoint_bytes,

@@ -15,7 +15,6 @@ mod report;
 mod run;
 mod settings;
 mod sim;
-mod table;
 mod tune;
 mod why;
 

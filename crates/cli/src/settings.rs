@@ -1,13 +1,13 @@
 //! What programs of this environment would choose their protocols by: the variables
 //! that the libfabric provider reads, read alike.
 
-use crate::table::{self, Table};
 use serde_json::{Value, json};
 use sluice_link::{Costs, Direct};
 use sluice_proto::selection::{
     MemoryKind, NEVER, Overrides, Source, Threshold, Thresholds, parse_setting,
 };
 use sluice_rail::tune::{Mode, Origin, Tuned};
+use sluice_text::{Table, bytes};
 
 const TUNE: &str = "FI_SLUICE_TUNE";
 const BULK: &str = "FI_SLUICE_BULK";
@@ -72,7 +72,7 @@ pub fn thresholds_text(thresholds: &Thresholds) -> Table {
             Source::Environment => threshold.variable().to_owned(),
             source => source.to_string(),
         };
-        let value = if value == NEVER { "never".to_owned() } else { table::bytes(value) };
+        let value = if value == NEVER { "never".to_owned() } else { bytes(value) };
         rows.row(vec![threshold.name().into(), value, from, threshold.meaning().into()]);
     }
     rows

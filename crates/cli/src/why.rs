@@ -4,9 +4,7 @@
 //! the rail can do here, tried between two processes, and the thresholds that a program
 //! of this environment has.
 
-use crate::perf::parse_size;
 use crate::settings::{self, Settings};
-use crate::table;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -15,6 +13,8 @@ use sluice_rail::shm::COSTS;
 use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{self, ProbeReport};
 use sluice_rail::tune::{self, Tuned};
+use sluice_text::bytes;
+use sluice_text::parse_size;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -223,7 +223,7 @@ impl Answer<'_> {
         match self.choice() {
             Some((len, choice)) => {
                 let first = self.args.first().name();
-                line(&mut text, "message", &format!("{}, the {first} first", table::bytes(len)));
+                line(&mut text, "message", &format!("{}, the {first} first", bytes(len)));
                 let Choice { protocol, rejected } = choice;
                 let chosen = format!("{protocol}: moved by {}", protocol.moves());
                 line(&mut text, "protocol", &chosen);
@@ -236,7 +236,7 @@ impl Answer<'_> {
                 for side in [Side::Sender, Side::Receiver] {
                     let _ = writeln!(text, "\nthe {} first", side.name());
                     for (from, protocol) in self.ranges(side) {
-                        let from = table::bytes(from);
+                        let from = bytes(from);
                         let _ = writeln!(text, "  from {from:<10} {protocol}");
                     }
                 }

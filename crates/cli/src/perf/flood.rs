@@ -9,14 +9,14 @@ use crate::cores::Placement;
 use crate::perf::node::{Node, Numbered};
 use crate::perf::pair;
 use crate::perf::progress::Progress;
-use crate::perf::size::{parse_seconds, parse_size};
 use crate::perf::step::Step;
 use crate::perf::verify::{fill, first_wrong};
 use crate::rail::{Credits, RailOptions, UNEXPECTED_BYTES};
-use crate::table::{self, Table};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
+use sluice_text::{Table, bytes};
+use sluice_text::{parse_seconds, parse_size};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -208,11 +208,11 @@ fn print(args: &FloodArgs, row: Row) -> Result<()> {
     ]);
     table.row(vec![
         row.messages.to_string(),
-        table::bytes(row.size),
-        table::bytes(row.peak_unexpected_bytes),
-        table::bytes(row.unexpected_bytes_max),
-        table::bytes(row.peak_rss_bytes),
-        table::bytes(row.sender_peak_rss_bytes),
+        bytes(row.size),
+        bytes(row.peak_unexpected_bytes),
+        bytes(row.unexpected_bytes_max),
+        bytes(row.peak_rss_bytes),
+        bytes(row.sender_peak_rss_bytes),
         format!("{:.2}", row.seconds),
         format!("{:.2}", row.seconds * 1e6 / row.messages as f64),
         row.lost.to_string(),

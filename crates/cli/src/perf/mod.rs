@@ -31,14 +31,12 @@ mod pair;
 mod portals;
 mod progress;
 mod rate;
-mod size;
 mod stats;
 mod step;
 mod stream;
 mod verify;
 
 pub use pair::{PeerArgs, run_peer};
-pub use size::parse_size;
 
 use crate::cores::{CorePair, Placement};
 use crate::rail::{Bulk, Credits, RailKind, RailOptions};
@@ -53,7 +51,7 @@ use overlap::OverlapArgs;
 use pace::PaceArgs;
 use portals::{NiKind, Op, Portals};
 use progress::Progress;
-use size::parse_seconds;
+use sluice_text::{parse_seconds, parse_size};
 use stats::{Samples, Spread};
 use std::time::{Duration, Instant};
 use step::Step;

@@ -6,10 +6,10 @@ use crate::perf::portals::Op;
 use crate::perf::stats::Spread;
 use crate::perf::{Api, Test};
 use crate::rail::RailKind;
-use crate::table::{self, Table};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
+use sluice_text::{Table, bytes};
 use std::io::Write;
 
 /// One size.
@@ -181,7 +181,7 @@ impl Report {
             let line_ns = self.limits.line_half_rtt_ns;
             let ratio = line_ns.map(|line| row.spread.p50 / (halves * line));
             let mut cells = vec![
-                table::bytes(row.size),
+                bytes(row.size),
                 micros(row.spread.min),
                 micros(row.spread.p50),
                 micros(row.spread.p99),
@@ -210,7 +210,7 @@ impl Report {
                 limit.map_or("-".to_owned(), |limit| format!("{:.2}", row.spread.p50 / limit))
             };
             table.row(vec![
-                table::bytes(row.size),
+                bytes(row.size),
                 format!("{:.1}", row.spread.p50),
                 format!("{:.1}", row.spread.max),
                 ratio(self.limits.memcpy_near(row.size)),
@@ -226,7 +226,7 @@ impl Report {
             Table::new(&["size", "p50 M msg/s", "best M msg/s", "p50 ns/msg", "windows"]);
         for row in &self.rows {
             table.row(vec![
-                table::bytes(row.size),
+                bytes(row.size),
                 format!("{:.3}", row.spread.p50 / 1e6),
                 format!("{:.3}", row.spread.max / 1e6),
                 format!("{:.1}", 1e9 / row.spread.p50.max(1e-9)),
@@ -240,10 +240,8 @@ impl Report {
         let limits = &self.limits;
         let ns = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
         let rates = |rates: &[(u64, f64)]| {
-            let list: Vec<String> = rates
-                .iter()
-                .map(|(size, rate)| format!("{} {rate:.0}", table::bytes(*size)))
-                .collect();
+            let list: Vec<String> =
+                rates.iter().map(|(size, rate)| format!("{} {rate:.0}", bytes(*size))).collect();
             if list.is_empty() { "-".to_owned() } else { list.join(", ") }
         };
         format!(

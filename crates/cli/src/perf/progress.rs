@@ -1,6 +1,6 @@
 //! What a long measurement is doing, on a terminal's standard error.
 
-use crate::table;
+use sluice_text::bytes;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ impl Progress {
 
     /// Begins the size `index` of `count`.
     pub fn at(&mut self, index: usize, count: usize, size: u64) {
-        self.size = format!("{} ({} of {count})", table::bytes(size), index + 1);
+        self.size = format!("{} ({} of {count})", bytes(size), index + 1);
         let line = self.size.clone();
         self.show(&line);
     }

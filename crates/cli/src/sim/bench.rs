@@ -4,12 +4,12 @@
 //! Each row is measured in a process of its own, so that its peak of memory is
 //! its own.
 
-use crate::table::{self, Table};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use sluice_flit::config::{Divert, Endpoint, Metric, Pattern, Router, Routing, Topology, Traffic};
 use sluice_flit::{Config, Simulation};
+use sluice_text::{Table, bytes};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -103,7 +103,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
             format!("{:.0}", row.cycles_per_s),
             format!("{:.2e}", row.flit_hops_per_s),
             format!("{:.1}", row.ns_per_flit_hop),
-            table::bytes(row.peak_rss_bytes >> 20 << 20),
+            bytes(row.peak_rss_bytes >> 20 << 20),
         ]);
     }
     write!(out, "{table}")?;

@@ -3,10 +3,10 @@
 use super::library::EXPERIMENTS;
 use super::place::Source;
 use super::plan::Plan;
-use crate::table::Table;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use sluice_text::Table;
 use std::io::Write as _;
 
 /// Arguments of `sluice sim list`.

@@ -4,9 +4,9 @@ use super::expect::Verdict;
 use super::manifest::Manifest;
 use super::plan::Plan;
 use super::results::{Row, summary, values};
-use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
+use sluice_text::Table;
 use std::io::Write as _;
 use std::path::Path;
 

@@ -6,11 +6,11 @@
 use super::experiment::Stop;
 use super::measure::{COLUMNS, column, measure};
 use super::output::digits;
-use crate::table::Table;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use sluice_flit::{Config, Simulation};
+use sluice_text::Table;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -2,9 +2,9 @@
 
 use crate::perf::matching::{Case, Cost, Match, Order, Queue};
 use crate::perf::stats::{Spread, tenth};
-use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
+use sluice_text::Table;
 use std::fmt;
 use std::io::Write;
 

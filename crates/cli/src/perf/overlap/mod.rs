@@ -18,7 +18,6 @@ use crate::perf::limits::Limits;
 use crate::perf::node::Node;
 use crate::perf::pair;
 use crate::perf::progress::Progress;
-use crate::perf::size::parse_size;
 use crate::perf::step::Step;
 use crate::perf::verify;
 use crate::rail::{Bulk, RailOptions};
@@ -26,6 +25,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use share::{Repetition, Row, median};
+use sluice_text::parse_size;
 
 /// What an overlap can be told.
 #[derive(Debug, Args)]

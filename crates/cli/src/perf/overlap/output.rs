@@ -3,10 +3,10 @@
 use crate::cores::Placement;
 use crate::perf::limits::Limits;
 use crate::perf::overlap::share::Row;
-use crate::table::{self, Table};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
+use sluice_text::{Table, bytes};
 use std::io::Write;
 
 /// One measurement.
@@ -99,7 +99,7 @@ impl Report {
         ]);
         for row in &self.rows {
             table.row(vec![
-                table::bytes(row.size),
+                bytes(row.size),
                 row.first.name().to_owned(),
                 row.side.name().to_owned(),
                 format!("{:.1}", row.overlap_pct),

@@ -19,7 +19,6 @@ use crate::perf::limits::Limits;
 use crate::perf::node::Node;
 use crate::perf::pair;
 use crate::perf::progress::Progress;
-use crate::perf::size::{parse_seconds, parse_size};
 use crate::perf::step::Step;
 use crate::perf::verify;
 use crate::rail::RailOptions;
@@ -29,6 +28,7 @@ pub use flow::Span;
 use flow::{Each, End, FLOWS, Receives};
 use serde::Serialize;
 use share::{Round, Row, mib_per_s};
+use sluice_text::{parse_seconds, parse_size};
 
 /// What a pace can be told.
 #[derive(Debug, Args)]

@@ -4,10 +4,10 @@ use crate::cores::Placement;
 use crate::perf::limits::Limits;
 use crate::perf::pace::Receiver;
 use crate::perf::pace::share::Row;
-use crate::table::{self, Table};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
+use sluice_text::{Table, bytes};
 use std::io::Write;
 
 /// One measurement.
@@ -71,7 +71,7 @@ impl Report {
             "pace over shm: a sink of {} MiB/s beside a fast flow, messages of {}, windows of \
              {}; {}\n",
             self.sink_mib_per_s,
-            table::bytes(self.size),
+            bytes(self.size),
             self.window,
             if self.direct { "moved directly" } else { "through the mailboxes" },
         )?;

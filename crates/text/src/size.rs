@@ -1,4 +1,4 @@
-//! Sizes and times as they are written on the command line.
+//! Sizes and times as people write them.
 
 /// Longest message that is measured.
 pub const SIZE_MAX: u64 = 1 << 30;
@@ -34,6 +34,17 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("'{text}' is not a time; give seconds from 0 to 3600: 0.5, 10"))
 }
 
+/// A number of bytes as people write it: `64 KiB`.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    for (unit, name) in UNITS {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} B")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +66,14 @@ mod tests {
         for text in ["", "-1", "x", "inf", "NaN", "4000"] {
             assert!(parse_seconds(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn bytes_in_the_largest_whole_unit() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(8), "8 B");
+        assert_eq!(bytes(1 << 10), "1 KiB");
+        assert_eq!(bytes(1500), "1500 B");
+        assert_eq!(bytes(4 << 20), "4 MiB");
     }
 }

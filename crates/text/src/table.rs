@@ -40,17 +40,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// A number of bytes as people write it: `64 KiB`.
-pub fn bytes(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (unit, name) in UNITS {
-        if bytes >= unit && bytes.is_multiple_of(unit) {
-            return format!("{} {name}", bytes / unit);
-        }
-    }
-    format!("{bytes} B")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,14 +50,5 @@ mod tests {
         table.row(vec!["8 B".into(), "0.2".into()]);
         table.row(vec!["64 KiB".into(), "123.4".into()]);
         assert_eq!(table.to_string(), "  size  p50 µs\n   8 B     0.2\n64 KiB   123.4\n");
-    }
-
-    #[test]
-    fn bytes_in_the_largest_whole_unit() {
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(8), "8 B");
-        assert_eq!(bytes(1 << 10), "1 KiB");
-        assert_eq!(bytes(1500), "1500 B");
-        assert_eq!(bytes(4 << 20), "4 MiB");
     }
 }

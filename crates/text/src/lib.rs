@@ -1,0 +1,11 @@
+//! How people read and write figures: tables, sizes, times.
+//!
+//! Every part of the `sluice` command prints and parses them alike.
+
+#![forbid(unsafe_code)]
+
+mod size;
+mod table;
+
+pub use size::{SIZE_MAX, bytes, parse_seconds, parse_size};
+pub use table::Table;
