@@ -11,14 +11,13 @@ mod mpi;
 mod perf;
 mod provider;
 mod rail;
-mod report;
 mod run;
 mod settings;
-mod sim;
 mod tune;
 mod why;
 
 use clap::{Parser, Subcommand};
+use sluice_experiments::{report, sim};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\

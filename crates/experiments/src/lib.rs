@@ -1,3 +1,30 @@
-//! Experiments on simulated interconnects: what is to be run, the runs, and their report.
+//! Experiments on simulated interconnects, and their reports: `sluice sim` and
+//! `sluice report`.
+//!
+//! `experiment` and `plan` are what is to be run, `run` and `measure` run it,
+//! `journal`, `results` and `manifest` are what is left on disk, `expect` says
+//! whether it came out right, `report` draws it.
 
 #![forbid(unsafe_code)]
+
+mod bench;
+mod expect;
+mod experiment;
+mod journal;
+mod library;
+mod list;
+mod manifest;
+mod measure;
+mod output;
+mod place;
+mod plan;
+mod processes;
+mod progress;
+pub mod report;
+mod results;
+mod run;
+mod setup;
+pub mod sim;
+mod statistics;
+mod swarm;
+mod validate;

@@ -1,6 +1,6 @@
 //! The experiments that come with the command.
 
-use super::place::{Source, advice};
+use crate::place::{Source, advice};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ macro_rules! experiments {
     ($($name:literal),* $(,)?) => {
         /// Name and text of each.
         pub const EXPERIMENTS: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))),*
+            $(($name, include_str!(concat!("../../../experiments/", $name, ".toml")))),*
         ];
     };
 }

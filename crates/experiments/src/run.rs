@@ -1,16 +1,16 @@
 //! `sluice sim run`: runs what a plan has and is not done yet.
 
-use super::expect::{Verdict, judge};
-use super::journal::{Entry, Head, Journal};
-use super::library;
-use super::manifest::Manifest;
-use super::measure::measure;
-use super::output;
-use super::plan::{Plan, Run};
-use super::processes;
-use super::progress::Progress;
-use super::results;
-use super::setup::{Outcome, Setup, SetupError, Simulator};
+use crate::expect::{Verdict, judge};
+use crate::journal::{Entry, Head, Journal};
+use crate::library;
+use crate::manifest::Manifest;
+use crate::measure::measure;
+use crate::output;
+use crate::plan::{Plan, Run};
+use crate::processes;
+use crate::progress::Progress;
+use crate::results;
+use crate::setup::{Outcome, Setup, SetupError, Simulator};
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use sha2::{Digest as _, Sha256};
@@ -115,7 +115,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let stuck = manifest.status.iter().filter(|point| point.status == "stuck").count();
     if stuck > 0 {
-        let file = args.out.join(super::manifest::FILE);
+        let file = args.out.join(crate::manifest::FILE);
         eprintln!(
             "sluice: in {stuck} of {} points nothing moved any more; {} says where",
             manifest.points,

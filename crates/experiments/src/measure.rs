@@ -3,10 +3,10 @@
 //! Only integers are kept, so that a figure taken from the journal is the same
 //! to the last digit as one just measured.
 
-use super::experiment::Stop;
-use super::results::rounded;
-use super::setup::Column;
-use super::statistics::half_width;
+use crate::experiment::Stop;
+use crate::results::rounded;
+use crate::setup::Column;
+use crate::statistics::half_width;
 use serde::{Deserialize, Serialize};
 use sluice_flit::topology::End;
 use sluice_flit::{Sample, Simulation};

@@ -1,8 +1,8 @@
 //! Verdicts over rows made by hand.
 
-use super::super::measure::COLUMNS;
-use super::super::place::Source;
 use super::*;
+use crate::measure::COLUMNS;
+use crate::place::Source;
 
 const HEAD: &str = r#"name = "x"
 title = "X"

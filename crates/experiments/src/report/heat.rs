@@ -4,7 +4,7 @@
 use super::data::{Data, Load};
 use super::drawing::{Drawing, Values, file_name};
 use super::style::{FAMILY, FONT, INK, WIDTH};
-use crate::sim::Figure;
+use crate::experiment::Figure;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use sluice_flit::config::Topology;

@@ -228,7 +228,7 @@ fn what_the_simulator_refuses_has_a_line() {
 
 #[test]
 fn the_experiments_that_come_with_it_are_sound() {
-    for (name, text) in super::super::library::EXPERIMENTS {
+    for (name, text) in crate::library::EXPERIMENTS {
         let source = Source { name: format!("{name}.toml"), text: (*text).to_owned() };
         let plan = Plan::read(source, None).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(plan.experiment.name, *name);

@@ -1,7 +1,7 @@
 //! Whatever is left of a journal, it is either resumed from or refused.
 
-use super::super::measure::{self, StoppedBy};
 use super::*;
+use crate::measure::{self, StoppedBy};
 use proptest::prelude::*;
 
 fn head() -> Head {

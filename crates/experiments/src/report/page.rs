@@ -3,7 +3,8 @@
 
 use super::data::Data;
 use super::drawing::{Drawing, escaped};
-use crate::sim::{Verdict, digits, range};
+use crate::expect::Verdict;
+use crate::output::{digits, range};
 use std::fmt::Write as _;
 
 const CSS: &str = include_str!("page.css");

@@ -3,9 +3,9 @@
 //! The cases, their figures and how near ours must be stand in
 //! `experiments/validation/booksim2.toml`.
 
-use super::experiment::Stop;
-use super::measure::{COLUMNS, column, measure};
-use super::output::digits;
+use crate::experiment::Stop;
+use crate::measure::{COLUMNS, column, measure};
+use crate::output::digits;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const CASES: &str = include_str!("../../../../experiments/validation/booksim2.toml");
+const CASES: &str = include_str!("../../../experiments/validation/booksim2.toml");
 /// Status when a figure is too far off.
 const EXIT_OFF: u8 = 3;
 

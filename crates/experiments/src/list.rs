@@ -1,8 +1,8 @@
 //! `sluice sim list`: the experiments that come with the command.
 
-use super::library::EXPERIMENTS;
-use super::place::Source;
-use super::plan::Plan;
+use crate::library::EXPERIMENTS;
+use crate::place::Source;
+use crate::plan::Plan;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;

@@ -1,39 +1,6 @@
 //! `sluice sim`: experiments on simulated interconnects.
-//!
-//! `experiment` and `plan` are what is to be run, `run` and `measure` run it,
-//! `journal`, `results` and `manifest` are what is left on disk, `expect` says
-//! whether it came out right.
 
-mod bench;
-mod expect;
-mod experiment;
-mod journal;
-mod library;
-mod list;
-mod manifest;
-mod measure;
-mod output;
-mod place;
-mod plan;
-mod processes;
-mod progress;
-mod results;
-mod run;
-mod setup;
-mod statistics;
-#[path = "../../../experiments/src/swarm.rs"]
-mod swarm;
-mod validate;
-
-pub use expect::{Verdict, judge};
-pub use experiment::{Figure, Kind, Scale};
-pub use manifest::Manifest;
-pub use output::{digits, range};
-pub use plan::Plan;
-pub use results::{LINKS, RESULTS, Row, SERIES, replace, summary};
-pub use setup::Simulator;
-pub use statistics::Summary;
-
+use crate::{bench, list, run, swarm, validate};
 use anyhow::Result;
 use clap::Subcommand;
 use std::process::ExitCode;

@@ -1,6 +1,9 @@
 //! Reads a folder of results.
 
-use crate::sim::{LINKS, Manifest, Plan, RESULTS, Row, SERIES, Simulator};
+use crate::manifest::Manifest;
+use crate::plan::Plan;
+use crate::results::{LINKS, RESULTS, Row, SERIES};
+use crate::setup::Simulator;
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
 use std::path::Path;

@@ -4,8 +4,8 @@
 //! What is read here has the right shape; whether its configurations can be
 //! simulated is found out by `plan.rs`.
 
-use super::place::{Fault, Source, Step, explain};
-use super::setup::Simulator;
+use crate::place::{Fault, Source, Step, explain};
+use crate::setup::Simulator;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -3,10 +3,10 @@
 //! Everything here is in the order of the plan and free of times, so that the
 //! same seeds give the same bytes.
 
-use super::journal::Entry;
-use super::plan::Plan;
-use super::setup::Outcome;
-use super::statistics::Summary;
+use crate::journal::Entry;
+use crate::plan::Plan;
+use crate::setup::Outcome;
+use crate::statistics::Summary;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub struct Row {
 
 /// The rows of the points whose runs have ended.
 pub fn rows(plan: &Plan, entries: &BTreeMap<usize, Entry>) -> Vec<Row> {
-    let row = |point: &super::plan::Point| {
+    let row = |point: &crate::plan::Point| {
         let outcome = &entries.get(&point.run)?.outcome;
         Some(Row {
             cell: point.cell,
@@ -141,7 +141,7 @@ fn links(
 ) -> csv::Result<()> {
     let head = ["seed", "router", "port", "to_router", "to_node", "flits", "load"];
     csv.write_record(plan.axes().chain(head))?;
-    let with_links = |point: &&super::plan::Point| plan.runs[point.run].links;
+    let with_links = |point: &&crate::plan::Point| plan.runs[point.run].links;
     for point in plan.points.iter().filter(with_links) {
         let Some(entry) = entries.get(&point.run) else { continue };
         let text = |number: Option<u32>| number.map_or(String::new(), |number| number.to_string());

@@ -9,7 +9,10 @@ mod lines;
 mod page;
 mod style;
 
-use crate::sim::{Figure, Kind, Simulator, judge, replace};
+use crate::expect::judge;
+use crate::experiment::{Figure, Kind};
+use crate::results::replace;
+use crate::setup::Simulator;
 use anyhow::Result;
 use clap::Args;
 use data::Data;

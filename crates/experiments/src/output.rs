@@ -1,9 +1,9 @@
 //! What `sluice sim run` prints when it is done.
 
-use super::expect::Verdict;
-use super::manifest::Manifest;
-use super::plan::Plan;
-use super::results::{Row, summary, values};
+use crate::expect::Verdict;
+use crate::manifest::Manifest;
+use crate::plan::Plan;
+use crate::results::{Row, summary, values};
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use sluice_text::Table;

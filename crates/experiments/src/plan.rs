@@ -4,9 +4,9 @@
 //! Points that are the same simulation under two names share one run: without
 //! slow nodes, say, it does not matter how slow they would have been.
 
-use super::experiment::{Axis, Experiment, Scalar, Selection, steps};
-use super::place::{Fault, Source, Step, advice, explain};
-use super::setup::{Heading, Setup, SetupError};
+use crate::experiment::{Axis, Experiment, Scalar, Selection, steps};
+use crate::place::{Fault, Source, Step, advice, explain};
+use crate::setup::{Heading, Setup, SetupError};
 use serde::Deserialize;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Where a value stands along an x axis, and which values are written beside
 //! it.
 
-use crate::sim::Scale;
+use crate::experiment::Scale;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //! flit, and of the processes that talk over one. What differs between them is
 //! here and in their files of figures (`measure.rs`, `processes.rs`).
 
-use super::{measure, processes};
+use crate::{measure, processes};
 use serde::{Deserialize, Serialize};
 use sluice_flit::topology::Topology;
 

@@ -7,7 +7,7 @@
 //! process died, and is dropped. Anything else that is not as it was written
 //! is an error.
 
-use super::setup::Outcome;
+use crate::setup::Outcome;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};

@@ -3,11 +3,11 @@
 //! It is all that `sluice report` needs besides the CSV files, and the only
 //! file in which times stand.
 
-use super::expect::Verdict;
-use super::journal::{Entry, Head};
-use super::place::Source;
-use super::plan::Plan;
-use super::results::replace;
+use crate::expect::Verdict;
+use crate::journal::{Entry, Head};
+use crate::place::Source;
+use crate::plan::Plan;
+use crate::results::replace;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl Manifest {
         entries: &BTreeMap<usize, Entry>,
         expectations: Vec<Verdict>,
     ) -> Manifest {
-        let status = |point: &super::plan::Point| {
+        let status = |point: &crate::plan::Point| {
             let entry = entries.get(&point.run);
             let stuck = entry.and_then(|entry| entry.outcome.stuck().map(str::to_owned));
             let status = match (entry, &stuck) {

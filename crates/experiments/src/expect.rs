@@ -1,9 +1,9 @@
 //! Whether what came out is what the experiment expects.
 
-use super::experiment::{Expect, Selection};
-use super::plan::Plan;
-use super::results::{Row, values};
-use super::statistics::{half_width, mean};
+use crate::experiment::{Expect, Selection};
+use crate::plan::Plan;
+use crate::results::{Row, values};
+use crate::statistics::{half_width, mean};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -182,8 +182,8 @@ fn describe(expect: &Expect) -> String {
                     .all()
                     .iter()
                     .map(|one| match one {
-                        super::experiment::Scalar::Number(number) => number.to_string(),
-                        super::experiment::Scalar::Label(label) => label.clone(),
+                        crate::experiment::Scalar::Number(number) => number.to_string(),
+                        crate::experiment::Scalar::Label(label) => label.clone(),
                     })
                     .collect();
                 format!("{axis}={}", all.join("|"))

@@ -8,7 +8,11 @@ use super::chart::{Chart, Curve, Dot};
 use super::data::{Data, Moment};
 use super::drawing::{Drawing, Values, file_name};
 use super::style::LINES_MAX;
-use crate::sim::{Figure, Simulator, Summary, digits, summary};
+use crate::experiment::Figure;
+use crate::output::digits;
+use crate::results::summary;
+use crate::setup::Simulator;
+use crate::statistics::Summary;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -249,7 +253,7 @@ pub fn draw_time(data: &Data, figure: &Figure, title: &str) -> Result<Vec<Drawin
             x_title: x_title.to_owned(),
             y_title: y_title.to_owned(),
             curves,
-            scale: crate::sim::Scale::Linear,
+            scale: crate::experiment::Scale::Linear,
         };
         let table = |lines: &[Line]| time_table(head, lines);
         drawings.extend(sheets(&joined(title, &panel), lines, &chart_of, table)?);

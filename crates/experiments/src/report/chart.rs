@@ -42,7 +42,7 @@ pub struct Chart {
     /// At most [`style::LINES_MAX`].
     pub curves: Vec<Curve>,
     /// How x runs.
-    pub scale: crate::sim::Scale,
+    pub scale: crate::experiment::Scale,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
