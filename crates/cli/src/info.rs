@@ -1,13 +1,11 @@
 //! `sluice info`: what Sluice finds on this machine, and what it would use.
 
-use crate::rail;
-use crate::rail::Rail;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use sluice_proto::Endpoint;
-use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
+use sluice_rail::shm::{self, Config, Shm};
 use sluice_text::bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -62,7 +60,7 @@ pub struct Memory {
 impl Info {
     /// Tries and looks up everything.
     pub fn collect() -> Info {
-        let memory = Rail::open_default()
+        let memory = sluice_perf::open_default()
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("{error:#}"));
         Info { report: probe::report(&Config::default().shm_dir), memory }
@@ -118,16 +116,16 @@ impl Info {
 }
 
 impl Memory {
-    fn of(rail: &Rail) -> Memory {
+    fn of(rail: &Shm) -> Memory {
         let layout = rail.layout();
         let senders_max = u64::from(layout.senders_max);
         Memory {
             senders_max,
             unexpected_bytes_max: Endpoint::unexpected_bytes_max(&layout),
             mailbox_slots: u64::from(layout.ring_slots),
-            mailbox_bytes: rail.segment_bytes(),
+            mailbox_bytes: rail.stats().segment_bytes,
             idle_peer_endpoint_bytes: Endpoint::IDLE_PEER_BYTES as u64,
-            idle_peer_rail_bytes: rail::idle_peer_bytes() as u64,
+            idle_peer_rail_bytes: shm::bytes_per_idle_peer() as u64,
             active_peer_endpoint_bytes: Endpoint::ACTIVE_PEER_BYTES as u64,
         }
     }

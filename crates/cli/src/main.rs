@@ -3,14 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-mod cores;
 mod doctor;
 mod info;
 mod manual;
 mod mpi;
-mod perf;
 mod provider;
-mod rail;
 mod run;
 mod settings;
 mod tune;
@@ -18,6 +15,7 @@ mod why;
 
 use clap::{Parser, Subcommand};
 use sluice_experiments::{report, sim};
+use sluice_perf as perf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\

@@ -1,0 +1,501 @@
+//! One process of a measurement: its rail, its endpoint, the other process,
+//! and waits that end.
+
+use crate::cores::pin;
+use crate::direct::{self, Beside};
+use crate::pair::Other;
+use crate::rail::{Rail, RailOptions};
+use crate::step::{STEP_BYTES, Step};
+use anyhow::{Context, Result, bail};
+use sluice_link::Port;
+use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
+use sluice_wire::{Addr, PeerId, Region};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What a message is, and its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// What to do next, from the first process to the second.
+    Step = 1,
+    /// The answer to a step: ready, done, or what was found.
+    Answer = 2,
+    /// What is measured.
+    Data = 3,
+}
+
+const CHANNELS: usize = 4;
+
+/// Tags and contexts from here on are those of numbered messages.
+const NUMBERED: u64 = 1 << 32;
+
+/// The end of a receive of a numbered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// Which.
+    pub number: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The out-of-band data that came with it.
+    pub data: Option<u64>,
+}
+
+/// Longest wait in which nothing at all happens.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Turns without anything between two looks at the clock and the other process.
+const TURNS_PER_LOOK: u32 = 1 << 14;
+
+/// How long nothing has happened.
+#[derive(Debug, Default)]
+pub struct Idle {
+    turns: u32,
+    since: Option<Instant>,
+}
+
+/// One process of a measurement.
+#[derive(Debug)]
+pub struct Node {
+    endpoint: Endpoint,
+    rail: Rail,
+    peer: PeerId,
+    other: Other,
+    /// Whether to give the core away in every turn without anything.
+    yields: bool,
+    /// Receives that have ended, by channel.
+    received: [u64; CHANNELS],
+    /// Sends that have ended, of those that report.
+    sent: u64,
+    /// Numbered messages received and not yet asked for; no more than are posted.
+    numbered: VecDeque<Numbered>,
+    /// What went wrong, found while handling completions.
+    failure: Option<String>,
+    /// What is sent and what is received; they stay where they are.
+    send_buf: Vec<u8>,
+    recv_buf: Vec<u8>,
+    small_out: Box<[u8; STEP_BYTES]>,
+    small_in: Box<[u8; STEP_BYTES]>,
+}
+
+impl Node {
+    /// Opens the rail, on `core` if it is given.
+    pub fn open(
+        core: Option<usize>,
+        options: RailOptions,
+        other: Other,
+        yields: bool,
+    ) -> Result<Node> {
+        if let Some(core) = core {
+            pin(core)?;
+        }
+        let rail = Rail::open(options)?;
+        let endpoint = Endpoint::new(Config::default(), rail.layout());
+        Ok(Node {
+            endpoint,
+            rail,
+            peer: PeerId(0),
+            other,
+            yields,
+            received: [0; CHANNELS],
+            sent: 0,
+            numbered: VecDeque::new(),
+            failure: None,
+            send_buf: Vec::new(),
+            recv_buf: Vec::new(),
+            small_out: Box::default(),
+            small_in: Box::default(),
+        })
+    }
+
+    /// The address to be given to the other process.
+    pub fn address(&self) -> Vec<u8> {
+        self.rail.address()
+    }
+
+    /// Takes the other process's address.
+    pub fn meet(&mut self, address: &[u8]) -> Result<()> {
+        self.peer = self.rail.meet(address)?;
+        Ok(())
+    }
+
+    /// The other process.
+    pub fn other(&mut self) -> &mut Other {
+        &mut self.other
+    }
+
+    /// Whether large messages are read directly from the other one's memory.
+    pub fn reads_directly(&self) -> bool {
+        self.rail.reads_directly(self.peer)
+    }
+
+    /// Makes both buffers at least this long, with every page present.
+    pub fn reserve(&mut self, bytes: u64) {
+        let len = bytes as usize;
+        for buf in [&mut self.send_buf, &mut self.recv_buf] {
+            if buf.len() < len {
+                *buf = vec![1; len];
+            }
+        }
+    }
+
+    /// What data messages are sent from.
+    pub fn send_buf(&mut self) -> &mut [u8] {
+        &mut self.send_buf
+    }
+
+    /// What data messages are received into.
+    pub fn recv_buf(&mut self) -> &mut [u8] {
+        &mut self.recv_buf
+    }
+
+    /// Data messages received so far.
+    #[inline]
+    pub fn data_received(&self) -> u64 {
+        self.received[Channel::Data as usize]
+    }
+
+    /// Posts a receive of one data message.
+    #[inline]
+    pub fn post_data(&mut self, size: u64) -> Result<()> {
+        let buf = region(&mut self.recv_buf[..size as usize]);
+        self.post(&self.recv_of(Channel::Data, buf))
+    }
+
+    /// Sends one data message. The bytes must stay until the other process has
+    /// shown that it has them.
+    #[inline]
+    pub fn send_data(&mut self, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[..size as usize]);
+        self.send(&self.send_of(Channel::Data, buf, false))
+    }
+
+    /// Sends one data message whose end is told.
+    #[inline]
+    pub fn send_data_reported(&mut self, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[..size as usize]);
+        self.send(&self.send_of(Channel::Data, buf, true))
+    }
+
+    /// Sends that have ended so far, of those whose end is told.
+    #[inline]
+    pub fn sends_ended(&self) -> u64 {
+        self.sent
+    }
+
+    /// Waits until so many of those have ended in all.
+    #[inline]
+    pub fn wait_sends_ended(&mut self, count: u64) -> Result<()> {
+        self.wait(|node| node.sent >= count)
+    }
+
+    /// Waits until so many data messages have been received in all.
+    #[inline]
+    pub fn wait_data(&mut self, count: u64) -> Result<()> {
+        self.wait(|node| node.received[Channel::Data as usize] >= count)
+    }
+
+    /// Tells the second process what to do, and waits until it is ready.
+    pub fn begin(&mut self, step: &Step) -> Result<()> {
+        self.ask(step).map(|_| ())
+    }
+
+    /// Tells the second process what to do, and waits for its answer.
+    pub fn ask(&mut self, step: &Step) -> Result<u64> {
+        self.tell(step)?;
+        self.wait_answer()
+    }
+
+    /// Tells the second process what to do; it does not answer.
+    pub fn tell(&mut self, step: &Step) -> Result<()> {
+        *self.small_out = step.to_bytes();
+        self.send_small(Channel::Step)
+    }
+
+    /// Where the bytes of data messages are sent from, for direct reads.
+    pub fn exposed(&mut self) -> u64 {
+        region(&mut self.send_buf).addr.0
+    }
+
+    /// Reads from the other process's memory, past all protocol. False if the
+    /// system does not let it.
+    pub fn read_directly(&mut self, from: u64, size: u64) -> Result<bool> {
+        let to = region(&mut self.recv_buf[..size as usize]);
+        self.rail.port().read_remote(self.peer, Addr(from), to, direct::TOKEN);
+        let mut idle_since = None;
+        let mut turns = 0u32;
+        loop {
+            let now = self.rail.now();
+            let mut beside = Beside { endpoint: &mut self.endpoint, outcome: None };
+            self.rail.poll(now, &mut beside);
+            if let Some(outcome) = beside.outcome {
+                return Ok(outcome.is_ok());
+            }
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(TURNS_PER_LOOK) {
+                self.look(&mut idle_since)?;
+            }
+        }
+    }
+
+    /// Waits for the next step.
+    pub fn next_step(&mut self) -> Result<Step> {
+        self.wait_small(Channel::Step)?;
+        Step::from_bytes(&self.small_in)
+    }
+
+    /// Answers: ready, or what was found.
+    pub fn answer(&mut self, word: u64) -> Result<()> {
+        self.small_out[..8].copy_from_slice(&word.to_le_bytes());
+        self.send_small(Channel::Answer)
+    }
+
+    /// Posts the receive of the next answer, so that it is expected.
+    pub fn post_answer(&mut self) -> Result<()> {
+        let buf = region(&mut self.small_in[..]);
+        self.post(&self.recv_of(Channel::Answer, buf))
+    }
+
+    /// Answers received so far.
+    #[inline]
+    pub fn answers_received(&self) -> u64 {
+        self.received[Channel::Answer as usize]
+    }
+
+    /// Waits until so many answers have been received in all.
+    #[inline]
+    pub fn wait_answers(&mut self, count: u64) -> Result<()> {
+        self.wait(|node| node.received[Channel::Answer as usize] >= count)
+    }
+
+    /// Waits for an answer.
+    pub fn wait_answer(&mut self) -> Result<u64> {
+        self.wait_small(Channel::Answer)?;
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.small_in[..8]);
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Sends the message of this number, `size` bytes at `at` of the send
+    /// buffer, with its number beside it. They must stay until the send has ended.
+    pub fn send_numbered(&mut self, number: u64, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[at as usize..(at + size) as usize]);
+        let tag = NUMBERED + number;
+        self.send(&Send { tag, data: Some(number), ..self.send_of(Channel::Data, buf, false) })
+    }
+
+    /// Posts a receive of the message of this number, to `at` of the receive
+    /// buffer.
+    pub fn post_numbered(&mut self, number: u64, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
+        let tag = NUMBERED + number;
+        self.post(&Recv { tag, context: tag, ..self.recv_of(Channel::Data, buf) })
+    }
+
+    /// Waits for the next end of a receive of a numbered message.
+    pub fn wait_numbered(&mut self) -> Result<Numbered> {
+        self.wait(|node| !node.numbered.is_empty())?;
+        self.numbered.pop_front().context("a message was waited for")
+    }
+
+    /// Waits until every send has ended.
+    pub fn wait_sends(&mut self) -> Result<()> {
+        self.wait(|node| node.endpoint.pending().sends == 0)
+    }
+
+    /// Lets messages arrive for a while and wants none.
+    pub fn look_on(&mut self, span: Duration) -> Result<()> {
+        let until = Instant::now() + span;
+        while Instant::now() < until {
+            self.turn_or_yield()?;
+        }
+        Ok(())
+    }
+
+    /// The bound on what the endpoint keeps of messages not yet matched.
+    pub fn unexpected_bytes_max(&self) -> u64 {
+        Endpoint::unexpected_bytes_max(&self.rail.layout())
+    }
+
+    /// What the endpoint has done and holds.
+    pub fn stats(&self) -> Stats {
+        self.endpoint.stats()
+    }
+
+    fn wait_small(&mut self, channel: Channel) -> Result<()> {
+        let count = self.received[channel as usize] + 1;
+        let buf = region(&mut self.small_in[..]);
+        self.post(&self.recv_of(channel, buf))?;
+        self.wait(|node| node.received[channel as usize] >= count)
+    }
+
+    fn send_small(&mut self, channel: Channel) -> Result<()> {
+        let count = self.sent + 1;
+        let buf = region(&mut self.small_out[..]);
+        self.send(&self.send_of(channel, buf, true))?;
+        self.wait_sends_ended(count)
+    }
+
+    #[inline]
+    fn recv_of(&self, channel: Channel, buf: Region) -> Recv {
+        Recv {
+            space: Space::Tagged,
+            source: Some(self.peer),
+            buf,
+            tag: channel as u64,
+            ignore: 0,
+            context: channel as u64,
+            report: true,
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, recv: &Recv) -> Result<()> {
+        self.look_first(recv.buf.len);
+        loop {
+            let now = self.rail.now();
+            match self.endpoint.recv(now, self.rail.port(), recv) {
+                Ok(()) => return Ok(()),
+                Err(Refused::Again) => self.turn_or_yield()?,
+                Err(refused) => bail!("a receive was refused: {refused}"),
+            }
+        }
+    }
+
+    #[inline]
+    fn send_of(&self, channel: Channel, buf: Region, report: bool) -> Send {
+        Send {
+            space: Space::Tagged,
+            peer: self.peer,
+            buf,
+            tag: channel as u64,
+            data: None,
+            context: channel as u64,
+            report,
+            inject: false,
+            delivery: false,
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, send: &Send) -> Result<()> {
+        self.look_first(send.buf.len);
+        loop {
+            let now = self.rail.now();
+            match self.endpoint.send(now, self.rail.port(), send) {
+                Ok(()) => return Ok(()),
+                Err(Refused::Again) => self.turn_or_yield()?,
+                Err(refused) => bail!("a send was refused: {refused}"),
+            }
+        }
+    }
+
+    /// Takes in what has arrived, if that matters to a request of this length.
+    #[inline]
+    fn look_first(&mut self, len: u64) {
+        if self.endpoint.looks_first(len) {
+            let now = self.rail.now();
+            self.rail.take_in(now, &mut self.endpoint);
+        }
+    }
+
+    fn turn_or_yield(&mut self) -> Result<()> {
+        if !self.turn()? {
+            rustix::thread::sched_yield();
+        }
+        Ok(())
+    }
+
+    /// Waits until `done`. Ends with an error if the other process does, or if
+    /// nothing happens for too long.
+    #[inline]
+    fn wait(&mut self, done: impl Fn(&Node) -> bool) -> Result<()> {
+        let mut idle = Idle::default();
+        while !done(self) {
+            if self.turn()? {
+                idle = Idle::default();
+            } else {
+                self.rest(&mut idle)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After a turn without anything: gives the core away if it is shared, and
+    /// looks now and then whether the other process is there.
+    #[inline]
+    pub fn rest(&mut self, idle: &mut Idle) -> Result<()> {
+        idle.turns += 1;
+        if self.yields {
+            rustix::thread::sched_yield();
+        }
+        if idle.turns.is_multiple_of(TURNS_PER_LOOK) {
+            self.look(&mut idle.since)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn look(&mut self, idle_since: &mut Option<Instant>) -> Result<()> {
+        // Whoever else wants this core gets it now and then.
+        rustix::thread::sched_yield();
+        self.other.check()?;
+        let since = *idle_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > PATIENCE {
+            bail!("nothing has happened for {} seconds; giving up", PATIENCE.as_secs());
+        }
+        Ok(())
+    }
+
+    /// Lets the endpoint do what there is to do. Whether there was anything.
+    #[inline]
+    fn turn(&mut self) -> Result<bool> {
+        let now = self.rail.now();
+        let mut any = self.rail.poll(now, &mut self.endpoint) > 0;
+        while let Some(completion) = self.endpoint.pop() {
+            any = true;
+            self.note(&completion);
+        }
+        if self.failure.is_some() { self.fail() } else { Ok(any) }
+    }
+
+    #[inline]
+    fn note(&mut self, completion: &Completion) {
+        if let Err(failure) = &completion.outcome {
+            self.failure = Some(failure.to_string());
+            return;
+        }
+        match completion.kind {
+            Kind::Recv if completion.context >= NUMBERED => {
+                let number = completion.context - NUMBERED;
+                let Completion { len, data, .. } = *completion;
+                self.numbered.push_back(Numbered { number, len, data });
+            }
+            Kind::Recv => {
+                if let Some(count) = self.received.get_mut(completion.context as usize) {
+                    *count += 1;
+                }
+            }
+            Kind::Send => self.sent += 1,
+            Kind::Probe => {}
+        }
+    }
+
+    /// The end of the other process explains most failures; it is looked for
+    /// first, with a little time for its end to be known.
+    #[cold]
+    fn fail(&mut self) -> Result<bool> {
+        let failure = self.failure.take().unwrap_or_default();
+        let until = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < until {
+            self.other.check().context("a message was lost with it")?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        bail!("a message failed: {failure}")
+    }
+}
+
+/// The bytes of a buffer as the endpoint names them. They are exposed: the
+/// rail reads and writes them by address.
+#[inline]
+fn region(buf: &mut [u8]) -> Region {
+    Region { addr: Addr(buf.as_mut_ptr().expose_provenance() as u64), len: buf.len() as u64 }
+}
