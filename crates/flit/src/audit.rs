@@ -5,8 +5,8 @@
 //! the buffer add up to the buffer's room; every set that speeds arbitration
 //! up says what the state says.
 
-use crate::network::Kind;
 use crate::packet::{Flit, vc_of};
+use crate::peer::Kind;
 use crate::shard::Shard;
 use crate::topology::VCS_MAX;
 
@@ -18,7 +18,7 @@ impl<const P: usize, const V: usize> Shard<P, V> {
     pub fn check_invariants(&self) {
         for (index, router) in self.routers.iter().enumerate() {
             router.check_sets();
-            for port in 0..self.world.net.measures.ports {
+            for port in 0..self.state.net.measures.ports {
                 self.check_link(index, port);
                 if router.peers[port].kind == Kind::Node {
                     self.check_entry(index, port);
@@ -29,15 +29,15 @@ impl<const P: usize, const V: usize> Shard<P, V> {
 
     /// What left by a port is somewhere.
     fn check_link(&self, index: usize, port: usize) {
-        let (world, router) = (&self.world, &self.routers[index]);
+        let (shard, router) = (&self.state, &self.routers[index]);
         let peer = router.peers[port];
         let there = peer.column as usize;
-        let room = world.net.room(router.id, port as u8);
+        let room = shard.net.room(router.id, port as u8);
         let queued = flits(router.queued_flits(port));
-        let returning = channels(world.wheel.credits_to(index, port));
+        let returning = channels(shard.wheel.credits_to(index, port));
         let beyond = match peer.kind {
             Kind::Router => {
-                let mut counts = flits(world.wheel.flits_to(there, usize::from(peer.port)));
+                let mut counts = flits(shard.wheel.flits_to(there, usize::from(peer.port)));
                 for (count, input) in
                     counts.iter_mut().zip(&self.routers[there].inputs[usize::from(peer.port)])
                 {
@@ -46,15 +46,15 @@ impl<const P: usize, const V: usize> Shard<P, V> {
                 counts
             }
             Kind::Node => flits(
-                world
+                shard
                     .wheel
                     .flits_to(there, usize::from(peer.port))
-                    .chain(world.sinks.waiting(self.seat(index, port))),
+                    .chain(shard.sinks.waiting(self.seat(index, port))),
             ),
             Kind::Ghost => unreachable!("a network in one piece has no other shard"),
             Kind::None => [0; VCS_MAX as usize],
         };
-        for vc in 0..world.net.measures.vcs {
+        for vc in 0..shard.net.measures.vcs {
             let credits = router.credits(port, vc);
             let sum = credits + queued[vc] + beyond[vc] + returning[vc];
             assert_eq!(sum, u32::from(room), "router {}, port {port}, channel {vc}", router.id);
@@ -63,17 +63,17 @@ impl<const P: usize, const V: usize> Shard<P, V> {
 
     /// What a node sent is somewhere.
     fn check_entry(&self, index: usize, port: usize) {
-        let (world, router) = (&self.world, &self.routers[index]);
+        let (shard, router) = (&self.state, &self.routers[index]);
         let seat = self.seat(index, port);
-        let vcs = world.net.measures.vcs;
-        let on_link = flits(world.wheel.flits_to(index, port));
+        let vcs = shard.net.measures.vcs;
+        let on_link = flits(shard.wheel.flits_to(index, port));
         let returning =
-            channels(world.wheel.credits_to(index, usize::from(router.peers[port].port)));
+            channels(shard.wheel.credits_to(index, usize::from(router.peers[port].port)));
         for vc in 0..vcs {
-            let at_node = u32::from(world.nodes.credits[seat * vcs + vc]);
+            let at_node = u32::from(shard.nodes.credits[seat * vcs + vc]);
             let sum =
                 at_node + u32::from(router.inputs[port][vc].flits) + on_link[vc] + returning[vc];
-            assert_eq!(sum, u32::from(world.net.measures.buffer), "seat {seat}, channel {vc}");
+            assert_eq!(sum, u32::from(shard.net.measures.buffer), "seat {seat}, channel {vc}");
         }
     }
 }

@@ -65,7 +65,7 @@ impl<const P: usize, const V: usize> Fleet for Vec<Shard<P, V>> {
     fn take_sample(&mut self) -> Sample {
         let mut sum = Sample::new(0);
         for shard in self {
-            sum.add(&std::mem::replace(&mut shard.world.sample, Sample::new(0)));
+            sum.add(&std::mem::replace(&mut shard.state.sample, Sample::new(0)));
             for router in &mut shard.routers {
                 router.sent = [0; P];
             }
@@ -83,12 +83,12 @@ impl<const P: usize, const V: usize> Fleet for Vec<Shard<P, V>> {
 
     fn moved(&self) -> u64 {
         self.iter()
-            .map(|shard| shard.world.sample.flit_hops + shard.world.sample.accepted_flits)
+            .map(|shard| shard.state.sample.flit_hops + shard.state.sample.accepted_flits)
             .sum()
     }
 
     fn packets(&self) -> usize {
-        self.iter().map(|shard| shard.world.packets.len()).sum()
+        self.iter().map(|shard| shard.state.packets.len()).sum()
     }
 
     fn standing(&self) -> Option<(u32, u8, u8, u8)> {
@@ -101,9 +101,9 @@ impl<const P: usize, const V: usize> Fleet for Vec<Shard<P, V>> {
     fn passages(&mut self, record: bool) -> Vec<Passage> {
         let mut all = Vec::new();
         for shard in self {
-            let world = &mut shard.world;
-            let recorded = std::mem::replace(&mut world.passages, record.then(Vec::new));
-            world.is_watched = record || world.net.measures.output_queue < usize::MAX;
+            let shard = &mut shard.state;
+            let recorded = std::mem::replace(&mut shard.passages, record.then(Vec::new));
+            shard.is_watched = record || shard.net.measures.output_queue < usize::MAX;
             all.extend(recorded.unwrap_or_default());
         }
         all

@@ -16,6 +16,7 @@ mod error;
 mod fleet;
 mod network;
 mod packet;
+mod peer;
 mod rng;
 mod router;
 pub mod routing;

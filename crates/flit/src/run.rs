@@ -24,7 +24,7 @@ pub(crate) fn run<const P: usize, const V: usize>(
 }
 
 fn alone<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Network, until: u32) {
-    let mut now = shards[0].world.now;
+    let mut now = shards[0].state.now;
     while now < until {
         now = until.min(now.saturating_add(net.window));
         for shard in &mut *shards {
@@ -72,7 +72,7 @@ fn together<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Ne
             first += count;
             scope.spawn(move || {
                 let _leave = Leave(barrier);
-                let mut now = mine[0].world.now;
+                let mut now = mine[0].state.now;
                 while now < until {
                     now = until.min(now.saturating_add(net.window));
                     for shard in &mut *mine {

@@ -8,8 +8,9 @@
 //! The files of [`crate::router`] and [`crate::endpoint`] hold the steps.
 
 use crate::endpoint::{Home, Nodes, Sinks};
-use crate::network::{Kind, Network, Peer};
+use crate::network::Network;
 use crate::packet::{Flit, HEAD, Line, Packet, Packets};
+use crate::peer::{Kind, Peer};
 use crate::router::Router;
 use crate::sample::Sample;
 use crate::topology::End;
@@ -68,7 +69,7 @@ pub struct Passage {
 
 /// What the routers and nodes of a shard work on together.
 #[derive(Debug)]
-pub(crate) struct World<const P: usize> {
+pub(crate) struct ShardState<const P: usize> {
     pub net: Arc<Network>,
     /// The cycle that runs.
     pub now: u32,
@@ -89,7 +90,7 @@ pub(crate) struct World<const P: usize> {
 #[derive(Debug)]
 pub(crate) struct Shard<const P: usize, const V: usize> {
     pub routers: Vec<Router<P, V>>,
-    pub world: World<P>,
+    pub state: ShardState<P>,
     /// By router.
     first_seats: Vec<u32>,
     ghosts: Vec<Ghost>,
@@ -144,7 +145,7 @@ impl<const P: usize, const V: usize> Shard<P, V> {
         }
         let columns = count + ghosts.len().div_ceil(P);
         let nodes = Nodes::new(&net, &homes);
-        let world = World {
+        let state = ShardState {
             now: 0,
             wheel: Wheel::new(net.horizon, columns),
             packets: Packets::default(),
@@ -156,8 +157,8 @@ impl<const P: usize, const V: usize> Shard<P, V> {
             passages: None,
             net,
         };
-        let outbox = (0..world.net.threads).map(|_| Post::default()).collect();
-        Shard { routers, world, first_seats, ghosts, outbox }
+        let outbox = (0..state.net.threads).map(|_| Post::default()).collect();
+        Shard { routers, state, first_seats, ghosts, outbox }
     }
 
     /// Brings the state of the shard near. A window works on some hundred
@@ -167,40 +168,40 @@ impl<const P: usize, const V: usize> Shard<P, V> {
     pub fn touch(&self) {
         let routers = self.routers.iter().map(Router::touch).fold(0, u64::wrapping_add);
         let nodes = self
-            .world
+            .state
             .nodes
             .sources
             .iter()
             .map(|source| u64::from(source.outstanding) + u64::from(source.node))
             .sum::<u64>();
-        std::hint::black_box(routers.wrapping_add(nodes).wrapping_add(self.world.wheel.touch()));
+        std::hint::black_box(routers.wrapping_add(nodes).wrapping_add(self.state.wheel.touch()));
     }
 
     /// Runs the cycles up to but not including `until`.
     pub fn run(&mut self, until: u32) {
-        while self.world.now < until {
-            let steps = self.world.net.measures.steps(self.world.now);
+        while self.state.now < until {
+            let steps = self.state.net.measures.steps(self.state.now);
             for column in 0..self.routers.len() {
                 self.cycle_of(column, steps);
             }
-            self.world.run_sinks();
-            self.world.run_sources();
-            self.world.now += 1;
+            self.state.run_sinks();
+            self.state.run_sources();
+            self.state.now += 1;
         }
         self.write_letters();
     }
 
     #[inline(always)]
     fn cycle_of(&mut self, column: usize, steps: u32) {
-        let Shard { routers, world, first_seats, .. } = self;
+        let Shard { routers, state, first_seats, .. } = self;
         let router = &mut routers[column];
-        let cell = world.wheel.cell(world.now, column);
+        let cell = state.wheel.cell(state.now, column);
         if cell.flits_due | cell.credits_due == 0 && !router.has_work() {
             return;
         }
         let flits = std::mem::take(&mut cell.flits_due);
         let credits = std::mem::take(&mut cell.credits_due);
-        let nodes = u64::MAX << world.net.measures.ports;
+        let nodes = u64::MAX << state.net.measures.ports;
         for port in bits(credits & !nodes) {
             router.credit(port, std::mem::take(&mut cell.credits[port & (P - 1)]));
         }
@@ -208,16 +209,16 @@ impl<const P: usize, const V: usize> Shard<P, V> {
         if credits & nodes != 0 {
             let returned = std::mem::replace(&mut cell.credits, [0; P]);
             for port in bits(credits & nodes) {
-                let seat = first_seats[column] as usize + port - world.net.measures.ports;
-                world.return_credits(seat, returned[port & (P - 1)]);
+                let seat = first_seats[column] as usize + port - state.net.measures.ports;
+                state.return_credits(seat, returned[port & (P - 1)]);
             }
         }
         for port in bits(flits & nodes) {
-            let seat = first_seats[column] as usize + port - world.net.measures.ports;
-            world.eject(seat, words[port & (P - 1)]);
+            let seat = first_seats[column] as usize + port - state.net.measures.ports;
+            state.eject(seat, words[port & (P - 1)]);
         }
         for port in bits(flits & !nodes) {
-            router.accept(port, words[port & (P - 1)], world);
+            router.accept(port, words[port & (P - 1)], state);
         }
         let mut fresh = 0;
         for _ in 0..steps {
@@ -225,25 +226,25 @@ impl<const P: usize, const V: usize> Shard<P, V> {
             if !router.can_step() {
                 break;
             }
-            fresh = router.step(world);
+            fresh = router.step(state);
         }
-        router.send(fresh, world);
+        router.send(fresh, state);
     }
 
     /// The seat of the node at a port.
     pub fn seat(&self, column: usize, port: usize) -> usize {
         let node_port = self.routers[column].peers[port].port;
-        self.first_seats[column] as usize + usize::from(node_port) - self.world.net.measures.ports
+        self.first_seats[column] as usize + usize::from(node_port) - self.state.net.measures.ports
     }
 
     /// What came to the ghosts goes into the outbox.
     fn write_letters(&mut self) {
-        let world = &mut self.world;
+        let state = &mut self.state;
         for (nth, ghosts) in self.ghosts.chunks(P).enumerate() {
             let column = self.routers.len() + nth;
-            for ahead in 0..world.wheel.rows() {
-                let due = world.now + ahead;
-                let cell = world.wheel.cell(due, column);
+            for ahead in 0..state.wheel.rows() {
+                let due = state.now + ahead;
+                let cell = state.wheel.cell(due, column);
                 let (flits, credits) =
                     (std::mem::take(&mut cell.flits_due), std::mem::take(&mut cell.credits_due));
                 if flits | credits == 0 {
@@ -255,7 +256,7 @@ impl<const P: usize, const V: usize> Shard<P, V> {
                     let Ghost { shard, column: there, port: port_there } = ghosts[port];
                     let flit = if flits >> port & 1 != 0 { words[port & (P - 1)] } else { 0 };
                     let credits = returns[port & (P - 1)];
-                    let post = &mut self.outbox[world.net.thread_of(usize::from(shard))];
+                    let post = &mut self.outbox[state.net.thread_of(usize::from(shard))];
                     post.letters.push(Letter {
                         due,
                         shard,
@@ -268,8 +269,8 @@ impl<const P: usize, const V: usize> Shard<P, V> {
                     // behind that are told by their channel.
                     if flit & HEAD != 0 {
                         let packet =
-                            world.packets.leave(&mut world.arriving[column][port & (P - 1)]);
-                        post.packets.push(world.packets.remove(packet));
+                            state.packets.leave(&mut state.arriving[column][port & (P - 1)]);
+                        post.packets.push(state.packets.remove(packet));
                     }
                 }
             }
@@ -281,19 +282,19 @@ impl<const P: usize, const V: usize> Shard<P, V> {
     #[inline(always)]
     pub fn deliver(&mut self, letter: Letter, packets: &mut impl Iterator<Item = Packet>) {
         let Letter { due, column, port, flit, credits, .. } = letter;
-        let (world, column) = (&mut self.world, usize::from(column));
+        let (state, column) = (&mut self.state, usize::from(column));
         if credits != 0 {
-            world.wheel.put_credits(due, column, port, credits);
+            state.wheel.put_credits(due, column, port, credits);
         }
         if flit != 0 {
             if flit & HEAD != 0 {
                 let packet =
-                    world.packets.insert(packets.next().expect("a first flit brings its packet"));
-                world
+                    state.packets.insert(packets.next().expect("a first flit brings its packet"));
+                state
                     .packets
-                    .join(&mut world.arriving[column][usize::from(port) & (P - 1)], packet);
+                    .join(&mut state.arriving[column][usize::from(port) & (P - 1)], packet);
             }
-            world.wheel.put_flit(due, column, port, flit);
+            state.wheel.put_flit(due, column, port, flit);
         }
     }
 }

@@ -7,8 +7,8 @@
 //! credits as the switch has steps. So a link is a column, a port and two
 //! delays ([`Peer`]); what is behind it makes no difference to who sends.
 
-use crate::network::Peer;
 use crate::packet::Flit;
+use crate::peer::Peer;
 
 /// Credits that return by a link in one cycle: up to three channels, five bits
 /// each (present, channel), the newest lowest.

@@ -9,7 +9,7 @@
 use super::source::{Debt, Nodes};
 use crate::network::Network;
 use crate::packet::{BACKWARD, CONTROL, FORWARD, Flit, HEAD, Line, NO_PACKET, TAIL, vc_of};
-use crate::shard::World;
+use crate::shard::ShardState;
 use std::collections::VecDeque;
 
 /// A slow node's memory.
@@ -64,7 +64,7 @@ impl Sinks {
     }
 }
 
-impl<const P: usize> World<P> {
+impl<const P: usize> ShardState<P> {
     /// A flit arrives at a node.
     #[inline(always)]
     pub fn eject(&mut self, seat: usize, flit: Flit) {

@@ -9,7 +9,7 @@ use crate::network::Network;
 use crate::packet::{BACKWARD, CONTROL, HEAD, PRESENT, Packet, TAIL};
 use crate::router::flow_channel;
 use crate::routing::{Hop, Route, Senses};
-use crate::shard::World;
+use crate::shard::ShardState;
 use crate::wheel::{Credits, bits, channels};
 use crate::{Rng, Stream, config};
 use std::collections::VecDeque;
@@ -195,7 +195,7 @@ impl Source {
     }
 }
 
-impl<const P: usize> World<P> {
+impl<const P: usize> ShardState<P> {
     /// Every node that is awake does what it can in this cycle.
     #[inline(always)]
     pub fn run_sources(&mut self) {

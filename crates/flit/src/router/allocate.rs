@@ -7,7 +7,7 @@
 //! the same input cannot win it again before the others have had it.
 
 use super::{Router, State, first_from};
-use crate::shard::World;
+use crate::shard::ShardState;
 use crate::wheel::bits;
 
 /// Flits that pass the switch in one step.
@@ -38,9 +38,9 @@ impl<const P: usize, const V: usize> Router<P, V> {
     /// The switch is allocated before channels are given out and before
     /// anything moves: a step decides by what was so at its beginning.
     #[inline(always)]
-    pub fn step(&mut self, world: &mut World<P>) -> u64 {
+    pub fn step(&mut self, shard: &mut ShardState<P>) -> u64 {
         let mut grants = Grants { outputs: 0, from: [(0, 0); P] };
-        let iterations = world.net.measures.iterations;
+        let iterations = shard.net.measures.iterations;
         if iterations == 1 && self.full == 0 {
             self.allocate_switch(&mut grants);
         } else {
@@ -50,7 +50,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
         for port in bits(dirty) {
             self.allocate_channels(port);
         }
-        self.pass(&grants, world)
+        self.pass(&grants, shard)
     }
 
     #[inline(always)]
@@ -132,10 +132,10 @@ impl<const P: usize, const V: usize> Router<P, V> {
                 if usize::from(input.port) != output || set == 0 {
                     continue;
                 }
-                let wish =
-                    first_from(u64::from(set), u32::from(self.turn(port, vc).wish_next)) as usize;
+                let wish = first_from(u64::from(set), u32::from(self.packet_vc(port, vc).wish_next))
+                    as usize;
                 let claim = port as u32 * vcs + vc as u32;
-                let next = u32::from(self.turn(output, wish).claim_next);
+                let next = u32::from(self.packet_vc(output, wish).claim_next);
                 let distance = if claim >= next { claim - next } else { claim + all - next };
                 asking += 1;
                 if asked >> wish & 1 == 0 || distance < best[wish & (V - 1)].0 {
@@ -166,8 +166,8 @@ impl<const P: usize, const V: usize> Router<P, V> {
         given.owner = (port * 16 + vc) as u16;
         let can_pass = has_flits && given.credits > 0;
         self.free[output & (P - 1)] &= !(1 << out_vc);
-        self.turn(port, vc).wish_next = ((out_vc + 1) % vcs) as u8;
-        self.turn(output, out_vc).claim_next = ((port * vcs + vc + 1) % (ports * vcs)) as u16;
+        self.packet_vc(port, vc).wish_next = ((out_vc + 1) % vcs) as u8;
+        self.packet_vc(output, out_vc).claim_next = ((port * vcs + vc + 1) % (ports * vcs)) as u16;
         self.waiting[port & (P - 1)] &= !(1 << vc);
         let still = bits(u64::from(self.waiting[port & (P - 1)]))
             .any(|other| usize::from(self.inputs[port & (P - 1)][other & (V - 1)].port) == output);

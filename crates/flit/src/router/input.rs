@@ -6,19 +6,19 @@ use crate::Rng;
 use crate::config::{Divert, Metric};
 use crate::packet::{Flit, HEAD, vc_of};
 use crate::routing::{At, Hop, Senses};
-use crate::shard::World;
+use crate::shard::ShardState;
 use crate::wheel::{Credits, bits, channels};
 
 impl<const P: usize, const V: usize> Router<P, V> {
     /// A flit arrives.
     #[inline(always)]
-    pub fn accept(&mut self, port: usize, flit: Flit, world: &mut World<P>) {
+    pub fn accept(&mut self, port: usize, flit: Flit, shard: &mut ShardState<P>) {
         let vc = vc_of(flit);
         let input = self.input(port, vc);
         input.flits += 1;
-        debug_assert!(input.flits <= world.net.measures.buffer, "credits bound what arrives");
+        debug_assert!(input.flits <= shard.net.measures.buffer, "credits bound what arrives");
         if flit & HEAD != 0 {
-            self.accept_first(port, vc, world);
+            self.accept_first(port, vc, shard);
         } else if input.flits == 1 && input.state != State::Waiting {
             let (to, to_vc) = (usize::from(input.port), usize::from(input.vcs));
             if self.output(to, to_vc).credits > 0 {
@@ -28,13 +28,13 @@ impl<const P: usize, const V: usize> Router<P, V> {
     }
 
     /// The first flit of a packet arrives.
-    fn accept_first(&mut self, port: usize, vc: usize, world: &mut World<P>) {
-        let line = &mut world.arriving[self.column as usize][port & (P - 1)];
-        let packet = world.packets.leave(line);
+    fn accept_first(&mut self, port: usize, vc: usize, shard: &mut ShardState<P>) {
+        let line = &mut shard.arriving[self.column as usize][port & (P - 1)];
+        let packet = shard.packets.leave(line);
         if self.input(port, vc).state == State::Idle {
-            self.begin(port, vc, packet, world);
+            self.begin(port, vc, packet, shard);
         } else {
-            world.packets.join(&mut self.turn(port, vc).line, packet);
+            shard.packets.join(&mut self.packet_vc(port, vc).line, packet);
         }
     }
 
@@ -56,19 +56,19 @@ impl<const P: usize, const V: usize> Router<P, V> {
     }
 
     /// A packet comes to the front of a channel, chooses its way and waits.
-    pub(super) fn begin(&mut self, port: usize, vc: usize, packet: u32, world: &mut World<P>) {
-        self.turn(port, vc).front = packet;
-        let packet = world.packets.get_mut(packet);
+    pub(super) fn begin(&mut self, port: usize, vc: usize, packet: u32, shard: &mut ShardState<P>) {
+        self.packet_vc(port, vc).front = packet;
+        let packet = shard.packets.get_mut(packet);
         packet.hops = packet.hops.saturating_add(1);
         let at = At { router: self.id, port: port as u8, vc: vc as u8 };
         let mut route = packet.route();
         // The router is looked at while its random numbers are drawn.
         let mut rng = self.rng.clone();
         let mut hop =
-            world.net.routing.hop(at, &mut route, &mut View { router: self, rng: &mut rng });
+            shard.net.routing.hop(at, &mut route, &mut View { router: self, rng: &mut rng });
         self.rng = rng;
         packet.set_route(route);
-        if world.net.measures.in_order {
+        if shard.net.measures.in_order {
             hop.vcs = flow_channel(hop.vcs, route.source, route.destination);
         }
         debug_assert!(hop.vcs != 0);

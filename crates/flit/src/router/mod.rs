@@ -20,8 +20,9 @@ mod input;
 mod output;
 mod queue;
 
-use crate::network::{Network, Peer};
+use crate::network::Network;
 use crate::packet::{Line, NO_PACKET};
+use crate::peer::Peer;
 use crate::{Rng, Stream};
 use queue::Queue;
 
@@ -72,7 +73,7 @@ pub(crate) struct OutputVc {
 
 /// What a channel needs once a packet.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct PacketVc {
     /// The packet at the front of the input channel, and those behind it.
     front: u32,
     line: Line,
@@ -82,7 +83,8 @@ struct Turn {
     wish_next: u8,
 }
 
-const IDLE_TURN: Turn = Turn { front: NO_PACKET, line: Line::EMPTY, claim_next: 0, wish_next: 0 };
+const IDLE_PACKET_VC: PacketVc =
+    PacketVc { front: NO_PACKET, line: Line::EMPTY, claim_next: 0, wish_next: 0 };
 
 /// See the head of the file.
 #[derive(Debug)]
@@ -122,7 +124,7 @@ pub(crate) struct Router<const P: usize, const V: usize> {
     queues: [Queue; P],
     /// Input ports that have a channel waiting for this output.
     waiters: [u64; P],
-    turns: [[Turn; V]; P],
+    packet_vcs: [[PacketVc; V]; P],
 }
 
 impl<const P: usize, const V: usize> Router<P, V> {
@@ -154,7 +156,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
             }),
             queues: std::array::from_fn(|_| Queue::default()),
             waiters: [0; P],
-            turns: [[IDLE_TURN; V]; P],
+            packet_vcs: [[IDLE_PACKET_VC; V]; P],
         }
     }
 
@@ -170,7 +172,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
                 sum += u64::from(self.outputs[port][vc].credits);
             }
             for vc in (0..usize::from(self.vcs)).step_by(3) {
-                sum += u64::from(self.turns[port][vc].front);
+                sum += u64::from(self.packet_vcs[port][vc].front);
             }
             sum += u64::from(self.queues[port].is_empty()) + u64::from(self.peers[port].base);
             sum += self.waiters[port];
@@ -199,8 +201,8 @@ impl<const P: usize, const V: usize> Router<P, V> {
     }
 
     #[inline(always)]
-    fn turn(&mut self, port: usize, vc: usize) -> &mut Turn {
-        &mut self.turns[port & (P - 1)][vc & (V - 1)]
+    fn packet_vc(&mut self, port: usize, vc: usize) -> &mut PacketVc {
+        &mut self.packet_vcs[port & (P - 1)][vc & (V - 1)]
     }
 
     /// Flits sent by a port's channel and not yet credited.

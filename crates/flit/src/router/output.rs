@@ -4,22 +4,22 @@ use super::allocate::Grants;
 use super::{NOBODY, Router, State};
 use crate::config::{Marking, Metric};
 use crate::packet::{FORWARD, Flit, HEAD, NO_PACKET, PRESENT, TAIL, vc_of};
-use crate::shard::{Passage, World};
+use crate::shard::{Passage, ShardState};
 use crate::wheel::bits;
 
 impl<const P: usize, const V: usize> Router<P, V> {
     /// Moves the granted flits to their output queues. Returns the outputs.
     #[inline(always)]
-    pub(super) fn pass(&mut self, grants: &Grants<P>, world: &mut World<P>) -> u64 {
+    pub(super) fn pass(&mut self, grants: &Grants<P>, shard: &mut ShardState<P>) -> u64 {
         for output in bits(grants.outputs) {
             let (port, vc) = grants.from[output & (P - 1)];
-            self.pass_one(usize::from(port), usize::from(vc), output, world);
+            self.pass_one(usize::from(port), usize::from(vc), output, shard);
         }
         grants.outputs
     }
 
     #[inline(always)]
-    fn pass_one(&mut self, port: usize, vc: usize, output: usize, world: &mut World<P>) {
+    fn pass_one(&mut self, port: usize, vc: usize, output: usize, shard: &mut ShardState<P>) {
         self.input_next[port & (P - 1)] = (output as u8 + 1, vc as u8 + 1);
         self.output_next[output & (P - 1)] = port as u8 + 1;
 
@@ -33,7 +33,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
         if input.state == State::Fresh {
             input.state = State::Running;
             flit |= HEAD;
-            self.announce(port, vc, output, out_vc, world);
+            self.announce(port, vc, output, out_vc, shard);
         }
         if tail {
             flit |= TAIL;
@@ -44,8 +44,8 @@ impl<const P: usize, const V: usize> Router<P, V> {
         let drained = given.credits == 0;
         self.queues[output & (P - 1)].push(flit);
         self.queued |= 1 << output;
-        if world.is_watched {
-            self.watch(port, vc, output, flit, world);
+        if shard.is_watched {
+            self.watch(port, vc, output, flit, shard);
         }
         if tail || empty || drained {
             let ready = &mut self.ready[port & (P - 1)];
@@ -54,26 +54,33 @@ impl<const P: usize, const V: usize> Router<P, V> {
                 self.ready_ports &= !(1 << port);
             }
         }
-        world.wheel.give_back(world.now, self.peers[port & (P - 1)], vc);
+        shard.wheel.give_back(shard.now, self.peers[port & (P - 1)], vc);
         if tail {
-            self.end(port, vc, output, out_vc, world);
+            self.end(port, vc, output, out_vc, shard);
         }
     }
 
     /// The last flit of a packet has passed: its channel is free, the packet
     /// behind it comes to the front.
-    fn end(&mut self, port: usize, vc: usize, output: usize, out_vc: usize, world: &mut World<P>) {
+    fn end(
+        &mut self,
+        port: usize,
+        vc: usize,
+        output: usize,
+        out_vc: usize,
+        shard: &mut ShardState<P>,
+    ) {
         self.output(output, out_vc).owner = NOBODY;
         self.free[output & (P - 1)] |= 1 << out_vc;
         if self.waiters[output & (P - 1)] != 0 {
             self.dirty |= 1 << output;
         }
-        let next = world.packets.leave(&mut self.turn(port, vc).line);
+        let next = shard.packets.leave(&mut self.packet_vc(port, vc).line);
         if next == NO_PACKET {
             debug_assert_eq!(self.input(port, vc).flits, 0);
             self.input(port, vc).state = State::Idle;
         } else {
-            self.begin(port, vc, next, world);
+            self.begin(port, vc, next, shard);
         }
     }
 
@@ -85,34 +92,41 @@ impl<const P: usize, const V: usize> Router<P, V> {
         vc: usize,
         output: usize,
         out_vc: usize,
-        world: &mut World<P>,
+        shard: &mut ShardState<P>,
     ) {
-        let packet = self.turn(port, vc).front;
-        if let Some(marking) = world.net.endpoint.marking
+        let packet = self.packet_vc(port, vc).front;
+        if let Some(marking) = shard.net.endpoint.marking
             && self.marks(&marking, output, out_vc)
         {
-            let packet = world.packets.get_mut(packet);
-            world.sample.marks += u64::from(packet.marks & FORWARD == 0);
+            let packet = shard.packets.get_mut(packet);
+            shard.sample.marks += u64::from(packet.marks & FORWARD == 0);
             packet.marks |= FORWARD;
         }
         let peer = self.peers[output & (P - 1)];
-        let line = &mut world.arriving[peer.column as usize][usize::from(peer.port) & (P - 1)];
-        world.packets.join(line, packet);
+        let line = &mut shard.arriving[peer.column as usize][usize::from(peer.port) & (P - 1)];
+        shard.packets.join(line, packet);
     }
 
     /// What only some simulations need: queues of limited length, a record of
     /// what passes.
     #[cold]
-    fn watch(&mut self, port: usize, vc: usize, output: usize, flit: Flit, world: &mut World<P>) {
-        if self.queues[output & (P - 1)].len() >= world.net.measures.output_queue {
+    fn watch(
+        &mut self,
+        port: usize,
+        vc: usize,
+        output: usize,
+        flit: Flit,
+        shard: &mut ShardState<P>,
+    ) {
+        if self.queues[output & (P - 1)].len() >= shard.net.measures.output_queue {
             self.full |= 1 << output;
         }
-        if let Some(passages) = &mut world.passages {
+        if let Some(passages) = &mut shard.passages {
             let (in_port, in_vc, out_port, out_vc) =
                 (port as u8, vc as u8, output as u8, vc_of(flit) as u8);
             let tail = flit & TAIL != 0;
             passages.push(Passage {
-                cycle: world.now,
+                cycle: shard.now,
                 router: self.id,
                 in_port,
                 in_vc,
@@ -139,7 +153,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
     /// Sends one flit by each output that has one which did not pass the
     /// switch in the cycle's last step.
     #[inline(always)]
-    pub fn send(&mut self, fresh: u64, world: &mut World<P>) {
+    pub fn send(&mut self, fresh: u64, shard: &mut ShardState<P>) {
         let mut count = 0;
         for output in bits(self.queued) {
             let queue = &mut self.queues[output & (P - 1)];
@@ -153,8 +167,8 @@ impl<const P: usize, const V: usize> Router<P, V> {
             self.full &= !(1 << output);
             self.sent[output & (P - 1)] += 1;
             count += 1;
-            world.wheel.send(world.now, self.peers[output & (P - 1)], flit);
+            shard.wheel.send(shard.now, self.peers[output & (P - 1)], flit);
         }
-        world.sample.flit_hops += count;
+        shard.sample.flit_hops += count;
     }
 }
