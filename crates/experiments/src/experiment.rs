@@ -5,7 +5,7 @@
 //! simulated is found out by `plan.rs`.
 
 use crate::place::{Fault, Source, Step, explain};
-use crate::setup::Simulator;
+use crate::simulator::Simulator;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -25,6 +25,7 @@ mod results;
 mod run;
 mod setup;
 pub mod sim;
+mod simulator;
 mod statistics;
 mod swarm;
 mod validate;

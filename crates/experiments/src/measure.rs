@@ -4,9 +4,8 @@
 //! to the last digit as one just measured.
 
 use crate::experiment::Stop;
-use crate::results::rounded;
-use crate::setup::Column;
-use crate::statistics::half_width;
+use crate::simulator::Column;
+use crate::statistics::{half_width, rounded};
 use serde::{Deserialize, Serialize};
 use sluice_flit::topology::End;
 use sluice_flit::{Sample, Simulation};

@@ -6,7 +6,8 @@
 
 use crate::experiment::{Axis, Experiment, Scalar, Selection, steps};
 use crate::place::{Fault, Source, Step, advice, explain};
-use crate::setup::{Heading, Setup, SetupError};
+use crate::setup::{Setup, SetupError};
+use crate::simulator::Heading;
 use serde::Deserialize;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! One run of the processes' simulator: its figures beside those of the same
 //! run without limits.
 
-use crate::setup::Column;
+use crate::simulator::Column;
 use serde::{Deserialize, Serialize};
 use sluice_sim::{Config, ConfigError, References, Simulation};
 

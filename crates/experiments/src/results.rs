@@ -6,7 +6,7 @@
 use crate::journal::Entry;
 use crate::plan::Plan;
 use crate::setup::Outcome;
-use crate::statistics::Summary;
+use crate::statistics::{Summary, rounded};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -50,11 +50,6 @@ pub fn rows(plan: &Plan, entries: &BTreeMap<usize, Entry>) -> Vec<Row> {
         })
     };
     plan.points.iter().filter_map(row).collect()
-}
-
-/// Six digits behind the point: what is written is what is judged and drawn.
-pub fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }
 
 /// The values of a column at a cell, by seed.

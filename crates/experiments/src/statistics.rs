@@ -47,6 +47,11 @@ impl Summary {
     }
 }
 
+/// Six digits behind the point: what is written is what is judged and drawn.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use crate::manifest::Manifest;
 use crate::plan::Plan;
 use crate::results::{LINKS, RESULTS, Row, SERIES};
-use crate::setup::Simulator;
+use crate::simulator::Simulator;
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
 use std::path::Path;

@@ -11,7 +11,7 @@ use super::style::LINES_MAX;
 use crate::experiment::Figure;
 use crate::output::digits;
 use crate::results::summary;
-use crate::setup::Simulator;
+use crate::simulator::Simulator;
 use crate::statistics::Summary;
 use anyhow::Result;
 use std::collections::BTreeMap;

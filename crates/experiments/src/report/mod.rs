@@ -12,7 +12,7 @@ mod style;
 use crate::expect::judge;
 use crate::experiment::{Figure, Kind};
 use crate::results::replace;
-use crate::setup::Simulator;
+use crate::simulator::Simulator;
 use anyhow::Result;
 use clap::Args;
 use data::Data;

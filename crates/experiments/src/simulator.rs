@@ -1,0 +1,33 @@
+//! Which simulator an experiment is of, and what a column of its results is.
+
+use serde::Deserialize;
+
+/// Which simulator an experiment is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Simulator {
+    /// Routers and links.
+    #[default]
+    Network,
+    /// The protocols on simulated processes.
+    Processes,
+}
+
+/// A column of the results.
+pub struct Column<O: 'static> {
+    /// Its head.
+    pub name: &'static str,
+    /// What figures write beside it.
+    pub title: &'static str,
+    /// Its value.
+    pub of: fn(&O) -> Option<f64>,
+}
+
+/// The head of a column.
+#[derive(Clone, Copy, Debug)]
+pub struct Heading {
+    /// In the files.
+    pub name: &'static str,
+    /// In figures.
+    pub title: &'static str,
+}
