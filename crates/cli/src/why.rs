@@ -48,7 +48,7 @@ pub struct WhyArgs {
     size: Option<u64>,
     /// Who came first [default: sender]
     #[arg(long, value_enum, requires = "size")]
-    first: Option<Side>,
+    first: Option<FirstSide>,
     /// The receive accepts any source
     #[arg(long)]
     any_source: bool,
@@ -58,29 +58,29 @@ pub struct WhyArgs {
 }
 
 impl WhyArgs {
-    fn first(&self) -> Side {
-        self.first.unwrap_or(Side::Sender)
+    fn first(&self) -> FirstSide {
+        self.first.unwrap_or(FirstSide::Sender)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Side {
+enum FirstSide {
     Sender,
     Receiver,
 }
 
-impl Side {
+impl FirstSide {
     fn name(self) -> &'static str {
         match self {
-            Side::Sender => "sender",
-            Side::Receiver => "receiver",
+            FirstSide::Sender => "sender",
+            FirstSide::Receiver => "receiver",
         }
     }
 
     fn came_first(self) -> First {
         match self {
-            Side::Sender => First::Sender,
-            Side::Receiver => First::Receiver,
+            FirstSide::Sender => First::Sender,
+            FirstSide::Receiver => First::Receiver,
         }
     }
 }
@@ -189,7 +189,7 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    fn facts(&self, len: u64, side: Side) -> Facts {
+    fn facts(&self, len: u64, side: FirstSide) -> Facts {
         Facts {
             len,
             recv_len: len,
@@ -205,7 +205,7 @@ impl Answer<'_> {
         Some((len, self.thresholds.table.choose(&self.facts(len, self.args.first()))))
     }
 
-    fn ranges(&self, side: Side) -> Vec<(u64, Protocol)> {
+    fn ranges(&self, side: FirstSide) -> Vec<(u64, Protocol)> {
         self.thresholds.table.ranges(&self.facts(0, side))
     }
 
@@ -233,7 +233,7 @@ impl Answer<'_> {
                 }
             }
             None => {
-                for side in [Side::Sender, Side::Receiver] {
+                for side in [FirstSide::Sender, FirstSide::Receiver] {
                     let _ = writeln!(text, "\nthe {} first", side.name());
                     for (from, protocol) in self.ranges(side) {
                         let from = bytes(from);
@@ -281,12 +281,12 @@ impl Answer<'_> {
             document["protocol"] = choice.protocol.name().into();
             document["rejected"] = rejected.collect();
         } else {
-            let ranges = |side: Side| {
+            let ranges = |side: FirstSide| {
                 let rows = self.ranges(side).into_iter();
                 let row = move |(from, protocol): (u64, Protocol)| json!({ "first": side.name(), "from": from, "protocol": protocol.name() });
                 rows.map(row).collect::<Vec<_>>()
             };
-            let table = [ranges(Side::Sender), ranges(Side::Receiver)].concat();
+            let table = [ranges(FirstSide::Sender), ranges(FirstSide::Receiver)].concat();
             document["table"] = table.into();
         }
         document

@@ -66,19 +66,19 @@ pub fn core_losses() -> u64 {
 
 /// How fast this core computes.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct ComputeRate {
     rounds_per_ns: f64,
 }
 
-impl Pace {
+impl ComputeRate {
     /// Measures it.
-    pub fn calibrate() -> Pace {
+    pub fn calibrate() -> ComputeRate {
         let mut rounds = 1_000;
         while compute_timed(rounds) < RUN_NS_MIN {
             rounds *= 2;
         }
         let fastest_ns = (0..RUNS).map(|_| compute_timed(rounds)).min().unwrap_or(1);
-        Pace { rounds_per_ns: rounds as f64 / fastest_ns.max(1) as f64 }
+        ComputeRate { rounds_per_ns: rounds as f64 / fastest_ns.max(1) as f64 }
     }
 
     /// Rounds that take so long if nothing disturbs them, at least one.
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn more_rounds_take_longer() {
-        let pace = Pace::calibrate();
-        let rounds = pace.rounds_in(1e6);
-        assert!(rounds > pace.rounds_in(1e5));
+        let rate = ComputeRate::calibrate();
+        let rounds = rate.rounds_in(1e6);
+        assert!(rounds > rate.rounds_in(1e5));
         // Other programs can only make it longer; the clock of a virtual machine
         // may be a little off.
         assert!(compute_timed(rounds) > 500_000);
-        assert_eq!(pace.rounds_in(0.0), 1);
+        assert_eq!(rate.rounds_in(0.0), 1);
     }
 
     #[test]

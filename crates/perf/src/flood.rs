@@ -7,9 +7,10 @@
 
 use crate::cores::Placement;
 use crate::node::{Node, Numbered};
-use crate::pair;
 use crate::progress::Progress;
 use crate::rail::{Credits, RailOptions, UNEXPECTED_BYTES};
+use crate::report::Report;
+use crate::session;
 use crate::step::Step;
 use crate::verify::{fill, first_wrong};
 use anyhow::{Context, Result, ensure};
@@ -17,7 +18,6 @@ use clap::Args;
 use serde::Serialize;
 use sluice_text::{Table, bytes};
 use sluice_text::{parse_seconds, parse_size};
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Most different contents of messages; one of each is kept to be sent from.
@@ -73,13 +73,6 @@ struct Row {
     corrupt: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct Json {
-    test: &'static str,
-    rail: &'static str,
-    rows: Vec<Row>,
-}
-
 /// Runs a flood and prints what it found.
 pub fn run(args: &FloodArgs) -> Result<()> {
     let placement = Placement::choose(None);
@@ -90,13 +83,13 @@ pub fn run(args: &FloodArgs) -> Result<()> {
         unexpected_bytes: args.unexpected,
         ..RailOptions::default()
     };
-    let mut node = pair::start(&placement, options)?;
+    let mut node = session::start(&placement, options)?;
     let row = receive_all(&mut node, args, &mut progress)?;
-    pair::stop(node)?;
+    session::stop(node)?;
     progress.clear();
     let whole = row.lost == 0 && row.corrupt == 0;
     let bounded = row.peak_unexpected_bytes <= row.unexpected_bytes_max;
-    print(args, row)?;
+    report(row, &placement).print(args.json)?;
     ensure!(whole, "messages were lost or altered");
     ensure!(bounded, "more was kept of unexpected messages than the bound allows");
     Ok(())
@@ -186,46 +179,38 @@ impl Tally {
     }
 }
 
-fn print(args: &FloodArgs, row: Row) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        let json = Json { test: "flood", rail: "shm", rows: vec![row] };
-        serde_json::to_writer(&mut out, &json).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-        return Ok(());
+/// What was found.
+fn report(row: Row, placement: &Placement) -> Report<Row, ()> {
+    let rows = vec![row];
+    let table = Table::of(
+        &rows,
+        &[
+            ("messages", &|row| row.messages.to_string()),
+            ("size", &|row| bytes(row.size)),
+            ("kept", &|row| bytes(row.peak_unexpected_bytes)),
+            ("bound", &|row| bytes(row.unexpected_bytes_max)),
+            ("receiver", &|row| bytes(row.peak_rss_bytes)),
+            ("sender", &|row| bytes(row.sender_peak_rss_bytes)),
+            ("seconds", &|row| format!("{:.2}", row.seconds)),
+            ("us a message", &|row| format!("{:.2}", row.seconds * 1e6 / row.messages as f64)),
+            ("lost", &|row| row.lost.to_string()),
+            ("corrupt", &|row| row.corrupt.to_string()),
+        ],
+    );
+    Report {
+        test: "flood",
+        rail: Some("shm"),
+        rows,
+        more: (),
+        notes: placement.note.iter().cloned().collect(),
+        head: "flood through shared memory; the last tag is received first".to_owned(),
+        table,
+        foot: "\
+kept: most bytes of messages not yet matched, at the receiver; bound: of these
+receiver, sender: largest resident set of each process
+"
+        .to_owned(),
     }
-    let mut table = Table::new(&[
-        "messages",
-        "size",
-        "kept",
-        "bound",
-        "receiver",
-        "sender",
-        "seconds",
-        "us a message",
-        "lost",
-        "corrupt",
-    ]);
-    table.row(vec![
-        row.messages.to_string(),
-        bytes(row.size),
-        bytes(row.peak_unexpected_bytes),
-        bytes(row.unexpected_bytes_max),
-        bytes(row.peak_rss_bytes),
-        bytes(row.sender_peak_rss_bytes),
-        format!("{:.2}", row.seconds),
-        format!("{:.2}", row.seconds * 1e6 / row.messages as f64),
-        row.lost.to_string(),
-        row.corrupt.to_string(),
-    ]);
-    writeln!(out, "flood through shared memory; the last tag is received first\n")?;
-    write!(out, "{table}")?;
-    writeln!(
-        out,
-        "\nkept: most bytes of messages not yet matched, at the receiver; bound: of these\n\
-         receiver, sender: largest resident set of each process"
-    )?;
-    Ok(())
 }
 
 /// The largest resident set of this process, in bytes.

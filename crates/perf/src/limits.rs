@@ -4,6 +4,7 @@
 use crate::cores::{CorePair, Placement, pin};
 use crate::stats::tenth;
 use serde_json::{Value, json};
+use sluice_text::bytes;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -70,6 +71,28 @@ impl Limits {
     /// MiB/s at which the rail reads as many bytes as is nearest to `bytes`.
     pub fn direct_read_near(&self, bytes: u64) -> Option<f64> {
         nearest(&self.direct_read, bytes)
+    }
+
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let ns = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        let rates = |rates: &[(u64, f64)]| {
+            let list: Vec<String> =
+                rates.iter().map(|(size, rate)| format!("{} {rate:.0}", bytes(*size))).collect();
+            if list.is_empty() { "-".to_owned() } else { list.join(", ") }
+        };
+        format!(
+            "limits of this machine, in this run\n  \
+             cache line, half round trip  {} before, {} after\n  \
+             memcpy of one core, MiB/s    {}\n  \
+             direct reads, MiB/s          {}\n  \
+             reading the clock            {:.0} ns\n",
+            ns(self.line_half_rtt_ns),
+            ns(self.line_half_rtt_after_ns),
+            rates(&self.memcpy),
+            rates(&self.direct_read),
+            self.clock_ns,
+        )
     }
 
     /// As JSON.
@@ -178,6 +201,20 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 #[cfg(test)]
+impl Limits {
+    /// Those of a machine whose cores have moved apart.
+    pub fn example() -> Limits {
+        Limits {
+            line_half_rtt_ns: Some(50.0),
+            line_half_rtt_after_ns: Some(200.0),
+            memcpy: vec![(65536, 50_000.0)],
+            direct_read: Vec::new(),
+            clock_ns: 20.0,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -192,9 +229,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_moved_is_noticed() {
-        let mut limits = Limits::measure(None);
-        limits.line_half_rtt_ns = Some(50.0);
-        limits.line_half_rtt_after_ns = Some(200.0);
+        let limits = Limits::example();
         assert!(limits.moved());
+        assert!(limits.to_text().contains("50 ns before, 200 ns after"));
     }
 }

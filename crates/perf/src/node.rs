@@ -2,14 +2,13 @@
 //! and waits that end.
 
 use crate::cores::pin;
-use crate::direct::{self, Beside};
-use crate::pair::Other;
+use crate::other::Other;
 use crate::rail::{Rail, RailOptions};
 use crate::step::{STEP_BYTES, Step};
 use anyhow::{Context, Result, bail};
-use sluice_link::Port;
+use sluice_link::{Machine, PeerError, Port, RailError, Token};
 use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
-use sluice_wire::{Addr, PeerId, Region};
+use sluice_wire::{Addr, Nanos, Parsed, PeerId, Region};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -40,15 +39,22 @@ pub struct Numbered {
     pub data: Option<u64>,
 }
 
+/// The token of reads past all protocol, which no operation of an endpoint has: those
+/// name entries of tables with a limit.
+const READ_TOKEN: Token = Token(u64::MAX);
+
+/// Bytes of an answer: a word, and as many more as figures of all versions have had.
+const ANSWER_BYTES: usize = 32;
+
 /// Longest wait in which nothing at all happens.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Turns without anything between two looks at the clock and the other process.
-const TURNS_PER_LOOK: u32 = 1 << 14;
+/// Polls without anything between two looks at the clock and the other process.
+const POLLS_PER_LOOK: u32 = 1 << 14;
 
 /// How long nothing has happened.
 #[derive(Debug, Default)]
 pub struct Idle {
-    turns: u32,
+    polls: u32,
     since: Option<Instant>,
 }
 
@@ -59,7 +65,7 @@ pub struct Node {
     rail: Rail,
     peer: PeerId,
     other: Other,
-    /// Whether to give the core away in every turn without anything.
+    /// Whether to give the core away after every poll without anything.
     yields: bool,
     /// Receives that have ended, by channel.
     received: [u64; CHANNELS],
@@ -101,8 +107,8 @@ impl Node {
             failure: None,
             send_buf: Vec::new(),
             recv_buf: Vec::new(),
-            small_out: Box::default(),
-            small_in: Box::default(),
+            small_out: Box::new([0; STEP_BYTES]),
+            small_in: Box::new([0; STEP_BYTES]),
         })
     }
 
@@ -207,7 +213,7 @@ impl Node {
     /// Tells the second process what to do; it does not answer.
     pub fn tell(&mut self, step: &Step) -> Result<()> {
         *self.small_out = step.to_bytes();
-        self.send_small(Channel::Step)
+        self.send_small(Channel::Step, STEP_BYTES)
     }
 
     /// Where the bytes of data messages are sent from, for direct reads.
@@ -219,9 +225,9 @@ impl Node {
     /// system does not let it.
     pub fn read_directly(&mut self, from: u64, size: u64) -> Result<bool> {
         let to = region(&mut self.recv_buf[..size as usize]);
-        self.rail.port().read_remote(self.peer, Addr(from), to, direct::TOKEN);
+        self.rail.port().read_remote(self.peer, Addr(from), to, READ_TOKEN);
         let mut idle_since = None;
-        let mut turns = 0u32;
+        let mut polls = 0u32;
         loop {
             let now = self.rail.now();
             let mut beside = Beside { endpoint: &mut self.endpoint, outcome: None };
@@ -229,8 +235,8 @@ impl Node {
             if let Some(outcome) = beside.outcome {
                 return Ok(outcome.is_ok());
             }
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(TURNS_PER_LOOK) {
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look(&mut idle_since)?;
             }
         }
@@ -238,19 +244,19 @@ impl Node {
 
     /// Waits for the next step.
     pub fn next_step(&mut self) -> Result<Step> {
-        self.wait_small(Channel::Step)?;
+        self.wait_small(Channel::Step, STEP_BYTES)?;
         Step::from_bytes(&self.small_in)
     }
 
     /// Answers: ready, or what was found.
     pub fn answer(&mut self, word: u64) -> Result<()> {
         self.small_out[..8].copy_from_slice(&word.to_le_bytes());
-        self.send_small(Channel::Answer)
+        self.send_small(Channel::Answer, ANSWER_BYTES)
     }
 
     /// Posts the receive of the next answer, so that it is expected.
     pub fn post_answer(&mut self) -> Result<()> {
-        let buf = region(&mut self.small_in[..]);
+        let buf = region(&mut self.small_in[..ANSWER_BYTES]);
         self.post(&self.recv_of(Channel::Answer, buf))
     }
 
@@ -268,7 +274,7 @@ impl Node {
 
     /// Waits for an answer.
     pub fn wait_answer(&mut self) -> Result<u64> {
-        self.wait_small(Channel::Answer)?;
+        self.wait_small(Channel::Answer, ANSWER_BYTES)?;
         let mut word = [0; 8];
         word.copy_from_slice(&self.small_in[..8]);
         Ok(u64::from_le_bytes(word))
@@ -305,7 +311,7 @@ impl Node {
     pub fn look_on(&mut self, span: Duration) -> Result<()> {
         let until = Instant::now() + span;
         while Instant::now() < until {
-            self.turn_or_yield()?;
+            self.poll_or_yield()?;
         }
         Ok(())
     }
@@ -320,16 +326,16 @@ impl Node {
         self.endpoint.stats()
     }
 
-    fn wait_small(&mut self, channel: Channel) -> Result<()> {
+    fn wait_small(&mut self, channel: Channel, len: usize) -> Result<()> {
         let count = self.received[channel as usize] + 1;
-        let buf = region(&mut self.small_in[..]);
+        let buf = region(&mut self.small_in[..len]);
         self.post(&self.recv_of(channel, buf))?;
         self.wait(|node| node.received[channel as usize] >= count)
     }
 
-    fn send_small(&mut self, channel: Channel) -> Result<()> {
+    fn send_small(&mut self, channel: Channel, len: usize) -> Result<()> {
         let count = self.sent + 1;
-        let buf = region(&mut self.small_out[..]);
+        let buf = region(&mut self.small_out[..len]);
         self.send(&self.send_of(channel, buf, true))?;
         self.wait_sends_ended(count)
     }
@@ -354,7 +360,7 @@ impl Node {
             let now = self.rail.now();
             match self.endpoint.recv(now, self.rail.port(), recv) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Again) => self.turn_or_yield()?,
+                Err(Refused::Again) => self.poll_or_yield()?,
                 Err(refused) => bail!("a receive was refused: {refused}"),
             }
         }
@@ -382,7 +388,7 @@ impl Node {
             let now = self.rail.now();
             match self.endpoint.send(now, self.rail.port(), send) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Again) => self.turn_or_yield()?,
+                Err(Refused::Again) => self.poll_or_yield()?,
                 Err(refused) => bail!("a send was refused: {refused}"),
             }
         }
@@ -397,8 +403,8 @@ impl Node {
         }
     }
 
-    fn turn_or_yield(&mut self) -> Result<()> {
-        if !self.turn()? {
+    fn poll_or_yield(&mut self) -> Result<()> {
+        if !self.poll()? {
             rustix::thread::sched_yield();
         }
         Ok(())
@@ -410,7 +416,7 @@ impl Node {
     fn wait(&mut self, done: impl Fn(&Node) -> bool) -> Result<()> {
         let mut idle = Idle::default();
         while !done(self) {
-            if self.turn()? {
+            if self.poll()? {
                 idle = Idle::default();
             } else {
                 self.rest(&mut idle)?;
@@ -419,15 +425,15 @@ impl Node {
         Ok(())
     }
 
-    /// After a turn without anything: gives the core away if it is shared, and
+    /// After a poll without anything: gives the core away if it is shared, and
     /// looks now and then whether the other process is there.
     #[inline]
     pub fn rest(&mut self, idle: &mut Idle) -> Result<()> {
-        idle.turns += 1;
+        idle.polls += 1;
         if self.yields {
             rustix::thread::sched_yield();
         }
-        if idle.turns.is_multiple_of(TURNS_PER_LOOK) {
+        if idle.polls.is_multiple_of(POLLS_PER_LOOK) {
             self.look(&mut idle.since)?;
         }
         Ok(())
@@ -447,7 +453,7 @@ impl Node {
 
     /// Lets the endpoint do what there is to do. Whether there was anything.
     #[inline]
-    fn turn(&mut self) -> Result<bool> {
+    fn poll(&mut self) -> Result<bool> {
         let now = self.rail.now();
         let mut any = self.rail.poll(now, &mut self.endpoint) > 0;
         while let Some(completion) = self.endpoint.pop() {
@@ -498,4 +504,46 @@ impl Node {
 #[inline]
 fn region(buf: &mut [u8]) -> Region {
     Region { addr: Addr(buf.as_mut_ptr().expose_provenance() as u64), len: buf.len() as u64 }
+}
+
+/// An endpoint, and beside it the one read past all protocol.
+struct Beside<'a> {
+    endpoint: &'a mut Endpoint,
+    outcome: Option<Result<(), RailError>>,
+}
+
+impl Machine for Beside<'_> {
+    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+        self.endpoint.on_packet(now, port, from, packet);
+    }
+
+    fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token) {
+        self.endpoint.on_transmitted(now, port, token);
+    }
+
+    fn on_moved<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        token: Token,
+        outcome: Result<(), RailError>,
+    ) {
+        if token == READ_TOKEN {
+            self.outcome = Some(outcome);
+        } else {
+            self.endpoint.on_moved(now, port, token, outcome);
+        }
+    }
+
+    fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
+        self.endpoint.on_peer_gone(now, port, peer, why);
+    }
+
+    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
+        self.endpoint.on_idle(now, port);
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.endpoint.deadline()
+    }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use serde::Serialize;
 use sluice_link::{Layout, Machine, Port};
 use sluice_proto::Endpoint;
 use sluice_rail::shm::{self, Address, Shm};
@@ -24,7 +25,8 @@ impl RailKind {
 }
 
 /// How the bytes of large messages move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Bulk {
     /// Directly where the system allows it, else through the mailboxes.
     Auto,
@@ -35,15 +37,6 @@ pub enum Bulk {
 }
 
 impl Bulk {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bulk::Auto => "auto",
-            Bulk::Direct => "direct",
-            Bulk::Ring => "ring",
-        }
-    }
-
     fn of_rail(self) -> shm::BulkKind {
         match self {
             Bulk::Auto => shm::BulkKind::Auto,
@@ -54,7 +47,8 @@ impl Bulk {
 }
 
 /// How the room for messages is shared among senders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Credits {
     /// Who spends it gets it.
     Dynamic,
@@ -63,14 +57,6 @@ pub enum Credits {
 }
 
 impl Credits {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Credits::Dynamic => "dynamic",
-            Credits::Static => "static",
-        }
-    }
-
     fn of_rail(self) -> shm::CreditKind {
         match self {
             Credits::Dynamic => shm::CreditKind::Dynamic,

@@ -1,16 +1,13 @@
 //! What the first process tells the second one to do.
 
-use crate::overlap::{Role, When};
-use crate::pace::{Mix, Span};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a step as it is sent.
-pub const STEP_BYTES: usize = 32;
-/// Where the span of an overlap is in the word behind its role of 33 bits.
-const QUIET_SHIFT: u32 = 33;
+pub const STEP_BYTES: usize = 256;
 
 /// One thing to do together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// Both buffers hold messages of this size from now on.
     Reserve { size: u64 },
@@ -37,62 +34,60 @@ pub enum Step {
     Stop,
 }
 
+/// When the second process does what, in one repetition of an overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct When {
+    /// It comes, on the machine's monotonic clock.
+    pub come_ns: u64,
+    /// From then on it sends nothing but the message for so long.
+    pub quiet_ns: u64,
+}
+
+/// What a process does in one repetition of an overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Role {
+    pub sends: bool,
+    /// What the bytes of this repetition are told by; both sides know it.
+    pub seed: u32,
+}
+
+/// Which flows are there, and where the fast one goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mix {
+    pub fast: bool,
+    pub slow: bool,
+    pub receiver: Receiver,
+}
+
+/// Where the fast flow goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Receiver {
+    /// To the receiver of the slow flow.
+    Same,
+    /// To another one.
+    Other,
+}
+
+/// From when until when messages of flows count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    pub from_ns: u64,
+    pub until_ns: u64,
+}
+
 impl Step {
-    /// As it is sent.
+    /// As it is sent: JSON, and spaces up to the length of every step.
     pub fn to_bytes(self) -> [u8; STEP_BYTES] {
-        let words = match self {
-            Step::Reserve { size } => [0, size, 0, 0],
-            Step::Verify { size, seed } => [1, size, seed, 0],
-            Step::PingPong { size, count } => [2, size, count, 0],
-            Step::Stream { size, count, window } => [3, size, count, window],
-            Step::Expose => [4, 0, 0, 0],
-            Step::Stop => [5, 0, 0, 0],
-            Step::Flood { size, count } => [6, size, count, 0],
-            Step::Overlap { size, when, role } => {
-                let role = u64::from(role.seed) << 1 | u64::from(role.sends);
-                [7, size, when.come_ns, u64::from(when.quiet_us) << QUIET_SHIFT | role]
-            }
-            Step::PaceOpen { size, window, bytes_per_s } => {
-                [8, size, u64::from(window), bytes_per_s]
-            }
-            Step::Pace { mix, span } => [9, mix.to_word(), span.from_ns, span.until_ns],
-        };
-        let mut bytes = [0; STEP_BYTES];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&u64::to_le_bytes(word));
-        }
+        let mut bytes = [b' '; STEP_BYTES];
+        serde_json::to_writer(&mut bytes[..], &self).expect("the longest step fits");
         bytes
     }
 
     /// As it was sent.
     pub fn from_bytes(bytes: &[u8; STEP_BYTES]) -> Result<Step> {
-        let mut words = [0; 4];
-        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            let mut part = [0; 8];
-            part.copy_from_slice(from);
-            *word = u64::from_le_bytes(part);
-        }
-        Ok(match words {
-            [0, size, _, _] => Step::Reserve { size },
-            [1, size, seed, _] => Step::Verify { size, seed },
-            [2, size, count, _] => Step::PingPong { size, count },
-            [3, size, count, window] => Step::Stream { size, count, window },
-            [4, ..] => Step::Expose,
-            [5, ..] => Step::Stop,
-            [6, size, count, _] => Step::Flood { size, count },
-            [7, size, come_ns, word] => {
-                let when = When { come_ns, quiet_us: (word >> QUIET_SHIFT) as u32 };
-                let role = Role { sends: word & 1 == 1, seed: (word >> 1) as u32 };
-                Step::Overlap { size, when, role }
-            }
-            [8, size, window, bytes_per_s] => {
-                Step::PaceOpen { size, window: window as u32, bytes_per_s }
-            }
-            [9, mix, from_ns, until_ns] => {
-                Step::Pace { mix: Mix::from_word(mix), span: Span { from_ns, until_ns } }
-            }
-            [other, ..] => bail!("step {other} does not exist; are both processes the same build?"),
-        })
+        serde_json::from_slice(bytes)
+            .context("a step that does not exist; are both processes the same build?")
     }
 }
 
@@ -102,25 +97,20 @@ mod tests {
 
     #[test]
     fn steps_arrive_as_they_were_sent() {
+        let max = u64::MAX;
+        let (when, role) = (When { come_ns: max, quiet_ns: max }, Role { sends: false, seed: 15 });
+        let mix = Mix { fast: false, slow: false, receiver: Receiver::Other };
         let steps = [
             Step::Reserve { size: 1 },
             Step::Verify { size: 2, seed: 3 },
             Step::PingPong { size: 4, count: 5 },
-            Step::Stream { size: 6, count: 7, window: 8 },
+            Step::Stream { size: max, count: max, window: max },
             Step::Expose,
             Step::Flood { size: 9, count: 10 },
-            Step::Overlap {
-                size: 11,
-                when: When { come_ns: 12, quiet_us: (1 << 31) - 1 },
-                role: Role { sends: true, seed: u32::MAX },
-            },
-            Step::Overlap {
-                size: 13,
-                when: When { come_ns: 14, quiet_us: 0 },
-                role: Role { sends: false, seed: 15 },
-            },
-            Step::PaceOpen { size: 16, window: 17, bytes_per_s: 18 },
-            Step::Pace { mix: Mix::from_word(7), span: Span { from_ns: 19, until_ns: 20 } },
+            Step::Overlap { size: max, when, role },
+            Step::Overlap { size: max, when, role: Role { sends: true, seed: u32::MAX } },
+            Step::PaceOpen { size: max, window: u32::MAX, bytes_per_s: max },
+            Step::Pace { mix, span: Span { from_ns: max, until_ns: max } },
             Step::Stop,
         ];
         for step in steps {

@@ -8,4 +8,4 @@ mod size;
 mod table;
 
 pub use size::{SIZE_MAX, bytes, parse_seconds, parse_size};
-pub use table::Table;
+pub use table::{Column, Table};

@@ -6,8 +6,7 @@
 //! entries and headers, and the event, which is taken out of its queue as a
 //! program would.
 
-use crate::matching::Subject;
-use crate::matching::script::{Element, PEERS};
+use crate::matching::script::{Element, PEERS, Subject};
 use anyhow::{Context, Result, ensure};
 use sluice_link::{Grant, Layout, PeerError, Port, Token, Transmitted};
 use sluice_portals::{Eq, EqTaken, Handle, Limits, List, MeOptions, MeSpec, Ni, PtOptions, Taken};

@@ -6,23 +6,24 @@
 //! for the clock costs about as much as a match. What was matched is checked
 //! in every step; that is a comparison.
 
+mod case;
 mod engine;
-mod output;
 mod plain;
 mod script;
+mod table;
 
 use crate::cores;
 use crate::progress::Progress;
 use crate::stats::{Samples, Spread};
 use anyhow::Result;
+use case::{Case, Cost, Match, Order, Queue};
 use clap::{Args, ValueEnum};
 use engine::{Posted, Unexpected};
-use output::{Report, Row};
 use plain::{PlainList, PlainTarget};
 use rustix::time::{ClockId, clock_gettime};
-use script::{Element, Script};
-use serde::Serialize;
+use script::{Element, Script, Subject};
 use std::time::{Duration, Instant};
+use table::{Measurement, Row};
 
 /// What `sluice perf match` can be told.
 #[derive(Debug, Args)]
@@ -38,6 +39,26 @@ pub struct MatchArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// The end of the command's help.
+pub const HELP: &str = "\
+A list is filled to the depth; each step then takes one element by a match and
+appends one again. Figures are nanoseconds of such a step, over blocks of steps.
+
+Lists: posted (a put arrives and finds its entry), unexpected (an entry is
+appended and finds its message). Order: in (the oldest is matched next), out
+(any, drawn at random, the same in every run). Match: exact (bits and source),
+masked (16 bits ignored), wildcard (every other entry takes any source).
+
+The event that a program gets for a match is taken out of its queue within the
+step; events of linking and unlinking are disabled. In the same run, with the
+same steps: plain, a linked list that is walked, alone; and at depth 1 plain
+target, that list with credits, numbering and an event for each match.
+
+Examples:
+  sluice perf match                            all lists, some 15 seconds
+  sluice perf match --depth 1,100000           two depths
+  sluice perf match --queue unexpected --json  one list, for a program";
 
 /// More would not fit the memory of a usual machine.
 const DEPTH_MAX: u32 = 1_000_000;
@@ -72,66 +93,9 @@ impl Queues {
     }
 }
 
-/// A list that can be long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Queue {
-    Posted,
-    Unexpected,
-}
-
-/// Which element is matched next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Order {
-    /// The oldest.
-    In,
-    /// Any, drawn at random, the same in every run.
-    Out,
-}
-
-impl Order {
-    const ALL: [Order; 2] = [Order::In, Order::Out];
-}
-
-/// What entries ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Match {
-    /// All bits and the source.
-    Exact,
-    /// The source, and the bits outside of a mask that recurs.
-    Masked,
-    /// All bits; every other entry, the source.
-    Wildcard,
-}
-
-impl Match {
-    const ALL: [Match; 3] = [Match::Exact, Match::Masked, Match::Wildcard];
-}
-
-/// One row of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Case {
-    depth: u32,
-    queue: Queue,
-    order: Order,
-    kind: Match,
-}
-
-/// A list that is measured.
-trait Subject {
-    /// Appends an element.
-    fn append(&mut self, element: &Element);
-    /// Takes an element out by a match.
-    fn take(&mut self, element: &Element);
-    /// Whether all that was taken was the right thing.
-    fn check(&self) -> Result<()>;
-}
-
 /// How long a subject is measured.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+struct Schedule {
     /// At least so long before, and every element twice.
     warmup: Duration,
     /// But not longer than this.
@@ -139,34 +103,25 @@ struct Plan {
     span: Duration,
 }
 
-const ENGINE: Plan = Plan {
+const ENGINE: Schedule = Schedule {
     warmup: Duration::from_millis(20),
     warmup_max: Duration::from_millis(1000),
     span: Duration::from_millis(150),
 };
-const PLAIN: Plan = Plan {
+const PLAIN: Schedule = Schedule {
     warmup: Duration::from_millis(5),
     warmup_max: Duration::from_millis(20),
     span: Duration::from_millis(30),
 };
 
-/// Turns in which a subject is measured.
-const TURNS: u32 = 6;
+/// Rounds in which the subjects are measured one after the other.
+const ROUNDS: u32 = 6;
 
 /// A block of steps lasts about so long: a thousand times a reading of the
 /// clock, and far less than a scheduler's slice.
 const BLOCK: Duration = Duration::from_micros(25);
 /// Most steps in a block: what is planned ahead stays in the first cache.
 const BLOCK_STEPS_MAX: usize = 512;
-
-/// What was measured of a subject.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    /// Nanoseconds of a step.
-    spread: Spread,
-    blocks: u64,
-    block_steps: usize,
-}
 
 /// Runs the measurement and prints what it found.
 pub fn run(args: &MatchArgs) -> Result<()> {
@@ -182,8 +137,7 @@ pub fn run(args: &MatchArgs) -> Result<()> {
     }
     progress.clear();
     let cpu_share = (cpu_time() - cpu_start) / start.elapsed().as_secs_f64().max(1e-9);
-    let report = Report { rows, core, cpu_share };
-    if args.json { report.print_json() } else { report.print_table() }
+    Measurement { core, cpu_share }.report(rows).print(args.json)
 }
 
 /// Seconds that this process has had a core.
@@ -230,14 +184,14 @@ fn measure(group: &[Case]) -> Result<Vec<Row>> {
 fn costs<S: Subject>(
     make: impl Fn() -> Result<S>,
     cases: &[Case],
-    plan: Plan,
+    schedule: Schedule,
 ) -> Result<Vec<Cost>> {
     let running: Result<Vec<Running<S>>> =
-        cases.iter().map(|&case| Ok(Running::start(make()?, case, plan))).collect();
+        cases.iter().map(|&case| Ok(Running::start(make()?, case, schedule))).collect();
     let mut running = running?;
-    for _ in 0..TURNS {
+    for _ in 0..ROUNDS {
         for running in &mut running {
-            running.turn(plan.span / TURNS);
+            running.round(schedule.span / ROUNDS);
         }
     }
     running.iter().map(Running::cost).collect()
@@ -254,14 +208,14 @@ struct Running<S> {
 
 impl<S: Subject> Running<S> {
     /// Fills it and warms it up.
-    fn start(mut subject: S, case: Case, plan: Plan) -> Running<S> {
+    fn start(mut subject: S, case: Case, schedule: Schedule) -> Running<S> {
         let mut steps = Steps::new(&mut subject, case);
-        let block_steps = warm_up(&mut subject, &mut steps, plan);
+        let block_steps = warm_up(&mut subject, &mut steps, schedule);
         Running { subject, steps, block_steps, samples: Samples::new() }
     }
 
     /// Measures it for a while.
-    fn turn(&mut self, span: Duration) {
+    fn round(&mut self, span: Duration) {
         let start = Instant::now();
         // What the others have done to the caches is mended first.
         while start.elapsed() < span / 4 {
@@ -287,7 +241,7 @@ impl<S: Subject> Running<S> {
 /// Steps until the list is as it will stay: what there is to learn is learnt,
 /// and its elements lie in memory as they come to lie in a long run. Returns
 /// how many steps make a block.
-fn warm_up(subject: &mut impl Subject, steps: &mut Steps, plan: Plan) -> usize {
+fn warm_up(subject: &mut impl Subject, steps: &mut Steps, schedule: Schedule) -> usize {
     let start = Instant::now();
     let (mut count, mut done) = (1, 0);
     // The shortest, for a chunk that was interrupted says nothing.
@@ -297,8 +251,8 @@ fn warm_up(subject: &mut impl Subject, steps: &mut Steps, plan: Plan) -> usize {
         step_ns = step_ns.min(took.as_nanos() as f64 / count as f64);
         done += count;
         let elapsed = start.elapsed();
-        let enough = elapsed >= plan.warmup && done >= 2 * steps.case.depth as usize;
-        if enough || elapsed >= plan.warmup_max {
+        let enough = elapsed >= schedule.warmup && done >= 2 * steps.case.depth as usize;
+        if enough || elapsed >= schedule.warmup_max {
             let in_block = BLOCK.as_nanos() as f64 / step_ns.max(1.0);
             return (in_block as usize).clamp(1, BLOCK_STEPS_MAX);
         }

@@ -2,9 +2,9 @@
 //! its oldest element, alone ([`PlainList`]) and with what any target must do
 //! around it ([`PlainTarget`]).
 
+use crate::matching::case::Queue;
 use crate::matching::engine::{NoRail, Packets, layout};
-use crate::matching::script::Element;
-use crate::matching::{Queue, Subject};
+use crate::matching::script::{Element, Subject};
 use anyhow::{Result, ensure};
 use sluice_link::Links;
 use sluice_portals::{Event, EventKind};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
-struct Node {
+struct ListNode {
     bits: MatchBits,
     ignore: u64,
     source: PeerId,
@@ -28,7 +28,7 @@ struct Node {
 #[derive(Debug)]
 pub struct PlainList {
     queue: Queue,
-    nodes: Vec<Node>,
+    nodes: Vec<ListNode>,
     head: u32,
     tail: u32,
     free: u32,
@@ -41,7 +41,7 @@ impl PlainList {
     }
 
     #[inline]
-    fn push(&mut self, mut node: Node) {
+    fn push(&mut self, mut node: ListNode) {
         node.prev = self.tail;
         let at = if self.free == NONE {
             self.nodes.push(node);
@@ -61,7 +61,7 @@ impl PlainList {
 
     /// Takes the first that `is_it` out, and says which that was.
     #[inline]
-    fn take_first(&mut self, is_it: impl Fn(&Node) -> bool) -> Option<u64> {
+    fn take_first(&mut self, is_it: impl Fn(&ListNode) -> bool) -> Option<u64> {
         let mut at = self.head;
         while at != NONE && !is_it(&self.nodes[at as usize]) {
             at = self.nodes[at as usize].next;
@@ -69,7 +69,7 @@ impl PlainList {
         if at == NONE {
             return None;
         }
-        let Node { serial, prev, next, .. } = self.nodes[at as usize];
+        let ListNode { serial, prev, next, .. } = self.nodes[at as usize];
         match prev {
             NONE => self.head = next,
             prev => self.nodes[prev as usize].next = next,
@@ -106,7 +106,7 @@ impl Subject for PlainList {
             Queue::Posted => (element.entry_bits, element.source),
             Queue::Unexpected => (element.bits, Some(element.from)),
         };
-        self.push(Node {
+        self.push(ListNode {
             bits,
             ignore: element.ignore,
             source: source.unwrap_or(PeerId(0)),

@@ -5,7 +5,8 @@
 //! its source follow. No number comes twice, so each message has one entry that
 //! takes it, and what was taken shows whether the right one did.
 
-use crate::matching::{Match, Order};
+use crate::matching::case::{Match, Order};
+use anyhow::Result;
 use sluice_wire::{MatchBits, PeerId};
 
 /// Processes that messages come from.
@@ -54,6 +55,16 @@ impl Element {
             source: (!any_source).then_some(from),
         }
     }
+}
+
+/// A list that is measured.
+pub trait Subject {
+    /// Appends an element.
+    fn append(&mut self, element: &Element);
+    /// Takes an element out by a match.
+    fn take(&mut self, element: &Element);
+    /// Whether all that was taken was the right thing.
+    fn check(&self) -> Result<()>;
 }
 
 /// Which element each step takes. The step appends the next serial number.

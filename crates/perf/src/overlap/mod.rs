@@ -9,19 +9,22 @@
 //! on a machine so busy that this is no use, it counts as disturbed. `share` turns
 //! times into a figure.
 
-mod output;
+mod case;
+mod role;
 mod share;
 
-use crate::compute::{Pace, compute, compute_timed, core_losses, now_ns, wait_until};
+use crate::compute::{ComputeRate, compute, compute_timed, core_losses, now_ns, wait_until};
 use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::node::Node;
-use crate::pair;
 use crate::progress::Progress;
 use crate::rail::{Bulk, RailOptions};
-use crate::step::Step;
+use crate::report::{Conditions, Report, bulk_name, bulk_text};
+use crate::session;
+use crate::step::{Role, Step, When};
 use crate::verify;
 use anyhow::{Result, bail, ensure};
+use case::{CASES, First, MeasuredSide};
 use clap::Args;
 use serde::Serialize;
 use share::{Repetition, Row, median};
@@ -74,53 +77,6 @@ Examples:
   sluice perf overlap --size 1M --json    one size, for a program
   sluice perf overlap --bulk ring         as where direct reads are forbidden";
 
-/// Who comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum First {
-    Sender,
-    Receiver,
-}
-
-/// Whose operation is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    Receive,
-    Send,
-}
-
-impl First {
-    fn name(self) -> &'static str {
-        match self {
-            First::Sender => "sender",
-            First::Receiver => "receiver",
-        }
-    }
-}
-
-impl Side {
-    fn name(self) -> &'static str {
-        match self {
-            Side::Receive => "receive",
-            Side::Send => "send",
-        }
-    }
-
-    /// Whether it is the side that comes first.
-    pub fn is(self, first: First) -> bool {
-        (self == Side::Send) == (first == First::Sender)
-    }
-}
-
-/// In the order of the table.
-const CASES: [(First, Side); 4] = [
-    (First::Receiver, Side::Receive),
-    (First::Sender, Side::Send),
-    (First::Sender, Side::Receive),
-    (First::Receiver, Side::Send),
-];
-
 /// The other side comes later by this much and twice the transfer.
 const LEAD_NS_MIN: f64 = 20_000.0;
 /// Communications of which the median tells at first how long to compute.
@@ -133,9 +89,6 @@ const SHORTEST: f64 = 0.9;
 const TRIES_MAX: u32 = 2_000;
 /// Tries of those after which it is taken although it was disturbed.
 const CLEAN_TRIES_MAX: u32 = 5;
-/// Bytes of which one word tells whether they are of this repetition.
-const STAMPED_BYTES: usize = 4096;
-
 /// Runs the measurement and prints what it found.
 pub fn run(args: &OverlapArgs) -> Result<()> {
     ensure!(!args.size.contains(&0), "messages without bytes hide nothing; give --size from 1");
@@ -148,11 +101,11 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
     let options = RailOptions { bulk: args.bulk, ..RailOptions::default() };
-    let mut node = pair::start(&placement, options)?;
+    let mut node = session::start(&placement, options)?;
     let largest = args.size.iter().copied().max().unwrap_or(0);
     node.begin(&Step::Reserve { size: largest })?;
     node.reserve(largest);
-    let mut measured = Measured { node, pace: Pace::calibrate(), seed: 0 };
+    let mut measured = MeasuredProcess { node, rate: ComputeRate::calibrate(), seed: 0 };
     let mut rows = Vec::with_capacity(args.size.len() * CASES.len());
     for (index, &size) in args.size.iter().enumerate() {
         progress.at(index, args.size.len(), size);
@@ -163,12 +116,54 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
         verify::first(&mut measured.node, size, size ^ 0xF00D)?;
     }
     let direct = measured.node.reads_directly();
-    pair::stop(measured.node)?;
+    session::stop(measured.node)?;
     progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     progress.clear();
-    let report = output::Report { rows, compute: args.compute, direct, limits, placement };
-    if args.json { report.print_json() } else { report.print_table() }
+    report(rows, args.compute, direct, &limits, &placement).print(args.json)
+}
+
+/// What only this measurement says.
+#[derive(Debug, Serialize)]
+struct More {
+    /// Length of the computation, in times of the communication.
+    compute_times: f64,
+    bulk: &'static str,
+    #[serde(flatten)]
+    conditions: Conditions,
+}
+
+/// What was found. Of each row `size`, `first`, `side` and `overlap_pct` are relied on.
+fn report(
+    rows: Vec<Row>,
+    compute_times: f64,
+    direct: bool,
+    limits: &Limits,
+    placement: &Placement,
+) -> Report<Row, More> {
+    let mut notes = limits.notes(placement);
+    if rows.iter().any(|row| 2 * row.disturbed > row.samples) {
+        notes.push(
+            "other programs took a core away in most repetitions of some rows: these rows \
+             say little"
+                .to_owned(),
+        );
+    }
+    let conditions = Conditions::of(placement, limits);
+    Report {
+        test: "overlap",
+        rail: Some("shm"),
+        more: More { compute_times, bulk: bulk_name(direct), conditions },
+        notes,
+        head: format!("overlap over shm: large messages {}", bulk_text(direct)),
+        table: share::table(&rows),
+        rows,
+        foot: "\
+wanted: of a side that came first; comm: the communication alone; compute: the
+computation alone; total: both; all from the moment at which both sides are there
+"
+        .to_owned(),
+    }
 }
 
 /// The side that is not measured, in the second process: it comes at its moment,
@@ -184,83 +179,14 @@ pub fn second(node: &mut Node, size: u64, when: When, role: Role) -> Result<()> 
     role.wait(node, posted)?;
     let is_disturbed = core_losses() != losses;
     role.check(node, size)?;
-    wait_until(when.come_ns + u64::from(when.quiet_us) * 1000);
+    wait_until(when.come_ns + when.quiet_ns);
     node.answer(came_ns << 1 | u64::from(is_disturbed))
 }
 
-/// The longest span for which the second process is quiet, as long as a step can
-/// say: half an hour.
-const QUIET_US_MAX: u64 = (1 << 31) - 1;
-
-/// When the second process does what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct When {
-    /// It comes, on the machine's monotonic clock.
-    pub come_ns: u64,
-    /// From then on it sends nothing but the message for so long.
-    pub quiet_us: u32,
-}
-
-/// What a process does in one repetition, as it is told to the second one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Role {
-    pub sends: bool,
-    /// What the bytes of this repetition are told by; both sides know it.
-    pub seed: u32,
-}
-
-impl Role {
-    fn opposite(self) -> Role {
-        Role { sends: !self.sends, ..self }
-    }
-
-    /// Marks what will be sent, or wipes what an earlier repetition has left.
-    fn prepare(self, node: &mut Node, size: u64) {
-        let buf = if self.sends { node.send_buf() } else { node.recv_buf() };
-        for (index, chunk) in buf[..size as usize].chunks_mut(STAMPED_BYTES).enumerate() {
-            let stamp = if self.sends { stamp(self.seed, index) } else { [0; 8] };
-            let len = chunk.len().min(stamp.len());
-            chunk[..len].copy_from_slice(&stamp[..len]);
-        }
-    }
-
-    /// Starts the operation. How many of its kind will have ended with it.
-    fn post(self, node: &mut Node, size: u64) -> Result<u64> {
-        if self.sends {
-            let count = node.sends_ended() + 1;
-            node.send_data_reported(size)?;
-            return Ok(count);
-        }
-        let count = node.data_received() + 1;
-        node.post_data(size)?;
-        Ok(count)
-    }
-
-    fn wait(self, node: &mut Node, posted: u64) -> Result<()> {
-        if self.sends { node.wait_sends_ended(posted) } else { node.wait_data(posted) }
-    }
-
-    /// Whether what was received is what was sent in this repetition.
-    fn check(self, node: &mut Node, size: u64) -> Result<()> {
-        if self.sends {
-            return Ok(());
-        }
-        for (index, chunk) in node.recv_buf()[..size as usize].chunks(STAMPED_BYTES).enumerate() {
-            let stamp = stamp(self.seed, index);
-            let len = chunk.len().min(stamp.len());
-            if chunk[..len] != stamp[..len] {
-                let at = index * STAMPED_BYTES;
-                bail!("data altered on its way: byte {at} of a message of {size} bytes is wrong");
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The first process, which is measured.
-struct Measured {
+struct MeasuredProcess {
     node: Node,
-    pace: Pace,
+    rate: ComputeRate,
     /// Of the last repetition.
     seed: u32,
 }
@@ -275,11 +201,17 @@ struct Moments {
     is_disturbed: bool,
 }
 
-impl Measured {
+impl MeasuredProcess {
     /// One case. Between computations a communication takes longer than in a few tries
     /// one after the other, and a machine may change: where the computation turns out
     /// too short for the communication that it was to hide, it is chosen anew.
-    fn case(&mut self, size: u64, first: First, side: Side, args: &OverlapArgs) -> Result<Row> {
+    fn case(
+        &mut self,
+        size: u64,
+        first: First,
+        side: MeasuredSide,
+        args: &OverlapArgs,
+    ) -> Result<Row> {
         let tried_ns = self.tries(size, first, side)?;
         let mut row = self.repetitions(size, first, side, args, tried_ns)?;
         for _ in 1..CHOICES_MAX {
@@ -292,7 +224,7 @@ impl Measured {
     }
 
     /// How long a communication takes in a few tries.
-    fn tries(&mut self, size: u64, first: First, side: Side) -> Result<f64> {
+    fn tries(&mut self, size: u64, first: First, side: MeasuredSide) -> Result<f64> {
         // At first nobody knows how long it takes: a gigabyte a second.
         let mut comm_ns = size as f64;
         for _ in 0..2 {
@@ -311,13 +243,13 @@ impl Measured {
         &mut self,
         size: u64,
         first: First,
-        side: Side,
+        side: MeasuredSide,
         args: &OverlapArgs,
         comm_ns: f64,
     ) -> Result<Row> {
         let lead_ns = lead_ns(comm_ns);
         let before_ns = if side.is(first) { lead_ns } else { 0.0 };
-        let rounds = self.pace.rounds_in(before_ns + args.compute * comm_ns);
+        let rounds = self.rate.rounds_in(before_ns + args.compute * comm_ns);
         let mut all = Vec::with_capacity(args.repetitions as usize);
         for _ in 0..args.repetitions {
             let comm = self.together(size, first, side, lead_ns, 0)?;
@@ -339,7 +271,7 @@ impl Measured {
         &mut self,
         size: u64,
         first: First,
-        side: Side,
+        side: MeasuredSide,
         lead_ns: f64,
         rounds: u64,
     ) -> Result<Moments> {
@@ -362,14 +294,14 @@ impl Measured {
         &mut self,
         size: u64,
         first: First,
-        side: Side,
+        side: MeasuredSide,
         lead_ns: u64,
         rounds: u64,
     ) -> Result<Moments> {
-        let Measured { node, seed, pace } = self;
-        let compute_ns = pace.ns_of(rounds);
+        let MeasuredProcess { node, seed, rate } = self;
+        let compute_ns = rate.ns_of(rounds);
         *seed = seed.wrapping_add(1);
-        let role = Role { sends: side == Side::Send, seed: *seed };
+        let role = Role { sends: side == MeasuredSide::Send, seed: *seed };
         role.prepare(node, size);
         let losses = core_losses();
         // Time for the other one to hear of it, and to prepare its buffer.
@@ -379,8 +311,7 @@ impl Measured {
             if side.is(first) { (early_ns, late_ns) } else { (late_ns, early_ns) };
         // The measured side ends that late at most, unless it is disturbed.
         let end_ns = late_ns.max(own_ns + compute_ns) + 2 * lead_ns;
-        let quiet_us = ((end_ns - at_ns) / 1000).min(QUIET_US_MAX) as u32;
-        let when = When { come_ns: at_ns, quiet_us };
+        let when = When { come_ns: at_ns, quiet_ns: end_ns - at_ns };
         node.tell(&Step::Overlap { size, when, role: role.opposite() })?;
         wait_until(own_ns);
         let came_ns = now_ns();
@@ -423,12 +354,6 @@ fn compute_undisturbed(rounds: u64) -> u64 {
     compute_timed(rounds)
 }
 
-/// What a repetition puts at each place of a message that is looked at.
-fn stamp(seed: u32, index: usize) -> [u8; 8] {
-    let word = (u64::from(seed) << 32 | index as u64 & 0xFFFF_FFFF).wrapping_add(1);
-    word.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()
-}
-
 /// How many times something, as it is written on the command line.
 fn parse_times(text: &str) -> Result<f64, String> {
     text.parse()
@@ -442,16 +367,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_side_comes_first_in_one_of_two_orders() {
-        let early: Vec<bool> = CASES.iter().map(|(first, side)| side.is(*first)).collect();
-        assert_eq!(early, [true, true, false, false]);
-    }
-
-    #[test]
-    fn stamps_of_other_repetitions_and_places_are_others() {
-        assert_ne!(stamp(1, 0), stamp(2, 0));
-        assert_ne!(stamp(1, 0), stamp(1, 1));
-        assert_ne!(stamp(0, 0), [0; 8]);
+    fn rows_that_were_disturbed_are_noted() {
+        let one = |is_disturbed| Repetition {
+            comm_ns: 1e5,
+            compute_ns: 3e5,
+            elapsed_ns: 3.1e5,
+            is_disturbed,
+        };
+        let placement = Placement { cores: None, note: None };
+        for (is_disturbed, notes) in [(true, 2), (false, 1)] {
+            let row =
+                Row::of(1 << 20, First::Sender, MeasuredSide::Receive, 0.0, &[one(is_disturbed)]);
+            let report = report(vec![row], 3.0, true, &Limits::example(), &placement);
+            assert_eq!(report.notes.len(), notes);
+        }
     }
 
     #[test]

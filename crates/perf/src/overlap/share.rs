@@ -6,9 +6,11 @@
 //! these differences: a core that changes its speed in between spoils a few
 //! repetitions and no more.
 
-use crate::overlap::{First, Side};
+use crate::overlap::case::{First, MeasuredSide};
+use crate::report::{or_dash, word};
 use crate::stats::tenth;
 use serde::Serialize;
+use sluice_text::{Table, bytes};
 
 /// Three times of one repetition, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +32,7 @@ pub struct Repetition {
 pub struct Row {
     pub size: u64,
     pub first: First,
-    pub side: Side,
+    pub side: MeasuredSide,
     pub overlap_pct: f64,
     /// What of the overlap is wanted, of a side that came first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +53,13 @@ pub struct Row {
 impl Row {
     /// What the repetitions say. `lead_ns` is how much later the second one to
     /// come came.
-    pub fn of(size: u64, first: First, side: Side, lead_ns: f64, all: &[Repetition]) -> Row {
+    pub fn of(
+        size: u64,
+        first: First,
+        side: MeasuredSide,
+        lead_ns: f64,
+        all: &[Repetition],
+    ) -> Row {
         let comm_ns = median(all.iter().map(|one| one.comm_ns).collect());
         let visible_ns = median(all.iter().map(|one| one.elapsed_ns - one.compute_ns).collect());
         let before_ns = if side.is(first) { lead_ns } else { 0.0 };
@@ -70,6 +78,23 @@ impl Row {
             disturbed: all.iter().filter(|one| one.is_disturbed).count(),
         }
     }
+}
+
+/// The rows for people.
+pub fn table(rows: &[Row]) -> Table {
+    Table::of(
+        rows,
+        &[
+            ("size", &|row| bytes(row.size)),
+            ("first", &|row| word(&row.first)),
+            ("measured", &|row| word(&row.side)),
+            ("overlap %", &|row| format!("{:.1}", row.overlap_pct)),
+            ("wanted", &|row| or_dash(row.target_pct.map(|pct| format!("{pct:.0}")))),
+            ("comm µs", &|row| format!("{:.2}", row.comm_us)),
+            ("compute µs", &|row| format!("{:.2}", row.compute_us)),
+            ("total µs", &|row| format!("{:.2}", row.total_us)),
+        ],
+    )
 }
 
 /// The share of a communication of `comm_ns` that a computation hid which left
@@ -145,13 +170,18 @@ mod tests {
             repetition(80.0, 400.0, 404.0),
             repetition(900.0, 400.0, 4000.0),
         ];
-        let row = Row::of(1 << 20, First::Receiver, Side::Receive, 160_000.0, &all);
+        let row = Row::of(1 << 20, First::Receiver, MeasuredSide::Receive, 160_000.0, &all);
         assert_eq!((row.samples, row.disturbed), (3, 1));
         assert_eq!((row.overlap_pct, row.target_pct), (95.0, Some(95.0)));
         assert_eq!((row.comm_us, row.compute_us, row.total_us), (80.0, 240.0, 244.0));
-        let row = Row::of(1 << 20, First::Sender, Side::Receive, 160_000.0, &all);
+        let row = Row::of(1 << 20, First::Sender, MeasuredSide::Receive, 160_000.0, &all);
         assert_eq!((row.overlap_pct, row.target_pct), (95.0, None));
         assert_eq!((row.compute_us, row.total_us, row.lead_us), (400.0, 404.0, 160.0));
+        let json = serde_json::to_value(&row).expect("plain data");
+        assert_eq!((&json["size"], &json["first"]), (&(1 << 20).into(), &"sender".into()));
+        assert_eq!((&json["side"], &json["overlap_pct"]), (&"receive".into(), &95.0.into()));
+        assert!(json["target_pct"].is_null());
+        assert_eq!(table(&[row]).to_string().lines().count(), 2);
     }
 
     #[test]
@@ -162,6 +192,6 @@ mod tests {
             repetition(10.0, 150.0, 160.0),
             repetition(10.0, 200.0, 210.0),
         ];
-        assert_eq!(Row::of(65536, First::Sender, Side::Send, 0.0, &all).overlap_pct, 0.0);
+        assert_eq!(Row::of(65536, First::Sender, MeasuredSide::Send, 0.0, &all).overlap_pct, 0.0);
     }
 }

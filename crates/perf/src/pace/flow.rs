@@ -8,12 +8,15 @@ use crate::compute::now_ns;
 use crate::node::{Idle, Node};
 use crate::pace::sink::{Sink, Slowed};
 use crate::rail::Rail;
+use crate::step::Span;
 use anyhow::{Result, bail};
+use serde::Serialize;
 use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space};
 use sluice_wire::{Addr, PeerId, Region};
 
 /// The two flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flow {
     Fast = 0,
     Slow = 1,
@@ -24,13 +27,6 @@ pub const FLOWS: [Flow; 2] = [Flow::Fast, Flow::Slow];
 
 /// Something for each flow.
 pub type Each<T> = [T; 2];
-
-/// From when until when messages count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub from_ns: u64,
-    pub until_ns: u64,
-}
 
 /// An endpoint with a mailbox of its own, and what its messages lie in.
 #[derive(Debug)]
@@ -84,7 +80,7 @@ impl End {
     }
 
     /// Lets the endpoint do what there is to do. Whether there was anything.
-    fn turn(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         let now = self.rail.now();
         let mut any = match &mut self.sink {
             None => self.rail.poll(now, &mut self.endpoint) > 0,
@@ -131,7 +127,7 @@ impl End {
             };
             match posted {
                 Ok(()) => return Ok(()),
-                Err(Refused::Again) => self.turn_or_yield(),
+                Err(Refused::Again) => self.poll_or_yield(),
                 Err(refused) => bail!("a receive was refused: {refused}"),
             };
         }
@@ -155,14 +151,14 @@ impl End {
             let now = self.rail.now();
             match self.endpoint.send(now, self.rail.port(), &send) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Again) => self.turn_or_yield(),
+                Err(Refused::Again) => self.poll_or_yield(),
                 Err(refused) => bail!("a send was refused: {refused}"),
             };
         }
     }
 
-    fn turn_or_yield(&mut self) {
-        if !self.turn() {
+    fn poll_or_yield(&mut self) {
+        if !self.poll() {
             rustix::thread::sched_yield();
         }
     }
@@ -220,7 +216,7 @@ fn take_sends(
     under_way: &mut Each<u32>,
     idle: &mut Idle,
 ) -> Result<()> {
-    if !end.turn() {
+    if !end.poll() {
         return node.rest(idle);
     }
     *idle = Idle::default();
@@ -274,7 +270,7 @@ impl Receives {
             // All ends, in every measurement: looking costs the same in each.
             let mut any = false;
             for index in 0..ends.len() {
-                any |= ends[index].turn();
+                any |= ends[index].poll();
                 self.note(ends, index, span)?;
             }
             for flow in self.incoming.iter_mut().filter(|flow| flow.owed > 0) {

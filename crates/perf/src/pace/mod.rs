@@ -9,7 +9,6 @@
 //! its own, and without one the scheduler would be measured.
 
 mod flow;
-mod output;
 mod share;
 mod sink;
 
@@ -17,18 +16,18 @@ use crate::compute::now_ns;
 use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::node::Node;
-use crate::pair;
 use crate::progress::Progress;
 use crate::rail::RailOptions;
-use crate::step::Step;
+use crate::report::{Conditions, Report, bulk_name, bulk_text};
+use crate::session;
+use crate::step::{Mix, Receiver, Span, Step};
 use crate::verify;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-pub use flow::Span;
 use flow::{Each, End, FLOWS, Receives};
 use serde::Serialize;
 use share::{Round, Row, mib_per_s};
-use sluice_text::{parse_seconds, parse_size};
+use sluice_text::{bytes, parse_seconds, parse_size};
 
 /// What a pace can be told.
 #[derive(Debug, Args)]
@@ -77,16 +76,6 @@ Examples:
   sluice perf pace --sink-mib-per-s 50      a slower one
   sluice perf pace --size 256K --json       for a program";
 
-/// Where the fast flow goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Receiver {
-    /// To the receiver of the slow flow.
-    Same,
-    /// To another one.
-    Other,
-}
-
 impl Receiver {
     /// Which of the receiver's ends it is.
     fn end(self) -> usize {
@@ -104,27 +93,7 @@ const ENDS: usize = 2;
 /// Room for their addresses.
 const MEETING_BYTES: u64 = 4096;
 
-/// Which flows are there, and where the fast one goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mix {
-    pub fast: bool,
-    pub slow: bool,
-    pub receiver: Receiver,
-}
-
 impl Mix {
-    /// As one word, for a step.
-    pub fn to_word(self) -> u64 {
-        let is_other = self.receiver == Receiver::Other;
-        u64::from(self.fast) | u64::from(self.slow) << 1 | u64::from(is_other) << 2
-    }
-
-    /// As it was sent.
-    pub fn from_word(word: u64) -> Mix {
-        let receiver = if word & 4 == 0 { Receiver::Same } else { Receiver::Other };
-        Mix { fast: word & 1 != 0, slow: word & 2 != 0, receiver }
-    }
-
     /// The end that each flow goes to.
     fn ends(self) -> Each<Option<usize>> {
         [self.fast.then_some(self.receiver.end()), self.slow.then_some(0)]
@@ -138,7 +107,7 @@ pub fn run(args: &PaceArgs) -> Result<()> {
     let mut progress = Progress::new("pace");
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
-    let mut node = pair::start(&placement, RailOptions::default())?;
+    let mut node = session::start(&placement, RailOptions::default())?;
     let (size, window) = (args.size, args.window);
     let reserved = size.max(MEETING_BYTES);
     node.begin(&Step::Reserve { size: reserved })?;
@@ -170,20 +139,50 @@ pub fn run(args: &PaceArgs) -> Result<()> {
     }
     verify::first(&mut node, size, size ^ 0xF00D)?;
     let direct = sender.end.moves_directly();
-    pair::stop(node)?;
+    session::stop(node)?;
     progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     progress.clear();
-    let report = output::Report {
+    report(args, rows, direct, &limits, &placement).print(args.json)
+}
+
+/// What only this measurement says.
+#[derive(Debug, Serialize)]
+struct More {
+    sink_mib_per_s: u32,
+    size: u64,
+    window: u32,
+    bulk: &'static str,
+    #[serde(flatten)]
+    conditions: Conditions,
+}
+
+/// What was found. Of each row `receiver`, `flow`, `alone_mib_per_s` and
+/// `shared_mib_per_s` are relied on.
+fn report(
+    args: &PaceArgs,
+    rows: Vec<Row>,
+    direct: bool,
+    limits: &Limits,
+    placement: &Placement,
+) -> Report<Row, More> {
+    let PaceArgs { sink_mib_per_s, size, window, .. } = *args;
+    let conditions = Conditions::of(placement, limits);
+    Report {
+        test: "pace",
+        rail: Some("shm"),
+        more: More { sink_mib_per_s, size, window, bulk: bulk_name(direct), conditions },
+        notes: limits.notes(placement),
+        head: format!(
+            "pace over shm: a sink of {sink_mib_per_s} MiB/s beside a fast flow, messages of {}, \
+             windows of {window}; {}",
+            bytes(size),
+            bulk_text(direct),
+        ),
+        table: share::table(&rows),
         rows,
-        sink_mib_per_s: args.sink_mib_per_s,
-        size,
-        window,
-        direct,
-        limits,
-        placement,
-    };
-    if args.json { report.print_json() } else { report.print_table() }
+        foot: "receiver: the fast flow goes to that of the slow one, or to another\n".to_owned(),
+    }
 }
 
 /// The sending side, in the first process.
@@ -278,16 +277,6 @@ fn put(node: &mut Node, addresses: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mixes_arrive_as_they_were_sent() {
-        for receiver in [Receiver::Same, Receiver::Other] {
-            for (fast, slow) in [(true, false), (false, true), (true, true)] {
-                let mix = Mix { fast, slow, receiver };
-                assert_eq!(Mix::from_word(mix.to_word()), mix);
-            }
-        }
-    }
 
     #[test]
     fn only_the_fast_flow_goes_elsewhere() {

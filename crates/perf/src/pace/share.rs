@@ -1,9 +1,11 @@
 //! What a flow keeps of its speed beside another one.
 
-use crate::pace::Receiver;
 use crate::pace::flow::Flow;
+use crate::report::{or_dash, word};
 use crate::stats::tenth;
-use serde::{Serialize, Serializer};
+use crate::step::Receiver;
+use serde::Serialize;
+use sluice_text::Table;
 
 /// What the fast flow is wanted to keep, in per cent.
 pub const TARGET_PCT: f64 = 95.0;
@@ -29,7 +31,6 @@ impl Round {
 pub struct Row {
     /// Where the fast flow goes: to the process of the slow one, or to another.
     pub receiver: Receiver,
-    #[serde(serialize_with = "name_of")]
     pub flow: Flow,
     pub alone_mib_per_s: f64,
     pub shared_mib_per_s: f64,
@@ -56,24 +57,25 @@ impl Row {
     }
 }
 
+/// The rows for people.
+pub fn table(rows: &[Row]) -> Table {
+    Table::of(
+        rows,
+        &[
+            ("receiver", &|row| word(&row.receiver)),
+            ("flow", &|row| word(&row.flow)),
+            ("alone MiB/s", &|row| format!("{:.1}", row.alone_mib_per_s)),
+            ("shared MiB/s", &|row| format!("{:.1}", row.shared_mib_per_s)),
+            ("kept %", &|row| format!("{:.1}", row.kept_pct)),
+            ("wanted", &|row| or_dash(row.target_pct.map(|pct| format!("{pct:.0}")))),
+        ],
+    )
+}
+
 /// MiB in a second, of so many messages in so many nanoseconds.
 pub fn mib_per_s(messages: u32, size: u64, ns: u64) -> f64 {
     let mib = f64::from(messages) * size as f64 / f64::from(1 << 20);
     mib / (ns.max(1) as f64 / 1e9)
-}
-
-impl Flow {
-    /// Its name in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Flow::Fast => "fast",
-            Flow::Slow => "slow",
-        }
-    }
-}
-
-fn name_of<S: Serializer>(flow: &Flow, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(flow.name())
 }
 
 #[cfg(test)]
@@ -91,6 +93,17 @@ mod tests {
         let row = Row::of(Receiver::Other, Flow::Slow, vec![round(0.0, 5.0)]);
         assert_eq!((row.kept_pct, row.target_pct), (0.0, None));
         assert_eq!(Row::of(Receiver::Same, Flow::Slow, Vec::new()).kept_pct, 0.0);
+    }
+
+    #[test]
+    fn json_and_table_have_the_promised_shape() {
+        let round = Round { alone_mib_per_s: 1000.0, shared_mib_per_s: 970.0 };
+        let row = Row::of(Receiver::Other, Flow::Fast, vec![round]);
+        let json = serde_json::to_value(&row).expect("plain data");
+        assert_eq!((&json["flow"], &json["receiver"]), (&"fast".into(), &"other".into()));
+        assert_eq!(json["alone_mib_per_s"].as_f64(), Some(1000.0));
+        assert_eq!(json["shared_mib_per_s"].as_f64(), Some(970.0));
+        assert_eq!(table(&[row]).to_string().lines().count(), 2);
     }
 
     #[test]

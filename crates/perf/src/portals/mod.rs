@@ -7,61 +7,21 @@
 //!
 //! Every wait is `PtlCTWait`. Meanwhile the target of gets and of windows waits
 //! in `PtlCTWait` too, as a program that has nothing else to do. What is to be
-//! done next goes through a pipe (`order`).
+//! done next goes through a pipe (`order`). `node` is one of the two processes.
 
+mod node;
 mod order;
-mod side;
 
 use crate::cores::Placement;
-use crate::pair::{Other, Second, hex, read_line, unhex, write_line};
+use crate::measured::{Measured, NiKind, Op, Test};
+use crate::other::{Other, Second, read_line, write_line};
+use crate::report::word;
 use crate::stats::Samples;
-use crate::{Measured, Test};
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
-use order::Order;
+use node::PortalsNode;
+use order::{Answer, Order};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-use serde::Serialize;
-use side::Side;
 use std::time::{Duration, Instant};
-
-/// Which interface is measured. Both are physical.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NiKind {
-    /// Messages find match list entries by their bits
-    Matching,
-    /// Messages go to the first entry of a list
-    Nonmatching,
-}
-
-impl NiKind {
-    /// Its name on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            NiKind::Matching => "matching",
-            NiKind::Nonmatching => "nonmatching",
-        }
-    }
-}
-
-/// What is measured of latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// Half of a put and the put that answers it
-    Put,
-    /// The whole of a get, until the bytes are here
-    Get,
-}
-
-impl Op {
-    /// Its name on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Put => "put",
-            Op::Get => "get",
-        }
-    }
-}
 
 /// Sizes of each test.
 pub const LATENCY_SIZES: [u64; 8] = [0, 1, 8, 64, 512, 4 << 10, 64 << 10, 1 << 20];
@@ -71,55 +31,57 @@ pub const RATE_SIZES: [u64; 1] = [8];
 /// The two processes, as the first one holds them.
 #[derive(Debug)]
 pub struct Portals {
-    side: Side,
+    node: PortalsNode,
     second: Second,
 }
 
 impl Portals {
     /// Starts the second process and meets it. No message is longer than `bytes`.
     pub fn start(placement: &Placement, kind: NiKind, bytes: u64) -> Result<Portals> {
-        let args = ["--ni", kind.name(), "--bytes", &bytes.to_string()];
+        let args = ["--ni", &word(&kind), "--bytes", &bytes.to_string()];
         let mut second = Second::start(placement, &args)?;
         watch(second.pid())?;
         let core = placement.cores.map(|pair| pair.first);
-        let mut side = Side::open(core, kind, bytes)?;
-        let address = second.exchange(&side.address()?)?;
-        side.meet(&address)?;
-        Ok(Portals { side, second })
+        let mut node = PortalsNode::open(core, kind, bytes)?;
+        let address = second.exchange(&node.address()?)?;
+        node.meet(&address)?;
+        Ok(Portals { node, second })
     }
 
     /// Lets the second process end, and waits until it has.
     pub fn stop(mut self) -> Result<()> {
-        self.side.check_counts()?;
-        self.second.tell(&Order::Stop.to_line())?;
+        self.node.check_counts()?;
+        self.second.tell(&Order::Stop)?;
         self.second.part()
     }
 
     /// Has the second process do something, as soon as it is ready.
     fn begin(&mut self, order: Order) -> Result<()> {
-        self.second.tell(&order.to_line())?;
-        let answer = self.second.hear()?;
-        ensure!(answer == "ready", "the second process answers '{answer}'");
+        self.second.tell(&order)?;
+        let answer: Answer = self.second.hear()?;
+        ensure!(answer == Answer::Ready, "the second process answers {answer:?}");
         Ok(())
     }
 
     fn verify_all(&mut self, size: u64, seed: u64) -> Result<()> {
-        let side = &mut self.side;
-        side.prepare(size, seed)?;
-        side.clear(size)?;
+        let node = &mut self.node;
+        node.prepare(size, seed)?;
+        node.clear(size)?;
         self.begin(Order::Verify { size, seed })?;
-        let side = &mut self.side;
-        side.put_counted(size)?;
-        side.wait_acked()?;
-        side.wait_arrived(1)?;
-        side.check(size, !seed, "put")?;
-        side.clear(size)?;
-        side.get(size)?;
-        side.check(size, !seed, "get")?;
-        side.put(0)?;
-        let answer = self.second.hear()?;
-        ensure!(answer == "right", "{answer}");
-        Ok(())
+        let node = &mut self.node;
+        node.put_counted(size)?;
+        node.wait_acked()?;
+        node.wait_arrived(1)?;
+        node.check(size, !seed, "put")?;
+        node.clear(size)?;
+        node.get(size)?;
+        node.check(size, !seed, "get")?;
+        node.put(0)?;
+        match self.second.hear()? {
+            Answer::Right => Ok(()),
+            Answer::Wrong(what) => bail!("{what}"),
+            Answer::Ready => bail!("the second process did not say what it found"),
+        }
     }
 
     fn samples(
@@ -133,27 +95,27 @@ impl Portals {
         match (test, op) {
             (Test::Latency, Op::Put) => {
                 self.begin(Order::PingPong { size, count })?;
-                let side = &mut self.side;
+                let node = &mut self.node;
                 timed(count, samples, || {
-                    side.put(size)?;
-                    side.wait_arrived(1)
+                    node.put(size)?;
+                    node.wait_arrived(1)
                 })
             }
             (Test::Latency, Op::Get) => {
                 // The second process is in the library until the last put.
                 self.begin(Order::Await { count: 1 })?;
-                let side = &mut self.side;
-                timed(count, samples, || side.get(size))?;
-                side.put(0)
+                let node = &mut self.node;
+                timed(count, samples, || node.get(size))?;
+                node.put(0)
             }
             (Test::Bandwidth { window } | Test::Rate { window }, _) => {
                 self.begin(Order::Await { count: count * window })?;
-                let side = &mut self.side;
+                let node = &mut self.node;
                 timed(count, samples, || {
                     for _ in 0..window {
-                        side.put_counted(size)?;
+                        node.put_counted(size)?;
                     }
-                    side.wait_acked()
+                    node.wait_acked()
                 })
             }
         }
@@ -223,49 +185,38 @@ fn watch(second: u32) -> Result<()> {
 
 /// The life of the second process, from its start on.
 pub fn serve(core: Option<usize>, kind: NiKind, bytes: u64, mut first: Other) -> Result<()> {
-    let mut side = Side::open(core, kind, bytes)?;
+    let mut node = PortalsNode::open(core, kind, bytes)?;
     let (mut stdin, mut stdout) = (std::io::stdin(), std::io::stdout());
-    side.meet(&unhex(&read_line(&mut stdin, true)?)?)?;
-    write_line(&mut stdout, &hex(&side.address()?))?;
+    node.meet(&read_line::<Vec<u8>>(&mut stdin, true)?)?;
+    write_line(&mut stdout, &node.address()?)?;
     loop {
-        let order = Order::from_line(&read_line(&mut stdin, false)?)?;
+        let order = read_line(&mut stdin, false)?;
         first.check()?;
         match order {
             Order::Verify { size, seed } => {
-                side.prepare(size, !seed)?;
-                side.clear(size)?;
-                write_line(&mut stdout, "ready")?;
-                side.wait_arrived(1)?;
-                let found = side.check(size, seed, "put");
-                side.put_counted(size)?;
-                side.wait_acked()?;
-                side.wait_arrived(1)?;
-                match found {
-                    Ok(()) => write_line(&mut stdout, "right")?,
-                    Err(error) => write_line(&mut stdout, &format!("{error:#}"))?,
-                }
+                node.prepare(size, !seed)?;
+                node.clear(size)?;
+                write_line(&mut stdout, &Answer::Ready)?;
+                node.wait_arrived(1)?;
+                let found = node.check(size, seed, "put");
+                node.put_counted(size)?;
+                node.wait_acked()?;
+                node.wait_arrived(1)?;
+                let wrong = |error| Answer::Wrong(format!("{error:#}"));
+                write_line(&mut stdout, &found.map_or_else(wrong, |()| Answer::Right))?;
             }
             Order::PingPong { size, count } => {
-                write_line(&mut stdout, "ready")?;
+                write_line(&mut stdout, &Answer::Ready)?;
                 for _ in 0..count {
-                    side.wait_arrived(1)?;
-                    side.put(size)?;
+                    node.wait_arrived(1)?;
+                    node.put(size)?;
                 }
             }
             Order::Await { count } => {
-                write_line(&mut stdout, "ready")?;
-                side.wait_arrived(count)?;
+                write_line(&mut stdout, &Answer::Ready)?;
+                node.wait_arrived(count)?;
             }
-            Order::Stop => return side.check_counts(),
+            Order::Stop => return node.check_counts(),
         }
-    }
-}
-
-/// An error for what only the other way to measure can be told.
-pub fn check_options(is_portals: bool, given: &[(&str, bool)]) -> Result<()> {
-    let api = if is_portals { "messages" } else { "portals" };
-    match given.iter().find(|(_, given)| *given) {
-        Some((option, _)) => bail!("{option} goes with --api {api} only"),
-        None => Ok(()),
     }
 }

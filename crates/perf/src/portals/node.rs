@@ -6,7 +6,7 @@
 //! are asked for.
 
 use crate::cores::pin;
-use crate::portals::NiKind;
+use crate::measured::NiKind;
 use crate::verify::{fill, first_wrong};
 use anyhow::{Context, Result, bail, ensure};
 use portals::program::{Counter, Descriptor, Interface, Memory, Op, Process, Target};
@@ -19,7 +19,7 @@ const MATCH_BITS: u64 = 0x0053_4C55_4943_4500;
 
 /// One process of a measurement.
 #[derive(Debug)]
-pub struct Side {
+pub struct PortalsNode {
     ni: Interface,
     peer: Process,
     /// Put from here, and got from here by the other process.
@@ -37,10 +37,10 @@ pub struct Side {
     arrived: u64,
 }
 
-impl Side {
+impl PortalsNode {
     /// Opens an interface, on `core` if it is given, for messages of `bytes` at
     /// the most. The thread that the library starts runs where this one does.
-    pub fn open(core: Option<usize>, kind: NiKind, bytes: u64) -> Result<Side> {
+    pub fn open(core: Option<usize>, kind: NiKind, bytes: u64) -> Result<PortalsNode> {
         if let Some(core) = core {
             pin(core)?;
         }
@@ -50,7 +50,7 @@ impl Side {
         let (acks, replies, arrivals) = (ni.counter()?, ni.counter()?, ni.counter()?);
         ni.expose(&incoming, Op::Put, PUTS_AT, MATCH_BITS, Some(arrivals))?;
         ni.expose(&outgoing, Op::Get, GETS_AT, MATCH_BITS, None)?;
-        Ok(Side {
+        Ok(PortalsNode {
             peer: ni.identity()?,
             outgoing,
             incoming,
@@ -66,7 +66,7 @@ impl Side {
         })
     }
 
-    /// This process, for [`Side::meet`] of the other one.
+    /// This process, for [`PortalsNode::meet`] of the other one.
     pub fn address(&self) -> Result<Vec<u8>> {
         let own = self.ni.identity()?;
         Ok([own.nid.to_le_bytes(), own.pid.to_le_bytes()].concat())

@@ -1,0 +1,77 @@
+//! The measurements, as they are given on the command line.
+
+use crate::flood::{self, FloodArgs};
+use crate::matching::{self, MatchArgs};
+use crate::measured::Test;
+use crate::overlap::{self, OverlapArgs};
+use crate::pace::{self, PaceArgs};
+use crate::sweep::{self, LatencyArgs, Windowed};
+use anyhow::Result;
+use clap::Subcommand;
+
+/// The measurements.
+#[derive(Debug, Subcommand)]
+pub enum PerfCommand {
+    /// Half round trips: one message there, one back.
+    #[command(after_help = "\
+Examples:
+  sluice perf latency                       a sweep of sizes
+  sluice perf latency --size 8 --seconds 5  one size, longer
+  sluice perf latency --cores 0,2 --json    on these two cores, for a program
+  sluice perf latency --api portals         puts and gets as a Portals program does them
+  sluice perf latency --api portals --op get --ni nonmatching")]
+    Latency(LatencyArgs),
+    /// Bytes per second, one way, a window of messages at a time.
+    #[command(after_help = "\
+Examples:
+  sluice perf bandwidth                     a sweep of sizes
+  sluice perf bandwidth --size 1M,4M        two sizes
+  sluice perf bandwidth --size 1M,4M --window 1   message by message
+  sluice perf bandwidth --bulk ring         as where direct reads are forbidden
+  sluice perf bandwidth --api portals       puts through libportals, acknowledgements counted")]
+    Bandwidth(Windowed),
+    /// Messages per second, one way, a window of messages at a time.
+    #[command(after_help = "\
+Examples:
+  sluice perf rate                          small messages
+  sluice perf rate --size 8 --window 256    more messages before each answer
+  sluice perf rate --api portals            puts through libportals, acknowledgements counted")]
+    Rate(Windowed),
+    /// Far more messages than the receiver wants: what it keeps, and whether all come.
+    #[command(after_help = "\
+The receiver wants nothing for a while; then it takes everything, the last tag
+first, and checks every byte. The exit status tells whether all came and whether
+what was kept of them stayed within the bound.
+
+Examples:
+  sluice perf flood                                a million messages of 1 KiB
+  sluice perf flood --messages 200000 --size 8192
+  sluice perf flood --messages 5000000 --size 1K --json")]
+    Flood(FloodArgs),
+    /// How much of a large transfer each side can compute through.
+    #[command(after_help = overlap::HELP)]
+    Overlap(OverlapArgs),
+    /// What a slow sink costs a fast flow from the same sender.
+    #[command(after_help = pace::HELP)]
+    Pace(PaceArgs),
+    /// One match in the Portals engine, as its lists grow, in this process alone.
+    #[command(after_help = matching::HELP)]
+    Match(MatchArgs),
+}
+
+/// Runs a measurement and prints what it found.
+pub fn run(command: &PerfCommand) -> Result<()> {
+    match command {
+        PerfCommand::Latency(args) => sweep::run(&args.common, Test::Latency, args.op),
+        PerfCommand::Bandwidth(args) => {
+            sweep::run(&args.common, Test::Bandwidth { window: args.window }, None)
+        }
+        PerfCommand::Rate(args) => {
+            sweep::run(&args.common, Test::Rate { window: args.window }, None)
+        }
+        PerfCommand::Flood(args) => flood::run(args),
+        PerfCommand::Overlap(args) => overlap::run(args),
+        PerfCommand::Pace(args) => pace::run(args),
+        PerfCommand::Match(args) => matching::run(args),
+    }
+}

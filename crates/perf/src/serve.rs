@@ -1,0 +1,84 @@
+//! The second process: it does what the first one tells it.
+
+use crate::measured::NiKind;
+use crate::node::Node;
+use crate::other::{Other, read_line, write_line};
+use crate::pace::Receivers;
+use crate::portals;
+use crate::rail::{Bulk, Credits, RailOptions, UNEXPECTED_BYTES};
+use crate::step::Step;
+use crate::{flood, latency, overlap, stream, verify};
+use anyhow::{Context, Result};
+use clap::Args;
+
+/// What the second process is started with. Not for people.
+#[derive(Debug, Args)]
+pub struct PeerArgs {
+    /// The first process.
+    #[arg(long)]
+    parent: u32,
+    /// The core to run on.
+    #[arg(long)]
+    core: Option<usize>,
+    /// How large messages move.
+    #[arg(long, value_enum, default_value_t = Bulk::Auto)]
+    bulk: Bulk,
+    /// How the room for messages is shared.
+    #[arg(long, value_enum, default_value_t = Credits::Dynamic)]
+    credits: Credits,
+    /// Most memory for messages not yet matched.
+    #[arg(long, default_value_t = UNEXPECTED_BYTES)]
+    unexpected: u64,
+    /// The interface of libportals that is measured, if it is.
+    #[arg(long, value_enum)]
+    ni: Option<NiKind>,
+    /// Length of the longest message through it.
+    #[arg(long, default_value_t = 0)]
+    bytes: u64,
+    /// Whether to give the core away while waiting.
+    #[arg(long)]
+    yields: bool,
+}
+
+/// The whole life of the second process.
+pub fn run_peer(args: &PeerArgs) -> Result<()> {
+    let first = Other::first(args.parent)?;
+    if let Some(kind) = args.ni {
+        return portals::serve(args.core, kind, args.bytes, first);
+    }
+    let options =
+        RailOptions { bulk: args.bulk, credits: args.credits, unexpected_bytes: args.unexpected };
+    let mut node = Node::open(args.core, options, first, args.yields)?;
+    node.meet(&read_line::<Vec<u8>>(&mut std::io::stdin(), true)?)?;
+    write_line(&mut std::io::stdout(), &node.address())?;
+    let mut receivers = None;
+    loop {
+        match node.next_step()? {
+            Step::Reserve { size } => {
+                node.reserve(size);
+                node.answer(0)?;
+            }
+            Step::Verify { size, seed } => verify::second(&mut node, size, seed)?,
+            Step::PingPong { size, count } => latency::second(&mut node, size, count)?,
+            Step::Stream { size, count, window } => {
+                stream::second(&mut node, size, window, count)?;
+            }
+            Step::Expose => {
+                let exposed = node.exposed();
+                node.answer(exposed)?;
+            }
+            Step::Flood { size, count } => flood::second(&mut node, size, count)?,
+            Step::Overlap { size, when, role } => {
+                overlap::second(&mut node, size, when, role)?;
+            }
+            Step::PaceOpen { size, window, bytes_per_s } => {
+                receivers = Some(Receivers::open(&mut node, size, window, bytes_per_s)?);
+            }
+            Step::Pace { mix, span } => {
+                let receivers = receivers.as_mut().context("flows without endpoints")?;
+                receivers.take(&mut node, mix, span)?;
+            }
+            Step::Stop => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `sluice perf latency`, `bandwidth` and `rate`: sizes one after the other, each
+//! checked, warmed up, measured and checked again.
+
+mod table;
+
+use crate::cores::{CorePair, Placement};
+use crate::limits::Limits;
+use crate::measured::{Api, Measured, NiKind, Op, Test};
+use crate::portals::{self, Portals};
+use crate::progress::Progress;
+use crate::rail::{Bulk, Credits, RailKind, RailOptions};
+use crate::stats::Samples;
+use crate::step::Step;
+use crate::{direct, session};
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use sluice_text::{parse_seconds, parse_size};
+use std::time::{Duration, Instant};
+use table::{Measurement, Row};
+
+/// What every measurement can be told.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Message size in bytes, or several: 8, 64K, 1M [default: a sweep]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_size,
+          allow_negative_numbers = true)]
+    size: Vec<u64>,
+    /// The rail to measure
+    #[arg(long, value_enum, default_value_t = RailKind::Shm)]
+    rail: RailKind,
+    /// Samples of each size, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// Time to measure each size for, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
+          allow_negative_numbers = true, default_value = "0.5")]
+    seconds: f64,
+    /// Time to warm up before each size, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
+          allow_negative_numbers = true, default_value = "0.1")]
+    warmup: f64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// The core of each process [default: the first two that are allowed]
+    #[arg(long, value_name = "A,B")]
+    cores: Option<CorePair>,
+    /// How the bytes of large messages move, with --api messages [default: auto]
+    #[arg(long, value_enum)]
+    bulk: Option<Bulk>,
+    /// How the room for messages is shared among senders, with --api messages
+    /// [default: dynamic]
+    #[arg(long, value_enum)]
+    credits: Option<Credits>,
+    /// What the two processes call
+    #[arg(long, value_enum, default_value_t = ApiKind::Messages)]
+    api: ApiKind,
+    /// Which interface, with --api portals [default: matching]
+    #[arg(long, value_enum)]
+    ni: Option<NiKind>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ApiKind {
+    /// Messages, as an MPI sees them through libfabric
+    Messages,
+    /// Puts and gets, as a Portals program sees them through libportals.so
+    Portals,
+}
+
+/// What latency can be told besides.
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    #[command(flatten)]
+    pub common: Common,
+    /// Which operation, with --api portals [default: both]
+    #[arg(long, value_enum)]
+    pub op: Option<Op>,
+}
+
+/// What a stream can be told besides.
+#[derive(Debug, Args)]
+pub struct Windowed {
+    #[command(flatten)]
+    pub common: Common,
+    /// Messages before each answer, or before all acknowledgements are awaited
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub window: u64,
+}
+
+const SIZES: [u64; 12] = [
+    8,
+    64,
+    256,
+    1 << 10,
+    4 << 10,
+    8 << 10,
+    16 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+];
+const RATE_SIZES: [u64; 4] = [8, 64, 256, 1024];
+
+/// A batch lasts about so long: rarely enough to cost nothing, often enough to
+/// show progress and to end in time.
+const BATCH: Duration = Duration::from_millis(50);
+/// Most samples in a batch.
+const BATCH_SAMPLES_MAX: u64 = 1 << 20;
+
+/// Measures every size, and prints what it found.
+pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
+    let is_portals = common.api == ApiKind::Portals;
+    let strangers: &[(&str, bool)] = if is_portals {
+        &[("--bulk", common.bulk.is_some()), ("--credits", common.credits.is_some())]
+    } else {
+        &[("--op", op.is_some()), ("--ni", common.ni.is_some())]
+    };
+    check_options(is_portals, strangers)?;
+    let sizes = if common.size.is_empty() { default_sizes(test, is_portals) } else { &common.size };
+    ensure!(
+        !matches!(test, Test::Bandwidth { .. }) || !sizes.contains(&0),
+        "messages without bytes have no bandwidth; give --size from 1"
+    );
+    // One rail so far; the match tells whoever adds the next.
+    match common.rail {
+        RailKind::Shm => {}
+    }
+    let placement = Placement::choose(common.cores);
+    let mut progress = Progress::new(test.name());
+    progress.show("the machine's limits");
+    let mut limits = Limits::measure(placement.cores);
+    let mut sweep = Sweep { test, common, sizes, placement: &placement, progress };
+    let (rows, api) = match common.api {
+        ApiKind::Messages => sweep.by_messages(&mut limits)?,
+        ApiKind::Portals => sweep.by_portals(op)?,
+    };
+    sweep.progress.show("the machine's limits");
+    limits.measure_after(placement.cores);
+    sweep.progress.clear();
+    let measurement = Measurement { test, rail: common.rail, api, limits, placement };
+    measurement.report(&rows).print(common.json)
+}
+
+fn default_sizes(test: Test, is_portals: bool) -> &'static [u64] {
+    match test {
+        Test::Latency if is_portals => &portals::LATENCY_SIZES,
+        Test::Bandwidth { .. } if is_portals => &portals::BANDWIDTH_SIZES,
+        Test::Rate { .. } if is_portals => &portals::RATE_SIZES,
+        Test::Latency | Test::Bandwidth { .. } => &SIZES,
+        Test::Rate { .. } => &RATE_SIZES,
+    }
+}
+
+/// One measurement under way.
+struct Sweep<'a> {
+    test: Test,
+    common: &'a Common,
+    sizes: &'a [u64],
+    placement: &'a Placement,
+    progress: Progress,
+}
+
+impl Sweep<'_> {
+    fn by_messages(&mut self, limits: &mut Limits) -> Result<(Vec<Row>, Api)> {
+        let default = RailOptions::default();
+        let options = RailOptions {
+            bulk: self.common.bulk.unwrap_or(default.bulk),
+            credits: self.common.credits.unwrap_or(default.credits),
+            ..default
+        };
+        let mut node = session::start(self.placement, options)?;
+        let largest = self.largest();
+        node.begin(&Step::Reserve { size: largest })?;
+        node.reserve(largest);
+        // Only now is it known: a peer's memory is probed when it is connected.
+        limits.direct_read = direct::measure(&mut node)?;
+        let rows = self.all(&mut node, &[Op::Put])?;
+        let direct = node.reads_directly();
+        session::stop(node)?;
+        Ok((rows, Api::Messages { direct }))
+    }
+
+    fn by_portals(&mut self, op: Option<Op>) -> Result<(Vec<Row>, Api)> {
+        let ni = self.common.ni.unwrap_or(NiKind::Matching);
+        let ops = match (self.test, op) {
+            (Test::Latency, None) => vec![Op::Put, Op::Get],
+            (_, op) => vec![op.unwrap_or(Op::Put)],
+        };
+        let mut both = Portals::start(self.placement, ni, self.largest())?;
+        let rows = self.all(&mut both, &ops)?;
+        both.stop()?;
+        Ok((rows, Api::Portals { ni }))
+    }
+
+    fn largest(&self) -> u64 {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Every size of every operation.
+    fn all(&mut self, both: &mut impl Measured, ops: &[Op]) -> Result<Vec<Row>> {
+        let count = ops.len() * self.sizes.len();
+        let mut rows = Vec::with_capacity(count);
+        for &op in ops {
+            for &size in self.sizes {
+                self.progress.at(rows.len(), count, size);
+                rows.push(self.one(both, op, size)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// One size: checked, warmed up, measured, checked.
+    fn one(&mut self, both: &mut impl Measured, op: Op, size: u64) -> Result<Row> {
+        let Sweep { test, common, .. } = *self;
+        both.verify(size, size ^ 0x5EED)?;
+        let mut per_sample = self.warm_up(both, op, size)?;
+        let mut samples = Samples::new();
+        let start = Instant::now();
+        let span = Duration::from_secs_f64(common.seconds);
+        loop {
+            let by_time = (BATCH.as_nanos() / per_sample.as_nanos().max(1)) as u64;
+            let left = common.iterations.map_or(u64::MAX, |wanted| wanted - samples.count());
+            let count = by_time.clamp(1, BATCH_SAMPLES_MAX).min(left);
+            let before = Instant::now();
+            both.batch(test, op, size, count, &mut samples)?;
+            per_sample = before.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
+            let done = match common.iterations {
+                Some(wanted) => samples.count() as f64 / wanted as f64,
+                None => start.elapsed().as_secs_f64() / span.as_secs_f64().max(1e-9),
+            };
+            if done >= 1.0 {
+                break;
+            }
+            self.progress.within(done);
+        }
+        both.verify(size, size ^ 0xF00D)?;
+        Ok(Row { op, size, spread: test.spread(op, &samples, size), samples: samples.count() })
+    }
+
+    /// Runs for a while without looking, and says how long a sample takes.
+    fn warm_up(&self, both: &mut impl Measured, op: Op, size: u64) -> Result<Duration> {
+        let span = Duration::from_secs_f64(self.common.warmup);
+        let start = Instant::now();
+        let mut count = 1;
+        loop {
+            let before = Instant::now();
+            both.batch(self.test, op, size, count, &mut Samples::new())?;
+            let took = before.elapsed();
+            if start.elapsed() >= span {
+                return Ok(took / u32::try_from(count).unwrap_or(u32::MAX));
+            }
+            if took < BATCH {
+                count = (count * 2).min(BATCH_SAMPLES_MAX);
+            }
+        }
+    }
+}
+
+/// An error for what only the other way to measure can be told.
+fn check_options(is_portals: bool, given: &[(&str, bool)]) -> Result<()> {
+    let api = if is_portals { "messages" } else { "portals" };
+    match given.iter().find(|(_, given)| *given) {
+        Some((option, _)) => bail!("{option} goes with --api {api} only"),
+        None => Ok(()),
+    }
+}

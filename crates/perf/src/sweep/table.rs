@@ -1,0 +1,234 @@
+//! Latencies, bandwidths and rates, for people and for programs.
+
+use crate::cores::Placement;
+use crate::limits::Limits;
+use crate::measured::{Api, NiKind, Op, Test};
+use crate::rail::RailKind;
+use crate::report::{Conditions, Report, bulk_name, bulk_text, or_dash, word};
+use crate::stats::Spread;
+use serde::Serialize;
+use sluice_text::{Column, Table, bytes};
+use std::collections::BTreeMap;
+
+/// One size of one operation.
+#[derive(Debug)]
+pub struct Row {
+    pub op: Op,
+    pub size: u64,
+    pub spread: Spread,
+    pub samples: u64,
+}
+
+/// What was measured, and where.
+#[derive(Debug)]
+pub struct Measurement {
+    pub test: Test,
+    pub rail: RailKind,
+    pub api: Api,
+    pub limits: Limits,
+    pub placement: Placement,
+}
+
+/// A row for programs. `size` and the figures are relied on.
+#[derive(Debug, Serialize)]
+pub struct JsonRow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<Op>,
+    size: u64,
+    #[serde(flatten)]
+    figures: BTreeMap<&'static str, Spread>,
+    samples: u64,
+    verified: bool,
+}
+
+/// What only these measurements say.
+#[derive(Debug, Serialize)]
+pub struct More {
+    api: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ni: Option<NiKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<u64>,
+    /// Through libportals the library decides, and does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bulk: Option<&'static str>,
+    #[serde(flatten)]
+    conditions: Conditions,
+}
+
+impl Measurement {
+    /// What was found.
+    pub fn report(&self, rows: &[Row]) -> Report<JsonRow, More> {
+        let (api, ni, bulk) = match self.api {
+            Api::Messages { direct } => ("messages", None, Some(bulk_name(direct))),
+            Api::Portals { ni } => ("portals", Some(ni), None),
+        };
+        let conditions = Conditions::of(&self.placement, &self.limits);
+        Report {
+            test: self.test.name(),
+            rail: Some(self.rail.name()),
+            rows: rows.iter().map(|row| self.json_row(row)).collect(),
+            more: More { api, ni, window: self.test.window(), bulk, conditions },
+            notes: self.limits.notes(&self.placement),
+            head: self.head(),
+            table: self.table(rows),
+            foot: self.limits.to_text(),
+        }
+    }
+
+    fn json_row(&self, row: &Row) -> JsonRow {
+        let figure = match (self.test, row.op) {
+            (Test::Latency, Op::Put) => "half_rtt_ns",
+            // Of a get, whose answer has the bytes.
+            (Test::Latency, Op::Get) => "rtt_ns",
+            (Test::Bandwidth { .. }, _) => "mib_per_s",
+            (Test::Rate { .. }, _) => "msgs_per_s",
+        };
+        JsonRow {
+            op: matches!(self.api, Api::Portals { .. }).then_some(row.op),
+            size: row.size,
+            figures: [(figure, row.spread.rounded())].into(),
+            samples: row.samples,
+            // A byte that is wrong ends the command with an error instead.
+            verified: true,
+        }
+    }
+
+    fn head(&self) -> String {
+        let what = match (self.test, self.api) {
+            (Test::Latency, Api::Portals { .. }) => {
+                "put, half a round trip, and get, a whole one".to_owned()
+            }
+            (Test::Latency, Api::Messages { .. }) => "half round trip".to_owned(),
+            (Test::Bandwidth { window } | Test::Rate { window }, Api::Portals { .. }) => {
+                format!("puts, windows of {window}, acknowledgements counted")
+            }
+            (Test::Bandwidth { window } | Test::Rate { window }, Api::Messages { .. }) => {
+                format!("one way, windows of {window} messages")
+            }
+        };
+        let cores = self.placement.cores.map_or("not pinned".to_owned(), |pair| {
+            format!("cores {} and {}", pair.first, pair.second)
+        });
+        let how = match self.api {
+            Api::Messages { direct } => format!("large messages {}", bulk_text(direct)),
+            Api::Portals { ni } => format!("libportals, {} interface", word(&ni)),
+        };
+        format!("{} over {}: {what}; {cores}; {how}", self.test.name(), self.rail.name())
+    }
+
+    fn table(&self, rows: &[Row]) -> Table {
+        match self.test {
+            Test::Latency => self.latency_table(rows),
+            Test::Bandwidth { .. } => self.bandwidth_table(rows),
+            Test::Rate { .. } => rate_table(rows),
+        }
+    }
+
+    fn latency_table(&self, rows: &[Row]) -> Table {
+        let per_line = |row: &Row| {
+            // Each beside what the line takes for as much of a round trip.
+            let halves = if row.op == Op::Get { 2.0 } else { 1.0 };
+            let ratio = self.limits.line_half_rtt_ns.map(|line| row.spread.p50 / (halves * line));
+            or_dash(ratio.map(|ratio| format!("{ratio:.1}")))
+        };
+        let columns: [Column<Row>; 7] = [
+            ("op", &|row| word(&row.op)),
+            ("size", &|row| bytes(row.size)),
+            ("min µs", &|row| micros(row.spread.min)),
+            ("p50 µs", &|row| micros(row.spread.p50)),
+            ("p99 µs", &|row| micros(row.spread.p99)),
+            ("p50 / cache line", &per_line),
+            ("samples", &|row| row.samples.to_string()),
+        ];
+        let is_portals = matches!(self.api, Api::Portals { .. });
+        Table::of(rows, if is_portals { &columns } else { &columns[1..] })
+    }
+
+    fn bandwidth_table(&self, rows: &[Row]) -> Table {
+        let ratio = |row: &Row, limit: Option<f64>| {
+            or_dash(limit.map(|limit| format!("{:.2}", row.spread.p50 / limit)))
+        };
+        Table::of(
+            rows,
+            &[
+                ("size", &|row| bytes(row.size)),
+                ("p50 MiB/s", &|row| format!("{:.1}", row.spread.p50)),
+                ("best MiB/s", &|row| format!("{:.1}", row.spread.max)),
+                ("/ memcpy", &|row| ratio(row, self.limits.memcpy_near(row.size))),
+                ("/ direct read", &|row| ratio(row, self.limits.direct_read_near(row.size))),
+                ("windows", &|row| row.samples.to_string()),
+            ],
+        )
+    }
+}
+
+fn rate_table(rows: &[Row]) -> Table {
+    Table::of(
+        rows,
+        &[
+            ("size", &|row| bytes(row.size)),
+            ("p50 M msg/s", &|row| format!("{:.3}", row.spread.p50 / 1e6)),
+            ("best M msg/s", &|row| format!("{:.3}", row.spread.max / 1e6)),
+            ("p50 ns/msg", &|row| format!("{:.1}", 1e9 / row.spread.p50.max(1e-9))),
+            ("windows", &|row| row.samples.to_string()),
+        ],
+    )
+}
+
+fn micros(ns: f64) -> String {
+    format!("{:.3}", ns / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// The JSON and the table of one row.
+    fn printed(test: Test, api: Api, op: Op) -> (Value, String) {
+        let measurement = Measurement {
+            test,
+            rail: RailKind::Shm,
+            api,
+            limits: Limits::example(),
+            placement: Placement { cores: None, note: None },
+        };
+        let spread = Spread { min: 100.0, p50: 200.0, p99: 300.0, max: 400.0 };
+        let report = measurement.report(&[Row { op, size: 8, spread, samples: 5 }]);
+        (serde_json::to_value(&report).expect("plain data"), report.table.to_string())
+    }
+
+    #[test]
+    fn json_and_table_have_the_promised_shape() {
+        let rows = [
+            (Test::Latency, "latency", "half_rtt_ns"),
+            (Test::Bandwidth { window: 64 }, "bandwidth", "mib_per_s"),
+            (Test::Rate { window: 64 }, "rate", "msgs_per_s"),
+        ];
+        for (test, name, key) in rows {
+            let (json, table) = printed(test, Api::Messages { direct: true }, Op::Put);
+            assert_eq!((&json["test"], &json["rail"]), (&name.into(), &"shm".into()));
+            assert_eq!(json["rows"][0]["size"], 8);
+            for (part, value) in [("min", 100.0), ("p50", 200.0), ("p99", 300.0)] {
+                assert_eq!(json["rows"][0][key][part], value);
+            }
+            assert_eq!(table.lines().count(), 2);
+        }
+    }
+
+    #[test]
+    fn json_of_portals_says_which_operation() {
+        let api = Api::Portals { ni: NiKind::Matching };
+        for (op, name, key, other) in
+            [(Op::Put, "put", "half_rtt_ns", "rtt_ns"), (Op::Get, "get", "rtt_ns", "half_rtt_ns")]
+        {
+            let (json, table) = printed(Test::Latency, api, op);
+            assert_eq!((&json["api"], &json["ni"]), (&"portals".into(), &"matching".into()));
+            assert_eq!(json["rows"][0]["op"], name);
+            assert_eq!(json["rows"][0][key]["p50"], 200.0);
+            assert!(json["rows"][0][other].is_null() && json["bulk"].is_null());
+            assert!(table.contains(name));
+        }
+    }
+}
