@@ -3,10 +3,14 @@
 
 use crate::experiment::Scale;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use std::ops::Range;
 
 /// Widest room, in factors of e, that a 0 stands left of the smallest value.
 const ZERO_GAP: f64 = 1.0;
+
+/// Most ticks of a linear axis.
+const TICKS_MAX: usize = 7;
 
 /// An x axis over known values.
 #[derive(Clone, Debug)]
@@ -35,7 +39,7 @@ impl Axis {
         };
         axis.ticks = match scale {
             Scale::Log => sorted,
-            Scale::Linear => round_steps(first, last),
+            Scale::Linear => RangedCoordf64::from(first..last).key_points(TICKS_MAX),
         };
         let (left, right) = (axis.place(first), axis.place(last));
         let margin = ((right - left) * 0.03).max(1e-9);
@@ -66,8 +70,7 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, place: &f64, limit: (i32, i32)) -> i32 {
-        let share = (place - self.range.start) / (self.range.end - self.range.start);
-        limit.0 + (share * f64::from(limit.1 - limit.0)).round() as i32
+        RangedCoordf64::from(self.range.clone()).map(place, limit)
     }
 
     /// Ticks that leave room for what is written beside them.
@@ -98,17 +101,6 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Steps of 1, 2 or 5 times a power of ten.
-fn round_steps(first: f64, last: f64) -> Vec<f64> {
-    let rough = (last - first).max(1e-9) / 6.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|&s| s >= rough);
-    let step = step.unwrap_or(10.0 * power);
-    let begin = (first / step).ceil() as i64;
-    let end = (last / step).floor() as i64;
-    (begin..=end).map(|index| index as f64 * step).collect()
-}
-
 /// A number with no digits that say nothing.
 pub fn short(value: f64) -> String {
     let text = if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.4}") };
@@ -134,9 +126,12 @@ mod tests {
 
     #[test]
     fn steps_are_round() {
-        assert_eq!(round_steps(0.0, 1.0), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
-        assert_eq!(short(0.6000000000000001), "0.6");
-        assert_eq!(short(50000.0), "50000");
+        let labels = |first, last| -> Vec<String> {
+            let axis = Axis::over(Scale::Linear, &[first, last]);
+            axis.key_points(9).iter().map(|&place| axis.label(place)).collect()
+        };
+        assert_eq!(labels(0.0, 1.0), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!(labels(0.0, 50_000.0), ["0", "10000", "20000", "30000", "40000", "50000"]);
     }
 
     #[test]
