@@ -35,6 +35,7 @@ mod pace;
 mod portals;
 mod progress;
 mod rail;
+mod read;
 mod report;
 mod serve;
 mod session;

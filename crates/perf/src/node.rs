@@ -4,11 +4,12 @@
 use crate::cores::pin;
 use crate::other::Other;
 use crate::rail::{Rail, RailOptions};
+use crate::read::{READ_TOKEN, WithRead};
 use crate::step::{STEP_BYTES, Step};
 use anyhow::{Context, Result, bail};
-use sluice_link::{Machine, PeerError, Port, RailError, Token};
+use sluice_link::Port;
 use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
-use sluice_wire::{Addr, Nanos, Parsed, PeerId, Region};
+use sluice_wire::{Addr, PeerId, Region};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -38,10 +39,6 @@ pub struct Numbered {
     /// The out-of-band data that came with it.
     pub data: Option<u64>,
 }
-
-/// The token of reads past all protocol, which no operation of an endpoint has: those
-/// name entries of tables with a limit.
-const READ_TOKEN: Token = Token(u64::MAX);
 
 /// Bytes of an answer: a word, and as many more as figures of all versions have had.
 const ANSWER_BYTES: usize = 32;
@@ -230,9 +227,9 @@ impl Node {
         let mut polls = 0u32;
         loop {
             let now = self.rail.now();
-            let mut beside = Beside { endpoint: &mut self.endpoint, outcome: None };
-            self.rail.poll(now, &mut beside);
-            if let Some(outcome) = beside.outcome {
+            let mut machine = WithRead { endpoint: &mut self.endpoint, outcome: None };
+            self.rail.poll(now, &mut machine);
+            if let Some(outcome) = machine.outcome {
                 return Ok(outcome.is_ok());
             }
             polls = polls.wrapping_add(1);
@@ -504,46 +501,4 @@ impl Node {
 #[inline]
 fn region(buf: &mut [u8]) -> Region {
     Region { addr: Addr(buf.as_mut_ptr().expose_provenance() as u64), len: buf.len() as u64 }
-}
-
-/// An endpoint, and beside it the one read past all protocol.
-struct Beside<'a> {
-    endpoint: &'a mut Endpoint,
-    outcome: Option<Result<(), RailError>>,
-}
-
-impl Machine for Beside<'_> {
-    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
-        self.endpoint.on_packet(now, port, from, packet);
-    }
-
-    fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token) {
-        self.endpoint.on_transmitted(now, port, token);
-    }
-
-    fn on_moved<P: Port>(
-        &mut self,
-        now: Nanos,
-        port: &mut P,
-        token: Token,
-        outcome: Result<(), RailError>,
-    ) {
-        if token == READ_TOKEN {
-            self.outcome = Some(outcome);
-        } else {
-            self.endpoint.on_moved(now, port, token, outcome);
-        }
-    }
-
-    fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
-        self.endpoint.on_peer_gone(now, port, peer, why);
-    }
-
-    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
-        self.endpoint.on_idle(now, port);
-    }
-
-    fn deadline(&self) -> Option<Nanos> {
-        self.endpoint.deadline()
-    }
 }
