@@ -89,6 +89,7 @@ const SHORTEST: f64 = 0.9;
 const TRIES_MAX: u32 = 2_000;
 /// Tries of those after which it is taken although it was disturbed.
 const CLEAN_TRIES_MAX: u32 = 5;
+
 /// Runs the measurement and prints what it found.
 pub fn run(args: &OverlapArgs) -> Result<()> {
     ensure!(!args.size.contains(&0), "messages without bytes hide nothing; give --size from 1");
