@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+pub mod chunk_claims;
 mod compulsory;
 mod costs;
 mod dynamic;

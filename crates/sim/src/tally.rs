@@ -1,33 +1,48 @@
-//! Tallies, and the transfers that two processes share: the words that decide
-//! who moves which chunk, as the interfaces of the simulated nodes keep them.
+//! Tallies, and the transfers that two processes share, as the interfaces of the
+//! simulated nodes keep them: who moves which chunk is decided by the claims that
+//! ship ([`ChunkClaims`]), each in a place of its owner's that is used again in
+//! another generation.
 //!
-//! Each open tally says how many bytes of its transfer are taken and how many
-//! are accounted for. A side of a shared transfer has its turns: it takes a
-//! chunk, waits, or ends. When a chunk is copied is the world's affair, which
-//! tells of it and gives the side its next turn.
+//! A side of a shared transfer has its turns: it takes a chunk, waits, or ends. When
+//! a chunk is copied is the world's affair, which tells of it and gives the side its
+//! next turn.
 //!
 //! Where an interface moves whole messages by itself there is nothing to be won
 //! by two of them moving one, so there a chunk is all bytes, and who uses a free
 //! tally has taken them in the same exchange.
 //!
-//! Invariants: each byte is taken once; a tally is closed under no read.
+//! Invariant: a tally is closed under no read.
 
+use sluice_link::chunk_claims::{ChunkClaims, GENERATION_BITS, Settled, Side};
 use sluice_link::{RailError, Tally, TallyStart, Token};
 use sluice_wire::{Addr, Region};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+const PLACE_BITS: u32 = u32::BITS - GENERATION_BITS;
+/// Tallies of one process.
+const PLACES_MAX: usize = 1 << PLACE_BITS;
+const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
+
+/// Where one transfer after the other has its claims.
 #[derive(Debug)]
-struct Count {
-    owner: u32,
+struct Place {
+    claims: ChunkClaims<Cell<u64>>,
+    generation: u32,
     peer: u32,
-    is_used: bool,
-    /// Who used it will take all bytes.
+    is_open: bool,
+    /// Who used it has taken all bytes, and has not begun.
     is_reserved: bool,
-    is_broken: bool,
-    taken: u64,
-    /// Bytes copied, or taken by a side that failed.
-    done: u64,
+}
+
+/// The places of one process.
+#[derive(Debug, Default)]
+struct Places {
+    all: Vec<Place>,
+    /// The one that was closed last is used first, so that who comes late finds the
+    /// next transfer there.
+    free: Vec<usize>,
 }
 
 /// One side's part of a shared transfer.
@@ -42,12 +57,23 @@ pub(crate) struct Share {
     pub token: Token,
 }
 
+impl Share {
+    fn owner(&self) -> u32 {
+        if self.is_write { self.peer } else { self.who }
+    }
+
+    fn side(&self) -> Side {
+        if self.is_write { Side::Peer } else { Side::Owner }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Part {
     share: Share,
-    /// The chunk that it copies: offset and length.
-    chunk: Option<(u64, u64)>,
-    copied: u64,
+    /// The chunk that it copies.
+    chunk: Option<u32>,
+    /// Chunks that it has taken and accounted for.
+    own: u32,
     failure: Option<RailError>,
     waits: bool,
 }
@@ -69,9 +95,8 @@ pub(crate) struct Tallies {
     chunk_bytes: u64,
     /// Who uses a free tally takes all bytes of its transfer.
     reserves: bool,
-    opened: u32,
-    /// Closed ones are not here.
-    open: BTreeMap<u32, Count>,
+    /// By owner.
+    places: BTreeMap<u32, Places>,
     parts: BTreeMap<u32, Part>,
     begun: u32,
 }
@@ -87,78 +112,99 @@ impl Tallies {
         Tallies {
             chunk_bytes,
             reserves: false,
-            opened: 0,
-            open: BTreeMap::new(),
+            places: BTreeMap::new(),
             parts: BTreeMap::new(),
             begun: 0,
         }
     }
 
     pub fn open(&mut self, owner: u32, peer: u32, start: TallyStart) -> Option<Tally> {
-        let number = NonZeroU32::new(self.opened.wrapping_add(1))?;
-        self.opened = number.get();
-        let count = Count {
-            owner,
-            peer,
-            is_used: start == TallyStart::Used,
-            is_reserved: false,
-            is_broken: false,
-            taken: 0,
-            done: 0,
-        };
-        self.open.insert(self.opened, count);
-        Some(Tally(number))
+        let Places { all, free } = self.places.entry(owner).or_default();
+        let at = free.pop().unwrap_or(all.len());
+        if at == PLACES_MAX {
+            return None;
+        }
+        if at == all.len() {
+            let claims = ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED));
+            all.push(Place { claims, generation: 0, peer, is_open: false, is_reserved: false });
+        }
+        let place = &mut all[at];
+        assert!(!place.is_open, "one transfer in a place");
+        let generation = if place.generation == GENERATION_MAX { 1 } else { place.generation + 1 };
+        place.claims.open(generation, start);
+        (place.generation, place.peer) = (generation, peer);
+        (place.is_open, place.is_reserved) = (true, false);
+        NonZeroU32::new(generation << PLACE_BITS | at as u32).map(Tally)
     }
 
     /// Closes a free one.
     pub fn revoke(&mut self, owner: u32, tally: Tally) -> bool {
-        let count = self.open.get(&tally.0.get());
-        let is_free = count.is_some_and(|count| count.owner == owner && !count.is_used);
-        if is_free {
-            self.open.remove(&tally.0.get());
+        let is_revoked = self.own(owner, tally).is_some_and(|(place, generation)| {
+            let is_free = place.claims.revoke(generation);
+            place.is_open &= !is_free;
+            is_free
+        });
+        if is_revoked {
+            self.give_back(owner, tally);
         }
-        is_free
+        is_revoked
     }
 
     pub fn close(&mut self, owner: u32, tally: Tally) {
-        let count = self.open.remove(&tally.0.get()).expect("closed once");
-        assert_eq!(count.owner, owner, "closed by its owner");
-        let reads = |part: &Part| !part.share.is_write && part.share.tally == tally;
+        let (place, generation) = self.own(owner, tally).expect("closed once, by its owner");
+        place.claims.close(generation);
+        place.is_open = false;
+        let reads = |part: &Part| {
+            let Share { who, is_write, tally: its, .. } = part.share;
+            (who, is_write, its) == (owner, false, tally)
+        };
         assert!(!self.parts.values().any(reads), "closed under a transfer");
+        self.give_back(owner, tally);
     }
 
     pub fn use_it(&mut self, user: u32, owner: u32, tally: Tally) -> bool {
-        let Some(count) = self.open.get_mut(&tally.0.get()) else { return false };
-        let may = count.owner == owner && count.peer == user && !count.is_used;
-        count.is_used |= may;
-        count.is_reserved |= may && self.reserves;
-        may
+        let reserves = self.reserves;
+        let Some((place, generation)) = self.place(owner, tally) else { return false };
+        let is_his = place.generation != generation || place.peer == user;
+        if !is_his || !place.claims.use_it(generation) {
+            return false;
+        }
+        if reserves {
+            let taken = place.claims.take(generation, Side::Peer, 1);
+            assert_eq!(taken, Some(0), "nobody takes of a free one");
+            place.is_reserved = true;
+        }
+        true
     }
 
     pub fn is_closed(&self, owner: u32, tally: Tally) -> bool {
-        self.open.get(&tally.0.get()).is_none_or(|count| count.owner != owner)
+        let (at, generation) = parts(tally);
+        let place = self.places.get(&owner).and_then(|places| places.all.get(at));
+        place.is_none_or(|place| place.claims.is_closed(generation))
     }
 
     /// Whether the other side has copied all bytes of a transfer of which the owner
     /// has not begun its part.
-    pub fn is_written(&self, owner: u32, tally: Tally, len: u64) -> bool {
-        self.open.get(&tally.0.get()).is_some_and(|count| {
-            assert!(count.owner == owner && count.is_used, "asked of a transfer under way");
-            !count.is_broken && !count.is_reserved && count.taken == len && count.done == len
+    pub fn is_written(&mut self, owner: u32, tally: Tally, len: u64) -> bool {
+        let count = self.chunks(len);
+        self.own(owner, tally).is_some_and(|(place, generation)| {
+            let settled = place.claims.settled(generation, count, 0);
+            assert_ne!(settled, Settled::Spoiled, "asked of a transfer under way");
+            settled == Settled::Whole
         })
     }
 
-    /// Whether all bytes of a transfer belong to who used its tally, who has not
-    /// begun.
-    pub fn is_reserved(&self, tally: Tally) -> bool {
-        self.open.get(&tally.0.get()).is_some_and(|count| count.is_reserved)
+    /// Whether all bytes of a transfer belong to this side, which used its tally and
+    /// has not begun.
+    pub fn is_reserved(&mut self, share: &Share) -> bool {
+        share.is_write && self.of(share).is_some_and(|(place, _)| place.is_reserved)
     }
 
     /// A side begins. Its name.
     pub fn begin(&mut self, share: Share) -> u32 {
         let name = self.begun;
         self.begun = self.begun.wrapping_add(1);
-        let part = Part { share, chunk: None, copied: 0, failure: None, waits: false };
+        let part = Part { share, chunk: None, own: 0, failure: None, waits: false };
         let before = self.parts.insert(name, part);
         assert!(before.is_none(), "fewer than all names are in use");
         name
@@ -173,7 +219,7 @@ impl Tallies {
     /// memory.
     pub fn chunk(&self, name: u32) -> Option<(Region, Addr)> {
         let Part { share, chunk, .. } = self.parts.get(&name)?;
-        let (offset, len) = (*chunk)?;
+        let (offset, len) = self.bytes_of((*chunk)?, share.local.len);
         let local = Region { addr: share.local.addr.offset(offset), len };
         Some((local, share.remote.offset(offset)))
     }
@@ -189,7 +235,8 @@ impl Tallies {
 
     /// How many tallies of a process are open.
     pub fn open_of(&self, owner: u32) -> usize {
-        self.open.values().filter(|count| count.owner == owner).count()
+        let places = self.places.get(&owner);
+        places.map_or(0, |places| places.all.iter().filter(|place| place.is_open).count())
     }
 
     /// A side that copies nothing has its turn.
@@ -197,56 +244,117 @@ impl Tallies {
         let part = self.parts.get_mut(&name).expect("it has begun and not ended");
         assert!(part.chunk.is_none(), "it copies a chunk");
         part.waits = false;
-        if let Some(count) = self.open.get_mut(&part.share.tally.0.get()) {
-            assert!(count.is_used, "what is shared was used");
-            let left = part.share.local.len - count.taken;
-            let may_take = !count.is_reserved || part.share.is_write;
-            if left > 0 && may_take && !count.is_broken && part.failure.is_none() {
-                let (offset, len) = (count.taken, left.min(self.chunk_bytes));
-                count.taken += len;
-                count.is_reserved = false;
-                part.chunk = Some((offset, len));
-                return Turn::Copy(offset, len);
-            }
-            if !part.share.is_write {
-                if count.is_reserved || count.done < count.taken {
-                    part.waits = true;
-                    return Turn::Wait;
-                }
-                if count.is_broken {
-                    part.failure = part.failure.or(Some(RailError::Shared));
-                }
-            }
+        let part = *part;
+        if let Some(chunk) = self.take(&part) {
+            self.part_mut(name).chunk = Some(chunk);
+            let (offset, len) = self.bytes_of(chunk, part.share.local.len);
+            return Turn::Copy(offset, len);
         }
-        let part = self.parts.remove(&name).expect("it was found above");
-        let whole = part.share.local.len;
-        let is_alone = if part.share.is_write { part.copied == whole } else { part.copied == 0 };
-        match part.failure {
-            None => Turn::End(Ok(()), is_alone),
-            Some(failure) => Turn::End(Err(failure), false),
+        let end =
+            if part.share.is_write { self.end_of_writer(&part) } else { self.end_of_reader(&part) };
+        if end == Turn::Wait {
+            self.part_mut(name).waits = true;
+        } else {
+            self.parts.remove(&name);
         }
+        end
     }
 
     /// The chunk that a side had taken is copied, or could not be. Who waited for
     /// it has a turn now.
     pub fn copied(&mut self, name: u32, outcome: Result<(), RailError>) -> Option<u32> {
-        let part = self.parts.get_mut(&name).expect("it has begun and not ended");
-        let (_, len) = part.chunk.take().expect("it copies a chunk");
-        match outcome {
-            Ok(()) => part.copied += len,
-            Err(failure) => part.failure = Some(failure),
-        }
-        let tally = part.share.tally;
+        let part = self.part_mut(name);
+        part.chunk.take().expect("it copies a chunk");
+        part.own += 1;
+        part.failure = outcome.err();
+        let share = part.share;
+        let count = self.chunks(share.local.len);
         // A reader that has lost its peer may have closed it.
-        if let Some(count) = self.open.get_mut(&tally.0.get()) {
-            count.done += len;
-            count.is_broken |= outcome.is_err();
+        if let Some((place, generation)) = self.of(&share) {
+            place.claims.account(generation, share.side(), count, outcome.is_ok());
         }
-        let waits = |part: &Part| part.waits && part.share.tally == tally;
+        let waits = |part: &Part| {
+            part.waits && (part.share.owner(), part.share.tally) == (share.owner(), share.tally)
+        };
         let (&name, part) = self.parts.iter_mut().find(|(_, part)| waits(part))?;
         part.waits = false;
         Some(name)
     }
+
+    /// A chunk for a side, if there is one.
+    fn take(&mut self, part: &Part) -> Option<u32> {
+        let Part { share, own, failure, .. } = part;
+        let count = self.chunks(share.local.len);
+        let (place, generation) = self.of(share)?;
+        if share.is_write && std::mem::take(&mut place.is_reserved) {
+            return Some(0);
+        }
+        let may_take = failure.is_none() && *own < count;
+        may_take.then(|| place.claims.take(generation, share.side(), count)).flatten()
+    }
+
+    fn end_of_writer(&self, part: &Part) -> Turn {
+        let is_whole = part.own == self.chunks(part.share.local.len);
+        let outcome = part.failure.map_or(Ok(()), Err);
+        Turn::End(outcome, outcome.is_ok() && is_whole)
+    }
+
+    fn end_of_reader(&mut self, part: &Part) -> Turn {
+        let Part { share, own, failure, .. } = part;
+        let count = self.chunks(share.local.len);
+        let (place, generation) = self.of(share).expect("closed under no read");
+        match place.claims.settled(generation, count, *own) {
+            Settled::Waiting => Turn::Wait,
+            Settled::Whole => Turn::End(Ok(()), *own == 0),
+            Settled::Broken => Turn::End(Err(failure.unwrap_or(RailError::Shared)), false),
+            wrong @ (Settled::Left | Settled::Spoiled) => {
+                panic!("no chunk is to be had: {wrong:?}")
+            }
+        }
+    }
+
+    fn chunks(&self, len: u64) -> u32 {
+        let count = len.div_ceil(self.chunk_bytes).max(1);
+        u32::try_from(count).expect("few chunks")
+    }
+
+    fn bytes_of(&self, chunk: u32, len: u64) -> (u64, u64) {
+        let offset = u64::from(chunk) * self.chunk_bytes;
+        (offset, self.chunk_bytes.min(len - offset))
+    }
+
+    fn give_back(&mut self, owner: u32, tally: Tally) {
+        let places = self.places.get_mut(&owner).expect("it was open");
+        places.free.push(parts(tally).0);
+    }
+
+    /// A place, and the generation that is asked for, which may be another.
+    fn place(&mut self, owner: u32, tally: Tally) -> Option<(&mut Place, u32)> {
+        let (at, generation) = parts(tally);
+        let place = self.places.get_mut(&owner)?.all.get_mut(at)?;
+        Some((place, generation))
+    }
+
+    /// The place of an open tally.
+    fn own(&mut self, owner: u32, tally: Tally) -> Option<(&mut Place, u32)> {
+        let found = self.place(owner, tally);
+        found.filter(|(place, generation)| place.is_open && place.generation == *generation)
+    }
+
+    /// The place that a part is about, if its transfer is not over.
+    fn of(&mut self, share: &Share) -> Option<(&mut Place, u32)> {
+        self.own(share.owner(), share.tally)
+    }
+
+    fn part_mut(&mut self, name: u32) -> &mut Part {
+        self.parts.get_mut(&name).expect("it has begun and not ended")
+    }
+}
+
+/// Place and generation.
+fn parts(tally: Tally) -> (usize, u32) {
+    let name = tally.0.get();
+    (name as usize % PLACES_MAX, name >> PLACE_BITS)
 }
 
 #[cfg(test)]
@@ -293,9 +401,9 @@ mod tests {
         let reader = tallies.begin(share(tally, false, 100));
         let writer = tallies.begin(share(tally, true, 100));
         assert_eq!(tallies.turn(reader), Turn::Copy(0, 40));
-        assert_eq!(tallies.turn(writer), Turn::Copy(40, 40));
+        assert_eq!(tallies.turn(writer), Turn::Copy(80, 20));
         assert_eq!(tallies.copied(reader, Ok(())), None);
-        assert_eq!(tallies.turn(reader), Turn::Copy(80, 20));
+        assert_eq!(tallies.turn(reader), Turn::Copy(40, 40));
         assert_eq!(tallies.copied(reader, Ok(())), None);
         assert_eq!(tallies.turn(reader), Turn::Wait);
         assert_eq!(tallies.copied(writer, Err(RailError::Forbidden)), Some(reader));
@@ -311,5 +419,18 @@ mod tests {
         assert!(!tallies.revoke(0, tally), "its owner is another");
         assert!(tallies.revoke(1, tally) && tallies.is_closed(1, tally));
         assert!(!tallies.use_it(0, 1, tally));
+    }
+
+    #[test]
+    fn who_comes_late_touches_nothing_of_the_next_transfer() {
+        let mut tallies = Tallies::of_chunks(40);
+        let old = tallies.open(1, 0, TallyStart::Used).expect("there are some");
+        let late = tallies.begin(share(old, true, 100));
+        tallies.close(1, old);
+        let next = tallies.open(1, 0, TallyStart::Free).expect("there are some");
+        assert_eq!(parts(next).0, parts(old).0, "the same place");
+        assert!(!tallies.use_it(0, 1, old) && tallies.is_closed(1, old));
+        assert_eq!(tallies.turn(late), Turn::End(Ok(()), false));
+        assert!(!tallies.is_closed(1, next) && tallies.use_it(0, 1, next));
     }
 }

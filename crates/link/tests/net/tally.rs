@@ -1,27 +1,31 @@
 //! Tallies and the transfers that two processes share, in the network of the
 //! tests: each chunk is taken in one event and copied in another, so anything may
-//! happen in between.
+//! happen in between. Who may take which chunk is decided by the claims that the
+//! rail uses too.
 
 use super::Net;
 use super::memory::{Process, range};
+use sluice_link::chunk_claims::{ChunkClaims, Settled, Side};
 use sluice_link::{RailError, Tally, TallyStart, Token};
 use sluice_wire::{Addr, Region};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 /// Bytes of a chunk; the last of a transfer may have fewer.
 const CHUNK_BYTES: u64 = 48;
 
+/// How many chunks a transfer has: an empty one has one, empty too.
+fn chunks(len: u64) -> u32 {
+    len.div_ceil(CHUNK_BYTES).max(1) as u32
+}
+
+/// An open tally. Its number is its generation too.
 #[derive(Debug)]
-struct Count {
+struct Open {
     owner: usize,
     peer: usize,
-    is_used: bool,
-    is_broken: bool,
-    /// Bytes taken.
-    taken: u64,
-    /// Bytes copied, or taken by a side that failed.
-    done: u64,
+    claims: ChunkClaims<Cell<u64>>,
 }
 
 /// One side's part of a shared transfer.
@@ -34,17 +38,24 @@ pub struct Share {
     local: Region,
     remote: Addr,
     pub token: Token,
-    /// The chunk being copied: offset and length.
-    chunk: Option<(u64, u64)>,
-    copied: u64,
+    /// The chunk being copied.
+    chunk: Option<u32>,
+    /// Chunks that this side has taken and accounted for.
+    own: u32,
     failure: Option<RailError>,
+}
+
+impl Share {
+    fn side(&self) -> Side {
+        if self.is_write { Side::Peer } else { Side::Owner }
+    }
 }
 
 #[derive(Debug, Default)]
 pub struct Tallies {
     opened: u32,
     /// Closed ones are not here.
-    open: BTreeMap<u32, Count>,
+    open: BTreeMap<u32, Open>,
     pub shares: Vec<Share>,
     /// The shared transfer that ended last, and whether the side that does not own
     /// the tally has copied all of it.
@@ -55,14 +66,15 @@ pub struct Tallies {
 impl Tallies {
     pub fn open(&mut self, owner: usize, peer: usize, start: TallyStart) -> Tally {
         self.opened += 1;
-        let is_used = start == TallyStart::Used;
-        let count = Count { owner, peer, is_used, is_broken: false, taken: 0, done: 0 };
-        self.open.insert(self.opened, count);
+        let claims = ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED));
+        claims.open(self.opened, start);
+        self.open.insert(self.opened, Open { owner, peer, claims });
         Tally(NonZeroU32::new(self.opened).expect("not zero"))
     }
 
     pub fn revoke(&mut self, owner: usize, tally: Tally) -> bool {
-        let is_free = self.of(tally).is_some_and(|count| count.owner == owner && !count.is_used);
+        let own = self.of(tally).filter(|open| open.owner == owner);
+        let is_free = own.is_some_and(|open| open.claims.revoke(tally.0.get()));
         if is_free {
             self.open.remove(&tally.0.get());
         }
@@ -70,22 +82,20 @@ impl Tallies {
     }
 
     pub fn close(&mut self, owner: usize, tally: Tally) {
-        let count = self.open.remove(&tally.0.get()).expect("closed once");
-        assert_eq!(count.owner, owner, "closed by its owner");
+        let open = self.open.remove(&tally.0.get()).expect("closed once");
+        assert_eq!(open.owner, owner, "closed by its owner");
         let tally = tally.0.get();
         let reads = |share: &Share| !share.is_write && share.tally == tally;
         assert!(!self.shares.iter().any(reads), "closed under a transfer");
     }
 
-    pub fn use_it(&mut self, user: usize, owner: usize, tally: Tally) -> bool {
-        let Some(count) = self.open.get_mut(&tally.0.get()) else { return false };
-        let may = count.owner == owner && count.peer == user && !count.is_used;
-        count.is_used |= may;
-        may
+    pub fn use_it(&self, user: usize, owner: usize, tally: Tally) -> bool {
+        let offered = self.of(tally).filter(|open| open.owner == owner && open.peer == user);
+        offered.is_some_and(|open| open.claims.use_it(tally.0.get()))
     }
 
     pub fn is_closed(&self, owner: usize, tally: Tally) -> bool {
-        self.of(tally).is_none_or(|count| count.owner != owner)
+        self.of(tally).is_none_or(|open| open.owner != owner)
     }
 
     pub fn begin(
@@ -106,7 +116,7 @@ impl Tallies {
             remote,
             token,
             chunk: None,
-            copied: 0,
+            own: 0,
             failure: None,
         });
     }
@@ -121,9 +131,9 @@ impl Tallies {
 
     /// Whether the other side has copied all, before the owner began.
     pub fn is_written(&self, owner: usize, tally: Tally, len: u64) -> bool {
-        self.of(tally).is_some_and(|count| {
-            assert!(count.owner == owner && count.is_used, "asked of a transfer under way");
-            !count.is_broken && count.taken == len && count.done == len
+        self.of(tally).is_some_and(|open| {
+            assert_eq!(open.owner, owner, "asked of one's own transfer");
+            open.claims.settled(tally.0.get(), chunks(len), 0) == Settled::Whole
         })
     }
 
@@ -134,21 +144,19 @@ impl Tallies {
 
     /// Tallies of a process that are open.
     pub fn open_of(&self, owner: usize) -> usize {
-        self.open.values().filter(|count| count.owner == owner).count()
+        self.open.values().filter(|open| open.owner == owner).count()
     }
 
-    fn of(&self, tally: Tally) -> Option<&Count> {
+    fn of(&self, tally: Tally) -> Option<&Open> {
         self.open.get(&tally.0.get())
     }
 
     /// Whether a side has something to do: the reader may have to wait for chunks
     /// that the writer has taken.
     pub fn can_go_on(&self, share: &Share) -> bool {
-        let Some(count) = self.open.get(&share.tally) else { return true };
-        share.chunk.is_some()
-            || share.is_write
-            || count.done == count.taken
-            || (share.failure.is_none() && !count.is_broken && count.taken < share.local.len)
+        let Some(open) = self.open.get(&share.tally) else { return true };
+        let settled = || open.claims.settled(share.tally, chunks(share.local.len), share.own);
+        share.chunk.is_some() || share.is_write || settled() != Settled::Waiting
     }
 }
 
@@ -163,50 +171,55 @@ impl Net {
             self.tallies.shares.remove(at);
             return Some((who, token, Err(RailError::PeerGone)));
         }
-        let count = self.tallies.open.get_mut(&share.tally);
-        if let Some((offset, len)) = share.chunk.take() {
-            let count = count.expect("nobody closes it while a chunk is copied");
-            count.done += len;
+        let claims = self.tallies.open.get(&share.tally).map(|open| &open.claims);
+        let (side, count) = (share.side(), chunks(share.local.len));
+        if let Some(chunk) = share.chunk.take() {
+            let Some(claims) = claims else {
+                // Who wants no bytes does not wait for the chunk without any.
+                assert_eq!(share.local.len, 0, "nobody closes it while bytes are copied");
+                share.own += 1;
+                return None;
+            };
             let pair = (who, peer);
             let forbid = self.random.percent(self.mode.forbidden_percent);
             if forbid || self.unreadable.contains(&pair) {
                 self.unreadable.insert(pair);
                 share.failure = Some(RailError::Forbidden);
             } else {
+                let offset = u64::from(chunk) * CHUNK_BYTES;
+                let len = CHUNK_BYTES.min(share.local.len - offset);
                 let local = Region { addr: share.local.addr.offset(offset), len };
                 let remote = Region { addr: share.remote.offset(offset), len };
                 let (from, source, to, target) = match share.is_write {
                     false => (peer, remote, who, local),
                     true => (who, local, peer, remote),
                 };
-                match move_bytes(&mut self.processes, self.mode.payloads, from, source, to, target)
-                {
-                    true => share.copied += len,
-                    false => share.failure = Some(RailError::Fault),
+                if !move_bytes(&mut self.processes, self.mode.payloads, from, source, to, target) {
+                    share.failure = Some(RailError::Fault);
                 }
             }
-            count.is_broken |= share.failure.is_some();
+            share.own += 1;
+            claims.account(share.tally, side, count, share.failure.is_none());
             return None;
         }
-        if let Some(count) = count {
-            assert!(count.is_used, "what is shared was used");
-            let left = share.local.len - count.taken;
-            if left > 0 && !count.is_broken && share.failure.is_none() {
-                let len = left.min(CHUNK_BYTES);
-                share.chunk = Some((count.taken, len));
-                count.taken += len;
+        if let Some(claims) = claims {
+            let may_take = share.failure.is_none() && share.own < count;
+            if may_take && let Some(chunk) = claims.take(share.tally, side, count) {
+                share.chunk = Some(chunk);
                 return None;
             }
             if !share.is_write {
-                assert_eq!(count.done, count.taken, "the reader waits for the writer");
-                if count.is_broken {
+                let settled = claims.settled(share.tally, count, share.own);
+                let is_broken = settled == Settled::Broken;
+                assert!(is_broken || settled == Settled::Whole, "the reader waits: {settled:?}");
+                if is_broken {
                     share.failure = share.failure.or(Some(RailError::Shared));
                 }
             }
         }
         let share = self.tallies.shares.remove(at);
-        let part = if share.is_write { share.copied == share.local.len } else { share.copied == 0 };
-        self.tallies.was_alone = part && share.failure.is_none();
+        let its_part = if share.is_write { count } else { 0 };
+        self.tallies.was_alone = share.own == its_part && share.failure.is_none();
         self.tallies.ended = share.tally;
         Some((who, token, share.failure.map_or(Ok(()), Err)))
     }

@@ -6,14 +6,15 @@
 //! A slice is far below what the system calls move at most (2 GiB), so a
 //! transfer may be of any length.
 //!
-//! A slice of a transfer that both sides copy is a chunk (`tally`, `shared`).
+//! A slice of a transfer that both sides copy is a chunk
+//! (`sluice_link::chunk_claims`, `shared`).
 //! Between its turns such a transfer holds no chunk, so it may end there without
 //! anybody waiting for it. One that waits for the other side's chunks stands
 //! aside, and is looked at once in each pass.
 
 use super::segment::TALLIES_MAX;
-use super::tally::{self, Side};
 use rustix::io::Errno;
+use sluice_link::chunk_claims::{Side, chunk_bytes};
 use sluice_link::{RailError, Tally, Token};
 use sluice_wire::{Addr, PeerId, Region};
 use std::collections::VecDeque;
@@ -135,7 +136,7 @@ impl Queue {
         let alone = self.transfers.is_empty();
         let most = if alone { PASS_BYTES } else { TURN_BYTES };
         let len = match next.share {
-            Some(_) => tally::chunk_bytes(next.local.len).min(next.local.len),
+            Some(_) => chunk_bytes(next.local.len).min(next.local.len),
             None => (next.local.len - next.done).min(most).min((*pass).max(TURN_BYTES_MIN)),
         };
         *pass = pass.saturating_sub(len.max(TURN_BYTES_MIN));

@@ -13,11 +13,12 @@
 use super::bulk::{self, Direction};
 use super::copy::{NEXT_BYTES, fill_next, take_next};
 use super::ring::{Slot, WORDS};
-use super::tally::{Line, Side};
+use super::tally::Line;
 use crate::cores::leave_core;
 use crate::signals::with_signals_blocked;
 use crate::tune::Subject;
 use rustix::thread::sched_getcpu;
+use sluice_link::chunk_claims::Side;
 use sluice_link::{Costs, Direct, TallyStart};
 use sluice_wire::Addr;
 use std::hint::{black_box, spin_loop};

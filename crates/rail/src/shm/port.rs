@@ -7,9 +7,9 @@ use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_n
 use super::guard;
 use super::peers::Life;
 use super::segment::Segment;
-use super::tally::Side;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
+use sluice_link::chunk_claims::Side;
 use sluice_link::{Grant, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Transfers that both sides copy, each the chunks that it takes from a tally
-//! (`tally`; `docs/decisions/0007-large-messages.md`).
+//! (`sluice_link::chunk_claims`; `docs/decisions/0007-large-messages.md`).
 //!
 //! A turn takes one chunk, copies all of it and accounts for it, so between
 //! turns this side owes nothing: what it has taken is accounted for. The writer
@@ -23,7 +23,8 @@ use super::Shm;
 use super::bulk::{Direction, Share, Transfer, Turn};
 use super::peers::Life;
 use super::tallies::parts;
-use super::tally::{Accounted, Line, Settled, Side, chunk, chunks};
+use super::tally::Line;
+use sluice_link::chunk_claims::{Accounted, Settled, Side, chunk, chunks};
 use sluice_link::{RailError, Tally, TallyStart};
 use sluice_wire::PeerId;
 

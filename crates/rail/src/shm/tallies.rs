@@ -11,8 +11,8 @@
 //!   kept back until that process has ended.
 
 use super::segment::TALLIES_MAX;
-use super::tally::GENERATION_BITS;
 use sluice_link::Tally;
+use sluice_link::chunk_claims::GENERATION_BITS;
 use sluice_wire::PeerId;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;

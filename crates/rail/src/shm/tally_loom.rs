@@ -4,6 +4,8 @@
 use super::*;
 use loom::sync::Arc;
 use loom::thread;
+use sluice_link::TallyStart;
+use sluice_link::chunk_claims::{Accounted, Settled, Side};
 
 const GENERATION: u32 = 1;
 const CHUNKS: u32 = 2;
@@ -17,7 +19,7 @@ struct Transfer {
 
 impl Transfer {
     fn open(start: TallyStart) -> Arc<Transfer> {
-        let line = Line { word: AtomicU64::new(0) };
+        let line = Line::new(0);
         line.open(GENERATION, start);
         Arc::new(Transfer { line, copied: [AtomicU64::new(0), AtomicU64::new(0)] })
     }
@@ -127,9 +129,12 @@ fn tally_of_the_next_generation_is_not_touched() {
         assert_eq!(transfer.line.take(GENERATION + 1, Side::Owner, CHUNKS), Some(0));
         let (used, theirs) = peer.join().unwrap();
         assert!(!used && theirs <= CHUNKS);
-        let word = transfer.line.word.load(Ordering::Relaxed);
-        let next = Count::from_word(fresh(GENERATION + 1, STATE_USED));
-        assert_eq!(Count::from_word(word), Count { by_owner: 1, owner_copies: true, ..next });
+        // One chunk is taken and under way, by the owner, and nothing else.
+        let line = &transfer.line;
+        assert_eq!(line.take(GENERATION + 1, Side::Owner, CHUNKS), None);
+        assert_eq!(line.account(GENERATION + 1, Side::Owner, CHUNKS, true), Accounted::More);
+        assert_eq!(line.settled(GENERATION + 1, CHUNKS, 1), Settled::Left);
+        assert_eq!(line.take(GENERATION + 1, Side::Peer, CHUNKS), Some(CHUNKS - 1));
         assert!(transfer.line.is_closed(GENERATION));
     });
 }

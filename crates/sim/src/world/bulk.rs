@@ -65,8 +65,8 @@ impl<L: Library> World<L> {
             self.begin_transfer(now, Transfer { process, what, part: None });
         }
         for share in outbox.shares.drain(..) {
-            let Share { tally, is_write, peer, .. } = share;
-            let may_begin = !is_write || self.around.tallies.is_reserved(tally);
+            let Share { is_write, peer, .. } = share;
+            let may_begin = !is_write || self.around.tallies.is_reserved(&share);
             let part = self.around.tallies.begin(share);
             let wait_ns = if may_begin { 0 } else { self.round_ns(process, peer) };
             self.queue.add(now + wait_ns, Event::Turn { part });

@@ -1,12 +1,12 @@
 //! Processes for tests: the test program runs itself anew with a role.
 
-use super::super::tally::{Side, chunks};
 use super::super::{Address, Config, SegmentKind, Shm};
 use super::environment;
 use super::{
     KILL_AT, Noise, Recorder, STOP_AT, addr_of, hex, poll_until, put, region_of, send, unhex,
 };
 use crate::hash::fnv1a;
+use sluice_link::chunk_claims::{Side, chunks};
 use sluice_link::{Port, Tally, Token};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, slots_for};
 use std::io::{BufRead, BufReader, Write};

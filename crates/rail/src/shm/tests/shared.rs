@@ -1,12 +1,12 @@
 //! Transfers that two sides copy.
 
-use super::super::tally::{Side, chunk_bytes, chunks};
 use super::super::{SLEEP_NS_MAX, Shm};
 use super::child::{Child, OFFERED_BYTES};
 use super::closing::pair;
 use super::reads::reads_work;
 use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send, settle};
 use crate::shm::segment::TALLIES_MAX;
+use sluice_link::chunk_claims::{Side, chunk_bytes, chunks};
 use sluice_link::{Port, RailError, Tally, TallyStart, Token};
 use sluice_wire::{PeerId, Region};
 use std::num::NonZeroU32;

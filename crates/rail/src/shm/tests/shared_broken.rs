@@ -3,7 +3,6 @@
 
 use super::super::segment::Segment;
 use super::super::tallies::parts;
-use super::super::tally::{Settled, Side, chunk_bytes, chunks};
 use super::super::{BulkKind, Config, Shm};
 use super::child::{Child, OFFERED_BYTES};
 use super::closing::attach;
@@ -12,6 +11,7 @@ use super::shared::{Both, ask};
 use super::{Noise, PATIENCE, Recorder, addr_of, open, poll, poll_until, put, region_of, settle};
 use crate::shm::segment::TALLIES_MAX;
 use crate::shm::watch::Watch;
+use sluice_link::chunk_claims::{Settled, Side, chunk_bytes, chunks};
 use sluice_link::{PeerError, Port, RailError, TallyStart, Token};
 use sluice_wire::{Addr, Credits, PacketSeq, Region};
 use std::sync::atomic::{AtomicBool, Ordering};

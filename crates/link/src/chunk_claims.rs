@@ -1,0 +1,379 @@
+//! The claims on the chunks of a transfer that two processes copy together: how many
+//! chunks each has taken, and whether it has accounted for the last of them, in one
+//! word. The ports call such a word a *tally* ([`crate::Tally`]).
+//!
+//! Its owner, the receiver, opens it in a new *generation*. The other side, its
+//! peer, uses it or the owner revokes it, whoever is first. From then on each
+//! side takes chunks, copies them, and accounts for them. A side that cannot
+//! copy a chunk says that the transfer is *broken* as it accounts for it, and
+//! nobody takes any more.
+//!
+//! The owner takes chunks from the front and its peer from the back. So where the
+//! same memory is used again the same core copies the same bytes, which it still
+//! has in its cache, but for the chunk in the middle.
+//!
+//! One word, because what the owner waits for is a statement about all of it:
+//! that no chunk is left, that all which were taken are accounted for, and
+//! whether one of them failed. Every step of a transfer is one compare-and-exchange
+//! of the whole word, the generation included, so a side that comes late changes
+//! nothing. An add would be cheaper, and would let a late one take chunks of the
+//! next transfer.
+//!
+//! Where the word lies is the world's affair ([`ClaimsWord`]): in memory that two
+//! processes share, or in a cell of a simulation.
+//!
+//! Invariants, among sides that keep to the rules:
+//! - Each chunk is taken once. A side accounts for a chunk before it takes the next.
+//! - Exactly one of use and revoke succeeds.
+//! - Once all chunks that were taken are accounted for and none can be taken,
+//!   nobody copies for this generation any more, and what was copied is visible
+//!   to who sees it (each step releases and acquires).
+//! - Of a side that does not keep to them no call waits
+//!   ([`ClaimsWord::TRIES_MAX`]), and no call answers with a chunk that there is not.
+
+use crate::port::TallyStart;
+use std::cell::Cell;
+
+/// Where the claims of a transfer are kept. Every step releases what was done
+/// before it, and acquires what others did.
+pub trait ClaimsWord {
+    /// How often a step is tried. The other side changes the word a few times for
+    /// each chunk that it copies, so one that is in the way more often is no copy.
+    const TRIES_MAX: u32 = 1000;
+
+    /// The word.
+    fn load(&self) -> u64;
+
+    /// Replaces the word. It may be a while until others see it.
+    fn store(&self, word: u64);
+
+    /// Replaces the word, which others see when this returns.
+    fn swap(&self, word: u64);
+
+    /// Replaces the word if it is `old`, in one step.
+    ///
+    /// # Errors
+    /// The word, if it is another.
+    fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64>;
+}
+
+impl ClaimsWord for Cell<u64> {
+    fn load(&self) -> u64 {
+        self.get()
+    }
+
+    fn store(&self, word: u64) {
+        self.set(word);
+    }
+
+    fn swap(&self, word: u64) {
+        self.set(word);
+    }
+
+    fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64> {
+        if self.get() != old {
+            return Err(self.get());
+        }
+        self.set(new);
+        Ok(())
+    }
+}
+
+/// Chunks are whole pages, so that the two sides seldom touch the same one.
+const PAGE_BYTES: u64 = 4096;
+/// A chunk costs more than a microsecond beside the copy, so smaller ones are
+/// not worth two cores. A transfer of 64 KiB has two.
+const CHUNK_BYTES_MIN: u64 = 32 << 10;
+/// A larger chunk is not copied faster, and one side waits longer for the other
+/// one's last. Only transfers beyond 16 GiB have longer ones ([`CHUNKS_MAX`]).
+const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// Between the two limits as few chunks as two sides need: two cores copied
+/// 256 KiB in two halves at 20 GB/s, in quarters at 17, in eighths at 13, one
+/// core at 12. Also when one of them comes a quarter of the time late, halves
+/// are not slower.
+const CHUNKS_WANTED: u64 = 2;
+
+/// Most chunks of a transfer. Longer ones have longer chunks.
+const CHUNKS_MAX: u64 = u16::MAX as u64;
+const BY_PEER_SHIFT: u32 = u16::BITS;
+const OWNER_COPIES: u64 = 1 << (2 * u16::BITS);
+const PEER_COPIES: u64 = OWNER_COPIES << 1;
+const STATE_SHIFT: u32 = 2 * u16::BITS + 2;
+const STATE_FREE: u64 = 0;
+const STATE_USED: u64 = 1;
+const STATE_BROKEN: u64 = 2;
+const STATE_CLOSED: u64 = 3;
+const GENERATION_SHIFT: u32 = u64::BITS - GENERATION_BITS;
+
+const _: () = assert!(STATE_SHIFT + 2 <= GENERATION_SHIFT);
+
+/// Bits of a generation. They and a place make the name of a tally.
+pub const GENERATION_BITS: u32 = 24;
+
+/// Bytes of a chunk of a transfer of `len` bytes; the last one may be shorter.
+/// Both sides compute it, so it depends on nothing else.
+#[must_use]
+pub fn chunk_bytes(len: u64) -> u64 {
+    let wanted = len.div_ceil(CHUNKS_WANTED).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+    wanted.max(len.div_ceil(CHUNKS_MAX)).next_multiple_of(PAGE_BYTES)
+}
+
+/// Chunks of a transfer of `len` bytes. An empty one has one, empty too, so that
+/// somebody has copied all of it.
+///
+/// # Panics
+/// Never: there are at most 65,535.
+#[must_use]
+pub fn chunks(len: u64) -> u32 {
+    let count = len.div_ceil(chunk_bytes(len)).max(1);
+    assert!(count <= CHUNKS_MAX);
+    count as u32
+}
+
+/// Where a chunk of a transfer of `len` bytes begins, and its length.
+///
+/// # Panics
+/// If there is no such chunk.
+#[must_use]
+pub fn chunk(len: u64, chunk: u32) -> (u64, u64) {
+    assert!(chunk < chunks(len), "a chunk that there is");
+    let bytes = chunk_bytes(len);
+    let at = u64::from(chunk) * bytes;
+    (at, bytes.min(len - at))
+}
+
+/// Which side of a shared transfer a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The receiver, in whose memory the word is.
+    Owner,
+    /// The sender.
+    Peer,
+}
+
+/// How far a transfer is, as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// There are chunks to be taken.
+    Left,
+    /// There are none, but the peer has not accounted for all of its.
+    Waiting,
+    /// All are copied.
+    Whole,
+    /// One was not copied, and nobody copies any more.
+    Broken,
+    /// No process that keeps to the rules leaves the word like this.
+    Spoiled,
+}
+
+/// What is left after a chunk was accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounted {
+    /// Chunks may be left to be taken.
+    More,
+    /// None is: they are taken, or the transfer is broken.
+    NoMore,
+    /// The word is not of this transfer any more, or was scribbled over.
+    Late,
+}
+
+/// The word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Count {
+    generation: u32,
+    state: u64,
+    /// Chunks taken by the owner, from the first one on.
+    by_owner: u16,
+    /// Chunks taken by its peer, from the last one back.
+    by_peer: u16,
+    /// Whether the last of the owner's chunks is not accounted for.
+    owner_copies: bool,
+    /// The same of the peer's.
+    peer_copies: bool,
+}
+
+impl Count {
+    fn from_word(word: u64) -> Count {
+        Count {
+            generation: (word >> GENERATION_SHIFT) as u32,
+            state: word >> STATE_SHIFT & 3,
+            by_owner: word as u16,
+            by_peer: (word >> BY_PEER_SHIFT) as u16,
+            owner_copies: word & OWNER_COPIES != 0,
+            peer_copies: word & PEER_COPIES != 0,
+        }
+    }
+
+    fn to_word(self) -> u64 {
+        u64::from(self.generation) << GENERATION_SHIFT
+            | self.state << STATE_SHIFT
+            | if self.owner_copies { OWNER_COPIES } else { 0 }
+            | if self.peer_copies { PEER_COPIES } else { 0 }
+            | u64::from(self.by_peer) << BY_PEER_SHIFT
+            | u64::from(self.by_owner)
+    }
+
+    /// Chunks that are taken.
+    fn taken(self) -> u32 {
+        u32::from(self.by_owner) + u32::from(self.by_peer)
+    }
+
+    /// Whether chunks of `generation` may be under way.
+    fn is_of(self, generation: u32) -> bool {
+        self.generation == generation && matches!(self.state, STATE_USED | STATE_BROKEN)
+    }
+}
+
+const fn fresh(generation: u32, state: u64) -> u64 {
+    (generation as u64) << GENERATION_SHIFT | state << STATE_SHIFT
+}
+
+/// The claims on the chunks of one transfer at a time.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct ChunkClaims<W> {
+    word: W,
+}
+
+impl<W: ClaimsWord> ChunkClaims<W> {
+    /// The word of those that no transfer has.
+    pub const UNUSED: u64 = fresh(0, STATE_CLOSED);
+
+    /// The claims in `word`, whatever it says.
+    pub fn new(word: W) -> ChunkClaims<W> {
+        ChunkClaims { word }
+    }
+
+    /// Where they are kept.
+    pub fn word(&self) -> &W {
+        &self.word
+    }
+
+    /// Opens them, as their owner. Nobody who keeps to the rules changes closed
+    /// ones, so nothing is waited for.
+    pub fn open(&self, generation: u32, start: TallyStart) {
+        let state = match start {
+            TallyStart::Free => STATE_FREE,
+            TallyStart::Used => STATE_USED,
+        };
+        self.word.store(fresh(generation, state));
+    }
+
+    /// Uses it, as the peer, if it is free.
+    #[inline]
+    #[must_use]
+    pub fn use_it(&self, generation: u32) -> bool {
+        self.leave_free(generation, fresh(generation, STATE_USED))
+    }
+
+    /// Closes it, as its owner, if it is free.
+    #[inline]
+    #[must_use]
+    pub fn revoke(&self, generation: u32) -> bool {
+        self.leave_free(generation, fresh(generation, STATE_CLOSED))
+    }
+
+    fn leave_free(&self, generation: u32, to: u64) -> bool {
+        let free = fresh(generation, STATE_FREE);
+        self.word.compare_exchange(free, to).is_ok()
+    }
+
+    /// Closes it, as its owner, whatever it is. When this returns the other side can
+    /// take no chunk any more; a store might still be on its way to it.
+    pub fn close(&self, generation: u32) {
+        self.word.swap(fresh(generation, STATE_CLOSED));
+    }
+
+    /// Whether a peer that was told of this generation comes too late.
+    #[inline]
+    #[must_use]
+    pub fn is_closed(&self, generation: u32) -> bool {
+        let now = Count::from_word(self.word.load());
+        now.generation != generation || now.state == STATE_CLOSED
+    }
+
+    /// Takes one of `chunks` chunks, which the caller then copies and accounts
+    /// for. `None` if there is none to be taken.
+    #[inline]
+    #[must_use]
+    pub fn take(&self, generation: u32, side: Side, chunks: u32) -> Option<u32> {
+        let took = self.change(|now| {
+            let left = now.is_of(generation) && now.state == STATE_USED && now.taken() < chunks;
+            // Neither count reaches more than `chunks`.
+            match side {
+                _ if !left => None,
+                Side::Owner if now.owner_copies => None,
+                Side::Owner => {
+                    Some(Count { by_owner: now.by_owner + 1, owner_copies: true, ..now })
+                }
+                Side::Peer if now.peer_copies => None,
+                Side::Peer => Some(Count { by_peer: now.by_peer + 1, peer_copies: true, ..now }),
+            }
+        })?;
+        Some(match side {
+            Side::Owner => u32::from(took.by_owner) - 1,
+            Side::Peer => chunks - u32::from(took.by_peer),
+        })
+    }
+
+    /// Accounts for the one of `chunks` chunks that this side has taken, and breaks
+    /// the transfer if it was not copied.
+    #[inline]
+    pub fn account(&self, generation: u32, side: Side, chunks: u32, copied: bool) -> Accounted {
+        let changed = self.change(|now| {
+            let state = if copied { now.state } else { STATE_BROKEN };
+            match side {
+                _ if !now.is_of(generation) => None,
+                Side::Owner => {
+                    now.owner_copies.then_some(Count { owner_copies: false, state, ..now })
+                }
+                Side::Peer => now.peer_copies.then_some(Count { peer_copies: false, state, ..now }),
+            }
+        });
+        match changed {
+            None => Accounted::Late,
+            Some(now) if now.state == STATE_USED && now.taken() < chunks => Accounted::More,
+            Some(_) => Accounted::NoMore,
+        }
+    }
+
+    /// How far the transfer of `chunks` chunks is. `own` of them were taken by
+    /// the owner, who asks and has accounted for them.
+    #[inline]
+    #[must_use]
+    pub fn settled(&self, generation: u32, chunks: u32, own: u32) -> Settled {
+        let now = Count::from_word(self.word.load());
+        let is_own = u32::from(now.by_owner) == own && !now.owner_copies;
+        if !now.is_of(generation) || !is_own || now.taken() > chunks {
+            return Settled::Spoiled;
+        }
+        let broken = now.state == STATE_BROKEN;
+        if !broken && now.taken() < chunks {
+            Settled::Left
+        } else if now.peer_copies {
+            Settled::Waiting
+        } else if broken {
+            Settled::Broken
+        } else {
+            Settled::Whole
+        }
+    }
+
+    /// Replaces the word by what `change` makes of it, and says what that is.
+    /// `None` if `change` makes nothing of it, or it is always in motion.
+    fn change(&self, change: impl Fn(Count) -> Option<Count>) -> Option<Count> {
+        let mut seen = self.word.load();
+        for _ in 0..W::TRIES_MAX {
+            let to = change(Count::from_word(seen))?;
+            match self.word.compare_exchange(seen, to.to_word()) {
+                Ok(()) => return Some(to),
+                Err(found) => seen = found,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+#[path = "chunk_claims_tests.rs"]
+mod tests;
