@@ -176,6 +176,7 @@ fn sum(a: &Summary, b: &Summary) -> Summary {
         found: a.found + b.found,
         steps: a.steps + b.steps,
         time_ns: a.time_ns + b.time_ns,
+        coverage: a.coverage + b.coverage,
         // The order of the seeds among threads does not matter.
         hash: a.hash.wrapping_add(b.hash),
     }
@@ -195,6 +196,7 @@ fn json(tally: &Tally, seconds: f64) -> Result<()> {
         "probes_found": sum.found,
         "steps": sum.steps,
         "hash": format!("{:016x}", sum.hash),
+        "worlds_with": sum.coverage,
         "failures": tally.failures,
     });
     let mut out = std::io::stdout().lock();

@@ -3,7 +3,7 @@
 //! What is on its way or unread is counted by pair as it leaves and as it is
 //! read, so that one look at a process costs as much as it has peers.
 
-use sluice_link::{Layout, MailboxRegion};
+use sluice_link::{Layout, Ledger, MailboxRegion};
 use sluice_proto::Endpoint;
 use sluice_wire::{Packet, Parsed, PeerId, slots_for};
 
@@ -80,6 +80,25 @@ impl Books {
         }
     }
 
+    /// Panics unless, at rest, every sender without credits has been given what there
+    /// is to be given.
+    pub fn check_rest(&self, to: usize, endpoint: &Endpoint) {
+        let links = endpoint.links();
+        let living = (0..self.count).filter(|from| !self.dead[*from]);
+        let kept_of = |ledger: &Ledger| ledger.dynamic.map_or(0, |dynamic| u64::from(dynamic.kept));
+        let all = (0..self.count).filter_map(|from| links.ledger(PeerId(from as u32)));
+        let kept: u64 = all.map(|ledger| kept_of(&ledger)).sum();
+        for from in living {
+            let Some(ledger) = links.ledger(PeerId(from as u32)) else { continue };
+            let free = match ledger.dynamic {
+                Some(_) => links.slots_available() - kept + kept_of(&ledger),
+                None => u64::from(ledger.data_owed),
+            };
+            let waits = ledger.data_at_sender == 0 && ledger.data_owed > 0;
+            assert!(!waits || free == 0, "{to} owes {from} slots and keeps them: {ledger:?}");
+        }
+    }
+
     /// Credits at the sender, on their way, and held or owed at the receiver add
     /// up to what was granted.
     fn check_pair(&self, from: usize, to: usize, layout: &Layout, endpoints: &[Endpoint]) {
@@ -129,9 +148,7 @@ impl Books {
         let links = endpoint.links();
         let ledgers: Vec<_> =
             (0..self.count).filter_map(|other| links.ledger(PeerId(other as u32))).collect();
-        let own = |ledger: &sluice_link::Ledger| {
-            u64::from(ledger.data_at_sender) + u64::from(ledger.data_held)
-        };
+        let own = |ledger: &Ledger| u64::from(ledger.data_at_sender) + u64::from(ledger.data_held);
         let own: u64 = ledgers.iter().map(own).sum();
         let region = ledgers.len() as u64 * u64::from(layout.grant.data_slots)
             + u64::from(layout.dynamic_slots);

@@ -104,6 +104,7 @@ impl World<'_> {
             }
         }
         self.losses.told[who] = true;
+        self.coverage.deaths = 1;
         self.note(who, What::Loses(peer));
         self.step(who, &[], |endpoint, now, port| {
             endpoint.on_peer_gone(now, port, PeerId(peer as u32), PeerError::Dead);

@@ -8,6 +8,7 @@
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
 //! | `losses` | what the end of a process does to the others |
+//! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
 //! | `matcher` `judge` | what must match, and whether that is what ended |
 //! | `trace` | what happened, for people |
@@ -18,6 +19,7 @@
 //! catches that, and the trace says how it came.
 
 mod books;
+mod coverage;
 mod draw;
 mod judge;
 mod losses;
@@ -32,6 +34,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+pub use coverage::Coverage;
 pub use trace::Trace;
 
 /// What became of one program.
@@ -55,6 +58,8 @@ pub struct Summary {
     pub time_ns: u64,
     /// Of all that happened, in order.
     pub hash: u64,
+    /// What it has come by.
+    pub coverage: Coverage,
 }
 
 /// Runs the program of `seed` and checks everything about it.

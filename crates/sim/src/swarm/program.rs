@@ -116,13 +116,14 @@ impl<'t> Program<'t> {
             steps: self.world.steps(),
             time_ns: self.world.now_ns(),
             hash: self.world.hash(),
+            coverage: self.world.coverage,
         }
     }
 
     fn phase(&mut self) {
         self.weights = self.draw.pick(&WEIGHTS);
         self.target = self.draw.percent(35).then(|| self.anyone());
-        self.is_awaited = self.setup.tallies.is_some() && self.aims.percent(40);
+        self.is_awaited = self.aims.percent(self.setup.awaited_percent);
         if self.is_awaited {
             self.await_messages();
             self.rest();
@@ -258,7 +259,7 @@ impl<'t> Program<'t> {
                 }
             }
         }
-        self.world.check();
+        self.world.check_rest();
         self.judge.check_rest(&self.world, self.actors.len());
     }
 
@@ -355,7 +356,11 @@ impl<'t> Program<'t> {
             Ok(()) => {
                 let waits = self.world.endpoint(who).stats().stalled_now > stalled_before;
                 self.waited += u64::from(waits);
+                let is_large = send.buf.len > u64::from(self.setup.endpoint.eager_bytes_max);
+                self.world.coverage.large_messages |= u64::from(is_large);
                 self.judge.sent(&mut self.world, who, &send, waits);
+                let is_between = !self.actors[who].refusals.is_empty();
+                self.world.coverage.sends_between_tries |= u64::from(is_between);
             }
             Err(Refused::Again) if send.inject => {
                 self.refused += 1;

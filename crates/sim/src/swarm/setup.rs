@@ -29,6 +29,8 @@ pub struct Setup {
     /// Whether there are tallies, and the bytes of a chunk; none: who uses a tally
     /// takes all.
     pub tallies: Option<Option<u64>>,
+    /// Of a hundred phases, how many begin with receives.
+    pub awaited_percent: u64,
     /// Whether packets are taken before their memory is read.
     pub is_late: bool,
     /// Who ends, and after how many calls into the machines.
@@ -77,6 +79,7 @@ impl Setup {
         let death = ends.then(|| (draw.below(count) as usize, draw.below(2_000)));
         let mut setup = Setup {
             tallies: None,
+            awaited_percent: 0,
             is_late,
             death,
             layouts,
@@ -104,6 +107,11 @@ impl Setup {
             // Who cannot read announces nothing.
             setup.unreadable_percent = draw.pick(&[0, 0, 50]);
             setup.endpoint.announce_bytes_min = draw.pick(&[0, 0, 100]);
+            setup.awaited_percent = Draw::stream(seed, 8).pick(&[40, 100, 100]);
+        }
+        let mut draw = Draw::stream(seed, 10);
+        if draw.percent(20) {
+            setup.endpoint.inject_bytes_max = draw.pick(&[0, 150, 400, 1_000]);
         }
         setup
     }

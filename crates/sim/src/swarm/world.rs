@@ -10,6 +10,7 @@
 //! books are looked at, before anything else happens.
 
 use super::books::Books;
+use super::coverage::Coverage;
 use super::draw::Draw;
 use super::losses::Losses;
 use super::setup::Setup;
@@ -135,6 +136,7 @@ pub struct World<'t> {
     way_free_ns: Vec<u64>,
     pub(super) books: Books,
     pub(super) losses: Losses,
+    pub coverage: Coverage,
     pub(super) draw: Draw,
     /// Which packets are taken before their memory is read.
     draw_late: Draw,
@@ -181,6 +183,7 @@ impl<'t> World<'t> {
             way_free_ns: vec![0; count * count],
             books: Books::new(count),
             losses: Losses::new(count),
+            coverage: Coverage::default(),
             draw,
             draw_late: Draw::stream(seed, 4),
             draw_death: Draw::stream(seed, 5),
@@ -349,6 +352,14 @@ impl<'t> World<'t> {
         }
     }
 
+    /// The same at rest, when every process has had idle moments.
+    pub fn check_rest(&self) {
+        self.check();
+        for who in (0..self.hosts.len()).filter(|who| !self.is_dead(*who)) {
+            self.books.check_rest(who, &self.endpoints[who]);
+        }
+    }
+
     pub(super) fn step<R>(
         &mut self,
         who: usize,
@@ -383,6 +394,7 @@ impl<'t> World<'t> {
             let flight = Flight::pack(&out.head, out.payload, PeerId(who as u32), &mut self.store);
             let packet = flight.peek(&self.store);
             let slots = self.books.send(who, to, &packet);
+            self.coverage.note(&packet);
             self.note(who, What::Transmits(to, packet.packet, slots));
             let way = who * self.hosts.len() + to;
             let free =
@@ -391,6 +403,7 @@ impl<'t> World<'t> {
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
             let mut at = (free + self.setup.latency_ns + late_ns).max(self.arrival_ns[way]);
             if let Some((from, token)) = out.late {
+                self.coverage.pending_transmissions = 1;
                 let late = Late { who, to, from, token, flight, is_written: false };
                 at = at.max(self.take_late(late));
             }

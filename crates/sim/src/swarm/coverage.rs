@@ -1,0 +1,59 @@
+//! What a run has come by, so that it can be said how many worlds of a swarm have.
+
+use serde::Serialize;
+use sluice_wire::{Packet, Parsed};
+use std::ops::Add;
+
+/// Of one world zero or one, of several how many of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// Messages too long to be sent eagerly were sent.
+    pub large_messages: u64,
+    /// Receives were announced (RTR).
+    pub receives_announced: u64,
+    /// A large message was written to a receive that was announced.
+    pub announced_used: u64,
+    /// Two processes copied a message together.
+    pub shared_transfers: u64,
+    /// A packet was taken before its memory was read.
+    pub pending_transmissions: u64,
+    /// A credit of a dynamic mailbox was asked back.
+    pub credits_asked_back: u64,
+    /// A message was sent while an injected one that was refused waited.
+    pub sends_between_tries: u64,
+    /// A process ended, and others were told.
+    pub deaths: u64,
+}
+
+impl Coverage {
+    /// A packet was sent.
+    pub(super) fn note(&mut self, packet: &Parsed) {
+        match packet.packet {
+            Packet::Rtr(_) => self.receives_announced = 1,
+            Packet::Put(put) => {
+                let has_used = put.rts.is_some_and(|rts| rts.tally.is_some());
+                self.announced_used |= u64::from(has_used);
+            }
+            Packet::Cts(cts) => self.shared_transfers |= u64::from(cts.tally.is_some()),
+            Packet::ReturnRequest => self.credits_asked_back = 1,
+            _ => {}
+        }
+    }
+}
+
+impl Add for Coverage {
+    type Output = Coverage;
+
+    fn add(self, other: Coverage) -> Coverage {
+        Coverage {
+            large_messages: self.large_messages + other.large_messages,
+            receives_announced: self.receives_announced + other.receives_announced,
+            announced_used: self.announced_used + other.announced_used,
+            shared_transfers: self.shared_transfers + other.shared_transfers,
+            pending_transmissions: self.pending_transmissions + other.pending_transmissions,
+            credits_asked_back: self.credits_asked_back + other.credits_asked_back,
+            sends_between_tries: self.sends_between_tries + other.sends_between_tries,
+            deaths: self.deaths + other.deaths,
+        }
+    }
+}
