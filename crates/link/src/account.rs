@@ -329,6 +329,66 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_receiver_returns_to_who_has_less_than_half() {
+        let mut account = Account::new(8, 1);
+        assert!(account.arrive(4));
+        account.free(4);
+        assert!(!account.packet_due() && !account.packet_due_when_idle(), "it has half");
+        assert!(account.arrive(1));
+        assert!(!account.packet_due() && account.packet_due_when_idle());
+    }
+
+    #[test]
+    fn fewer_places_mean_a_higher_threshold() {
+        let mut account = Account::new(20, 2);
+        account.set_places(1);
+        assert!(account.arrive(11));
+        account.free(10);
+        assert!(!account.packet_due());
+        account.free(1);
+        assert!(account.packet_due());
+    }
+
+    #[test]
+    fn what_reaches_the_threshold_does_not_ride_below_it() {
+        let mut account = Account::dynamic(4, 1);
+        account.note_limits(3, 4);
+        assert!(account.arrive(3));
+        account.free(2);
+        assert!(account.rides_below_threshold());
+        account.free(1);
+        assert!(!account.rides_below_threshold());
+    }
+
+    #[test]
+    fn a_place_is_free_once_a_credit_of_its_packet_was_spent_and_not_before() {
+        let mut account = Account::new(6, 1);
+        assert!(account.arrive(4));
+        account.free(4);
+        assert_eq!(account.take_for_packet(u16::MAX), 4);
+        // The two that the sender had besides say nothing of the packet.
+        assert!(account.arrive(2));
+        account.free(2);
+        assert!(!account.packet_fits(), "it may lie unread");
+        assert!(account.arrive(1));
+        assert!(account.packet_fits(), "the sender has read it");
+    }
+
+    #[test]
+    fn what_comes_back_unused_frees_the_place_of_its_packet() {
+        let mut account = Account::dynamic(2, 1);
+        assert!(account.arrive(1));
+        account.free(1);
+        account.note_packet(account.granted_total());
+        account.settle(1);
+        account.give(3);
+        assert!(!account.packet_fits());
+        // Two of the four that it has: one at the least is of that packet.
+        account.take_back(2);
+        assert!(account.packet_fits());
+    }
+
+    #[test]
     fn slots_without_credit_are_refused() {
         let mut account = Account::new(4, 1);
         assert!(account.arrive(3));
