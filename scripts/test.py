@@ -28,7 +28,7 @@ def stages(quick):
     }
     yield "release build", ["cargo", "build", "--release", "--workspace"], {}
     yield "unit and integration tests", ["cargo", "test", "--workspace", "--no-fail-fast"], {}
-    yield "model checking of the mailbox's ring and bell", [
+    yield "model checking of the mailbox's ring, bell and chunk claims", [
         "cargo", "test", "-p", "sluice-rail", "--release", "--lib",
     ], loom_env
     yield "manual pages", [sys.executable, "crates/libportals/scripts/man.py", "--check"], {}
@@ -46,6 +46,7 @@ def stages(quick):
     yield "small experiments and reference cases of the simulator", [
         sys.executable, "tests/run_experiments.py",
     ], {}
+    yield "swarm of random programs", [sys.executable, "tests/run_swarm.py"], {}
     if quick:
         return
     yield "sluice run and sluice doctor", [sys.executable, "tests/run_command.py"], {}

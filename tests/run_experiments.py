@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the small twins of the experiments, the reference cases of the simulator, and a swarm.
+"""Runs the small twins of the experiments and the reference cases of the simulator.
 
 Each expectation of an experiment and each figure of a reference case prints one line;
 the last line is `N passed, N failed`. Results of earlier runs are not used.
@@ -16,14 +16,12 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What the command answers when all went well, and when something is not as expected.
 STATUS_JUDGED = (0, 3)
-# Random programs over the whole stack: a few seconds.
-SWARM_SEEDS = "0..1000"
 
 
-def ask(sluice, *args, status=STATUS_JUDGED):
+def ask(sluice, *args):
     """The JSON document that a command prints; what it says goes to our own output."""
     done = subprocess.run([sluice, *args, "--json"], stdout=subprocess.PIPE, check=False)
-    if done.returncode not in status:
+    if done.returncode not in STATUS_JUDGED:
         raise RuntimeError(f"sluice {' '.join(args)}: status {done.returncode}")
     return json.loads(done.stdout)
 
@@ -56,18 +54,6 @@ def references(sluice, only):
     yield from cases.items()
 
 
-def swarm(sluice, only):
-    """Name and verdict of the swarm of random programs."""
-    if only not in "swarm":
-        return
-    found = ask(sluice, "sim", "swarm", "--seeds", SWARM_SEEDS, status=(0, 1))
-    verdicts = [(found["failed"] == 0,
-                 f"{found['failed']} of {found['seeds']} random programs failed")]
-    for failure in found["failures"]:
-        verdicts.append((False, f"seed {failure['seed']}: {failure['what']}; {failure['replay']}"))
-    yield "swarm", verdicts
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sluice", default=os.path.join(ROOT, "target", "release", "sluice"),
@@ -79,7 +65,7 @@ def main():
         print("0 passed, 1 failed")
         return 1
     passed = failed = 0
-    for source in (experiments, references, swarm):
+    for source in (experiments, references):
         start = time.monotonic()
         for name, verdicts in source(args.sluice, args.only):
             print(f"{name} ({time.monotonic() - start:.0f} s)")

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Runs a swarm of random programs: seeds that are always the same, and seeds of the day.
+
+The seeds of a day follow from its number, which is printed with the command that runs
+them again. A failing seed prints one line that replays it. The last line is
+`N passed, N failed`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Together some 30 s on two cores.
+FIXED = range(0, 10_000)
+DAYS_SEEDS = 10_000
+SECONDS_OF_A_DAY = 86_400
+# What the command answers when nothing is wrong, and when a seed failed.
+STATUS_JUDGED = (0, 1)
+# Of the worlds with large messages, at least so many write one to an announced receive.
+ANNOUNCED_SHARE_MIN = 0.25
+
+
+def seeds_of(day):
+    """The seeds of a day; no two days share one, and none is fixed."""
+    return range(DAYS_SEEDS * (day + 1), DAYS_SEEDS * (day + 2))
+
+
+def run(sluice, title, seeds):
+    """Runs seeds and prints what became of them. Counts of what holds and what does not."""
+    span = f"{seeds.start}..{seeds.stop}"
+    print(f"{title}: sluice sim swarm --seeds {span}", flush=True)
+    command = [sluice, "sim", "swarm", "--seeds", span, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if done.returncode not in STATUS_JUDGED:
+        print(f"  FAILED  status {done.returncode}")
+        return 0, 1
+    found = json.loads(done.stdout)
+    worlds = found["worlds_with"]
+    for failure in found["failures"]:
+        what = failure["what"].replace("\n", " ")
+        print(f"  FAILED  seed {failure['seed']}: {what}; replay: {failure['replay']}")
+    is_met = worlds["announced_used"] >= ANNOUNCED_SHARE_MIN * worlds["large_messages"]
+    is_met = is_met or found["failed"] > 0
+    counts = ", ".join(f"{name} {count}" for name, count in worlds.items())
+    print(f"  {'ok' if is_met else 'FAILED':7} {found['seeds']} worlds in {found['seconds']:.0f} s,"
+          f" with {counts}", flush=True)
+    failed = found["failed"] + (not is_met)
+    return found["seeds"] - found["failed"] + is_met, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sluice", default=os.path.join(ROOT, "target", "release", "sluice"),
+                        help="the command [default: %(default)s]")
+    parser.add_argument("--day", type=int, default=int(time.time()) // SECONDS_OF_A_DAY,
+                        metavar="N", help="days since 1970-01-01 [default: today's number]")
+    args = parser.parse_args()
+    if args.day < 0:
+        parser.error("--day must not be negative")
+    if not os.access(args.sluice, os.X_OK):
+        print(f"{args.sluice} is not there; next: make build")
+        print("0 passed, 1 failed")
+        return 1
+    passed = failed = 0
+    for title, seeds in (("fixed seeds", FIXED), (f"day {args.day}", seeds_of(args.day))):
+        holds, does_not = run(args.sluice, title, seeds)
+        passed, failed = passed + holds, failed + does_not
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
