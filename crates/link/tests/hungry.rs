@@ -25,8 +25,13 @@ fn a_sender_without_credits_gets_what_the_other_leaves() {
         let mut traffic = Traffic::new(vec![layout; 3], seed);
         // With answers in idle moments alone nothing else brings them.
         traffic.answers_at_once = random.percent(50);
-        for _ in 0..STEPS {
-            let from = random.between(1, 2) as usize;
+        // The other sender may end, also while it waits.
+        let end_at = random.below(2 * STEPS);
+        for step in 0..STEPS {
+            if step == end_at {
+                traffic.kill(2);
+            }
+            let from = random.between(1, 2).min(traffic.alive().len() as u64 - 1) as usize;
             match random.below(8) {
                 0..3 => {
                     traffic.processes[from].queues[0].push_back(random.between(1, 2) as u32);
