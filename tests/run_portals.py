@@ -48,6 +48,7 @@ PROGRAMS = [
     ("put", SIZES, ALL, 70),
     ("get", SIZES, ALL, 70),
     ("ack", SIZES, ALL, 30),
+    ("answers", SIZES, ALL, 30),
     ("truncate", SIZES, ALL, 70),
     ("match", SIZES, ALL, 30),
     ("manage_local", SIZES, MATCHING, 30),

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use sluice_link::{Grant, Layout, LayoutError, MailboxRegion};
-use sluice_wire::{Ack, Addr, Get, GetDone, MatchBits, Packet, PtIndex, Put, Reply, Rts, Status};
+use sluice_wire::{
+    Ack, Addr, Get, GetDone, List, MatchBits, Packet, PtIndex, Put, Reply, Rts, Status,
+};
 
 #[test]
 fn two_senders_get_the_most_that_is_of_use() {
@@ -79,13 +81,14 @@ fn every_kind_of_packet_has_its_region() {
     };
     let get = Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1, into: Addr(0) };
     let done = GetDone { pt_index, match_bits, length: 0, status };
+    let list = List::Priority;
     let regions = [
         (Packet::Put(put), MailboxRegion::Data),
         (Packet::Put(Put { rts: Some(rts), ..put }), MailboxRegion::Data),
-        (Packet::Ack(Ack { op: 0, mlength: 0, offset: 0, status }), MailboxRegion::Control),
+        (Packet::Ack(Ack { op: 0, mlength: 0, offset: 0, list, status }), MailboxRegion::Control),
         (Packet::Get(get), MailboxRegion::Control),
         (Packet::GetDone(done), MailboxRegion::Control),
-        (Packet::Reply(Reply { op: 0, offset: 0, status }), MailboxRegion::Reply),
+        (Packet::Reply(Reply { op: 0, offset: 0, list, status }), MailboxRegion::Reply),
         (Packet::Credit, MailboxRegion::Credit),
     ];
     for (packet, region) in regions {

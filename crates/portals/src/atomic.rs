@@ -13,7 +13,7 @@ use crate::initiator::reply_slots;
 use crate::limits::PtlError;
 use crate::memory::Span;
 use crate::ni::Ni;
-use crate::operation::{AnswerBy, Operation, Stage};
+use crate::operation::{AnswerBy, Operation, Place, Stage};
 use crate::target::{Owed, Request, What};
 use sluice_link::{Port, Token, Transmitted};
 use sluice_wire::{
@@ -164,8 +164,8 @@ impl Ni {
             what: if fetches { What::Fetch(op, datatype) } else { What::Atomic(op, datatype) },
             rts: None,
         };
-        let (mlength, offset, status, kept, before) = match self.admit(port, &request) {
-            Err(status) => (0, 0, status, false, None),
+        let (mlength, place, status, kept, before) = match self.admit(port, &request) {
+            Err(status) => (0, Place::default(), status, false, None),
             Ok(entry) => {
                 let (offset, fits) = self.mes.landing(entry, request.remote_offset, rlength);
                 // Whole items only.
@@ -197,18 +197,19 @@ impl Ni {
                 if unlink {
                     self.settle_entry(handle);
                 }
-                (mlength, offset, status, kept && holds, before)
+                (mlength, Place { offset, list: event.list }, status, kept && holds, before)
             }
         };
         let slots = if kept { 0 } else { slots };
+        let Place { offset, list } = place;
         match atomic.answer {
             Answer::Ack(_, op) => {
-                let ack = Ack { op, mlength, offset, status };
+                let ack = Ack { op, mlength, offset, list, status };
                 self.answer(port, Owed { peer: from, ack, slots });
             }
             Answer::Fetch(op) => {
                 let payload = before.unwrap_or(Region::EMPTY);
-                self.send_reply(port, from, Reply { op, offset, status }, payload, before);
+                self.send_reply(port, from, Reply { op, offset, list, status }, payload, before);
                 if slots > 0 {
                     self.links.free_data(port, from, slots);
                 }

@@ -1,8 +1,7 @@
 //! Events and how operations fail (Portals 4, section 3.13).
 
-use crate::me::List;
 use sluice_link::PeerError;
-use sluice_wire::{Addr, AtomicOp, Datatype, Found, MatchBits, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{Addr, AtomicOp, Datatype, Found, List, MatchBits, PeerId, PtIndex, Rts, Status};
 use std::num::NonZeroU32;
 
 /// What happened.
@@ -117,7 +116,8 @@ pub struct Event {
     pub kind: EventKind,
     /// Portal table entry.
     pub pt_index: PtIndex,
-    /// Which list the target's entry was in.
+    /// Which list the target's entry was in. At the initiator, of the events that an
+    /// answer brings, if an entry took the operation.
     pub list: List,
     /// How it went (`ni_fail_type`).
     pub outcome: Result<(), NiFail>,

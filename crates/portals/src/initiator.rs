@@ -8,13 +8,13 @@ use crate::matching::NOBODY;
 use crate::md::Md;
 use crate::memory::Span;
 use crate::ni::Ni;
-use crate::operation::{AnswerBy, LongGets, Operation, Stage};
+use crate::operation::{AnswerBy, LongGets, Operation, Place, Stage};
 use crate::table::Handle;
 use crate::transfer::NOWHERE;
 use sluice_link::{PeerError, Port, SendError, Token, Transmitted};
 use sluice_wire::{
-    Ack, AckKind, Addr, Bulk, Get, GetDone, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts,
-    Status, slots_for,
+    Ack, AckKind, Addr, Bulk, Get, GetDone, MatchBits, Packet, PeerId, PtIndex, Put,
+    REPLY_HEADER_BYTES, Region, Rts, Status, slots_for,
 };
 
 /// Where an operation aims.
@@ -422,7 +422,8 @@ impl Ni {
                     }
                     _ => false,
                 };
-                self.acked(&operation, ack.mlength, ack.offset, outcome, !unsent);
+                let place = Place { offset: ack.offset, list: ack.list };
+                self.acked(&operation, ack.mlength, place, outcome, !unsent);
                 true
             }
             Stage::Transmit { then_ack: Some(_), acked, .. } if acked.is_none() => {
@@ -447,7 +448,7 @@ impl Ni {
         &mut self,
         operation: &Operation,
         mlength: u64,
-        offset: u64,
+        place: Place,
         outcome: Result<(), NiFail>,
         answered: bool,
     ) {
@@ -482,7 +483,7 @@ impl Ni {
                 Event::new(EventKind::Ack, operation.pt_index, operation.peer, operation.user_ptr);
             event.rlength = length;
             event.mlength = mlength;
-            event.remote_offset = offset;
+            (event.remote_offset, event.list) = (place.offset, place.list);
             event.outcome = outcome;
             self.post(eq, event);
         }
@@ -524,7 +525,7 @@ impl Ni {
         operation: &Operation,
         into: Span,
         mlength: u64,
-        offset: u64,
+        place: Place,
         outcome: Result<(), NiFail>,
     ) {
         let Some(descriptor) = self.mds.get(operation.md) else { return };
@@ -540,7 +541,7 @@ impl Ni {
         event.rlength = into.len;
         event.mlength = mlength;
         event.start = self.start_of(into);
-        event.remote_offset = offset;
+        (event.remote_offset, event.list) = (place.offset, place.list);
         event.outcome = outcome;
         self.post(eq, event);
     }
@@ -567,14 +568,14 @@ impl Ni {
                     stage: Stage::Answer { staged: None },
                 };
                 let span = self.span_of(into).unwrap_or(Span::EMPTY);
-                self.replied(&operation, span, 0, 0, Err(why));
+                self.replied(&operation, span, 0, Place::default(), Err(why));
             }
             Command::GetFromHeader { into, pt_index, user_ptr, .. } => {
                 let (md, stage) = (into.md, Stage::Answer { staged: None });
                 let (peer, pt_index, user_ptr) = (NOBODY, *pt_index, *user_ptr);
                 let operation = Operation { peer, pt_index, md, user_ptr, stage };
                 let span = self.span_of(into).unwrap_or(Span::EMPTY);
-                self.replied(&operation, span, 0, 0, Err(why));
+                self.replied(&operation, span, 0, Place::default(), Err(why));
             }
             Command::CtInc { .. } | Command::CtSet { .. } => {}
         }
@@ -595,15 +596,15 @@ impl Ni {
         self.sent(md, peer, pt_index, length, user_ptr, true, Err(why));
         if let Some(kind) = ack {
             let stage = Stage::Ack { kind, length };
-            self.acked(&Operation { peer, pt_index, md, user_ptr, stage }, 0, 0, Err(why), false);
+            let operation = Operation { peer, pt_index, md, user_ptr, stage };
+            self.acked(&operation, 0, Place::default(), Err(why), false);
         }
     }
 }
 
 /// Slots that the reply to a get of `length` bytes takes.
 pub(crate) fn reply_slots(length: u64) -> u32 {
-    let reply = Packet::Reply(sluice_wire::Reply { op: 0, offset: 0, status: Status::Ok });
-    slots_for(u64::from(reply.header_bytes()) + length)
+    slots_for(REPLY_HEADER_BYTES + length)
 }
 
 /// A send that needs a credit it does not have waits; any other failure is the

@@ -2,13 +2,12 @@
 //! waits for yet.
 
 use crate::event::{EventKind, NiFail};
-use crate::me::List;
 use crate::ni::Ni;
 use crate::operation::Done;
 use crate::pt::Header;
 use crate::target::{Owed, Request};
 use sluice_link::Port;
-use sluice_wire::{Ack, Addr, PeerId, Put, Region, Status};
+use sluice_wire::{Ack, Addr, List, PeerId, Put, Region, Status};
 
 impl Ni {
     #[inline(always)]
@@ -21,8 +20,8 @@ impl Ni {
         slots: u32,
     ) {
         let request = Request::put(from, put, payload_len);
-        let (mlength, offset, status) = match self.admit(port, &request) {
-            Err(status) => (0, 0, status),
+        let done = match self.admit(port, &request) {
+            Err(status) => Ack { op: 0, mlength: 0, offset: 0, list: List::Priority, status },
             Ok(entry) => {
                 let me = self.mes.at(entry);
                 if me.list() == List::Overflow || put.bulk.is_some() || me.has_rare() {
@@ -31,24 +30,23 @@ impl Ni {
                 self.put_plain(port, &request, entry)
             }
         };
-        self.acknowledge(port, from, put, mlength, offset, status, slots);
+        self.acknowledge(port, from, put, done, slots);
     }
 
+    /// Tells the initiator what became of a put, `done` but for its name, if it
+    /// wants to know; and frees its slots.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "what became of a put")]
     fn acknowledge<P: Port>(
         &mut self,
         port: &mut P,
         from: PeerId,
         put: &Put,
-        mlength: u64,
-        offset: u64,
-        status: Status,
+        done: Ack,
         slots: u32,
     ) {
         match put.ack {
             Some((_, op)) => {
-                let ack = Ack { op, mlength, offset, status };
+                let ack = Ack { op, ..done };
                 self.answer(port, Owed { peer: from, ack, slots });
             }
             None if slots > 0 => self.links.free_data(port, from, slots),
@@ -58,14 +56,9 @@ impl Ni {
 
     /// A put that has come with its bytes lands in a plain entry of the
     /// priority list: the path of nearly every message.
-    /// Returns how many bytes did, where, and how it went.
+    /// Returns what the initiator is told.
     #[inline(always)]
-    fn put_plain<P: Port>(
-        &mut self,
-        port: &mut P,
-        request: &Request,
-        entry: u32,
-    ) -> (u64, u64, Status) {
+    fn put_plain<P: Port>(&mut self, port: &mut P, request: &Request, entry: u32) -> Ack {
         let (offset, fits) = self.mes.landing(entry, request.remote_offset, request.rlength);
         // What is only announced has not moved.
         let mlength = if request.rts.is_some() { 0 } else { fits };
@@ -89,7 +82,8 @@ impl Ni {
             self.unlink_from_list(entry);
             self.settle_used(entry);
         }
-        (mlength, offset, if is_there { Status::Ok } else { Status::Segv })
+        let status = if is_there { Status::Ok } else { Status::Segv };
+        Ack { op: 0, mlength, offset, list: List::Priority, status }
     }
 
     /// Forgets an entry that was just unlinked, if it has nothing to tell any
@@ -124,21 +118,20 @@ impl Ni {
         if put.bulk.is_some() {
             return self.put_bulk(port, &request, put, slots, entry);
         }
-        let (mlength, offset, outcome, kept) = self.put_entry(port, &request, slots, entry);
-        let status = outcome.map_or_else(Status::from, |()| Status::Ok);
+        let (done, kept) = self.put_entry(port, &request, slots, entry);
         let slots = if kept { 0 } else { slots };
-        self.acknowledge(port, from, put, mlength, offset, status, slots);
+        self.acknowledge(port, from, put, done, slots);
     }
 
-    /// A put lands in the memory of an entry. Returns how many bytes did, where, how
-    /// it went, and whether a header was kept that has the credits.
+    /// A put lands in the memory of an entry. Returns what the initiator is told, and
+    /// whether a header was kept that has the credits.
     fn put_entry<P: Port>(
         &mut self,
         port: &mut P,
         request: &Request,
         slots: u32,
         entry: u32,
-    ) -> (u64, u64, Result<(), NiFail>, bool) {
+    ) -> (Ack, bool) {
         let handle = self.mes.handle(entry);
         let (offset, fits) = self.mes.landing(entry, request.remote_offset, request.rlength);
         // What is only announced has not moved.
@@ -168,7 +161,8 @@ impl Ni {
         if unlink {
             self.settle_entry(handle);
         }
-        (mlength, offset, outcome, kept && holds)
+        let status = outcome.map_or_else(Status::from, |()| Status::Ok);
+        (Ack { op: 0, mlength, offset, list, status }, kept && holds)
     }
 
     /// A put whose data is to be fetched: what fits of it is, and the rest

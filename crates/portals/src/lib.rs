@@ -47,9 +47,11 @@ pub use initiator::{PutExtras, Target};
 pub use limits::{Limits, PtlError};
 pub use matching::{NOBODY, SearchOp};
 pub use md::{Md, MdOptions};
-pub use me::{List, Me, MeOptions, MeSpec};
+pub use me::{Me, MeOptions, MeSpec};
 pub use memory::Vector;
 pub use ni::{Ni, Status, UnexpectedBytes};
 pub use pt::{Header, PtOptions};
 pub use table::{Handle, Table};
 pub use target::Taken;
+
+pub use sluice_wire::List;

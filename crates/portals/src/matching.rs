@@ -5,13 +5,13 @@
 use crate::event::{Event, EventKind, Hold, NiFail};
 use crate::limits::PtlError;
 use crate::lists::Slab;
-use crate::me::{List, Me, MeSpec};
+use crate::me::{Me, MeSpec};
 use crate::ni::Ni;
 use crate::pt::{Claim, Header};
 use crate::table::Handle;
 use crate::target::Owed;
 use sluice_link::Port;
-use sluice_wire::{Ack, MatchBits, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{Ack, List, MatchBits, PeerId, PtIndex, Rts, Status};
 
 /// No initiator: of events that an entry alone causes.
 pub const NOBODY: PeerId = PeerId(u32::MAX);
@@ -283,7 +283,8 @@ impl Ni {
             None if slots > 0 => self.links.free_data(port, peer, slots),
             None => {}
             Some(op) => {
-                let ack = Ack { op, mlength, offset: 0, status: Status::Ok };
+                let list = List::Overflow;
+                let ack = Ack { op, mlength, offset: 0, list, status: Status::Ok };
                 self.answer(port, Owed { peer, ack, slots });
             }
         }

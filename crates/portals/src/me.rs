@@ -4,17 +4,7 @@ use crate::ct::Ct;
 use crate::lists::{Criteria, Record, Slab, Waiting};
 use crate::memory::{Span, Vector};
 use crate::table::Handle;
-use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
-
-/// Which list of a portal table entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum List {
-    /// Searched first; appending searches the unexpected headers.
-    #[default]
-    Priority,
-    /// Takes what the priority list does not.
-    Overflow,
-}
+use sluice_wire::{List, MatchBits, PeerId, PtIndex, Region};
 
 /// Options of an entry. The default allows nothing and reports everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -285,8 +275,7 @@ impl Slab<Me> {
         let me = self.at(slot);
         let wanted =
             if me.flags.manage_local() { self.rare(slot).local_offset } else { remote_offset };
-        let offset = wanted.min(me.region.len);
-        (offset, rlength.min(me.region.len - offset))
+        place_in(me.region.len, wanted, rlength)
     }
 
     /// Moves the managed offset. True if the entry must be unlinked for it, or
@@ -303,4 +292,12 @@ impl Slab<Me> {
         let left = len.saturating_sub(rare.local_offset);
         once || rare.min_free != 0 && left < rare.min_free
     }
+}
+
+/// Where in an entry of `len` bytes an operation of `rlength` bytes at `wanted` is
+/// done, and how many of its bytes fit. A message of no bytes always fits.
+#[inline(always)]
+pub(crate) fn place_in(len: u64, wanted: u64, rlength: u64) -> (u64, u64) {
+    let offset = wanted.min(len);
+    (offset, rlength.min(len - offset))
 }

@@ -13,14 +13,14 @@ use crate::initiator::reply_slots;
 use crate::limits::{Limits, PtlError};
 use crate::lists::Slab;
 use crate::md::{Md, MdOptions};
-use crate::me::{List, Me};
+use crate::me::Me;
 use crate::memory::Vector;
 use crate::operation::{LongGets, Operation};
 use crate::pt::{Header, Pt, PtOptions};
 use crate::table::{Handle, Table};
 use crate::target::Owed;
 use sluice_link::{Layout, Links, Port, RailError};
-use sluice_wire::{PeerId, PtIndex, Region};
+use sluice_wire::{List, PeerId, PtIndex, REPLY_HEADER_BYTES, Region};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Counts of what an interface saw (`PTL_SR_*` and ours).
@@ -419,15 +419,8 @@ impl Ni {
     #[must_use]
     pub fn get_bytes_max(&self) -> u64 {
         let slots = self.get_slots_max();
-        let head = u64::from(
-            sluice_wire::Packet::Reply(sluice_wire::Reply {
-                op: 0,
-                offset: 0,
-                status: sluice_wire::Status::Ok,
-            })
-            .header_bytes(),
-        );
-        sluice_wire::FIRST_SLOT_BYTES + (slots - 1) * sluice_wire::NEXT_SLOT_BYTES - head
+        let room = sluice_wire::FIRST_SLOT_BYTES + (slots - 1) * sluice_wire::NEXT_SLOT_BYTES;
+        room - REPLY_HEADER_BYTES
     }
 
     fn get_slots_max(&self) -> u64 {

@@ -7,7 +7,7 @@ use crate::memory::Span;
 use crate::ni::Ni;
 use crate::pt::Header;
 use crate::table::Handle;
-use sluice_wire::{Ack, AckKind, Addr, PeerId, PtIndex, Region};
+use sluice_wire::{Ack, AckKind, Addr, List, PeerId, PtIndex, Region};
 
 /// An operation whose end is awaited.
 #[derive(Debug)]
@@ -95,7 +95,16 @@ pub(crate) enum Purpose {
     /// A put that matched; its end is told as this says.
     Put(Done),
     /// A get of this process, for so much.
-    Get { into: Span, offset: u64 },
+    Get { into: Span, place: Place },
+}
+
+/// Where at its target an operation was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// In the entry, in bytes.
+    pub offset: u64,
+    /// The list that the entry was in.
+    pub list: List,
 }
 
 /// Data of an entry that a get wants.
@@ -125,6 +134,12 @@ pub(crate) struct Done {
     pub answer: Option<u64>,
     /// Slots whose credits are freed with it.
     pub slots: u32,
+}
+
+impl Done {
+    pub fn place(&self) -> Place {
+        Place { offset: self.offset, list: self.event.list }
+    }
 }
 
 impl Ni {

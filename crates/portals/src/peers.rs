@@ -4,10 +4,10 @@
 use crate::event::NiFail;
 use crate::memory::Span;
 use crate::ni::Ni;
-use crate::operation::{Operation, Stage};
+use crate::operation::{Operation, Place, Stage};
 use crate::table::Handle;
 use sluice_link::{PeerError, Port, Token};
-use sluice_wire::PeerId;
+use sluice_wire::{Ack, PeerId};
 
 impl Ni {
     /// The rail has read the memory of a packet.
@@ -96,12 +96,12 @@ impl Ni {
         let (md, pt_index, user_ptr) = (operation.md, operation.pt_index, operation.user_ptr);
         match operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {
-                self.acked(&operation, 0, 0, Err(why), false)
+                self.acked(&operation, 0, Place::default(), Err(why), false)
             }
             Stage::Reply { into, slots, .. } => {
                 self.links.release_reply(slots);
                 self.has_freed_reply_slots = true;
-                self.replied(&operation, into, 0, 0, Err(why));
+                self.replied(&operation, into, 0, Place::default(), Err(why));
             }
             Stage::Transmit { then_ack, length, acked, staged } => {
                 if let Some(staged) = staged {
@@ -113,11 +113,13 @@ impl Ni {
                 if let Some(kind) = then_ack {
                     let stage = Stage::Ack { kind, length };
                     let operation = Operation { peer, pt_index, md, user_ptr, stage };
-                    let (mlength, offset, outcome) = match acked {
-                        Some(ack) => (ack.mlength, ack.offset, NiFail::check(ack.status)),
-                        None => (0, 0, Err(why)),
+                    let (mlength, place, outcome) = match acked {
+                        Some(Ack { mlength, offset, list, status, .. }) => {
+                            (mlength, Place { offset, list }, NiFail::check(status))
+                        }
+                        None => (0, Place::default(), Err(why)),
                     };
-                    self.acked(&operation, mlength, offset, outcome, acked.is_some());
+                    self.acked(&operation, mlength, place, outcome, acked.is_some());
                 }
             }
             Stage::Outgoing(outgoing) => self.finish(port, outgoing.done, Err(why)),

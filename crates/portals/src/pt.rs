@@ -5,10 +5,10 @@ use crate::ct::Ct;
 use crate::eq::Eq;
 use crate::event::{EventKind, NiFail};
 use crate::lists::{Arrived, Posted, Record, Slab, Unexpected};
-use crate::me::{List, Me};
+use crate::me::Me;
 use crate::table::Handle;
 use crate::target::{Request, What};
-use sluice_wire::{Addr, AtomicOp, Datatype, MatchBits, PeerId, PtIndex, Rts};
+use sluice_wire::{Addr, AtomicOp, Datatype, List, MatchBits, PeerId, PtIndex, Rts};
 
 /// Options of a portal table entry (`PtlPTAlloc`). Hints that change nothing
 /// here have no place.

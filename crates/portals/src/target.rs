@@ -4,14 +4,15 @@
 use crate::event::{Event, EventKind, NiFail};
 use crate::initiator::is_no_credit;
 use crate::lists::Slab;
-use crate::me::{List, Me};
+use crate::me::Me;
 use crate::ni::Ni;
 use crate::operation::Done;
 use crate::pt::{Header, RareHeader};
 use crate::table::Handle;
 use sluice_link::{MailboxRegion, Port};
 use sluice_wire::{
-    Ack, AtomicOp, Datatype, GetDone, MatchBits, Packet, Parsed, PeerId, PtIndex, Put, Rts, Status,
+    Ack, AtomicOp, Datatype, GetDone, List, MatchBits, Packet, Parsed, PeerId, PtIndex, Put, Rts,
+    Status,
 };
 
 /// An acknowledgement that is to be sent, or waits for a control credit. There
@@ -340,7 +341,8 @@ impl Ni {
         let (peer, pt_index) = (event.peer, event.pt_index);
         if let Some(op) = answer {
             let status = outcome.map_or_else(Status::from, |()| Status::Ok);
-            let ack = Ack { op, mlength: event.mlength, offset, status };
+            let (mlength, list) = (event.mlength, event.list);
+            let ack = Ack { op, mlength, offset, list, status };
             self.answer(port, Owed { peer, ack, slots });
         } else if slots > 0 {
             self.links.free_data(port, peer, slots);

@@ -9,7 +9,9 @@ use crate::event::NiFail;
 use crate::initiator::reply_slots;
 use crate::memory::Span;
 use crate::ni::{Ni, rail_failure};
-use crate::operation::{AnswerBy, Done, Incoming, LongGets, Operation, Outgoing, Purpose, Stage};
+use crate::operation::{
+    AnswerBy, Done, Incoming, LongGets, Operation, Outgoing, Place, Purpose, Stage,
+};
 use crate::table::Handle;
 use crate::target::{Owed, Request, What};
 use sluice_link::{Port, RailError, Token, Transmitted};
@@ -96,7 +98,7 @@ impl Ni {
         let entry = match admitted {
             Ok(entry) => entry,
             Err(status) => {
-                self.reply(port, from, get.op, 0, Span::EMPTY, status);
+                self.reply(port, from, get.op, Place::default(), Span::EMPTY, status);
                 return true;
             }
         };
@@ -126,7 +128,8 @@ impl Ni {
         }
         let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
         let payload = if status == Status::Ok { span } else { Span::EMPTY };
-        self.reply(port, from, get.op, offset, payload, status);
+        let place = Place { offset, list: event.list };
+        self.reply(port, from, get.op, place, payload, status);
         self.tell_comm(entry, event);
         if unlink {
             self.settle_entry(handle);
@@ -153,7 +156,7 @@ impl Ni {
         let Stage::Outgoing(outgoing) = &operation.stage else { return };
         let (peer, op, mlength) = (operation.peer, outgoing.op, outgoing.from.len);
         let (written, direct) = (outgoing.written, outgoing.direct);
-        let offset = outgoing.done.offset;
+        let Place { offset, list } = outgoing.done.place();
         let left = mlength - written;
         if let Some(to) = direct.filter(|_| left > 0) {
             let piece = self.first_piece(outgoing.from.part(written, left));
@@ -163,7 +166,7 @@ impl Ni {
             }
         }
         let source = if left == 0 { 0 } else { handle.to_u64() };
-        self.send_offer(port, peer, Offer { op, mlength, offset, source });
+        self.send_offer(port, peer, Offer { op, mlength, offset, list, source });
         if left == 0 {
             self.end_outgoing(port, handle, Ok(()));
         }
@@ -194,7 +197,7 @@ impl Ni {
         port: &mut P,
         peer: PeerId,
         op: u64,
-        offset: u64,
+        place: Place,
         span: Span,
         status: Status,
     ) {
@@ -206,7 +209,8 @@ impl Ni {
                 (staged, Some(staged))
             }
         };
-        self.send_reply(port, peer, Reply { op, offset, status }, payload, staged);
+        let Place { offset, list } = place;
+        self.send_reply(port, peer, Reply { op, offset, list, status }, payload, staged);
     }
 
     /// Sends a reply; memory that the port lent for it goes back when it is
@@ -248,9 +252,9 @@ impl Ni {
         }
         let part = span.part(pull.offset, pull.length);
         if self.is_readable(port, part) {
-            self.reply(port, from, pull.op, 0, part, Status::Ok);
+            self.reply(port, from, pull.op, Place::default(), part, Status::Ok);
         } else {
-            self.reply(port, from, pull.op, 0, Span::EMPTY, Status::Segv);
+            self.reply(port, from, pull.op, Place::default(), Span::EMPTY, Status::Segv);
         }
         true
     }
@@ -265,7 +269,8 @@ impl Ni {
         reply: &Reply,
         payload_len: u32,
     ) -> bool {
-        let Reply { op, offset, status } = *reply;
+        let Reply { op, offset, list, status } = *reply;
+        let place = Place { offset, list };
         let handle = Handle::from_u64(op);
         let operation = self.operations.get(handle).filter(|op| op.peer == peer);
         let (into, slots, of) = match operation.map(|operation| &operation.stage) {
@@ -294,7 +299,7 @@ impl Ni {
             }
         }
         match of {
-            None => self.replied(&operation, into, length, offset, outcome),
+            None => self.replied(&operation, into, length, place, outcome),
             Some(of) => self.arrived(port, of, length, outcome),
         }
         true
@@ -317,12 +322,13 @@ impl Ni {
         }
         self.links.release_reply(slots);
         self.has_freed_reply_slots = true;
+        let place = Place { offset: offer.offset, list: offer.list };
         if offer.source == 0 {
             let operation = self.end(handle).expect("looked up above");
-            self.replied(&operation, into, offer.mlength, offer.offset, Ok(()));
+            self.replied(&operation, into, offer.mlength, place, Ok(()));
             return true;
         }
-        let purpose = Purpose::Get { into, offset: offer.offset };
+        let purpose = Purpose::Get { into, place };
         let part = into.part(0, offer.mlength);
         operation.stage =
             Stage::Incoming(Box::new(Incoming::new(purpose, offer.source, None, part)));
@@ -347,7 +353,13 @@ impl Ni {
                 let into = *into;
                 let operation = self.end(handle).expect("looked up above");
                 let span = Span::whole(into);
-                self.replied(&operation, span, into.len, 0, outcome.map_err(rail_failure));
+                self.replied(
+                    &operation,
+                    span,
+                    into.len,
+                    Place::default(),
+                    outcome.map_err(rail_failure),
+                );
             }
             Stage::Incoming(incoming) => {
                 match outcome {
@@ -380,7 +392,8 @@ impl Ni {
                 Err(error) => {
                     let (peer, op) = (operation.peer, outgoing.op);
                     let why = rail_failure(error);
-                    self.reply(port, peer, op, 0, Span::EMPTY, Status::from(why));
+                    let place = outgoing.done.place();
+                    self.reply(port, peer, op, place, Span::EMPTY, Status::from(why));
                     self.end_outgoing(port, handle, Err(why));
                 }
             },
@@ -504,10 +517,11 @@ impl Ni {
         let Incoming { purpose, source, arrived, outcome, .. } = *incoming;
         match purpose {
             Purpose::Put(done) => self.finish(port, done, outcome),
-            Purpose::Get { into, offset } => {
-                self.replied(&operation, into, arrived, offset, outcome);
+            Purpose::Get { into, place } => {
+                self.replied(&operation, into, arrived, place, outcome);
                 let status = outcome.map_or_else(Status::from, |()| Status::Ok);
-                let ack = Ack { op: source, mlength: arrived, offset, status };
+                let Place { offset, list } = place;
+                let ack = Ack { op: source, mlength: arrived, offset, list, status };
                 self.answer(port, Owed { peer: operation.peer, ack, slots: 0 });
             }
         }

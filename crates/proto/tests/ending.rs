@@ -6,8 +6,8 @@ mod world;
 use sluice_link::{PeerError, RailError};
 use sluice_proto::{Config, Failure, Probe, ProbeAction, Send, Space};
 use sluice_wire::{
-    Ack, AckKind, Credits, GetDone, MatchBits, Nanos, Packet, PeerId, PtIndex, Put, Region, Reply,
-    Status,
+    Ack, AckKind, Credits, GetDone, List, MatchBits, Nanos, Packet, PeerId, PtIndex, Put, Region,
+    Reply, Status,
 };
 use world::net::{Event, Mode, layout, roomy};
 use world::{World, pattern, recv_from, send_to};
@@ -183,14 +183,15 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
         bulk: None,
     };
     let nothing = Credits::default();
-    let ack = Ack { op: 1 << 32, mlength: 0, offset: 0, status: Status::Ok };
+    let ack = Ack { op: 1 << 32, mlength: 0, offset: 0, list: List::Priority, status: Status::Ok };
     let fetched = Put {
         ack: Some((sluice_wire::AckKind::Silent, 1)),
         bulk: Some(sluice_wire::Bulk { len: 1, addr: sluice_wire::Addr(16) }),
         ..put
     };
     let pull = sluice_wire::Pull { source: 1 << 32, op: 1, offset: 0, length: 1 };
-    let offer = sluice_wire::Offer { op: 1 << 32, mlength: 0, offset: 0, source: 0 };
+    let offer =
+        sluice_wire::Offer { op: 1 << 32, mlength: 0, offset: 0, list: List::Priority, source: 0 };
     let wrong: [(&str, Packet, u32, Credits); 9] = [
         ("a put that endpoints do not send", Packet::Put(fetched), 0, nothing),
         ("a pull", Packet::Pull(pull), 0, nothing),
@@ -200,7 +201,12 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
         ("more control credits", Packet::Credit, 0, Credits { data: 0, control: 1 }),
         (
             "a reply to nothing",
-            Packet::Reply(Reply { op: 1 << 32, offset: 0, status: Status::Ok }),
+            Packet::Reply(Reply {
+                op: 1 << 32,
+                offset: 0,
+                list: List::Priority,
+                status: Status::Ok,
+            }),
             0,
             nothing,
         ),
@@ -290,7 +296,15 @@ fn a_get_longer_than_any_reply_region_is_refused() {
         world.forge(1, 0, &Packet::Get(get), seq as u32, Credits::default());
         let net = world.processes[0].port.net();
         let (.., reply, _) = net.log.iter().find(|(from, to, ..)| (*from, *to) == (0, 1)).unwrap();
-        assert_eq!(*reply, Packet::Reply(Reply { op: 1, offset: 0, status: Status::OpViolation }));
+        assert_eq!(
+            *reply,
+            Packet::Reply(Reply {
+                op: 1,
+                offset: 0,
+                list: List::Priority,
+                status: Status::OpViolation
+            })
+        );
     }
 }
 

@@ -6,7 +6,7 @@ mod world;
 use paced::{Paced, WIRES, Wires};
 use sluice_link::{Layout, PeerError};
 use sluice_proto::{Config, Failure, Refused};
-use sluice_wire::{Addr, Credits, Packet, PeerId, Region, Reply, Status};
+use sluice_wire::{Addr, Credits, List, Packet, PeerId, Region, Reply, Status};
 use std::collections::BTreeSet;
 use world::net::{Mode, layout, roomy};
 use world::{World, pattern, recv_from, send_to};
@@ -292,7 +292,12 @@ fn an_answer_shorter_than_its_chunk_ends_the_message() {
         Packet::Get(get) => Some(get.op),
         _ => None,
     });
-    let reply = Packet::Reply(Reply { op: op.unwrap(), offset: 0, status: Status::Ok });
+    let reply = Packet::Reply(Reply {
+        op: op.unwrap(),
+        offset: 0,
+        list: List::Priority,
+        status: Status::Ok,
+    });
     world.forge(0, 1, &reply, 1, Credits::default());
     let why = PeerError::Protocol;
     assert_eq!(world.only(1).outcome, Err(Failure::PeerGone { peer: PeerId(0), why }));

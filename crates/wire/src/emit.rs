@@ -218,7 +218,8 @@ impl Packet {
             }
             Packet::Ack(ack) => {
                 assert!(payload_len == 0, "an acknowledgement has no payload");
-                let mut buf = HeadBuf::new(head(KIND_ACK, 0, 0, 0, ack.status.code()));
+                let mut buf =
+                    HeadBuf::new(head(KIND_ACK, ack.list.flag(), 0, 0, ack.status.code()));
                 buf.push::<3>(zerocopy::transmute!(AckBody {
                     op: U64::new(ack.op),
                     mlength: U64::new(ack.mlength),
@@ -242,7 +243,8 @@ impl Packet {
                 buf
             }
             Packet::Reply(reply) => {
-                let mut buf = HeadBuf::new(head(KIND_REPLY, 0, 0, 0, reply.status.code()));
+                let mut buf =
+                    HeadBuf::new(head(KIND_REPLY, reply.list.flag(), 0, 0, reply.status.code()));
                 buf.push::<2>(zerocopy::transmute!(ReplyBody {
                     op: U64::new(reply.op),
                     offset: U64::new(reply.offset),
@@ -287,7 +289,7 @@ impl Packet {
             }
             Packet::Offer(offer) => {
                 assert!(payload_len == 0, "an offer has no payload");
-                let mut buf = HeadBuf::new(head(KIND_OFFER, 0, 0, 0, 0));
+                let mut buf = HeadBuf::new(head(KIND_OFFER, offer.list.flag(), 0, 0, 0));
                 buf.push::<4>(zerocopy::transmute!(OfferBody {
                     op: U64::new(offer.op),
                     mlength: U64::new(offer.mlength),

@@ -23,9 +23,9 @@ pub use error::WireError;
 pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
-    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, Offer,
-    PUT_INLINE_BYTES_MAX, Packet, Parsed, Pull, Put, Reply, ReturnResponse, Rtr, Rts, Search,
-    Status, Waiting, Watch, Written,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, List, Offer,
+    PUT_INLINE_BYTES_MAX, Packet, Parsed, Pull, Put, REPLY_HEADER_BYTES, Reply, ReturnResponse,
+    Rtr, Rts, Search, Status, Waiting, Watch, Written,
 };
 pub use units::{Addr, Nanos, Region};
 

@@ -3,13 +3,16 @@
 use crate::atomic::{AtomicOp, Datatype};
 use crate::error::WireError;
 use crate::ids::{MatchBits, PacketSeq, PtIndex};
-use crate::layout::{HEAD_BYTES, PutBody, SLOT_BYTES};
+use crate::layout::{FLAG_OVERFLOW, HEAD_BYTES, PutBody, ReplyBody, SLOT_BYTES};
 use crate::units::Addr;
 use std::mem::size_of;
 use std::num::NonZeroU32;
 
 /// Payload bytes that a plain put carries in its first slot.
 pub const PUT_INLINE_BYTES_MAX: u32 = (SLOT_BYTES - HEAD_BYTES - size_of::<PutBody>()) as u32;
+
+/// Length of a reply's header in bytes: what it takes besides its payload.
+pub const REPLY_HEADER_BYTES: u64 = (HEAD_BYTES + size_of::<ReplyBody>()) as u64;
 
 /// Credits that a packet brings back to its receiver, in slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +54,16 @@ pub enum Status {
     Aborted,
     /// The entry that matched is not for this user.
     PermViolation,
+}
+
+/// Which list of a portal table entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum List {
+    /// Searched first; appending searches the unexpected headers.
+    #[default]
+    Priority,
+    /// Takes what the priority list does not.
+    Overflow,
 }
 
 /// A put that announces its data: the receiver fetches it when it wants it.
@@ -111,6 +124,8 @@ pub struct Ack {
     pub mlength: u64,
     /// Where in the target's entry the operation was done, in bytes.
     pub offset: u64,
+    /// The list that this entry was in.
+    pub list: List,
     /// How it went.
     pub status: Status,
 }
@@ -141,6 +156,8 @@ pub struct Reply {
     pub op: u64,
     /// Where in the target's entry the operation was done, in bytes.
     pub offset: u64,
+    /// The list that this entry was in.
+    pub list: List,
     /// How it went.
     pub status: Status,
 }
@@ -154,6 +171,8 @@ pub struct Offer {
     pub mlength: u64,
     /// Where in the target's entry the operation was done, in bytes.
     pub offset: u64,
+    /// The list that this entry was in.
+    pub list: List,
     /// The target's name for them, to be pulled by; zero if they have been
     /// written where the get wanted them.
     pub source: u64,
@@ -419,6 +438,22 @@ impl AckKind {
             4 => Ok(Some(AckKind::Silent)),
             other => Err(WireError::AckKind(other)),
         }
+    }
+}
+
+impl List {
+    /// As the flag of an answer.
+    #[inline]
+    pub(crate) fn flag(self) -> u8 {
+        match self {
+            List::Priority => 0,
+            List::Overflow => FLAG_OVERFLOW,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn from_flags(flags: u8) -> List {
+        if flags & FLAG_OVERFLOW == 0 { List::Priority } else { List::Overflow }
     }
 }
 

@@ -5,15 +5,17 @@ use crate::error::WireError;
 use crate::ids::{MatchBits, PacketSeq, PtIndex};
 use crate::layout::{
     AckBody, AtomicBody, CtsBody, DETAIL_FETCH, FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OFFSET,
-    FLAG_RTS, FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, Head, KIND_ACK, KIND_ATOMIC,
-    KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
-    KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR, KIND_SEARCH, KIND_WAITING,
-    KIND_WATCH, KIND_WRITTEN, NumberBody, OfferBody, PullBody, PutAck, PutBody, PutBulk, PutOffset,
-    PutRts, ReplyBody, ReturnBody, RtrBody, SearchBody, VERSION, WrittenBody,
+    FLAG_OVERFLOW, FLAG_RTS, FLAG_WATCHED, FoundPart, GetBody, GetDoneBody, GetInto, Head,
+    KIND_ACK, KIND_ATOMIC, KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE,
+    KIND_OFFER, KIND_PULL, KIND_PUT, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE,
+    KIND_RTR, KIND_SEARCH, KIND_WAITING, KIND_WATCH, KIND_WRITTEN, NumberBody, OfferBody, PullBody,
+    PutAck, PutBody, PutBulk, PutOffset, PutRts, ReplyBody, ReturnBody, RtrBody, SearchBody,
+    VERSION, WrittenBody,
 };
 use crate::packet::{
-    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, Offer, Packet,
-    Parsed, Pull, Put, Reply, ReturnResponse, Rtr, Rts, Search, Status, Waiting, Watch, Written,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, List, Offer,
+    Packet, Parsed, Pull, Put, Reply, ReturnResponse, Rtr, Rts, Search, Status, Waiting, Watch,
+    Written,
 };
 use crate::units::Addr;
 use std::mem::size_of;
@@ -50,6 +52,7 @@ impl Packet {
                 // Which exclude each other is a question for later.
                 KIND_PUT => true,
                 KIND_GET => flags == FLAG_ADDR,
+                KIND_ACK | KIND_REPLY | KIND_OFFER => flags == FLAG_OVERFLOW,
                 KIND_WAITING => flags == FLAG_FOUND || flags == FLAG_FOUND | FLAG_WATCHED,
                 _ => false,
             };
@@ -72,6 +75,7 @@ impl Packet {
                     op: body.op.get(),
                     mlength: body.mlength.get(),
                     offset: body.offset.get(),
+                    list: List::from_flags(flags),
                     status: Status::from_code(head.kind_detail)?,
                 })
             }
@@ -103,6 +107,7 @@ impl Packet {
                 Packet::Reply(Reply {
                     op: body.op.get(),
                     offset: body.offset.get(),
+                    list: List::from_flags(flags),
                     status: Status::from_code(head.kind_detail)?,
                 })
             }
@@ -128,6 +133,7 @@ impl Packet {
                     op: body.op.get(),
                     mlength: body.mlength.get(),
                     offset: body.offset.get(),
+                    list: List::from_flags(flags),
                     source: body.source.get(),
                 })
             }

@@ -10,7 +10,7 @@ use common::{
 use proptest::prelude::*;
 use sluice_wire::{
     Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Cts, Datatype, Decline, Found,
-    Get, GetDone, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply,
+    Get, GetDone, List, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply,
     ReturnResponse, Rtr, Rts, Search, Status, VERSION, Waiting, Watch, Written,
 };
 use std::num::NonZeroU32;
@@ -30,6 +30,10 @@ fn status() -> impl Strategy<Value = Status> {
         Just(Status::Aborted),
         Just(Status::PermViolation),
     ]
+}
+
+fn list() -> impl Strategy<Value = List> {
+    prop_oneof![Just(List::Priority), Just(List::Overflow)]
 }
 
 fn ack_kind() -> impl Strategy<Value = AckKind> {
@@ -135,9 +139,11 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                 (Packet::Put(Put { pt_index, match_bits, hdr_data, user, ..options }), len)
             }
         ),
-        (word(), word(), word(), status()).prop_map(|(op, mlength, offset, status)| {
-            (Packet::Ack(Ack { op, mlength, offset, status }), 0)
-        }),
+        (word(), word(), word(), list(), status()).prop_map(
+            |(op, mlength, offset, list, status)| {
+                (Packet::Ack(Ack { op, mlength, offset, list, status }), 0)
+            }
+        ),
         (any::<u8>(), word(), word(), word(), word(), word()).prop_map(
             |(pt, bits, op, remote_offset, length, into)| {
                 let get = Get {
@@ -151,9 +157,11 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                 (Packet::Get(get), 0)
             }
         ),
-        (word(), word(), status(), any::<u32>()).prop_map(|(op, offset, status, len)| {
-            (Packet::Reply(Reply { op, offset, status }), len)
-        }),
+        (word(), word(), list(), status(), any::<u32>()).prop_map(
+            |(op, offset, list, status, len)| {
+                (Packet::Reply(Reply { op, offset, list, status }), len)
+            }
+        ),
         (any::<u8>(), word(), word(), status()).prop_map(|(pt, bits, length, status)| {
             let done =
                 GetDone { pt_index: PtIndex(pt), match_bits: MatchBits(bits), length, status };
@@ -181,8 +189,8 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                     (Packet::Atomic(atomic), len)
                 }
             ),
-        (word(), word(), word(), word()).prop_map(|(op, mlength, offset, source)| {
-            (Packet::Offer(Offer { op, mlength, offset, source }), 0)
+        (word(), word(), word(), list(), word()).prop_map(|(op, mlength, offset, list, source)| {
+            (Packet::Offer(Offer { op, mlength, offset, list, source }), 0)
         }),
         (word(), word(), word(), word()).prop_map(|(source, op, offset, length)| {
             (Packet::Pull(Pull { source, op, offset, length }), 0)
@@ -199,7 +207,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
         prop_oneof![9 => 1..=18u8, 1 => any::<u8>()],
-        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8)],
+        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8), 2 => Just(0x40u8)],
         prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=15u8],
@@ -227,7 +235,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
 
 /// Whether `docs/wire.md` allows these bytes, written from its tables alone.
 fn allowed(bytes: &[u8]) -> bool {
-    if bytes.len() < 24 || bytes[6] != 1 {
+    if bytes.len() < 24 || bytes[6] != 2 {
         return false;
     }
     let (kind, flags, detail) = (bytes[7], bytes[15], bytes[22]);
@@ -245,10 +253,10 @@ fn allowed(bytes: &[u8]) -> bool {
         (1, 2) => long(64) && detail == 0,
         (1, 4) => long(56) && (1..=4).contains(&detail),
         (1, 5) => long(64) && (1..=4).contains(&detail) && bytes[40..48] != [0; 8],
-        (2, 0) => long(48) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
+        (2, 0 | 64) => long(48) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
         (3, 0) => long(56) && detail == 0 && user == 0 && !payload,
         (3, 8) => long(64) && detail == 0 && user == 0 && !payload && bytes[56..64] != [0; 8],
-        (4, 0) => long(40) && detail <= 6 && pt_index == 0 && user == 0,
+        (4, 0 | 64) => long(40) && detail <= 6 && pt_index == 0 && user == 0,
         (5, 0) => long(40) && detail <= 6 && user == 0 && !payload,
         (6, 0) => detail == 0 && pt_index == 0 && user == 0 && !payload,
         (7, 0) => {
@@ -259,7 +267,7 @@ fn allowed(bytes: &[u8]) -> bool {
             };
             answer && user <= 17 && datatype <= 13
         }
-        (8, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
+        (8, 0 | 64) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         (9, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         (10, 0) => long(48) && detail == 0 && user == 0 && !payload,
         (12, 16 | 48) => long(64) && detail == 0 && !payload,

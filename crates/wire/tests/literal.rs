@@ -5,7 +5,7 @@ mod common;
 use common::{ATOMIC, DATATYPE_AT, PLAIN, USER_AT, cases, hex};
 use sluice_wire::{
     AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, FIRST_SLOT_BYTES, HEAD_BYTES,
-    ITEM_BYTES_MAX, MatchBits, NEXT_SLOT_BYTES, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet,
+    ITEM_BYTES_MAX, List, MatchBits, NEXT_SLOT_BYTES, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet,
     PacketSeq, Pull, Put, Region, Reply, Rts, SLOT_BYTES, Status, slots_for,
 };
 
@@ -175,7 +175,7 @@ fn silence_about_an_atomic_is_not_emitted() {
 #[test]
 #[should_panic(expected = "an offer has no payload")]
 fn offer_with_a_payload_is_not_emitted() {
-    emit(Packet::Offer(Offer { op: 1, mlength: 1, offset: 0, source: 1 }), 1);
+    emit(Packet::Offer(Offer { op: 1, mlength: 1, offset: 0, list: List::Priority, source: 1 }), 1);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_header_without_payload_takes_one_slot() {
 
 #[test]
 fn a_reply_shares_its_slot_with_three_words() {
-    let reply = Packet::Reply(Reply { op: 1, offset: 0, status: Status::Ok });
+    let reply = Packet::Reply(Reply { op: 1, offset: 0, list: List::Priority, status: Status::Ok });
     let header = u64::from(reply.header_bytes());
     assert_eq!((slots_for(header + 24), slots_for(header + 25)), (1, 2));
 }

@@ -160,6 +160,7 @@ fn flags() {
         for flags in 1..=u8::MAX {
             let allowed = (kind == 1 && flags & !0b111 == 0)
                 || (kind == 3 && flags == 8)
+                || ([2, 4, 8].contains(&kind) && flags == 0x40)
                 || (kind == 12 && (flags == 0x10 || flags == 0x30));
             if !allowed {
                 assert_eq!(with(name, FLAGS_AT, flags), Err(WireError::Flags { kind, flags }));
@@ -356,7 +357,7 @@ fn errors_read_well() {
             WireError::Truncated { need: 24, have: 3 },
             "packet truncated: 3 bytes, its headers need 24",
         ),
-        (WireError::Version(9), "wire version 9 is not 1"),
+        (WireError::Version(9), "wire version 9 is not 2"),
         (WireError::Kind(9), "unknown packet kind 9"),
         (WireError::Flags { kind: 2, flags: 1 }, "flags 0x01 are not allowed on packet kind 2"),
         (WireError::Reserved(2), "reserved field of packet kind 2 is not zero"),

@@ -7,7 +7,9 @@ use crate::net::random::Random;
 use crate::net::{Event, Mode, NetPort};
 use sluice_link::Layout;
 use sluice_link::{Ledger, Links, MailboxRegion, PeerError, SendError, Token, Violation};
-use sluice_wire::{Ack, Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, slots_for};
+use sluice_wire::{
+    Ack, Addr, List, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, slots_for,
+};
 use std::collections::VecDeque;
 
 /// One process.
@@ -99,7 +101,13 @@ impl Traffic {
 
     /// Sends a packet of the control region.
     pub fn send_control(&mut self, from: usize, to: usize) {
-        let ack = Packet::Ack(Ack { op: 0, mlength: 0, offset: 0, status: Status::Ok });
+        let ack = Packet::Ack(Ack {
+            op: 0,
+            mlength: 0,
+            offset: 0,
+            list: List::Priority,
+            status: Status::Ok,
+        });
         let process = &mut self.processes[from];
         let sent = process.links.send_control(&mut process.port, PeerId(to as u32), &ack);
         assert!(!matches!(sent, Err(SendError::Peer(_))));

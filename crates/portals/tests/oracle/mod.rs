@@ -464,6 +464,8 @@ impl Model {
         let verdict = op.verdict.expect("an answer to what arrived");
         assert_eq!((event.outcome, event.mlength), verdict, "{event:?} of {op:?}");
         assert_eq!(event.remote_offset, op.landed, "where it was done");
+        let list = op.entry.map_or(List::Priority, |entry| self.entries[entry].list);
+        assert_eq!(event.list, list, "{event:?} of {op:?}");
     }
 
     /// Everything was told.

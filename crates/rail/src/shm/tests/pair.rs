@@ -4,7 +4,9 @@ use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
 use super::{Noise, Recorder, open, open_memfd, poll, poll_until, put, region_of, send};
 use crate::shm::error::AddressError;
 use sluice_link::{PeerError, Port, Token};
-use sluice_wire::{Credits, Nanos, Packet, PacketSeq, PeerId, Region, Reply, Status, slots_for};
+use sluice_wire::{
+    Credits, List, Nanos, Packet, PacketSeq, PeerId, Region, Reply, Status, slots_for,
+};
 
 #[test]
 fn packets_of_every_length_arrive_whole() {
@@ -51,7 +53,7 @@ fn a_long_answer_comes_with_the_time_of_its_arrival() {
     let (mut a, mut b) = (open(), open());
     let to_b = a.peer(&b.address()).unwrap();
     a.connect(to_b).unwrap();
-    let reply = Packet::Reply(Reply { op: 1, offset: 0, status: Status::Ok });
+    let reply = Packet::Reply(Reply { op: 1, offset: 0, list: List::Priority, status: Status::Ok });
     send(&mut a, to_b, reply, &[1; 15_000]);
     send(&mut a, to_b, reply, &[1; 15]);
     let mut machine = Recorder::default();
