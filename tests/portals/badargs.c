@@ -189,6 +189,7 @@ static void objects(ptl_handle_eq_t eq, ptl_handle_ct_t ct, ptl_handle_md_t md)
     ptl_handle_md_t mute = MD_NEW(memory, 8, 0, PTL_EQ_NONE, PTL_CT_NONE);
     BAD(PtlPut(mute, 0, 8, PTL_ACK_REQ, to, PT, 0, 0, NULL, 0));
     BAD(PtlPut(mute, 0, 8, PTL_CT_ACK_REQ, to, PT, 0, 0, NULL, 0));
+    BAD(PtlAtomic(mute, 0, 8, PTL_CT_ACK_REQ, to, PT, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
     OK(PtlMDRelease(mute));
     BAD(PtlPut(md, 60, 8, PTL_NO_ACK_REQ, to, PT, 0, 0, NULL, 0));
     BAD(PtlGet(md, 0, 65, to, PT, 0, 0, NULL));

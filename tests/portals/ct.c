@@ -174,6 +174,52 @@ static void messages(void)
     OK(PtlCTFree(at_initiator));
 }
 
+/* Options that count, and no counter: the operations go on, and nothing is counted. */
+static void without_a_counter(ptl_handle_ct_t none)
+{
+    static uint8_t in[LEN], out[LEN];
+    ptl_handle_eq_t target = EQ_NEW(16), initiator = EQ_NEW(16);
+    PT_NEW(0, target, PT);
+    ptl_process_t to = peers[rank_next()];
+    unsigned int counts = PTL_ME_EVENT_CT_COMM | PTL_ME_EVENT_CT_OVERFLOW | PTL_ME_EVENT_CT_BYTES;
+    ptl_me_t what = entry(in, LEN, PTL_ME_OP_PUT | PTL_ME_OP_GET | counts);
+    what.ct_handle = none;
+    ptl_handle_me_t below = APPEND_QUIET(PT, &what, PTL_OVERFLOW_LIST, NULL);
+    ptl_handle_md_t md =
+        MD_NEW(out, LEN, PTL_MD_EVENT_CT_SEND | PTL_MD_EVENT_CT_ACK | PTL_MD_EVENT_CT_REPLY |
+                             PTL_MD_EVENT_CT_BYTES, initiator, none);
+    BARRIER();
+    OK(PtlPut(md, 0, 8, PTL_ACK_REQ, to, PT, 0, 0, NULL, 0));
+    PUT_DONE(initiator);
+    EXPECT(target, PTL_EVENT_PUT);
+    /* Completion may be asked for by those who do not count it. */
+    OK(PtlPut(md, 0, 8, PTL_OC_ACK_REQ, to, PT, 0, 0, NULL, 0));
+    EXPECT(initiator, PTL_EVENT_SEND);
+    EXPECT(target, PTL_EVENT_PUT);
+    OK(PtlAtomic(md, 0, 8, PTL_OC_ACK_REQ, to, PT, 0, 0, NULL, 0, PTL_SUM, PTL_UINT64_T));
+    EXPECT(initiator, PTL_EVENT_SEND);
+    EXPECT(target, PTL_EVENT_ATOMIC);
+    OK(PtlGet(md, 0, 8, to, PT, 0, 0, NULL));
+    EXPECT(initiator, PTL_EVENT_REPLY);
+    EXPECT(target, PTL_EVENT_GET);
+    BARRIER();
+    SEARCH(PT, &what, PTL_SEARCH_ONLY, NULL);
+    for (int i = 0; i < 4; i++)
+        EXPECT(target, PTL_EVENT_SEARCH);
+    ptl_handle_me_t above = APPEND_QUIET(PT, &what, PTL_PRIORITY_LIST, NULL);
+    EXPECT(target, PTL_EVENT_PUT_OVERFLOW);
+    EXPECT(target, PTL_EVENT_PUT_OVERFLOW);
+    EXPECT(target, PTL_EVENT_ATOMIC_OVERFLOW);
+    EXPECT(target, PTL_EVENT_GET_OVERFLOW);
+    UNLINK(above);
+    UNLINK(below);
+    EXPECT_NOTHING(initiator);
+    MD_RELEASE(md);
+    OK(PtlPTFree(ni, PT));
+    OK(PtlEQFree(target));
+    OK(PtlEQFree(initiator));
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -181,5 +227,7 @@ int main(int argc, char **argv)
     waits();
     woken();
     messages();
+    without_a_counter(PTL_CT_NONE);
+    without_a_counter(PTL_INVALID_HANDLE);
     return test_end();
 }

@@ -421,14 +421,15 @@ impl Ni {
     }
 
     /// An acknowledgement goes to the descriptor's queue or counter, and only so
-    /// much can be copied at once.
+    /// much can be copied at once. As in the reference implementation, completion may
+    /// be asked for without a counter; then nothing is counted.
     #[inline(always)]
     fn check_source(&self, from: &Local, ack: Option<AckKind>) -> Result<(), PtlError> {
         let md = self.mds.get(from.md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         let goes = match ack {
-            None => true,
+            None | Some(AckKind::OperationCompleted) => true,
             Some(AckKind::Full) => md.eq.is_some(),
-            Some(AckKind::Count | AckKind::OperationCompleted) => md.ct.is_some(),
+            Some(AckKind::Count) => md.ct.is_some(),
             Some(AckKind::Silent) => false,
         };
         if !goes {
