@@ -5,7 +5,7 @@
 use crate::event::{Event, EventKind, Hold, NiFail};
 use crate::limits::PtlError;
 use crate::lists::Slab;
-use crate::me::{Me, MeSpec};
+use crate::me::{Me, MeSpec, place_in};
 use crate::ni::Ni;
 use crate::pt::{Claim, Header};
 use crate::table::Handle;
@@ -486,8 +486,7 @@ impl Header {
     /// Whether an entry that refuses truncation would have taken the whole.
     fn fits(&self, spec: &MeSpec, offset: u64) -> bool {
         let from = if spec.options.manage_local { offset } else { self.remote_offset };
-        !spec.options.no_truncate
-            || from.checked_add(self.rlength).is_some_and(|end| end <= spec.region.len)
+        !spec.options.no_truncate || place_in(spec.region.len, from, self.rlength).1 == self.rlength
     }
 
     fn event(&self, kind: EventKind, user_ptr: u64) -> Event {

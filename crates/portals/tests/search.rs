@@ -255,3 +255,28 @@ fn an_overflow_entry_is_in_use_until_its_headers_are_taken() {
     pair.sides[1].ni.me_unlink(handle).unwrap();
     assert_eq!(pair.events(1), [], "the program knows that it is free");
 }
+
+/// A message of no bytes loses none, so an entry that refuses truncation takes it
+/// wherever it aims: when it arrives, and when an entry is appended after it.
+#[test]
+fn a_message_of_no_bytes_beyond_a_strict_entry_is_judged_alike_early_and_late() {
+    let strict = MeOptions { no_truncate: true, use_once: true, ..open() };
+    for (len, offset, fits) in [(0, 100, true), (0, 10, true), (1, 10, false), (1, 100, false)] {
+        let bytes = vec![5; len];
+        // The entry is there first.
+        let mut pair = Pair::of_program(Mode::default());
+        let memory = pair.alloc(1, &[0; 10]);
+        pair.append(List::Priority, entry(memory, 7, strict, 1));
+        pair.put_with(7, &bytes, offset, None);
+        let came = pair.events(1).iter().any(|event| event.kind == Put);
+        assert_eq!(came, fits, "{len} bytes at {offset} arrive");
+        // The message is there first.
+        let mut pair = Pair::of_program(Mode::default());
+        let room = pair.alloc(1, &[0; 200]);
+        pair.append(List::Overflow, entry(room, 7, open(), 1));
+        pair.put_with(7, &bytes, offset, None);
+        let memory = pair.alloc(1, &[0; 10]);
+        let linked = pair.append(List::Priority, entry(memory, 7, strict, 2));
+        assert_eq!(linked.is_none(), fits, "{len} bytes at {offset} wait");
+    }
+}

@@ -284,7 +284,8 @@ impl Model {
         let fits = |&id: &usize| {
             let op = &self.ops[id];
             let from = if entry.options.manage_local { offset } else { op.offset };
-            let whole = !entry.options.no_truncate || from + op.len <= entry.len();
+            let room = entry.len().saturating_sub(from);
+            let whole = !entry.options.no_truncate || op.len <= room;
             entry.accepts(op.class, op.from) && whole
         };
         headers.iter().skip(after).position(fits).map(|at| at + after)
