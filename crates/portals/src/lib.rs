@@ -16,42 +16,25 @@
 #![forbid(unsafe_code)]
 
 mod arith;
-mod atomic;
-mod command;
-mod ct;
-mod eq;
-mod event;
-mod from_header;
-mod initiator;
-mod landing;
-mod limits;
+mod engine;
 mod lists;
-mod matching;
-mod md;
-mod me;
-mod memory;
-mod ni;
-mod operation;
-mod peers;
-mod pt;
+mod objects;
 mod table;
-mod target;
-mod transfer;
 
-pub use command::{Arithmetic, Command, Local};
-pub use ct::{Ct, CtEvent};
-pub use eq::{Eq, Taken as EqTaken};
-pub use event::{Event, EventKind, Hold, NiFail};
-pub use from_header::GET_FROM_HEADER;
-pub use initiator::{PutExtras, Target};
-pub use limits::{Limits, PtlError};
-pub use matching::{NOBODY, SearchOp};
-pub use md::{Md, MdOptions};
-pub use me::{Me, MeOptions, MeSpec};
-pub use memory::Vector;
-pub use ni::{Ni, Status, UnexpectedBytes};
-pub use pt::{Header, PtOptions};
+pub use engine::admit::Taken;
+pub use engine::append::{NOBODY, SearchOp};
+pub use engine::initiate::{PutExtras, Target};
+pub use engine::issue::{Arithmetic, Command, Local};
+pub use engine::memory::Vector;
+pub use engine::ni::{Ni, Status, UnexpectedBytes};
+pub use engine::triggers::GET_FROM_HEADER;
+pub use objects::ct::{Ct, CtEvent};
+pub use objects::eq::{Eq, Taken as EqTaken};
+pub use objects::event::{Event, EventKind, Hold, NiFail};
+pub use objects::limits::{Limits, PtlError};
+pub use objects::md::{Md, MdOptions};
+pub use objects::me::{Me, MeOptions, MeSpec};
+pub use objects::pt::{Header, PtOptions};
 pub use table::{Handle, Table};
-pub use target::Taken;
 
 pub use sluice_wire::List;

@@ -2,14 +2,14 @@
 //! entries and unexpected headers meet. `lists` finds them; this file says what
 //! follows.
 
-use crate::event::{Event, EventKind, Hold, NiFail};
-use crate::limits::PtlError;
+use crate::engine::admit::Owed;
+use crate::engine::ni::Ni;
 use crate::lists::Slab;
-use crate::me::{Me, MeSpec, place_in};
-use crate::ni::Ni;
-use crate::pt::{Claim, Header};
+use crate::objects::event::{Event, EventKind, Hold, NiFail};
+use crate::objects::limits::PtlError;
+use crate::objects::me::{Me, MeSpec, place_in};
+use crate::objects::pt::{Claim, Header};
 use crate::table::Handle;
-use crate::target::Owed;
 use sluice_link::Port;
 use sluice_wire::{Ack, List, MatchBits, PeerId, PtIndex, Rts, Status};
 

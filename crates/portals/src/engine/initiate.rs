@@ -1,16 +1,16 @@
 //! What this process starts: puts and gets (Portals 4, section 3.15), and what
 //! their answers mean.
 
-use crate::command::{Command, Local};
-use crate::event::{Event, EventKind, NiFail};
-use crate::limits::PtlError;
-use crate::matching::NOBODY;
-use crate::md::Md;
-use crate::memory::Span;
-use crate::ni::Ni;
-use crate::operation::{AnswerBy, LongGets, Operation, Place, Stage};
+use crate::engine::append::NOBODY;
+use crate::engine::issue::{Command, Local};
+use crate::engine::memory::Span;
+use crate::engine::ni::Ni;
+use crate::engine::transfer::NOWHERE;
+use crate::objects::event::{Event, EventKind, NiFail};
+use crate::objects::limits::PtlError;
+use crate::objects::md::Md;
+use crate::objects::operation::{AnswerBy, LongGets, Operation, Place, Stage};
 use crate::table::Handle;
-use crate::transfer::NOWHERE;
 use sluice_link::{PeerError, Port, SendError, Token, Transmitted};
 use sluice_wire::{
     Ack, AckKind, Addr, Bulk, Get, GetDone, MatchBits, Packet, PeerId, PtIndex, Put,

@@ -1,13 +1,13 @@
 //! Portal table entries: two match lists, and the headers of messages that
 //! matched in the overflow list and wait for an entry of the priority list.
 
-use crate::ct::Ct;
-use crate::eq::Eq;
-use crate::event::{EventKind, NiFail};
+use crate::engine::admit::{Request, What};
 use crate::lists::{Arrived, Posted, Record, Slab, Unexpected};
-use crate::me::Me;
+use crate::objects::ct::Ct;
+use crate::objects::eq::Eq;
+use crate::objects::event::{EventKind, NiFail};
+use crate::objects::me::Me;
 use crate::table::Handle;
-use crate::target::{Request, What};
 use sluice_wire::{Addr, AtomicOp, Datatype, List, MatchBits, PeerId, PtIndex, Rts};
 
 /// Options of a portal table entry (`PtlPTAlloc`). Hints that change nothing

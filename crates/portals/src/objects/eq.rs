@@ -1,6 +1,6 @@
 //! Event queues (Portals 4, section 3.13).
 
-use crate::event::Event;
+use crate::objects::event::Event;
 use std::collections::VecDeque;
 
 /// A bounded queue of events. What does not fit is dropped, and the next event

@@ -1,13 +1,13 @@
 //! What arrives: which entry takes it (Portals 4, section 3.12), what that
 //! entry's owner is told, and the answers that the initiator is owed.
 
-use crate::event::{Event, EventKind, NiFail};
-use crate::initiator::is_no_credit;
+use crate::engine::initiate::is_no_credit;
+use crate::engine::ni::Ni;
 use crate::lists::Slab;
-use crate::me::Me;
-use crate::ni::Ni;
-use crate::operation::Done;
-use crate::pt::{Header, RareHeader};
+use crate::objects::event::{Event, EventKind, NiFail};
+use crate::objects::me::Me;
+use crate::objects::operation::Done;
+use crate::objects::pt::{Header, RareHeader};
 use crate::table::Handle;
 use sluice_link::{MailboxRegion, Port};
 use sluice_wire::{
@@ -228,7 +228,8 @@ impl Ni {
             return;
         }
         pt.event_owed = false;
-        let mut event = Event::new(EventKind::PtDisabled, pt_index, crate::matching::NOBODY, 0);
+        let mut event =
+            Event::new(EventKind::PtDisabled, pt_index, crate::engine::append::NOBODY, 0);
         event.outcome = Err(NiFail::PtDisabled);
         if let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq)) {
             eq.push_over(event);

@@ -10,12 +10,12 @@
 //! Nobody gains a right by it: the get asks the process that sent the message
 //! for what that process exposes.
 
-use crate::command::Command;
-use crate::ct::Ct;
-use crate::event::Event;
-use crate::initiator::Target;
-use crate::limits::PtlError;
-use crate::ni::Ni;
+use crate::engine::initiate::Target;
+use crate::engine::issue::Command;
+use crate::engine::ni::Ni;
+use crate::objects::ct::Ct;
+use crate::objects::event::Event;
+use crate::objects::limits::PtlError;
 use crate::table::Handle;
 use sluice_wire::{MatchBits, PeerId};
 

@@ -5,20 +5,20 @@
 //! exactly one list; every unexpected header is in its list or held by the
 //! client; the credits of a message are freed once, when it is matched.
 
-use crate::command::Waiting;
-use crate::ct::{Ct, CtEvent};
-use crate::eq::{Eq, Taken};
-use crate::event::Event;
-use crate::initiator::reply_slots;
-use crate::limits::{Limits, PtlError};
+use crate::engine::admit::Owed;
+use crate::engine::initiate::reply_slots;
+use crate::engine::issue::Waiting;
+use crate::engine::memory::Vector;
 use crate::lists::Slab;
-use crate::md::{Md, MdOptions};
-use crate::me::Me;
-use crate::memory::Vector;
-use crate::operation::{LongGets, Operation};
-use crate::pt::{Header, Pt, PtOptions};
+use crate::objects::ct::{Ct, CtEvent};
+use crate::objects::eq::{Eq, Taken};
+use crate::objects::event::Event;
+use crate::objects::limits::{Limits, PtlError};
+use crate::objects::md::{Md, MdOptions};
+use crate::objects::me::Me;
+use crate::objects::operation::{LongGets, Operation};
+use crate::objects::pt::{Header, Pt, PtOptions};
 use crate::table::{Handle, Table};
-use crate::target::Owed;
 use sluice_link::{Layout, Links, Port, RailError};
 use sluice_wire::{List, PeerId, PtIndex, REPLY_HEADER_BYTES, Region};
 use std::collections::{BTreeMap, VecDeque};
@@ -560,10 +560,12 @@ impl Ni {
 }
 
 /// What a rail's failure means to an operation.
-pub(crate) fn rail_failure(error: RailError) -> crate::event::NiFail {
+pub(crate) fn rail_failure(error: RailError) -> crate::objects::event::NiFail {
     match error {
-        RailError::Forbidden | RailError::Shared => crate::event::NiFail::Forbidden,
-        RailError::Fault => crate::event::NiFail::Segv,
-        RailError::PeerGone => crate::event::NiFail::Undeliverable(sluice_link::PeerError::Dead),
+        RailError::Forbidden | RailError::Shared => crate::objects::event::NiFail::Forbidden,
+        RailError::Fault => crate::objects::event::NiFail::Segv,
+        RailError::PeerGone => {
+            crate::objects::event::NiFail::Undeliverable(sluice_link::PeerError::Dead)
+        }
     }
 }

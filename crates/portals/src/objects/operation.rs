@@ -1,11 +1,11 @@
 //! Operations whose end is awaited, at either side, and what each waits for.
 
-use crate::event::{Event, NiFail};
-use crate::md::Md;
-use crate::me::Me;
-use crate::memory::Span;
-use crate::ni::Ni;
-use crate::pt::Header;
+use crate::engine::memory::Span;
+use crate::engine::ni::Ni;
+use crate::objects::event::{Event, NiFail};
+use crate::objects::md::Md;
+use crate::objects::me::Me;
+use crate::objects::pt::Header;
 use crate::table::Handle;
 use sluice_wire::{Ack, AckKind, Addr, List, PeerId, PtIndex, Region};
 

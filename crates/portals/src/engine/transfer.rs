@@ -5,15 +5,15 @@
 //! Invariant: every transfer ends, by its last byte, by a refusal, or by the
 //! end of the peer; and its end is told once.
 
-use crate::event::NiFail;
-use crate::initiator::reply_slots;
-use crate::memory::Span;
-use crate::ni::{Ni, rail_failure};
-use crate::operation::{
+use crate::engine::admit::{Owed, Request, What};
+use crate::engine::initiate::reply_slots;
+use crate::engine::memory::Span;
+use crate::engine::ni::{Ni, rail_failure};
+use crate::objects::event::NiFail;
+use crate::objects::operation::{
     AnswerBy, Done, Incoming, LongGets, Operation, Outgoing, Place, Purpose, Stage,
 };
 use crate::table::Handle;
-use crate::target::{Owed, Request, What};
 use sluice_link::{Port, RailError, Token, Transmitted};
 use sluice_wire::{
     Ack, Addr, Get, NEXT_SLOT_BYTES, Offer, Packet, PeerId, PtIndex, Pull, Region, Reply,

@@ -6,13 +6,13 @@
 //! issued. Where one waits, every later one for that target waits behind it.
 
 use crate::arith;
-use crate::ct::{Ct, CtEvent};
-use crate::event::NiFail;
-use crate::initiator::{PutExtras, Target};
-use crate::limits::PtlError;
-use crate::md::Md;
-use crate::memory::Span;
-use crate::ni::Ni;
+use crate::engine::initiate::{PutExtras, Target};
+use crate::engine::memory::Span;
+use crate::engine::ni::Ni;
+use crate::objects::ct::{Ct, CtEvent};
+use crate::objects::event::NiFail;
+use crate::objects::limits::PtlError;
+use crate::objects::md::Md;
 use crate::table::Handle;
 use sluice_link::Port;
 use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, PtIndex, Region};

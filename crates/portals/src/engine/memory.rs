@@ -1,7 +1,7 @@
 //! Memory of the client as descriptors and entries name it: one region, or an
 //! I/O vector read as if it were one (Portals 4, section 3.10).
 
-use crate::ni::Ni;
+use crate::engine::ni::Ni;
 use crate::table::Handle;
 use sluice_link::Port;
 use sluice_wire::{Addr, Region};

@@ -107,7 +107,7 @@ impl From<NiFail> for Status {
 
 /// Names a header that was taken out of the unexpected list while its bytes
 /// are still in lent memory; see [`crate::Ni::end_hold`].
-pub type Hold = crate::table::Handle<crate::pt::Header>;
+pub type Hold = crate::table::Handle<crate::objects::pt::Header>;
 
 /// One event. Fields that a kind of event does not have are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Counting events (Portals 4, section 3.14) and the operations that wait for
 //! them (section 3.16).
 
-use crate::command::Command;
-use crate::from_header::HeaderNote;
+use crate::engine::issue::Command;
+use crate::engine::triggers::HeaderNote;
 use std::collections::BTreeMap;
 
 /// What a counter says.

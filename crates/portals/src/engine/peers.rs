@@ -1,10 +1,10 @@
 //! What the rail reports besides packets: memory that is free again, and peers
 //! that are gone.
 
-use crate::event::NiFail;
-use crate::memory::Span;
-use crate::ni::Ni;
-use crate::operation::{Operation, Place, Stage};
+use crate::engine::memory::Span;
+use crate::engine::ni::Ni;
+use crate::objects::event::NiFail;
+use crate::objects::operation::{Operation, Place, Stage};
 use crate::table::Handle;
 use sluice_link::{PeerError, Port, Token};
 use sluice_wire::{Ack, PeerId};

@@ -1,8 +1,8 @@
 //! Match list entries: the target's memory (Portals 4, section 3.12).
 
-use crate::ct::Ct;
+use crate::engine::memory::{Span, Vector};
 use crate::lists::{Criteria, Record, Slab, Waiting};
-use crate::memory::{Span, Vector};
+use crate::objects::ct::Ct;
 use crate::table::Handle;
 use sluice_wire::{List, MatchBits, PeerId, PtIndex, Region};
 
