@@ -5,13 +5,11 @@
 //!
 //! | room | what it holds |
 //! |---|---|
-//! | `ni` `pt` `me` `md` `eq` `ct` `event` `limits` | the objects |
-//! | `command` | what a program asks for: sent, waiting, triggered |
-//! | `from_header` | an extension: a triggered get that goes where a message came from |
-//! | `initiator` `atomic` | how an operation starts and ends here |
-//! | `target` `landing` `transfer` | what an operation from elsewhere does here |
-//! | `matching` `lists` | appending and searching; who matches whom |
-//! | `memory` `table` `operation` `arith` | the tools |
+//! | `objects` | what an interface has, as data; no file there uses the engine |
+//! | `engine` | what an interface does: `ni` owns the objects, each other file is one activity |
+//! | `lists` | who matches whom |
+//! | `arith` | what atomic operations compute |
+//! | `table` | objects by handles |
 
 #![forbid(unsafe_code)]
 
@@ -21,20 +19,19 @@ mod lists;
 mod objects;
 mod table;
 
-pub use engine::admit::Taken;
-pub use engine::append::{NOBODY, SearchOp};
-pub use engine::initiate::{PutExtras, Target};
-pub use engine::issue::{Arithmetic, Command, Local};
-pub use engine::memory::Vector;
-pub use engine::ni::{Ni, Status, UnexpectedBytes};
-pub use engine::triggers::GET_FROM_HEADER;
+pub use engine::ni::Ni;
+pub use engine::trigger::GET_FROM_HEADER;
+pub use objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 pub use objects::ct::{Ct, CtEvent};
 pub use objects::eq::{Eq, Taken as EqTaken};
-pub use objects::event::{Event, EventKind, Hold, NiFail};
+pub use objects::event::{Event, EventKind, Hold, NOBODY, NiFail};
 pub use objects::limits::{Limits, PtlError};
 pub use objects::md::{Md, MdOptions};
-pub use objects::me::{Me, MeOptions, MeSpec};
+pub use objects::me::{Me, MeOptions, MeSpec, SearchOp};
 pub use objects::pt::{Header, PtOptions};
+pub use objects::request::Taken;
+pub use objects::status::{Status, UnexpectedBytes};
+pub use objects::vector::Vector;
 pub use table::{Handle, Table};
 
 pub use sluice_wire::List;

@@ -7,14 +7,13 @@
 //! operations on this interface, which is what the specification asks for.
 
 use crate::arith;
-use crate::engine::admit::{Owed, Request, What};
-use crate::engine::initiate::reply_slots;
-use crate::engine::issue::{Arithmetic, Command};
-use crate::engine::memory::Span;
 use crate::engine::ni::Ni;
+use crate::objects::command::{Arithmetic, Command};
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
-use crate::objects::operation::{AnswerBy, Operation, Place, Stage};
+use crate::objects::operation::{AnswerBy, Operation, Place, Stage, reply_slots};
+use crate::objects::request::{Owed, Request, What};
+use crate::objects::vector::Span;
 use sluice_link::{Port, Token, Transmitted};
 use sluice_wire::{
     Ack, Answer, Atomic, AtomicOp, Datatype, ITEM_BYTES_MAX, Packet, PeerId, Region, Reply, Status,

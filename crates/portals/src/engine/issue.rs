@@ -1,135 +1,19 @@
-//! What a program asks of the interface, as data: sent at once, kept until
-//! credits come, or kept until a counter reaches a threshold (Portals 4,
-//! sections 3.15 and 3.16).
+//! Doing what a program asks: a command is checked, then sent at once or kept until
+//! credits come (Portals 4, section 3.15).
 //!
 //! Invariant: commands for one target go out in the order in which they were
 //! issued. Where one waits, every later one for that target waits behind it.
 
 use crate::arith;
-use crate::engine::initiate::{PutExtras, Target};
-use crate::engine::memory::Span;
 use crate::engine::ni::Ni;
-use crate::objects::ct::{Ct, CtEvent};
+use crate::objects::command::{Arithmetic, Command, Local, PutExtras, Target};
+use crate::objects::ct::Ct;
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
-use crate::objects::md::Md;
+use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
-use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, PtIndex, Region};
-
-/// A part of a memory descriptor.
-#[derive(Clone, Copy, Debug)]
-pub struct Local {
-    /// The descriptor.
-    pub md: Handle<Md>,
-    /// Where the part begins in it, in bytes.
-    pub offset: u64,
-    /// Its length in bytes.
-    pub length: u64,
-}
-
-/// What an atomic operation does.
-#[derive(Clone, Copy, Debug)]
-pub struct Arithmetic {
-    /// The operation.
-    pub op: AtomicOp,
-    /// The type of the items.
-    pub datatype: Datatype,
-    /// The operand of conditional and masked swaps.
-    pub operand: [u8; ITEM_BYTES_MAX],
-}
-
-/// An operation of the initiator, or on a counter.
-#[derive(Clone, Copy, Debug)]
-pub enum Command {
-    /// `PtlPut`.
-    Put {
-        /// The bytes.
-        from: Local,
-        /// The acknowledgement wanted.
-        ack: Option<AckKind>,
-        /// Where they go.
-        target: Target,
-        /// Out-of-band data.
-        hdr_data: u64,
-        /// Returned in events.
-        user_ptr: u64,
-    },
-    /// `PtlGet`.
-    Get {
-        /// Where the bytes go.
-        into: Local,
-        /// Where they come from.
-        target: Target,
-        /// Returned in events.
-        user_ptr: u64,
-    },
-    /// `PtlGet` to the process, and with the match bits, of the message that the
-    /// counter which sets it off counted last. Only triggered. An extension
-    /// ([`crate::GET_FROM_HEADER`]).
-    GetFromHeader {
-        /// Where the bytes go.
-        into: Local,
-        /// The portal table entry that they come from.
-        pt_index: PtIndex,
-        /// Offset in the entry in bytes.
-        remote_offset: u64,
-        /// Returned in events.
-        user_ptr: u64,
-    },
-    /// `PtlAtomic`.
-    Atomic {
-        /// The values.
-        from: Local,
-        /// The acknowledgement wanted.
-        ack: Option<AckKind>,
-        /// What they are combined with.
-        target: Target,
-        /// Out-of-band data.
-        hdr_data: u64,
-        /// Returned in events.
-        user_ptr: u64,
-        /// How.
-        arithmetic: Arithmetic,
-    },
-    /// `PtlFetchAtomic` and `PtlSwap`.
-    Fetch {
-        /// Where the values from before go.
-        into: Local,
-        /// The values.
-        from: Local,
-        /// What they are combined with.
-        target: Target,
-        /// Out-of-band data.
-        hdr_data: u64,
-        /// Returned in events.
-        user_ptr: u64,
-        /// How.
-        arithmetic: Arithmetic,
-    },
-    /// `PtlCTInc`.
-    CtInc {
-        /// The counter.
-        ct: Handle<Ct>,
-        /// What is added.
-        by: CtEvent,
-    },
-    /// `PtlCTSet`.
-    CtSet {
-        /// The counter.
-        ct: Handle<Ct>,
-        /// Its new value.
-        to: CtEvent,
-    },
-}
-
-/// A command that waits for credits.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub command: Command,
-    /// A copy of bytes that the client may have changed since.
-    pub staged: Option<Region>,
-}
+use sluice_wire::{AckKind, PtIndex, Region};
 
 impl Ni {
     /// Does a command, now or as soon as credits allow it; events follow.
@@ -152,142 +36,11 @@ impl Ni {
         Ok(())
     }
 
-    /// Keeps a command until `ct` reaches `threshold`; does it at once if it
-    /// has already. Commands of equal threshold keep their order.
-    ///
-    /// # Errors
-    /// As [`Ni::issue`]; [`PtlError::NoSpace`] also beyond the limit of
-    /// triggered operations.
-    pub fn trigger<P: Port>(
-        &mut self,
-        port: &mut P,
-        command: Command,
-        ct: Handle<Ct>,
-        threshold: u64,
-    ) -> Result<(), PtlError> {
-        self.check_command(&command)?;
-        Ni::check_from_header(&command, true)?;
-        let counter = self.cts.get_mut(ct).ok_or(PtlError::ArgInvalid("counter"))?;
-        if self.triggered_now >= self.limits.triggered_ops_max {
-            return Err(PtlError::NoSpace("triggered operations"));
-        }
-        self.triggered_now += 1;
-        let age = self.next_age;
-        self.next_age += 1;
-        counter.triggered.insert((threshold, age), Box::new(command));
-        self.note_ripe(ct);
-        self.fire(port);
-        Ok(())
-    }
-
-    /// Destroys what waits for a counter (`PtlCTCancelTriggered`).
-    ///
-    /// # Errors
-    /// [`PtlError::ArgInvalid`] for a stale counter.
-    pub fn ct_cancel_triggered(&mut self, ct: Handle<Ct>) -> Result<(), PtlError> {
-        let counter = self.cts.get_mut(ct).ok_or(PtlError::ArgInvalid("counter"))?;
-        self.triggered_now -= counter.triggered.len() as u32;
-        counter.triggered.clear();
-        Ok(())
-    }
-
-    /// Commands that wait for credits.
-    #[must_use]
-    pub fn waiting_now(&self) -> usize {
-        self.waiting_now
-    }
-
-    /// Does what counters have become ripe for. Every entry point that can
-    /// count ends with it.
-    #[inline(always)]
-    pub(crate) fn fire<P: Port>(&mut self, port: &mut P) {
-        if !self.ripe.is_empty() {
-            self.fire_ripe(port);
-        }
-        while let Some(md) = self.released.pop() {
-            self.settle_md(md);
-        }
-    }
-
-    #[cold]
-    fn fire_ripe<P: Port>(&mut self, port: &mut P) {
-        while let Some(ct) = self.ripe.pop_front() {
-            if let Some(counter) = self.cts.get_mut(ct) {
-                counter.is_ripe = false;
-            }
-            // A command may change its own counter, so each is looked for anew.
-            while let Some(counter) = self.cts.get_mut(ct)
-                && counter.is_due()
-                && let Some((_, command)) = counter.triggered.pop_first()
-            {
-                let command = counter.resolve(&command);
-                self.triggered_now -= 1;
-                // What it names may have been released since; it is void then.
-                if self.check_command(&command).is_ok() {
-                    self.perform(port, &command);
-                }
-            }
-        }
-    }
-
-    /// Puts a counter down for [`Ni::fire`] if something is due.
-    #[inline]
-    pub(crate) fn note_ripe(&mut self, ct: Handle<Ct>) {
-        if let Some(counter) = self.cts.get_mut(ct)
-            && !counter.is_ripe
-            && counter.is_due()
-        {
-            counter.is_ripe = true;
-            self.ripe.push_back(ct);
-        }
-    }
-
-    /// Sends what waited for credits toward `peer`, as far as they go.
-    #[cold]
-    pub(crate) fn flush_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        let Some(mut queue) = self.waiting.remove(&peer) else { return };
-        while let Some(waiting) = queue.pop_front() {
-            if !self.attempt(port, &waiting.command, waiting.staged) {
-                queue.push_front(waiting);
-                break;
-            }
-            self.waiting_now -= 1;
-            self.unhold(&waiting.command);
-            if let Some(staged) = waiting.staged {
-                port.give_back(staged.addr, staged.len as u32);
-            }
-        }
-        if !queue.is_empty() {
-            self.waiting.insert(peer, queue);
-        }
-    }
-
-    /// Sends what waited for anything, as far as it goes.
-    pub(crate) fn flush_all_waiting<P: Port>(&mut self, port: &mut P) {
-        let peers: Vec<PeerId> = self.waiting.keys().copied().collect();
-        for peer in peers {
-            self.flush_waiting(port, peer);
-        }
-    }
-
-    /// Ends what waits for a peer that is gone.
-    pub(crate) fn drop_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId, why: NiFail) {
-        let Some(queue) = self.waiting.remove(&peer) else { return };
-        for waiting in queue {
-            self.waiting_now -= 1;
-            self.unhold(&waiting.command);
-            if let Some(staged) = waiting.staged {
-                port.give_back(staged.addr, staged.len as u32);
-            }
-            self.fail(&waiting.command, why);
-        }
-    }
-
     /// Does a command that is right in itself.
     #[inline(always)]
-    fn perform<P: Port>(&mut self, port: &mut P, command: &Command) {
+    pub(crate) fn perform<P: Port>(&mut self, port: &mut P, command: &Command) {
         let peer = match command {
-            Command::CtInc { ct, by } => return self.ct_change(*ct, |value| add(value, *by)),
+            Command::CtInc { ct, by } => return self.ct_change(*ct, |value| value.add(*by)),
             Command::CtSet { ct, to } => return self.ct_change(*ct, |value| *value = *to),
             // No message was counted, so there is nobody to ask.
             Command::GetFromHeader { .. } => return self.fail(command, NiFail::NoMatch),
@@ -302,29 +55,10 @@ impl Ni {
         }
     }
 
-    #[cold]
-    fn keep_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId, command: &Command) {
-        let volatile = match command {
-            Command::Put { from, .. }
-            | Command::Atomic { from, .. }
-            | Command::Fetch { from, .. } => self.span_of(from).filter(|span| {
-                let volatile = self.mds.get(from.md).is_some_and(|md| md.options.volatile);
-                volatile && span.len > 0 && span.len <= self.limits.volatile_bytes_max()
-            }),
-            _ => None,
-        };
-        let staged = volatile
-            .filter(|&span| self.is_readable(port, span))
-            .map(|span| self.gather(port, span));
-        self.hold(command);
-        self.waiting_now += 1;
-        self.waiting.entry(peer).or_default().push_back(Waiting { command: *command, staged });
-    }
-
     /// Tries to send a command. False if it must wait for credits; every other
     /// outcome ends in events.
     #[inline(always)]
-    fn attempt<P: Port>(
+    pub(crate) fn attempt<P: Port>(
         &mut self,
         port: &mut P,
         command: &Command,
@@ -365,7 +99,7 @@ impl Ni {
     }
 
     #[inline(always)]
-    fn check_command(&self, command: &Command) -> Result<(), PtlError> {
+    pub(crate) fn check_command(&self, command: &Command) -> Result<(), PtlError> {
         match command {
             Command::Put { from, target, ack, .. } => {
                 self.check_local(from, u64::from(u32::MAX))?;
@@ -462,42 +196,6 @@ impl Ni {
     pub(crate) fn span_of(&self, local: &Local) -> Option<Span> {
         self.mds.get(local.md)?.span(local.offset, local.length)
     }
-
-    fn ct_change(&mut self, ct: Handle<Ct>, change: impl FnOnce(&mut CtEvent)) {
-        if let Some(counter) = self.cts.get_mut(ct) {
-            change(&mut counter.value);
-            self.note_ripe(ct);
-        }
-    }
-
-    /// The descriptors of a command are in use while it waits.
-    fn hold(&mut self, command: &Command) {
-        for md in descriptors(command).into_iter().flatten() {
-            if let Some(md) = self.mds.get_mut(md) {
-                md.pending += 1;
-            }
-        }
-    }
-
-    fn unhold(&mut self, command: &Command) {
-        for md in descriptors(command).into_iter().flatten() {
-            self.let_go(md);
-        }
-    }
-}
-
-fn descriptors(command: &Command) -> [Option<Handle<Md>>; 2] {
-    match command {
-        Command::Put { from, .. } | Command::Atomic { from, .. } => [Some(from.md), None],
-        Command::Get { into, .. } | Command::GetFromHeader { into, .. } => [Some(into.md), None],
-        Command::Fetch { into, from, .. } => [Some(into.md), Some(from.md)],
-        Command::CtInc { .. } | Command::CtSet { .. } => [None, None],
-    }
-}
-
-fn add(value: &mut CtEvent, by: CtEvent) {
-    value.success = value.success.wrapping_add(by.success);
-    value.failure = value.failure.wrapping_add(by.failure);
 }
 
 fn check_arithmetic(arithmetic: &Arithmetic, length: u64) -> Result<(), PtlError> {

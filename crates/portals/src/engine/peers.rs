@@ -1,7 +1,6 @@
 //! What the rail reports besides packets: memory that is free again, and peers
 //! that are gone.
 
-use crate::engine::memory::Span;
 use crate::engine::ni::Ni;
 use crate::objects::event::NiFail;
 use crate::objects::operation::{Operation, Place, Stage};
@@ -131,12 +130,5 @@ impl Ni {
             | Stage::Chunk { .. }
             | Stage::Incoming(_) => {}
         }
-    }
-}
-
-impl Span {
-    /// The whole of a region.
-    pub(crate) fn whole(region: sluice_wire::Region) -> Span {
-        Span::new(region, None, 0, region.len)
     }
 }

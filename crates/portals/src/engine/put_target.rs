@@ -1,11 +1,11 @@
 //! Puts at the target: what lands in an entry, and what is kept of what nobody
 //! waits for yet.
 
-use crate::engine::admit::{Owed, Request};
 use crate::engine::ni::Ni;
 use crate::objects::event::{EventKind, NiFail};
 use crate::objects::operation::Done;
 use crate::objects::pt::Header;
+use crate::objects::request::{Owed, Request};
 use sluice_link::Port;
 use sluice_wire::{Ack, Addr, List, PeerId, Put, Region, Status};
 

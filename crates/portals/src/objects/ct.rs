@@ -1,8 +1,8 @@
 //! Counting events (Portals 4, section 3.14) and the operations that wait for
 //! them (section 3.16).
 
-use crate::engine::issue::Command;
-use crate::engine::triggers::HeaderNote;
+use crate::objects::command::Command;
+use sluice_wire::{MatchBits, PeerId};
 use std::collections::BTreeMap;
 
 /// What a counter says.
@@ -22,6 +22,11 @@ impl CtEvent {
         self.success.saturating_add(self.failure)
     }
 
+    pub(crate) fn add(&mut self, by: CtEvent) {
+        self.success = self.success.wrapping_add(by.success);
+        self.failure = self.failure.wrapping_add(by.failure);
+    }
+
     pub(crate) fn count(&mut self, outcome_ok: bool, bytes: Option<u64>) {
         if outcome_ok {
             self.success = self.success.wrapping_add(bytes.unwrap_or(1));
@@ -30,6 +35,13 @@ impl CtEvent {
             self.failure = self.failure.wrapping_add(1);
         }
     }
+}
+
+/// What a counter keeps of a message that an entry counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeaderNote {
+    pub peer: PeerId,
+    pub match_bits: MatchBits,
 }
 
 /// A counter, with what it triggers in order of threshold, then of age.

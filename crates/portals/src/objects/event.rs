@@ -1,6 +1,7 @@
 //! Events and how operations fail (Portals 4, section 3.13).
 
 use sluice_link::PeerError;
+use sluice_link::RailError;
 use sluice_wire::{Addr, AtomicOp, Datatype, Found, List, MatchBits, PeerId, PtIndex, Rts, Status};
 use std::num::NonZeroU32;
 
@@ -109,6 +110,9 @@ impl From<NiFail> for Status {
 /// are still in lent memory; see [`crate::Ni::end_hold`].
 pub type Hold = crate::table::Handle<crate::objects::pt::Header>;
 
+/// No initiator: of events that an entry alone causes.
+pub const NOBODY: PeerId = PeerId(u32::MAX);
+
 /// One event. Fields that a kind of event does not have are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -208,6 +212,17 @@ impl Event {
             self.is_announced = true;
             (self.start, self.remote_offset) = (rts.addr, rts.key.0);
             self.mlength = rts.tally.map_or(0, |tally| u64::from(tally.get()));
+        }
+    }
+}
+
+impl From<RailError> for NiFail {
+    /// What a rail's failure means to an operation.
+    fn from(error: RailError) -> NiFail {
+        match error {
+            RailError::Forbidden | RailError::Shared => NiFail::Forbidden,
+            RailError::Fault => NiFail::Segv,
+            RailError::PeerGone => NiFail::Undeliverable(PeerError::Dead),
         }
     }
 }

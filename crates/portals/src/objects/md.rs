@@ -1,8 +1,8 @@
 //! Memory descriptors: the initiator's memory (Portals 4, section 3.10).
 
-use crate::engine::memory::{Span, Vector};
 use crate::objects::ct::Ct;
 use crate::objects::eq::Eq;
+use crate::objects::vector::{Span, Vector};
 use crate::table::Handle;
 use sluice_wire::{Addr, Region};
 

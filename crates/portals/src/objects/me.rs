@@ -1,8 +1,8 @@
 //! Match list entries: the target's memory (Portals 4, section 3.12).
 
-use crate::engine::memory::{Span, Vector};
 use crate::lists::{Criteria, Record, Slab, Waiting};
 use crate::objects::ct::Ct;
+use crate::objects::vector::{Span, Vector};
 use crate::table::Handle;
 use sluice_wire::{List, MatchBits, PeerId, PtIndex, Region};
 
@@ -74,6 +74,15 @@ pub struct MeSpec {
     pub ct: Option<Handle<Ct>>,
     /// Returned in its events.
     pub user_ptr: u64,
+}
+
+/// What a search does with the headers it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchOp {
+    /// Reports them and leaves them (`PTL_SEARCH_ONLY`).
+    Only,
+    /// Takes them, as an appended entry would (`PTL_SEARCH_DELETE`).
+    Delete,
 }
 
 macro_rules! flags {
@@ -300,4 +309,31 @@ impl Slab<Me> {
 pub(crate) fn place_in(len: u64, wanted: u64, rlength: u64) -> (u64, u64) {
     let offset = wanted.min(len);
     (offset, rlength.min(len - offset))
+}
+
+impl Slab<Me> {
+    /// Events for which places are kept while data moves: of the operation,
+    /// and of the unlinking and freeing of the entry, which wait for it.
+    pub(crate) fn events_of_move(&self, slot: u32) -> usize {
+        let me = self.at(slot);
+        let flags = me.flags;
+        let may_unlink =
+            flags.use_once() || (flags.manage_local() && self.rare(slot).min_free != 0);
+        let unlinks = may_unlink && !flags.event_unlink_disable();
+        let frees = unlinks && me.list() == List::Overflow;
+        usize::from(!flags.event_comm_disable()) + usize::from(unlinks) + usize::from(frees)
+    }
+
+    /// How many events an operation on this entry may cause at once.
+    pub(crate) fn events_due(&self, slot: u32, remote_offset: u64, rlength: u64) -> usize {
+        let me = self.at(slot);
+        let flags = me.flags;
+        let comm = !flags.event_comm_disable() && !flags.event_success_disable();
+        let (offset, fits) = self.landing(slot, remote_offset, rlength);
+        let left = me.region.len - offset - fits;
+        let exhausted = flags.manage_local() && left < self.rare(slot).min_free;
+        let unlinks = (flags.use_once() || exhausted) && !flags.event_unlink_disable();
+        let frees = unlinks && me.list() == List::Overflow && flags.unexpected_hdr_disable();
+        usize::from(comm) + usize::from(unlinks) + usize::from(frees)
+    }
 }

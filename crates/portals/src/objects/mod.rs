@@ -1,5 +1,7 @@
-//! What an interface has: data, and nothing that the engine does with it.
+//! What an interface has: data, and nothing that the engine does with it. No file here
+//! uses the engine.
 
+pub mod command;
 pub mod ct;
 pub mod eq;
 pub mod event;
@@ -8,3 +10,6 @@ pub mod md;
 pub mod me;
 pub mod operation;
 pub mod pt;
+pub mod request;
+pub mod status;
+pub mod vector;

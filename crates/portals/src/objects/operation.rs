@@ -1,13 +1,14 @@
 //! Operations whose end is awaited, at either side, and what each waits for.
 
-use crate::engine::memory::Span;
-use crate::engine::ni::Ni;
 use crate::objects::event::{Event, NiFail};
 use crate::objects::md::Md;
 use crate::objects::me::Me;
 use crate::objects::pt::Header;
+use crate::objects::vector::Span;
 use crate::table::Handle;
-use sluice_wire::{Ack, AckKind, Addr, List, PeerId, PtIndex, Region};
+use sluice_wire::{
+    Ack, AckKind, Addr, List, PeerId, PtIndex, REPLY_HEADER_BYTES, Region, slots_for,
+};
 
 /// An operation whose end is awaited.
 #[derive(Debug)]
@@ -55,6 +56,15 @@ pub(crate) enum AnswerBy {
     Write,
 }
 
+/// Where a get wants bytes that no rail can write there: they are to be
+/// offered. No memory has this address.
+pub(crate) const NOWHERE: Addr = Addr(u64::MAX);
+
+/// Slots that the reply to a get of `length` bytes takes.
+pub(crate) fn reply_slots(length: u64) -> u32 {
+    slots_for(REPLY_HEADER_BYTES + length)
+}
+
 /// Gets under way between this process and one peer whose data does not come
 /// with a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +97,22 @@ pub(crate) struct Incoming {
     pub outcome: Result<(), NiFail>,
     /// Waits in `Ni::starved` for credits or reply slots.
     pub is_starved: bool,
+}
+
+impl Incoming {
+    pub fn new(purpose: Purpose, source: u64, direct: Option<Addr>, into: Span) -> Incoming {
+        Incoming {
+            purpose,
+            source,
+            direct,
+            into,
+            asked: 0,
+            arrived: 0,
+            chunks: 0,
+            outcome: Ok(()),
+            is_starved: false,
+        }
+    }
 }
 
 /// What the data is for.
@@ -139,64 +165,5 @@ pub(crate) struct Done {
 impl Done {
     pub fn place(&self) -> Place {
         Place { offset: self.offset, list: self.event.list }
-    }
-}
-
-impl Ni {
-    /// Puts down an operation. Room was checked when it was asked for; what a
-    /// peer asks for is bounded by its credits, and refused beyond the table.
-    pub(crate) fn begin(&mut self, operation: Operation) -> Option<Handle<Operation>> {
-        let md = operation.md;
-        if self.operations.is_full() {
-            return None;
-        }
-        self.count_long_get(&operation, |count| *count += 1);
-        let handle = self.operations.insert(operation).ok()?;
-        if let Some(md) = self.mds.get_mut(md) {
-            md.pending += 1;
-        }
-        Some(handle)
-    }
-
-    /// Takes an operation out. Its descriptor stays until [`Ni::fire`], for the
-    /// events that are still to be told.
-    #[inline]
-    pub(crate) fn end(&mut self, handle: Handle<Operation>) -> Option<Operation> {
-        let operation = self.operations.remove(handle)?;
-        self.let_go(operation.md);
-        self.count_long_get(&operation, |count| *count -= 1);
-        Some(operation)
-    }
-
-    /// Changes the count that an operation is part of, if it is a long get.
-    fn count_long_get(&mut self, operation: &Operation, change: impl FnOnce(&mut u32)) {
-        let asked = match &operation.stage {
-            Stage::Reply { by: AnswerBy::Offer | AnswerBy::Write, .. } => true,
-            Stage::Incoming(incoming) => match incoming.purpose {
-                Purpose::Get { .. } => true,
-                Purpose::Put(_) => return,
-            },
-            Stage::Outgoing(_) => false,
-            _ => return,
-        };
-        let gets = self.long_gets.entry(operation.peer).or_default();
-        change(if asked { &mut gets.asked } else { &mut gets.served });
-        if *gets == LongGets::default() {
-            self.long_gets.remove(&operation.peer);
-        } else if asked && gets.asked == LongGets::MAX - 1 {
-            // Another may be asked for.
-            self.has_freed_reply_slots = true;
-        }
-    }
-
-    /// One operation fewer is pending on a descriptor.
-    #[inline]
-    pub(crate) fn let_go(&mut self, handle: Handle<Md>) {
-        if let Some(md) = self.mds.get_mut(handle) {
-            md.pending -= 1;
-            if md.is_released && md.pending == 0 {
-                self.released.push(handle);
-            }
-        }
     }
 }

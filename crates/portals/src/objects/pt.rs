@@ -1,12 +1,12 @@
 //! Portal table entries: two match lists, and the headers of messages that
 //! matched in the overflow list and wait for an entry of the priority list.
 
-use crate::engine::admit::{Request, What};
 use crate::lists::{Arrived, Posted, Record, Slab, Unexpected};
 use crate::objects::ct::Ct;
 use crate::objects::eq::Eq;
-use crate::objects::event::{EventKind, NiFail};
-use crate::objects::me::Me;
+use crate::objects::event::{Event, EventKind, NiFail};
+use crate::objects::me::{Me, MeSpec, place_in};
+use crate::objects::request::{Request, What};
 use crate::table::Handle;
 use sluice_wire::{Addr, AtomicOp, Datatype, List, MatchBits, PeerId, PtIndex, Rts};
 
@@ -205,4 +205,33 @@ pub(crate) struct Claim {
     pub unlink_event: bool,
     pub ct: Option<Handle<Ct>>,
     pub ct_bytes: bool,
+}
+
+impl Header {
+    /// Bytes in memory that the port has lent.
+    #[inline]
+    pub(crate) fn lent_len(&self) -> u64 {
+        if self.is_lent { self.mlength } else { 0 }
+    }
+
+    /// Whether an entry that refuses truncation would have taken the whole.
+    pub(crate) fn fits(&self, spec: &MeSpec, offset: u64) -> bool {
+        let from = if spec.options.manage_local { offset } else { self.remote_offset };
+        !spec.options.no_truncate || place_in(spec.region.len, from, self.rlength).1 == self.rlength
+    }
+
+    pub(crate) fn event(&self, kind: EventKind, user_ptr: u64) -> Event {
+        let mut event = Event::new(kind, self.pt_index, self.peer, user_ptr);
+        event.match_bits = self.match_bits;
+        event.hdr_data = self.hdr_data;
+        event.user = self.user;
+        event.rlength = self.rlength;
+        event.mlength = self.mlength;
+        event.remote_offset = self.remote_offset;
+        event.list = List::Overflow;
+        event.atomic = self.atomic;
+        event.start = self.start;
+        event.outcome = self.outcome;
+        event
+    }
 }

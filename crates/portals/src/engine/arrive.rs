@@ -1,0 +1,133 @@
+//! What arrives, handed to what it is for; and answers that wait for a credit.
+
+use crate::engine::ni::Ni;
+use crate::lists::Slab;
+use crate::objects::event::{Event, EventKind, NiFail};
+use crate::objects::me::Me;
+use crate::objects::request::{Owed, Taken};
+use sluice_link::{MailboxRegion, Port, SendError};
+use sluice_wire::{GetDone, Packet, Parsed, PeerId};
+
+impl Ni {
+    /// Handles a packet that has arrived.
+    #[inline]
+    pub fn on_packet<P: Port>(&mut self, port: &mut P, from: PeerId, packet: &Parsed) -> Taken {
+        let Ok(arrival) = self.links.on_arrival(from, packet) else {
+            self.status.protocol_violations += 1;
+            return Taken::Violation;
+        };
+        let mut above = false;
+        let sound = match &packet.packet {
+            Packet::Put(put) => {
+                self.on_put(port, from, put, packet.payload_len, arrival.slots);
+                true
+            }
+            Packet::Ack(ack) => self.on_ack(port, from, ack),
+            Packet::Get(get) => self.on_get(port, from, get),
+            Packet::Reply(reply) => self.on_reply(port, from, reply, packet.payload_len),
+            Packet::GetDone(done) => {
+                self.on_get_done(from, done);
+                true
+            }
+            Packet::Credit => true,
+            Packet::Atomic(atomic) => {
+                self.on_atomic(port, from, atomic, packet.payload_len, arrival.slots)
+            }
+            Packet::Offer(offer) => self.on_offer(port, from, offer),
+            Packet::Pull(pull) => self.on_pull(port, from, pull),
+            // Only where credits are held until a message is matched is there a
+            // layer above whose messages wait for them.
+            Packet::Search(_)
+            | Packet::Watch(_)
+            | Packet::Waiting(_)
+            | Packet::Decline(_)
+            | Packet::Rtr(_)
+            | Packet::Cts(_)
+            | Packet::Written(_) => {
+                above = self.limits.credits_until_matched;
+                above
+            }
+            // The links have dealt with them.
+            Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
+        };
+        if arrival.region == MailboxRegion::Control {
+            self.links.free_control(port, from, arrival.slots);
+        }
+        if arrival.answer_due {
+            self.links.answer(port, from);
+        }
+        if !sound {
+            self.status.protocol_violations += 1;
+            return Taken::Violation;
+        }
+        if arrival.brought_credits {
+            if !self.owed.is_empty() {
+                self.flush_owed(port);
+            }
+            if self.waiting_now != 0 {
+                self.flush_waiting(port, from);
+            }
+        }
+        if self.has_freed_reply_slots || (arrival.brought_credits && !self.starved.is_empty()) {
+            self.feed_starved(port);
+        }
+        self.fire(port);
+        let brought_credits = arrival.brought_credits;
+        if above { Taken::Above { brought_credits } } else { Taken::Fine { brought_credits } }
+    }
+
+    /// The initiator wants no more of a get entry: it is unlinked. One that is
+    /// not there any more was cancelled by its owner; that is no fault.
+    fn on_get_done(&mut self, from: PeerId, done: &GetDone) {
+        let slot = self.pts.get_mut(usize::from(done.pt_index.0));
+        let Some(pt) = slot.and_then(Option::as_mut) else { return };
+        let is_get = |mes: &Slab<Me>, slot: u32| mes.at(slot).flags.get_done();
+        let found = pt.priority.find(&mut self.mes, done.match_bits, from, is_get);
+        let Some(slot) = found else { return };
+        let me = *self.mes.at(slot);
+        self.unlink_from_list(slot);
+        self.forget_entry(slot);
+        let mut event = Event::new(EventKind::GetDone, done.pt_index, from, me.user_ptr);
+        event.match_bits = done.match_bits;
+        event.rlength = me.region.len;
+        event.mlength = done.length.min(me.region.len);
+        event.outcome = NiFail::check(done.status);
+        let eq = self.eq_of(done.pt_index);
+        self.post(eq, event);
+    }
+
+    #[inline]
+    pub(crate) fn answer<P: Port>(&mut self, port: &mut P, owed: Owed) {
+        let sent = self.links.send_control(port, owed.peer, &Packet::Ack(owed.ack));
+        if sent.is_err_and(|error| is_no_credit(&error)) {
+            self.owed.push_back(owed);
+        } else if owed.slots > 0 {
+            self.links.free_data(port, owed.peer, owed.slots);
+        }
+    }
+
+    /// Sends the acknowledgements that waited for a control credit.
+    pub(crate) fn flush_owed<P: Port>(&mut self, port: &mut P) {
+        for _ in 0..self.owed.len() {
+            let Some(owed) = self.owed.pop_front() else { return };
+            self.answer(port, owed);
+        }
+    }
+
+    /// Sends what an idle moment is for: credits, and answers that waited for
+    /// a control credit.
+    pub fn on_idle<P: Port>(&mut self, port: &mut P) {
+        self.flush_owed(port);
+        if self.has_freed_reply_slots || !self.starved.is_empty() || self.waiting_now != 0 {
+            self.feed_starved(port);
+        }
+        self.links.on_idle(port);
+        self.fire(port);
+    }
+}
+
+/// A send that needs a credit it does not have waits; any other failure is the
+/// peer's.
+pub(crate) fn is_no_credit(error: &SendError) -> bool {
+    matches!(error, SendError::NoCredit { .. })
+}

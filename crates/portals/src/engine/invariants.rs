@@ -1,0 +1,76 @@
+//! What must be so after every step.
+
+use crate::engine::ni::Ni;
+use crate::objects::status::UnexpectedBytes;
+use sluice_wire::{List, PeerId};
+
+impl Ni {
+    /// Panics unless the interface's books are in order.
+    pub fn check_invariants(&self) {
+        self.links.check_invariants();
+        let mut held: Vec<(PeerId, u64)> = Vec::new();
+        for (_, header) in self.headers.iter() {
+            match held.iter_mut().find(|(peer, _)| *peer == header.peer) {
+                Some((_, slots)) => *slots += u64::from(header.slots),
+                None => held.push((header.peer, u64::from(header.slots))),
+            }
+        }
+        for (peer, slots) in held {
+            // What a peer that is gone has left behind holds no credits.
+            if let Some(ledger) = self.links.ledger(peer) {
+                assert!(
+                    slots <= u64::from(ledger.data_held),
+                    "unexpected headers hold more credits than the mailbox is short of"
+                );
+            }
+        }
+        let kept: u64 = self
+            .headers
+            .iter()
+            .map(|(_, kept)| UnexpectedBytes::RECORD + UnexpectedBytes::lent(kept.lent_len()))
+            .sum();
+        assert!(self.unexpected_bytes.now == kept, "memory of unexpected messages");
+        let mut waiting = 0;
+        for queue in self.waiting.values() {
+            assert!(!queue.is_empty(), "a peer nothing waits for has no queue");
+            waiting += queue.len();
+        }
+        assert!(waiting == self.waiting_now);
+        let triggered: usize = self.cts.iter().map(|(_, ct)| ct.triggered.len()).sum();
+        assert!(triggered == self.triggered_now as usize);
+        self.check_lists();
+    }
+
+    fn check_lists(&self) {
+        self.mes.check_invariants();
+        self.headers.check_invariants();
+        let mut linked = 0;
+        for (nth, pt) in self.pts.iter().enumerate() {
+            let Some(pt) = pt else { continue };
+            pt.unexpected.check_invariants(&self.headers);
+            for slot in pt.unexpected.slots(&self.headers) {
+                let header = self.headers.at(slot);
+                assert!(usize::from(header.pt_index.0) == nth);
+                assert!(!header.arriving || self.headers.beside(slot).claim.is_none());
+                let entry = self.mes.locate(header.entry);
+                assert!(entry.is_some_and(|entry| self.mes.rare(entry).headers > 0));
+            }
+            for (list, entries) in [(List::Priority, &pt.priority), (List::Overflow, &pt.overflow)]
+            {
+                entries.check_invariants(&self.mes);
+                for slot in entries.slots(&self.mes) {
+                    let me = self.mes.at(slot);
+                    assert!(usize::from(me.pt_index.0) == nth && me.list() == list);
+                    linked += 1;
+                }
+            }
+        }
+        for (slot, _) in self.mes.iter() {
+            let rare = self.mes.rare(slot);
+            let is_linked = self.mes.is_listed(slot);
+            linked -= i64::from(is_linked);
+            assert!(is_linked || rare.busy > 0 || rare.headers > 0, "an entry nobody refers to");
+        }
+        assert!(linked == 0, "every linked entry is in one list");
+    }
+}

@@ -1,0 +1,101 @@
+//! Commands that wait for credits.
+
+use crate::engine::ni::Ni;
+use crate::objects::command::{Command, Waiting};
+use crate::objects::event::NiFail;
+use crate::objects::md::Md;
+use crate::table::Handle;
+use sluice_link::Port;
+use sluice_wire::PeerId;
+
+impl Ni {
+    /// Commands that wait for credits.
+    #[must_use]
+    pub fn waiting_now(&self) -> usize {
+        self.waiting_now
+    }
+
+    #[cold]
+    pub(crate) fn keep_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId, command: &Command) {
+        let volatile = match command {
+            Command::Put { from, .. }
+            | Command::Atomic { from, .. }
+            | Command::Fetch { from, .. } => self.span_of(from).filter(|span| {
+                let volatile = self.mds.get(from.md).is_some_and(|md| md.options.volatile);
+                volatile && span.len > 0 && span.len <= self.limits.volatile_bytes_max()
+            }),
+            _ => None,
+        };
+        let staged = volatile
+            .filter(|&span| self.is_readable(port, span))
+            .map(|span| self.gather(port, span));
+        self.hold(command);
+        self.waiting_now += 1;
+        self.waiting.entry(peer).or_default().push_back(Waiting { command: *command, staged });
+    }
+
+    /// Sends what waited for credits toward `peer`, as far as they go.
+    #[cold]
+    pub(crate) fn flush_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        let Some(mut queue) = self.waiting.remove(&peer) else { return };
+        while let Some(waiting) = queue.pop_front() {
+            if !self.attempt(port, &waiting.command, waiting.staged) {
+                queue.push_front(waiting);
+                break;
+            }
+            self.waiting_now -= 1;
+            self.unhold(&waiting.command);
+            if let Some(staged) = waiting.staged {
+                port.give_back(staged.addr, staged.len as u32);
+            }
+        }
+        if !queue.is_empty() {
+            self.waiting.insert(peer, queue);
+        }
+    }
+
+    /// Sends what waited for anything, as far as it goes.
+    pub(crate) fn flush_all_waiting<P: Port>(&mut self, port: &mut P) {
+        let peers: Vec<PeerId> = self.waiting.keys().copied().collect();
+        for peer in peers {
+            self.flush_waiting(port, peer);
+        }
+    }
+
+    /// Ends what waits for a peer that is gone.
+    pub(crate) fn drop_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId, why: NiFail) {
+        let Some(queue) = self.waiting.remove(&peer) else { return };
+        for waiting in queue {
+            self.waiting_now -= 1;
+            self.unhold(&waiting.command);
+            if let Some(staged) = waiting.staged {
+                port.give_back(staged.addr, staged.len as u32);
+            }
+            self.fail(&waiting.command, why);
+        }
+    }
+
+    /// The descriptors of a command are in use while it waits.
+    fn hold(&mut self, command: &Command) {
+        for md in descriptors(command).into_iter().flatten() {
+            if let Some(md) = self.mds.get_mut(md) {
+                md.pending += 1;
+            }
+        }
+    }
+
+    fn unhold(&mut self, command: &Command) {
+        for md in descriptors(command).into_iter().flatten() {
+            self.let_go(md);
+        }
+    }
+}
+
+fn descriptors(command: &Command) -> [Option<Handle<Md>>; 2] {
+    match command {
+        Command::Put { from, .. } | Command::Atomic { from, .. } => [Some(from.md), None],
+        Command::Get { into, .. } | Command::GetFromHeader { into, .. } => [Some(into.md), None],
+        Command::Fetch { into, from, .. } => [Some(into.md), Some(from.md)],
+        Command::CtInc { .. } | Command::CtSet { .. } => [None, None],
+    }
+}
