@@ -20,7 +20,6 @@ mod objects;
 mod table;
 
 pub use engine::ni::Ni;
-pub use engine::trigger::GET_FROM_HEADER;
 pub use objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 pub use objects::ct::{Ct, CtEvent};
 pub use objects::eq::{Eq, Taken as EqTaken};

@@ -10,9 +10,7 @@ use matcher::Wanted;
 use pair::net::Event as NetEvent;
 use pair::{Side, pattern};
 use rendezvous::{DATA, EAGER_BYTES, Job, MESSAGES, Received, entry};
-use sluice_portals::{
-    Command, CtEvent, EventKind, GET_FROM_HEADER, List, Local, MdOptions, NiFail, PtlError,
-};
+use sluice_portals::{Command, CtEvent, EventKind, List, Local, MdOptions, NiFail, PtlError};
 use sluice_wire::Packet;
 
 const RECEIVER: usize = 2;
@@ -32,7 +30,6 @@ fn gets(job: &Job) -> usize {
 
 #[test]
 fn offload_a_receive_from_any_source_asks_whoever_has_sent() {
-    const { assert!(GET_FROM_HEADER) };
     for early in [false, true] {
         let messages = [pattern(700, 1), pattern(900, 2), pattern(40, 3)];
         let mut job = Job::new(3);

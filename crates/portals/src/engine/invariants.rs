@@ -36,8 +36,12 @@ impl Ni {
             waiting += queue.len();
         }
         assert!(waiting == self.waiting_now);
-        let triggered: usize = self.cts.iter().map(|(_, ct)| ct.triggered.len()).sum();
-        assert!(triggered == self.triggered_now as usize);
+        let mut triggers = 0;
+        for (ct, counter) in self.cts.iter() {
+            triggers += self.triggers.len_of(ct);
+            assert!(counter.threshold == self.triggers.first_threshold(ct));
+        }
+        assert!(triggers == self.triggers.len(), "no command waits for a counter that is gone");
         self.check_lists();
     }
 

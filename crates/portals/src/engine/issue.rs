@@ -25,7 +25,9 @@ impl Ni {
     #[inline]
     pub fn issue<P: Port>(&mut self, port: &mut P, command: &Command) -> Result<(), PtlError> {
         self.check_command(command)?;
-        Ni::check_from_header(command, false)?;
+        if matches!(command, Command::GetFromHeader { .. }) {
+            return Err(PtlError::ArgInvalid("only a counter knows a header"));
+        }
         let counts = matches!(command, Command::CtInc { .. } | Command::CtSet { .. });
         let under_way = self.operations.len() as usize + self.waiting_now;
         if !counts && under_way >= self.operations.entries_max() as usize {

@@ -16,6 +16,7 @@ use crate::objects::operation::{LongGets, Operation, reply_slots};
 use crate::objects::pt::{Header, Pt};
 use crate::objects::request::Owed;
 use crate::objects::status::{Status, UnexpectedBytes};
+use crate::objects::triggers::Triggers;
 use crate::objects::vector::Vector;
 use crate::table::{Handle, Table};
 use sluice_link::{Layout, Links};
@@ -48,11 +49,9 @@ pub struct Ni {
     pub(crate) long_gets: BTreeMap<PeerId, LongGets>,
     /// Counters that something has become due of.
     pub(crate) ripe: VecDeque<Handle<Ct>>,
-    pub(crate) triggered_now: u32,
+    pub(crate) triggers: Triggers,
     /// Released descriptors on which nothing is pending any more.
     pub(crate) released: Vec<Handle<Md>>,
-    /// What orders triggered operations of equal threshold.
-    pub(crate) next_age: u64,
     pub(crate) status: Status,
     pub(crate) unexpected_bytes: UnexpectedBytes,
 }
@@ -84,9 +83,8 @@ impl Ni {
             has_freed_reply_slots: false,
             long_gets: BTreeMap::new(),
             ripe: VecDeque::new(),
-            triggered_now: 0,
+            triggers: Triggers::default(),
             released: Vec::new(),
-            next_age: 0,
             status: Status::default(),
             unexpected_bytes: UnexpectedBytes::default(),
         }

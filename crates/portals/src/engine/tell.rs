@@ -2,7 +2,7 @@
 //! 3.14).
 
 use crate::engine::ni::Ni;
-use crate::objects::ct::{Ct, HeaderNote};
+use crate::objects::ct::Ct;
 use crate::objects::eq::Eq;
 use crate::objects::event::{Event, EventKind, NOBODY, NiFail};
 use crate::objects::me::Me;
@@ -23,7 +23,7 @@ impl Ni {
         let Some(handle) = ct else { return };
         if let Some(ct) = self.cts.get_mut(handle) {
             ct.value.count(ok, bytes);
-            if !ct.triggered.is_empty() {
+            if ct.threshold.is_some() {
                 self.note_ripe(handle);
             }
         }
@@ -82,15 +82,6 @@ impl Ni {
         event.outcome = Err(NiFail::PtDisabled);
         if let Some(eq) = pt.eq.and_then(|eq| self.eqs.get_mut(eq)) {
             eq.push_over(event);
-        }
-    }
-
-    /// An entry counts a message: its counter keeps from whom it is.
-    #[inline]
-    pub(crate) fn note_header(&mut self, ct: Option<Handle<Ct>>, event: &Event) {
-        if let Some(counter) = ct.and_then(|ct| self.cts.get_mut(ct)) {
-            let Event { peer, match_bits, .. } = *event;
-            counter.header = Some(HeaderNote { peer, match_bits });
         }
     }
 }

@@ -1,25 +1,12 @@
-//! A triggered get that goes where a message came from: an extension, not in
-//! Portals 4 (`docs/offload.md`).
-//!
-//! The arguments of a triggered operation are fixed when it is posted, so a
-//! receive from any source cannot prepare its get: it does not know whom to ask.
-//! [`crate::Command::GetFromHeader`] leaves two of them open, the process and
-//! the match bits. They are those of the message that its counter counted last;
-//! so a counter is to be fed by one entry that is used once.
-//!
-//! Nobody gains a right by it: the get asks the process that sent the message
-//! for what that process exposes.
+//! Commands that wait for counters (Portals 4, section 3.16).
 
 use crate::engine::ni::Ni;
-use crate::objects::command::{Command, Target};
+use crate::objects::command::Command;
 use crate::objects::ct::{Ct, CtEvent, HeaderNote};
+use crate::objects::event::Event;
 use crate::objects::limits::PtlError;
 use crate::table::Handle;
 use sluice_link::Port;
-
-/// Whether there is [`Command::GetFromHeader`]. Without it the engine is Portals
-/// and nothing else.
-pub const GET_FROM_HEADER: bool = true;
 
 impl Ni {
     /// Keeps a command until `ct` reaches `threshold`; does it at once if it
@@ -36,15 +23,12 @@ impl Ni {
         threshold: u64,
     ) -> Result<(), PtlError> {
         self.check_command(&command)?;
-        Ni::check_from_header(&command, true)?;
         let counter = self.cts.get_mut(ct).ok_or(PtlError::ArgInvalid("counter"))?;
-        if self.triggered_now >= self.limits.triggered_ops_max {
+        if self.triggers.len() >= self.limits.triggered_ops_max as usize {
             return Err(PtlError::NoSpace("triggered operations"));
         }
-        self.triggered_now += 1;
-        let age = self.next_age;
-        self.next_age += 1;
-        counter.triggered.insert((threshold, age), Box::new(command));
+        self.triggers.add(ct, threshold, command);
+        counter.threshold = self.triggers.first_threshold(ct);
         self.note_ripe(ct);
         self.fire(port);
         Ok(())
@@ -56,8 +40,8 @@ impl Ni {
     /// [`PtlError::ArgInvalid`] for a stale counter.
     pub fn ct_cancel_triggered(&mut self, ct: Handle<Ct>) -> Result<(), PtlError> {
         let counter = self.cts.get_mut(ct).ok_or(PtlError::ArgInvalid("counter"))?;
-        self.triggered_now -= counter.triggered.len() as u32;
-        counter.triggered.clear();
+        counter.threshold = None;
+        self.triggers.cancel(ct);
         Ok(())
     }
 
@@ -82,10 +66,10 @@ impl Ni {
             // A command may change its own counter, so each is looked for anew.
             while let Some(counter) = self.cts.get_mut(ct)
                 && counter.is_due()
-                && let Some((_, command)) = counter.triggered.pop_first()
+                && let Some(command) = self.triggers.take_first(ct)
             {
-                let command = counter.resolve(&command);
-                self.triggered_now -= 1;
+                counter.threshold = self.triggers.first_threshold(ct);
+                let command = command.resolved(counter.header);
                 // What it names may have been released since; it is void then.
                 if self.check_command(&command).is_ok() {
                     self.perform(port, &command);
@@ -113,31 +97,13 @@ impl Ni {
         }
     }
 
-    /// Such a command waits for a counter, if there is such a command.
-    pub(crate) fn check_from_header(command: &Command, waits: bool) -> Result<(), PtlError> {
-        match command {
-            Command::GetFromHeader { .. } if !GET_FROM_HEADER => {
-                Err(PtlError::ArgInvalid("gets from headers are not built in"))
-            }
-            Command::GetFromHeader { .. } if !waits => {
-                Err(PtlError::ArgInvalid("only a counter knows a header"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Ct {
-    /// A command as it is done when this counter sets it off. One that wants a
-    /// header stays what it is if no message was counted.
-    pub(crate) fn resolve(&self, command: &Command) -> Command {
-        match (*command, self.header) {
-            (Command::GetFromHeader { into, pt_index, remote_offset, user_ptr }, Some(note)) => {
-                let HeaderNote { peer, match_bits } = note;
-                let target = Target { peer, pt_index, match_bits, remote_offset };
-                Command::Get { into, target, user_ptr }
-            }
-            (command, _) => command,
+    /// An entry counts a message: its counter keeps from whom it is, for
+    /// [`Command::GetFromHeader`].
+    #[inline]
+    pub(crate) fn note_header(&mut self, ct: Option<Handle<Ct>>, event: &Event) {
+        if let Some(counter) = ct.and_then(|ct| self.cts.get_mut(ct)) {
+            let Event { peer, match_bits, .. } = *event;
+            counter.header = Some(HeaderNote { peer, match_bits });
         }
     }
 }

@@ -126,7 +126,7 @@ impl Ni {
         self.count(claim.ct, outcome.is_ok(), claim.ct_bytes.then_some(mlength));
         let eq = self.eq_of(pt_index);
         if is_lent && claim.event {
-            event.hold = Some(self.headers.handle(slot));
+            event.hold = Some(Hold::of(self.headers.handle(slot)));
         } else {
             self.forget_header(port, slot);
         }
@@ -161,7 +161,7 @@ impl Ni {
     /// and the credits to the sender. A stale hold is ignored.
     #[inline]
     pub fn end_hold<P: Port>(&mut self, port: &mut P, hold: Hold) {
-        if let Some(slot) = self.headers.locate(hold) {
+        if let Some(slot) = self.headers.locate(hold.record()) {
             self.forget_header(port, slot);
         }
     }

@@ -2,7 +2,7 @@
 //! credits come, or kept until a counter reaches a threshold (Portals 4,
 //! sections 3.15 and 3.16).
 
-use crate::objects::ct::{Ct, CtEvent};
+use crate::objects::ct::{Ct, CtEvent, HeaderNote};
 use crate::objects::md::Md;
 use crate::table::Handle;
 use sluice_wire::{
@@ -83,8 +83,12 @@ pub enum Command {
         user_ptr: u64,
     },
     /// `PtlGet` to the process, and with the match bits, of the message that the
-    /// counter which sets it off counted last. Only triggered. An extension
-    /// ([`crate::GET_FROM_HEADER`]).
+    /// counter which sets it off counted last; so that counter is to be fed by one
+    /// entry that is used once. Only triggered. An extension, not in Portals 4
+    /// (`docs/offload.md`): the arguments of a triggered operation are fixed when it
+    /// is posted, so a receive from any source does not know whom to ask. Nobody gains
+    /// a right by it: the get asks the process that sent the message for what that
+    /// process exposes.
     GetFromHeader {
         /// Where the bytes go.
         into: Local,
@@ -139,6 +143,21 @@ pub enum Command {
         /// Its new value.
         to: CtEvent,
     },
+}
+
+impl Command {
+    /// As it is done when a counter sets it off that keeps this note. One that wants a
+    /// header stays what it is if no message was counted.
+    pub(crate) fn resolved(self, header: Option<HeaderNote>) -> Command {
+        match (self, header) {
+            (Command::GetFromHeader { into, pt_index, remote_offset, user_ptr }, Some(note)) => {
+                let HeaderNote { peer, match_bits } = note;
+                let target = Target { peer, pt_index, match_bits, remote_offset };
+                Command::Get { into, target, user_ptr }
+            }
+            (command, _) => command,
+        }
+    }
 }
 
 /// A command that waits for credits.

@@ -1,9 +1,6 @@
-//! Counting events (Portals 4, section 3.14) and the operations that wait for
-//! them (section 3.16).
+//! Counting events (Portals 4, section 3.14).
 
-use crate::objects::command::Command;
 use sluice_wire::{MatchBits, PeerId};
-use std::collections::BTreeMap;
 
 /// What a counter says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,11 +41,12 @@ pub(crate) struct HeaderNote {
     pub match_bits: MatchBits,
 }
 
-/// A counter, with what it triggers in order of threshold, then of age.
+/// A counter.
 #[derive(Debug, Default)]
 pub struct Ct {
     pub(crate) value: CtEvent,
-    pub(crate) triggered: BTreeMap<(u64, u64), Box<Command>>,
+    /// The lowest threshold of the commands that wait for it, if any do.
+    pub(crate) threshold: Option<u64>,
     /// The message that an entry counted here last.
     pub(crate) header: Option<HeaderNote>,
     /// Whether it waits in `Ni::ripe` already.
@@ -57,8 +55,8 @@ pub struct Ct {
 
 impl Ct {
     /// Whether something that it triggers is due.
+    #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        let first = self.triggered.first_key_value();
-        first.is_some_and(|(&(threshold, _), _)| threshold <= self.value.sum())
+        self.threshold.is_some_and(|threshold| threshold <= self.value.sum())
     }
 }

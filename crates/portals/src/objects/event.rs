@@ -1,5 +1,6 @@
 //! Events and how operations fail (Portals 4, section 3.13).
 
+use crate::table::Handle;
 use sluice_link::PeerError;
 use sluice_link::RailError;
 use sluice_wire::{Addr, AtomicOp, Datatype, Found, List, MatchBits, PeerId, PtIndex, Rts, Status};
@@ -108,7 +109,22 @@ impl From<NiFail> for Status {
 
 /// Names a header that was taken out of the unexpected list while its bytes
 /// are still in lent memory; see [`crate::Ni::end_hold`].
-pub type Hold = crate::table::Handle<crate::objects::pt::Header>;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold(Handle<Hold>);
+
+impl Hold {
+    /// Of the record that has the bytes.
+    #[inline]
+    pub(crate) fn of<T>(record: Handle<T>) -> Hold {
+        Hold(Handle::new(record.index(), record.generation()))
+    }
+
+    /// That record.
+    #[inline]
+    pub(crate) fn record<T>(self) -> Handle<T> {
+        Handle::new(self.0.index(), self.0.generation())
+    }
+}
 
 /// No initiator: of events that an entry alone causes.
 pub const NOBODY: PeerId = PeerId(u32::MAX);

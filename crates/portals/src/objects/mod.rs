@@ -12,4 +12,5 @@ pub mod operation;
 pub mod pt;
 pub mod request;
 pub mod status;
+pub mod triggers;
 pub mod vector;
