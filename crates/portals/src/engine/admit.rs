@@ -27,7 +27,7 @@ impl Ni {
         let (remote_offset, rlength) = (request.remote_offset, request.rlength);
         let fits = |mes: &Slab<Me>, slot: u32| {
             !mes.at(slot).flags.no_truncate()
-                || mes.landing(slot, remote_offset, rlength).1 == rlength
+                || mes.place(slot, remote_offset, rlength).1 == rlength
         };
         let (bits, peer) = (request.match_bits, request.peer);
         let found = match pt.priority.find(&mut self.mes, bits, peer, fits) {
@@ -40,7 +40,7 @@ impl Ni {
         let me = self.mes.at(slot);
         let flags = me.flags;
         let list = me.list();
-        if me.has_rare() && self.mes.rare(slot).uid.is_some_and(|uid| uid != port.uid(peer)) {
+        if me.has_cold() && self.mes.cold(slot).uid.is_some_and(|uid| uid != port.uid(peer)) {
             self.status.permission_violations += 1;
             return Err(Status::PermViolation);
         }

@@ -140,8 +140,8 @@ impl Ni {
     pub fn me_unlink(&mut self, handle: Handle<Me>) -> Result<(), PtlError> {
         let slot = self.mes.locate(handle).filter(|&slot| self.mes.is_listed(slot));
         let slot = slot.ok_or(PtlError::ArgInvalid("entry is not linked"))?;
-        let rare = self.mes.rare(slot);
-        if rare.headers > 0 || rare.busy > 0 {
+        let cold = self.mes.cold(slot);
+        if cold.headers > 0 || cold.busy > 0 {
             return Err(PtlError::InUse);
         }
         self.unlink_from_list(slot);
@@ -177,13 +177,13 @@ impl Ni {
     /// and forgets the entry when nothing refers to it any more.
     pub(crate) fn settle_entry(&mut self, entry: Handle<Me>) {
         let Some(slot) = self.mes.locate(entry) else { return };
-        let rare = self.mes.rare(slot);
-        if self.mes.is_listed(slot) || rare.busy > 0 {
+        let cold = self.mes.cold(slot);
+        if self.mes.is_listed(slot) || cold.busy > 0 {
             return;
         }
         let me = self.mes.at_mut(slot);
         let tells = me.tell_unlink();
-        let free = rare.headers == 0;
+        let free = cold.headers == 0;
         let (pt_index, list, user_ptr) = (me.pt_index, me.list(), me.user_ptr);
         let silent = me.flags.event_unlink_disable();
         if free {
@@ -207,7 +207,7 @@ impl Ni {
     /// Forgets an entry that nothing refers to any more, with its I/O vector.
     #[inline]
     pub(crate) fn forget_entry(&mut self, slot: u32) {
-        if let Some(vector) = self.mes.rare(slot).vector {
+        if let Some(vector) = self.mes.cold(slot).vector {
             self.vectors.discard(vector);
         }
         self.mes.discard(slot);

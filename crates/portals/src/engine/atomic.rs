@@ -166,7 +166,7 @@ impl Ni {
         let (mlength, place, status, kept, before) = match self.admit(port, &request) {
             Err(status) => (0, Place::default(), status, false, None),
             Ok(entry) => {
-                let (offset, fits) = self.mes.landing(entry, request.remote_offset, rlength);
+                let (offset, fits) = self.mes.place(entry, request.remote_offset, rlength);
                 // Whole items only.
                 let mlength = fits - fits % item;
                 let unlink = self.mes.consume(entry, mlength);

@@ -1,6 +1,5 @@
-//! Data that does not travel with its header: fetched by the target of a put,
-//! written or offered by the target of a get, pulled in pieces where a rail
-//! cannot reach the other side's memory.
+//! Data on its way here after its header: of a put that matched, or of a get that was
+//! offered its bytes. It is read by address where the rail can, else pulled in pieces.
 //!
 //! Invariant: every transfer ends, by its last byte, by a refusal, or by the
 //! end of the peer; and its end is told once.

@@ -53,7 +53,7 @@ impl Ni {
             }
         };
         let handle = self.mes.handle(entry);
-        let (offset, mlength) = self.mes.landing(entry, get.remote_offset, get.length);
+        let (offset, mlength) = self.mes.place(entry, get.remote_offset, get.length);
         let unlink = self.mes.consume(entry, mlength);
         let span = self.mes.span(entry, offset, mlength);
         let mut event = Ni::comm_event(&request, self.mes.at(entry));

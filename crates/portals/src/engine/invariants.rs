@@ -57,7 +57,7 @@ impl Ni {
                 assert!(usize::from(header.pt_index.0) == nth);
                 assert!(!header.arriving || self.headers.beside(slot).claim.is_none());
                 let entry = self.mes.locate(header.entry);
-                assert!(entry.is_some_and(|entry| self.mes.rare(entry).headers > 0));
+                assert!(entry.is_some_and(|entry| self.mes.cold(entry).headers > 0));
             }
             for (list, entries) in [(List::Priority, &pt.priority), (List::Overflow, &pt.overflow)]
             {
@@ -70,10 +70,10 @@ impl Ni {
             }
         }
         for (slot, _) in self.mes.iter() {
-            let rare = self.mes.rare(slot);
+            let cold = self.mes.cold(slot);
             let is_linked = self.mes.is_listed(slot);
             linked -= i64::from(is_linked);
-            assert!(is_linked || rare.busy > 0 || rare.headers > 0, "an entry nobody refers to");
+            assert!(is_linked || cold.busy > 0 || cold.headers > 0, "an entry nobody refers to");
         }
         assert!(linked == 0, "every linked entry is in one list");
     }

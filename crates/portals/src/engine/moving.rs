@@ -5,7 +5,7 @@ use crate::engine::ni::Ni;
 use crate::objects::event::NiFail;
 use crate::objects::me::Me;
 use crate::objects::operation::Done;
-use crate::objects::pt::RareHeader;
+use crate::objects::pt::ColdHeader;
 use crate::objects::request::Owed;
 use crate::table::Handle;
 use sluice_link::Port;
@@ -17,7 +17,7 @@ impl Ni {
     pub(crate) fn start_moving(&mut self, entry: Handle<Me>, pt_index: PtIndex) {
         let mut events = 0;
         if let Some(slot) = self.mes.locate(entry) {
-            self.mes.rare_mut(slot).busy += 1;
+            self.mes.cold_mut(slot).busy += 1;
             events = self.mes.events_of_move(slot);
         }
         if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
@@ -50,7 +50,7 @@ impl Ni {
         }
         let mut events = 0;
         if let Some(slot) = self.mes.locate(entry) {
-            self.mes.rare_mut(slot).busy -= 1;
+            self.mes.cold_mut(slot).busy -= 1;
             events = self.mes.events_of_move(slot);
         }
         if let Some(pt) = self.pts[usize::from(pt_index.0)].as_mut() {
@@ -68,7 +68,7 @@ impl Ni {
             let header = self.headers.at_mut(slot);
             header.arriving = false;
             header.outcome = outcome;
-            let RareHeader { claim, claimer, .. } = *self.headers.beside(slot);
+            let ColdHeader { claim, claimer, .. } = *self.headers.beside(slot);
             if let Some(claim) = claim {
                 self.tell_taken(port, slot, claimer, claim);
             }

@@ -6,7 +6,7 @@
 //! client; the credits of a message are freed once, when it is matched.
 
 use crate::lists::Slab;
-use crate::objects::command::Waiting;
+use crate::objects::command::WaitingCommand;
 use crate::objects::ct::Ct;
 use crate::objects::eq::Eq;
 use crate::objects::limits::{Limits, PtlError};
@@ -39,7 +39,7 @@ pub struct Ni {
     pub(crate) operations: Table<Operation>,
     pub(crate) owed: VecDeque<Owed>,
     /// Commands that wait for credits, by their targets.
-    pub(crate) waiting: BTreeMap<PeerId, VecDeque<Waiting>>,
+    pub(crate) waiting: BTreeMap<PeerId, VecDeque<WaitingCommand>>,
     pub(crate) waiting_now: usize,
     /// Transfers that wait for credits or reply slots.
     pub(crate) starved: VecDeque<Handle<Operation>>,

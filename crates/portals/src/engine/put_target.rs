@@ -24,7 +24,7 @@ impl Ni {
             Err(status) => Ack { op: 0, mlength: 0, offset: 0, list: List::Priority, status },
             Ok(entry) => {
                 let me = self.mes.at(entry);
-                if me.list() == List::Overflow || put.bulk.is_some() || me.has_rare() {
+                if me.list() == List::Overflow || put.bulk.is_some() || me.has_cold() {
                     return self.put_elsewhere(port, from, put, payload_len, slots, entry);
                 }
                 self.put_plain(port, &request, entry)
@@ -59,7 +59,7 @@ impl Ni {
     /// Returns what the initiator is told.
     #[inline(always)]
     fn put_plain<P: Port>(&mut self, port: &mut P, request: &Request, entry: u32) -> Ack {
-        let (offset, fits) = self.mes.landing(entry, request.remote_offset, request.rlength);
+        let (offset, fits) = self.mes.place(entry, request.remote_offset, request.rlength);
         // What is only announced has not moved.
         let mlength = if request.rts.is_some() { 0 } else { fits };
         let unlink = self.mes.consume(entry, mlength);
@@ -91,7 +91,7 @@ impl Ni {
     #[inline(always)]
     fn settle_used(&mut self, slot: u32) {
         let me = self.mes.at(slot);
-        if me.flags.event_unlink_disable() && !me.has_rare() {
+        if me.flags.event_unlink_disable() && !me.has_cold() {
             self.mes.discard(slot);
         } else {
             self.settle_entry(self.mes.handle(slot));
@@ -133,7 +133,7 @@ impl Ni {
         entry: u32,
     ) -> (Ack, bool) {
         let handle = self.mes.handle(entry);
-        let (offset, fits) = self.mes.landing(entry, request.remote_offset, request.rlength);
+        let (offset, fits) = self.mes.place(entry, request.remote_offset, request.rlength);
         // What is only announced has not moved.
         let mlength = if request.rts.is_some() { 0 } else { fits };
         let unlink = self.mes.consume(entry, mlength);
@@ -177,7 +177,7 @@ impl Ni {
     ) {
         let (Some(bulk), Some((_, op))) = (put.bulk, put.ack) else { return };
         let handle = self.mes.handle(entry);
-        let (offset, mlength) = self.mes.landing(entry, request.remote_offset, request.rlength);
+        let (offset, mlength) = self.mes.place(entry, request.remote_offset, request.rlength);
         let unlink = self.mes.consume(entry, mlength);
         let into = self.mes.span(entry, offset, mlength);
         let mut event = Ni::comm_event(request, self.mes.at(entry));

@@ -59,7 +59,7 @@ impl Ni {
         let flags = me.flags;
         let ok = event.outcome.is_ok();
         if flags.ct_comm() {
-            let ct = self.mes.rare(entry).ct;
+            let ct = self.mes.cold(entry).ct;
             self.note_header(ct, &event);
             self.count(ct, ok, flags.ct_bytes().then_some(event.mlength));
         }

@@ -23,7 +23,7 @@ impl Ni {
         self.unexpected_bytes.add(header.lent_len());
         pt.unexpected.push(&mut self.headers, slot);
         if let Some(slot) = self.mes.locate(entry) {
-            self.mes.rare_mut(slot).headers += 1;
+            self.mes.cold_mut(slot).headers += 1;
         }
         Some(self.headers.handle(slot))
     }
@@ -139,13 +139,13 @@ impl Ni {
         if let Some(claimer) = claimer
             && let Some(slot) = self.mes.locate(claimer)
         {
-            self.mes.rare_mut(slot).busy -= 1;
+            self.mes.cold_mut(slot).busy -= 1;
             self.settle_entry(claimer);
         }
         if let Some(slot) = self.mes.locate(entry) {
-            let rare = self.mes.rare_mut(slot);
-            rare.headers -= 1;
-            if rare.headers == 0 {
+            let cold = self.mes.cold_mut(slot);
+            cold.headers -= 1;
+            if cold.headers == 0 {
                 self.settle_entry(entry);
             }
         }
@@ -153,7 +153,7 @@ impl Ni {
 
     pub(crate) fn hold_entry(&mut self, entry: Handle<Me>) {
         if let Some(slot) = self.mes.locate(entry) {
-            self.mes.rare_mut(slot).busy += 1;
+            self.mes.cold_mut(slot).busy += 1;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Commands that wait for credits.
 
 use crate::engine::ni::Ni;
-use crate::objects::command::{Command, Waiting};
+use crate::objects::command::{Command, WaitingCommand};
 use crate::objects::event::NiFail;
 use crate::objects::md::Md;
 use crate::table::Handle;
@@ -31,7 +31,10 @@ impl Ni {
             .map(|span| self.gather(port, span));
         self.hold(command);
         self.waiting_now += 1;
-        self.waiting.entry(peer).or_default().push_back(Waiting { command: *command, staged });
+        self.waiting
+            .entry(peer)
+            .or_default()
+            .push_back(WaitingCommand { command: *command, staged });
     }
 
     /// Sends what waited for credits toward `peer`, as far as they go.

@@ -26,6 +26,7 @@
 //! into `Toil`; the index is built from what is saved there, so that walking
 //! never costs more than a constant times what building did.
 
+mod criteria;
 mod index;
 mod posted;
 mod shapes;
@@ -34,11 +35,10 @@ mod slab;
 mod tests;
 mod unexpected;
 
-pub use posted::{Posted, Waiting};
+pub use criteria::{Criteria, Waiting};
+pub use posted::Posted;
 pub use slab::{Record, Slab};
 pub use unexpected::{Arrived, Unexpected, record_bytes};
-
-use sluice_wire::{MatchBits, PeerId};
 
 /// A list of at most so many elements loses its indexes.
 const SHORT: u32 = 16;
@@ -48,46 +48,6 @@ const SHORT: u32 = 16;
 /// elements on. Twice [`SHORT`], so that a
 /// list about as long as either does not build and drop in turns.
 const LONG: u32 = 32;
-
-/// What an entry accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Criteria {
-    /// Bits that an operation must have.
-    pub bits: MatchBits,
-    /// Bits that do not matter.
-    pub ignore: u64,
-    /// The initiator that it accepts; `None` accepts any.
-    pub source: Option<PeerId>,
-}
-
-impl Criteria {
-    /// Whether they accept an operation with these bits from this source.
-    #[must_use]
-    #[inline]
-    pub fn accept(&self, bits: MatchBits, source: PeerId) -> bool {
-        self.bits.accepts(self.ignore, bits) && self.source.is_none_or(|only| only == source)
-    }
-}
-
-/// What of a header a criterion looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
-    ignore: u64,
-    any_source: bool,
-}
-
-impl Shape {
-    #[inline]
-    fn of(criteria: &Criteria) -> Shape {
-        Shape { ignore: criteria.ignore, any_source: criteria.source.is_none() }
-    }
-
-    /// What elements that this shape cannot tell apart have in common.
-    #[inline]
-    fn key(self, bits: MatchBits, source: PeerId) -> (u64, u32) {
-        (bits.0 & !self.ignore, if self.any_source { 0 } else { source.0 })
-    }
-}
 
 /// The steps that walks have taken beyond what a walk may. It leaks: a list
 /// whose walks are short on average never fills it.

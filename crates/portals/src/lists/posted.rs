@@ -6,21 +6,12 @@
 //! Invariants: those of the slab and the index; see [`super`] for the list's.
 //! Either the order or the index holds the entries, never both.
 
+use super::criteria::Waiting;
 use super::index::{Found, hash};
 use super::shapes::{ODD, SHAPES, ShapeIndex, key_of, shape_of};
-use super::slab::{Chain, NONE, Record, Slab};
-use super::{Criteria, LONG, SHORT, Toil};
+use super::slab::{Chain, NONE, Slab};
+use super::{LONG, SHORT, Toil};
 use sluice_wire::{MatchBits, PeerId};
-
-/// A record that waits for messages.
-pub trait Waiting: Record {
-    /// What it waits for.
-    fn criteria(&self) -> Criteria;
-    /// The list's own note on it. Without an index it says nothing.
-    fn mark(&self) -> u8;
-    /// Changes the note.
-    fn set_mark(&mut self, mark: u8);
-}
 
 /// Entries in the order they were appended.
 #[derive(Debug)]

@@ -10,10 +10,10 @@
 //! the odd chain have cost as much as an election does. So entries of rare
 //! shapes that came first do not keep a frequent one out.
 
+use super::Toil;
+use super::criteria::{Shape, Waiting};
 use super::index::{Index, hash};
-use super::posted::Waiting;
 use super::slab::{Chain, Slab};
-use super::{Shape, Toil};
 use sluice_wire::PeerId;
 
 /// Shapes that are looked up. Programs use one to four; a look-up that finds

@@ -127,7 +127,7 @@ impl<R> Linked for Node<R> {
 pub trait Record: Copy + Default {
     /// What few records have: it stands apart, and takes room only if one does.
     /// The record says whether it has it.
-    type Rare: Copy + Default;
+    type Cold: Copy + Default;
 }
 
 /// Records, named by slots while it is known that they are there, and by
@@ -136,7 +136,7 @@ pub trait Record: Copy + Default {
 pub struct Slab<R: Record> {
     nodes: Vec<Node<R>>,
     /// By slot, as far as any record had one.
-    rares: Vec<R::Rare>,
+    cold: Vec<R::Cold>,
     /// The free slots, through their links, forward only.
     free: u32,
     len: u32,
@@ -148,7 +148,7 @@ pub struct Slab<R: Record> {
 
 impl<R: Record> Slab<R> {
     /// Bytes that a record takes, with what few records have.
-    pub(super) const RECORD_BYTES: usize = size_of::<Node<R>>() + size_of::<R::Rare>();
+    pub(super) const RECORD_BYTES: usize = size_of::<Node<R>>() + size_of::<R::Cold>();
 
     /// An empty slab for at most `records_max` records. It allocates nothing
     /// yet.
@@ -156,7 +156,7 @@ impl<R: Record> Slab<R> {
         let records_max = records_max.min(NONE - 2);
         Slab {
             nodes: Vec::new(),
-            rares: Vec::new(),
+            cold: Vec::new(),
             free: NONE,
             len: 0,
             records_max,
@@ -202,17 +202,17 @@ impl<R: Record> Slab<R> {
 
     /// What the record in a slot has that few have; it must have been there.
     #[inline]
-    pub fn beside(&self, slot: u32) -> &R::Rare {
-        &self.rares[slot as usize]
+    pub fn beside(&self, slot: u32) -> &R::Cold {
+        &self.cold[slot as usize]
     }
 
     /// The same, to be changed; at first it is what some other record had.
     #[inline]
-    pub fn beside_mut(&mut self, slot: u32) -> &mut R::Rare {
-        if slot as usize >= self.rares.len() {
-            self.rares.resize(slot as usize + 1, R::Rare::default());
+    pub fn beside_mut(&mut self, slot: u32) -> &mut R::Cold {
+        if slot as usize >= self.cold.len() {
+            self.cold.resize(slot as usize + 1, R::Cold::default());
         }
-        &mut self.rares[slot as usize]
+        &mut self.cold[slot as usize]
     }
 
     /// What names the record in a slot that is not free.
@@ -322,8 +322,8 @@ impl<R: Record> Slab<R> {
         let live = self.nodes.iter().rposition(|node| node.seq != 0).map_or(0, |last| last + 1);
         self.nodes.truncate(live);
         self.nodes.shrink_to_fit();
-        self.rares.truncate(live);
-        self.rares.shrink_to_fit();
+        self.cold.truncate(live);
+        self.cold.shrink_to_fit();
         self.free = NONE;
         for (slot, node) in self.nodes.iter_mut().enumerate().rev() {
             if node.seq == 0 {

@@ -74,7 +74,7 @@ struct Record {
 }
 
 impl super::Record for Record {
-    type Rare = ();
+    type Cold = ();
 }
 
 impl Waiting for Record {

@@ -11,9 +11,10 @@
 //! indexes, never in both; a list with indexes that is walked all the same
 //! keeps the order that was made for it as long as most of it holds.
 
+use super::criteria::{Criteria, Shape};
 use super::index::{Found, Index, hash};
 use super::slab::{Chain, NONE, Record, Slab};
-use super::{Criteria, LONG, SHORT, Shape, Toil};
+use super::{LONG, SHORT, Toil};
 use crate::table::Handle;
 use sluice_wire::{MatchBits, PeerId};
 

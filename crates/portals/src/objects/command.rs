@@ -162,7 +162,7 @@ impl Command {
 
 /// A command that waits for credits.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingCommand {
     pub command: Command,
     /// A copy of bytes that the client may have changed since.
     pub staged: Option<Region>,

@@ -148,12 +148,12 @@ const OVERFLOW: u8 = 1 << 4;
 const ANY_SOURCE: u8 = 1 << 5;
 /// Its unlinking has been told.
 const UNLINK_TOLD: u8 = 1 << 6;
-/// It has a [`Rare`].
-const RARE: u8 = 1 << 7;
+/// It has a [`ColdMe`].
+const COLD: u8 = 1 << 7;
 
 /// What few entries have, beside them in the slab.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rare {
+pub struct ColdMe {
     pub(crate) local_offset: u64,
     pub(crate) min_free: u64,
     pub(crate) ct: Option<Handle<Ct>>,
@@ -195,8 +195,8 @@ impl Me {
 
     /// Whether it has something that few entries have.
     #[inline(always)]
-    pub(crate) fn has_rare(&self) -> bool {
-        self.notes & RARE != 0
+    pub(crate) fn has_cold(&self) -> bool {
+        self.notes & COLD != 0
     }
 
     /// Notes that its unlinking is told. False if it was already.
@@ -208,7 +208,7 @@ impl Me {
 }
 
 impl Record for Me {
-    type Rare = Rare;
+    type Cold = ColdMe;
 }
 
 impl Waiting for Me {
@@ -246,44 +246,44 @@ impl Slab<Me> {
             && !spec.options.manage_local;
         if !is_plain {
             let MeSpec { min_free, ct, vector, uid, .. } = *spec;
-            let rare = Rare { local_offset, min_free, ct, vector, uid, headers: 0, busy: 0 };
-            *self.rare_mut(slot) = rare;
+            let cold = ColdMe { local_offset, min_free, ct, vector, uid, headers: 0, busy: 0 };
+            *self.cold_mut(slot) = cold;
         }
         Some(slot)
     }
 
     /// What few entries have, of this one.
     #[inline]
-    pub(crate) fn rare(&self, slot: u32) -> Rare {
-        if self.at(slot).has_rare() { *self.beside(slot) } else { Rare::default() }
+    pub(crate) fn cold(&self, slot: u32) -> ColdMe {
+        if self.at(slot).has_cold() { *self.beside(slot) } else { ColdMe::default() }
     }
 
     /// The same, to be changed.
     #[inline(never)]
-    pub(crate) fn rare_mut(&mut self, slot: u32) -> &mut Rare {
+    pub(crate) fn cold_mut(&mut self, slot: u32) -> &mut ColdMe {
         let me = self.at_mut(slot);
-        let is_new = !me.has_rare();
-        me.notes |= RARE;
-        let rare = self.beside_mut(slot);
+        let is_new = !me.has_cold();
+        me.notes |= COLD;
+        let cold = self.beside_mut(slot);
         if is_new {
-            *rare = Rare::default();
+            *cold = ColdMe::default();
         }
-        rare
+        cold
     }
 
     /// `len` bytes of an entry's memory from `offset` on.
     pub(crate) fn span(&self, slot: u32, offset: u64, len: u64) -> Span {
-        Span::new(self.at(slot).region, self.rare(slot).vector, offset, len)
+        Span::new(self.at(slot).region, self.cold(slot).vector, offset, len)
     }
 
     /// Where in an entry an operation of `rlength` bytes lands, and how many of
     /// them fit. An offset beyond its end, which comes from another process,
     /// lands at its end.
     #[inline(always)]
-    pub(crate) fn landing(&self, slot: u32, remote_offset: u64, rlength: u64) -> (u64, u64) {
+    pub(crate) fn place(&self, slot: u32, remote_offset: u64, rlength: u64) -> (u64, u64) {
         let me = self.at(slot);
         let wanted =
-            if me.flags.manage_local() { self.rare(slot).local_offset } else { remote_offset };
+            if me.flags.manage_local() { self.cold(slot).local_offset } else { remote_offset };
         place_in(me.region.len, wanted, rlength)
     }
 
@@ -296,10 +296,10 @@ impl Slab<Me> {
         if !me.flags.manage_local() {
             return once;
         }
-        let rare = self.rare_mut(slot);
-        rare.local_offset = rare.local_offset.saturating_add(mlength);
-        let left = len.saturating_sub(rare.local_offset);
-        once || rare.min_free != 0 && left < rare.min_free
+        let cold = self.cold_mut(slot);
+        cold.local_offset = cold.local_offset.saturating_add(mlength);
+        let left = len.saturating_sub(cold.local_offset);
+        once || cold.min_free != 0 && left < cold.min_free
     }
 }
 
@@ -318,7 +318,7 @@ impl Slab<Me> {
         let me = self.at(slot);
         let flags = me.flags;
         let may_unlink =
-            flags.use_once() || (flags.manage_local() && self.rare(slot).min_free != 0);
+            flags.use_once() || (flags.manage_local() && self.cold(slot).min_free != 0);
         let unlinks = may_unlink && !flags.event_unlink_disable();
         let frees = unlinks && me.list() == List::Overflow;
         usize::from(!flags.event_comm_disable()) + usize::from(unlinks) + usize::from(frees)
@@ -329,9 +329,9 @@ impl Slab<Me> {
         let me = self.at(slot);
         let flags = me.flags;
         let comm = !flags.event_comm_disable() && !flags.event_success_disable();
-        let (offset, fits) = self.landing(slot, remote_offset, rlength);
+        let (offset, fits) = self.place(slot, remote_offset, rlength);
         let left = me.region.len - offset - fits;
-        let exhausted = flags.manage_local() && left < self.rare(slot).min_free;
+        let exhausted = flags.manage_local() && left < self.cold(slot).min_free;
         let unlinks = (flags.use_once() || exhausted) && !flags.event_unlink_disable();
         let frees = unlinks && me.list() == List::Overflow && flags.unexpected_hdr_disable();
         usize::from(comm) + usize::from(unlinks) + usize::from(frees)

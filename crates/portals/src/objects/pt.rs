@@ -100,7 +100,7 @@ const _: () = assert!(size_of::<Header>() <= 112);
 /// What few headers have, beside them in the slab: announcements, and those
 /// whose data is on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RareHeader {
+pub struct ColdHeader {
     /// Where the announced data is, and its name.
     rts: (Addr, MatchBits),
     /// What has taken it while its data was on its way, and the entry that did
@@ -137,7 +137,7 @@ impl Header {
 }
 
 impl Record for Header {
-    type Rare = RareHeader;
+    type Cold = ColdHeader;
 }
 
 impl Slab<Header> {
@@ -148,7 +148,7 @@ impl Slab<Header> {
         let slot = self.insert(header)?;
         if header.arriving || header.is_announced {
             let rts = rts.map_or_else(Default::default, |rts| (rts.addr, rts.key));
-            *self.beside_mut(slot) = RareHeader { rts, claim: None, claimer: None };
+            *self.beside_mut(slot) = ColdHeader { rts, claim: None, claimer: None };
         }
         Some(slot)
     }

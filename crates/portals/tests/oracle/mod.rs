@@ -121,7 +121,7 @@ impl Entry {
         self.bytes.len() as u64
     }
 
-    fn landing(&self, remote: u64, rlength: u64) -> (u64, u64) {
+    fn place(&self, remote: u64, rlength: u64) -> (u64, u64) {
         let at = if self.options.manage_local { self.local_offset } else { remote };
         let at = at.min(self.len());
         (at, rlength.min(self.len() - at))
@@ -199,7 +199,7 @@ impl Model {
         let fits = |&entry: &usize| {
             let entry = &entries[entry];
             entry.accepts(class, from)
-                && (!entry.options.no_truncate || entry.landing(offset, len).1 == len)
+                && (!entry.options.no_truncate || entry.place(offset, len).1 == len)
         };
         let found = pt.priority.iter().copied().find(fits);
         let found = found.or_else(|| pt.overflow.iter().copied().find(fits));
@@ -231,7 +231,7 @@ impl Model {
     fn take(&mut self, id: usize, at: usize) -> u64 {
         let entry = &mut self.entries[at];
         let op = &mut self.ops[id];
-        let (offset, fits) = entry.landing(op.offset, op.len);
+        let (offset, fits) = entry.place(op.offset, op.len);
         let is_atomic = matches!(op.kind, Kind::Atomic(_) | Kind::Fetch(_));
         let mlength = if is_atomic { fits - fits % 8 } else { fits };
         if entry.options.manage_local {
