@@ -9,23 +9,20 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
-mod emit;
 mod error;
 mod ids;
 mod layout;
 mod packet;
-mod parse;
 mod units;
 
 pub use atomic::{AtomicOp, Datatype, ITEM_BYTES_MAX};
-pub use emit::{HeadBuf, SLOT_WORDS};
 pub use error::WireError;
 pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
-    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, List, Offer,
-    PUT_INLINE_BYTES_MAX, Packet, Parsed, Pull, Put, REPLY_HEADER_BYTES, Reply, ReturnResponse,
-    Rtr, Rts, Search, Status, Waiting, Watch, Written,
+    Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, HeadBuf, List,
+    Offer, PUT_INLINE_BYTES_MAX, Packet, Parsed, Pull, Put, REPLY_HEADER_BYTES, Reply,
+    ReturnResponse, Rtr, Rts, SLOT_WORDS, Search, Status, Waiting, Watch, Written,
 };
 pub use units::{Addr, Nanos, Region};
 
