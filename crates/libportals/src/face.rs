@@ -4,7 +4,7 @@
 use crate::handle::Kind;
 use crate::object::Parts;
 use crate::peers::{Peers, Phys};
-use sluice_link::{Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Ni, Taken};
 use sluice_rail::shm::{Name, PidClaim, Shm};
 use sluice_wire::{Nanos, Parsed, PeerId};
@@ -72,6 +72,13 @@ impl Machine for Engine {
     fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         if self.ni.on_packet(port, from, packet) == Taken::Violation {
             self.ni.on_peer_gone(port, from, PeerError::Protocol);
+        }
+    }
+
+    fn on_connected<P: Port>(&mut self, _: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
+        if let Err(why) = self.ni.on_connected(port, peer, opened) {
+            self.ni.on_peer_gone(port, peer, why);
+            self.peers.forget(peer);
         }
     }
 

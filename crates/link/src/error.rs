@@ -15,6 +15,9 @@ pub enum SendError {
         /// Credits that there are.
         have: u32,
     },
+    /// The way to the peer is being opened.
+    #[error("the way to the peer is being opened")]
+    Connecting,
     /// The peer cannot be reached.
     #[error(transparent)]
     Peer(#[from] PeerError),

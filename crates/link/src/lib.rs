@@ -29,6 +29,9 @@ pub use equations::{return_threshold, stolen_credits};
 pub use error::{SendError, Violation};
 pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
-pub use port::{Machine, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted};
-pub use quota::{Grant, Layout, LayoutError};
+pub use port::{
+    Connect, LocalMemory, Machine, NoShared, PeerError, Port, RailError, RemoteCaps, RemoteMemory,
+    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+};
+pub use quota::{Grant, Layout, LayoutError, Opened};
 pub use region::{Arrival, MailboxRegion};

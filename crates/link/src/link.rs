@@ -5,13 +5,13 @@ use crate::compulsory::Compulsory;
 use crate::dynamic::Dynamic;
 use crate::error::Violation;
 use crate::port::{Port, Token, Transmitted};
-use crate::quota::Grant;
+use crate::quota::{Grant, Opened};
 use sluice_wire::{Credits, Packet, PacketSeq, PeerId, Region};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// What the peer's mailbox grants; `None` until something is sent.
+    /// What the peer's mailbox grants; `None` until the way there is open.
     pub(crate) granted: Option<Grant>,
     pub(crate) data_credits: u16,
     /// Most data credits that the peer's mailbox can give.
@@ -25,6 +25,8 @@ pub(crate) struct Link {
     pub(crate) in_idle_work: bool,
     /// Whether the peer's mailbox has a dynamic region.
     pub(crate) peer_is_dynamic: bool,
+    /// Whether the way to the peer is being opened.
+    pub(crate) is_connecting: bool,
     pub(crate) compulsory: Compulsory,
     /// The peer's number as a sender into a dynamic region of this process.
     pub(crate) sender: u32,
@@ -45,6 +47,7 @@ impl Link {
             control: Account::new(u16::from(grant.control_slots), grant.credit_slots - half),
             in_idle_work: false,
             peer_is_dynamic: false,
+            is_connecting: false,
             compulsory: Compulsory::default(),
             sender: 0,
         }
@@ -53,7 +56,9 @@ impl Link {
     /// `granted`: what the peer's mailbox grants to this process, also places
     /// for the packets that return credits to it. The places for those of the data
     /// region are `granted.credit_slots / 2`, to be set by the caller.
-    pub(crate) fn connect(&mut self, granted: Grant, dynamic_slots: u32) {
+    pub(crate) fn connect(&mut self, opened: Opened) {
+        let Opened { grant: granted, dynamic_slots } = opened;
+        self.is_connecting = false;
         self.granted = Some(granted);
         self.data_credits = granted.data_slots;
         let most = u32::from(granted.data_slots).saturating_add(dynamic_slots);

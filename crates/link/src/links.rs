@@ -5,8 +5,8 @@ use crate::dynamic::Dynamic;
 use crate::error::{SendError, Violation};
 use crate::ledger::{DynamicLedger, Ledger};
 use crate::link::Link;
-use crate::port::{PeerError, Port, Token, Transmitted};
-use crate::quota::Layout;
+use crate::port::{Connect, PeerError, Port, Token, Transmitted};
+use crate::quota::{Layout, Opened};
 use crate::region::{Arrival, MailboxRegion};
 use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
 
@@ -455,13 +455,26 @@ impl Links {
     /// Opens the way to `peer`, if it is not open.
     ///
     /// # Errors
-    /// Why it cannot be reached.
+    /// [`SendError::Connecting`] if it is not open yet; why the peer cannot be
+    /// reached.
     pub fn ensure_connected<P: Port>(
         &mut self,
         port: &mut P,
         peer: PeerId,
-    ) -> Result<(), PeerError> {
+    ) -> Result<(), SendError> {
         self.connected(port, peer).map(drop)
+    }
+
+    /// The way to `peer` has been opened, which was asked for before.
+    ///
+    /// # Errors
+    /// Why nothing can be sent there all the same. The peer is to be given up.
+    pub fn on_connected(&mut self, peer: PeerId, opened: Opened) -> Result<(), PeerError> {
+        // It may have been given up meanwhile.
+        if self.link(peer).is_some_and(|link| link.is_connecting) {
+            self.open(peer, opened)?;
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -469,7 +482,7 @@ impl Links {
         &mut self,
         port: &mut P,
         peer: PeerId,
-    ) -> Result<&mut Link, PeerError> {
+    ) -> Result<&mut Link, SendError> {
         if !matches!(self.peers.get(peer.index()), Some(Some(link)) if link.granted.is_some()) {
             self.connect(port, peer)?;
         }
@@ -478,18 +491,32 @@ impl Links {
 
     #[cold]
     #[inline(never)]
-    fn connect<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<(), PeerError> {
+    fn connect<P: Port>(&mut self, port: &mut P, peer: PeerId) -> Result<(), SendError> {
         if let Some(why) = self.gone(peer) {
-            return Err(why);
+            return Err(why.into());
         }
-        let granted = port.connect(peer)?;
+        if self.link(peer).is_some_and(|link| link.is_connecting) {
+            return Err(SendError::Connecting);
+        }
+        match port.connect(peer)? {
+            Connect::Ready(opened) => Ok(self.open(peer, opened)?),
+            Connect::Pending => {
+                let heard_of = self.expected_seq(peer) != PacketSeq(0);
+                assert!(!heard_of, "the way to a peer that has sent something is open");
+                self.link_mut(peer).is_connecting = true;
+                Err(SendError::Connecting)
+            }
+        }
+    }
+
+    fn open(&mut self, peer: PeerId, opened: Opened) -> Result<(), PeerError> {
+        let grant = opened.grant;
         // A mailbox without places for credit packets is one that nobody made.
-        if granted.credit_slots < 2 {
+        if grant.credit_slots < 2 {
             return Err(PeerError::Unreachable);
         }
-        let dynamic_slots = port.dynamic_slots(peer);
-        self.link_mut(peer).connect(granted, dynamic_slots);
-        let places = granted.credit_slots / 2;
+        self.link_mut(peer).connect(opened);
+        let places = grant.credit_slots / 2;
         match (&mut self.dynamic, &mut self.peers[peer.index()]) {
             (Some(dynamic), Some(link)) => dynamic.set_places(link.sender, &mut link.data, places),
             (None, Some(link)) => link.data.set_places(places),

@@ -29,6 +29,16 @@ impl Grant {
     }
 }
 
+/// What a mailbox offers to one sender that has been connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// What the sender is granted at once.
+    pub grant: Grant,
+    /// Slots of the dynamic region: beyond its grant a sender may get as many
+    /// credits as there are. Zero: the mailbox is divided once and for all.
+    pub dynamic_slots: u32,
+}
+
 /// The division of one process's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -91,6 +101,12 @@ const STATIC_SLOTS: u16 = 4;
 const REPLY_SLOTS: u16 = 2048;
 
 impl Layout {
+    /// What each sender is offered.
+    #[must_use]
+    pub fn opened(&self) -> Opened {
+        Opened { grant: self.grant, dynamic_slots: self.dynamic_slots }
+    }
+
     /// Divides a mailbox of at most `slots_max` slots among `senders_max`.
     ///
     /// # Errors

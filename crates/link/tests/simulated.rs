@@ -3,7 +3,7 @@
 mod net;
 
 use net::{Mode, NetPort};
-use sluice_link::{Port, RailError, Token};
+use sluice_link::{LocalMemory, RailError, RemoteMemory, Token};
 use sluice_wire::{PeerId, Region};
 
 fn pair() -> [NetPort; 2] {
@@ -20,7 +20,7 @@ fn part(region: Region, begin: u64, len: u64) -> Region {
 fn a_write_moves_bytes_there_and_a_read_here() {
     let [mut a, b] = pair();
     let (here, there) = (a.alloc(b"from a"), b.alloc(b"from b"));
-    assert!(a.can_write(PeerId(1)));
+    assert!(a.caps(PeerId(1)).write);
     a.write_remote(PeerId(1), part(here, 0, 4), there.addr.offset(2), Token(1));
     let (ended, outcome) = a.net_mut().end_read(0);
     assert_eq!((ended.token, ended.is_write, outcome), (Token(1), true, Ok(())));

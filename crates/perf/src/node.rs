@@ -7,7 +7,7 @@ use crate::rail::{Rail, RailOptions};
 use crate::read::{READ_TOKEN, WithRead};
 use crate::step::{STEP_BYTES, Step};
 use anyhow::{Context, Result, bail};
-use sluice_link::Port;
+use sluice_link::RemoteMemory;
 use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
 use sluice_wire::{Addr, PeerId, Region};
 use std::collections::VecDeque;

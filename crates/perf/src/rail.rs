@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
-use sluice_link::{Layout, Machine, Port};
+use sluice_link::{Layout, Machine, Port, RemoteMemory};
 use sluice_proto::Endpoint;
 use sluice_rail::shm::{self, Address, Shm};
 use sluice_wire::{Nanos, PeerId};
@@ -167,6 +167,6 @@ impl Rail {
 
     /// Whether large messages from `peer` are read directly from its memory.
     pub fn reads_directly(&self, peer: PeerId) -> bool {
-        self.shm.can_read(peer)
+        self.shm.caps(peer).read
     }
 }

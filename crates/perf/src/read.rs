@@ -1,7 +1,7 @@
 //! A read of the other process's memory past all protocol, and the machine that
 //! hears of its end.
 
-use sluice_link::{Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_proto::Endpoint;
 use sluice_wire::{Nanos, Parsed, PeerId};
 
@@ -18,6 +18,10 @@ pub struct WithRead<'a> {
 impl Machine for WithRead<'_> {
     fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         self.endpoint.on_packet(now, port, from, packet);
+    }
+
+    fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
+        self.endpoint.on_connected(now, port, peer, opened);
     }
 
     fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token) {

@@ -65,6 +65,7 @@ impl Run {
             forbidden_percent: *draw.pick(&[0, 0, 30]),
             only_writes: false,
             tallies: false,
+            connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
         };
         let small = layout(3, 24, draw.between(2, 4) as u8, 4, draw.between(6, 14) as u16);
         let layouts = if draw.percent(70) { [small; PROCESSES] } else { [roomy(); PROCESSES] };

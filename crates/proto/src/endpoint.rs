@@ -14,7 +14,7 @@ use crate::rendezvous::habit::Habits;
 use crate::rendezvous::{Fin, Moved};
 use crate::request::{RecvOp, SendOp, SendState};
 use crate::stalled::PeerState;
-use sluice_link::{Layout, Links, Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Layout, Links, Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{
     Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, MeOptions, MeSpec, Ni, NiFail,
     PtOptions, Table, Taken, UnexpectedBytes,
@@ -417,6 +417,19 @@ impl Machine for Endpoint {
                 }
             }
             Taken::Violation => self.peer_gone(port, from, PeerError::Protocol),
+        }
+    }
+
+    fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
+        self.note_time(now);
+        let connected = self.ni.on_connected(port, peer, opened);
+        self.drain_events(port);
+        match connected {
+            Ok(()) => {
+                self.on_credits(port, peer);
+                self.announce_posted(port, peer);
+            }
+            Err(why) => self.peer_gone(port, peer, why),
         }
     }
 

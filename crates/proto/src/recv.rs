@@ -2,8 +2,9 @@
 
 use crate::api::{Completion, Failure, Kind, Recv, Refused};
 use crate::endpoint::{Endpoint, USER_HAS_DATA};
+use crate::rendezvous::shared;
 use crate::request::{RecvOp, RecvState};
-use sluice_link::{PeerError, Port, Tally};
+use sluice_link::{PeerError, Port, SharedCopy, Tally};
 use sluice_portals::{Event, Handle, List, MeOptions, MeSpec};
 use sluice_wire::{MatchBits, Nanos, PeerId, Rts};
 
@@ -71,7 +72,7 @@ impl Endpoint {
         let Some(handle) = oldest else { return false };
         // Its message is on its way if the source has used it.
         let announced = self.recvs.get(handle).and_then(|op| op.announced);
-        if announced.is_some_and(|tally| !port.revoke_tally(tally)) {
+        if announced.is_some_and(|tally| !shared(port).revoke_tally(tally)) {
             return false;
         }
         let Some(op) = self.recvs.remove(handle) else { return false };

@@ -2,9 +2,12 @@
 
 mod world;
 
-use sluice_link::Layout;
+use sluice_link::{
+    Connect, Layout, LocalMemory, NoShared, PeerError, Port, RemoteCaps, RemoteMemory, Token,
+    Transmitted, Transport,
+};
 use sluice_proto::{Config, Endpoint};
-use sluice_wire::{Nanos, PeerId, Region};
+use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region};
 use std::alloc::{GlobalAlloc, System};
 use std::cell::Cell;
 use world::net::{Mode, NetPort, layout};
@@ -43,51 +46,54 @@ static ALLOCATOR: Counting = Counting;
 /// packet is swallowed.
 struct Swallow(Layout);
 
-impl sluice_link::Port for Swallow {
-    fn connect(&mut self, _: PeerId) -> Result<sluice_link::Grant, sluice_link::PeerError> {
-        Ok(self.0.grant)
+impl Transport for Swallow {
+    fn connect(&mut self, _: PeerId) -> Result<Connect, PeerError> {
+        Ok(Connect::Ready(self.0.opened()))
     }
-    fn transmit(
-        &mut self,
-        _: PeerId,
-        _: &sluice_wire::HeadBuf,
-        _: Region,
-        _: sluice_link::Token,
-    ) -> sluice_link::Transmitted {
-        sluice_link::Transmitted::Done
+    fn watch(&mut self, _: PeerId) {}
+    fn transmit(&mut self, _: PeerId, _: &HeadBuf, _: Region, _: Token) -> Transmitted {
+        Transmitted::Done
     }
-    fn copy_payload(&mut self, _: u32, _: sluice_wire::Addr, _: u32) {}
-    fn copy(&mut self, _: sluice_wire::Addr, _: sluice_wire::Addr, _: u64) {}
-    fn lend(&mut self, _: u32) -> sluice_wire::Addr {
-        sluice_wire::Addr(0)
+    fn uid(&self, _: PeerId) -> u32 {
+        0
     }
-    fn give_back(&mut self, _: sluice_wire::Addr, _: u32) {}
-    fn can_read(&self, _: PeerId) -> bool {
-        false
+}
+
+impl LocalMemory for Swallow {
+    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {}
+    fn payload(&self, _: u32, _: &mut [u8]) {}
+    fn copy(&mut self, _: Addr, _: Addr, _: u64) {}
+    fn lend(&mut self, _: u32) -> Addr {
+        Addr(0)
     }
-    fn read_remote(&mut self, _: PeerId, _: sluice_wire::Addr, _: Region, _: sluice_link::Token) {}
-    fn can_write(&self, _: PeerId) -> bool {
-        false
-    }
-    fn write_remote(&mut self, _: PeerId, _: Region, _: sluice_wire::Addr, _: sluice_link::Token) {}
+    fn give_back(&mut self, _: Addr, _: u32) {}
     fn readable(&self, _: Region) -> bool {
         true
     }
     fn writable(&self, _: Region) -> bool {
         true
     }
-    fn load(&self, _: sluice_wire::Addr, _: &mut [u8]) {}
-    fn store(&mut self, _: sluice_wire::Addr, _: &[u8]) {}
-    fn compare_exchange(
-        &mut self,
-        _: sluice_wire::Addr,
-        _: u32,
-        _: u64,
-        _: u64,
-    ) -> Result<(), u64> {
+    fn load(&self, _: Addr, _: &mut [u8]) {}
+    fn store(&mut self, _: Addr, _: &[u8]) {}
+    fn compare_exchange(&mut self, _: Addr, _: u32, _: u64, _: u64) -> Result<(), u64> {
         Ok(())
     }
-    fn payload(&self, _: u32, _: &mut [u8]) {}
+}
+
+impl RemoteMemory for Swallow {
+    fn caps(&self, _: PeerId) -> RemoteCaps {
+        RemoteCaps::default()
+    }
+    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {}
+    fn write_remote(&mut self, _: PeerId, _: Region, _: Addr, _: Token) {}
+}
+
+impl Port for Swallow {
+    type Shared = NoShared;
+
+    fn shared(&mut self) -> Option<&mut NoShared> {
+        None
+    }
 }
 
 /// Bytes that an endpoint holds after speaking to these peers, beyond those

@@ -4,7 +4,8 @@
 use crate::memory::Memory;
 use crate::tally::{Share, Tallies};
 use sluice_link::{
-    Grant, Layout, MailboxRegion, PeerError, Port, Tally, TallyStart, Token, Transmitted,
+    Connect, Layout, LocalMemory, MailboxRegion, PeerError, Port, RemoteCaps, RemoteMemory,
+    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
 
@@ -100,14 +101,13 @@ impl SimPort<'_> {
     }
 }
 
-impl Port for SimPort<'_> {
-    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
-        Ok(self.mailboxes.of(peer).grant)
+impl Transport for SimPort<'_> {
+    fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
+        Ok(Connect::Ready(self.mailboxes.of(peer).opened()))
     }
 
-    fn dynamic_slots(&self, peer: PeerId) -> u32 {
-        self.mailboxes.of(peer).dynamic_slots
-    }
+    // The world tells of every end.
+    fn watch(&mut self, _peer: PeerId) {}
 
     #[inline]
     fn transmit(
@@ -129,9 +129,21 @@ impl Port for SimPort<'_> {
         Transmitted::Done
     }
 
+    fn uid(&self, _peer: PeerId) -> u32 {
+        0
+    }
+}
+
+impl LocalMemory for SimPort<'_> {
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
         if !self.payload.is_empty() {
             self.memory.write(to, &self.payload[offset as usize..][..len as usize]);
+        }
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        if !self.payload.is_empty() {
+            into.copy_from_slice(&self.payload[offset as usize..][..into.len()]);
         }
     }
 
@@ -145,68 +157,6 @@ impl Port for SimPort<'_> {
 
     fn give_back(&mut self, addr: Addr, len: u32) {
         self.memory.give_back(addr, len);
-    }
-
-    fn can_read(&self, peer: PeerId) -> bool {
-        self.direct.reads && !self.unreadable.get(peer.index()).copied().unwrap_or(false)
-    }
-
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        let local = to;
-        self.outbox.moves.push(Move { peer, local, remote: from, is_write: false, token });
-    }
-
-    fn can_write(&self, _peer: PeerId) -> bool {
-        self.direct.writes
-    }
-
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
-        self.outbox.moves.push(Move { peer, local: from, remote: to, is_write: true, token });
-    }
-
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        if !self.direct.tallies {
-            return None;
-        }
-        self.tallies.open(self.me, peer.0, start)
-    }
-
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.tallies.revoke(self.me, tally)
-    }
-
-    fn close_tally(&mut self, tally: Tally) {
-        self.tallies.close(self.me, tally);
-    }
-
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.outbox.exchanges.push(peer);
-        self.tallies.use_it(self.me, peer.0, tally)
-    }
-
-    // The owner's interface tells the peer's when it closes one.
-    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
-        self.tallies.is_closed(peer.0, tally)
-    }
-
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
-        self.tallies.is_written(self.me, tally, len)
-    }
-
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
-        let (who, peer) = (self.me, peer.0);
-        let share = Share { who, peer, tally, is_write: false, local: to, remote: from, token };
-        self.outbox.shares.push(share);
-    }
-
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
-        let (who, peer) = (self.me, peer.0);
-        let share = Share { who, peer, tally, is_write: true, local: from, remote: to, token };
-        self.outbox.shares.push(share);
-    }
-
-    fn was_written_alone(&self, _peer: Option<PeerId>, _tally: Tally) -> bool {
-        self.written_alone
     }
 
     fn readable(&self, _region: Region) -> bool {
@@ -238,10 +188,80 @@ impl Port for SimPort<'_> {
         self.memory.write(at, &new.to_le_bytes()[..width]);
         Ok(())
     }
+}
 
-    fn payload(&self, offset: u32, into: &mut [u8]) {
-        if !self.payload.is_empty() {
-            into.copy_from_slice(&self.payload[offset as usize..][..into.len()]);
+impl RemoteMemory for SimPort<'_> {
+    fn caps(&self, peer: PeerId) -> RemoteCaps {
+        let unreadable = self.unreadable.get(peer.index()).copied().unwrap_or(false);
+        RemoteCaps { read: self.direct.reads && !unreadable, write: self.direct.writes }
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        let local = to;
+        self.outbox.moves.push(Move { peer, local, remote: from, is_write: false, token });
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.outbox.moves.push(Move { peer, local: from, remote: to, is_write: true, token });
+    }
+}
+
+impl Port for SimPort<'_> {
+    type Shared = Self;
+
+    fn shared(&mut self) -> Option<&mut Self> {
+        Some(self)
+    }
+}
+
+impl SharedCopy for SimPort<'_> {
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        if !self.direct.tallies {
+            return None;
         }
+        self.tallies.open(self.me, peer.0, start)
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.tallies.revoke(self.me, tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.tallies.close(self.me, tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.outbox.exchanges.push(peer);
+        self.tallies.use_it(self.me, peer.0, tally)
+    }
+
+    // The owner's interface tells the peer's when it closes one.
+    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.tallies.is_closed(peer.0, tally)
+    }
+
+    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
+        self.tallies.is_written(self.me, tally, len)
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let (who, peer) = (self.me, peer.0);
+        let share = Share { who, peer, tally, is_write: false, local: to, remote: from, token };
+        self.outbox.shares.push(share);
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let (who, peer) = (self.me, peer.0);
+        let share = Share { who, peer, tally, is_write: true, local: from, remote: to, token };
+        self.outbox.shares.push(share);
+    }
+
+    // The network tells every end.
+    fn leave_shared(&mut self, _token: Token) -> bool {
+        false
+    }
+
+    fn was_written_alone(&mut self, _peer: Option<PeerId>, _tally: Tally) -> bool {
+        self.written_alone
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::body::World;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-use sluice_link::{Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Limits, Ni, Taken};
 use sluice_rail::shm::{BulkKind, Config, Guard, Shm};
 use sluice_wire::{Addr, Nanos, Parsed, PeerId, Region};
@@ -41,6 +41,10 @@ impl Machine for Engine {
         let taken = self.ni.on_packet(port, from, packet);
         assert_ne!(taken, Taken::Violation, "{packet:?}");
         self.ni.check_invariants();
+    }
+
+    fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
+        panic!("this rail connects at once");
     }
 
     fn on_transmitted<P: Port>(&mut self, _: Nanos, port: &mut P, token: Token) {

@@ -61,7 +61,7 @@ impl World for Simulated {
     }
 
     fn write(&mut self, who: usize, region: Region, bytes: &[u8]) {
-        use sluice_link::Port;
+        use sluice_link::LocalMemory;
         assert_eq!(region.len, bytes.len() as u64);
         self.pair.sides[who].port.store(region.addr, bytes);
     }

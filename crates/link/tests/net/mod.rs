@@ -14,7 +14,7 @@ pub use port::NetPort;
 
 use memory::{Process, range};
 use random::Random;
-use sluice_link::{Grant, Layout, MailboxRegion, PeerError, RailError, Token};
+use sluice_link::{Connect, Grant, Layout, MailboxRegion, Opened, PeerError, RailError, Token};
 use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, Region, slots_for};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tally::Tallies;
@@ -38,6 +38,8 @@ pub struct Mode {
     pub only_writes: bool,
     /// Whether processes that can read each other's memory share transfers.
     pub tallies: bool,
+    /// How many of a hundred ways take time to be opened.
+    pub connecting_percent: u64,
 }
 
 impl Default for Mode {
@@ -49,6 +51,7 @@ impl Default for Mode {
             forbidden_percent: 0,
             only_writes: false,
             tallies: false,
+            connecting_percent: 0,
         }
     }
 }
@@ -115,6 +118,8 @@ pub enum Event {
     Read(usize),
     /// One side of a shared transfer does its next step.
     Share(usize),
+    /// The way from one process to another, which was being opened, is open.
+    Connected(usize, usize),
 }
 
 #[derive(Debug)]
@@ -134,6 +139,11 @@ pub struct Net {
     /// theirs is kept any more.
     parted: BTreeSet<(usize, usize)>,
     pub refuse_connect: Option<PeerError>,
+    /// Pairs between which the way is open, the lower number first.
+    open: BTreeSet<(usize, usize)>,
+    /// Pairs (one, other) of which one has asked for the way, and has not been told
+    /// that it is open.
+    connecting: BTreeSet<(usize, usize)>,
     random: Random,
     /// Packets that were sent, of each kind, for tests that count them.
     pub log: Vec<(usize, usize, Packet, Credits)>,
@@ -146,7 +156,9 @@ impl Net {
     pub fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
         for (&(from, to), flights) in &self.flights {
-            if !self.dead.contains(&to) && flights.front().is_some_and(|f| f.payload.is_some()) {
+            // Whoever asked for the way learns that it is open before anything else.
+            let may_arrive = !self.dead.contains(&to) && !self.connecting.contains(&(to, from));
+            if may_arrive && flights.front().is_some_and(|f| f.payload.is_some()) {
                 events.push(Event::Deliver(from, to));
             }
             if !self.dead.contains(&from) && flights.iter().any(|f| f.payload.is_none()) {
@@ -158,7 +170,36 @@ impl Net {
         let shares = self.tallies.shares.iter().enumerate();
         let able = shares.filter(|(_, share)| self.tallies.can_go_on(share));
         events.extend(able.map(|(at, _)| Event::Share(at)));
+        let connecting = self.connecting.iter().filter(|(who, _)| !self.dead.contains(who));
+        events.extend(connecting.map(|&(who, peer)| Event::Connected(who, peer)));
         events
+    }
+
+    /// A process asks for the way to another.
+    fn connect(&mut self, who: usize, peer: usize) -> Result<Connect, PeerError> {
+        if let Some(why) = self.refuse_connect {
+            return Err(why);
+        }
+        let pair = (who.min(peer), who.max(peer));
+        if self.connecting.contains(&(who, peer)) {
+            return Ok(Connect::Pending);
+        }
+        if !self.open.contains(&pair) {
+            if self.random.percent(self.mode.connecting_percent) {
+                self.connecting.insert((who, peer));
+                return Ok(Connect::Pending);
+            }
+            self.open.insert(pair);
+        }
+        // As a rail does until it has noticed a death: what is sent is swallowed.
+        Ok(Connect::Ready(self.layouts[peer].opened()))
+    }
+
+    /// The way from one process to another is open; what the other grants.
+    pub fn end_connecting(&mut self, who: usize, peer: usize) -> Opened {
+        assert!(self.connecting.remove(&(who, peer)), "it was being opened");
+        self.open.insert((who.min(peer), who.max(peer)));
+        self.layouts[peer].opened()
     }
 
     /// Takes the oldest packet off the way; it is the one being handled until
@@ -255,6 +296,7 @@ impl Net {
 
     /// `one` has given up `other`: no book of that pair is kept any more.
     pub fn part(&mut self, one: usize, other: usize) {
+        self.connecting.remove(&(one, other));
         self.parted.insert((one, other));
         self.parted.insert((other, one));
     }

@@ -6,7 +6,8 @@ use super::random::Random;
 use super::tally::Tallies;
 use super::{Mode, Net, POISON, Read, flight, take_bytes};
 use sluice_link::{
-    Grant, Layout, MailboxRegion, PeerError, Port, Tally, TallyStart, Token, Transmitted,
+    Connect, Layout, LocalMemory, MailboxRegion, PeerError, Port, RemoteCaps, RemoteMemory,
+    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
 use std::cell::{Ref, RefCell, RefMut};
@@ -37,6 +38,8 @@ impl NetPort {
             watched: BTreeSet::new(),
             parted: BTreeSet::new(),
             refuse_connect: None,
+            open: BTreeSet::new(),
+            connecting: BTreeSet::new(),
             random: Random::new(seed),
             log: Vec::new(),
             lent_max: 0,
@@ -97,23 +100,14 @@ impl NetPort {
     }
 }
 
-impl Port for NetPort {
-    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+impl Transport for NetPort {
+    fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
         self.watch(peer);
-        let net = self.net.borrow();
-        match net.refuse_connect {
-            Some(why) => Err(why),
-            // As a rail does until it has noticed: what is sent is swallowed.
-            None => Ok(net.layouts[peer.index()].grant),
-        }
+        self.net.borrow_mut().connect(self.me, peer.index())
     }
 
     fn watch(&mut self, peer: PeerId) {
         self.net.borrow_mut().watched.insert((self.me, peer.index()));
-    }
-
-    fn dynamic_slots(&self, peer: PeerId) -> u32 {
-        self.net.borrow().layouts[peer.index()].dynamic_slots
     }
 
     fn transmit(
@@ -144,6 +138,12 @@ impl Port for NetPort {
         if pends { Transmitted::Pending } else { Transmitted::Done }
     }
 
+    fn uid(&self, _peer: PeerId) -> u32 {
+        0
+    }
+}
+
+impl LocalMemory for NetPort {
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
         let net = &mut *self.net.borrow_mut();
         let payloads = net.mode.payloads;
@@ -154,6 +154,16 @@ impl Port for NetPort {
             let part = &bytes[offset as usize..(offset + len) as usize];
             process.write(Region { addr: to, len: u64::from(len) }).copy_from_slice(part);
             process.current = Some(bytes);
+        }
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        let net = self.net.borrow();
+        let process = &net.processes[self.me];
+        process.check_payload(offset, into.len() as u64);
+        if net.mode.payloads {
+            let bytes = process.current.as_ref().expect("a packet is handled");
+            into.copy_from_slice(&bytes[offset as usize..][..into.len()]);
         }
     }
 
@@ -186,85 +196,6 @@ impl Port for NetPort {
         let lent = process.lent.remove(&addr.0).expect("what is given back was lent");
         assert_eq!(lent.0, len, "given back whole");
         process.memory[range(Region { addr, len: u64::from(len) })].fill(POISON);
-    }
-
-    fn can_read(&self, peer: PeerId) -> bool {
-        let net = self.net.borrow();
-        net.mode.can_read && !net.unreadable.contains(&(self.me, peer.index()))
-    }
-
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        self.net.borrow_mut().reads.push(Read {
-            reader: self.me,
-            peer: peer.index(),
-            is_write: false,
-            local: to,
-            remote: from,
-            token,
-        });
-    }
-
-    fn can_write(&self, peer: PeerId) -> bool {
-        let net = self.net.borrow();
-        let able = net.mode.can_read || net.mode.only_writes;
-        able && !net.unreadable.contains(&(self.me, peer.index()))
-    }
-
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
-        self.net.borrow_mut().reads.push(Read {
-            reader: self.me,
-            peer: peer.index(),
-            is_write: true,
-            local: from,
-            remote: to,
-            token,
-        });
-    }
-
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        let able = self.can_read(peer);
-        let net = &mut *self.net.borrow_mut();
-        (able && net.mode.tallies).then(|| net.tallies.open(self.me, peer.index(), start))
-    }
-
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.net.borrow_mut().tallies.revoke(self.me, tally)
-    }
-
-    fn close_tally(&mut self, tally: Tally) {
-        self.net.borrow_mut().tallies.close(self.me, tally);
-    }
-
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.net.borrow_mut().tallies.use_it(self.me, peer.index(), tally)
-    }
-
-    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
-        self.net.borrow().tallies.is_closed(peer.index(), tally)
-    }
-
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
-        self.net.borrow().tallies.is_written(self.me, tally, len)
-    }
-
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
-        let pair = (self.me, peer.index());
-        self.net.borrow_mut().tallies.begin(pair, tally, false, to, from, token);
-    }
-
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
-        let pair = (self.me, peer.index());
-        self.net.borrow_mut().tallies.begin(pair, tally, true, from, to, token);
-    }
-
-    fn leave_shared(&mut self, token: Token) -> bool {
-        // A rail may put it off, and tell of its end.
-        let mut net = self.net.borrow_mut();
-        net.random.percent(50) && net.tallies.leave(self.me, token)
-    }
-
-    fn was_written_alone(&self, _peer: Option<PeerId>, tally: Tally) -> bool {
-        self.net.borrow().tallies.was_alone(tally)
     }
 
     fn readable(&self, region: Region) -> bool {
@@ -301,14 +232,91 @@ impl Port for NetPort {
         memory.copy_from_slice(&new.to_le_bytes()[..width]);
         Ok(())
     }
+}
 
-    fn payload(&self, offset: u32, into: &mut [u8]) {
+impl RemoteMemory for NetPort {
+    fn caps(&self, peer: PeerId) -> RemoteCaps {
         let net = self.net.borrow();
-        let process = &net.processes[self.me];
-        process.check_payload(offset, into.len() as u64);
-        if net.mode.payloads {
-            let bytes = process.current.as_ref().expect("a packet is handled");
-            into.copy_from_slice(&bytes[offset as usize..][..into.len()]);
-        }
+        let allowed = !net.unreadable.contains(&(self.me, peer.index()));
+        let (read, only_writes) = (net.mode.can_read, net.mode.only_writes);
+        RemoteCaps { read: allowed && read, write: allowed && (read || only_writes) }
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        self.net.borrow_mut().reads.push(Read {
+            reader: self.me,
+            peer: peer.index(),
+            is_write: false,
+            local: to,
+            remote: from,
+            token,
+        });
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.net.borrow_mut().reads.push(Read {
+            reader: self.me,
+            peer: peer.index(),
+            is_write: true,
+            local: from,
+            remote: to,
+            token,
+        });
+    }
+}
+
+impl Port for NetPort {
+    type Shared = Self;
+
+    fn shared(&mut self) -> Option<&mut Self> {
+        Some(self)
+    }
+}
+
+impl SharedCopy for NetPort {
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        let able = self.caps(peer).read;
+        let net = &mut *self.net.borrow_mut();
+        (able && net.mode.tallies).then(|| net.tallies.open(self.me, peer.index(), start))
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.net.borrow_mut().tallies.revoke(self.me, tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.net.borrow_mut().tallies.close(self.me, tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.net.borrow_mut().tallies.use_it(self.me, peer.index(), tally)
+    }
+
+    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.net.borrow().tallies.is_closed(peer.index(), tally)
+    }
+
+    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
+        self.net.borrow().tallies.is_written(self.me, tally, len)
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let pair = (self.me, peer.index());
+        self.net.borrow_mut().tallies.begin(pair, tally, false, to, from, token);
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let pair = (self.me, peer.index());
+        self.net.borrow_mut().tallies.begin(pair, tally, true, from, to, token);
+    }
+
+    fn leave_shared(&mut self, token: Token) -> bool {
+        // A rail may put it off, and tell of its end.
+        let mut net = self.net.borrow_mut();
+        net.random.percent(50) && net.tallies.leave(self.me, token)
+    }
+
+    fn was_written_alone(&mut self, _peer: Option<PeerId>, tally: Tally) -> bool {
+        self.net.borrow().tallies.was_alone(tally)
     }
 }

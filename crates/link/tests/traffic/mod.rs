@@ -84,6 +84,7 @@ impl Traffic {
                 assert!(need == slots && have < need);
                 false
             }
+            Err(SendError::Connecting) => false,
             Err(SendError::Peer(why)) => panic!("{why}"),
         }
     }

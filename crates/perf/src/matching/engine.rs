@@ -8,7 +8,10 @@
 
 use crate::matching::script::{Element, PEERS, Subject};
 use anyhow::{Context, Result, ensure};
-use sluice_link::{Grant, Layout, PeerError, Port, Token, Transmitted};
+use sluice_link::{
+    Connect, Grant, Layout, LocalMemory, NoShared, Opened, PeerError, Port, RemoteCaps,
+    RemoteMemory, Token, Transmitted, Transport,
+};
 use sluice_portals::{Eq, EqTaken, Handle, Limits, List, MeOptions, MeSpec, Ni, PtOptions, Taken};
 use sluice_wire::{
     Addr, Credits, HeadBuf, MatchBits, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
@@ -222,16 +225,28 @@ pub struct NoRail {
     pub grant: Grant,
 }
 
-impl Port for NoRail {
-    fn connect(&mut self, _: PeerId) -> Result<Grant, PeerError> {
-        Ok(self.grant)
+impl Transport for NoRail {
+    fn connect(&mut self, _: PeerId) -> Result<Connect, PeerError> {
+        Ok(Connect::Ready(Opened { grant: self.grant, dynamic_slots: 0 }))
     }
+
+    fn watch(&mut self, _: PeerId) {}
 
     fn transmit(&mut self, _: PeerId, _: &HeadBuf, _: Region, _: Token) -> Transmitted {
         Transmitted::Done
     }
 
+    fn uid(&self, _: PeerId) -> u32 {
+        0
+    }
+}
+
+impl LocalMemory for NoRail {
     fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {}
+
+    fn payload(&self, _: u32, into: &mut [u8]) {
+        into.fill(0);
+    }
 
     fn copy(&mut self, _: Addr, _: Addr, _: u64) {}
 
@@ -240,18 +255,6 @@ impl Port for NoRail {
     }
 
     fn give_back(&mut self, _: Addr, _: u32) {}
-
-    fn can_read(&self, _: PeerId) -> bool {
-        false
-    }
-
-    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {}
-
-    fn can_write(&self, _: PeerId) -> bool {
-        false
-    }
-
-    fn write_remote(&mut self, _: PeerId, _: Region, _: Addr, _: Token) {}
 
     fn readable(&self, _: Region) -> bool {
         true
@@ -270,8 +273,22 @@ impl Port for NoRail {
     fn compare_exchange(&mut self, _: Addr, _: u32, _: u64, _: u64) -> Result<(), u64> {
         Ok(())
     }
+}
 
-    fn payload(&self, _: u32, into: &mut [u8]) {
-        into.fill(0);
+impl RemoteMemory for NoRail {
+    fn caps(&self, _: PeerId) -> RemoteCaps {
+        RemoteCaps::default()
+    }
+
+    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {}
+
+    fn write_remote(&mut self, _: PeerId, _: Region, _: Addr, _: Token) {}
+}
+
+impl Port for NoRail {
+    type Shared = NoShared;
+
+    fn shared(&mut self) -> Option<&mut NoShared> {
+        None
     }
 }

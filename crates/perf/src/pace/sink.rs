@@ -8,7 +8,8 @@
 //! it counts, and [`Sink::caught_up`] tells when the rate has allowed it.
 
 use sluice_link::{
-    Grant, Machine, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted,
+    Connect, LocalMemory, Machine, Opened, PeerError, Port, RailError, RemoteCaps, RemoteMemory,
+    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
 use sluice_proto::Endpoint;
 use sluice_wire::{Addr, HeadBuf, Nanos, Parsed, PeerId, Region};
@@ -126,6 +127,11 @@ impl Machine for Slowed<'_> {
         endpoint.on_packet(now, &mut port, from, packet);
     }
 
+    fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
+        let (endpoint, mut port) = self.with(port);
+        endpoint.on_connected(now, &mut port, peer, opened);
+    }
+
     fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token) {
         let (endpoint, mut port) = self.with(port);
         endpoint.on_transmitted(now, &mut port, token);
@@ -161,21 +167,20 @@ impl Machine for Slowed<'_> {
     }
 }
 
-/// A rail as an endpoint with a slow sink sees it. Every method is passed on,
-/// those with a default as well: else a rail with fewer abilities were measured.
+/// A rail as an endpoint with a slow sink sees it.
 pub struct SlowedPort<'a, P> {
     port: &'a mut P,
     sink: &'a mut Sink,
     now_ns: u64,
 }
 
-impl<P: Port> Port for SlowedPort<'_, P> {
-    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+impl<P: Port> Transport for SlowedPort<'_, P> {
+    fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
         self.port.connect(peer)
     }
 
-    fn dynamic_slots(&self, peer: PeerId) -> u32 {
-        self.port.dynamic_slots(peer)
+    fn watch(&mut self, peer: PeerId) {
+        self.port.watch(peer);
     }
 
     fn transmit(
@@ -188,9 +193,19 @@ impl<P: Port> Port for SlowedPort<'_, P> {
         self.port.transmit(peer, head, payload, token)
     }
 
+    fn uid(&self, peer: PeerId) -> u32 {
+        self.port.uid(peer)
+    }
+}
+
+impl<P: Port> LocalMemory for SlowedPort<'_, P> {
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
         self.sink.copied(self.now_ns, to, u64::from(len));
         self.port.copy_payload(offset, to, len);
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        self.port.payload(offset, into);
     }
 
     fn copy(&mut self, from: Addr, to: Addr, len: u64) {
@@ -204,69 +219,6 @@ impl<P: Port> Port for SlowedPort<'_, P> {
 
     fn give_back(&mut self, addr: Addr, len: u32) {
         self.port.give_back(addr, len);
-    }
-
-    fn can_read(&self, peer: PeerId) -> bool {
-        self.port.can_read(peer)
-    }
-
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        self.sink.reads(self.now_ns, to, token);
-        self.port.read_remote(peer, from, to, token);
-    }
-
-    fn can_write(&self, peer: PeerId) -> bool {
-        self.port.can_write(peer)
-    }
-
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
-        self.port.write_remote(peer, from, to, token);
-    }
-
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        self.port.open_tally(peer, start)
-    }
-
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.port.revoke_tally(tally)
-    }
-
-    fn close_tally(&mut self, tally: Tally) {
-        self.port.close_tally(tally);
-    }
-
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.port.use_tally(peer, tally)
-    }
-
-    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
-        self.port.is_tally_closed(peer, tally)
-    }
-
-    // The sink takes its time whoever copies: it has to see the read.
-    fn is_written(&mut self, _tally: Tally, _len: u64) -> bool {
-        false
-    }
-
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
-        self.sink.reads(self.now_ns, to, token);
-        self.port.read_shared(peer, tally, from, to, token);
-    }
-
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
-        self.port.write_shared(peer, tally, from, to, token);
-    }
-
-    fn leave_shared(&mut self, token: Token) -> bool {
-        self.port.leave_shared(token)
-    }
-
-    fn was_written_alone(&self, peer: Option<PeerId>, tally: Tally) -> bool {
-        self.port.was_written_alone(peer, tally)
-    }
-
-    fn uid(&self, peer: PeerId) -> u32 {
-        self.port.uid(peer)
     }
 
     fn readable(&self, region: Region) -> bool {
@@ -289,9 +241,78 @@ impl<P: Port> Port for SlowedPort<'_, P> {
     fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
         self.port.compare_exchange(at, width, old, new)
     }
+}
 
-    fn payload(&self, offset: u32, into: &mut [u8]) {
-        self.port.payload(offset, into);
+impl<P: Port> RemoteMemory for SlowedPort<'_, P> {
+    fn caps(&self, peer: PeerId) -> RemoteCaps {
+        self.port.caps(peer)
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        self.sink.reads(self.now_ns, to, token);
+        self.port.read_remote(peer, from, to, token);
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.port.write_remote(peer, from, to, token);
+    }
+}
+
+impl<P: Port> Port for SlowedPort<'_, P> {
+    type Shared = Self;
+
+    fn shared(&mut self) -> Option<&mut Self> {
+        self.port.shared().is_some().then_some(self)
+    }
+}
+
+impl<P: Port> SlowedPort<'_, P> {
+    fn inner(&mut self) -> &mut P::Shared {
+        self.port.shared().expect("offered only if the rail shares transfers")
+    }
+}
+
+impl<P: Port> SharedCopy for SlowedPort<'_, P> {
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        self.inner().open_tally(peer, start)
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.inner().revoke_tally(tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.inner().close_tally(tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.inner().use_tally(peer, tally)
+    }
+
+    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.inner().is_tally_closed(peer, tally)
+    }
+
+    // The sink takes its time whoever copies: it has to see the read.
+    fn is_written(&mut self, _tally: Tally, _len: u64) -> bool {
+        false
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        self.sink.reads(self.now_ns, to, token);
+        self.inner().read_shared(peer, tally, from, to, token);
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        self.inner().write_shared(peer, tally, from, to, token);
+    }
+
+    fn leave_shared(&mut self, token: Token) -> bool {
+        self.inner().leave_shared(token)
+    }
+
+    fn was_written_alone(&mut self, peer: Option<PeerId>, tally: Tally) -> bool {
+        self.inner().was_written_alone(peer, tally)
     }
 }
 

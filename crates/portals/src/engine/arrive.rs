@@ -5,7 +5,7 @@ use crate::lists::Slab;
 use crate::objects::event::{Event, EventKind, NiFail};
 use crate::objects::me::Me;
 use crate::objects::request::{Owed, Taken};
-use sluice_link::{MailboxRegion, Port, SendError};
+use sluice_link::{MailboxRegion, Opened, PeerError, Port, SendError};
 use sluice_wire::{GetDone, Packet, Parsed, PeerId};
 
 impl Ni {
@@ -112,6 +112,24 @@ impl Ni {
             let Some(owed) = self.owed.pop_front() else { return };
             self.answer(port, owed);
         }
+    }
+
+    /// The way to a peer is open, which an operation has asked for: what waited for
+    /// it goes.
+    ///
+    /// # Errors
+    /// Why it cannot be used. The caller says [`Ni::on_peer_gone`].
+    pub fn on_connected<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        opened: Opened,
+    ) -> Result<(), PeerError> {
+        self.links.on_connected(peer, opened)?;
+        self.flush_waiting(port, peer);
+        self.feed_starved(port);
+        self.fire(port);
+        Ok(())
     }
 
     /// Sends what an idle moment is for: credits, and answers that waited for

@@ -39,7 +39,7 @@ impl Ni {
         if self.operations.is_full() {
             return self.finish(port, done, Err(NiFail::Aborted));
         }
-        let direct = direct.filter(|_| port.can_read(peer));
+        let direct = direct.filter(|_| port.caps(peer).read);
         let incoming = Incoming::new(Purpose::Put(done), source, direct, into);
         self.start_incoming(port, peer, pt_index, incoming);
     }

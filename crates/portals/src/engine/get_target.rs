@@ -71,7 +71,7 @@ impl Ni {
         if moves {
             self.start_moving(handle, get.pt_index);
             let done = Done { entry: handle, header, event, offset, answer: None, slots: 0 };
-            let direct = Some(get.into).filter(|&to| to != NOWHERE && port.can_write(from));
+            let direct = Some(get.into).filter(|&to| to != NOWHERE && port.caps(from).write);
             let outgoing = Outgoing { done, from: span, direct, written: 0, op: get.op };
             self.start_outgoing(port, from, get.pt_index, outgoing);
             return true;

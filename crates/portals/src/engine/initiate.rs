@@ -8,7 +8,7 @@ use crate::objects::md::Md;
 use crate::objects::operation::{AnswerBy, LongGets, NOWHERE, Operation, Stage, reply_slots};
 use crate::objects::vector::Span;
 use crate::table::Handle;
-use sluice_link::{PeerError, Port, Token, Transmitted};
+use sluice_link::{Port, SendError, Token, Transmitted};
 use sluice_wire::{AckKind, Addr, Bulk, Get, GetDone, Packet, PeerId, Put, Region, Status};
 
 impl Ni {
@@ -244,7 +244,7 @@ impl Ni {
         if self.operations.is_full() {
             return Err(PtlError::NoSpace("operations"));
         }
-        let Some(from) = from.filter(|_| port.can_read(target.peer)) else {
+        let Some(from) = from.filter(|_| port.caps(target.peer).read) else {
             if length > self.get_bytes_max() {
                 return Err(PtlError::ArgInvalid("a get's reply must fit the reply region"));
             }
@@ -349,12 +349,12 @@ impl Ni {
     /// Opens the way to `peer`, if it is not open.
     ///
     /// # Errors
-    /// Why it cannot be reached.
+    /// [`SendError::Connecting`] if it is not open yet; why it cannot be reached.
     pub fn ensure_connected<P: Port>(
         &mut self,
         port: &mut P,
         peer: PeerId,
-    ) -> Result<(), PeerError> {
+    ) -> Result<(), SendError> {
         self.links.ensure_connected(port, peer)
     }
 

@@ -187,6 +187,11 @@ impl Pair {
                 let Side { ni, port, .. } = &mut self.sides[read.reader];
                 ni.on_moved(port, read.token, outcome);
             }
+            NetEvent::Connected(who, peer) => {
+                let opened = net.net_mut().end_connecting(who, peer);
+                let Side { ni, port, .. } = &mut self.sides[who];
+                ni.on_connected(port, PeerId(peer as u32), opened).expect("a sound mailbox");
+            }
             NetEvent::Share(_) => unreachable!("an interface shares no transfers"),
         }
         for side in &self.sides {

@@ -13,7 +13,7 @@ use crate::codes::{TAGS, WILDCARD};
 use crate::matcher::Wanted;
 use crate::pair::net::{Event as NetEvent, Mode, POISON};
 use crate::pair::{PT, Pair, Side, program_limits};
-use sluice_link::{Layout, Port};
+use sluice_link::{Layout, LocalMemory};
 use sluice_portals::{
     Command, Ct, Event, EventKind, Handle, List, Local, MdOptions, Me, MeOptions, MeSpec, NiFail,
     PtOptions, SearchOp, Target, Vector,

@@ -12,12 +12,12 @@
 //! if that has not had its turn. A side whose copying fails leaves the rest to the
 //! receiver, which then moves the message as if there were no tally.
 
-use super::{Moved, Way, able_with};
+use super::{Moved, Way, able_with, open_tally, shared};
 use crate::api::Failure;
 use crate::endpoint::{Endpoint, PT_BULK};
 use crate::request::{Part, RecvOp, RecvState, SendOp, SendState};
 use crate::selection::Protocol;
-use sluice_link::{PeerError, Port, RailError, Tally, TallyStart};
+use sluice_link::{PeerError, Port, RailError, SharedCopy, Tally, TallyStart};
 use sluice_portals::{Handle, NiFail};
 use sluice_wire::{Cts, Packet, PeerId, Region};
 
@@ -34,7 +34,7 @@ impl Endpoint {
         let mut way = table.way(want, able);
         let mut tally = None;
         if way == Protocol::Cooperative {
-            tally = port.open_tally(peer, TallyStart::Used);
+            tally = open_tally(port, peer, TallyStart::Used);
             // They may be used up.
             able.tallies = tally.is_some();
             way = table.way(want, able);
@@ -51,7 +51,7 @@ impl Endpoint {
         };
         if self.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
             if let Some(tally) = tally {
-                port.close_tally(tally);
+                shared(port).close_tally(tally);
             }
             return false;
         }
@@ -73,7 +73,7 @@ impl Endpoint {
         (pull.asked, pull.in_flight) = (pull.want, 1);
         let to = Region { addr: op.recv.buf.addr, len: pull.want };
         let token = Moved::Recv(handle).token();
-        port.read_shared(pull.event.peer, tally, pull.from, to, token);
+        shared(port).read_shared(pull.event.peer, tally, pull.from, to, token);
     }
 
     /// A shared transfer to this process has ended.
@@ -91,7 +91,7 @@ impl Endpoint {
         match outcome {
             Ok(()) => {
                 pull.got = pull.want;
-                pull.sender_knows = port.was_written_alone(None, tally);
+                pull.sender_knows = shared(port).was_written_alone(None, tally);
             }
             Err(RailError::PeerGone) => {
                 pull.failure.get_or_insert(Failure::PeerGone { peer, why: PeerError::Dead });
@@ -100,7 +100,7 @@ impl Endpoint {
                 pull.failure.get_or_insert(Failure::Fault);
             }
             Err(RailError::Shared | RailError::Forbidden) => {
-                port.close_tally(tally);
+                shared(port).close_tally(tally);
                 pull.way = Way::Asked;
                 pull.asked = 0;
                 if pull.failure.is_none() {
@@ -126,8 +126,9 @@ impl Endpoint {
         let token = Moved::Send(handle).token();
         match cts.tally.map(Tally) {
             Some(tally) => {
+                let Some(shared) = port.shared() else { return false };
                 op.part = Part::Sharing(tally);
-                port.write_shared(peer, tally, from, cts.addr, token);
+                shared.write_shared(peer, tally, from, cts.addr, token);
             }
             None => {
                 op.part = Part::Putting { op: cts.op, len: cts.len };
@@ -147,7 +148,9 @@ impl Endpoint {
         let Some(op) = self.sends.get_mut(handle) else { return };
         let (peer, part) = (op.send.peer, std::mem::replace(&mut op.part, Part::Done));
         let is_done = match part {
-            Part::Sharing(tally) => outcome.is_ok() && port.was_written_alone(Some(peer), tally),
+            Part::Sharing(tally) => {
+                outcome.is_ok() && shared(port).was_written_alone(Some(peer), tally)
+            }
             Part::Putting { op, len } => self.put_ended(port, peer, op, len, outcome),
             Part::None | Part::Done => false,
         };
@@ -174,7 +177,9 @@ impl Endpoint {
         let Some(op) = self.sends.get_mut(handle) else { return };
         let (peer, state) = (op.send.peer, op.state);
         // Mostly it was invited and ended before this process looked.
-        if matches!(op.part, Part::Sharing(_)) && port.leave_shared(Moved::Send(handle).token()) {
+        if matches!(op.part, Part::Sharing(_))
+            && shared(port).leave_shared(Moved::Send(handle).token())
+        {
             op.part = Part::Done;
         }
         if matches!(op.part, Part::None | Part::Done) {

@@ -65,7 +65,7 @@ impl Endpoint {
             return;
         };
         // A direct read has no part in the budget, and need not wait for a turn.
-        let is_direct = pull.direct && port.can_read(pull.event.peer);
+        let is_direct = pull.direct && port.caps(pull.event.peer).read;
         if is_direct && self.ask(port, handle) == Asked::Enough {
             return;
         }
@@ -131,7 +131,7 @@ impl Endpoint {
             return Asked::Enough;
         }
         let peer = pull.event.peer;
-        pull.direct = pull.direct && port.can_read(peer);
+        pull.direct = pull.direct && port.caps(peer).read;
         let left = pull.want - pull.asked;
         let length = if pull.direct { left } else { pull.window.chunk(left) };
         if !pull.direct {

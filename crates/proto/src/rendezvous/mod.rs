@@ -28,7 +28,7 @@ use crate::recv::received;
 use crate::request::{Part, RecvOp, RecvState, SendOp, SendState};
 use crate::selection::Able;
 use crate::send::Started;
-use sluice_link::{PeerError, Port, Tally, Token};
+use sluice_link::{PeerError, Port, RemoteCaps, SharedCopy, Tally, TallyStart, Token};
 use sluice_portals::{Event, Handle, PtlError, PutExtras, Target};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, Region, Rts, Status};
 use speculative::Rtr;
@@ -128,7 +128,18 @@ impl Moved {
 
 /// What the rail can do with a peer now.
 fn able_with<P: Port>(port: &P, peer: PeerId, tallies: bool) -> Able {
-    Able { reads: port.can_read(peer), writes: port.can_write(peer), tallies }
+    let RemoteCaps { read: reads, write: writes } = port.caps(peer);
+    Able { reads, writes, tallies }
+}
+
+/// What shares transfers with the peers. Whoever has a tally has got it from there.
+pub(crate) fn shared<P: Port>(port: &mut P) -> &mut P::Shared {
+    port.shared().expect("a tally is of a port that shares transfers")
+}
+
+/// A tally for a transfer from `peer`, if there is one to be had.
+fn open_tally<P: Port>(port: &mut P, peer: PeerId, start: TallyStart) -> Option<Tally> {
+    port.shared()?.open_tally(peer, start)
 }
 
 impl Endpoint {
@@ -150,7 +161,7 @@ impl Endpoint {
                     self.stats.rtrs_used += 1;
                     let from = Region { addr: send.buf.addr, len: send.buf.len.min(rtr.len) };
                     let token = Moved::Send(handle).token();
-                    port.write_shared(send.peer, rtr.tally, from, rtr.addr, token);
+                    shared(port).write_shared(send.peer, rtr.tally, from, rtr.addr, token);
                 }
                 let part = rtr.map_or(Part::None, |rtr| Part::Sharing(rtr.tally));
                 Ok(Started::Waits(SendState::Announced(entry), part))
@@ -214,7 +225,8 @@ impl Endpoint {
         let gone = self.gone(event.peer);
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
-        let is_written = gone.is_none() && tally.is_some_and(|tally| port.is_written(tally, want));
+        let is_written =
+            gone.is_none() && tally.is_some_and(|tally| shared(port).is_written(tally, want));
         let pull = Pull {
             event,
             taken,
@@ -321,7 +333,7 @@ impl Endpoint {
     /// Nothing of a pull is under way, and its receive is no more.
     fn end_pull<P: Port>(&mut self, port: &mut P, recv: &Recv, pull: &Pull) {
         if let Way::Shared(tally) = pull.way {
-            port.close_tally(tally);
+            shared(port).close_tally(tally);
         }
         let excess = pull.event.rlength - pull.want;
         let outcome = match pull.failure {

@@ -17,9 +17,9 @@
 use crate::api::{Recv, Send, Space};
 use crate::endpoint::Endpoint;
 use crate::queue::Wanted;
-use crate::rendezvous::able_with;
-use crate::request::RecvOp;
-use sluice_link::{Port, Tally, TallyStart};
+use crate::rendezvous::{able_with, open_tally, shared};
+use crate::request::{RecvOp, RecvState};
+use sluice_link::{Port, SharedCopy, Tally, TallyStart};
 use sluice_portals::{Handle, PtlError, PutExtras, Target};
 use sluice_wire::{Addr, MatchBits, Packet, PacketSeq, PeerId};
 use std::collections::VecDeque;
@@ -126,7 +126,7 @@ impl Endpoint {
         if table.objection_to_announcing(recv.buf.len, true, able).is_some() {
             return;
         }
-        let Some(tally) = port.open_tally(peer, TallyStart::Free) else { return };
+        let Some(tally) = open_tally(port, peer, TallyStart::Free) else { return };
         let wanted = Wanted::of(recv);
         let rtr = sluice_wire::Rtr {
             pt_index: wanted.space.pt(),
@@ -138,12 +138,32 @@ impl Endpoint {
             tally: tally.0,
         };
         if self.ni.tell(port, peer, &Packet::Rtr(rtr)).is_err() {
-            return port.close_tally(tally);
+            return shared(port).close_tally(tally);
         }
         self.stats.announced += 1;
         self.state_mut(peer).announced += 1;
         if let Some(op) = self.recvs.get_mut(handle) {
             op.announced = Some(tally);
+        }
+    }
+
+    /// The way to a peer is open: receives that were posted before can be announced.
+    pub(crate) fn announce_posted<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        if self.order.is_some() {
+            return;
+        }
+        let table = self.config.table();
+        let waits = |op: &RecvOp| {
+            op.recv.source == Some(peer)
+                && matches!(op.state, RecvState::Posted(Some(_)))
+                && op.announced.is_none()
+                && table.minds_who_is_first(op.recv.buf.len)
+        };
+        let posted = self.recvs.iter().filter(|(_, op)| waits(op));
+        let mut posted: Vec<_> = posted.map(|(handle, op)| (op.serial, handle, op.recv)).collect();
+        posted.sort_unstable_by_key(|(serial, ..)| *serial);
+        for (_, handle, recv) in posted {
+            self.announce(port, handle, &recv);
         }
     }
 
@@ -160,12 +180,14 @@ impl Endpoint {
             Space::Untagged => MatchBits(0),
         };
         let mut steps = 0;
+        let mut is_older = true;
         let Endpoint { ni, recvs, .. } = self;
         ni.all_that_match(pt_index, bits, peer, |user_ptr| {
             steps += 1;
             let older = Handle::<RecvOp>::from_u64(user_ptr);
             let is_announced = || recvs.get(older).is_some_and(|op| op.announced.is_some());
-            steps <= OLDER_MAX && (older == handle || is_announced())
+            is_older &= older != handle;
+            steps <= OLDER_MAX && (!is_older || is_announced())
         })
     }
 
@@ -187,7 +209,7 @@ impl Endpoint {
             self.habits.note(peer, &recv, used);
         }
         if !used {
-            port.close_tally(tally);
+            shared(port).close_tally(tally);
         }
     }
 
@@ -199,12 +221,13 @@ impl Endpoint {
         rtr: &sluice_wire::Rtr,
     ) -> bool {
         let Some(space) = Space::named(rtr.pt_index) else { return false };
+        let Some(shared) = port.shared() else { return false };
         self.speculates = true;
         let next_seq = self.ni.links().next_seq(peer);
         let state = self.state_mut(peer);
         let waits = !state.queue.is_empty();
         let rtrs = state.rtrs.get_or_insert_with(|| Box::new(Rtrs::new(next_seq)));
-        rtrs.listed.retain(|rtr| !port.is_tally_closed(peer, rtr.tally));
+        rtrs.listed.retain(|rtr| !shared.is_tally_closed(peer, rtr.tally));
         if rtrs.listed.len() == RTRS_MAX {
             return false;
         }
@@ -246,7 +269,7 @@ impl Endpoint {
                 ni.check_put(port, *md, from, len, target, extras)?;
                 rtrs.listed.remove(at);
                 // Else it was cancelled, and the message meets another.
-                if port.use_tally(send.peer, rtr.tally) {
+                if shared(port).use_tally(send.peer, rtr.tally) {
                     return Ok(Some(rtr));
                 }
             }

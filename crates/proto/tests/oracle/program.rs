@@ -111,6 +111,7 @@ impl Program {
             forbidden_percent: if draw.percent(30) { 30 } else { 0 },
             only_writes: draw.percent(50),
             tallies: draw.percent(60),
+            connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
         };
         let eager_max = *draw.pick(&[64, 256, 1024, 8192]);
         let config = Config {

@@ -262,6 +262,11 @@ impl World {
                 let Process { endpoint, port, .. } = &mut self.processes[who];
                 endpoint.on_transmitted(now, port, token);
             }
+            Event::Connected(who, peer) => {
+                let opened = net.net_mut().end_connecting(who, peer);
+                let Process { endpoint, port, .. } = &mut self.processes[who];
+                endpoint.on_connected(now, port, PeerId(peer as u32), opened);
+            }
             Event::Read(at) => {
                 let (read, outcome) = net.net_mut().end_read(at);
                 let Process { endpoint, port, .. } = &mut self.processes[read.reader];

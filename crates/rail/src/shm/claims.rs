@@ -159,7 +159,7 @@ impl Shm {
             Ok(peer) => {
                 let gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
                 let mark = if gone { Sender::GONE } else { Sender::UNSEEN };
-                self.watch(peer);
+                self.begin_watch(peer);
                 peer.0 | mark
             }
             Err(why) => {

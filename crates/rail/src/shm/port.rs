@@ -10,49 +10,24 @@ use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::Side;
-use sluice_link::{Grant, PeerError, Port, RailError, Tally, TallyStart, Token, Transmitted};
+use sluice_link::{
+    Connect, LocalMemory, Opened, PeerError, Port, RailError, RemoteCaps, RemoteMemory, SharedCopy,
+    Tally, TallyStart, Token, Transmitted, Transport,
+};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
 use std::path::Path;
 use std::ptr;
 
-impl Port for Shm {
-    fn connect(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
-        self.note_seen(peer);
-        let known = self.peers.get_mut(peer).ok_or(PeerError::Unreachable)?;
-        if let Some(why) = known.gone {
-            return Err(why);
-        }
-        if let Some(segment) = &known.segment {
-            return Ok(segment.layout().grant);
-        }
-        if known.life == Life::Named {
-            self.look_up(peer)?;
-        }
-        self.watch(peer);
-        if self.peers.get(peer).is_some_and(|known| known.life != Life::Watched) {
-            return self.connect_ended(peer);
-        }
-        match self.attach(peer) {
-            Ok(grant) => Ok(grant),
-            Err(_) if self.has_ended(peer) => {
-                self.begin_end(peer);
-                self.connect_ended(peer)
-            }
-            Err(why) => Err(why),
-        }
+impl Transport for Shm {
+    fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
+        self.open_mailbox(peer).map(Connect::Ready)
     }
 
     #[cold]
     #[inline(never)]
     fn watch(&mut self, peer: PeerId) {
         self.note_seen(peer);
-        self.watch(peer);
-    }
-
-    fn dynamic_slots(&self, peer: PeerId) -> u32 {
-        // As in `connect_ended`, one that has ended is taken for one like this.
-        let segment = self.peers.get(peer).and_then(|known| known.segment.as_ref());
-        segment.map_or(self.segment.layout(), |segment| segment.layout()).dynamic_slots
+        self.begin_watch(peer);
     }
 
     #[inline(always)]
@@ -98,11 +73,24 @@ impl Port for Shm {
         Transmitted::Done
     }
 
+    /// A mailbox is opened by processes of its own user only.
+    fn uid(&self, _peer: PeerId) -> u32 {
+        self.uid
+    }
+}
+
+impl LocalMemory for Shm {
     #[inline(always)]
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
         // SAFETY: the machine vouches for the destination, by the contract of
         // `copy_payload`.
         unsafe { self.take_payload(offset, ptr::with_exposed_provenance_mut(to.0 as usize), len) };
+    }
+
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        let len = u32::try_from(into.len()).expect("a copy stays inside the payload");
+        // SAFETY: the destination is the slice.
+        unsafe { self.take_payload(offset, into.as_mut_ptr(), len) };
     }
 
     fn copy(&mut self, from: Addr, to: Addr, len: u64) {
@@ -128,77 +116,6 @@ impl Port for Shm {
         // SAFETY: the machine gives back what it was lent, once, by the
         // contract of `give_back`.
         unsafe { self.lent.give_back(addr, len) };
-    }
-
-    /// A mailbox is opened by processes of its own user only.
-    fn uid(&self, _peer: PeerId) -> u32 {
-        self.uid
-    }
-
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        self.open_own_tally(peer, start)
-    }
-
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.revoke_own_tally(tally)
-    }
-
-    fn close_tally(&mut self, tally: Tally) {
-        self.close_own_tally(tally);
-    }
-
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.tally_of(peer, tally).is_some_and(|(line, generation)| line.use_it(generation))
-    }
-
-    fn is_tally_closed(&self, peer: PeerId, tally: Tally) -> bool {
-        self.tally_of(peer, tally).is_none_or(|(line, generation)| line.is_closed(generation))
-    }
-
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
-        self.is_own_tally_written(tally, len)
-    }
-
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
-        let share = Share { tally, side: Side::Owner, own: 0, failed: None, is_vouched: false };
-        self.start(peer, Direction::Read, to, from, token, Some(share));
-    }
-
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
-        let share = Share { tally, side: Side::Peer, own: 0, failed: None, is_vouched: false };
-        self.start(peer, Direction::Write, from, to, token, Some(share));
-    }
-
-    fn leave_shared(&mut self, token: Token) -> bool {
-        let left = self.transfers.leave(token);
-        if left {
-            self.stats.count_end(Direction::Write, true);
-        }
-        left
-    }
-
-    fn was_written_alone(&self, peer: Option<PeerId>, tally: Tally) -> bool {
-        match peer {
-            Some(peer) => self.has_written_alone(peer, tally),
-            None => self.tallies.is_alone(tally),
-        }
-    }
-
-    fn can_read(&self, peer: PeerId) -> bool {
-        self.peers.get(peer).is_some_and(|known| known.direct)
-    }
-
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
-        self.start(peer, Direction::Read, to, from, token, None);
-    }
-
-    // The system asks for the same right for both directions.
-    fn can_write(&self, peer: PeerId) -> bool {
-        self.can_read(peer)
-    }
-
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
-        self.start(peer, Direction::Write, from, to, token, None);
     }
 
     #[inline]
@@ -227,15 +144,111 @@ impl Port for Shm {
         // `compare_exchange`.
         unsafe { client::compare_exchange(at, width, old, new) }
     }
+}
 
-    fn payload(&self, offset: u32, into: &mut [u8]) {
-        let len = u32::try_from(into.len()).expect("a copy stays inside the payload");
-        // SAFETY: the destination is the slice.
-        unsafe { self.take_payload(offset, into.as_mut_ptr(), len) };
+impl RemoteMemory for Shm {
+    fn caps(&self, peer: PeerId) -> RemoteCaps {
+        let direct = self.peers.get(peer).is_some_and(|known| known.direct);
+        // The system asks for the same right for both directions.
+        RemoteCaps { read: direct, write: direct }
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+        self.start(peer, Direction::Read, to, from, token, None);
+    }
+
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+        self.start(peer, Direction::Write, from, to, token, None);
+    }
+}
+
+impl Port for Shm {
+    type Shared = Self;
+
+    fn shared(&mut self) -> Option<&mut Self> {
+        Some(self)
+    }
+}
+
+impl SharedCopy for Shm {
+    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+        self.open_own_tally(peer, start)
+    }
+
+    fn revoke_tally(&mut self, tally: Tally) -> bool {
+        self.revoke_own_tally(tally)
+    }
+
+    fn close_tally(&mut self, tally: Tally) {
+        self.close_own_tally(tally);
+    }
+
+    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.tally_of(peer, tally).is_some_and(|(line, generation)| line.use_it(generation))
+    }
+
+    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
+        self.tally_of(peer, tally).is_none_or(|(line, generation)| line.is_closed(generation))
+    }
+
+    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
+        self.is_own_tally_written(tally, len)
+    }
+
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+        let share = Share { tally, side: Side::Owner, own: 0, failed: None, is_vouched: false };
+        self.start(peer, Direction::Read, to, from, token, Some(share));
+    }
+
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+        let share = Share { tally, side: Side::Peer, own: 0, failed: None, is_vouched: false };
+        self.start(peer, Direction::Write, from, to, token, Some(share));
+    }
+
+    fn leave_shared(&mut self, token: Token) -> bool {
+        let left = self.transfers.leave(token);
+        if left {
+            self.stats.count_end(Direction::Write, true);
+        }
+        left
+    }
+
+    fn was_written_alone(&mut self, peer: Option<PeerId>, tally: Tally) -> bool {
+        match peer {
+            Some(peer) => self.has_written_alone(peer, tally),
+            None => self.tallies.is_alone(tally),
+        }
     }
 }
 
 impl Shm {
+    /// Opens the mailbox of `peer`, if that has not been done.
+    fn open_mailbox(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
+        self.note_seen(peer);
+        let known = self.peers.get_mut(peer).ok_or(PeerError::Unreachable)?;
+        if let Some(why) = known.gone {
+            return Err(why);
+        }
+        if let Some(segment) = &known.segment {
+            return Ok(segment.layout().opened());
+        }
+        if known.life == Life::Named {
+            self.look_up(peer)?;
+        }
+        self.begin_watch(peer);
+        if self.peers.get(peer).is_some_and(|known| known.life != Life::Watched) {
+            return self.connect_ended(peer);
+        }
+        match self.attach(peer) {
+            Ok(opened) => Ok(opened),
+            Err(_) if self.has_ended(peer) => {
+                self.begin_end(peer);
+                self.connect_ended(peer)
+            }
+            Err(why) => Err(why),
+        }
+    }
+
     /// Copies `len` payload bytes of the packet being handled, from `offset`
     /// on, to `to`.
     ///
@@ -324,7 +337,7 @@ impl Shm {
 
     /// Starts to watch a peer and finds out whether it can be read, if that
     /// has not been done.
-    pub(super) fn watch(&mut self, peer: PeerId) {
+    pub(super) fn begin_watch(&mut self, peer: PeerId) {
         let own = self.address;
         let Some(known) = self.peers.get_mut(peer) else { return };
         if known.life != Life::Quiet {
@@ -377,15 +390,15 @@ impl Shm {
     /// may wait in the mailbox it is treated as if it lived, so that they are
     /// handled first; what is sent to it is swallowed. Its end is reported by the
     /// next poll that has read them.
-    fn connect_ended(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+    fn connect_ended(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
         self.adopt_claims();
         if self.is_sender(peer) {
-            return Ok(self.segment.layout().grant);
+            return Ok(self.segment.layout().opened());
         }
         Err(PeerError::Dead)
     }
 
-    fn attach(&mut self, peer: PeerId) -> Result<Grant, PeerError> {
+    fn attach(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
         let address = self.peers.get(peer).ok_or(PeerError::Unreachable)?.address;
         let opened = backing::open_peer(&address, &self.shm_dir)
             .and_then(|(fd, bytes)| Segment::attach(&fd, address.is_file(), bytes, address.nonce));
@@ -408,10 +421,10 @@ impl Shm {
             }
         };
         let entry = segment.claim(&self.address).ok_or(PeerError::Full)?;
-        let grant = segment.layout().grant;
+        let opened = segment.layout().opened();
         self.peers.attach(peer, Box::new(segment), entry);
         self.care.watches_changed = true;
-        Ok(grant)
+        Ok(opened)
     }
 
     /// One slice of a transfer that this side does alone.

@@ -3,11 +3,12 @@
 use super::super::{Address, Config, SegmentKind, Shm};
 use super::environment;
 use super::{
-    KILL_AT, Noise, Recorder, STOP_AT, addr_of, hex, poll_until, put, region_of, send, unhex,
+    KILL_AT, Noise, Recorder, STOP_AT, addr_of, grant_of, hex, poll_until, put, region_of, send,
+    unhex,
 };
 use crate::hash::fnv1a;
 use sluice_link::chunk_claims::{Side, chunks};
-use sluice_link::{Port, Tally, Token};
+use sluice_link::{SharedCopy, Tally, Token, Transport};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, slots_for};
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU32;
@@ -118,7 +119,7 @@ pub(super) fn put_slots(len: usize) -> u32 {
 
 /// Sends `count` packets within the credits that come back.
 fn stream(shm: &mut Shm, peer: PeerId, count: u64) {
-    let grant = shm.connect(peer).unwrap();
+    let grant = grant_of(shm, peer);
     let mut machine = Recorder { credits: u32::from(grant.data_slots), ..Recorder::default() };
     for n in 0..count {
         let (payload, check) = stream_packet(n);

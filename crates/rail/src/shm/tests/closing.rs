@@ -5,7 +5,7 @@ use super::super::{Config, Shm, Woken, segment_bytes};
 use super::reads::reads_work;
 use super::sleep::{FOREVER_NS, sleep_until, sleeper};
 use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send, settle};
-use sluice_link::{PeerError, Port, RailError, Token};
+use sluice_link::{PeerError, RailError, RemoteMemory, Token, Transport};
 use sluice_wire::{Credits, PacketSeq, PeerId, Region};
 use std::sync::mpsc;
 
@@ -237,7 +237,7 @@ fn moves_under_way_to_a_closed_rail_end_before_its_end_is_told() {
     let (mut a, to_b, b, _) = pair();
     let mut machine = Recorder::default();
     settle(&mut a, &mut machine);
-    assert!(a.can_read(to_b) && a.can_write(to_b));
+    assert!(a.caps(to_b).read && a.caps(to_b).write);
     let theirs = Noise(1).bytes(LEN);
     let (mut ours, mut target) = (vec![0; LEN], vec![0; LEN]);
     let to = Region { addr: addr_of(&mut ours), len: LEN as u64 };

@@ -11,7 +11,7 @@ use super::files::Dir;
 use super::{PATIENCE, Recorder, advance_clock, open_memfd, poll, put, send};
 use rustix::fd::AsRawFd;
 use rustix::fs::MemfdFlags;
-use sluice_link::{PeerError, Port};
+use sluice_link::{PeerError, Transport};
 use sluice_wire::Nanos;
 use std::cell::RefCell;
 use std::fs;

@@ -4,7 +4,7 @@ use super::super::watch::Watch;
 use super::super::{Config, OpenError, SegmentKind, Shm};
 use super::child::Child;
 use super::{Recorder, poll_until, put, send};
-use sluice_link::Port;
+use sluice_link::Transport;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};

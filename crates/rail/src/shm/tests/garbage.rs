@@ -6,7 +6,7 @@ use super::super::segment::{ENTRY_ADDRESS_AT, Segment};
 use super::super::{Config, Shm};
 use super::{Noise, put, send};
 use crate::shm::Address;
-use sluice_link::{Machine, PeerError, Port, RailError, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
 use sluice_wire::{Nanos, Parsed, PeerId};
 use std::sync::atomic::Ordering;
 
@@ -25,6 +25,7 @@ impl Machine for Sponge {
         port.copy_payload(0, to, packet.payload_len);
         let _ = port.connect(from);
     }
+    fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {}
     fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {}
     fn on_moved<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: Result<(), RailError>) {}
     fn on_peer_gone<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: PeerError) {

@@ -2,7 +2,7 @@
 
 use super::{ask, every_page, install, readable, writable};
 use crate::shm::{Config, Guard, Shm};
-use sluice_link::Port;
+use sluice_link::LocalMemory;
 use sluice_wire::{Addr, Region};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

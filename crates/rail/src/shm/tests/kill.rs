@@ -4,7 +4,7 @@ use super::super::ring::Step;
 use super::child::{Child, LAST_SLOTS, WHOLE_PACKETS, put_slots, stream_packet};
 use super::stress::check_stream;
 use super::{Recorder, code_of, open, poll_until, send_credit};
-use sluice_link::{PeerError, Port};
+use sluice_link::{PeerError, Transport};
 
 const LIVE_PACKETS: u64 = 2000;
 

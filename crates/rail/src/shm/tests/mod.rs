@@ -20,7 +20,9 @@ mod writes;
 
 use super::ring::Step;
 use super::{Address, Config, SegmentKind, Shm};
-use sluice_link::{Machine, PeerError, Port, RailError, Token, Transmitted};
+use sluice_link::{
+    Connect, Grant, Machine, Opened, PeerError, Port, RailError, Token, Transmitted, Transport,
+};
 use sluice_wire::{
     Addr, Credits, MatchBits, Nanos, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
 };
@@ -109,6 +111,14 @@ struct Recorder {
     deadline: Option<Nanos>,
 }
 
+/// What a peer grants, which is known at once.
+fn grant_of(shm: &mut Shm, peer: PeerId) -> Grant {
+    match shm.connect(peer) {
+        Ok(Connect::Ready(opened)) => opened.grant,
+        other => panic!("not connected at once: {other:?}"),
+    }
+}
+
 impl Machine for Recorder {
     fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         assert!(self.gone.iter().all(|&(peer, _)| peer != from), "nothing after the end");
@@ -131,6 +141,10 @@ impl Machine for Recorder {
         self.packets.push(Arrived { from, parsed: *packet, payload });
     }
 
+    fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
+        panic!("this rail connects at once");
+    }
+
     fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {
         panic!("this rail writes at once");
     }
@@ -148,7 +162,7 @@ impl Machine for Recorder {
     fn on_peer_gone<P: Port>(&mut self, _: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
         assert!(self.gone.iter().all(|&(one, _)| one != peer), "an end is reported once");
         assert_eq!(port.connect(peer), Err(why));
-        assert!(!port.can_read(peer) && !port.can_write(peer));
+        assert!(!port.caps(peer).read && !port.caps(peer).write);
         self.gone.push((peer, why));
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::{Config, Name, Names, Shm, host_id};
 use super::{Recorder, open, poll_until, put, send, settle};
-use sluice_link::{PeerError, Port};
+use sluice_link::{PeerError, RemoteMemory, Transport};
 use sluice_wire::PeerId;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -155,7 +155,7 @@ fn zero_is_nobody_s_label() {
     let peer = finder.peer_named(0);
     assert_eq!(finder.peer_named(0), peer);
     assert_eq!(finder.connect(peer), Err(PeerError::Unreachable));
-    assert!(!finder.can_read(peer));
+    assert!(!finder.caps(peer).read);
     assert_eq!(finder.stats().peers_known, known);
 }
 

@@ -3,7 +3,7 @@
 use super::child::{Child, OFFERED_BYTES};
 use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send};
 use crate::shm::probe;
-use sluice_link::{PeerError, Port, RailError, Token};
+use sluice_link::{PeerError, RailError, RemoteMemory, Token, Transport};
 use sluice_wire::{Addr, Region};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn memory_of_another_process_is_read() {
     let _child = Child::run("offer", &shm, 0, None);
     poll_until(&mut shm, &mut machine, "an offer", |_, machine| !machine.packets.is_empty());
     let (from, rts) = (machine.packets[0].from, machine.packets[0].put().rts.unwrap());
-    assert!(shm.can_read(from), "known before anything is sent to it");
+    assert!(shm.caps(from).read, "known before anything is sent to it");
     let mut bytes = vec![0; OFFERED_BYTES];
     let to = Region { addr: addr_of(&mut bytes), len: rts.total_len };
     shm.read_remote(from, rts.addr, to, Token(1));

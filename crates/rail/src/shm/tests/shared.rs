@@ -7,7 +7,7 @@ use super::reads::reads_work;
 use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send, settle};
 use crate::shm::segment::TALLIES_MAX;
 use sluice_link::chunk_claims::{Side, chunk_bytes, chunks};
-use sluice_link::{Port, RailError, Tally, TallyStart, Token};
+use sluice_link::{RailError, RemoteMemory, SharedCopy, Tally, TallyStart, Token, Transport};
 use sluice_wire::{PeerId, Region};
 use std::num::NonZeroU32;
 
@@ -77,7 +77,7 @@ impl Both {
     }
 
     /// Whether the sender copied all, as each side sees it.
-    fn alone(&self, tally: Tally) -> bool {
+    fn alone(&mut self, tally: Tally) -> bool {
         let at_b = self.b.was_written_alone(Some(self.to_a), tally);
         assert_eq!(self.a.was_written_alone(None, tally), at_b);
         at_b

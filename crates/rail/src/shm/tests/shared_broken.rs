@@ -12,7 +12,7 @@ use super::{Noise, PATIENCE, Recorder, addr_of, open, poll, poll_until, put, reg
 use crate::shm::segment::TALLIES_MAX;
 use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::{Settled, Side, chunk_bytes, chunks};
-use sluice_link::{PeerError, Port, RailError, TallyStart, Token};
+use sluice_link::{PeerError, RailError, RemoteMemory, SharedCopy, TallyStart, Token, Transport};
 use sluice_wire::{Addr, Credits, PacketSeq, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -112,7 +112,7 @@ fn who_may_not_write_says_so_in_the_tally() {
     let to = Region { addr: addr_of(&mut target), len: 64 << 10 };
     let (mut at_a, mut at_b) = (Recorder::default(), Recorder::default());
     let tally = a.open_tally(to_b, TallyStart::Free).unwrap();
-    assert!(!b.can_write(to_a) && b.use_tally(to_a, tally));
+    assert!(!b.caps(to_a).write && b.use_tally(to_a, tally));
     b.write_shared(to_a, tally, region_of(&source), to.addr, Token(1));
     poll_until(&mut b, &mut at_b, "the writer's end", |_, at| !at.reads.is_empty());
     assert_eq!(at_b.reads, [(Token(1), Err(RailError::Forbidden))]);

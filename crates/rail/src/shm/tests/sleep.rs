@@ -3,7 +3,7 @@
 use super::super::{Config, Doorbell, SLEEP_NS_MAX, Shm, Woken};
 use super::child::Child;
 use super::{PATIENCE, Recorder, open, poll, put, send};
-use sluice_link::Port;
+use sluice_link::{RemoteMemory, Transport};
 use std::sync::mpsc;
 use std::time::Instant;
 

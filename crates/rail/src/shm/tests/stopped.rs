@@ -3,7 +3,7 @@
 use super::super::ring::Step;
 use super::child::{Child, WHOLE_PACKETS};
 use super::{Recorder, advance_clock, code_of, open, poll, poll_until, put, send};
-use sluice_link::Port;
+use sluice_link::Transport;
 use sluice_wire::Nanos;
 
 /// It holds up what others wrote behind it, and loses nothing of its own or of

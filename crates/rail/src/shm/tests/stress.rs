@@ -4,7 +4,7 @@ use super::child::{Child, put_slots};
 use super::{Recorder, open, poll_until, send_credit};
 use crate::hash::fnv1a;
 use crate::shm::Shm;
-use sluice_link::Port;
+use sluice_link::Transport;
 use sluice_wire::PeerId;
 use std::collections::HashMap;
 

@@ -10,9 +10,11 @@ use super::super::segment::{ENTRY_ADDRESS_AT, Segment, TALLIES_MAX};
 use super::super::{Config, Shm, Warn};
 use super::child::put_slots;
 use super::reads::reads_work;
-use super::{Noise, addr_of, advance_clock, put, region_of};
+use super::{Noise, addr_of, advance_clock, grant_of, put, region_of};
 use crate::hash::fnv1a;
-use sluice_link::{Machine, PeerError, Port, RailError, Tally, TallyStart, Token};
+use sluice_link::{
+    Machine, Opened, PeerError, Port, RailError, SharedCopy, Tally, TallyStart, Token, Transport,
+};
 use sluice_wire::{Addr, Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
@@ -114,6 +116,10 @@ impl Machine for Process {
         } else {
             self.wrong |= fnv1a(&payload) != put.hdr_data;
         }
+    }
+
+    fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
+        panic!("this rail connects at once");
     }
 
     fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {}
@@ -293,7 +299,7 @@ fn open(count: usize) -> Vec<(Option<Shm>, Process)> {
         let mut process = Process::default();
         for address in addresses.iter().enumerate().filter(|(at, _)| *at != me) {
             let peer = shm.peer(address.1).unwrap();
-            let credits = u32::from(shm.connect(peer).unwrap().data_slots);
+            let credits = u32::from(grant_of(&mut shm, peer).data_slots);
             process.others.push(Exchange {
                 peer,
                 sent: 0,

@@ -2,7 +2,7 @@
 
 use super::child::Child;
 use super::{Recorder, open, poll_until, settle};
-use sluice_link::{PeerError, Port};
+use sluice_link::{PeerError, Transport};
 
 #[test]
 fn a_peer_that_somebody_waits_for_is_watched_though_it_never_spoke() {

@@ -3,7 +3,7 @@
 use super::child::{Child, OFFERED_BYTES};
 use super::reads::reads_work;
 use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send};
-use sluice_link::{Port, RailError, Token};
+use sluice_link::{LocalMemory, RailError, RemoteMemory, Token, Transport};
 use sluice_wire::{Addr, Region};
 
 #[test]
@@ -16,7 +16,7 @@ fn memory_of_another_process_is_written() {
     let _child = Child::run("offer", &shm, 0, None);
     poll_until(&mut shm, &mut machine, "an offer", |_, machine| !machine.packets.is_empty());
     let (from, rts) = (machine.packets[0].from, machine.packets[0].put().rts.unwrap());
-    assert!(shm.can_write(from), "known before anything is sent to it");
+    assert!(shm.caps(from).write, "known before anything is sent to it");
     // All but the first and the last byte.
     let bytes = Noise(2).bytes(OFFERED_BYTES - 2);
     shm.write_remote(from, region_of(&bytes), rts.addr.offset(1), Token(1));

@@ -1,0 +1,41 @@
+//! A machine, as a world drives it.
+
+use super::{PeerError, Port, RailError, Token};
+use crate::quota::Opened;
+use sluice_wire::{Nanos, Parsed, PeerId};
+
+/// A machine, as a world drives it.
+pub trait Machine {
+    /// A packet from `from` has arrived, parsed by the world from a private
+    /// copy of its header. Its payload is `packet.payload_len` bytes, reached
+    /// through [`LocalMemory::copy_payload`](super::LocalMemory::copy_payload) until this call returns.
+    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed);
+
+    /// The way to `peer` is open, after it was [`Connect::Pending`](super::Connect).
+    /// Told once, before any packet of that peer.
+    fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened);
+
+    /// A pending transmission has been written; its memory may be reused.
+    fn on_transmitted<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token);
+
+    /// A [`RemoteMemory::read_remote`](super::RemoteMemory::read_remote) or [`RemoteMemory::write_remote`](super::RemoteMemory::write_remote) has ended.
+    fn on_moved<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        token: Token,
+        outcome: Result<(), RailError>,
+    );
+
+    /// `peer` will never answer again. Reported once per peer, after the end
+    /// of every read from it, if it was connected or watched or has sent anything.
+    fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError);
+
+    /// The mailbox is empty, or [`Machine::deadline`] has passed: the moment
+    /// for what can wait (credit returns, stalled sends).
+    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P);
+
+    /// When [`Machine::on_idle`] is wanted next even if nothing arrives.
+    /// `None`: whenever the mailbox is empty will do.
+    fn deadline(&self) -> Option<Nanos>;
+}

@@ -1,0 +1,37 @@
+//! The seam between the machines and a world.
+//!
+//! A machine (`portals`, `proto`) is driven by a world (`rail`, `sim`): the
+//! world calls a [`Machine`] with what arrived, and the machine asks the world
+//! for what it wants done through a [`Port`]. Both sides are statically
+//! dispatched, so the fast path is straight code without a queue in between
+//! (`docs/decisions/0002-outputs-are-calls.md`).
+//!
+//! Contract: a port never calls back into the machine from inside one of its
+//! methods. What a request leads to arrives later as an input. Machines handle
+//! descriptors ([`Addr`], [`Region`]); only a port touches the bytes.
+
+mod machine;
+mod memory;
+mod remote;
+mod shared;
+mod transport;
+
+pub use machine::Machine;
+pub use memory::LocalMemory;
+pub use remote::{RailError, RemoteCaps, RemoteMemory};
+pub use shared::{NoShared, SharedCopy, Tally, TallyStart};
+pub use transport::{Connect, PeerError, Transmitted, Transport};
+
+/// Names a request to a port until the port has reported its end. Chosen by
+/// the machine; the port only hands it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+/// What a machine may ask of the world.
+pub trait Port: Transport + LocalMemory + RemoteMemory {
+    /// How transfers are shared, if the port can do that.
+    type Shared: SharedCopy;
+
+    /// What shares transfers; `None` if nothing does.
+    fn shared(&mut self) -> Option<&mut Self::Shared>;
+}
