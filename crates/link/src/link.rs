@@ -175,7 +175,7 @@ mod tests {
     fn a_response_gives_back_all_but_the_static_slots() {
         let grant = Grant { data_slots: 4, control_slots: 1, credit_slots: 2 };
         let mut link = Link::new(grant);
-        link.connect(grant, 100);
+        link.connect(Opened { grant, dynamic_slots: 100 });
         // The response has taken one already, and that is one of the static ones.
         link.data_credits = 50;
         assert_eq!((link.take_excess(), link.data_credits), (47, 3));

@@ -79,20 +79,20 @@ fn both_may_ask_for_the_way_at_once() {
     let mut world = pair();
     let bytes = [0, 1].map(|who| world.alloc(who, &pattern(9, 8)));
     let buffers = [0, 1].map(|who| world.alloc(who, &[0; 8]));
-    for who in 0..2 {
-        world.send(who, &send_to(1 - who, bytes[who], 7, 1)).unwrap();
+    for (who, region) in bytes.into_iter().enumerate() {
+        world.send(who, &send_to(1 - who, region, 7, 1)).unwrap();
     }
     world.happen(Event::Connected(1, 0));
     assert_eq!(world.sent_packets(1, 0), ["put"]);
     // It is told that the way is open before that packet is handed over.
     assert_eq!(world.processes[0].port.net().events(), [Event::Connected(0, 1)]);
-    for who in 0..2 {
-        world.recv(who, &recv_from(1 - who, buffers[who], 7, 2)).unwrap();
+    for (who, buf) in buffers.into_iter().enumerate() {
+        world.recv(who, &recv_from(1 - who, buf, 7, 2)).unwrap();
     }
     world.run();
-    for who in 0..2 {
+    for (who, buf) in buffers.into_iter().enumerate() {
         assert_eq!(world.ends(who).len(), 2);
-        assert_eq!(world.bytes(who, buffers[who]), pattern(9, 8));
+        assert_eq!(world.bytes(who, buf), pattern(9, 8));
     }
 }
 
