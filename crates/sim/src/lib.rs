@@ -32,6 +32,7 @@ mod reference;
 mod simulation;
 pub mod swarm;
 mod tally;
+mod ways;
 mod world;
 
 pub use config::Config;

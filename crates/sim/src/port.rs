@@ -3,6 +3,7 @@
 
 use crate::memory::Memory;
 use crate::tally::{Share, Tallies};
+use crate::ways::{Way, Ways};
 use sluice_link::{
     Connect, Layout, LocalMemory, MailboxRegion, PeerError, Port, RemoteCaps, RemoteMemory,
     SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
@@ -36,6 +37,8 @@ pub(crate) struct Outbox {
     pub moves: Vec<Move>,
     /// Parts of shared transfers.
     pub shares: Vec<Share>,
+    /// To whom it has asked for a way that is not open.
+    pub connects: Vec<PeerId>,
     /// Whose words it has exchanged: the process waits for each answer.
     pub exchanges: Vec<PeerId>,
 }
@@ -75,6 +78,8 @@ pub(crate) struct SimPort<'a> {
     /// has copied all of it.
     pub written_alone: bool,
     pub mailboxes: Mailboxes<'a>,
+    /// `None`: every way is open.
+    pub ways: Option<&'a mut Ways>,
     /// Whose memory cannot be read from here, by process; those beyond the end
     /// of the list are no such.
     pub unreadable: &'a [bool],
@@ -103,6 +108,12 @@ impl SimPort<'_> {
 
 impl Transport for SimPort<'_> {
     fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
+        if let Some(ways) = &mut self.ways
+            && ways.ask(self.me, peer.0) == Way::Opening
+        {
+            self.outbox.connects.push(peer);
+            return Ok(Connect::Pending);
+        }
         Ok(Connect::Ready(self.mailboxes.of(peer).opened()))
     }
 

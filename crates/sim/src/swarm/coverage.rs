@@ -17,6 +17,8 @@ pub struct Coverage {
     pub shared_transfers: u64,
     /// A packet was taken before its memory was read.
     pub pending_transmissions: u64,
+    /// Opening a way took time, and something waited for it.
+    pub pending_connections: u64,
     /// A credit of a dynamic mailbox was asked back.
     pub credits_asked_back: u64,
     /// A message was sent while an injected one that was refused waited.
@@ -51,6 +53,7 @@ impl Add for Coverage {
             announced_used: self.announced_used + other.announced_used,
             shared_transfers: self.shared_transfers + other.shared_transfers,
             pending_transmissions: self.pending_transmissions + other.pending_transmissions,
+            pending_connections: self.pending_connections + other.pending_connections,
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
             deaths: self.deaths + other.deaths,

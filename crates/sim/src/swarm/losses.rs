@@ -104,6 +104,9 @@ impl World<'_> {
             }
         }
         self.losses.told[who] = true;
+        if let Some(ways) = &mut self.ways {
+            ways.forget(who as u32, peer as u32);
+        }
         self.coverage.deaths = 1;
         self.note(who, What::Loses(peer));
         self.step(who, &[], |endpoint, now, port| {

@@ -235,7 +235,7 @@ impl<'t> Program<'t> {
         loop {
             match self.world.next() {
                 Turn::Woken(who) => self.turn(who),
-                Turn::Moved(who) => self.look(who, None),
+                Turn::Moved(who) | Turn::Connected(who) => self.look(who, None),
                 Turn::Died(who) => {
                     self.actors[who] = Actor::new(self.seed, who);
                     self.judge.died(who);

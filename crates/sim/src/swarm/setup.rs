@@ -33,6 +33,8 @@ pub struct Setup {
     pub awaited_percent: u64,
     /// Whether packets are taken before their memory is read.
     pub is_late: bool,
+    /// Most that it takes to open a way; zero: every way is open.
+    pub connecting_ns: u64,
     /// Who ends, and after how many calls into the machines.
     pub death: Option<(usize, u64)>,
     pub phases: u64,
@@ -81,6 +83,7 @@ impl Setup {
             tallies: None,
             awaited_percent: 0,
             is_late,
+            connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
             death,
             layouts,
             endpoint,

@@ -126,7 +126,7 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
                 }
                 world.idle(who);
             }
-            Turn::Moved(_) => {}
+            Turn::Moved(_) | Turn::Connected(_) => {}
             Turn::Died(_) | Turn::Lost(_) => unreachable!("nobody ends"),
             Turn::Rest => break,
         }

@@ -54,6 +54,9 @@ pub(super) enum What {
     Dies,
     /// It is told that another has.
     Loses(usize),
+    /// It asks for a way, and is told that it is open.
+    Connects(usize),
+    Connected(usize),
 }
 
 impl Trace {
@@ -109,6 +112,8 @@ impl Trace {
             What::Transmitted(to) => (to as u64) << 8 | 12,
             What::Dies => 13,
             What::Loses(peer) => (peer as u64) << 8 | 14,
+            What::Connects(peer) => (peer as u64) << 8 | 15,
+            What::Connected(peer) => (peer as u64) << 8 | 16,
         };
         for part in [entry.at_ns, entry.who as u64, what] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
@@ -183,6 +188,8 @@ impl fmt::Display for What {
             What::Phase(phase) => write!(f, "phase {phase} begins"),
             What::Transmitted(to) => write!(f, "has its memory of a packet for {to} read"),
             What::Dies => f.write_str("ends, unnoticed"),
+            What::Connects(peer) => write!(f, "asks for the way to {peer}"),
+            What::Connected(peer) => write!(f, "is told that the way to {peer} is open"),
             What::Loses(peer) => write!(f, "is told that {peer} has ended"),
         }
     }

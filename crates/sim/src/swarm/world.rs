@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, SimPort};
 use crate::queue::Queue;
 use crate::tally::Tallies;
+use crate::ways::Ways;
 use sluice_link::{Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
@@ -61,6 +62,11 @@ pub(super) enum Event {
     Transmitted {
         late: u32,
     },
+    /// A process is told that the way to another is open.
+    Connected {
+        who: u32,
+        peer: u32,
+    },
     /// A process is told that another has ended.
     Lose {
         who: u32,
@@ -79,6 +85,8 @@ pub enum Turn {
     Died(usize),
     /// This process has been told that another one has.
     Lost(usize),
+    /// A way that this process has asked for is open.
+    Connected(usize),
     /// Nothing is to come.
     Rest,
 }
@@ -126,6 +134,8 @@ pub struct World<'t> {
     pub(super) store: Store,
     outbox: Outbox,
     pub(super) tallies: Tallies,
+    /// Where opening them takes time.
+    pub(super) ways: Option<Ways>,
     /// Reads under way; none where one has ended before its time.
     pub(super) transfers: Vec<Option<(usize, Move)>>,
     transfers_free: Vec<u32>,
@@ -141,6 +151,8 @@ pub struct World<'t> {
     /// Which packets are taken before their memory is read.
     draw_late: Draw,
     pub(super) draw_death: Draw,
+    /// How long opening a way takes.
+    draw_connecting: Draw,
     trace: &'t mut Trace,
 }
 
@@ -175,6 +187,7 @@ impl<'t> World<'t> {
                 Some(chunk_bytes) => Tallies::of_chunks(chunk_bytes),
                 None => Tallies::of_interfaces(),
             },
+            ways: (setup.connecting_ns > 0).then(Ways::default),
             transfers: Vec::new(),
             transfers_free: Vec::new(),
             lates: Vec::new(),
@@ -187,6 +200,7 @@ impl<'t> World<'t> {
             draw,
             draw_late: Draw::stream(seed, 4),
             draw_death: Draw::stream(seed, 5),
+            draw_connecting: Draw::stream(seed, 12),
             trace,
         }
     }
@@ -240,6 +254,12 @@ impl<'t> World<'t> {
                         return Turn::Moved(late.who);
                     }
                 }
+                Event::Connected { who, peer } => {
+                    let (who, peer) = (who as usize, peer as usize);
+                    if !self.is_dead(who) && !self.is_dead(peer) && self.connected(who, peer) {
+                        return Turn::Connected(who);
+                    }
+                }
                 Event::Lose { who, peer } => {
                     self.lose(who as usize, peer as usize);
                     return Turn::Lost(who as usize);
@@ -262,6 +282,8 @@ impl<'t> World<'t> {
     pub fn read(&mut self, who: usize) -> Option<Read> {
         let flight = self.hosts[who].mailbox.pop_front()?;
         let from = flight.from();
+        // Whoever has asked for the way learns that it is open before anything else.
+        self.connected(who, from.index());
         let (packet, payload) = flight.unpack(&mut self.store);
         self.note(who, What::Reads(from.index(), packet));
         self.books.read(from.index(), who, &packet);
@@ -275,6 +297,20 @@ impl<'t> World<'t> {
         let by_probe = endpoint.pending().probes < probes_before;
         let taken = tells && !by_probe && endpoint.stats().asked_for > taken_before;
         Some(Read { from: from.index(), packet, taken })
+    }
+
+    /// A process is told that a way is open, if it has asked for it and does not know.
+    fn connected(&mut self, who: usize, peer: usize) -> bool {
+        let is_news = self.ways.as_mut().is_some_and(|ways| ways.tell(who as u32, peer as u32));
+        if is_news {
+            self.note(who, What::Connected(peer));
+            let opened = self.setup.layouts[peer].opened();
+            self.step(who, &[], |endpoint, now, port| {
+                endpoint.on_connected(now, port, PeerId(peer as u32), opened);
+            });
+            self.rouse(who);
+        }
+        is_news
     }
 
     /// A process whose mailbox is empty is idle, and sleeps until something
@@ -374,6 +410,7 @@ impl<'t> World<'t> {
             tallies: &mut self.tallies,
             written_alone: false,
             mailboxes: Mailboxes::Each(&self.setup.layouts),
+            ways: self.ways.as_mut(),
             unreadable: &self.unreadable[who],
             outbox: &mut self.outbox,
             memory: &mut self.memories[who],
@@ -420,6 +457,12 @@ impl<'t> World<'t> {
             let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
             let at = self.now_ns + 2 * self.setup.latency_ns + taken_ns + late_ns;
             self.queue.add(at, Event::Moved { transfer });
+        }
+        for peer in outbox.connects.drain(..) {
+            self.coverage.pending_connections = 1;
+            self.note(who, What::Connects(peer.index()));
+            let at = self.now_ns + 1 + self.draw_connecting.below(self.setup.connecting_ns);
+            self.queue.add(at, Event::Connected { who: who as u32, peer: peer.0 });
         }
         // An exchange has its answer at once: nothing else happens in a step.
         outbox.exchanges.clear();

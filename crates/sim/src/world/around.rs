@@ -39,6 +39,7 @@ impl Around {
             tallies: &mut self.tallies,
             written_alone: false,
             mailboxes: Mailboxes::Alike(&self.layout),
+            ways: None,
             unreadable: &[],
             outbox: &mut self.outbox,
             memory: &mut self.memories[process],
