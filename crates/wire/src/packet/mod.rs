@@ -42,10 +42,10 @@ pub use written::Written;
 use crate::error::WireError;
 use crate::ids::PacketSeq;
 use crate::layout::{
-    FLAG_ADDR, FLAG_BULK, FLAG_FOUND, FLAG_OVERFLOW, FLAG_RTS, FLAG_WATCHED, HEAD_BYTES, Head,
-    KIND_ACK, KIND_ATOMIC, KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE,
-    KIND_OFFER, KIND_PULL, KIND_PUT, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE,
-    KIND_RTR, KIND_SEARCH, KIND_WAITING, KIND_WATCH, KIND_WRITTEN, SLOT_BYTES, VERSION,
+    FLAG_ADDR, FLAG_FOUND, FLAG_OVERFLOW, FLAG_WATCHED, HEAD_BYTES, Head, KIND_ACK, KIND_ATOMIC,
+    KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
+    KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR, KIND_SEARCH, KIND_WAITING,
+    KIND_WATCH, KIND_WRITTEN, SLOT_BYTES, VERSION,
 };
 use parts::{Heading, Reader, zero};
 
@@ -199,10 +199,8 @@ impl Packet {
         let mut reader = Reader::new(bytes);
         let head: Head = reader.take()?;
         check_head(&head)?;
-        let packet = Packet::parse_body(&mut reader, &head)?;
-        // On such a put the field says something else.
-        let is_elsewhere = head.kind == KIND_PUT && head.flags & (FLAG_RTS | FLAG_BULK) != 0;
-        let payload_len = if is_elsewhere { 0 } else { head.payload_len.get() };
+        let mut payload_len = head.payload_len.get();
+        let packet = Packet::parse_body(&mut reader, &head, &mut payload_len)?;
         let may_carry = matches!(packet, Packet::Put(_) | Packet::Reply(_) | Packet::Atomic(_));
         if payload_len != 0 && !may_carry {
             return Err(WireError::Payload { kind: head.kind, len: payload_len });
@@ -216,10 +214,22 @@ impl Packet {
         })
     }
 
+    /// Reads what its kind says. The length of the payload is what the head says,
+    /// unless that field says something else.
     #[inline(always)]
-    fn parse_body(reader: &mut Reader<'_>, head: &Head) -> Result<Packet, WireError> {
+    fn parse_body(
+        reader: &mut Reader<'_>,
+        head: &Head,
+        payload_len: &mut u32,
+    ) -> Result<Packet, WireError> {
         Ok(match head.kind {
-            KIND_PUT => Packet::Put(Put::parse(reader, head)?),
+            KIND_PUT => {
+                let put = Put::parse(reader, head)?;
+                if put.bulk.is_some() || put.rts.is_some() {
+                    *payload_len = 0;
+                }
+                Packet::Put(put)
+            }
             KIND_ACK => Packet::Ack(Ack::parse(reader, head)?),
             KIND_GET => Packet::Get(Get::parse(reader, head)?),
             KIND_REPLY => Packet::Reply(Reply::parse(reader, head)?),
