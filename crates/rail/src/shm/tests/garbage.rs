@@ -7,7 +7,7 @@ use super::super::{Config, Shm};
 use super::{Noise, put, send};
 use crate::shm::Address;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
-use sluice_wire::{Nanos, Parsed, PeerId};
+use sluice_wire::{Nanos, Parsed, PeerId, VERSION};
 use std::sync::atomic::Ordering;
 
 /// Copies whatever payload it is told of.
@@ -89,7 +89,7 @@ fn scribble(shm: &Shm, noise: &mut Noise, senders_max: u64) {
             let stamp = u64::from(stamp(position, slots.ilog2()));
             let writer = noise.below(senders_max + 2) << 32;
             let kind = noise.below(8) << 56;
-            store(at, stamp | writer | 1 << 48 | kind);
+            store(at, stamp | writer | u64::from(VERSION) << 48 | kind);
         }
     }
 }
