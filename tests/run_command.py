@@ -132,6 +132,46 @@ class Commands:
             finally:
                 end_session(process.pid)
 
+    def test_a_signal_of_the_whole_group_comes_once(self):
+        # As a batch system does, or timeout. A launcher takes a second one for more.
+        count = ("n=0; trap 'n=$((n+1)); echo $n' TERM; trap 'echo end; exit 0' USR1; "
+                 "echo ready; while :; do sleep 0.05; done")
+        process = subprocess.Popen([self.tool, "run", "-q", "sh", "-c", count], env=self.env,
+                                   stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            said = [process.stdout.readline()]
+            os.killpg(process.pid, signal.SIGTERM)
+            said.append(process.stdout.readline())
+            process.send_signal(signal.SIGUSR1)
+            said += process.stdout.readlines()
+            check(said == [b"ready\n", b"1\n", b"end\n"], f"it said {said}")
+            check(process.wait(LIMIT_SECONDS) == 0, "the command did not end")
+        finally:
+            end_session(process.pid)
+
+    def test_a_report_that_cannot_be_written_stops_nothing(self):
+        env = dict(self.env, TMPDIR="/nowhere")
+        result = subprocess.run([self.tool, "run", "sh", "-c", "exit 7"], env=env, text=True,
+                                stderr=subprocess.PIPE, timeout=LIMIT_SECONDS)
+        check(result.returncode == 7, f"status {result.returncode}: {result.stderr}")
+        check("is not known" in result.stderr, result.stderr)
+
+    def test_a_standard_error_that_is_gone_stops_nothing(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([self.tool, "run", "sh", "-c", "exit 7"], env=self.env,
+                                    stderr=full, timeout=LIMIT_SECONDS)
+        check(result.returncode == 7, f"status {result.returncode}")
+
+    def test_a_launcher_finds_its_program_itself(self):
+        with tempfile.TemporaryDirectory(dir=self.folder) as here:
+            os.symlink(self.program, os.path.join(here, "beside"))
+            for words in (["beside"], ["--wdir", here, "./beside"]):
+                result = subprocess.run(
+                    [self.tool, "run", "--dry-run", "--", "mpirun", "-n", "1", *words],
+                    env=self.env, cwd=here, text=True, stderr=subprocess.PIPE,
+                    stdout=subprocess.PIPE, timeout=LIMIT_SECONDS)
+                check(result.returncode == 0, f"{words}: {result.stderr}")
+
     def test_a_rank_that_is_killed_is_not_counted(self):
         if subprocess.run([PYTHON, "-c", "import mpi4py"], stderr=subprocess.DEVNULL).returncode:
             raise Skipped("mpi4py is not installed")

@@ -29,14 +29,18 @@ const MPI4PY: &str = "import importlib.util as u\n\
                       except Exception: print()";
 
 /// Looks at the command `words`: its program first and, if that is one that starts
-/// another (numactl, env), at the words after it.
-pub fn look(words: &[OsString]) -> Linked {
+/// another (numactl, env), at the words after it. Behind a launcher the program is found
+/// as launchers do, also in the current directory; and the launcher says if it is not there.
+pub fn look(words: &[OsString], is_launched: bool) -> Linked {
     let Some(first) = words.first() else {
         return Linked::Unknown("no program is named".to_owned());
     };
     let name = first.to_string_lossy();
-    let Some(path) = find(first) else {
-        return Linked::Never(format!("{name} is not there, or is no program"));
+    let here = || find(&Path::new(".").join(first).into_os_string());
+    let path = match find(first).or_else(|| is_launched.then(here).flatten()) {
+        Some(path) => path,
+        None if is_launched => return Linked::Unknown(format!("{name} is not found from here")),
+        None => return Linked::Never(format!("{name} is not there, or is no program")),
     };
     let own = look_at(&path, &name);
     // The words after an interpreter are its script, which says no more.
@@ -244,13 +248,15 @@ mod tests {
             path
         };
         let script = write("job", "#!/bin/sh\n");
-        assert!(matches!(look(&[script.into()]), Linked::Unknown(why) if why.contains("script")));
+        assert!(
+            matches!(look(&[script.into()], false), Linked::Unknown(why) if why.contains("script"))
+        );
         let lacking = write("python3", "#!/bin/sh\necho\n");
-        match look(&[lacking.into()]) {
+        match look(&[lacking.into()], false) {
             Linked::Unknown(why) => assert!(why.contains("has no mpi4py"), "{why}"),
             other => panic!("{other:?}"),
         }
-        match look(&[dir.path().join("absent").into()]) {
+        match look(&[dir.path().join("absent").into()], false) {
             Linked::Never(why) => assert!(why.contains("is not there"), "{why}"),
             other => panic!("{other:?}"),
         }

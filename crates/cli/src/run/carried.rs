@@ -1,7 +1,6 @@
 //! What Sluice carried: the processes of a job append it to a file that is named in
 //! their environment.
 
-use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,23 +17,28 @@ pub const VARIABLE: &str = "FI_SLUICE_REPORT";
 #[derive(Debug)]
 pub struct Report {
     path: PathBuf,
-    /// What was in it before.
-    skip: usize,
+    /// How long it was before; `None` if it could not be made.
+    skip: Option<usize>,
     /// Removed with this.
     _dir: Option<TempDir>,
 }
 
 impl Report {
-    /// The file that the environment names already, or one in a private directory.
-    pub fn new() -> Result<Report> {
+    /// The file that the environment names already, or one in a private directory. It is
+    /// made now: where that cannot be done, nobody will know what was carried, and the
+    /// job runs all the same.
+    pub fn new() -> Report {
         if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-            let path = PathBuf::from(path);
-            let skip = fs::read(&path).map_or(0, |bytes| bytes.len());
-            return Ok(Report { path, skip, _dir: None });
+            // The processes may begin elsewhere.
+            let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
+            return Report { skip: make(&path), path, _dir: None };
         }
-        let dir = tempfile::Builder::new().prefix("sluice-run-").tempdir();
-        let dir = dir.context("no directory can be made for the report of the processes")?;
-        Ok(Report { path: dir.path().join("report"), skip: 0, _dir: Some(dir) })
+        let Ok(dir) = tempfile::Builder::new().prefix("sluice-run-").tempdir() else {
+            let path = env::temp_dir().join("sluice-run");
+            return Report { path, skip: None, _dir: None };
+        };
+        let path = dir.path().join("report");
+        Report { skip: make(&path), path, _dir: Some(dir) }
     }
 
     /// Where it is.
@@ -42,12 +46,18 @@ impl Report {
         &self.path
     }
 
-    /// What the processes have said.
-    pub fn read(&self) -> Carried {
-        let bytes = fs::read(&self.path).unwrap_or_default();
-        let bytes = bytes.get(self.skip..).unwrap_or_default();
-        Carried::of(&String::from_utf8_lossy(bytes))
+    /// What the processes have said; `None` if the file cannot be used.
+    pub fn read(&self) -> Option<Carried> {
+        let bytes = fs::read(&self.path).ok()?;
+        let bytes = bytes.get(self.skip?..).unwrap_or_default();
+        Some(Carried::of(&String::from_utf8_lossy(bytes)))
     }
+}
+
+/// Makes the file if it is not there, and says how long it is.
+fn make(path: &Path) -> Option<usize> {
+    let file = fs::OpenOptions::new().create(true).append(true).open(path).ok()?;
+    usize::try_from(file.metadata().ok()?.len()).ok()
 }
 
 /// One line.

@@ -7,18 +7,30 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// What is handed on. What a terminal sends to a whole group (stop, continue, size) the
 /// command gets by itself.
 const HANDED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
+/// How long a second signal of a kind is taken for the same one: who signals a process
+/// and then its group means one. A launcher would take two for more than one.
+const SAME_WITHIN: Duration = Duration::from_secs(1);
+
 /// Starts the command and waits for its end.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
+    // In the foreground of a terminal it belongs to the terminal's group, for its keys.
+    // Elsewhere it gets a group of its own: who signals ours (timeout, a batch system)
+    // would else reach it twice, once directly and once through us.
+    if !is_in_foreground() {
+        command.process_group(0);
+    }
     // Before the start, so that none is lost. One that is ignored stays so for the
     // command as well (nohup).
     let ignored = ignored();
@@ -29,8 +41,12 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let handle = signals.handle();
     thread::scope(|scope| {
         scope.spawn(|| {
+            let mut last = HashMap::new();
             for signal in signals.forever() {
-                if !is_from_terminal(signal) {
+                let now = Instant::now();
+                let before = last.insert(signal, now);
+                let is_same = before.is_some_and(|before| now - before < SAME_WITHIN);
+                if !is_same && !is_from_terminal(signal) {
                     target.send(signal);
                 }
             }
@@ -72,9 +88,13 @@ impl Target {
 /// Whether a terminal sends this signal to its whole foreground group, of which the
 /// command is a part like this process. Twice it would mean something else to a launcher.
 fn is_from_terminal(signal: i32) -> bool {
-    let by_key = signal == SIGINT || signal == SIGQUIT;
+    matches!(signal, SIGINT | SIGQUIT) && is_in_foreground()
+}
+
+/// Whether there is a terminal, and this process is in its foreground group.
+fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
-    by_key && rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp())
+    rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp())
 }
 
 /// The set of signals that this process was started to ignore, a bit each.

@@ -13,7 +13,8 @@ use plan::{Plan, Request};
 use serde_json::{Value, json};
 use std::env;
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::fmt;
+use std::io::{self, Write as _};
 use std::process::{Command, ExitCode};
 
 /// What `sluice run` can be told.
@@ -69,28 +70,28 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         Err(why) => return Ok(refuse(args, &format!("{why:#}"))),
     };
     if args.dry_run {
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         if args.json {
             writeln!(out, "{}", plan.to_json())?;
         } else {
             write!(out, "{}", plan.to_shell())?;
             for note in &plan.notes {
-                eprintln!("sluice: {note}");
+                say(format_args!("sluice: {note}"));
             }
         }
         return Ok(ExitCode::SUCCESS);
     }
     if !args.quiet && !args.json {
-        eprintln!("sluice: {}", plan.said());
+        say(format_args!("sluice: {}", plan.said()));
         for note in &plan.notes {
-            eprintln!("sluice: {note}");
+            say(format_args!("sluice: {note}"));
         }
     }
     start(args, &plan)
 }
 
 fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
-    let report = Report::new()?;
+    let report = Report::new();
     let mut command = Command::new(&plan.command[0]);
     command
         .args(&plan.command[1..])
@@ -104,31 +105,42 @@ fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
         }
     };
     let carried = report.read();
-    let hint = plan.hint(code, &carried);
+    let hint = carried.as_ref().and_then(|carried| plan.hint(code, carried));
     if args.json {
-        eprintln!("{}", document(plan, code, &carried, hint.as_deref()));
+        say(format_args!("{}", document(plan, code, carried.as_ref(), hint.as_deref())));
     } else if !args.quiet {
-        eprintln!("sluice: {carried}");
+        match &carried {
+            Some(carried) => say(format_args!("sluice: {carried}")),
+            None => say(format_args!(
+                "sluice: what was carried is not known: {}",
+                report.path().display()
+            )),
+        }
         if let Some(hint) = hint {
-            eprintln!("sluice: {hint}");
+            say(format_args!("sluice: {hint}"));
         }
     }
     Ok(ExitCode::from(code))
 }
 
-fn document(plan: &Plan, code: u8, carried: &Carried, hint: Option<&str>) -> Value {
+fn document(plan: &Plan, code: u8, carried: Option<&Carried>, hint: Option<&str>) -> Value {
     let mut document = plan.to_json();
     document["exit_code"] = json!(code);
-    document["carried"] = carried.to_json();
+    document["carried"] = json!(carried.map(Carried::to_json));
     document["hint"] = json!(hint);
     document
 }
 
 fn refuse(args: &RunArgs, why: &str) -> ExitCode {
     if args.json {
-        eprintln!("{}", json!({ "refused": why }));
+        say(format_args!("{}", json!({ "refused": why })));
     } else {
-        eprintln!("sluice: nothing was started: {why}");
+        say(format_args!("sluice: nothing was started: {why}"));
     }
     ExitCode::from(NOT_STARTED)
+}
+
+/// Says something on standard error, which may be gone: the command's end counts.
+fn say(what: fmt::Arguments) {
+    let _ = writeln!(io::stderr(), "{what}");
 }

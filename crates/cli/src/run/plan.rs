@@ -152,16 +152,17 @@ impl Plan {
 /// What the programs of a command are linked with: all the same, or a refusal.
 fn seen(words: &[OsString], is_launcher: bool) -> Result<Linked> {
     if !is_launcher {
-        return Ok(program::look(words));
+        return Ok(program::look(words, false));
     }
     let args = &words[1..];
     let programs = launcher::programs(args);
     let Some(&first) = programs.first() else {
-        bail!("no program is named after {}", words[0].to_string_lossy());
+        let name = words[0].to_string_lossy();
+        return Ok(Linked::Unknown(format!("no program is named after {name}")));
     };
-    let found = program::look(&args[first..]);
+    let found = program::look(&args[first..], true);
     for &at in &programs[1..] {
-        let other = program::look(&args[at..]);
+        let other = program::look(&args[at..], true);
         if let (Linked::Mpi(one), Linked::Mpi(two)) = (&found, &other) {
             ensure!(one.family == two.family, "its programs use {one} and {two}, which never meet");
         }

@@ -126,6 +126,7 @@ impl Ni {
         opened: Opened,
     ) -> Result<(), PeerError> {
         self.links.on_connected(peer, opened)?;
+        self.flush_owed(port);
         self.flush_waiting(port, peer);
         self.feed_starved(port);
         self.fire(port);
@@ -144,8 +145,8 @@ impl Ni {
     }
 }
 
-/// A send that needs a credit it does not have waits; any other failure is the
-/// peer's.
+/// A send that needs a credit it does not have waits, or a way that is not open; any
+/// other failure is the peer's.
 pub(crate) fn is_no_credit(error: &SendError) -> bool {
-    matches!(error, SendError::NoCredit { .. })
+    matches!(error, SendError::NoCredit { .. } | SendError::Connecting)
 }

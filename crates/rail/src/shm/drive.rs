@@ -512,7 +512,9 @@ impl Shm {
     fn forget_positions(&mut self) {
         let until = self.reader.head();
         for &peer in &self.ending {
-            if let Some(known) = self.peers.get_mut(peer) {
+            if let Some(known) = self.peers.get_mut(peer)
+                && matches!(known.life, Life::Ending { .. })
+            {
                 known.life = Life::Ending { until };
             }
         }
@@ -539,7 +541,8 @@ impl Shm {
         let mut at = 0;
         while let Some(&peer) = self.ending.get(at) {
             let head = self.reader.head();
-            let read_all = match self.peers.get(peer).map(|known| known.life) {
+            let life = self.peers.get(peer).map(|known| known.life);
+            let read_all = match life {
                 // Positions wrap; the distance is at most one ring.
                 Some(Life::Ending { until }) => until.wrapping_sub(head).cast_signed() <= 0,
                 _ => true,
@@ -550,7 +553,10 @@ impl Shm {
             }
             self.ending.swap_remove(at);
             inputs += self.give_up(now, machine, peer, PeerError::Dead);
-            self.reclaim(peer);
+            // One that was given up may live, and write here still.
+            if matches!(life, Some(Life::Ending { .. } | Life::Ended)) {
+                self.reclaim(peer);
+            }
         }
         inputs
     }

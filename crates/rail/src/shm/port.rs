@@ -8,7 +8,7 @@ use super::guard;
 use super::peers::Life;
 use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
-use crate::shm::watch::Watch;
+use crate::shm::watch::{Watch, is_shortage};
 use sluice_link::chunk_claims::Side;
 use sluice_link::{
     Connect, LocalMemory, Opened, PeerError, Port, RailError, RemoteCaps, RemoteMemory, SharedCopy,
@@ -236,8 +236,10 @@ impl Shm {
             self.look_up(peer)?;
         }
         self.begin_watch(peer);
-        if self.peers.get(peer).is_some_and(|known| known.life != Life::Watched) {
-            return self.connect_ended(peer);
+        match self.peers.get(peer).map(|known| known.life) {
+            Some(Life::Watched) => {}
+            Some(Life::Quiet) => return Err(PeerError::Unreachable),
+            _ => return self.connect_ended(peer),
         }
         match self.attach(peer) {
             Ok(opened) => Ok(opened),
@@ -345,7 +347,9 @@ impl Shm {
         }
         let address = known.address;
         match Watch::new(&address, &own, &self.shm_dir) {
-            Some(watch) => {
+            // Nothing is known of it; it is asked for again.
+            Err(_) => {}
+            Ok(Some(watch)) => {
                 known.life = Life::Watched;
                 known.watch = Some(watch);
                 known.direct = self.bulk != BulkKind::Ring
@@ -353,7 +357,7 @@ impl Shm {
                     && bulk::probe(address.pid, address.probe_addr, address.nonce);
                 self.care.watches_changed = true;
             }
-            None => {
+            Ok(None) => {
                 if address.is_file() && address.pid_ns != own.pid_ns {
                     // Nothing else tells about a process of another namespace.
                     self.warn.0(&format!(
@@ -497,12 +501,6 @@ fn not_shared(address: &Address, shm_dir: &Path) -> String {
         address.path(shm_dir).display(),
         shm_dir.display()
     )
-}
-
-/// Whether it is this process that lacks something, and the same may work later.
-fn is_shortage(cause: &std::io::Error) -> bool {
-    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
-    cause.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io;
 use std::path::Path;
 
 /// A hold on one process that tells whether it has ended.
@@ -28,27 +29,40 @@ pub(super) enum Watch {
 
 impl Watch {
     /// Starts to watch the process of `address`. `None`: it has ended.
-    pub(super) fn new(address: &Address, own: &Address, shm_dir: &Path) -> Option<Watch> {
+    ///
+    /// # Errors
+    /// This process lacks something, so nothing is known of that one.
+    pub(super) fn new(
+        address: &Address,
+        own: &Address,
+        shm_dir: &Path,
+    ) -> io::Result<Option<Watch>> {
         if address.pid_ns != own.pid_ns {
-            return open_peer(address, shm_dir).ok().map(|(fd, _)| Watch::Lock(fd));
+            return match open_peer(address, shm_dir) {
+                Ok((fd, _)) => Ok(Some(Watch::Lock(fd))),
+                Err(cause) if is_shortage(&cause) => Err(cause),
+                Err(_) => Ok(None),
+            };
         }
         if address.pid == own.pid && address.start_time == own.start_time {
-            return Some(Watch::Own);
+            return Ok(Some(Watch::Own));
         }
-        let pid = Pid::from_raw(i32::try_from(address.pid).ok()?)?;
+        let Some(pid) = i32::try_from(address.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
         let watch = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Watch::Pidfd(fd),
-            Err(Errno::SRCH) => return None,
+            Err(Errno::SRCH) => return Ok(None),
             Err(_) => Watch::Stat { pid: address.pid, start_time: address.start_time },
         };
         // The pidfd is of whoever has the pid now; the start time tells whether
         // that is the process meant. An unreadable /proc is given the benefit
-        // of the doubt if the pidfd vouches for some process at least.
-        match (stat_of(address.pid), &watch) {
+        // of the doubt: what this process lacks says nothing about that one.
+        Ok(match (stat_of(address.pid), &watch) {
             (Ok(stat), _) if stat.start_time != address.start_time || stat.ended => None,
-            (Err(_), Watch::Stat { .. }) => None,
+            (Err(cause), Watch::Stat { .. }) if says_nobody(&cause) => None,
             _ => Some(watch),
-        }
+        })
     }
 
     /// Whether the process has ended.
@@ -62,7 +76,7 @@ impl Watch {
             }
             Watch::Stat { pid, start_time } => match stat_of(*pid) {
                 Ok(stat) => stat.ended || stat.start_time != *start_time,
-                Err(_) => true,
+                Err(cause) => says_nobody(&cause),
             },
             Watch::Lock(fd) => {
                 if rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared).is_err() {
@@ -81,6 +95,17 @@ impl Watch {
             _ => None,
         }
     }
+}
+
+/// Whether a look into `/proc` failed because there is no such process.
+fn says_nobody(cause: &io::Error) -> bool {
+    cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Whether it is this process that lacks something, and the same may work later.
+pub(super) fn is_shortage(cause: &io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
+    cause.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
 }
 
 fn pollfd(fd: &OwnedFd) -> libc::pollfd {
@@ -135,14 +160,14 @@ mod tests {
         let start_time = stat_of(child.id()).unwrap().start_time;
         let other = address(child.id(), start_time);
         let by_stat = Watch::Stat { pid: child.id(), start_time };
-        let by_pidfd = Watch::new(&other, &own, dir).unwrap();
+        let by_pidfd = Watch::new(&other, &own, dir).unwrap().unwrap();
         assert!(!by_pidfd.has_ended() && !by_stat.has_ended());
-        assert!(Watch::new(&address(child.id(), start_time + 1), &own, dir).is_none());
+        assert!(Watch::new(&address(child.id(), start_time + 1), &own, dir).unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(by_pidfd.has_ended() && by_stat.has_ended());
-        assert!(Watch::new(&other, &own, dir).is_none());
+        assert!(Watch::new(&other, &own, dir).unwrap().is_none());
         assert!(pid_is_free(child.id()));
-        assert!(!Watch::new(&own, &own, dir).unwrap().has_ended());
+        assert!(!Watch::new(&own, &own, dir).unwrap().unwrap().has_ended());
     }
 }

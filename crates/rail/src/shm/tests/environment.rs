@@ -201,7 +201,9 @@ fn a_process_whose_first_thread_has_ended_is_alive() {
     let own = open_memfd().address();
     let address = super::super::Address { pid, start_time: stat.start_time, ..own };
     let watches = [
-        Watch::new(&address, &own, Path::new("/dev/shm")).expect("it lives"),
+        Watch::new(&address, &own, Path::new("/dev/shm"))
+            .expect("it can be asked")
+            .expect("it lives"),
         Watch::Stat { pid, start_time: stat.start_time },
     ];
     assert!(watches.iter().all(|watch| !watch.has_ended()));
