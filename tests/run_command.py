@@ -243,6 +243,8 @@ def main():
                         help="where sluice and libsluice-fi.so are")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A shell lets what it starts in the background ignore it, and a command inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     counts = {"ok": 0, "FAIL": 0, "skip": 0}
     with tempfile.TemporaryDirectory(prefix="sluice-command-") as folder:
         commands = Commands(os.path.abspath(args.build_dir), folder)
