@@ -7,7 +7,7 @@
 //! that can be asked in vain counts how often in a row it was, and yields.
 //!
 //! How often follows the machine. How long a yield takes says whether anybody
-//! else ran ([`SHARED`]). If nobody did, the next one comes after
+//! else ran (`SHARED`). If nobody did, the next one comes after
 //! [`LOOKS_ALONE`] looks, so that a program with a core of its own hardly ever
 //! makes a system call; if somebody did, after [`LOOKS_SHARED`], until a yield
 //! is short again.

@@ -60,7 +60,7 @@ pub(crate) struct Owed {
     pub slots: u32,
 }
 
-/// What [`Ni::on_packet`] made of a packet.
+/// What [`Ni::on_packet`](crate::Ni::on_packet) made of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It was what it should be.
