@@ -188,16 +188,12 @@ static void succeeded(struct op *op, const struct fi_cq_tagged_entry *entry)
 	end(op);
 }
 
-/* Whether an error tells of the end of a process, and which. One that is being
- * killed has closed its mailbox a moment before it has ended. */
+/* Whether an error tells of the end of a process, and which. */
 static int tells_of_end(const struct fi_cq_err_entry *error, const char *said, int pid)
 {
-	char ended[64], closed[64];
+	char ended[64];
 	snprintf(ended, sizeof ended, "peer pid %d has ended", pid);
-	snprintf(closed, sizeof closed,
-		 "the mailbox of peer pid %d could not be opened", pid);
-	return (error->err == FI_ECONNABORTED && !strcmp(said, ended)) ||
-	       (error->err == FI_EHOSTUNREACH && !strcmp(said, closed));
+	return error->err == FI_ECONNABORTED && !strcmp(said, ended);
 }
 
 /* The only failures are of the dead, which they name, and probes in vain. */

@@ -52,7 +52,7 @@ pub struct Code {
 }
 
 /// Texts of `prov_errno`, for a caller that asks when the entry is forgotten.
-const CODES: [&str; 10] = [
+const CODES: [&str; 11] = [
     "the message was longer than the buffer",
     "the operation was cancelled",
     "no message matches",
@@ -63,6 +63,7 @@ const CODES: [&str; 10] = [
     "a buffer is not mapped memory",
     "the receiver gave the message up while it fetched it",
     "memory shared with the peer was overwritten",
+    "the peer takes nothing more from this process",
 ];
 
 /// The numbers of a failed operation.
@@ -77,6 +78,7 @@ pub fn code(failure: &Failure) -> Code {
             PeerError::Full => (ffi::FI_ECONNREFUSED, 6),
             PeerError::Protocol => (ffi::FI_EIO, 7),
             PeerError::Damaged => (ffi::FI_EIO, 10),
+            PeerError::Refused => (ffi::FI_ECONNREFUSED, 11),
         },
         Failure::Fault => (ffi::FI_EFAULT, 8),
         Failure::Aborted => (ffi::FI_ECONNABORTED, 9),
@@ -112,6 +114,7 @@ mod tests {
             Failure::Fault,
             Failure::Aborted,
             gone(PeerError::Damaged),
+            gone(PeerError::Refused),
         ];
         for (n, failure) in all.iter().enumerate() {
             let code = code(failure);

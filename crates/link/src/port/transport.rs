@@ -39,6 +39,9 @@ pub enum PeerError {
     /// sent cannot be told from garbage.
     #[error("memory shared with it was overwritten")]
     Damaged,
+    /// It has given this process up, for a reason of its own, and lives on.
+    #[error("it takes nothing more from this process")]
+    Refused,
     /// It broke the protocol.
     #[error("it broke the protocol")]
     Protocol,

@@ -247,6 +247,7 @@ fn describe(failure: &Failure, prov_errno: c_int, peer: Option<String>) -> Cow<'
                 ),
                 PeerError::Protocol => format!("peer {peer} broke the protocol"),
                 PeerError::Damaged => format!("memory shared with peer {peer} was overwritten"),
+                PeerError::Refused => format!("peer {peer} takes nothing more from this process"),
             }
             .into()
         }

@@ -7,7 +7,7 @@
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
-use super::peers::Life;
+use super::peers::{Life, Standing};
 use super::ring::{Stuck, WORDS, writer_of};
 use super::segment::Claim;
 use super::watch::{Watch, poll_now};
@@ -143,7 +143,7 @@ impl Shm {
         self.attention
             || !self.transfers.is_empty()
             || !self.ending.is_empty()
-            || !self.damaged.is_empty()
+            || !self.condemned.is_empty()
     }
 
     #[inline]
@@ -291,8 +291,8 @@ impl Shm {
             self.unstick();
             inputs += self.report_ended(now, machine);
         }
-        while let Some(peer) = self.damaged.pop() {
-            inputs += self.give_up(now, machine, peer, PeerError::Damaged);
+        while let Some((peer, why)) = self.condemned.pop() {
+            inputs += self.give_up(now, machine, peer, why);
         }
         if empty {
             machine.on_idle(now, self);
@@ -385,23 +385,34 @@ impl Shm {
         let mut care = std::mem::take(&mut self.care);
         poll_now(&mut care.polled);
         for (polled, &peer) in care.polled.iter().zip(&care.polled_peers) {
-            if polled.revents != 0 {
+            if polled.revents != 0 && self.has_ended(peer) {
                 self.begin_end(peer);
             }
         }
         let slow = now >= care.next_slow_watch;
         if slow {
+            if self.segment.is_lost() {
+                self.give_up_all();
+            }
             care.next_slow_watch = now.saturating_add(SLOW_WATCH_PERIOD);
             for &peer in &care.slow {
                 if self.has_ended(peer) {
                     self.begin_end(peer);
                 }
             }
+            // This process lacked descriptors when these were to be watched.
+            for peer in std::mem::take(&mut self.unwatched) {
+                self.begin_watch(peer);
+            }
             for &peer in &care.mapped {
                 if self.peers.has_closed(peer) {
                     self.begin_end(peer);
-                } else if !self.peers.renew(peer) {
-                    self.give_up_damaged(peer);
+                    continue;
+                }
+                match self.peers.renew(peer) {
+                    Standing::Fine => {}
+                    Standing::Refused => self.give_up_later(peer, PeerError::Refused),
+                    Standing::Overwritten => self.give_up_later(peer, PeerError::Damaged),
                 }
             }
         }
@@ -411,26 +422,30 @@ impl Shm {
             self.adopt_claims();
             self.free_half_claimed(now);
             self.look_for_missed();
-            if self.segment.is_lost() {
-                self.give_up_all();
-            }
         }
     }
 
-    /// What is to be given up because the memory shared with it was overwritten.
-    /// Its operations end in the next poll.
+    /// The memory shared with a peer was overwritten.
     #[cold]
     pub(super) fn give_up_damaged(&mut self, peer: PeerId) {
+        self.give_up_later(peer, PeerError::Damaged);
+    }
+
+    /// A peer is to be given up. Its operations end in the next poll.
+    #[cold]
+    fn give_up_later(&mut self, peer: PeerId, why: PeerError) {
         let ended = self.peers.get(peer).is_none_or(|known| known.gone.is_some());
-        if ended || self.damaged.contains(&peer) {
+        if ended || self.condemned.iter().any(|(other, _)| *other == peer) {
             return;
         }
-        self.stats.violations += 1;
-        self.warn.0(&format!(
-            "memory shared with {} was overwritten; it is given up",
-            self.describe(peer)
-        ));
-        self.damaged.push(peer);
+        let who = self.describe(peer);
+        if why == PeerError::Refused {
+            self.warn.0(&format!("{who} has given this process up, so it is given up here"));
+        } else {
+            self.stats.violations += 1;
+            self.warn.0(&format!("memory shared with {who} was overwritten; it is given up"));
+        }
+        self.condemned.push((peer, why));
         self.attention = true;
     }
 

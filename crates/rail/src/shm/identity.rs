@@ -13,9 +13,12 @@ use std::os::unix::fs::MetadataExt;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const PID_NS: &str = "/proc/self/ns/pid";
 const STAT: &str = "/proc/self/stat";
-/// Fields 20 and 22 of `stat`, counted from the one behind the state.
+/// Fields 9, 20 and 22 of `stat`, counted from the one behind the state.
+const FLAGS_FIELD: usize = 5;
 const THREADS_FIELD: usize = 16;
 const START_TIME_FIELD: usize = 18;
+/// In the flags: the thread is on its way out (`PF_EXITING`).
+const FLAG_EXITING: u64 = 0x4;
 
 /// This process, as its peers must know it.
 #[derive(Clone, Copy, Debug)]
@@ -49,18 +52,33 @@ impl Identity {
     }
 }
 
-/// The two fields of `/proc/<pid>/stat` that matter here.
+/// What matters here of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) start_time: u64,
     /// It has ended and only waits to be reaped. One whose first thread has ended
     /// lives as long as another thread does.
     pub(super) ended: bool,
+    /// It has ended or is about to: the process, or the thread if it is one's stat.
+    pub(super) is_exiting: bool,
 }
 
 pub(super) fn stat_of(pid: u32) -> io::Result<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat"))?;
     parse_stat(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Whether all threads of a process are on their way out.
+pub(super) fn is_exiting(pid: u32) -> bool {
+    let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(threads) => threads,
+        Err(cause) => return cause.kind() == io::ErrorKind::NotFound,
+    };
+    // One whose entry vanishes has ended.
+    threads.flatten().all(|thread| {
+        fs::read(thread.path().join("stat"))
+            .map_or(true, |text| parse_stat(&text).is_some_and(|stat| stat.is_exiting))
+    })
 }
 
 /// The name may hold spaces and parentheses, so the fields are counted from
@@ -70,11 +88,12 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let threads: u64 = fields.nth(THREADS_FIELD)?.parse().ok()?;
+    let flags: u64 = fields.nth(FLAGS_FIELD)?.parse().ok()?;
+    let threads: u64 = fields.nth(THREADS_FIELD - FLAGS_FIELD - 1)?.parse().ok()?;
     let start_time = fields.nth(START_TIME_FIELD - THREADS_FIELD - 1)?.parse().ok()?;
     // Until it is reaped the first thread is one of them.
     let ended = state == "X" || state == "Z" && threads <= 1;
-    Some(Stat { start_time, ended })
+    Some(Stat { start_time, ended, is_exiting: ended || flags & FLAG_EXITING != 0 })
 }
 
 #[cfg(test)]
@@ -83,14 +102,28 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {
-        let text = b"42 (a b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20 21";
-        assert_eq!(parse_stat(text), Some(Stat { start_time: 777, ended: false }));
+        let text = b"42 (a b) c) S 1 2 3 4 5 2 7 8 9 10 11 12 13 14 15 16 17 18 777 20 21";
+        let lives = Stat { start_time: 777, ended: false, is_exiting: false };
+        assert_eq!(parse_stat(text), Some(lives));
         for (threads, ended) in [(1, true), (2, false)] {
-            let text = format!("42 (x) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 18 777");
-            assert_eq!(parse_stat(text.as_bytes()), Some(Stat { start_time: 777, ended }));
+            let text = format!("42 (x) Z 1 2 3 4 5 4 7 8 9 10 11 12 13 14 15 16 {threads} 18 777");
+            let stat = Stat { start_time: 777, ended, is_exiting: true };
+            assert_eq!(parse_stat(text.as_bytes()), Some(stat));
         }
         assert_eq!(parse_stat(b"42 (x) Z 1 2"), None);
         assert_eq!(parse_stat(b""), None);
+    }
+
+    #[test]
+    fn a_process_that_only_waits_to_be_reaped_is_exiting() {
+        assert!(!is_exiting(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let begin = std::time::Instant::now();
+        while !is_exiting(child.id()) {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(30));
+        }
+        child.wait().unwrap();
+        assert!(is_exiting(child.id()), "nobody has threads that go on");
     }
 
     #[test]

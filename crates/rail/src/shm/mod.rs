@@ -69,8 +69,9 @@ use peers::{Life, Peers};
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
 use segment::{Reader, Segment, segment_bytes};
-use sluice_link::{Layout, Tally};
+use sluice_link::{Layout, PeerError, Tally};
 use sluice_wire::{Nanos, PeerId, Region};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// One process's end of the shared-memory rail.
@@ -100,8 +101,12 @@ pub struct Shm {
 
     /// Peers that have ended and are not reported yet.
     ending: Vec<PeerId>,
-    /// Peers to whom shared memory was overwritten and that are not given up yet.
-    damaged: Vec<PeerId>,
+    /// Peers that are to be given up, and why.
+    condemned: Vec<(PeerId, PeerError)>,
+    /// Peers that are to be watched as soon as this process has a descriptor for it.
+    unwatched: Vec<PeerId>,
+    /// Peers whose label was looked up in vain, which was said.
+    missed: HashSet<PeerId>,
     care: drive::Care,
 
     segment: Segment,
@@ -179,7 +184,9 @@ impl Shm {
             lent: Lent::new(),
             stats: Stats::default(),
             ending: Vec::new(),
-            damaged: Vec::new(),
+            condemned: Vec::new(),
+            unwatched: Vec::new(),
+            missed: HashSet::new(),
             care: drive::Care::default(),
             doorbell: Doorbell::new(segment.bell()),
             segment,

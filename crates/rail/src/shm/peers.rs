@@ -61,6 +61,17 @@ impl Peer {
     }
 }
 
+/// What a mapped mailbox is to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It takes what this process writes.
+    Fine,
+    /// Its owner has given this process up.
+    Refused,
+    /// Somebody else has written over it.
+    Overwritten,
+}
+
 /// The way into a peer's mailbox: all that a packet needs.
 #[derive(Debug)]
 pub(super) struct Way {
@@ -227,15 +238,21 @@ impl Peers {
         segment.is_some_and(|segment| segment.is_closed())
     }
 
-    /// Puts right what only this process writes into a mapped mailbox. Whether
-    /// the mailbox still takes what this process writes.
-    pub(super) fn renew(&self, peer: PeerId) -> bool {
+    /// Whether a mapped mailbox still takes what this process writes. If so, puts
+    /// right there what only this process writes.
+    pub(super) fn renew(&self, peer: PeerId) -> Standing {
         let known = &self.list[peer.index()];
-        let (Some(segment), Some(entry)) = (&known.segment, known.entry) else { return true };
-        if let Some(way) = &self.ways[peer.index()] {
+        let (Some(segment), Some(entry)) = (&known.segment, known.entry) else {
+            return Standing::Fine;
+        };
+        if segment.is_lost() {
+            return Standing::Overwritten;
+        }
+        // An entry that is not this process's any more has an intent of others.
+        if let (Standing::Fine, Some(way)) = (segment.standing(entry), &self.ways[peer.index()]) {
             way.writer.renew_intent();
         }
-        segment.holds(entry) && !segment.is_lost()
+        segment.standing(entry)
     }
 
     /// A peer's mailbox is no more, so another one may have its label.

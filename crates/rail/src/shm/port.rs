@@ -5,6 +5,7 @@ use super::bulk::{self, Direction, Share, Transfer};
 use super::client;
 use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
 use super::guard;
+use super::identity::is_exiting;
 use super::peers::Life;
 use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
@@ -243,7 +244,7 @@ impl Shm {
         }
         match self.attach(peer) {
             Ok(opened) => Ok(opened),
-            Err(_) if self.has_ended(peer) => {
+            Err(_) if self.has_ended(peer) || self.is_exiting(peer) => {
                 self.begin_end(peer);
                 self.connect_ended(peer)
             }
@@ -313,11 +314,17 @@ impl Shm {
     fn look_up(&mut self, peer: PeerId) -> Result<(), PeerError> {
         let label = self.peer_label(peer);
         let Some((names, kind)) = &self.names else { return Err(PeerError::Unreachable) };
-        let found = names.find(label as u32, *kind).inspect_err(|why| {
-            let line = format!("cannot reach the process that is called {label:#x}: {why}");
-            self.warn.0(&line);
-        });
-        let address = found.map_err(|_| PeerError::Unreachable)?;
+        let address = match names.find(label as u32, *kind) {
+            Ok(address) => address,
+            Err(why) => {
+                // Once: a program may wait for another by trying again and again.
+                if self.missed.insert(peer) {
+                    let line = format!("cannot reach the process that is called {label:#x}: {why}");
+                    self.warn.0(&line);
+                }
+                return Err(PeerError::Unreachable);
+            }
+        };
         if address.label != label {
             return Err(PeerError::Unreachable);
         }
@@ -347,8 +354,12 @@ impl Shm {
         }
         let address = known.address;
         match Watch::new(&address, &own, &self.shm_dir) {
-            // Nothing is known of it; it is asked for again.
-            Err(_) => {}
+            // Nothing is known of it.
+            Err(_) => {
+                if !self.unwatched.contains(&peer) {
+                    self.unwatched.push(peer);
+                }
+            }
             Ok(Some(watch)) => {
                 known.life = Life::Watched;
                 known.watch = Some(watch);
@@ -385,8 +396,23 @@ impl Shm {
     pub(super) fn has_ended(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_none_or(|known| match known.life {
             Life::Named | Life::Quiet => false,
-            Life::Watched => known.watch.as_ref().is_some_and(Watch::has_ended),
+            Life::Watched => {
+                known.watch.as_ref().is_some_and(|watch| watch.has_ended(&known.address))
+            }
             Life::Ending { .. } | Life::Ended => true,
+        })
+    }
+
+    /// Whether a peer whose mailbox could not be opened is about to end: a process
+    /// closes its descriptors, the last thing that it does with its mailbox, a moment
+    /// before it has ended.
+    fn is_exiting(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(|known| {
+            // What this process lacks says nothing about that one.
+            let is_missing = self.peers.is_lost(peer);
+            is_missing
+                && known.address.pid_ns == self.address.pid_ns
+                && is_exiting(known.address.pid)
         })
     }
 

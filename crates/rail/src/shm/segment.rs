@@ -19,6 +19,7 @@ use super::address::{ADDRESS_BYTES, Address};
 use super::bell::Bell;
 use super::error::AddressError;
 use super::guard::MappedFile;
+use super::peers::Standing;
 use super::ring::{self, Slot};
 use super::tally::Line;
 use rustix::fd::AsFd;
@@ -427,10 +428,13 @@ impl Segment {
         word.store(refused(word.load(Ordering::Relaxed)), Ordering::Release);
     }
 
-    /// Whether the owner still knows this process by this entry. If not it has
-    /// refused it, or somebody else has written there.
-    pub(super) fn holds(&self, entry: Entry) -> bool {
-        self.claim_word(entry.index) == entry.ready
+    /// Whether the owner still knows this process by this entry.
+    pub(super) fn standing(&self, entry: Entry) -> Standing {
+        match self.claim_word(entry.index) {
+            word if word == entry.ready => Standing::Fine,
+            word if word == refused(entry.ready) => Standing::Refused,
+            _ => Standing::Overwritten,
+        }
     }
 
     /// Says that the writer with this entry, which is `own`, has written its last.

@@ -19,10 +19,12 @@ use std::path::Path;
 pub(super) enum Watch {
     /// This process.
     Own,
-    /// Readable once the process has ended.
+    /// Readable once the process has ended. Then `/proc` is asked as well: a
+    /// program that closes all descriptors, to make others of them, has lost this
+    /// one, and the process that it was of lives.
     Pidfd(OwnedFd),
-    /// No pidfd to be had: look at `/proc/<pid>/stat`.
-    Stat { pid: u32, start_time: u64 },
+    /// No pidfd to be had.
+    Stat,
     /// Another pid namespace: its segment file, which it keeps locked.
     Lock(OwnedFd),
 }
@@ -53,31 +55,28 @@ impl Watch {
         let watch = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Watch::Pidfd(fd),
             Err(Errno::SRCH) => return Ok(None),
-            Err(_) => Watch::Stat { pid: address.pid, start_time: address.start_time },
+            Err(_) => Watch::Stat,
         };
         // The pidfd is of whoever has the pid now; the start time tells whether
         // that is the process meant. An unreadable /proc is given the benefit
         // of the doubt: what this process lacks says nothing about that one.
         Ok(match (stat_of(address.pid), &watch) {
             (Ok(stat), _) if stat.start_time != address.start_time || stat.ended => None,
-            (Err(cause), Watch::Stat { .. }) if says_nobody(&cause) => None,
+            (Err(cause), Watch::Stat) if says_nobody(&cause) => None,
             _ => Some(watch),
         })
     }
 
-    /// Whether the process has ended.
-    pub(super) fn has_ended(&self) -> bool {
+    /// Whether the process of `address`, which this was made for, has ended.
+    pub(super) fn has_ended(&self, address: &Address) -> bool {
         match self {
             Watch::Own => false,
             Watch::Pidfd(fd) => {
                 let mut polled = [pollfd(fd)];
                 poll_now(&mut polled);
-                polled[0].revents != 0
+                polled[0].revents != 0 && has_ended_by_stat(address)
             }
-            Watch::Stat { pid, start_time } => match stat_of(*pid) {
-                Ok(stat) => stat.ended || stat.start_time != *start_time,
-                Err(cause) => says_nobody(&cause),
-            },
+            Watch::Stat => has_ended_by_stat(address),
             Watch::Lock(fd) => {
                 if rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared).is_err() {
                     return false;
@@ -94,6 +93,13 @@ impl Watch {
             Watch::Pidfd(fd) => Some(pollfd(fd)),
             _ => None,
         }
+    }
+}
+
+fn has_ended_by_stat(address: &Address) -> bool {
+    match stat_of(address.pid) {
+        Ok(stat) => stat.ended || stat.start_time != address.start_time,
+        Err(cause) => says_nobody(&cause),
     }
 }
 
@@ -159,15 +165,19 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let start_time = stat_of(child.id()).unwrap().start_time;
         let other = address(child.id(), start_time);
-        let by_stat = Watch::Stat { pid: child.id(), start_time };
+        let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let by_another = Watch::Pidfd(null);
         let by_pidfd = Watch::new(&other, &own, dir).unwrap().unwrap();
-        assert!(!by_pidfd.has_ended() && !by_stat.has_ended());
+        assert!(!by_pidfd.has_ended(&other) && !Watch::Stat.has_ended(&other));
+        assert!(!by_another.has_ended(&other), "what is readable is no pidfd any more");
         assert!(Watch::new(&address(child.id(), start_time + 1), &own, dir).unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(by_pidfd.has_ended() && by_stat.has_ended());
+        for watch in [by_pidfd, Watch::Stat, by_another] {
+            assert!(watch.has_ended(&other), "{watch:?}");
+        }
         assert!(Watch::new(&other, &own, dir).unwrap().is_none());
         assert!(pid_is_free(child.id()));
-        assert!(!Watch::new(&own, &own, dir).unwrap().unwrap().has_ended());
+        assert!(!Watch::new(&own, &own, dir).unwrap().unwrap().has_ended(&own));
     }
 }

@@ -47,10 +47,12 @@ impl MappedFile {
     pub(crate) unsafe fn new(base: *const u8, len: usize) -> MappedFile {
         super::install();
         let _claim = CLAIM.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = entries().find(|entry| entry.base.load(Ordering::Relaxed) == 0);
+        let free = entries().find(|entry| entry.base.load(Ordering::Acquire) == 0);
         let entry = free.unwrap_or_else(add_entry);
         entry.is_lost.store(false, Ordering::Relaxed);
-        entry.len.store(len, Ordering::Relaxed);
+        // After the base is seen to be zero: who reads this length with another
+        // base finds that the base has changed.
+        entry.len.store(len, Ordering::Release);
         // Exposed, for the handler makes a pointer of it again.
         entry.base.store(base.expose_provenance(), Ordering::Release);
         MappedFile { entry }
@@ -94,8 +96,11 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 pub(crate) fn replace(at: usize) -> bool {
     for entry in entries() {
         let base = entry.base.load(Ordering::Acquire);
-        let len = entry.len.load(Ordering::Relaxed);
-        if base == 0 || !(base..base + len).contains(&at) {
+        let len = entry.len.load(Ordering::Acquire);
+        // Another thread may have given the entry to another mapping in between;
+        // the one that `at` is in stays, for the thread that faulted uses it.
+        let is_one = entry.base.load(Ordering::Acquire) == base;
+        if base == 0 || !is_one || !(base..base + len).contains(&at) {
             continue;
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -82,6 +82,9 @@ fn run_role() {
     if role == "no memfd" {
         return environment::without_memfd(Path::new(&std::env::var_os(DIR).unwrap()));
     }
+    if role == "no descriptors" {
+        return environment::without_descriptors(Path::new(&std::env::var_os(DIR).unwrap()));
+    }
     let mut config = Config::default();
     if let Some(dir) = std::env::var_os(DIR) {
         config.shm_dir = dir.into();

@@ -148,6 +148,71 @@ fn a_mailbox_file_that_is_shortened_kills_nobody() {
     assert!(lines().iter().any(|line| line.contains("overwritten")));
 }
 
+#[test]
+fn a_peer_that_could_not_be_watched_is_watched_later() {
+    let dir = Dir::new("no-descriptors");
+    let mut child = Child::run("no descriptors", &open_memfd(), 0, Some(&dir.0));
+    assert!(child.process.wait().unwrap().success());
+}
+
+/// What a child does that has no descriptor left for a while.
+pub(super) fn without_descriptors(dir: &Path) {
+    let (mut a, b) = (over_files(dir), over_files(dir));
+    // Of a process in another pid namespace only the lock of its mailbox file tells.
+    let address = super::super::Address { pid_ns: b.address().pid_ns + 1, ..b.address() };
+    let limit = |soft: u64| {
+        let all = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let new = rustix::process::Rlimit { current: Some(soft), ..all };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, new).unwrap();
+        all.current.unwrap()
+    };
+    let before = limit(0);
+    let peer = a.peer(&address).unwrap();
+    a.watch(peer);
+    limit(before);
+    assert!(a.peers.get(peer).is_some_and(|known| known.watch.is_none()), "nothing to watch with");
+    let begin = Instant::now();
+    let mut machine = Recorder::default();
+    while a.peers.get(peer).is_some_and(|known| known.watch.is_none()) {
+        advance_clock(Nanos(10_000_000));
+        poll(&mut a, &mut machine);
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    assert_eq!(machine.gone, []);
+}
+
+/// The one that was given up may be honest, and is told so.
+#[test]
+fn who_is_given_up_by_a_peer_is_told_that_it_was_refused() {
+    let dir = Dir::new("refused");
+    let (mut a, mut b) = (over_files(&dir.0), over_files(&dir.0));
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    b.adopt_claims();
+    b.refuse_entry(0);
+    let begin = Instant::now();
+    let mut machine = Recorder::default();
+    while machine.gone.is_empty() {
+        advance_clock(Nanos(10_000_000));
+        poll(&mut a, &mut machine);
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    assert_eq!(machine.gone, [(to_b, PeerError::Refused)]);
+    assert!(lines().iter().any(|line| line.contains("has given this process up")));
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_told_once() {
+    let dir = Dir::new("nowhere");
+    let mut a = over_files(&dir.0);
+    a.use_names(Names::open(&dir.0).unwrap(), 0);
+    let nobody = a.peer_named(1 << 32 | 77);
+    for _ in 0..3 {
+        assert_eq!(a.connect(nobody), Err(PeerError::Unreachable));
+    }
+    assert_eq!(lines().len(), 1);
+}
+
 /// A shared memory directory that each process has for itself.
 #[test]
 fn a_mailbox_file_that_is_elsewhere_is_named_with_its_remedy() {
@@ -204,14 +269,14 @@ fn a_process_whose_first_thread_has_ended_is_alive() {
         Watch::new(&address, &own, Path::new("/dev/shm"))
             .expect("it can be asked")
             .expect("it lives"),
-        Watch::Stat { pid, start_time: stat.start_time },
+        Watch::Stat,
     ];
-    assert!(watches.iter().all(|watch| !watch.has_ended()));
+    assert!(watches.iter().all(|watch| !watch.has_ended(&address)));
     let fd = memfd.as_raw_fd().unsigned_abs();
     assert!(open_descriptor(pid, fd).is_ok());
     // SAFETY: a child that is not reaped.
     unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
-    while !watches.iter().all(Watch::has_ended) {
+    while !watches.iter().all(|watch| watch.has_ended(&address)) {
         assert!(begin.elapsed() < PATIENCE);
     }
     // SAFETY: as above; nothing is asked for.

@@ -112,9 +112,10 @@ fn a_peer_of_another_pid_namespace_is_watched_by_its_lock() {
     let (a, b) = (dir.open().unwrap(), dir.open().unwrap());
     let mut elsewhere = a.address();
     elsewhere.pid_ns += 1;
-    let watch = Watch::new(&b.address(), &elsewhere, &dir.0).unwrap().unwrap();
+    let address = b.address();
+    let watch = Watch::new(&address, &elsewhere, &dir.0).unwrap().unwrap();
     assert!(matches!(watch, Watch::Lock(_)));
-    assert!(!watch.has_ended());
+    assert!(!watch.has_ended(&address));
     drop(b);
-    assert!(watch.has_ended());
+    assert!(watch.has_ended(&address));
 }

@@ -13,7 +13,7 @@ use crate::shm::segment::TALLIES_MAX;
 use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::{Settled, Side, chunk_bytes, chunks};
 use sluice_link::{PeerError, RailError, RemoteMemory, SharedCopy, TallyStart, Token, Transport};
-use sluice_wire::{Addr, Credits, PacketSeq, Region};
+use sluice_wire::{Addr, Credits, PacketSeq, PeerId, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -361,10 +361,12 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
     both.check();
 }
 
-/// What tells of a process that it has ended, though its memory can be read: its
-/// pid is another one's by now.
-fn of_an_ended_one() -> Watch {
-    Watch::Stat { pid: std::process::id(), start_time: 0 }
+/// Lets a peer have ended, though its memory can be read: its pid is another one's
+/// by now.
+fn end_unseen(rail: &mut Shm, peer: PeerId) {
+    let known = rail.peers.get_mut(peer).unwrap();
+    known.address.start_time = 0;
+    known.watch = Some(Watch::Stat);
 }
 
 #[test]
@@ -374,7 +376,7 @@ fn bytes_of_one_that_has_ended_are_not_believed() {
     }
     let mut both = Both::new(LEN);
     let tally = both.open();
-    both.a.peers.get_mut(both.to_b).unwrap().watch = Some(of_an_ended_one());
+    end_unseen(&mut both.a, both.to_b);
     both.read(tally, 1);
     assert_eq!(both.end_a(), Err(RailError::PeerGone));
     assert_eq!(both.at_a.gone, [], "nobody has told of it");
@@ -395,7 +397,7 @@ fn the_end_of_one_after_all_is_copied_changes_nothing() {
     while both.a.transfers.aside() == 0 {
         poll(&mut both.a, &mut both.at_a);
     }
-    both.a.peers.get_mut(both.to_b).unwrap().watch = Some(of_an_ended_one());
+    end_unseen(&mut both.a, both.to_b);
     let last = LEN - chunk_bytes(LEN as u64) as usize;
     both.target[last..].copy_from_slice(&both.source[last..]);
     let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
