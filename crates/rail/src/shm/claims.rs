@@ -194,7 +194,7 @@ impl Shm {
     /// address. A claimer in another pid namespace looks like a dead one, so
     /// it is given far more time than it needs.
     pub(super) fn free_half_claimed(&mut self, now: Nanos) {
-        let mut seen = std::mem::take(&mut self.care.half_claimed);
+        let mut seen = std::mem::take(&mut self.housekeeping.half_claimed);
         seen.retain(|&(writer, pid, _)| self.segment.claim_of(writer) == Claim::Taken { pid });
         for writer in 0..self.segment.layout().senders_max {
             let Claim::Taken { pid } = self.segment.claim_of(writer) else { continue };
@@ -207,6 +207,6 @@ impl Shm {
                 }
             }
         }
-        self.care.half_claimed = seen;
+        self.housekeeping.half_claimed = seen;
     }
 }

@@ -2,27 +2,20 @@
 //!
 //! A poll looks at the mailbox's head slot and returns; everything else (bulk
 //! moves, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
-//! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load.
+//! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load. What is
+//! looked after now and then is in `housekeeping`.
 
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
-use super::peers::{Life, Standing};
-use super::ring::{Stuck, WORDS, writer_of};
-use super::segment::Claim;
-use super::watch::{Watch, poll_now};
+use super::peers::Life;
+use super::ring::{WORDS, writer_of};
 use super::{Shm, backing};
 use sluice_link::{Machine, PeerError, RailError, Tally};
 use sluice_wire::{Nanos, Packet, PeerId, Put, Rts, slots_for};
 
 /// Polls between two looks at the clock. A power of two.
 const TICK_POLLS: u32 = 32;
-/// Time between two looks for stuck slots and new writers.
-const CARE_PERIOD: Nanos = Nanos(1_000_000);
-/// Time between two looks at whether peers live.
-const WATCH_PERIOD: Nanos = Nanos(5_000_000);
-/// The same for peers that only `/proc` or a lock tells about.
-const SLOW_WATCH_PERIOD: Nanos = Nanos(100_000_000);
 /// Slots of an answer from which on it comes with the time of its arrival: the pace
 /// of a pull is read off these, and beside copying so much a look at the clock costs
 /// little.
@@ -30,8 +23,6 @@ const CLOCKED_SLOTS_MIN: u32 = 32;
 /// Between two looks, by a thread that sleeps, at a transfer whose other side
 /// copies the last chunk: about what a chunk takes.
 const NAP_NS: u64 = 50_000;
-/// Abandoned slots skipped in one go.
-const SKIPS_MAX: u32 = 1024;
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -45,25 +36,6 @@ pub(super) struct Current {
 impl Current {
     pub(super) const NONE: Current =
         Current { first: [0; WORDS], payload_offset: 0, payload_len: 0 };
-}
-
-/// When what was last looked after.
-#[derive(Debug, Default)]
-pub(super) struct Care {
-    next: Nanos,
-    next_watch: Nanos,
-    next_slow_watch: Nanos,
-    claims_seen: u64,
-    pub(super) watches_changed: bool,
-    /// The pidfds of all watched peers, and whose they are.
-    polled: Vec<libc::pollfd>,
-    polled_peers: Vec<PeerId>,
-    /// Watched peers without a pidfd.
-    slow: Vec<PeerId>,
-    /// Peers whose mailbox is mapped.
-    mapped: Vec<PeerId>,
-    /// Entries seen half claimed, by whom, and since when.
-    pub(super) half_claimed: Vec<(u16, u32, Nanos)>,
 }
 
 impl Shm {
@@ -115,7 +87,7 @@ impl Shm {
         if self.attention || self.reader.is_published() || !self.transfers.is_empty() {
             return true;
         }
-        if self.refresh_now() >= self.care.next {
+        if self.is_housekeeping_due() {
             self.look_after();
         } else {
             // A peer that closes rings once and writes nothing.
@@ -280,7 +252,7 @@ impl Shm {
     #[inline(never)]
     fn poll_rest<M: Machine>(&mut self, now: Nanos, machine: &mut M, empty: bool) -> usize {
         self.attention = false;
-        if self.polls.is_multiple_of(TICK_POLLS) && self.refresh_now() >= self.care.next {
+        if self.polls.is_multiple_of(TICK_POLLS) && self.is_housekeeping_due() {
             self.look_after();
         }
         let mut inputs = 0;
@@ -357,74 +329,6 @@ impl Shm {
         0
     }
 
-    /// Looks for stuck slots, new writers and ended peers, as their times come.
-    fn look_after(&mut self) {
-        let now = self.clock;
-        self.care.next = now.saturating_add(CARE_PERIOD);
-        self.unstick();
-        self.look_at_claims();
-        if now >= self.care.next_watch {
-            self.care.next_watch = now.saturating_add(WATCH_PERIOD);
-            self.look_at_watches(now);
-        }
-    }
-
-    /// Looks at the entries of the mailbox if one has changed hands.
-    fn look_at_claims(&mut self) {
-        let claims = self.segment.claims();
-        if claims != self.care.claims_seen {
-            self.care.claims_seen = claims;
-            self.adopt_claims();
-        }
-    }
-
-    fn look_at_watches(&mut self, now: Nanos) {
-        if self.care.watches_changed {
-            self.rebuild_watches();
-        }
-        let mut care = std::mem::take(&mut self.care);
-        poll_now(&mut care.polled);
-        for (polled, &peer) in care.polled.iter().zip(&care.polled_peers) {
-            if polled.revents != 0 && self.has_ended(peer) {
-                self.begin_end(peer);
-            }
-        }
-        let slow = now >= care.next_slow_watch;
-        if slow {
-            if self.segment.is_lost() {
-                self.give_up_all();
-            }
-            care.next_slow_watch = now.saturating_add(SLOW_WATCH_PERIOD);
-            for &peer in &care.slow {
-                if self.has_ended(peer) {
-                    self.begin_end(peer);
-                }
-            }
-            // This process lacked descriptors when these were to be watched.
-            for peer in std::mem::take(&mut self.unwatched) {
-                self.begin_watch(peer);
-            }
-            for &peer in &care.mapped {
-                if self.peers.has_closed(peer) {
-                    self.begin_end(peer);
-                    continue;
-                }
-                match self.peers.renew(peer) {
-                    Standing::Fine => {}
-                    Standing::Refused => self.give_up_later(peer, PeerError::Refused),
-                    Standing::Overwritten => self.give_up_later(peer, PeerError::Damaged),
-                }
-            }
-        }
-        care.watches_changed |= self.care.watches_changed;
-        self.care = care;
-        if slow {
-            self.adopt_claims();
-            self.free_half_claimed(now);
-            self.look_for_missed();
-        }
-    }
-
     /// The memory shared with a peer was overwritten.
     #[cold]
     pub(super) fn give_up_damaged(&mut self, peer: PeerId) {
@@ -433,7 +337,7 @@ impl Shm {
 
     /// A peer is to be given up. Its operations end in the next poll.
     #[cold]
-    fn give_up_later(&mut self, peer: PeerId, why: PeerError) {
+    pub(super) fn give_up_later(&mut self, peer: PeerId, why: PeerError) {
         let ended = self.peers.get(peer).is_none_or(|known| known.gone.is_some());
         if ended || self.condemned.iter().any(|(other, _)| *other == peer) {
             return;
@@ -449,92 +353,6 @@ impl Shm {
         self.attention = true;
     }
 
-    /// Nobody can reach this process any more.
-    #[cold]
-    fn give_up_all(&mut self) {
-        let own = self.own_peer();
-        let all: Vec<PeerId> = self.peers.iter().map(|(peer, _)| peer).collect();
-        for peer in all {
-            // One to which nothing was said, and which has said nothing, may wait.
-            if peer != own || self.is_sender(peer) {
-                self.give_up_damaged(peer);
-            }
-        }
-    }
-
-    fn rebuild_watches(&mut self) {
-        self.care.watches_changed = false;
-        self.care.polled.clear();
-        self.care.polled_peers.clear();
-        self.care.slow.clear();
-        self.care.mapped.clear();
-        for (peer, known) in self.peers.iter() {
-            if known.segment.is_some() {
-                self.care.mapped.push(peer);
-            }
-            match &known.watch {
-                Some(Watch::Own) | None => {}
-                Some(watch) => match watch.pidfd() {
-                    Some(pollfd) => {
-                        self.care.polled.push(pollfd);
-                        self.care.polled_peers.push(peer);
-                    }
-                    None => self.care.slow.push(peer),
-                },
-            }
-        }
-    }
-
-    /// Skips what dead writers left unpublished at the head of the ring.
-    fn unstick(&mut self) {
-        if !self.reader.is_behind() {
-            return;
-        }
-        self.adopt_claims();
-        for _ in 0..SKIPS_MAX {
-            let stuck = self.reader.stuck(self.segment.intents(), |writer| {
-                let sender = self.senders[writer];
-                match sender.peer() {
-                    Some(peer) => !self.has_ended(peer),
-                    // It claimed its entry since: known next time.
-                    None => {
-                        sender.is_nobody() && self.segment.claim_of(writer as u16) == Claim::Ready
-                    }
-                }
-            });
-            match stuck {
-                Stuck::No | Stuck::Held => return,
-                Stuck::Abandoned => {
-                    self.reader.advance(1);
-                    self.stats.holes_skipped += 1;
-                }
-                Stuck::Overwritten => {
-                    self.stats.violations += 1;
-                    self.reader.restart();
-                    self.forget_positions();
-                    // Whose packets lie where nobody reads any more is given up;
-                    // who writes one just now is found by the next slow look.
-                    self.look_for_missed();
-                    return;
-                }
-            }
-        }
-        // There may be more: go on in the next poll, not after a period.
-        self.care.next = Nanos(0);
-        self.attention = true;
-    }
-
-    fn forget_positions(&mut self) {
-        let until = self.reader.head();
-        for &peer in &self.ending {
-            if let Some(known) = self.peers.get_mut(peer)
-                && matches!(known.life, Life::Ending { .. })
-            {
-                known.life = Life::Ending { until };
-            }
-        }
-    }
-
     /// A peer has ended: what it reserved until now is still to be read.
     pub(super) fn begin_end(&mut self, peer: PeerId) {
         let until = self.reader.reserved_until();
@@ -544,7 +362,7 @@ impl Shm {
         }
         known.life = Life::Ending { until };
         known.watch = None;
-        self.care.watches_changed = true;
+        self.housekeeping.watches_changed = true;
         self.ending.push(peer);
         self.attention = true;
     }

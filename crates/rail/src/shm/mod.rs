@@ -35,6 +35,7 @@ mod drive;
 mod error;
 mod guard;
 mod held;
+mod housekeeping;
 mod identity;
 mod lent;
 mod limits;
@@ -107,7 +108,7 @@ pub struct Shm {
     unwatched: Vec<PeerId>,
     /// Peers whose label was looked up in vain, which was said.
     missed: HashSet<PeerId>,
-    care: drive::Care,
+    housekeeping: housekeeping::Housekeeping,
 
     segment: Segment,
     doorbell: Doorbell,
@@ -187,7 +188,7 @@ impl Shm {
             condemned: Vec::new(),
             unwatched: Vec::new(),
             missed: HashSet::new(),
-            care: drive::Care::default(),
+            housekeeping: housekeeping::Housekeeping::default(),
             doorbell: Doorbell::new(segment.bell()),
             segment,
             backing,

@@ -16,6 +16,7 @@ use sluice_link::{
     Tally, TallyStart, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
+use std::io;
 use std::path::Path;
 use std::ptr;
 
@@ -366,7 +367,7 @@ impl Shm {
                 known.direct = self.bulk != BulkKind::Ring
                     && address.pid_ns == own.pid_ns
                     && bulk::probe(address.pid, address.probe_addr, address.nonce);
-                self.care.watches_changed = true;
+                self.housekeeping.watches_changed = true;
             }
             Ok(None) => {
                 if address.is_file() && address.pid_ns != own.pid_ns {
@@ -382,9 +383,9 @@ impl Shm {
         }
     }
 
-    fn why_not_opened(&self, peer: PeerId, address: &Address, cause: &std::io::Error) -> String {
+    fn why_not_opened(&self, peer: PeerId, address: &Address, cause: &io::Error) -> String {
         let who = self.describe(peer);
-        let is_missing = cause.kind() == std::io::ErrorKind::NotFound && address.is_file();
+        let is_missing = cause.kind() == io::ErrorKind::NotFound && address.is_file();
         if is_missing && !self.has_ended(peer) {
             return format!("{who} lives, but {}", not_shared(address, &self.shm_dir));
         }
@@ -401,6 +402,27 @@ impl Shm {
             }
             Life::Ending { .. } | Life::Ended => true,
         })
+    }
+
+    /// Whether the mailbox of a peer, which is not mapped, is no more.
+    pub(super) fn has_no_mailbox(&self, peer: PeerId) -> bool {
+        let Some(known) = self.peers.get(peer) else { return false };
+        if known.segment.is_some() || known.life != Life::Watched {
+            return false;
+        }
+        match self.open_segment(&known.address) {
+            Ok(segment) => segment.is_closed(),
+            // It was closed, and its descriptor is another file's by now. Whatever
+            // else keeps this process from opening it says nothing about it.
+            Err(cause) => {
+                matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData)
+            }
+        }
+    }
+
+    fn open_segment(&self, address: &Address) -> io::Result<Segment> {
+        let (fd, bytes) = backing::open_peer(address, &self.shm_dir)?;
+        Segment::attach(&fd, address.is_file(), bytes, address.nonce)
     }
 
     /// Whether a peer whose mailbox could not be opened is about to end: a process
@@ -430,9 +452,7 @@ impl Shm {
 
     fn attach(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
         let address = self.peers.get(peer).ok_or(PeerError::Unreachable)?.address;
-        let opened = backing::open_peer(&address, &self.shm_dir)
-            .and_then(|(fd, bytes)| Segment::attach(&fd, address.is_file(), bytes, address.nonce));
-        let segment = match opened {
+        let segment = match self.open_segment(&address) {
             Ok(segment) if !segment.is_closed() => segment,
             Ok(_) => {
                 self.peers.lose(peer);
@@ -453,7 +473,7 @@ impl Shm {
         let entry = segment.claim(&self.address).ok_or(PeerError::Full)?;
         let opened = segment.layout().opened();
         self.peers.attach(peer, Box::new(segment), entry);
-        self.care.watches_changed = true;
+        self.housekeeping.watches_changed = true;
         Ok(opened)
     }
 

@@ -45,3 +45,18 @@ fn an_end_that_nobody_was_to_know_of_is_told_to_who_asks_later() {
     assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
     assert_eq!(shm.connect(peer), Err(PeerError::Dead));
 }
+
+/// It lives, so its end is none that the system tells of.
+#[test]
+fn a_peer_that_closes_its_mailbox_before_a_word_is_noticed() {
+    let (mut shm, silent, other) = (open(), open(), open());
+    let mut machine = Recorder::default();
+    let (peer, alive) = (shm.peer(&silent.address()).unwrap(), shm.peer(&other.address()).unwrap());
+    shm.watch(peer);
+    shm.watch(alive);
+    drop(silent);
+    poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
+    assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
+    settle(&mut shm, &mut machine);
+    assert_eq!(machine.gone.len(), 1, "the other one has its mailbox");
+}
