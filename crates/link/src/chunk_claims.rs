@@ -1,6 +1,7 @@
 //! The claims on the chunks of a transfer that two processes copy together: how many
 //! chunks each has taken, and whether it has accounted for the last of them, in one
-//! word. The ports call such a word a *tally* ([`crate::Tally`]).
+//! word, and beside it the peer's own record. The ports call this a *tally*
+//! ([`crate::Tally`]).
 //!
 //! Its owner, the receiver, opens it in a new *generation*. The other side, its
 //! peer, uses it or the owner revokes it, whoever is first. From then on each
@@ -19,7 +20,15 @@
 //! nothing. An add would be cheaper, and would let a late one take chunks of the
 //! next transfer.
 //!
-//! Where the word lies is the world's affair ([`ClaimsWord`]): in memory that two
+//! The record is for the case that somebody else has written over the word. In it the
+//! peer says that it is about to take a chunk, before it does, and that it has accounted
+//! for one, after it has. The owner believes the word only where the record agrees. So
+//! one forged word neither lets the owner wait for a chunk that nobody copies nor lets it
+//! believe in bytes that nobody has copied. The peer changes its record by
+//! compare-and-exchange too: the owner renews it with each generation, and a late peer
+//! must not touch that.
+//!
+//! Where the words lie is the world's affair ([`ClaimsWord`]): in memory that two
 //! processes share, or in a cell of a simulation.
 //!
 //! Invariants, among sides that keep to the rules:
@@ -28,6 +37,8 @@
 //! - Once all chunks that were taken are accounted for and none can be taken,
 //!   nobody copies for this generation any more, and what was copied is visible
 //!   to who sees it (each step releases and acquires).
+//! - If somebody else writes over one of the words, that is found ([`Settled::Doubtful`],
+//!   [`Settled::Spoiled`]), or the other side copies what is left.
 //! - Of a side that does not keep to them no call waits
 //!   ([`ClaimsWord::TRIES_MAX`]), and no call answers with a chunk that there is not.
 
@@ -158,6 +169,10 @@ pub enum Settled {
     Left,
     /// There are none, but the peer has not accounted for all of its.
     Waiting,
+    /// There are none, and what the word says of the peer is not what the peer says. A
+    /// moment later an honest peer has said the same; else somebody has written over
+    /// one of the two.
+    Doubtful,
     /// All are copied.
     Whole,
     /// One was not copied, and nobody copies any more.
@@ -218,6 +233,26 @@ impl Count {
         u32::from(self.by_owner) + u32::from(self.by_peer)
     }
 
+    /// What it means that no chunk can be taken, where the peer says this of itself.
+    fn settled(self, generation: u32, said: Record) -> Settled {
+        let is_behind = said.accounted.checked_add(1) == Some(said.taken);
+        let is_this = said.generation == generation;
+        if is_this && self.peer_copies && is_behind && said.taken == self.by_peer {
+            Settled::Waiting
+        } else if !is_this
+            || self.peer_copies
+            || said.accounted != self.by_peer
+            // It may be about to find that there is nothing for it to take.
+            || !(said.taken == said.accounted || is_behind && self.state == STATE_USED)
+        {
+            Settled::Doubtful
+        } else if self.state == STATE_BROKEN {
+            Settled::Broken
+        } else {
+            Settled::Whole
+        }
+    }
+
     /// Whether chunks of `generation` may be under way.
     fn is_of(self, generation: u32) -> bool {
         self.generation == generation && matches!(self.state, STATE_USED | STATE_BROKEN)
@@ -228,25 +263,57 @@ const fn fresh(generation: u32, state: u64) -> u64 {
     (generation as u64) << GENERATION_SHIFT | state << STATE_SHIFT
 }
 
+/// What the peer says of itself, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    generation: u32,
+    /// Chunks that it has taken, or is about to.
+    taken: u16,
+    /// Chunks that it has accounted for.
+    accounted: u16,
+}
+
+impl Record {
+    fn from_word(word: u64) -> Record {
+        Record {
+            generation: (word >> GENERATION_SHIFT) as u32,
+            taken: (word >> BY_PEER_SHIFT) as u16,
+            accounted: word as u16,
+        }
+    }
+
+    fn to_word(self) -> u64 {
+        u64::from(self.generation) << GENERATION_SHIFT
+            | u64::from(self.taken) << BY_PEER_SHIFT
+            | u64::from(self.accounted)
+    }
+}
+
 /// The claims on the chunks of one transfer at a time.
-#[repr(transparent)]
+#[repr(C)]
 #[derive(Debug)]
 pub struct ChunkClaims<W> {
     word: W,
+    record: W,
 }
 
 impl<W: ClaimsWord> ChunkClaims<W> {
     /// The word of those that no transfer has.
     pub const UNUSED: u64 = fresh(0, STATE_CLOSED);
 
-    /// The claims in `word`, whatever it says.
-    pub fn new(word: W) -> ChunkClaims<W> {
-        ChunkClaims { word }
+    /// The claims in `word`, and the peer's record, whatever they say.
+    pub fn new(word: W, record: W) -> ChunkClaims<W> {
+        ChunkClaims { word, record }
     }
 
     /// Where they are kept.
     pub fn word(&self) -> &W {
         &self.word
+    }
+
+    /// Where the peer's record is kept.
+    pub fn record(&self) -> &W {
+        &self.record
     }
 
     /// Opens them, as their owner. Nobody who keeps to the rules changes closed
@@ -256,6 +323,7 @@ impl<W: ClaimsWord> ChunkClaims<W> {
             TallyStart::Free => STATE_FREE,
             TallyStart::Used => STATE_USED,
         };
+        self.record.store(Record { generation, taken: 0, accounted: 0 }.to_word());
         self.word.store(fresh(generation, state));
     }
 
@@ -297,8 +365,20 @@ impl<W: ClaimsWord> ChunkClaims<W> {
     #[inline]
     #[must_use]
     pub fn take(&self, generation: u32, side: Side, chunks: u32) -> Option<u32> {
+        let is_left =
+            |now: Count| now.is_of(generation) && now.state == STATE_USED && now.taken() < chunks;
+        if side == Side::Peer {
+            let is_said = is_left(Count::from_word(self.word.load()))
+                && self.note(generation, |said| {
+                    (said.taken == said.accounted)
+                        .then_some(Record { taken: said.taken.checked_add(1)?, ..said })
+                });
+            if !is_said {
+                return None;
+            }
+        }
         let took = self.change(|now| {
-            let left = now.is_of(generation) && now.state == STATE_USED && now.taken() < chunks;
+            let left = is_left(now);
             // Neither count reaches more than `chunks`.
             match side {
                 _ if !left => None,
@@ -309,11 +389,16 @@ impl<W: ClaimsWord> ChunkClaims<W> {
                 Side::Peer if now.peer_copies => None,
                 Side::Peer => Some(Count { by_peer: now.by_peer + 1, peer_copies: true, ..now }),
             }
-        })?;
-        Some(match side {
-            Side::Owner => u32::from(took.by_owner) - 1,
-            Side::Peer => chunks - u32::from(took.by_peer),
-        })
+        });
+        match (side, took) {
+            (Side::Owner, took) => took.map(|took| u32::from(took.by_owner) - 1),
+            (Side::Peer, Some(took)) => Some(chunks - u32::from(took.by_peer)),
+            (Side::Peer, None) => {
+                // The owner took the last one meanwhile.
+                self.note(generation, |said| Some(Record { taken: said.accounted, ..said }));
+                None
+            }
+        }
     }
 
     /// Accounts for the one of `chunks` chunks that this side has taken, and breaks
@@ -330,6 +415,9 @@ impl<W: ClaimsWord> ChunkClaims<W> {
                 Side::Peer => now.peer_copies.then_some(Count { peer_copies: false, state, ..now }),
             }
         });
+        if side == Side::Peer {
+            self.note(generation, |said| Some(Record { accounted: said.taken, ..said }));
+        }
         match changed {
             None => Accounted::Late,
             Some(now) if now.state == STATE_USED && now.taken() < chunks => Accounted::More,
@@ -342,21 +430,34 @@ impl<W: ClaimsWord> ChunkClaims<W> {
     #[inline]
     #[must_use]
     pub fn settled(&self, generation: u32, chunks: u32, own: u32) -> Settled {
-        let now = Count::from_word(self.word.load());
-        let is_own = u32::from(now.by_owner) == own && !now.owner_copies;
-        if !now.is_of(generation) || !is_own || now.taken() > chunks {
-            return Settled::Spoiled;
+        let mut seen = self.word.load();
+        for _ in 0..W::TRIES_MAX {
+            let now = Count::from_word(seen);
+            let is_own = u32::from(now.by_owner) == own && !now.owner_copies;
+            if !now.is_of(generation) || !is_own || now.taken() > chunks {
+                return Settled::Spoiled;
+            }
+            if now.state == STATE_USED && now.taken() < chunks {
+                return Settled::Left;
+            }
+            let said = Record::from_word(self.record.load());
+            // What both said at one time is compared.
+            match self.word.load() {
+                same if same == seen => return now.settled(generation, said),
+                newer => seen = newer,
+            }
         }
-        let broken = now.state == STATE_BROKEN;
-        if !broken && now.taken() < chunks {
-            Settled::Left
-        } else if now.peer_copies {
-            Settled::Waiting
-        } else if broken {
-            Settled::Broken
-        } else {
-            Settled::Whole
-        }
+        Settled::Spoiled
+    }
+
+    /// Replaces the peer's record, as the peer, by what `change` makes of it. False if
+    /// that is nothing, or the record is not the peer's of this generation.
+    fn note(&self, generation: u32, change: impl Fn(Record) -> Option<Record>) -> bool {
+        let seen = self.record.load();
+        let said = Record::from_word(seen);
+        said.generation == generation
+            && change(said)
+                .is_some_and(|to| self.record.compare_exchange(seen, to.to_word()).is_ok())
     }
 
     /// Replaces the word by what `change` makes of it, and says what that is.

@@ -6,7 +6,7 @@ use super::*;
 type Claims = ChunkClaims<Cell<u64>>;
 
 fn claims(word: u64) -> Claims {
-    ChunkClaims::new(Cell::new(word))
+    ChunkClaims::new(Cell::new(word), Cell::new(0))
 }
 
 fn used(generation: u32) -> Claims {
@@ -106,7 +106,7 @@ fn of_what_is_closed_nothing_is_taken() {
 fn no_word_makes_a_chunk_that_there_is_not() {
     const STEPS: u64 = 200_000;
     let mut noise = 1_u64;
-    let mut answers = [0; 5];
+    let mut answers = [0; 6];
     for _ in 0..STEPS {
         noise =
             noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -116,7 +116,10 @@ fn no_word_makes_a_chunk_that_there_is_not() {
         let small = near & !0xfff8_fff8;
         let before = [word, near, small, small][(noise >> 62) as usize];
         let chunks = if noise >> 58 & 1 == 0 { 4 } else { CHUNKS_MAX as u32 };
-        let claims = claims(before);
+        let taken = u64::from(Count::from_word(before).by_peer);
+        let said =
+            5 << GENERATION_SHIFT | taken << BY_PEER_SHIFT | (taken - (noise >> 57 & taken & 1));
+        let claims = ChunkClaims::new(Cell::new(before), Cell::new(said));
         let own = (noise >> 60) as u32 & 3;
         answers[claims.settled(5, chunks, own) as usize] += 1;
         for side in [Side::Owner, Side::Peer] {
@@ -132,4 +135,103 @@ fn no_word_makes_a_chunk_that_there_is_not() {
         }
     }
     assert!(answers.iter().all(|&count| count > 0), "{answers:?}");
+}
+
+/// Every word, small numbers in it, in place of the true one, at every step of the
+/// peer. The owner has done its part and looks.
+#[test]
+fn a_forged_word_is_no_chunk_that_was_copied_or_is_waited_for() {
+    const CHUNKS: u32 = 3;
+    let mut found = [0; 6];
+    for steps in 0..=2 * CHUNKS {
+        for own in 0..=CHUNKS {
+            for forged in 0..1_u64 << 10 {
+                let claims = used(5);
+                for _ in 0..own {
+                    claims.take(5, Side::Owner, CHUNKS).unwrap();
+                    claims.account(5, Side::Owner, CHUNKS, true);
+                }
+                let (mut taken, mut accounted) = (0, 0);
+                for step in 0..steps {
+                    if step % 2 == 1 && taken > accounted {
+                        claims.account(5, Side::Peer, CHUNKS, true);
+                        accounted += 1;
+                    } else if claims.take(5, Side::Peer, CHUNKS).is_some() {
+                        taken += 1;
+                    }
+                }
+                claims.word().set(
+                    fresh(5, forged >> 8)
+                        | (forged & 7)
+                        | (forged >> 3 & 7) << BY_PEER_SHIFT
+                        | (forged >> 6 & 3) << (2 * u16::BITS),
+                );
+                let settled = claims.settled(5, CHUNKS, own);
+                found[settled as usize] += 1;
+                match settled {
+                    Settled::Whole => assert_eq!(own + accounted, CHUNKS),
+                    Settled::Waiting => assert!(taken > accounted, "{forged:#x}"),
+                    Settled::Broken => assert_eq!(accounted, taken),
+                    Settled::Left | Settled::Doubtful | Settled::Spoiled => {}
+                }
+                // A peer that goes on ends the waiting.
+                claims.account(5, Side::Peer, CHUNKS, true);
+                while claims.take(5, Side::Peer, CHUNKS).is_some() {
+                    claims.account(5, Side::Peer, CHUNKS, true);
+                }
+                assert_ne!(claims.settled(5, CHUNKS, own), Settled::Waiting);
+            }
+        }
+    }
+    assert!(found.iter().all(|&count| count > 0), "{found:?}");
+}
+
+/// The same of the record, in place of the true one.
+#[test]
+fn a_forged_record_is_no_chunk_that_was_copied_or_is_waited_for() {
+    const CHUNKS: u32 = 3;
+    for (steps, forged) in (0..=2 * CHUNKS).flat_map(|steps| (0..128_u64).map(move |f| (steps, f)))
+    {
+        let claims = used(5);
+        let mut accounted = 0;
+        for step in 0..steps {
+            if step % 2 == 0 {
+                claims.take(5, Side::Peer, CHUNKS).unwrap();
+            } else {
+                claims.account(5, Side::Peer, CHUNKS, true);
+                accounted += 1;
+            }
+        }
+        let generation = 4 + (forged >> 6);
+        claims.record().set(
+            generation << GENERATION_SHIFT | (forged & 7) | (forged >> 3 & 7) << BY_PEER_SHIFT,
+        );
+        // The owner does what the peer does not.
+        let mut own = 0;
+        while claims.take(5, Side::Owner, CHUNKS).is_some() {
+            claims.account(5, Side::Owner, CHUNKS, true);
+            own += 1;
+        }
+        match claims.settled(5, CHUNKS, own) {
+            Settled::Whole => assert_eq!(own + accounted, CHUNKS),
+            Settled::Waiting => assert!(steps % 2 == 1, "{forged:#x}"),
+            Settled::Doubtful => {}
+            other => panic!("{other:?} after {forged:#x}"),
+        }
+    }
+}
+
+#[test]
+fn a_late_peer_does_not_speak_for_the_next_one() {
+    let claims = used(3);
+    claims.take(3, Side::Peer, 2).unwrap();
+    claims.close(3);
+    claims.open(4, TallyStart::Used);
+    claims.account(3, Side::Peer, 2, true);
+    assert_eq!(claims.take(3, Side::Peer, 2), None);
+    for taken in [1, 0] {
+        assert_eq!(claims.take(4, Side::Peer, 2), Some(taken));
+        claims.account(4, Side::Peer, 2, true);
+    }
+    assert_eq!(claims.settled(4, 2, 0), Settled::Whole);
 }

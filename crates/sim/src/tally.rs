@@ -125,7 +125,8 @@ impl Tallies {
             return None;
         }
         if at == all.len() {
-            let claims = ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED));
+            let claims =
+                ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED), Cell::new(0));
             all.push(Place { claims, generation: 0, peer, is_open: false, is_reserved: false });
         }
         let place = &mut all[at];
@@ -307,7 +308,7 @@ impl Tallies {
             Settled::Waiting => Turn::Wait,
             Settled::Whole => Turn::End(Ok(()), *own == 0),
             Settled::Broken => Turn::End(Err(failure.unwrap_or(RailError::Shared)), false),
-            wrong @ (Settled::Left | Settled::Spoiled) => {
+            wrong @ (Settled::Left | Settled::Doubtful | Settled::Spoiled) => {
                 panic!("no chunk is to be had: {wrong:?}")
             }
         }

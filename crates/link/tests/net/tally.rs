@@ -66,7 +66,7 @@ pub struct Tallies {
 impl Tallies {
     pub fn open(&mut self, owner: usize, peer: usize, start: TallyStart) -> Tally {
         self.opened += 1;
-        let claims = ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED));
+        let claims = ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED), Cell::new(0));
         claims.open(self.opened, start);
         self.open.insert(self.opened, Open { owner, peer, claims });
         Tally(NonZeroU32::new(self.opened).expect("not zero"))

@@ -16,7 +16,7 @@ use super::segment::TALLIES_MAX;
 use rustix::io::Errno;
 use sluice_link::chunk_claims::{Side, chunk_bytes};
 use sluice_link::{RailError, Tally, Token};
-use sluice_wire::{Addr, PeerId, Region};
+use sluice_wire::{Addr, Nanos, PeerId, Region};
 use std::collections::VecDeque;
 
 /// Bytes moved in one pass over the queue.
@@ -48,6 +48,14 @@ pub(super) struct Share {
     pub(super) failed: Option<RailError>,
     /// The peer still lived after this side's last read, so the bytes are its own.
     pub(super) is_vouched: bool,
+    /// Since when the tally and the peer's record contradict each other.
+    pub(super) doubted_since: Option<Nanos>,
+}
+
+impl Share {
+    pub(super) fn new(tally: Tally, side: Side) -> Share {
+        Share { tally, side, own: 0, failed: None, is_vouched: false, doubted_since: None }
+    }
 }
 
 /// One transfer, as far as it has got.

@@ -198,12 +198,12 @@ impl SharedCopy for Shm {
     }
 
     fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
-        let share = Share { tally, side: Side::Owner, own: 0, failed: None, is_vouched: false };
+        let share = Share::new(tally, Side::Owner);
         self.start(peer, Direction::Read, to, from, token, Some(share));
     }
 
     fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
-        let share = Share { tally, side: Side::Peer, own: 0, failed: None, is_vouched: false };
+        let share = Share::new(tally, Side::Peer);
         self.start(peer, Direction::Write, from, to, token, Some(share));
     }
 

@@ -11,10 +11,10 @@
 //! Invariants:
 //! - This side copies at most as many chunks as the transfer has, each inside
 //!   it, whatever the tally says.
-//! - What the other side or anybody else writes into a tally makes a transfer
-//!   end, wait as for a peer that is silent, or be whole without being so. That
-//!   is all: the place is not used again while a suspect may write there
-//!   (`tallies`).
+//! - One word of a tally that anybody else writes makes a transfer end with an error or
+//!   be done by one side. The place is not used again while a suspect may write there
+//!   (`tallies`). A peer that lies about what it has copied can leave out bytes, as it
+//!   can in what it sends.
 //! - Both sides agree on whether the writer has copied all alone, by what each
 //!   knows itself: the reader that it took nothing, the writer that it took
 //!   everything.
@@ -26,7 +26,11 @@ use super::tallies::parts;
 use super::tally::Line;
 use sluice_link::chunk_claims::{Accounted, Settled, Side, chunk, chunks};
 use sluice_link::{RailError, Tally, TallyStart};
-use sluice_wire::PeerId;
+use sluice_wire::{Nanos, PeerId};
+
+/// How long a tally and the record of its peer may contradict each other. An honest
+/// peer changes one right after the other.
+const DOUBT_PATIENCE: Nanos = Nanos(500_000_000);
 
 impl Shm {
     /// Opens a tally for a transfer from `peer`.
@@ -156,10 +160,18 @@ impl Shm {
                 return Turn::End(Err(RailError::PeerGone));
             }
         }
-        let settled = self.segment.tally(place).settled(generation, count, share.own);
+        let mut settled = self.segment.tally(place).settled(generation, count, share.own);
+        if settled == Settled::Doubtful {
+            let since = *share.doubted_since.get_or_insert(self.clock);
+            if self.clock.since(since) > DOUBT_PATIENCE {
+                settled = Settled::Spoiled;
+            }
+        } else {
+            share.doubted_since = None;
+        }
         if share.own > 0
             && !share.is_vouched
-            && matches!(settled, Settled::Waiting | Settled::Whole)
+            && matches!(settled, Settled::Waiting | Settled::Doubtful | Settled::Whole)
         {
             // What was read may be of another process that got the pid. The system is
             // asked while the writer's chunks are waited for, if they are.
@@ -167,7 +179,7 @@ impl Shm {
         }
         transfer.share = Some(share);
         match (settled, share.failed) {
-            (Settled::Waiting, _) => self.wait_for_writer(transfer),
+            (Settled::Waiting | Settled::Doubtful, _) => self.wait_for_writer(transfer),
             (Settled::Broken, failed) => Turn::End(Err(failed.unwrap_or(RailError::Shared))),
             (Settled::Left, None) => Turn::More(transfer),
             (Settled::Whole, None) => Turn::End(self.whole(&share)),

@@ -1,5 +1,5 @@
-//! A word of chunk claims in shared memory, alone in its cache line. What its value
-//! means is [`sluice_link::chunk_claims`]; the ports call it a tally.
+//! Chunk claims in shared memory, alone in their cache line. What the words mean is
+//! [`sluice_link::chunk_claims`]; the ports call it a tally.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,8 @@ const _: () = assert!(size_of::<Line>() == 64);
 
 impl Line {
     fn new(word: u64) -> Line {
-        Line { claims: ChunkClaims::new(SharedWord(AtomicU64::new(word))) }
+        let shared = |word| SharedWord(AtomicU64::new(word));
+        Line { claims: ChunkClaims::new(shared(word), shared(0)) }
     }
 
     /// One that no transfer has.

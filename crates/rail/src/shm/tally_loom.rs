@@ -59,7 +59,8 @@ fn tally_each_chunk_is_copied_once() {
         let peer = thread::spawn(move || other.copy(Side::Peer, None));
         let own = transfer.copy(Side::Owner, None);
         let seen = transfer.settled(own);
-        assert!(matches!(seen, Settled::Whole | Settled::Waiting), "{seen:?}");
+        let not_yet = matches!(seen, Settled::Waiting | Settled::Doubtful);
+        assert!(seen == Settled::Whole || not_yet, "{seen:?}");
         if seen == Settled::Whole {
             assert_eq!(transfer.copies(), [1, 1], "what is whole is visible");
         }

@@ -6,7 +6,8 @@
 //! from a true one (`garbage` forges them, and asks for less).
 
 use super::super::address::ADDRESS_BYTES;
-use super::super::segment::{ENTRY_ADDRESS_AT, Segment, TALLIES_MAX};
+use super::super::segment::{ENTRY_ADDRESS_AT, Segment};
+use super::super::tallies::parts;
 use super::super::{Config, Shm, Warn};
 use super::child::put_slots;
 use super::reads::reads_work;
@@ -242,8 +243,9 @@ const PLACES: [Place; 11] = [
     Place::Stamp,
 ];
 
-/// Writes over one word.
-fn tamper(shm: &Shm, place: Place, noise: &mut Noise) {
+/// Writes over one word of a process's mailbox. False if there is nothing of the kind
+/// now.
+fn tamper(shm: &Shm, process: &Process, place: Place, noise: &mut Noise) -> bool {
     let entry = Segment::entry_offset(noise.below(4) as usize);
     let slots = u64::from(shm.layout().ring_slots);
     let ahead = shm.reader.head() + noise.below(20);
@@ -253,10 +255,12 @@ fn tamper(shm: &Shm, place: Place, noise: &mut Noise) {
         Place::Closed => 192,
         Place::Tail => Segment::tail_offset(),
         Place::Bell => 384,
-        // The places that are used first.
+        // The claims, or the peer's record.
         Place::Tally => {
-            Segment::tally_offset(TALLIES_MAX - 1 - noise.below(10) as u16)
-                + noise.below(2) as usize * 8
+            let under_way = process.others.iter().filter(|with| with.read.is_none());
+            let mut open = under_way.filter_map(|with| parts(with.tally?));
+            let Some((place, _)) = open.next() else { return false };
+            Segment::tally_offset(place) + noise.below(2) as usize * 8
         }
         Place::Claim => entry,
         Place::Address => {
@@ -282,6 +286,7 @@ fn tamper(shm: &Shm, place: Place, noise: &mut Noise) {
     // Of a slot only the stamp and the writer.
     let mask = if place == Place::Stamp { 0xffff_ffff_ffff } else { u64::MAX };
     word.store(now & !mask | value & mask, Ordering::Relaxed);
+    true
 }
 
 fn open(count: usize) -> Vec<(Option<Shm>, Process)> {
@@ -322,25 +327,31 @@ fn open(count: usize) -> Vec<(Option<Shm>, Process)> {
     all
 }
 
-/// One trial. `None` if all is well, else what is not.
+/// One trial: whether somebody was told of an error, or what is not as it should be.
 fn trial(seed: u64) -> Result<bool, String> {
     let mut noise = Noise(seed);
-    let mut all = open(2 + noise.below(2) as usize);
+    let count = 2 + noise.below(2) as usize;
     // One trial of eight is left alone.
     let places: Vec<Place> = (0..noise.below(8).min(3))
         .map(|_| PLACES[noise.below(PLACES.len() as u64) as usize])
         .collect();
+    trial_at(&places, count, noise)
+}
+
+/// One in which these places are written over, in rounds that are drawn.
+fn trial_at(places: &[Place], count: usize, mut noise: Noise) -> Result<bool, String> {
+    let mut all = open(count);
     let mut rounds: Vec<(u64, Place)> =
         places.iter().map(|&place| (noise.below(TAMPERED_ROUNDS), place)).collect();
     rounds.sort_by_key(|&(round, _)| round);
     for round in 0..ROUNDS_MAX {
         advance_clock(ROUND);
-        for &(_, place) in rounds.iter().filter(|&&(at, _)| at == round) {
-            let victim = noise.below(all.len() as u64) as usize;
-            if let Some(shm) = &all[victim].0 {
-                tamper(shm, place, &mut noise);
-            }
-        }
+        rounds.retain(|&(at, place)| {
+            let (shm, process) = &all[noise.below(all.len() as u64) as usize];
+            let is_done = at <= round
+                && shm.as_ref().is_none_or(|shm| tamper(shm, process, place, &mut noise));
+            !is_done
+        });
         for (rail, process) in &mut all {
             if let Some(shm) = rail {
                 step(shm, process, &mut noise);
@@ -351,7 +362,7 @@ fn trial(seed: u64) -> Result<bool, String> {
             }
         }
         if all.iter().all(|(_, process)| process.has_ended()) {
-            return judge(&all, &places);
+            return judge(&all, places);
         }
     }
     let states: Vec<String> = all
@@ -414,4 +425,17 @@ fn whoever_writes_over_shared_memory_leaves_nobody_waiting() {
     }
     assert!(bad.is_empty(), "{} trials:\n{}", bad.len(), bad.join("\n"));
     assert!(one.is_some() || failed > 20, "most errors were never told: {failed}");
+}
+
+/// One word of a tally, again and again.
+#[test]
+fn whoever_writes_over_a_tally_neither_stalls_nor_fakes_a_transfer() {
+    if !reads_work() {
+        return;
+    }
+    for seed in 0..400 {
+        if let Err(what) = trial_at(&[Place::Tally], 2, Noise(seed)) {
+            panic!("seed {seed}: {what}");
+        }
+    }
 }
