@@ -5,28 +5,23 @@
 //! request is in exactly one table until its completion is pushed; nothing is
 //! completed twice.
 
-use crate::api::{Completion, Config, Failure, Kind, Pending, Send, Space, Stats};
+use crate::api::{Completion, Config, Pending, Space, Stats};
 use crate::order::Order;
-use crate::probe::{Claimed, ProbeOp};
+use crate::portal::{PT_BULK, overflow_entry};
 use crate::queue::Waiter;
+use crate::rendezvous::Fin;
 use crate::rendezvous::budget::Budget;
-use crate::rendezvous::habit::Habits;
-use crate::rendezvous::{Fin, Moved};
-use crate::request::{RecvOp, SendOp, SendState};
+use crate::rendezvous::moved::Moved;
+use crate::rendezvous::rtr_throttle::RtrThrottle;
+use crate::request::{Claimed, ProbeOp, RecvOp, SendOp, SendState};
 use crate::stalled::PeerState;
 use sluice_link::{Layout, Links, Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{
-    Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, MeOptions, MeSpec, Ni, NiFail,
-    PtOptions, Table, Taken, UnexpectedBytes,
+    Eq, EqTaken, Event, EventKind, Handle, Limits, Md, MdOptions, Ni, PtOptions, Table, Taken,
+    UnexpectedBytes,
 };
 use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::VecDeque;
-
-/// Portal table entry of get entries, which hold announced messages.
-pub(crate) const PT_BULK: PtIndex = PtIndex(2);
-
-/// Set in the user byte of a put that carries out-of-band data.
-pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
 
 /// One process's endpoint: a [`Machine`] over all its peers.
 #[derive(Debug)]
@@ -62,7 +57,7 @@ pub struct Endpoint {
     pub(crate) any_gone: bool,
     /// Some peer has announced a receive.
     pub(crate) speculates: bool,
-    pub(crate) habits: Habits,
+    pub(crate) throttle: RtrThrottle,
     /// A peer whose message named a tally that is not that of the receive it met.
     pub(crate) astray: Option<PeerId>,
     pub(crate) next_serial: u64,
@@ -121,7 +116,7 @@ impl Endpoint {
             injected_bytes: 0,
             any_gone: false,
             speculates: false,
-            habits: Habits::default(),
+            throttle: RtrThrottle::default(),
             astray: None,
             next_serial: 0,
             now: Nanos(0),
@@ -318,16 +313,10 @@ impl Endpoint {
 
     /// One entry per space takes what no receive waits for.
     fn with_overflow_entries(mut self) -> Endpoint {
-        let options = MeOptions {
-            op_put: true,
-            lent: true,
-            event_link_disable: true,
-            event_unlink_disable: true,
-            ..MeOptions::default()
-        };
         for space in [Space::Tagged, Space::Untagged] {
-            let spec = MeSpec { ignore_bits: u64::MAX, options, ..MeSpec::default() };
-            self.ni.me_append_overflow(space.pt(), spec).expect("a new interface has room");
+            self.ni
+                .me_append_overflow(space.pt(), overflow_entry())
+                .expect("a new interface has room");
         }
         self
     }
@@ -515,60 +504,5 @@ fn is_foreign(packet: &Packet) -> bool {
         | Packet::Rtr(_)
         | Packet::Cts(_)
         | Packet::Written(_) => false,
-    }
-}
-
-impl Space {
-    #[inline]
-    pub(crate) fn pt(self) -> PtIndex {
-        match self {
-            Space::Tagged => PtIndex(0),
-            Space::Untagged => PtIndex(1),
-        }
-    }
-
-    /// The space that a portal table entry named by a peer is of.
-    pub(crate) fn named(pt_index: PtIndex) -> Option<Space> {
-        [Space::Tagged, Space::Untagged].into_iter().find(|space| space.pt() == pt_index)
-    }
-
-    #[inline]
-    pub(crate) fn of(pt_index: PtIndex) -> Space {
-        if pt_index == PtIndex(1) { Space::Untagged } else { Space::Tagged }
-    }
-}
-
-impl Completion {
-    /// The end of `send`.
-    pub(crate) fn of_send(send: &Send, outcome: Result<(), Failure>) -> Completion {
-        Completion {
-            kind: Kind::Send,
-            space: send.space,
-            context: send.context,
-            len: send.buf.len,
-            buf: send.buf.addr,
-            tag: send.tag,
-            data: None,
-            peer: Some(send.peer),
-            outcome,
-        }
-    }
-}
-
-impl Failure {
-    /// What a Portals failure of an operation on `peer` means here.
-    pub(crate) fn of(fail: NiFail, peer: PeerId) -> Failure {
-        match fail {
-            NiFail::Undeliverable(why) => Failure::PeerGone { peer, why },
-            NiFail::Segv => Failure::Fault,
-            NiFail::Aborted => Failure::Aborted,
-            // An honest peer's endpoint has these entries; one that has not is
-            // no Sluice endpoint.
-            NiFail::NoMatch
-            | NiFail::PtDisabled
-            | NiFail::OpViolation
-            | NiFail::PermViolation
-            | NiFail::Forbidden => Failure::PeerGone { peer, why: PeerError::Protocol },
-        }
     }
 }

@@ -24,11 +24,12 @@
 //! looks at what has arrived once more before each of them counts: what came
 //! meanwhile is older than what waits.
 
-use crate::api::{Recv, Space};
+use crate::api::Space;
 use crate::endpoint::Endpoint;
 use crate::order::{Asker, Order};
-use crate::queue::{NUMBER_FIRST, Wanted};
+use crate::portal::NUMBER_FIRST;
 use crate::request::{RecvOp, RecvState};
+use crate::wanted::Wanted;
 use sluice_link::Port;
 use sluice_portals::{Event, Handle, PtlError};
 use sluice_wire::{Decline, Found, MatchBits, Packet, PeerId, Search, Waiting, Watch};
@@ -193,8 +194,7 @@ impl Endpoint {
             return assert!(self.probes.is_empty(), "a probe waits without a place");
         };
         let posted = self.recvs.iter().filter_map(|(handle, op)| {
-            let is_posted = matches!(op.state, RecvState::Posted(Some(_)));
-            is_posted.then_some((op.recv.source, op.serial, Asker::Recv(handle)))
+            op.is_posted().then_some((op.recv.source, op.serial, Asker::Recv(handle)))
         });
         let probes = self.probes.iter().map(|(handle, op)| {
             assert!(!op.pending.is_empty(), "a probe waits for nobody");
@@ -221,7 +221,7 @@ impl Endpoint {
             for (_, op) in self.recvs.iter() {
                 let counts = op.serial < unsearched
                     && number <= seen
-                    && matches!(op.state, RecvState::Posted(Some(_)))
+                    && op.is_posted()
                     && op.recv.source.is_none_or(|source| source == peer);
                 let matches = Wanted::of(&op.recv).accepts(waiter.space, waiter.tag);
                 assert!(!(counts && matches), "a receive that was searched for matches");
@@ -273,7 +273,7 @@ impl Endpoint {
                 Asker::Recv(handle) => self.recvs.get(handle).map(|op| Wanted::of(&op.recv)),
                 Asker::Probe(handle) => {
                     let op = self.probes.get(handle).filter(|op| op.pending.contains(&peer));
-                    op.map(|op| Wanted::of(&op.wanted()))
+                    op.map(|op| Wanted::tagged(op.probe.space, op.probe.tag, op.probe.ignore))
                 }
             };
             if let Some(wanted) = wanted {
@@ -433,16 +433,5 @@ impl Word {
             }),
             Word::Watch => Packet::Watch(Watch { after: seen }),
         }
-    }
-}
-
-impl Wanted {
-    /// What a receive accepts, but for its source.
-    pub(crate) fn of(recv: &Recv) -> Wanted {
-        let ignore = match recv.space {
-            Space::Tagged => recv.ignore,
-            Space::Untagged => u64::MAX,
-        };
-        Wanted { space: recv.space, bits: recv.tag, ignore }
     }
 }

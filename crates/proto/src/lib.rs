@@ -14,11 +14,13 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod completion;
 mod endpoint;
 mod footprint;
 mod frontier;
 mod offer;
 mod order;
+mod portal;
 mod probe;
 mod queue;
 mod recv;
@@ -27,6 +29,7 @@ mod request;
 pub mod selection;
 mod send;
 mod stalled;
+mod wanted;
 
 pub use api::{
     Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,

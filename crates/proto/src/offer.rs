@@ -10,15 +10,15 @@
 //! answered; a search is answered as soon as a control credit allows, a watch
 //! when a message after its number waits.
 
-use crate::endpoint::{Endpoint, PT_BULK, USER_HAS_DATA};
-use crate::queue::{Waiter, Wanted};
-use crate::request::{Part, SendState};
-use sluice_link::Port;
-use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError};
-use sluice_wire::{Found, MatchBits, Packet, PeerId, Region, Search, Waiting};
-
 use crate::api::Space;
-use crate::request::SendOp;
+use crate::endpoint::Endpoint;
+use crate::portal::{PT_BULK, get_entry};
+use crate::queue::Waiter;
+use crate::request::{SendOp, SendState, SenderCopy};
+use crate::wanted::Wanted;
+use sluice_link::Port;
+use sluice_portals::{Handle, List, Me, PtlError};
+use sluice_wire::{Found, MatchBits, Packet, PeerId, Region, Search, Waiting};
 
 /// What a receiver has asked of the queue of its messages.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ impl Endpoint {
             pt_index: send.space.pt(),
             match_bits: MatchBits(send.tag),
             hdr_data: send.data.unwrap_or(0),
-            user: send.data.map_or(0, |_| USER_HAS_DATA),
+            user: send.user(),
             total_len: bytes.len,
             addr: bytes.addr,
         };
@@ -145,22 +145,12 @@ impl Endpoint {
         key: MatchBits,
         handle: Handle<SendOp>,
     ) -> Result<Handle<Me>, PtlError> {
-        let spec = MeSpec {
-            region: bytes,
-            match_bits: key,
-            source: Some(peer),
-            options: MeOptions {
-                op_get: true,
-                get_done: true,
-                event_link_disable: true,
-                event_unlink_disable: true,
-                event_comm_disable: true,
-                ..MeOptions::default()
-            },
-            user_ptr: handle.to_u64(),
-            ..MeSpec::default()
-        };
-        let entry = self.ni.me_append(port, PT_BULK, List::Priority, spec)?;
+        let entry = self.ni.me_append(
+            port,
+            PT_BULK,
+            List::Priority,
+            get_entry(peer, bytes, key, handle),
+        )?;
         entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))
     }
 
@@ -180,7 +170,7 @@ impl Endpoint {
         if self.ni.me_unlink(entry).is_err() {
             return false;
         }
-        if op.part != Part::None {
+        if op.part != SenderCopy::None {
             return false;
         }
         op.state = SendState::Queued;

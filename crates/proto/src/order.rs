@@ -5,8 +5,7 @@
 //! always for the next one from a given place that one sender could fill. There
 //! is one row for each source and one for any, and the next is the older of two.
 
-use crate::probe::ProbeOp;
-use crate::request::RecvOp;
+use crate::request::{ProbeOp, RecvOp};
 use sluice_portals::Handle;
 use sluice_wire::PeerId;
 use std::collections::BTreeMap;

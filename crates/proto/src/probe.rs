@@ -1,43 +1,17 @@
 //! Probes: looking for an unexpected message, claiming it, dropping it. One
 //! that finds none asks the senders that may be stalled (`frontier`).
 
-use crate::api::{Completion, Failure, Kind, Probe, ProbeAction, Recv, Refused};
-use crate::endpoint::{Endpoint, USER_HAS_DATA};
+use crate::api::{Completion, Failure, Probe, ProbeAction, Recv, Refused};
+use crate::endpoint::Endpoint;
 use crate::order::Asker;
-use crate::recv::entry_for;
-use crate::request::{RecvOp, RecvState};
+use crate::portal::entry_for;
+use crate::request::{Claimed, ProbeOp, RecvOp, RecvState};
 use sluice_link::{PeerError, Port};
 use sluice_portals::{EqTaken, Event, EventKind, Handle, SearchOp};
 use sluice_wire::{Nanos, PeerId, Region};
 
 /// Most messages that may be claimed and not yet received.
 const CLAIMED_MAX: usize = 1 << 16;
-
-/// A message taken out of the matching by a probe.
-#[derive(Debug)]
-pub(crate) struct Claimed {
-    context: u64,
-    event: Event,
-    /// It was taken from the queue of a stalled sender.
-    taken: bool,
-}
-
-/// A probe that waits for the answers of stalled senders.
-#[derive(Debug)]
-pub(crate) struct ProbeOp {
-    pub probe: Probe,
-    /// Its place among the receives.
-    pub serial: u64,
-    /// Who has not answered yet.
-    pub pending: Vec<PeerId>,
-}
-
-impl ProbeOp {
-    /// What it looks for, as a receive.
-    pub fn wanted(&self) -> Recv {
-        wanted(&self.probe)
-    }
-}
 
 impl Endpoint {
     /// Looks for an unexpected message. The answer is a completion, pushed
@@ -74,7 +48,7 @@ impl Endpoint {
         let pending: Vec<PeerId> = self.short.iter().filter(can_fill).copied().collect();
         if pending.is_empty() {
             let failure = self.failure_of(port, probe);
-            self.complete(not_found(probe, failure));
+            self.complete(Completion::of_vain_probe(probe, failure));
             return Ok(());
         }
         let serial = self.next_serial;
@@ -147,17 +121,7 @@ impl Endpoint {
         let Claimed { event, taken, .. } = self.claimed.swap_remove(at);
         self.drop_message(port, &event, taken);
         if report {
-            self.complete(Completion {
-                kind: Kind::Recv,
-                space: crate::api::Space::of(event.pt_index),
-                context,
-                len: 0,
-                buf: sluice_wire::Addr(0),
-                tag: event.match_bits.0,
-                data: data_of(&event),
-                peer: Some(event.peer),
-                outcome: Ok(()),
-            });
+            self.complete(Completion::of_discarded(context, &event));
         }
         Ok(())
     }
@@ -190,7 +154,7 @@ impl Endpoint {
         if self.probe_arrived(port, &op.probe) {
             return false;
         }
-        self.complete(answer(&op.probe, event));
+        self.complete(Completion::of_probe(&op.probe, event));
         if op.probe.action == ProbeAction::Peek {
             return false;
         }
@@ -239,7 +203,7 @@ impl Endpoint {
         let Some(op) = self.probes.remove(handle) else { return };
         self.leave_order(op.probe.source, op.serial);
         if !self.probe_arrived(port, &op.probe) {
-            self.complete(not_found(&op.probe, failure));
+            self.complete(Completion::of_vain_probe(&op.probe, failure));
         }
     }
 
@@ -259,7 +223,7 @@ impl Endpoint {
         if event.outcome.is_err() {
             return false;
         }
-        self.complete(answer(probe, &event));
+        self.complete(Completion::of_probe(probe, &event));
         if event.kind == EventKind::PutOverflow {
             match probe.action {
                 ProbeAction::Claim => {
@@ -297,38 +261,4 @@ fn wanted(probe: &Probe) -> Recv {
         context: probe.context,
         report: true,
     }
-}
-
-/// The completion of a probe that found what `event` tells of.
-fn answer(probe: &Probe, event: &Event) -> Completion {
-    Completion {
-        kind: Kind::Probe,
-        space: probe.space,
-        context: probe.context,
-        len: event.rlength,
-        buf: sluice_wire::Addr(0),
-        tag: event.match_bits.0,
-        data: data_of(event),
-        peer: Some(event.peer),
-        outcome: Ok(()),
-    }
-}
-
-/// The completion of a probe that found nothing.
-fn not_found(probe: &Probe, failure: Failure) -> Completion {
-    Completion {
-        kind: Kind::Probe,
-        space: probe.space,
-        context: probe.context,
-        len: 0,
-        buf: sluice_wire::Addr(0),
-        tag: probe.tag,
-        data: None,
-        peer: probe.source,
-        outcome: Err(failure),
-    }
-}
-
-fn data_of(event: &Event) -> Option<u64> {
-    (event.user & USER_HAS_DATA != 0).then_some(event.hdr_data)
 }

@@ -18,40 +18,17 @@
 //! the first message after one. Its chains would have to be walked for either.
 
 use crate::api::Space;
+use crate::portal::NUMBER_FIRST;
 use crate::request::SendOp;
+use crate::wanted::Wanted;
 use sluice_portals::Handle;
-use sluice_wire::MatchBits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The number of the first message of a pair that waits. Half of all numbers
-/// are smaller: the keys of announced messages ([`announced_key`]).
-pub(crate) const NUMBER_FIRST: u64 = 1 << 63;
 
 /// Kinds of question that are remembered, with an index or walked for.
 const KINDS_MAX: usize = 4;
 
 /// Messages that any question may look at one by one.
 const STEPS_FREE: u64 = 16;
-
-/// The key of the get entry of an announced message: the name of its send,
-/// which no number of a waiting message can be.
-pub(crate) fn announced_key(handle: Handle<SendOp>) -> MatchBits {
-    MatchBits(handle.to_u64() & (NUMBER_FIRST - 1))
-}
-
-/// What a receive wants of the messages that wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub space: Space,
-    pub bits: u64,
-    pub ignore: u64,
-}
-
-impl Wanted {
-    pub fn accepts(&self, space: Space, tag: u64) -> bool {
-        self.space == space && (self.bits ^ tag) & !self.ignore == 0
-    }
-}
 
 /// A send that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,11 +286,6 @@ mod tests {
 
     fn wanted(bits: u64, ignore: u64) -> Wanted {
         Wanted { space: Space::Tagged, bits, ignore }
-    }
-
-    #[test]
-    fn a_key_is_never_a_number() {
-        assert!(announced_key(Handle::from_u64(u64::MAX)).0 < NUMBER_FIRST);
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Receives: posting, matching, cancelling.
 
-use crate::api::{Completion, Failure, Kind, Recv, Refused};
-use crate::endpoint::{Endpoint, USER_HAS_DATA};
-use crate::rendezvous::shared;
+use crate::api::{Completion, Failure, Recv, Refused};
+use crate::endpoint::Endpoint;
+use crate::portal::entry_for;
+use crate::rendezvous::ability::shared;
 use crate::request::{RecvOp, RecvState};
 use sluice_link::{PeerError, Port, SharedCopy, Tally};
-use sluice_portals::{Event, Handle, List, MeOptions, MeSpec};
-use sluice_wire::{MatchBits, Nanos, PeerId, Rts};
-
-use crate::api::Space;
+use sluice_portals::{Event, Handle, List};
+use sluice_wire::{Nanos, PeerId, Rts};
 
 impl Endpoint {
     /// Takes a receive.
@@ -64,9 +63,7 @@ impl Endpoint {
         let oldest = self
             .recvs
             .iter()
-            .filter(|(_, op)| {
-                op.recv.context == context && matches!(op.state, RecvState::Posted(Some(_)))
-            })
+            .filter(|(_, op)| op.recv.context == context && op.is_posted())
             .min_by_key(|(_, op)| op.serial)
             .map(|(handle, _)| handle);
         let Some(handle) = oldest else { return false };
@@ -84,7 +81,7 @@ impl Endpoint {
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         }
         self.leave_order(op.recv.source, op.serial);
-        self.complete(failed(&op.recv, Failure::Cancelled));
+        self.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
         true
     }
 
@@ -120,7 +117,7 @@ impl Endpoint {
             Ok(())
         };
         if recv.report || outcome.is_err() {
-            self.completions.push_back(received(recv, event, fits, outcome));
+            self.completions.push_back(Completion::of_recv(recv, event, fits, outcome));
         }
         self.recvs.discard(handle);
     }
@@ -171,7 +168,7 @@ impl Endpoint {
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         }
         self.leave_order(op.recv.source, op.serial);
-        self.complete(failed(&op.recv, Failure::PeerGone { peer, why }));
+        self.complete(Completion::of_unmatched(&op.recv, Failure::PeerGone { peer, why }));
     }
 
     /// A receive or a probe has ended, or met its message.
@@ -188,65 +185,5 @@ impl Endpoint {
             let (source, serial) = (op.recv.source, op.serial);
             self.leave_order(source, serial);
         }
-    }
-}
-
-/// The match list entry of a receive.
-#[inline]
-pub(crate) fn entry_for(recv: &Recv, user_ptr: u64) -> MeSpec {
-    let ignore_bits = match recv.space {
-        Space::Tagged => recv.ignore,
-        Space::Untagged => u64::MAX,
-    };
-    MeSpec {
-        region: recv.buf,
-        match_bits: MatchBits(recv.tag),
-        ignore_bits,
-        source: recv.source,
-        options: MeOptions {
-            op_put: true,
-            use_once: true,
-            event_link_disable: true,
-            event_unlink_disable: true,
-            ..MeOptions::default()
-        },
-        user_ptr,
-        ..MeSpec::default()
-    }
-}
-
-/// The completion of a receive that `event` matched.
-#[inline]
-pub(crate) fn received(
-    recv: &Recv,
-    event: &Event,
-    len: u64,
-    outcome: Result<(), Failure>,
-) -> Completion {
-    Completion {
-        kind: Kind::Recv,
-        space: recv.space,
-        context: recv.context,
-        len,
-        buf: recv.buf.addr,
-        tag: event.match_bits.0,
-        data: (event.user & USER_HAS_DATA != 0).then_some(event.hdr_data),
-        peer: Some(event.peer),
-        outcome,
-    }
-}
-
-/// The completion of a receive that no message met.
-fn failed(recv: &Recv, failure: Failure) -> Completion {
-    Completion {
-        kind: Kind::Recv,
-        space: recv.space,
-        context: recv.context,
-        len: 0,
-        buf: recv.buf.addr,
-        tag: recv.tag,
-        data: None,
-        peer: recv.source,
-        outcome: Err(failure),
     }
 }

@@ -1,21 +1,21 @@
-//! Pending requests: what the endpoint keeps of a send and of a receive until its
-//! completion is pushed, and what each of them waits for.
+//! Pending requests: what the endpoint keeps of a send, a receive and a probe until
+//! its completion is pushed, and what each of them waits for.
 //!
 //! A state names what ends the wait, and no more than what is needed then; how one
-//! follows the other is told by the files of `send`, `recv` and `rendezvous`.
+//! follows the other is told by the files of sends, receives and `rendezvous`.
 
-use crate::api::{Recv, Send};
-use crate::rendezvous::Pull;
+use crate::api::{Probe, Recv, Send};
+use crate::rendezvous::pull::Pull;
 use sluice_link::Tally;
-use sluice_portals::{Handle, Me, NiFail};
-use sluice_wire::{Addr, Region};
+use sluice_portals::{Event, Handle, Me, NiFail};
+use sluice_wire::{Addr, PeerId, Region};
 
 /// A pending send.
 #[derive(Debug)]
 pub(crate) struct SendOp {
     pub send: Send,
     pub state: SendState,
-    pub part: Part,
+    pub part: SenderCopy,
     /// Lent memory that holds the bytes of an injected message: the caller's
     /// own may have changed since.
     pub copy: Option<Addr>,
@@ -48,7 +48,7 @@ pub(crate) enum SendState {
 
 /// What this process does to move the bytes of a send that was announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SenderCopy {
     /// Nothing: it was not asked to.
     None,
     /// It copies the chunks that it takes from this tally of the receiver.
@@ -57,6 +57,15 @@ pub(crate) enum Part {
     Putting { op: u64, len: u64 },
     /// Nothing any more.
     Done,
+}
+
+/// How far a send got when it was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It is done.
+    Done,
+    /// It waits for something.
+    Waits(SendState, SenderCopy),
 }
 
 /// A pending receive.
@@ -71,6 +80,13 @@ pub(crate) struct RecvOp {
     pub announced: Option<Tally>,
 }
 
+impl RecvOp {
+    /// Whether it waits for a message.
+    pub fn is_posted(&self) -> bool {
+        matches!(self.state, RecvState::Posted(Some(_)))
+    }
+}
+
 /// What a pending receive waits for.
 #[derive(Debug)]
 pub(crate) enum RecvState {
@@ -78,4 +94,23 @@ pub(crate) enum RecvState {
     Posted(Option<Handle<Me>>),
     /// The bytes of an announced message.
     Pulling(Box<Pull>),
+}
+
+/// A probe that waits for the answers of stalled senders.
+#[derive(Debug)]
+pub(crate) struct ProbeOp {
+    pub probe: Probe,
+    /// Its place among the receives.
+    pub serial: u64,
+    /// Who has not answered yet.
+    pub pending: Vec<PeerId>,
+}
+
+/// A message taken out of the matching by a probe.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub context: u64,
+    pub event: Event,
+    /// It was taken from the queue of a stalled sender.
+    pub taken: bool,
 }

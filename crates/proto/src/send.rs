@@ -1,28 +1,17 @@
 //! Sends, and what a send waits for. Which protocol it takes says `selection`.
 
 use crate::api::{Completion, Failure, Refused, Send};
-use crate::endpoint::{Endpoint, USER_HAS_DATA};
-use crate::request::{Part, SendOp, SendState};
+use crate::endpoint::Endpoint;
+use crate::request::{SendOp, SendState, SenderCopy, Started};
 use sluice_link::{PeerError, Port, Transmitted};
-use sluice_portals::{
-    Event, EventKind, Handle, NiFail, PtlError, PutExtras, Target, UnexpectedBytes,
+use sluice_portals::{Event, EventKind, Handle, NiFail, PtlError, PutExtras, UnexpectedBytes};
+use sluice_wire::{
+    AckKind, Addr, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, Packet, PeerId, Put, slots_for,
 };
-use sluice_wire::{AckKind, Addr, MatchBits, Nanos, PUT_INLINE_BYTES_MAX, PeerId};
-
-use crate::stalled::eager_slots;
 
 /// Quotas smaller than this are not divided: half of them would hardly hold one
 /// eager message.
 const ANNOUNCEMENT_QUOTA_MIN: u32 = 256;
-
-/// How far a send got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Started {
-    /// It is done.
-    Done,
-    /// It waits for something.
-    Waits(SendState, Part),
-}
 
 impl Endpoint {
     /// Takes a message to send.
@@ -108,16 +97,11 @@ impl Endpoint {
         if send.buf.len > u64::from(PUT_INLINE_BYTES_MAX) {
             self.keep_room_for_announcements(send)?;
         }
-        let target = Target {
-            peer: send.peer,
-            pt_index: send.space.pt(),
-            match_bits: MatchBits(send.tag),
-            remote_offset: 0,
-        };
+        let target = send.target();
         let extras = PutExtras {
             ack: send.delivery.then_some(AckKind::Full),
             hdr_data: send.data.unwrap_or(0),
-            user: send.data.map_or(0, |_| USER_HAS_DATA),
+            user: send.user(),
             rts: None,
         };
         let (from, len) = (send.buf.addr.0, send.buf.len);
@@ -135,8 +119,10 @@ impl Endpoint {
         self.note_sent_if_listed(send);
         Ok(match (transmitted, send.delivery) {
             (Transmitted::Done, false) => Started::Done,
-            (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting, Part::None),
-            (_, true) => Started::Waits(SendState::Acking, Part::None),
+            (Transmitted::Pending, false) => {
+                Started::Waits(SendState::Transmitting, SenderCopy::None)
+            }
+            (_, true) => Started::Waits(SendState::Acking, SenderCopy::None),
         })
     }
 
@@ -285,4 +271,19 @@ impl Endpoint {
         let outcome = Err(Failure::PeerGone { peer: send.peer, why });
         self.complete(Completion::of_send(send, outcome));
     }
+}
+
+/// Slots that `send` takes if it goes eagerly.
+pub(crate) fn eager_slots(send: &Send) -> u32 {
+    let put = Packet::Put(Put {
+        pt_index: send.space.pt(),
+        match_bits: MatchBits(send.tag),
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: send.delivery.then_some((AckKind::Full, 0)),
+        rts: None,
+        bulk: None,
+    });
+    slots_for(u64::from(put.header_bytes()).saturating_add(send.buf.len))
 }

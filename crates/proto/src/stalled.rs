@@ -11,12 +11,12 @@ use crate::endpoint::Endpoint;
 use crate::frontier::Frontier;
 use crate::offer::Questions;
 use crate::queue::{Queue, Waiter};
-use crate::rendezvous::speculative::Rtrs;
-use crate::request::{Part, SendOp, SendState};
-use crate::send::Started;
+use crate::rendezvous::rtr_list::RtrList;
+use crate::request::{SendOp, SendState, SenderCopy, Started};
+use crate::send::eager_slots;
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, PtlError};
-use sluice_wire::{AckKind, Addr, MatchBits, Nanos, Packet, PeerId, Put, slots_for};
+use sluice_wire::{Addr, Nanos, PeerId};
 
 /// What an endpoint knows of a peer that one of the two is stalled toward, or
 /// that is gone.
@@ -35,7 +35,7 @@ pub(crate) struct PeerState {
     /// Receives here that it was told of.
     pub announced: u16,
     /// Receives there that it has told of.
-    pub rtrs: Option<Box<Rtrs>>,
+    pub rtrs: Option<Box<RtrList>>,
 }
 
 impl Endpoint {
@@ -56,7 +56,7 @@ impl Endpoint {
         send: &Send,
         copy: Option<Addr>,
     ) -> Result<(), Refused> {
-        let op = SendOp { send: *send, state: SendState::Queued, part: Part::None, copy };
+        let op = SendOp { send: *send, state: SendState::Queued, part: SenderCopy::None, copy };
         let Ok(handle) = self.sends.insert(op) else {
             return Err(Refused::Again);
         };
@@ -163,19 +163,4 @@ impl Endpoint {
             self.stalled.retain(|stalled| *stalled != peer);
         }
     }
-}
-
-/// Slots that `send` takes if it goes eagerly.
-pub(crate) fn eager_slots(send: &Send) -> u32 {
-    let put = Packet::Put(Put {
-        pt_index: send.space.pt(),
-        match_bits: MatchBits(send.tag),
-        hdr_data: 0,
-        user: 0,
-        remote_offset: 0,
-        ack: send.delivery.then_some((AckKind::Full, 0)),
-        rts: None,
-        bulk: None,
-    });
-    slots_for(u64::from(put.header_bytes()).saturating_add(send.buf.len))
 }

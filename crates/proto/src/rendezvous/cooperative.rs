@@ -12,10 +12,13 @@
 //! if that has not had its turn. A side whose copying fails leaves the rest to the
 //! receiver, which then moves the message as if there were no tally.
 
-use super::{Moved, Way, able_with, open_tally, shared};
+use super::ability::{able_with, open_tally, shared};
+use super::moved::Moved;
+use super::pull::BulkMethod;
 use crate::api::Failure;
-use crate::endpoint::{Endpoint, PT_BULK};
-use crate::request::{Part, RecvOp, RecvState, SendOp, SendState};
+use crate::endpoint::Endpoint;
+use crate::portal::PT_BULK;
+use crate::request::{RecvOp, RecvState, SendOp, SendState, SenderCopy};
 use crate::selection::Protocol;
 use sluice_link::{PeerError, Port, RailError, SharedCopy, Tally, TallyStart};
 use sluice_portals::{Handle, NiFail};
@@ -31,15 +34,15 @@ impl Endpoint {
         let (peer, key, want) = (pull.event.peer, pull.key, pull.want);
         let table = self.config.table();
         let mut able = able_with(port, peer, true);
-        let mut way = table.way(want, able);
+        let mut method = table.way(want, able);
         let mut tally = None;
-        if way == Protocol::Cooperative {
+        if method == Protocol::Cooperative {
             tally = open_tally(port, peer, TallyStart::Used);
             // They may be used up.
             able.tallies = tally.is_some();
-            way = table.way(want, able);
+            method = table.way(want, able);
         }
-        if !matches!(way, Protocol::Cooperative | Protocol::Put) {
+        if !matches!(method, Protocol::Cooperative | Protocol::Put) {
             return false;
         }
         let cts = Cts {
@@ -57,7 +60,7 @@ impl Endpoint {
         }
         match tally {
             Some(tally) => {
-                pull.way = Way::Shared(tally);
+                pull.method = BulkMethod::Shared(tally);
                 self.read_shared(port, handle);
             }
             None => self.await_written(handle),
@@ -69,7 +72,7 @@ impl Endpoint {
     pub(super) fn read_shared<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) {
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let RecvState::Pulling(pull) = &mut op.state else { return };
-        let Way::Shared(tally) = pull.way else { return };
+        let BulkMethod::Shared(tally) = pull.method else { return };
         (pull.asked, pull.in_flight) = (pull.want, 1);
         let to = Region { addr: op.recv.buf.addr, len: pull.want };
         let token = Moved::Recv(handle).token();
@@ -85,7 +88,7 @@ impl Endpoint {
     ) {
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let RecvState::Pulling(pull) = &mut op.state else { return };
-        let Way::Shared(tally) = pull.way else { return };
+        let BulkMethod::Shared(tally) = pull.method else { return };
         let peer = pull.event.peer;
         pull.in_flight = 0;
         match outcome {
@@ -101,7 +104,7 @@ impl Endpoint {
             }
             Err(RailError::Shared | RailError::Forbidden) => {
                 shared(port).close_tally(tally);
-                pull.way = Way::Asked;
+                pull.method = BulkMethod::Asked;
                 pull.asked = 0;
                 if pull.failure.is_none() {
                     self.fetch(port, handle);
@@ -119,7 +122,7 @@ impl Endpoint {
         let handle = Handle::from_u64(found);
         let Some(op) = self.sends.get_mut(handle) else { return false };
         let bytes = op.bytes();
-        if op.send.peer != peer || op.part != Part::None || cts.len > bytes.len {
+        if op.send.peer != peer || op.part != SenderCopy::None || cts.len > bytes.len {
             return false;
         }
         let from = Region { addr: bytes.addr, len: cts.len };
@@ -127,11 +130,11 @@ impl Endpoint {
         match cts.tally.map(Tally) {
             Some(tally) => {
                 let Some(shared) = port.shared() else { return false };
-                op.part = Part::Sharing(tally);
+                op.part = SenderCopy::Sharing(tally);
                 shared.write_shared(peer, tally, from, cts.addr, token);
             }
             None => {
-                op.part = Part::Putting { op: cts.op, len: cts.len };
+                op.part = SenderCopy::Putting { op: cts.op, len: cts.len };
                 port.write_remote(peer, from, cts.addr, token);
             }
         }
@@ -146,13 +149,13 @@ impl Endpoint {
         outcome: Result<(), RailError>,
     ) {
         let Some(op) = self.sends.get_mut(handle) else { return };
-        let (peer, part) = (op.send.peer, std::mem::replace(&mut op.part, Part::Done));
+        let (peer, part) = (op.send.peer, std::mem::replace(&mut op.part, SenderCopy::Done));
         let is_done = match part {
-            Part::Sharing(tally) => {
+            SenderCopy::Sharing(tally) => {
                 outcome.is_ok() && shared(port).was_written_alone(Some(peer), tally)
             }
-            Part::Putting { op, len } => self.put_ended(port, peer, op, len, outcome),
-            Part::None | Part::Done => false,
+            SenderCopy::Putting { op, len } => self.put_ended(port, peer, op, len, outcome),
+            SenderCopy::None | SenderCopy::Done => false,
         };
         match self.sends.get(handle).map(|op| op.state) {
             Some(SendState::Leaving(outcome)) => self.end_send(port, handle, outcome),
@@ -177,12 +180,12 @@ impl Endpoint {
         let Some(op) = self.sends.get_mut(handle) else { return };
         let (peer, state) = (op.send.peer, op.state);
         // Mostly it was invited and ended before this process looked.
-        if matches!(op.part, Part::Sharing(_))
+        if matches!(op.part, SenderCopy::Sharing(_))
             && shared(port).leave_shared(Moved::Send(handle).token())
         {
-            op.part = Part::Done;
+            op.part = SenderCopy::Done;
         }
-        if matches!(op.part, Part::None | Part::Done) {
+        if matches!(op.part, SenderCopy::None | SenderCopy::Done) {
             self.end_send(port, handle, outcome);
         } else {
             op.state = SendState::Leaving(outcome);

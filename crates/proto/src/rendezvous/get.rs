@@ -6,13 +6,14 @@
 //! the message's window and the process's budget allow ([`super::window`],
 //! [`super::budget`]). A get-done ends it.
 
-use super::Pull;
 use super::budget::Admission;
+use super::pull::Pull;
 use crate::api::Failure;
-use crate::endpoint::{Endpoint, PT_BULK};
+use crate::endpoint::Endpoint;
+use crate::portal::bulk_target;
 use crate::request::{RecvOp, RecvState};
 use sluice_link::Port;
-use sluice_portals::{Event, Handle, NiFail, PtlError, Target};
+use sluice_portals::{Event, Handle, NiFail, PtlError};
 
 /// What came of asking for the next bytes of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +145,7 @@ impl Endpoint {
                 Admission::Granted | Admission::NoRoom => return Asked::NoRoom,
             }
         }
-        let target =
-            Target { peer, pt_index: PT_BULK, match_bits: pull.key, remote_offset: pull.asked };
+        let target = bulk_target(peer, pull.key, pull.asked);
         let from = pull.direct.then_some(pull.from);
         let into = into.offset(pull.asked);
         match self.ni.get(port, self.md, into.0, length, &target, from, handle.to_u64()) {

@@ -13,69 +13,31 @@
 //!
 //! `docs/protocols.md` draws them.
 
+pub(crate) mod ability;
 pub(crate) mod budget;
 pub(crate) mod cooperative;
 pub(crate) mod get;
-pub(crate) mod habit;
+
+pub(crate) mod moved;
+pub(crate) mod pull;
 pub(crate) mod put;
+pub(crate) mod rtr_list;
+pub(crate) mod rtr_throttle;
 pub(crate) mod speculative;
 pub(crate) mod window;
 
 use crate::api::{Completion, Failure, Recv, Send};
-use crate::endpoint::{Endpoint, PT_BULK, USER_HAS_DATA};
-use crate::queue::announced_key;
-use crate::recv::received;
-use crate::request::{Part, RecvOp, RecvState, SendOp, SendState};
-use crate::selection::Able;
-use crate::send::Started;
-use sluice_link::{PeerError, Port, RemoteCaps, SharedCopy, Tally, TallyStart, Token};
-use sluice_portals::{Event, Handle, PtlError, PutExtras, Target};
-use sluice_wire::{Addr, MatchBits, Packet, PeerId, Region, Rts, Status};
-use speculative::Rtr;
+use crate::endpoint::Endpoint;
+use crate::portal::{announced_key, bulk_target};
+use crate::request::{RecvOp, RecvState, SendOp, SendState, SenderCopy, Started};
+use ability::shared;
+use moved::Moved;
+use pull::{BulkMethod, Pull};
+use rtr_list::Rtr;
+use sluice_link::{PeerError, Port, SharedCopy, Tally};
+use sluice_portals::{Event, Handle, PtlError, PutExtras};
+use sluice_wire::{MatchBits, Packet, PeerId, Region, Rts, Status};
 use window::Window;
-
-/// An announced message whose bytes are on their way here.
-#[derive(Debug)]
-pub(crate) struct Pull {
-    /// The event that matched it.
-    event: Event,
-    /// It was taken from the queue of a stalled sender.
-    taken: bool,
-    /// The sender's get entry.
-    key: MatchBits,
-    /// Where the bytes are in the sender's memory.
-    from: Addr,
-    /// Bytes wanted: what fits of what there is.
-    want: u64,
-    /// Bytes asked for.
-    asked: u64,
-    /// Bytes arrived.
-    got: u64,
-    /// What is out: gets, or one shared transfer, or one put.
-    in_flight: u32,
-    /// Of the gets of chunks.
-    window: Window,
-    /// Whether it waits for its turn to ask for a chunk.
-    awaits_turn: bool,
-    way: Way,
-    /// Whether the rail may be asked to read directly.
-    direct: bool,
-    /// The sender knows already that it is done.
-    sender_knows: bool,
-    /// What went wrong; the pull ends once nothing is in flight.
-    failure: Option<Failure>,
-}
-
-/// How the bytes of an announced message come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// This process asks for them.
-    Asked,
-    /// Both sides take chunks from this tally.
-    Shared(Tally),
-    /// The sender writes them and says so.
-    Written,
-}
 
 /// A word about a transfer that waits for a control credit: a get-done or a
 /// written. There are at most as many get-dones as messages announced to this
@@ -92,54 +54,6 @@ pub(crate) struct Fin {
 enum FinPacket {
     GetDone { key: MatchBits, length: u64, status: Status },
     Written(sluice_wire::Written),
-}
-
-/// Whose move of memory a token of this layer names. The interface below has
-/// tokens too: handles, whose indexes stay below [`MOVE_RECV`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Moved {
-    /// A receive's.
-    Recv(Handle<RecvOp>),
-    /// A send's.
-    Send(Handle<SendOp>),
-}
-
-const MOVE_RECV: u64 = 1 << 31;
-const MOVE_SEND: u64 = 1 << 30 | MOVE_RECV;
-
-impl Moved {
-    pub fn token(self) -> Token {
-        match self {
-            Moved::Recv(handle) => Token(handle.to_u64() | MOVE_RECV),
-            Moved::Send(handle) => Token(handle.to_u64() | MOVE_SEND),
-        }
-    }
-
-    /// `None`: it is the interface's.
-    pub fn of(token: Token) -> Option<Moved> {
-        let number = token.0 & !MOVE_SEND;
-        match token.0 & MOVE_SEND {
-            MOVE_SEND => Some(Moved::Send(Handle::from_u64(number))),
-            MOVE_RECV => Some(Moved::Recv(Handle::from_u64(number))),
-            _ => None,
-        }
-    }
-}
-
-/// What the rail can do with a peer now.
-fn able_with<P: Port>(port: &P, peer: PeerId, tallies: bool) -> Able {
-    let RemoteCaps { read: reads, write: writes } = port.caps(peer);
-    Able { reads, writes, tallies }
-}
-
-/// What shares transfers with the peers. Whoever has a tally has got it from there.
-pub(crate) fn shared<P: Port>(port: &mut P) -> &mut P::Shared {
-    port.shared().expect("a tally is of a port that shares transfers")
-}
-
-/// A tally for a transfer from `peer`, if there is one to be had.
-fn open_tally<P: Port>(port: &mut P, peer: PeerId, start: TallyStart) -> Option<Tally> {
-    port.shared()?.open_tally(peer, start)
 }
 
 impl Endpoint {
@@ -163,7 +77,7 @@ impl Endpoint {
                     let token = Moved::Send(handle).token();
                     shared(port).write_shared(send.peer, rtr.tally, from, rtr.addr, token);
                 }
-                let part = rtr.map_or(Part::None, |rtr| Part::Sharing(rtr.tally));
+                let part = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.tally));
                 Ok(Started::Waits(SendState::Announced(entry), part))
             }
             Err(error) => {
@@ -182,17 +96,12 @@ impl Endpoint {
         send: &Send,
         key: MatchBits,
     ) -> Result<Option<Rtr>, PtlError> {
-        let target = Target {
-            peer: send.peer,
-            pt_index: send.space.pt(),
-            match_bits: MatchBits(send.tag),
-            remote_offset: 0,
-        };
+        let target = send.target();
         let rts = Rts { total_len: send.buf.len, addr: send.buf.addr, key, tally: None };
         let extras = PutExtras {
             ack: None,
             hdr_data: send.data.unwrap_or(0),
-            user: send.data.map_or(0, |_| USER_HAS_DATA),
+            user: send.user(),
             rts: Some(rts),
         };
         let rtr =
@@ -238,7 +147,7 @@ impl Endpoint {
             in_flight: 0,
             window: Window::new(self.ni.get_bytes_max(), self.budget.bytes_max()),
             awaits_turn: false,
-            way: tally.map_or(Way::Asked, Way::Shared),
+            method: tally.map_or(BulkMethod::Asked, BulkMethod::Shared),
             direct: true,
             sender_knows: is_written,
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
@@ -276,7 +185,7 @@ impl Endpoint {
             pull.failure.get_or_insert(Failure::PeerGone { peer, why });
             pull.awaits_turn = false;
             // What the peer was to say it will not say any more.
-            if pull.in_flight == 0 || pull.way == Way::Written {
+            if pull.in_flight == 0 || pull.method == BulkMethod::Written {
                 self.finish_pull(port, handle);
             }
         }
@@ -307,9 +216,7 @@ impl Endpoint {
     fn say<P: Port>(&mut self, port: &mut P, fin: Fin) {
         let sent = match fin.packet {
             FinPacket::GetDone { key, length, status } => {
-                let target =
-                    Target { peer: fin.peer, pt_index: PT_BULK, match_bits: key, remote_offset: 0 };
-                self.ni.get_done(port, &target, length, status)
+                self.ni.get_done(port, &bulk_target(fin.peer, key, 0), length, status)
             }
             FinPacket::Written(written) => self.ni.tell(port, fin.peer, &Packet::Written(written)),
         };
@@ -332,7 +239,7 @@ impl Endpoint {
 
     /// Nothing of a pull is under way, and its receive is no more.
     fn end_pull<P: Port>(&mut self, port: &mut P, recv: &Recv, pull: &Pull) {
-        if let Way::Shared(tally) = pull.way {
+        if let BulkMethod::Shared(tally) = pull.method {
             shared(port).close_tally(tally);
         }
         let excess = pull.event.rlength - pull.want;
@@ -355,7 +262,7 @@ impl Endpoint {
             self.finish_fetch(port, peer, pull.key, pull.got, status, pull.taken);
         }
         if recv.report || outcome.is_err() {
-            let completion: Completion = received(recv, &pull.event, pull.got, outcome);
+            let completion = Completion::of_recv(recv, &pull.event, pull.got, outcome);
             self.complete(completion);
         }
     }

@@ -4,7 +4,8 @@
 //! the sender writes all that was asked for, says so, and is done. If it cannot,
 //! the receiver asks for the bytes by gets.
 
-use super::{Fin, FinPacket, Way};
+use super::pull::BulkMethod;
+use super::{Fin, FinPacket};
 use crate::endpoint::Endpoint;
 use crate::request::{RecvOp, RecvState};
 use sluice_link::{Port, RailError};
@@ -16,7 +17,7 @@ impl Endpoint {
     pub(super) fn await_written(&mut self, handle: Handle<RecvOp>) {
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let RecvState::Pulling(pull) = &mut op.state else { return };
-        pull.way = Way::Written;
+        pull.method = BulkMethod::Written;
         (pull.asked, pull.in_flight) = (pull.want, 1);
     }
 
@@ -31,7 +32,7 @@ impl Endpoint {
         let handle = Handle::from_u64(written.op);
         let Some(op) = self.recvs.get_mut(handle) else { return false };
         let RecvState::Pulling(pull) = &mut op.state else { return false };
-        if pull.way != Way::Written || pull.event.peer != peer || pull.in_flight == 0 {
+        if pull.method != BulkMethod::Written || pull.event.peer != peer || pull.in_flight == 0 {
             return false;
         }
         pull.in_flight = 0;
@@ -44,7 +45,7 @@ impl Endpoint {
             Status::Ok => return false,
             // Whose memory it was that could not be reached, a get finds out.
             _ => {
-                pull.way = Way::Asked;
+                pull.method = BulkMethod::Asked;
                 pull.asked = 0;
                 self.fetch(port, handle);
             }

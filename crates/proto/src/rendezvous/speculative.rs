@@ -16,96 +16,16 @@
 
 use crate::api::{Recv, Send, Space};
 use crate::endpoint::Endpoint;
-use crate::queue::Wanted;
-use crate::rendezvous::{able_with, open_tally, shared};
-use crate::request::{RecvOp, RecvState};
-use sluice_link::{Port, SharedCopy, Tally, TallyStart};
+use crate::rendezvous::ability::{able_with, open_tally, shared};
+use crate::rendezvous::rtr_list::{RTRS_MAX, Rtr, RtrList};
+use crate::request::RecvOp;
+use crate::wanted::Wanted;
+use sluice_link::{Port, SharedCopy, TallyStart};
 use sluice_portals::{Handle, PtlError, PutExtras, Target};
-use sluice_wire::{Addr, MatchBits, Packet, PacketSeq, PeerId};
-use std::collections::VecDeque;
-
-/// Most receives that may be announced to one sender at once.
-pub(crate) const RTRS_MAX: usize = 16;
-
-/// Messages to one receiver whose bits are remembered, for an RTR that they cross.
-const SENT_MAX: usize = 32;
+use sluice_wire::{MatchBits, Packet, PeerId};
 
 /// Older receives looked at before one is announced.
 const OLDER_MAX: u32 = 64;
-
-/// A receive that was announced to this process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rtr {
-    wanted: Wanted,
-    pub addr: Addr,
-    pub len: u64,
-    pub tally: Tally,
-    /// Which message it meets is not known.
-    is_blocked: bool,
-}
-
-/// What a sender knows of the receives of one peer.
-#[derive(Debug, Default)]
-pub(crate) struct Rtrs {
-    /// In the order they were announced in.
-    listed: VecDeque<Rtr>,
-    /// The newest messages that were sent there, each with the number of the
-    /// packet after it.
-    sent: VecDeque<(PacketSeq, Space, u64)>,
-    /// All messages from this packet on are in `sent`.
-    known_from: PacketSeq,
-}
-
-impl Rtrs {
-    fn new(known_from: PacketSeq) -> Rtrs {
-        Rtrs { listed: VecDeque::new(), sent: VecDeque::new(), known_from }
-    }
-
-    /// A message was sent; `next` is the number of the packet after it.
-    fn note_sent(&mut self, next: PacketSeq, space: Space, tag: u64) {
-        if self.sent.len() == SENT_MAX
-            && let Some((after, ..)) = self.sent.pop_front()
-        {
-            self.known_from = after;
-        }
-        self.sent.push_back((next, space, tag));
-    }
-
-    /// Whether a message from packet `seen` on may be one that is wanted.
-    fn may_have_sent(&self, seen: PacketSeq, wanted: &Wanted) -> bool {
-        is_before(seen, self.known_from)
-            || self
-                .sent
-                .iter()
-                .any(|&(next, space, tag)| is_before(seen, next) && wanted.accepts(space, tag))
-    }
-
-    /// Receives listed, and those of them that are blocked.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.listed.len(), self.listed.iter().filter(|rtr| rtr.is_blocked).count())
-    }
-
-    /// What is listed may meet messages that were not sent in order.
-    pub(crate) fn block(&mut self) {
-        for rtr in &mut self.listed {
-            rtr.is_blocked = true;
-        }
-    }
-}
-
-/// Whether a packet comes before another of its pair. Numbers wrap; what is under
-/// way is less than half of them.
-fn is_before(one: PacketSeq, other: PacketSeq) -> bool {
-    one.0.wrapping_sub(other.0).cast_signed() < 0
-}
-
-impl Wanted {
-    /// Whether a message may be accepted by both.
-    fn overlaps(&self, other: &Wanted) -> bool {
-        let matter = !self.ignore & !other.ignore;
-        self.space == other.space && (self.bits ^ other.bits) & matter == 0
-    }
-}
 
 impl Endpoint {
     /// Announces a receive that was posted and met nothing, if that is of use and
@@ -113,7 +33,7 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn announce<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>, recv: &Recv) {
         let Some(peer) = recv.source else { return };
-        if !self.habits.may_announce(peer, recv)
+        if !self.throttle.may_announce(peer, recv)
             || usize::from(self.state_mut(peer).announced) >= RTRS_MAX
             || !self.is_next_to_be_met(peer, handle, recv)
             || self.ni.ensure_connected(port, peer).is_err()
@@ -155,7 +75,7 @@ impl Endpoint {
         let table = self.config.table();
         let waits = |op: &RecvOp| {
             op.recv.source == Some(peer)
-                && matches!(op.state, RecvState::Posted(Some(_)))
+                && op.is_posted()
                 && op.announced.is_none()
                 && table.minds_who_is_first(op.recv.buf.len)
         };
@@ -206,7 +126,7 @@ impl Endpoint {
         let recv = op.recv;
         if let Some(peer) = recv.source {
             self.state_mut(peer).announced -= 1;
-            self.habits.note(peer, &recv, used);
+            self.throttle.note(peer, &recv, used);
         }
         if !used {
             shared(port).close_tally(tally);
@@ -226,18 +146,9 @@ impl Endpoint {
         let next_seq = self.ni.links().next_seq(peer);
         let state = self.state_mut(peer);
         let waits = !state.queue.is_empty();
-        let rtrs = state.rtrs.get_or_insert_with(|| Box::new(Rtrs::new(next_seq)));
-        rtrs.listed.retain(|rtr| !shared.is_tally_closed(peer, rtr.tally));
-        if rtrs.listed.len() == RTRS_MAX {
-            return false;
-        }
+        let rtrs = state.rtrs.get_or_insert_with(|| Box::new(RtrList::new(next_seq)));
         let wanted = Wanted { space, bits: rtr.match_bits.0, ignore: rtr.ignore_bits };
-        let overlaps = |older: &Rtr| older.is_blocked && older.wanted.overlaps(&wanted);
-        let is_blocked =
-            waits || rtrs.may_have_sent(rtr.seen, &wanted) || rtrs.listed.iter().any(overlaps);
-        let (addr, len, tally) = (rtr.addr, rtr.len, Tally(rtr.tally));
-        rtrs.listed.push_back(Rtr { wanted, addr, len, tally, is_blocked });
-        true
+        rtrs.list(shared, peer, wanted, rtr, waits)
     }
 
     /// The receive that a message meets which goes now, if that is known: with a put
@@ -259,19 +170,14 @@ impl Endpoint {
         let Endpoint { peers, ni, md, .. } = self;
         let state = peers.get_mut(send.peer.index()).and_then(Option::as_mut);
         let Some(rtrs) = state.and_then(|state| state.rtrs.as_mut()) else { return Ok(None) };
-        let mut at = 0;
-        while let Some(rtr) = rtrs.listed.get(at).copied() {
-            if !rtr.wanted.accepts(send.space, send.tag) {
-                at += 1;
-            } else if rtr.is_blocked {
-                return Ok(None);
-            } else {
-                ni.check_put(port, *md, from, len, target, extras)?;
-                rtrs.listed.remove(at);
-                // Else it was cancelled, and the message meets another.
-                if shared(port).use_tally(send.peer, rtr.tally) {
-                    return Ok(Some(rtr));
-                }
+        while let Some(at) = rtrs.met_by(send.space, send.tag) {
+            ni.check_put(port, *md, from, len, target, extras)?;
+            let rtr = rtrs.take(at);
+            // Else it was cancelled, and the message meets another.
+            if let Some(rtr) = rtr
+                && shared(port).use_tally(send.peer, rtr.tally)
+            {
+                return Ok(Some(rtr));
             }
         }
         Ok(None)

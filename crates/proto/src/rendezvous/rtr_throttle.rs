@@ -17,31 +17,31 @@ const MISSES_MAX: u8 = 4;
 const REST: u8 = 63;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Habit {
+struct Throttled {
     misses: u8,
     rest: u8,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Habits {
-    kinds: [Habit; KINDS],
+pub(crate) struct RtrThrottle {
+    kinds: [Throttled; KINDS],
 }
 
-impl Default for Habits {
-    fn default() -> Habits {
-        Habits { kinds: [Habit::default(); KINDS] }
+impl Default for RtrThrottle {
+    fn default() -> RtrThrottle {
+        RtrThrottle { kinds: [Throttled::default(); KINDS] }
     }
 }
 
-impl Habits {
+impl RtrThrottle {
     /// Whether a receive from `peer` is to be announced.
     pub fn may_announce(&mut self, peer: PeerId, recv: &Recv) -> bool {
-        let habit = self.of(peer, recv);
-        match habit.rest.checked_sub(1) {
+        let kind = self.of(peer, recv);
+        match kind.rest.checked_sub(1) {
             None => true,
             Some(rest) => {
-                habit.rest = rest;
+                kind.rest = rest;
                 false
             }
         }
@@ -49,18 +49,18 @@ impl Habits {
 
     /// A receive that was announced has met its message, which `used` that or not.
     pub fn note(&mut self, peer: PeerId, recv: &Recv, used: bool) {
-        let habit = self.of(peer, recv);
+        let kind = self.of(peer, recv);
         if used {
-            *habit = Habit::default();
+            *kind = Throttled::default();
         } else {
-            habit.misses = habit.misses.saturating_add(1).min(MISSES_MAX);
-            if habit.misses == MISSES_MAX {
-                habit.rest = REST;
+            kind.misses = kind.misses.saturating_add(1).min(MISSES_MAX);
+            if kind.misses == MISSES_MAX {
+                kind.rest = REST;
             }
         }
     }
 
-    fn of(&mut self, peer: PeerId, recv: &Recv) -> &mut Habit {
+    fn of(&mut self, peer: PeerId, recv: &Recv) -> &mut Throttled {
         let space = u64::from(recv.space == Space::Untagged);
         let envelope = recv.tag ^ u64::from(peer.0) << 40 ^ space << 63;
         // Fibonacci hashing; the top six bits are the kind.
@@ -85,21 +85,21 @@ mod tests {
             context: 0,
             report: true,
         };
-        let mut habits = Habits::default();
+        let mut throttle = RtrThrottle::default();
         let peer = PeerId(1);
         let mut announced = 0;
         for _ in 0..1000 {
-            if habits.may_announce(peer, &recv) {
+            if throttle.may_announce(peer, &recv) {
                 announced += 1;
-                habits.note(peer, &recv, false);
+                throttle.note(peer, &recv, false);
             }
         }
         assert_eq!(announced, 4 + (1000 - 4) / 64);
         // The next one that is tried profits, and all are announced again.
-        while !habits.may_announce(peer, &recv) {}
-        habits.note(peer, &recv, true);
-        assert!((0..10).all(|_| habits.may_announce(peer, &recv)));
+        while !throttle.may_announce(peer, &recv) {}
+        throttle.note(peer, &recv, true);
+        assert!((0..10).all(|_| throttle.may_announce(peer, &recv)));
         // Another tag was never touched.
-        assert!(habits.may_announce(peer, &Recv { tag: 8, ..recv }));
+        assert!(throttle.may_announce(peer, &Recv { tag: 8, ..recv }));
     }
 }

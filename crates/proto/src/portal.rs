@@ -1,0 +1,143 @@
+//! How messages use the Portals interface: its portal table entries, the match
+//! bits of announced messages, and the entries and puts that requests make.
+
+use crate::api::{Recv, Send, Space};
+use crate::request::SendOp;
+use sluice_portals::{Event, Handle, MeOptions, MeSpec, Target};
+use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
+
+/// Portal table entry of get entries, which hold announced messages.
+pub(crate) const PT_BULK: PtIndex = PtIndex(2);
+
+/// Set in the user byte of a put that carries out-of-band data.
+pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
+
+/// The number of the first message of a pair that waits. Half of all numbers
+/// are smaller: the keys of announced messages ([`announced_key`]).
+pub(crate) const NUMBER_FIRST: u64 = 1 << 63;
+
+/// The key of the get entry of an announced message: the name of its send,
+/// which no number of a waiting message can be.
+pub(crate) fn announced_key(handle: Handle<SendOp>) -> MatchBits {
+    MatchBits(handle.to_u64() & (NUMBER_FIRST - 1))
+}
+
+impl Space {
+    #[inline]
+    pub(crate) fn pt(self) -> PtIndex {
+        match self {
+            Space::Tagged => PtIndex(0),
+            Space::Untagged => PtIndex(1),
+        }
+    }
+
+    /// The space that a portal table entry named by a peer is of.
+    pub(crate) fn named(pt_index: PtIndex) -> Option<Space> {
+        [Space::Tagged, Space::Untagged].into_iter().find(|space| space.pt() == pt_index)
+    }
+
+    #[inline]
+    pub(crate) fn of(pt_index: PtIndex) -> Space {
+        if pt_index == PtIndex(1) { Space::Untagged } else { Space::Tagged }
+    }
+}
+
+impl Send {
+    /// Where its put goes.
+    #[inline(always)]
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            peer: self.peer,
+            pt_index: self.space.pt(),
+            match_bits: MatchBits(self.tag),
+            remote_offset: 0,
+        }
+    }
+
+    /// The user byte of its put.
+    #[inline(always)]
+    pub(crate) fn user(&self) -> u8 {
+        self.data.map_or(0, |_| USER_HAS_DATA)
+    }
+}
+
+/// Where a get-done or a get of a message behind this key goes.
+pub(crate) fn bulk_target(peer: PeerId, key: MatchBits, remote_offset: u64) -> Target {
+    Target { peer, pt_index: PT_BULK, match_bits: key, remote_offset }
+}
+
+/// The out-of-band data of a message, which `event` tells of.
+#[inline(always)]
+pub(crate) fn data_of(event: &Event) -> Option<u64> {
+    (event.user & USER_HAS_DATA != 0).then_some(event.hdr_data)
+}
+
+/// The match list entry of a receive.
+#[inline]
+pub(crate) fn entry_for(recv: &Recv, user_ptr: u64) -> MeSpec {
+    let ignore_bits = match recv.space {
+        Space::Tagged => recv.ignore,
+        Space::Untagged => u64::MAX,
+    };
+    MeSpec {
+        region: recv.buf,
+        match_bits: MatchBits(recv.tag),
+        ignore_bits,
+        source: recv.source,
+        options: MeOptions {
+            op_put: true,
+            use_once: true,
+            event_link_disable: true,
+            event_unlink_disable: true,
+            ..MeOptions::default()
+        },
+        user_ptr,
+        ..MeSpec::default()
+    }
+}
+
+/// The entry that takes what no receive waits for.
+pub(crate) fn overflow_entry() -> MeSpec {
+    let options = MeOptions {
+        op_put: true,
+        lent: true,
+        event_link_disable: true,
+        event_unlink_disable: true,
+        ..MeOptions::default()
+    };
+    MeSpec { ignore_bits: u64::MAX, options, ..MeSpec::default() }
+}
+
+/// The get entry from which `peer` fetches a message.
+pub(crate) fn get_entry(
+    peer: PeerId,
+    bytes: Region,
+    key: MatchBits,
+    handle: Handle<SendOp>,
+) -> MeSpec {
+    MeSpec {
+        region: bytes,
+        match_bits: key,
+        source: Some(peer),
+        options: MeOptions {
+            op_get: true,
+            get_done: true,
+            event_link_disable: true,
+            event_unlink_disable: true,
+            event_comm_disable: true,
+            ..MeOptions::default()
+        },
+        user_ptr: handle.to_u64(),
+        ..MeSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_never_a_number() {
+        assert!(announced_key(Handle::from_u64(u64::MAX)).0 < NUMBER_FIRST);
+    }
+}

@@ -1,0 +1,50 @@
+//! An announced message whose bytes are on their way here.
+
+use super::window::Window;
+use crate::api::Failure;
+use sluice_link::Tally;
+use sluice_portals::Event;
+use sluice_wire::{Addr, MatchBits};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pull {
+    /// The event that matched it.
+    pub event: Event,
+    /// It was taken from the queue of a stalled sender.
+    pub taken: bool,
+    /// The sender's get entry.
+    pub key: MatchBits,
+    /// Where the bytes are in the sender's memory.
+    pub from: Addr,
+    /// Bytes wanted: what fits of what there is.
+    pub want: u64,
+    /// Bytes asked for.
+    pub asked: u64,
+    /// Bytes arrived.
+    pub got: u64,
+    /// What is out: gets, or one shared transfer, or one put.
+    pub in_flight: u32,
+    /// Of the gets of chunks.
+    pub window: Window,
+    /// Whether it waits for its turn to ask for a chunk.
+    pub awaits_turn: bool,
+    pub method: BulkMethod,
+    /// Whether the rail may be asked to read directly.
+    pub direct: bool,
+    /// The sender knows already that it is done.
+    pub sender_knows: bool,
+    /// What went wrong; the pull ends once nothing is in flight.
+    pub failure: Option<Failure>,
+}
+
+/// How the bytes of an announced message come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BulkMethod {
+    /// This process asks for them.
+    Asked,
+    /// Both sides take chunks from this tally.
+    Shared(Tally),
+    /// The sender writes them and says so.
+    Written,
+}
