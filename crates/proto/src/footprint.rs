@@ -36,7 +36,7 @@ impl Endpoint {
         Footprint {
             pending: self.pending(),
             stats: self.stats(),
-            completions: self.completions.len(),
+            completions: self.core.completions.len(),
             next_serial: self.next_serial,
             peers_stalled: self.stalled.len(),
             of_peer: peer.map_or(OfPeer::default(), |peer| self.footprint_of(peer)),
@@ -44,13 +44,13 @@ impl Endpoint {
     }
 
     fn footprint_of(&self, peer: PeerId) -> OfPeer {
-        let links = self.ni.links();
+        let links = self.core.ni.links();
         let of_link = OfPeer {
             next_seq: Some(links.next_seq(peer)),
             data_credits: links.data_credits(peer),
             ..OfPeer::default()
         };
-        let Some(state) = self.peer_state(peer) else { return of_link };
+        let Some(state) = self.core.peers.get(peer) else { return of_link };
         let (announced_by, announced_by_blocked) =
             state.rtrs.as_ref().map_or((0, 0), |rtrs| rtrs.counts());
         OfPeer {

@@ -114,8 +114,8 @@ impl Endpoint {
 
     /// Whether `peer` may have messages that it cannot send by itself.
     pub(crate) fn may_be_stalled(&self, peer: PeerId) -> bool {
-        let taken = self.peer_state(peer).is_some_and(|state| state.frontier.taken > 0);
-        (taken || self.ni.is_exhausted(peer)) && self.gone(peer).is_none()
+        let taken = self.core.peers.get(peer).is_some_and(|state| state.frontier.taken > 0);
+        (taken || self.core.ni.is_exhausted(peer)) && self.core.peers.gone(peer).is_none()
     }
 
     /// Forgets the senders that have credits again: they help themselves.
@@ -128,14 +128,16 @@ impl Endpoint {
     /// Says and asks what there is to be said to `peer` and asked of it, as far
     /// as control credits allow.
     pub(crate) fn ask_stalled<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        if self.gone(peer).is_some() {
+        if self.core.peers.gone(peer).is_some() {
             return;
         }
         while let Some(word) = self.next_word(peer) {
             let packet = word.packet(self.frontier(peer).seen);
-            match self.ni.tell(port, peer, &packet) {
+            match self.core.ni.tell(port, peer, &packet) {
                 Ok(()) => self.said(peer, word),
-                Err(PtlError::NoCredit { .. }) => return self.note_owing(peer),
+                Err(PtlError::NoCredit { .. }) => {
+                    return self.core.peers.note_pending_control(peer);
+                }
                 // It has sent, and has no room for what is sent to it. Receives
                 // wait for what it may still send; no probe waits for it.
                 Err(PtlError::Peer(why)) => return self.fail_probes(port, peer, why),
@@ -164,9 +166,9 @@ impl Endpoint {
 
     /// Ends what was asked of a peer that is gone.
     pub(crate) fn forget_frontier(&mut self, peer: PeerId) {
-        self.state_mut(peer).frontier = Frontier::default();
+        self.core.peers.state_mut(peer).frontier = Frontier::default();
         self.short.retain(|short| *short != peer);
-        self.owing.retain(|owing| *owing != peer);
+        self.core.peers.end_pending_control(peer);
     }
 
     /// A message of the queue of `peer` is not in the matching any more, and its
@@ -179,13 +181,6 @@ impl Endpoint {
     /// The sender of a message that was taken has been told of its end.
     pub(crate) fn note_told(&mut self, peer: PeerId) {
         self.frontier(peer).taken -= 1;
-    }
-
-    /// Remembers that something could not be said to `peer`.
-    pub(crate) fn note_owing(&mut self, peer: PeerId) {
-        if !self.owing.contains(&peer) {
-            self.owing.push(peer);
-        }
     }
 
     /// Panics unless the places of receives and probes are in order.
@@ -206,7 +201,7 @@ impl Endpoint {
             count += 1;
         }
         assert!(count == order.len(), "a place is nobody's");
-        for state in self.peers.iter().flatten() {
+        for state in self.core.peers.iter() {
             assert!(state.frontier.declines.len() <= DECLINES_MAX);
         }
     }
@@ -214,8 +209,8 @@ impl Endpoint {
     /// Panics unless this endpoint's frontier toward `peer`, whose endpoint is
     /// `sender` and knows this one as `own`, keeps the invariant. For tests.
     pub fn check_frontier(&self, peer: PeerId, sender: &Endpoint, own: PeerId) {
-        let Some(state) = self.peer_state(peer) else { return };
-        let Some(theirs) = sender.peer_state(own) else { return };
+        let Some(state) = self.core.peers.get(peer) else { return };
+        let Some(theirs) = sender.core.peers.get(own) else { return };
         let Frontier { seen, unsearched, .. } = state.frontier;
         for (number, waiter) in theirs.queue.waiting() {
             for (_, op) in self.recvs.iter() {
@@ -233,7 +228,7 @@ impl Endpoint {
         if !self.short.contains(&peer) {
             self.short.push(peer);
             // It is to have a frontier.
-            self.state_mut(peer);
+            self.core.peers.state_mut(peer);
         }
         if self.order.is_none() {
             self.order = Some(self.order_of_posted());
@@ -254,7 +249,7 @@ impl Endpoint {
     /// What is to be said to `peer` next: no question before the declines, and
     /// one of a kind at a time.
     fn next_word(&mut self, peer: PeerId) -> Option<Word> {
-        let frontier = &self.peer_state(peer)?.frontier;
+        let frontier = &self.core.peers.get(peer)?.frontier;
         if let Some(&number) = frontier.declines.first() {
             return Some(Word::Decline(number));
         }
@@ -298,7 +293,7 @@ impl Endpoint {
     }
 
     fn frontier(&mut self, peer: PeerId) -> &mut Frontier {
-        &mut self.state_mut(peer).frontier
+        &mut self.core.peers.state_mut(peer).frontier
     }
 
     fn decline(&mut self, peer: PeerId, number: u64) {
@@ -322,7 +317,7 @@ impl Endpoint {
         // taken, or met by no receive that was searched for.
         frontier.seen = number;
         let unsearched = frontier.unsearched;
-        let oldest = self.ni.me_that_matches(found.pt_index, found.match_bits, peer);
+        let oldest = self.core.ni.me_that_matches(found.pt_index, found.match_bits, peer);
         let handle = oldest.map(Handle::from_u64);
         match handle.and_then(|handle| Some((handle, self.recvs.get(handle)?.serial))) {
             Some((handle, serial)) if serial < unsearched => {
@@ -400,12 +395,12 @@ impl Endpoint {
         self.end_announced(port, handle, false);
         let Some(op) = self.recvs.get(handle) else { return };
         let (source, serial) = (op.recv.source, op.serial);
-        let unlinked = self.ni.me_unlink(entry);
+        let unlinked = self.core.ni.me_unlink(entry);
         assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         // This may make the order anew, of what is posted.
         self.note_taken(peer);
         self.leave_order(source, serial);
-        self.stats.asked_for += 1;
+        self.core.stats.asked_for += 1;
         let event = Event::of_waiting(peer, MatchBits(number), found, handle.to_u64());
         if let Some(rts) = event.rts() {
             self.start_pull(port, handle, event, rts, true, None);

@@ -15,11 +15,13 @@
 
 mod api;
 mod completion;
+mod core;
 mod endpoint;
 mod footprint;
 mod frontier;
 mod offer;
 mod order;
+mod peers;
 mod portal;
 mod probe;
 mod queue;

@@ -18,15 +18,7 @@ use crate::request::{SendOp, SendState, SenderCopy};
 use crate::wanted::Wanted;
 use sluice_link::Port;
 use sluice_portals::{Handle, List, Me, PtlError};
-use sluice_wire::{Found, MatchBits, Packet, PeerId, Region, Search, Waiting};
-
-/// What a receiver has asked of the queue of its messages.
-#[derive(Debug, Default)]
-pub(crate) struct Questions {
-    search: Option<Search>,
-    /// The number that a watch is for a message after.
-    watch: Option<u64>,
-}
+use sluice_wire::{Found, MatchBits, Packet, PeerId, Region, Waiting};
 
 impl Endpoint {
     /// Packets about messages that wait. False if it breaks the protocol.
@@ -40,7 +32,7 @@ impl Endpoint {
     ) -> bool {
         match packet {
             Packet::Search(search) => {
-                let questions = &mut self.state_mut(from).questions;
+                let questions = &mut self.core.peers.state_mut(from).questions;
                 if questions.search.is_some() || Space::named(search.pt_index).is_none() {
                     return false;
                 }
@@ -49,7 +41,7 @@ impl Endpoint {
                 true
             }
             Packet::Watch(watch) => {
-                let questions = &mut self.state_mut(from).questions;
+                let questions = &mut self.core.peers.state_mut(from).questions;
                 if questions.watch.is_some() {
                     return false;
                 }
@@ -65,7 +57,7 @@ impl Endpoint {
 
     /// Answers what `peer` has asked, as far as that can be answered now.
     pub(crate) fn answer_questions<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        let state = self.state_mut(peer);
+        let state = self.core.peers.state_mut(peer);
         if let Some(search) = state.questions.search {
             let wanted = Wanted {
                 space: Space::of(search.pt_index),
@@ -80,24 +72,24 @@ impl Endpoint {
                 }
             };
             if !is_answered {
-                return self.note_owing(peer);
+                return self.core.peers.note_pending_control(peer);
             }
-            self.state_mut(peer).questions.search = None;
+            self.core.peers.state_mut(peer).questions.search = None;
         }
-        let state = self.state_mut(peer);
+        let state = self.core.peers.state_mut(peer);
         if let Some(after) = state.questions.watch
             && let Some((number, waiter)) = state.queue.after(after)
         {
             if !self.offer(port, peer, number, waiter, true) {
-                return self.note_owing(peer);
+                return self.core.peers.note_pending_control(peer);
             }
-            self.state_mut(peer).questions.watch = None;
+            self.core.peers.state_mut(peer).questions.watch = None;
         }
     }
 
     /// Whether a message that joins the queue of `peer` answers a question.
     pub(crate) fn is_watched(&self, peer: PeerId) -> bool {
-        self.peer_state(peer).is_some_and(|state| state.questions.watch.is_some())
+        self.core.peers.get(peer).is_some_and(|state| state.questions.watch.is_some())
     }
 
     /// Puts a waiting message behind a get entry and tells of it. False if that
@@ -125,11 +117,11 @@ impl Endpoint {
             addr: bytes.addr,
         };
         if !self.answer(port, peer, &Waiting { watched, number, found: Some(found) }) {
-            let unlinked = self.ni.me_unlink(entry);
+            let unlinked = self.core.ni.me_unlink(entry);
             assert!(unlinked.is_ok(), "the entry was appended above");
             return false;
         }
-        self.state_mut(peer).queue.offer(number);
+        self.core.peers.state_mut(peer).queue.offer(number);
         if let Some(op) = self.sends.get_mut(waiter.handle) {
             op.state = SendState::Offered(entry, number);
         }
@@ -145,7 +137,7 @@ impl Endpoint {
         key: MatchBits,
         handle: Handle<SendOp>,
     ) -> Result<Handle<Me>, PtlError> {
-        let entry = self.ni.me_append(
+        let entry = self.core.ni.me_append(
             port,
             PT_BULK,
             List::Priority,
@@ -156,7 +148,7 @@ impl Endpoint {
 
     /// False if it has to wait for a control credit.
     fn answer<P: Port>(&mut self, port: &mut P, peer: PeerId, waiting: &Waiting) -> bool {
-        let sent = self.ni.tell(port, peer, &Packet::Waiting(*waiting));
+        let sent = self.core.ni.tell(port, peer, &Packet::Waiting(*waiting));
         // A peer that cannot be reached needs no answer.
         !matches!(sent, Err(PtlError::NoCredit { .. }))
     }
@@ -164,17 +156,19 @@ impl Endpoint {
     /// A message told of is not wanted now. False if it was not told of, or is
     /// being got.
     fn on_decline<P: Port>(&mut self, port: &mut P, peer: PeerId, number: u64) -> bool {
-        let Some(handle) = self.state_mut(peer).queue.offered(number) else { return false };
+        let Some(handle) = self.core.peers.state_mut(peer).queue.offered(number) else {
+            return false;
+        };
         let Some(op) = self.sends.get_mut(handle) else { return false };
         let SendState::Offered(entry, _) = op.state else { return false };
-        if self.ni.me_unlink(entry).is_err() {
+        if self.core.ni.me_unlink(entry).is_err() {
             return false;
         }
         if op.part != SenderCopy::None {
             return false;
         }
         op.state = SendState::Queued;
-        self.state_mut(peer).queue.end_offer(number, true);
+        self.core.peers.state_mut(peer).queue.end_offer(number, true);
         self.flush_peer(port, peer);
         true
     }

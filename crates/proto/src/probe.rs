@@ -48,7 +48,7 @@ impl Endpoint {
         let pending: Vec<PeerId> = self.short.iter().filter(can_fill).copied().collect();
         if pending.is_empty() {
             let failure = self.failure_of(port, probe);
-            self.complete(Completion::of_vain_probe(probe, failure));
+            self.core.complete(Completion::of_vain_probe(probe, failure));
             return Ok(());
         }
         let serial = self.next_serial;
@@ -78,7 +78,7 @@ impl Endpoint {
         buf: Region,
         report: bool,
     ) -> Result<(), Refused> {
-        self.note_time(now);
+        self.core.note_time(now);
         let at = self.claimed_at(context)?;
         let mut event = self.claimed[at].event;
         let recv = Recv {
@@ -121,7 +121,7 @@ impl Endpoint {
         let Claimed { event, taken, .. } = self.claimed.swap_remove(at);
         self.drop_message(port, &event, taken);
         if report {
-            self.complete(Completion::of_discarded(context, &event));
+            self.core.complete(Completion::of_discarded(context, &event));
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Endpoint {
     /// loop would wait for it for ever.
     fn failure_of<P: Port>(&mut self, port: &mut P, probe: &Probe) -> Failure {
         let Some(peer) = probe.source else { return Failure::NoMessage };
-        match self.await_peer(port, peer) {
+        match self.core.await_peer(port, peer) {
             Ok(()) => Failure::NoMessage,
             Err(why) => Failure::PeerGone { peer, why },
         }
@@ -154,11 +154,11 @@ impl Endpoint {
         if self.probe_arrived(port, &op.probe) {
             return false;
         }
-        self.complete(Completion::of_probe(&op.probe, event));
+        self.core.complete(Completion::of_probe(&op.probe, event));
         if op.probe.action == ProbeAction::Peek {
             return false;
         }
-        self.stats.asked_for += 1;
+        self.core.stats.asked_for += 1;
         self.note_taken(event.peer);
         match op.probe.action {
             ProbeAction::Claim => {
@@ -203,7 +203,7 @@ impl Endpoint {
         let Some(op) = self.probes.remove(handle) else { return };
         self.leave_order(op.probe.source, op.serial);
         if !self.probe_arrived(port, &op.probe) {
-            self.complete(Completion::of_vain_probe(&op.probe, failure));
+            self.core.complete(Completion::of_vain_probe(&op.probe, failure));
         }
     }
 
@@ -213,17 +213,18 @@ impl Endpoint {
             ProbeAction::Peek => SearchOp::Only,
             ProbeAction::Claim | ProbeAction::Discard => SearchOp::Delete,
         };
-        self.ni
+        self.core
+            .ni
             .me_search(port, probe.space.pt(), op, &entry_for(&wanted(probe), 0))
             .expect("the endpoint's own portal table entries exist");
         // Every earlier event has been taken out, so this is the answer.
-        let EqTaken::Event(event) = self.ni.eq_take(self.eq) else {
+        let EqTaken::Event(event) = self.core.ni.eq_take(self.core.eq) else {
             unreachable!("a search is always answered")
         };
         if event.outcome.is_err() {
             return false;
         }
-        self.complete(Completion::of_probe(probe, &event));
+        self.core.complete(Completion::of_probe(probe, &event));
         if event.kind == EventKind::PutOverflow {
             match probe.action {
                 ProbeAction::Claim => {
@@ -240,7 +241,7 @@ impl Endpoint {
     /// Lets go of a message that nobody will receive.
     fn drop_message<P: Port>(&mut self, port: &mut P, event: &Event, taken: bool) {
         if let Some(hold) = event.hold {
-            self.ni.end_hold(port, hold);
+            self.core.ni.end_hold(port, hold);
         }
         if let Some(rts) = event.rts() {
             // Its sender waits for somebody to fetch it: nobody will, and MPI

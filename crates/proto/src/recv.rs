@@ -26,13 +26,13 @@ impl Endpoint {
 
     #[inline(always)]
     fn take_recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
-        self.note_time(now);
+        self.core.note_time(now);
         if self.recvs.is_full() {
             return Err(Refused::Again);
         }
         let handle = self.recvs.next_handle();
         let spec = entry_for(recv, handle.to_u64());
-        let Ok(entry) = self.ni.me_append(port, recv.space.pt(), List::Priority, spec) else {
+        let Ok(entry) = self.core.ni.me_append(port, recv.space.pt(), List::Priority, spec) else {
             return Err(Refused::Again);
         };
         let serial = self.next_serial;
@@ -45,13 +45,13 @@ impl Endpoint {
             return Ok(());
         }
         if let Some(source) = recv.source
-            && let Err(why) = self.await_peer(port, source)
+            && let Err(why) = self.core.await_peer(port, source)
         {
             // Nobody will ever fill it if its only source is gone.
             self.fail_posted(handle, source, why);
         } else if self.order.is_some() {
             self.on_posted_while_short(port, recv.source, serial, handle);
-        } else if self.config.table().minds_who_is_first(recv.buf.len) {
+        } else if self.core.config.table().minds_who_is_first(recv.buf.len) {
             self.announce(port, handle, recv);
         }
         Ok(())
@@ -74,14 +74,14 @@ impl Endpoint {
         }
         let Some(op) = self.recvs.remove(handle) else { return false };
         if let (Some(peer), Some(_)) = (op.recv.source, announced) {
-            self.state_mut(peer).announced -= 1;
+            self.core.peers.state_mut(peer).announced -= 1;
         }
         if let RecvState::Posted(Some(entry)) = op.state {
-            let unlinked = self.ni.me_unlink(entry);
+            let unlinked = self.core.ni.me_unlink(entry);
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         }
         self.leave_order(op.recv.source, op.serial);
-        self.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
+        self.core.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
         true
     }
 
@@ -109,7 +109,7 @@ impl Endpoint {
             if fits > 0 {
                 port.copy(event.start, recv.buf.addr, fits);
             }
-            self.ni.end_hold(port, hold);
+            self.core.ni.end_hold(port, hold);
         }
         let outcome = if event.rlength > fits {
             Err(Failure::Truncated { excess: event.rlength - fits })
@@ -117,7 +117,7 @@ impl Endpoint {
             Ok(())
         };
         if recv.report || outcome.is_err() {
-            self.completions.push_back(Completion::of_recv(recv, event, fits, outcome));
+            self.core.completions.push_back(Completion::of_recv(recv, event, fits, outcome));
         }
         self.recvs.discard(handle);
     }
@@ -164,11 +164,11 @@ impl Endpoint {
     fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
         let Some(op) = self.recvs.remove(handle) else { return };
         if let RecvState::Posted(Some(entry)) = op.state {
-            let unlinked = self.ni.me_unlink(entry);
+            let unlinked = self.core.ni.me_unlink(entry);
             assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         }
         self.leave_order(op.recv.source, op.serial);
-        self.complete(Completion::of_unmatched(&op.recv, Failure::PeerGone { peer, why }));
+        self.core.complete(Completion::of_unmatched(&op.recv, Failure::PeerGone { peer, why }));
     }
 
     /// A receive or a probe has ended, or met its message.

@@ -27,15 +27,15 @@ impl Endpoint {
 
     #[inline(always)]
     fn take_send<P: Port>(&mut self, now: Nanos, port: &mut P, send: &Send) -> Result<(), Refused> {
-        let eager_max = u64::from(self.config.eager_bytes_max);
+        let eager_max = u64::from(self.core.config.eager_bytes_max);
         if send.inject && send.buf.len > eager_max {
             return Err(Refused::TooLong { len: send.buf.len, max: eager_max });
         }
         if self.sends.is_full() {
             return Err(Refused::Again);
         }
-        if let Some(state) = self.peer_state(send.peer) {
-            if let Some(why) = state.gone {
+        if let Some(state) = self.core.peers.get(send.peer) {
+            if let Some(why) = state.gone() {
                 return self.refuse_or_fail(send, why);
             }
             if !state.queue.is_empty() {
@@ -48,7 +48,7 @@ impl Endpoint {
         match self.start(port, send, handle, announce) {
             Ok(Started::Done) => {
                 if send.report {
-                    self.complete(Completion::of_send(send, Ok(())));
+                    self.core.complete(Completion::of_send(send, Ok(())));
                 }
                 Ok(())
             }
@@ -65,7 +65,7 @@ impl Endpoint {
             Err(PtlError::NoSpace(_) | PtlError::ListTooLong) => Err(Refused::Again),
             // Memory that runs past the end of the address space.
             Err(PtlError::ArgInvalid(_)) => {
-                self.complete(Completion::of_send(send, Err(Failure::Fault)));
+                self.core.complete(Completion::of_send(send, Err(Failure::Fault)));
                 Ok(())
             }
             Err(
@@ -89,7 +89,7 @@ impl Endpoint {
         handle: Handle<SendOp>,
         announce: bool,
     ) -> Result<Started, PtlError> {
-        if self.config.table().objection_to_eager(send.buf.len, !announce).is_some() {
+        if self.core.config.table().objection_to_eager(send.buf.len, !announce).is_some() {
             let started = self.start_announced(port, send, handle)?;
             self.note_sent_if_listed(send);
             return Ok(started);
@@ -112,10 +112,11 @@ impl Endpoint {
             None
         };
         // The user pointer zero says that nobody waits for the send event.
-        let transmitted = self.ni.put(port, self.md, from, len, &target, &extras, handle.to_u64());
+        let transmitted =
+            self.core.ni.put(port, self.core.md, from, len, &target, &extras, handle.to_u64());
         assert!(transmitted.is_ok() || used.is_none(), "a put that was checked goes");
         let transmitted = transmitted?;
-        self.stats.eager_sent += 1;
+        self.core.stats.eager_sent += 1;
         self.note_sent_if_listed(send);
         Ok(match (transmitted, send.delivery) {
             (Transmitted::Done, false) => Started::Done,
@@ -141,7 +142,7 @@ impl Endpoint {
             return false;
         }
         // What is granted is known from the first message on.
-        let most = self.ni.data_credits_max(send.peer);
+        let most = self.core.ni.data_credits_max(send.peer);
         most > 0 && eager_slots(send) > most
     }
 
@@ -159,7 +160,7 @@ impl Endpoint {
             return self.enqueue(now, port, send, None);
         }
         let bytes = self.injected_bytes + Endpoint::injected_bytes_of(send);
-        if bounded && bytes > self.config.inject_bytes_max {
+        if bounded && bytes > self.core.config.inject_bytes_max {
             return Err(Refused::Again);
         }
         self.injected_bytes = bytes;
@@ -183,11 +184,11 @@ impl Endpoint {
     /// for, which could come as announcements.
     #[inline]
     fn keep_room_for_announcements(&self, send: &Send) -> Result<(), PtlError> {
-        let quota = self.ni.data_quota(send.peer);
+        let quota = self.core.ni.data_quota(send.peer);
         if quota < ANNOUNCEMENT_QUOTA_MIN {
             return Ok(());
         }
-        let (need, have) = (eager_slots(send), self.ni.data_credits(send.peer));
+        let (need, have) = (eager_slots(send), self.core.ni.data_credits(send.peer));
         if have < need + quota / 2 { Err(PtlError::NoCredit { need, have }) } else { Ok(()) }
     }
 
@@ -223,7 +224,7 @@ impl Endpoint {
         self.give_back(port, &op);
         let outcome = outcome.map_err(|fail| Failure::of(fail, op.send.peer));
         if op.send.report || outcome.is_err() {
-            self.complete(Completion::of_send(&op.send, outcome));
+            self.core.complete(Completion::of_send(&op.send, outcome));
         }
     }
 
@@ -238,7 +239,7 @@ impl Endpoint {
 
     /// Ends every send to a peer that is gone.
     pub(crate) fn fail_sends<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
-        self.state_mut(peer).queue.clear();
+        self.core.peers.state_mut(peer).queue.clear();
         self.stalled.retain(|stalled| *stalled != peer);
         let doomed: Vec<_> = self
             .sends
@@ -250,7 +251,7 @@ impl Endpoint {
             let Some(op) = self.sends.remove(handle) else { continue };
             if let SendState::Announced(entry) | SendState::Offered(entry, _) = op.state {
                 // It may be gone already; then there is nothing to unlink.
-                let _ = self.ni.me_unlink(entry);
+                let _ = self.core.ni.me_unlink(entry);
             }
             self.give_back(port, &op);
             self.send_failed(&op.send, why);
@@ -269,7 +270,7 @@ impl Endpoint {
 
     pub(crate) fn send_failed(&mut self, send: &Send, why: PeerError) {
         let outcome = Err(Failure::PeerGone { peer: send.peer, why });
-        self.complete(Completion::of_send(send, outcome));
+        self.core.complete(Completion::of_send(send, outcome));
     }
 }
 

@@ -8,45 +8,14 @@
 
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::endpoint::Endpoint;
-use crate::frontier::Frontier;
-use crate::offer::Questions;
-use crate::queue::{Queue, Waiter};
-use crate::rendezvous::rtr_list::RtrList;
+use crate::queue::Waiter;
 use crate::request::{SendOp, SendState, SenderCopy, Started};
 use crate::send::eager_slots;
-use sluice_link::{PeerError, Port};
+use sluice_link::Port;
 use sluice_portals::{Handle, PtlError};
 use sluice_wire::{Addr, Nanos, PeerId};
 
-/// What an endpoint knows of a peer that one of the two is stalled toward, or
-/// that is gone.
-#[derive(Debug, Default)]
-pub(crate) struct PeerState {
-    /// Sends that wait for credits, oldest first.
-    pub queue: Queue,
-    /// Since when the oldest of them waits.
-    pub stalled_since: Option<Nanos>,
-    /// Why the peer will not answer again.
-    pub gone: Option<PeerError>,
-    /// What it has asked of the queue.
-    pub questions: Questions,
-    /// What was asked of its queue.
-    pub frontier: Frontier,
-    /// Receives here that it was told of.
-    pub announced: u16,
-    /// Receives there that it has told of.
-    pub rtrs: Option<Box<RtrList>>,
-}
-
 impl Endpoint {
-    pub(crate) fn state_mut(&mut self, peer: PeerId) -> &mut PeerState {
-        let index = peer.index();
-        if index >= self.peers.len() {
-            self.peers.resize_with(index + 1, || None);
-        }
-        self.peers[index].get_or_insert_with(Box::default)
-    }
-
     /// Puts a send behind those that wait already; `copy` is where its bytes
     /// are, if not in its own memory. Room in the table was checked before.
     pub(crate) fn enqueue<P: Port>(
@@ -61,7 +30,7 @@ impl Endpoint {
             return Err(Refused::Again);
         };
         let peer = send.peer;
-        let state = self.state_mut(peer);
+        let state = self.core.peers.state_mut(peer);
         state.queue.push(Waiter { handle, space: send.space, tag: send.tag });
         if state.queue.len() == 1 {
             state.stalled_since = Some(now);
@@ -92,14 +61,14 @@ impl Endpoint {
         while at < self.stalled.len() {
             let peer = self.stalled[at];
             self.flush_peer(port, peer);
-            let state = self.state_mut(peer);
+            let state = self.core.peers.state_mut(peer);
             let since = *state.stalled_since.get_or_insert(now);
-            if now.since(since) >= self.config.patience
+            if now.since(since) >= self.core.config.patience
                 && let Some(handle) = self.queue_front(peer)
                 && self.is_divisible(handle)
                 && self.advance(port, peer, handle, true)
             {
-                self.state_mut(peer).stalled_since = Some(now);
+                self.core.peers.state_mut(peer).stalled_since = Some(now);
             }
             // A queue that has run empty took its peer out of the list.
             if self.stalled.get(at) == Some(&peer) {
@@ -109,7 +78,7 @@ impl Endpoint {
     }
 
     fn queue_front(&self, peer: PeerId) -> Option<Handle<SendOp>> {
-        self.peer_state(peer)?.queue.front()
+        self.core.peers.get(peer)?.queue.front()
     }
 
     /// Whether announcing this send takes fewer slots than sending it.
@@ -147,10 +116,10 @@ impl Endpoint {
                 self.give_back(port, &op);
             }
             if send.report || outcome.is_err() {
-                self.complete(Completion::of_send(&send, outcome));
+                self.core.complete(Completion::of_send(&send, outcome));
             }
         }
-        let state = self.state_mut(peer);
+        let state = self.core.peers.state_mut(peer);
         state.queue.pop();
         state.stalled_since = None;
         self.settle_queue(peer);
@@ -159,7 +128,7 @@ impl Endpoint {
 
     /// A queue that has run empty is not stalled any more.
     pub(crate) fn settle_queue(&mut self, peer: PeerId) {
-        if self.peer_state(peer).is_none_or(|state| state.queue.is_empty()) {
+        if self.core.peers.get(peer).is_none_or(|state| state.queue.is_empty()) {
             self.stalled.retain(|stalled| *stalled != peer);
         }
     }

@@ -32,7 +32,7 @@ impl Endpoint {
         let buf = op.recv.buf;
         let RecvState::Pulling(pull) = &mut op.state else { return false };
         let (peer, key, want) = (pull.event.peer, pull.key, pull.want);
-        let table = self.config.table();
+        let table = self.core.config.table();
         let mut able = able_with(port, peer, true);
         let mut method = table.way(want, able);
         let mut tally = None;
@@ -52,7 +52,7 @@ impl Endpoint {
             op: handle.to_u64(),
             tally: tally.map(|tally| tally.0),
         };
-        if self.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
+        if self.core.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
             if let Some(tally) = tally {
                 shared(port).close_tally(tally);
             }
@@ -118,7 +118,9 @@ impl Endpoint {
     /// The receiver of an announced message says where it wants the bytes. False if
     /// there is no such message, or it is shorter, or was asked for before.
     pub(crate) fn on_cts<P: Port>(&mut self, port: &mut P, peer: PeerId, cts: &Cts) -> bool {
-        let Some(found) = self.ni.me_that_matches(PT_BULK, cts.key, peer) else { return false };
+        let Some(found) = self.core.ni.me_that_matches(PT_BULK, cts.key, peer) else {
+            return false;
+        };
         let handle = Handle::from_u64(found);
         let Some(op) = self.sends.get_mut(handle) else { return false };
         let bytes = op.bytes();
@@ -161,7 +163,7 @@ impl Endpoint {
             Some(SendState::Leaving(outcome)) => self.end_send(port, handle, outcome),
             // Nobody fetches what was written.
             Some(SendState::Announced(entry) | SendState::Offered(entry, _))
-                if is_done && self.ni.me_unlink(entry).is_ok() =>
+                if is_done && self.core.ni.me_unlink(entry).is_ok() =>
             {
                 self.end_exposed(port, handle, Ok(()));
             }
@@ -191,7 +193,7 @@ impl Endpoint {
             op.state = SendState::Leaving(outcome);
         }
         if let SendState::Offered(_, number) = state {
-            self.state_mut(peer).queue.end_offer(number, false);
+            self.core.peers.state_mut(peer).queue.end_offer(number, false);
             self.settle_queue(peer);
             // Those behind it were kept back by it.
             self.flush_peer(port, peer);

@@ -37,7 +37,7 @@ impl Endpoint {
         let RecvState::Pulling(pull) = &mut op.state else { return };
         pull.in_flight -= 1;
         if !pull.direct {
-            pull.window.on_arrived(self.now, event.rlength);
+            pull.window.on_arrived(self.core.now, event.rlength);
             self.budget.give_back(event.peer, event.rlength);
         }
         match event.outcome {
@@ -122,7 +122,7 @@ impl Endpoint {
 
     /// Asks for the next bytes of a pull: all of them directly, or one chunk.
     fn ask<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> Asked {
-        if self.any_gone && self.fail_if_gone(port, handle) {
+        if self.core.peers.any_gone() && self.fail_if_gone(port, handle) {
             return Asked::Enough;
         }
         let Some(op) = self.recvs.get_mut(handle) else { return Asked::Enough };
@@ -140,7 +140,7 @@ impl Endpoint {
                 return Asked::Enough;
             }
             match self.budget.admission(peer, length) {
-                Admission::Granted if self.ni.has_reply_room(length) => {}
+                Admission::Granted if self.core.ni.has_reply_room(length) => {}
                 Admission::HasShare => return Asked::NotNow,
                 Admission::Granted | Admission::NoRoom => return Asked::NoRoom,
             }
@@ -148,12 +148,12 @@ impl Endpoint {
         let target = bulk_target(peer, pull.key, pull.asked);
         let from = pull.direct.then_some(pull.from);
         let into = into.offset(pull.asked);
-        match self.ni.get(port, self.md, into.0, length, &target, from, handle.to_u64()) {
+        match self.core.ni.get(port, self.core.md, into.0, length, &target, from, handle.to_u64()) {
             Ok(()) => {
                 pull.asked += length;
                 pull.in_flight += 1;
                 if !pull.direct {
-                    pull.window.on_asked(self.now, length);
+                    pull.window.on_asked(self.core.now, length);
                     self.budget.spend(peer, length);
                 }
                 return if pull.asked < pull.want { Asked::More } else { Asked::Enough };
@@ -175,7 +175,7 @@ impl Endpoint {
     fn fail_if_gone<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
         let Some(pull) = self.pull_mut(handle) else { return false };
         let peer = pull.event.peer;
-        let Some(why) = self.gone(peer) else { return false };
+        let Some(why) = self.core.peers.gone(peer) else { return false };
         let Some(pull) = self.pull_mut(handle) else { return true };
         pull.failure.get_or_insert(Failure::PeerGone { peer, why });
         if pull.in_flight == 0 {

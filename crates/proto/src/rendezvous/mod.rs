@@ -70,9 +70,9 @@ impl Endpoint {
         let entry = self.expose(port, send.peer, send.buf, key, handle)?;
         match self.put_announcement(port, send, key) {
             Ok(rtr) => {
-                self.stats.rendezvous_sent += 1;
+                self.core.stats.rendezvous_sent += 1;
                 if let Some(rtr) = rtr {
-                    self.stats.rtrs_used += 1;
+                    self.core.stats.rtrs_used += 1;
                     let from = Region { addr: send.buf.addr, len: send.buf.len.min(rtr.len) };
                     let token = Moved::Send(handle).token();
                     shared(port).write_shared(send.peer, rtr.tally, from, rtr.addr, token);
@@ -81,7 +81,7 @@ impl Endpoint {
                 Ok(Started::Waits(SendState::Announced(entry), part))
             }
             Err(error) => {
-                let unlinked = self.ni.me_unlink(entry);
+                let unlinked = self.core.ni.me_unlink(entry);
                 assert!(unlinked.is_ok(), "the entry was appended above");
                 Err(error)
             }
@@ -110,7 +110,7 @@ impl Endpoint {
         let extras = PutExtras { rts: Some(rts), ..extras };
         // The announcement has no bytes of the user's, so its own send event
         // means nothing: the user pointer zero.
-        let sent = self.ni.put(port, self.md, 0, 0, &target, &extras, 0);
+        let sent = self.core.ni.put(port, self.core.md, 0, 0, &target, &extras, 0);
         assert!(sent.is_ok() || rtr.is_none(), "a put that was checked goes");
         sent.map(|_| rtr)
     }
@@ -129,9 +129,9 @@ impl Endpoint {
         // Matched: the announcement's slot goes back now, not when the bytes
         // are here.
         if let Some(hold) = event.hold {
-            self.ni.end_hold(port, hold);
+            self.core.ni.end_hold(port, hold);
         }
-        let gone = self.gone(event.peer);
+        let gone = self.core.peers.gone(event.peer);
         let Some(op) = self.recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
         let is_written =
@@ -145,7 +145,7 @@ impl Endpoint {
             asked: 0,
             got: if is_written { want } else { 0 },
             in_flight: 0,
-            window: Window::new(self.ni.get_bytes_max(), self.budget.bytes_max()),
+            window: Window::new(self.core.ni.get_bytes_max(), self.budget.bytes_max()),
             awaits_turn: false,
             method: tally.map_or(BulkMethod::Asked, BulkMethod::Shared),
             direct: true,
@@ -216,9 +216,11 @@ impl Endpoint {
     fn say<P: Port>(&mut self, port: &mut P, fin: Fin) {
         let sent = match fin.packet {
             FinPacket::GetDone { key, length, status } => {
-                self.ni.get_done(port, &bulk_target(fin.peer, key, 0), length, status)
+                self.core.ni.get_done(port, &bulk_target(fin.peer, key, 0), length, status)
             }
-            FinPacket::Written(written) => self.ni.tell(port, fin.peer, &Packet::Written(written)),
+            FinPacket::Written(written) => {
+                self.core.ni.tell(port, fin.peer, &Packet::Written(written))
+            }
         };
         // A peer that cannot be reached has no use for it.
         if matches!(sent, Err(PtlError::NoCredit { .. })) {
@@ -258,12 +260,12 @@ impl Endpoint {
             if pull.taken {
                 self.note_told(peer);
             }
-        } else if self.gone(peer).is_none() {
+        } else if self.core.peers.gone(peer).is_none() {
             self.finish_fetch(port, peer, pull.key, pull.got, status, pull.taken);
         }
         if recv.report || outcome.is_err() {
             let completion = Completion::of_recv(recv, &pull.event, pull.got, outcome);
-            self.complete(completion);
+            self.core.complete(completion);
         }
     }
 }

@@ -15,6 +15,7 @@
 //! it, is not used.
 
 use crate::api::{Recv, Send, Space};
+use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::rendezvous::ability::{able_with, open_tally, shared};
 use crate::rendezvous::rtr_list::{RTRS_MAX, Rtr, RtrList};
@@ -34,15 +35,15 @@ impl Endpoint {
     pub(crate) fn announce<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>, recv: &Recv) {
         let Some(peer) = recv.source else { return };
         if !self.throttle.may_announce(peer, recv)
-            || usize::from(self.state_mut(peer).announced) >= RTRS_MAX
+            || usize::from(self.core.peers.state_mut(peer).announced) >= RTRS_MAX
             || !self.is_next_to_be_met(peer, handle, recv)
-            || self.ni.ensure_connected(port, peer).is_err()
+            || self.core.ni.ensure_connected(port, peer).is_err()
         {
             return;
         }
         // Tallies may be used up, which opening one will tell.
         let able = able_with(port, peer, true);
-        let table = self.config.table();
+        let table = self.core.config.table();
         if table.objection_to_announcing(recv.buf.len, true, able).is_some() {
             return;
         }
@@ -54,14 +55,14 @@ impl Endpoint {
             ignore_bits: wanted.ignore,
             addr: recv.buf.addr,
             len: recv.buf.len,
-            seen: self.ni.links().expected_seq(peer),
+            seen: self.core.ni.links().expected_seq(peer),
             tally: tally.0,
         };
-        if self.ni.tell(port, peer, &Packet::Rtr(rtr)).is_err() {
+        if self.core.ni.tell(port, peer, &Packet::Rtr(rtr)).is_err() {
             return shared(port).close_tally(tally);
         }
-        self.stats.announced += 1;
-        self.state_mut(peer).announced += 1;
+        self.core.stats.announced += 1;
+        self.core.peers.state_mut(peer).announced += 1;
         if let Some(op) = self.recvs.get_mut(handle) {
             op.announced = Some(tally);
         }
@@ -72,7 +73,7 @@ impl Endpoint {
         if self.order.is_some() {
             return;
         }
-        let table = self.config.table();
+        let table = self.core.config.table();
         let waits = |op: &RecvOp| {
             op.recv.source == Some(peer)
                 && op.is_posted()
@@ -95,13 +96,13 @@ impl Endpoint {
         let bits = match recv.space {
             Space::Tagged if wanted.ignore == 0 => MatchBits(wanted.bits),
             // Any entry might overlap it.
-            Space::Tagged => return self.ni.priority_len(pt_index) == 1,
+            Space::Tagged => return self.core.ni.priority_len(pt_index) == 1,
             // Messages of a space without tags all have the same bits.
             Space::Untagged => MatchBits(0),
         };
         let mut steps = 0;
         let mut is_older = true;
-        let Endpoint { ni, recvs, .. } = self;
+        let Endpoint { core: Core { ni, .. }, recvs, .. } = self;
         ni.all_that_match(pt_index, bits, peer, |user_ptr| {
             steps += 1;
             let older = Handle::<RecvOp>::from_u64(user_ptr);
@@ -125,7 +126,7 @@ impl Endpoint {
         let Some(tally) = op.announced.take() else { return };
         let recv = op.recv;
         if let Some(peer) = recv.source {
-            self.state_mut(peer).announced -= 1;
+            self.core.peers.state_mut(peer).announced -= 1;
             self.throttle.note(peer, &recv, used);
         }
         if !used {
@@ -143,8 +144,8 @@ impl Endpoint {
         let Some(space) = Space::named(rtr.pt_index) else { return false };
         let Some(shared) = port.shared() else { return false };
         self.speculates = true;
-        let next_seq = self.ni.links().next_seq(peer);
-        let state = self.state_mut(peer);
+        let next_seq = self.core.ni.links().next_seq(peer);
+        let state = self.core.peers.state_mut(peer);
         let waits = !state.queue.is_empty();
         let rtrs = state.rtrs.get_or_insert_with(|| Box::new(RtrList::new(next_seq)));
         let wanted = Wanted { space, bits: rtr.match_bits.0, ignore: rtr.ignore_bits };
@@ -167,8 +168,8 @@ impl Endpoint {
         target: &Target,
         extras: &PutExtras,
     ) -> Result<Option<Rtr>, PtlError> {
-        let Endpoint { peers, ni, md, .. } = self;
-        let state = peers.get_mut(send.peer.index()).and_then(Option::as_mut);
+        let Core { peers, ni, md, .. } = &mut self.core;
+        let state = peers.get_mut(send.peer);
         let Some(rtrs) = state.and_then(|state| state.rtrs.as_mut()) else { return Ok(None) };
         while let Some(at) = rtrs.met_by(send.space, send.tag) {
             ni.check_put(port, *md, from, len, target, extras)?;
@@ -186,8 +187,8 @@ impl Endpoint {
     /// A message has been sent to a peer that may announce receives.
     #[inline(never)]
     pub(crate) fn note_sent(&mut self, peer: PeerId, space: Space, tag: u64) {
-        let next = self.ni.links().next_seq(peer);
-        let state = self.peers.get_mut(peer.index()).and_then(Option::as_mut);
+        let next = self.core.ni.links().next_seq(peer);
+        let state = self.core.peers.get_mut(peer);
         if let Some(rtrs) = state.and_then(|state| state.rtrs.as_mut()) {
             rtrs.note_sent(next, space, tag);
         }

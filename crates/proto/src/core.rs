@@ -1,0 +1,95 @@
+//! What every part of an endpoint works with: its Portals interface, the states of
+//! its peers, the time, and what it pushes: counts and completions.
+
+use crate::api::{Completion, Config, Space, Stats};
+use crate::peers::Peers;
+use crate::portal::{PT_BULK, overflow_entry};
+use sluice_link::{Layout, PeerError, Port};
+use sluice_portals::{Eq, Handle, Limits, Md, MdOptions, Ni, PtOptions};
+use sluice_wire::{Addr, Nanos, PeerId, PtIndex, Region};
+use std::collections::VecDeque;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub config: Config,
+    pub ni: Ni,
+    pub eq: Handle<Eq>,
+    /// All of memory: local offsets are addresses.
+    pub md: Handle<Md>,
+    pub peers: Peers,
+    /// The latest time that a call came with.
+    pub now: Nanos,
+    pub stats: Stats,
+    pub completions: VecDeque<Completion>,
+}
+
+impl Core {
+    /// An interface with the portal table entries of messages.
+    ///
+    /// # Panics
+    /// Never: a new interface has room for what is made here.
+    pub fn new(config: Config, mailbox: Layout) -> Core {
+        let mut ni = Ni::new(Limits::default(), mailbox);
+        // Every event is taken out before the call that caused it returns, and
+        // a call causes few; a peer's end causes one for each operation on it.
+        let eq = ni.eq_alloc(usize::MAX).expect("a new interface has room");
+        let whole = Region { addr: Addr(0), len: u64::MAX };
+        let options = MdOptions { event_send_if_pending: true, ..MdOptions::default() };
+        let md =
+            ni.md_bind(whole, None, Some(eq), None, options).expect("a new interface has room");
+        for index in [PtIndex(0), PtIndex(1), PT_BULK] {
+            ni.pt_alloc(index, PtOptions::default(), Some(eq)).expect("a new interface has room");
+        }
+        // One entry per space takes what no receive waits for.
+        for space in [Space::Tagged, Space::Untagged] {
+            ni.me_append_overflow(space.pt(), overflow_entry()).expect("a new interface has room");
+        }
+        Core {
+            config,
+            ni,
+            eq,
+            md,
+            peers: Peers::default(),
+            now: Nanos(0),
+            stats: Stats::default(),
+            completions: VecDeque::new(),
+        }
+    }
+
+    /// A call at this time. Some callers look at the clock less often than others.
+    #[inline(always)]
+    pub fn note_time(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+    }
+
+    #[inline(always)]
+    pub fn complete(&mut self, completion: Completion) {
+        self.completions.push_back(completion);
+    }
+
+    /// The next ended request.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Completion> {
+        let completion = self.completions.pop_front()?;
+        if self.completions.is_empty() {
+            // The next one is written where this one was: those lines are at hand.
+            self.completions.clear();
+        }
+        Some(completion)
+    }
+
+    /// Something waits for `peer` from now on: its end will be told. An error if it
+    /// has been.
+    #[inline]
+    pub fn await_peer<P: Port>(&self, port: &mut P, peer: PeerId) -> Result<(), PeerError> {
+        if let Some(why) = self.peers.gone(peer) {
+            return Err(why);
+        }
+        // Nobody else has a reason to watch one that never spoke.
+        if !self.ni.links().is_known(peer) {
+            port.watch(peer);
+        }
+        Ok(())
+    }
+}

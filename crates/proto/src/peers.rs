@@ -1,0 +1,127 @@
+//! What an endpoint knows of its peers.
+
+use crate::frontier::Frontier;
+use crate::queue::Queue;
+use crate::rendezvous::rtr_list::RtrList;
+use sluice_link::PeerError;
+use sluice_wire::{Nanos, PeerId, Search};
+
+/// What an endpoint knows of a peer that one of the two is stalled toward, or
+/// that is gone.
+#[derive(Debug, Default)]
+pub(crate) struct PeerState {
+    /// Sends that wait for credits, oldest first.
+    pub queue: Queue,
+    /// Since when the oldest of them waits.
+    pub stalled_since: Option<Nanos>,
+    /// Why the peer will not answer again.
+    gone: Option<PeerError>,
+    /// What it has asked of the queue.
+    pub questions: Questions,
+    /// What was asked of its queue.
+    pub frontier: Frontier,
+    /// Receives here that it was told of.
+    pub announced: u16,
+    /// Receives there that it has told of.
+    pub rtrs: Option<Box<RtrList>>,
+}
+
+impl PeerState {
+    /// Why the peer will not answer again.
+    #[inline]
+    pub fn gone(&self) -> Option<PeerError> {
+        self.gone
+    }
+}
+
+/// What a receiver has asked of the queue of its messages.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    pub search: Option<Search>,
+    /// The number that a watch is for a message after.
+    pub watch: Option<u64>,
+}
+
+/// The states of the peers.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    /// Only peers that one side is or was stalled toward, that have announced a
+    /// receive or were told of one, or that are gone, have a state here.
+    states: Vec<Option<Box<PeerState>>>,
+    any_gone: bool,
+    /// Peers to which something about waiting messages could not be said for
+    /// want of a control credit. Each is here once.
+    pending_control: Vec<PeerId>,
+}
+
+impl Peers {
+    /// Heap bytes of a peer without a state.
+    pub const PEER_BYTES: usize = size_of::<Option<Box<PeerState>>>();
+
+    #[inline]
+    pub fn get(&self, peer: PeerId) -> Option<&PeerState> {
+        self.states.get(peer.index())?.as_deref()
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, peer: PeerId) -> Option<&mut PeerState> {
+        self.states.get_mut(peer.index())?.as_deref_mut()
+    }
+
+    /// The state of a peer, which has one from now on.
+    pub fn state_mut(&mut self, peer: PeerId) -> &mut PeerState {
+        let index = peer.index();
+        if index >= self.states.len() {
+            self.states.resize_with(index + 1, || None);
+        }
+        self.states[index].get_or_insert_with(Box::default)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &PeerState> {
+        self.states.iter().filter_map(Option::as_deref)
+    }
+
+    /// Why `peer` is gone, if it is.
+    #[inline]
+    pub fn gone(&self, peer: PeerId) -> Option<PeerError> {
+        if !self.any_gone {
+            return None;
+        }
+        self.get(peer)?.gone
+    }
+
+    #[inline]
+    pub fn any_gone(&self) -> bool {
+        self.any_gone
+    }
+
+    /// The peer will not answer again.
+    pub fn note_gone(&mut self, peer: PeerId, why: PeerError) {
+        self.any_gone = true;
+        self.state_mut(peer).gone = Some(why);
+    }
+
+    /// Remembers that something could not be said to `peer`.
+    pub fn note_pending_control(&mut self, peer: PeerId) {
+        if !self.pending_control.contains(&peer) {
+            self.pending_control.push(peer);
+        }
+    }
+
+    /// Whether there is something to be said to somebody.
+    #[inline]
+    pub fn is_control_pending(&self) -> bool {
+        !self.pending_control.is_empty()
+    }
+
+    /// What could not be said to `peer` is said now, or need not be.
+    pub fn end_pending_control(&mut self, peer: PeerId) {
+        self.pending_control.retain(|pending| *pending != peer);
+    }
+
+    /// Those to which something is to be said, which is done now.
+    #[inline]
+    pub fn take_pending_control(&mut self) -> Vec<PeerId> {
+        std::mem::take(&mut self.pending_control)
+    }
+}
