@@ -394,7 +394,7 @@ impl Node {
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
     fn look_first(&mut self, len: u64) {
-        if self.endpoint.looks_first(len) {
+        if self.endpoint.should_poll_first(len) {
             let now = self.rail.now();
             self.rail.take_in(now, &mut self.endpoint);
         }

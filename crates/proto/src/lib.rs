@@ -17,20 +17,21 @@ mod api;
 mod completion;
 mod core;
 mod endpoint;
-mod footprint;
-mod frontier;
+mod exhausted;
 mod offer;
 mod order;
 mod peers;
 mod portal;
-mod probe;
+mod probes;
 mod queue;
-mod recv;
+mod recvs;
 mod rendezvous;
 mod request;
 pub mod selection;
-mod send;
+mod sends;
+mod stall_cursor;
 mod stalled;
+mod start;
 mod wanted;
 
 pub use api::{
@@ -38,4 +39,4 @@ pub use api::{
     Stats,
 };
 pub use endpoint::Endpoint;
-pub use footprint::Footprint;
+pub use endpoint::footprint::Footprint;

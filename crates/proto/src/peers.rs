@@ -1,8 +1,8 @@
 //! What an endpoint knows of its peers.
 
-use crate::frontier::Frontier;
 use crate::queue::Queue;
 use crate::rendezvous::rtr_list::RtrList;
+use crate::stall_cursor::StallCursor;
 use sluice_link::PeerError;
 use sluice_wire::{Nanos, PeerId, Search};
 
@@ -19,7 +19,7 @@ pub(crate) struct PeerState {
     /// What it has asked of the queue.
     pub questions: Questions,
     /// What was asked of its queue.
-    pub frontier: Frontier,
+    pub cursor: StallCursor,
     /// Receives here that it was told of.
     pub announced: u16,
     /// Receives there that it has told of.
@@ -49,6 +49,8 @@ pub(crate) struct Peers {
     /// receive or were told of one, or that are gone, have a state here.
     states: Vec<Option<Box<PeerState>>>,
     any_gone: bool,
+    /// Some peer has announced a receive.
+    any_rtrs: bool,
     /// Peers to which something about waiting messages could not be said for
     /// want of a control credit. Each is here once.
     pending_control: Vec<PeerId>,
@@ -99,6 +101,30 @@ impl Peers {
     pub fn note_gone(&mut self, peer: PeerId, why: PeerError) {
         self.any_gone = true;
         self.state_mut(peer).gone = Some(why);
+    }
+
+    /// Whether some peer has announced a receive.
+    #[inline(always)]
+    pub fn any_rtrs(&self) -> bool {
+        self.any_rtrs
+    }
+
+    /// Some peer announces a receive.
+    pub fn note_rtr(&mut self) {
+        self.any_rtrs = true;
+    }
+
+    /// The sender of a message that was taken from its queue has been told of its end.
+    pub fn note_told(&mut self, peer: PeerId) {
+        self.state_mut(peer).cursor.note_told();
+    }
+
+    /// Forgets what was asked of a peer that is gone, and what it has announced.
+    pub fn forget_asked(&mut self, peer: PeerId) {
+        let state = self.state_mut(peer);
+        state.rtrs = None;
+        state.cursor = StallCursor::default();
+        self.end_pending_control(peer);
     }
 
     /// Remembers that something could not be said to `peer`.

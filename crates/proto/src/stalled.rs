@@ -6,31 +6,48 @@
 //! patience goes as an announcement, which takes one slot: the receiver then
 //! fetches it when it is matched.
 
-use crate::api::{Completion, Failure, Refused, Send};
-use crate::endpoint::Endpoint;
+use crate::api::{Failure, Refused, Send};
+use crate::core::Core;
+use crate::offer::{answer_questions, is_watched};
 use crate::queue::Waiter;
-use crate::request::{SendOp, SendState, SenderCopy, Started};
-use crate::send::eager_slots;
+use crate::request::{SendOp, Started};
+use crate::sends::Sends;
+use crate::start::{eager_slots, never_fits, start};
 use sluice_link::Port;
 use sluice_portals::{Handle, PtlError};
 use sluice_wire::{Addr, Nanos, PeerId};
 
-impl Endpoint {
+/// The peers with sends that wait for credits.
+#[derive(Debug, Default)]
+pub(crate) struct Stalled {
+    /// Each is here once.
+    peers: Vec<PeerId>,
+}
+
+impl Stalled {
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
     /// Puts a send behind those that wait already; `copy` is where its bytes
     /// are, if not in its own memory. Room in the table was checked before.
-    pub(crate) fn enqueue<P: Port>(
+    pub fn enqueue<P: Port>(
         &mut self,
-        now: Nanos,
+        core: &mut Core,
+        sends: &mut Sends,
         port: &mut P,
+        now: Nanos,
         send: &Send,
         copy: Option<Addr>,
     ) -> Result<(), Refused> {
-        let op = SendOp { send: *send, state: SendState::Queued, part: SenderCopy::None, copy };
-        let Ok(handle) = self.sends.insert(op) else {
-            return Err(Refused::Again);
-        };
+        let handle = sends.insert(SendOp::queued(send, copy))?;
         let peer = send.peer;
-        let state = self.core.peers.state_mut(peer);
+        let state = core.peers.state_mut(peer);
         state.queue.push(Waiter { handle, space: send.space, tag: send.tag });
         if state.queue.len() == 1 {
             state.stalled_since = Some(now);
@@ -38,98 +55,132 @@ impl Endpoint {
             if let Some(rtrs) = &mut state.rtrs {
                 rtrs.block();
             }
-            self.stalled.push(peer);
+            self.peers.push(peer);
         }
-        if self.is_watched(peer) {
-            self.answer_questions(port, peer);
+        if is_watched(core, peer) {
+            answer_questions(core, sends, port, peer);
         }
         Ok(())
     }
 
     /// Sends what credits allow of the queue of `peer`.
-    pub(crate) fn flush_peer<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        while let Some(handle) = self.queue_front(peer) {
-            if !self.advance(port, peer, handle, false) {
+    pub fn flush_peer<P: Port>(
+        &mut self,
+        core: &mut Core,
+        sends: &mut Sends,
+        port: &mut P,
+        peer: PeerId,
+    ) {
+        while let Some(handle) = queue_front(core, peer) {
+            if !self.advance(core, sends, port, handle, false) {
                 return;
             }
         }
     }
 
     /// Sends what credits and patience allow of every queue.
-    pub(crate) fn flush_stalled<P: Port>(&mut self, now: Nanos, port: &mut P) {
+    pub fn flush_all<P: Port>(
+        &mut self,
+        core: &mut Core,
+        sends: &mut Sends,
+        port: &mut P,
+        now: Nanos,
+    ) {
         let mut at = 0;
-        while at < self.stalled.len() {
-            let peer = self.stalled[at];
-            self.flush_peer(port, peer);
-            let state = self.core.peers.state_mut(peer);
-            let since = *state.stalled_since.get_or_insert(now);
-            if now.since(since) >= self.core.config.patience
-                && let Some(handle) = self.queue_front(peer)
-                && self.is_divisible(handle)
-                && self.advance(port, peer, handle, true)
+        while at < self.peers.len() {
+            let peer = self.peers[at];
+            self.flush_peer(core, sends, port, peer);
+            let since = *core.peers.state_mut(peer).stalled_since.get_or_insert(now);
+            if now.since(since) >= core.config.patience
+                && let Some(handle) = queue_front(core, peer)
+                && is_divisible(sends, handle)
+                && self.advance(core, sends, port, handle, true)
             {
-                self.core.peers.state_mut(peer).stalled_since = Some(now);
+                core.peers.state_mut(peer).stalled_since = Some(now);
             }
             // A queue that has run empty took its peer out of the list.
-            if self.stalled.get(at) == Some(&peer) {
+            if self.peers.get(at) == Some(&peer) {
                 at += 1;
             }
         }
     }
 
-    fn queue_front(&self, peer: PeerId) -> Option<Handle<SendOp>> {
-        self.core.peers.get(peer)?.queue.front()
+    /// A queue that has run empty is not stalled any more.
+    pub fn settle(&mut self, core: &Core, peer: PeerId) {
+        if core.peers.get(peer).is_none_or(|state| state.queue.is_empty()) {
+            self.peers.retain(|stalled| *stalled != peer);
+        }
     }
 
-    /// Whether announcing this send takes fewer slots than sending it.
-    fn is_divisible(&self, handle: Handle<SendOp>) -> bool {
-        self.sends.get(handle).is_some_and(|op| eager_slots(&op.send) > 1)
+    /// Nothing waits for a peer that is gone.
+    pub fn forget(&mut self, core: &mut Core, peer: PeerId) {
+        core.peers.state_mut(peer).queue.clear();
+        self.settle(core, peer);
     }
 
-    /// Tries to send the oldest waiting send. False if it still waits.
+    /// When patience with the receivers ends.
+    pub fn deadline(&self, core: &Core) -> Option<Nanos> {
+        // Without a credit only the peer can help, and time cannot.
+        self.peers
+            .iter()
+            .filter(|peer| core.ni.data_credits(**peer) > 0)
+            .filter_map(|peer| {
+                // Nor can it with one that the peer was told of.
+                let state = core.peers.get(*peer)?;
+                state.queue.front()?;
+                state.stalled_since
+            })
+            .map(|since| since.saturating_add(core.config.patience))
+            .min()
+    }
+
+    /// Panics unless those listed have sends that wait. For tests.
+    pub fn check_invariants(&self, core: &Core) {
+        for peer in &self.peers {
+            assert!(core.peers.get(*peer).is_some_and(|state| !state.queue.is_empty()));
+        }
+    }
+
+    /// Tries to send the oldest waiting send of its peer. False if it still waits.
     fn advance<P: Port>(
         &mut self,
+        core: &mut Core,
+        sends: &mut Sends,
         port: &mut P,
-        peer: PeerId,
         handle: Handle<SendOp>,
         announce: bool,
     ) -> bool {
-        let Some(op) = self.sends.get(handle) else {
-            unreachable!("a queue names only pending sends")
-        };
-        let (send, bytes) = (op.send, op.bytes());
-        let announce = announce || self.never_fits(&send);
-        let ended = match self.start(port, &Send { buf: bytes, ..send }, handle, announce) {
-            Ok(Started::Done) => Some(Ok(())),
+        let Some(op) = sends.get(handle) else { unreachable!("a queue names only pending sends") };
+        let (send, bytes, peer) = (op.send, op.bytes(), op.send.peer);
+        let announce = announce || never_fits(core, &send);
+        match start(core, port, &Send { buf: bytes, ..send }, handle, announce) {
+            Ok(Started::Done) => sends.finish(core, port, handle, Ok(())),
             Ok(Started::Waits(state, part)) => {
-                if let Some(op) = self.sends.get_mut(handle) {
+                if let Some(op) = sends.get_mut(handle) {
                     (op.state, op.part) = (state, part);
                 }
-                None
             }
-            Err(PtlError::Peer(why)) => Some(Err(Failure::PeerGone { peer, why })),
-            Err(PtlError::ArgInvalid(_)) => Some(Err(Failure::Fault)),
+            Err(PtlError::Peer(why)) => {
+                sends.finish(core, port, handle, Err(Failure::PeerGone { peer, why }));
+            }
+            Err(PtlError::ArgInvalid(_)) => {
+                sends.finish(core, port, handle, Err(Failure::Fault));
+            }
             Err(_) => return false,
-        };
-        if let Some(outcome) = ended {
-            if let Some(op) = self.sends.remove(handle) {
-                self.give_back(port, &op);
-            }
-            if send.report || outcome.is_err() {
-                self.core.complete(Completion::of_send(&send, outcome));
-            }
         }
-        let state = self.core.peers.state_mut(peer);
+        let state = core.peers.state_mut(peer);
         state.queue.pop();
         state.stalled_since = None;
-        self.settle_queue(peer);
+        self.settle(core, peer);
         true
     }
+}
 
-    /// A queue that has run empty is not stalled any more.
-    pub(crate) fn settle_queue(&mut self, peer: PeerId) {
-        if self.core.peers.get(peer).is_none_or(|state| state.queue.is_empty()) {
-            self.stalled.retain(|stalled| *stalled != peer);
-        }
-    }
+fn queue_front(core: &Core, peer: PeerId) -> Option<Handle<SendOp>> {
+    core.peers.get(peer)?.queue.front()
+}
+
+/// Whether announcing this send takes fewer slots than sending it.
+fn is_divisible(sends: &Sends, handle: Handle<SendOp>) -> bool {
+    sends.get(handle).is_some_and(|op| eager_slots(&op.send) > 1)
 }

@@ -200,7 +200,7 @@ impl Engine {
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
     fn look_first(&mut self, len: u64) {
-        if self.endpoint.looks_first(len) {
+        if self.endpoint.should_poll_first(len) {
             let now = self.now();
             self.port.take_in(now, &mut self.endpoint, POLL_BUDGET);
         }

@@ -82,7 +82,7 @@ pub enum Progress {
     /// While it waits.
     Waiting,
     /// While it waits, and before it begins what the endpoint calls large
-    /// ([`sluice_proto::Endpoint::looks_first`]): as the provider does.
+    /// ([`sluice_proto::Endpoint::should_poll_first`]): as the provider does.
     Large,
 }
 

@@ -207,8 +207,10 @@ impl Library for Messages {
             Op::Send { bytes, .. }
             | Op::Both { bytes, .. }
             | Op::Post { bytes, .. }
-            | Op::PostSend { bytes, .. } => self.endpoint.looks_first(u64::from(bytes)),
-            Op::Recv { .. } | Op::PostRecv { .. } => self.endpoint.looks_first(self.buffer_bytes),
+            | Op::PostSend { bytes, .. } => self.endpoint.should_poll_first(u64::from(bytes)),
+            Op::Recv { .. } | Op::PostRecv { .. } => {
+                self.endpoint.should_poll_first(self.buffer_bytes)
+            }
             Op::Stream { .. }
             | Op::Await { .. }
             | Op::Settle

@@ -7,11 +7,12 @@
 //! [`super::budget`]). A get-done ends it.
 
 use super::budget::Admission;
-use super::pull::Pull;
+use super::pulls::Pulls;
 use crate::api::Failure;
-use crate::endpoint::Endpoint;
+use crate::core::Core;
 use crate::portal::bulk_target;
-use crate::request::{RecvOp, RecvState};
+use crate::recvs::Recvs;
+use crate::request::RecvOp;
 use sluice_link::Port;
 use sluice_portals::{Event, Handle, NiFail, PtlError};
 
@@ -29,15 +30,20 @@ enum Asked {
     NoRoom,
 }
 
-impl Endpoint {
+impl Pulls {
     /// The answer to a get of a pull has arrived.
-    pub(crate) fn on_pulled<P: Port>(&mut self, port: &mut P, event: &Event) {
+    pub fn on_pulled<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        event: &Event,
+    ) {
         let handle = Handle::from_u64(event.user_ptr);
-        let Some(op) = self.recvs.get_mut(handle) else { return };
-        let RecvState::Pulling(pull) = &mut op.state else { return };
+        let Some(pull) = recvs.pull_mut(handle) else { return };
         pull.in_flight -= 1;
         if !pull.direct {
-            pull.window.on_arrived(self.core.now, event.rlength);
+            pull.window.on_arrived(core.now, event.rlength);
             self.budget.give_back(event.peer, event.rlength);
         }
         match event.outcome {
@@ -52,43 +58,47 @@ impl Endpoint {
             Err(fail) => pull.failure = Some(Failure::of(fail, event.peer)),
         }
         if pull.in_flight == 0 && (pull.got == pull.want || pull.failure.is_some()) {
-            self.finish_pull(port, handle);
+            self.finish(core, recvs, port, handle);
         } else {
-            self.await_turn(handle);
+            self.await_turn(recvs, handle);
         }
-        self.flush_pulls(port);
+        self.flush(core, recvs, port);
     }
 
     /// Fetches the bytes of an announced message: directly, or chunk by chunk when
     /// its turns come.
-    pub(super) fn fetch<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) {
-        let Some(RecvState::Pulling(pull)) = self.recvs.get(handle).map(|op| &op.state) else {
-            return;
-        };
+    pub(super) fn fetch<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+    ) {
+        let Some(pull) = recvs.pull_mut(handle) else { return };
         // A direct read has no part in the budget, and need not wait for a turn.
         let is_direct = pull.direct && port.caps(pull.event.peer).read;
-        if is_direct && self.ask(port, handle) == Asked::Enough {
+        if is_direct && self.ask(core, recvs, port, handle) == Asked::Enough {
             return;
         }
-        self.await_turn(handle);
-        self.flush_pulls(port);
+        self.await_turn(recvs, handle);
+        self.flush(core, recvs, port);
     }
 
     /// Asks for what room and credits allow, the pulls in turn, and says what
     /// waited.
     #[inline]
-    pub(crate) fn flush_pulls<P: Port>(&mut self, port: &mut P) {
-        self.flush_fins(port);
+    pub fn flush<P: Port>(&mut self, core: &mut Core, recvs: &mut Recvs, port: &mut P) {
+        self.fins.flush(core, port);
         let mut passes = 0;
         while passes < self.budget.senders_waiting() {
             let Some(handle) = self.budget.next() else { return };
-            match self.ask(port, handle) {
+            match self.ask(core, recvs, port, handle) {
                 asked @ (Asked::More | Asked::Enough) => {
                     // One that has ended has left by itself.
                     if self.budget.next() == Some(handle) {
                         let stays = asked == Asked::More;
                         self.budget.end_turn(stays);
-                        if let Some(pull) = self.pull_mut(handle) {
+                        if let Some(pull) = recvs.pull_mut(handle) {
                             pull.awaits_turn = stays;
                         }
                     }
@@ -103,31 +113,27 @@ impl Endpoint {
         }
     }
 
-    fn pull_mut(&mut self, handle: Handle<RecvOp>) -> Option<&mut Pull> {
-        match &mut self.recvs.get_mut(handle)?.state {
-            RecvState::Pulling(pull) => Some(pull),
-            RecvState::Posted(_) => None,
-        }
-    }
-
     /// A pull that has something to ask for waits for its turn.
-    fn await_turn(&mut self, handle: Handle<RecvOp>) {
-        let Some(pull) = self.pull_mut(handle) else { return };
+    fn await_turn(&mut self, recvs: &mut Recvs, handle: Handle<RecvOp>) {
+        let Some(pull) = recvs.pull_mut(handle) else { return };
         if pull.asked < pull.want && pull.failure.is_none() && !pull.awaits_turn {
             pull.awaits_turn = true;
-            let peer = pull.event.peer;
-            self.budget.join(peer, handle);
+            self.budget.join(pull.event.peer, handle);
         }
     }
 
     /// Asks for the next bytes of a pull: all of them directly, or one chunk.
-    fn ask<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> Asked {
-        if self.core.peers.any_gone() && self.fail_if_gone(port, handle) {
+    fn ask<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+    ) -> Asked {
+        if core.peers.any_gone() && self.fail_if_gone(core, recvs, port, handle) {
             return Asked::Enough;
         }
-        let Some(op) = self.recvs.get_mut(handle) else { return Asked::Enough };
-        let into = op.recv.buf.addr;
-        let RecvState::Pulling(pull) = &mut op.state else { return Asked::Enough };
+        let Some((buf, pull)) = recvs.pulling(handle) else { return Asked::Enough };
         if pull.asked >= pull.want || pull.failure.is_some() {
             return Asked::Enough;
         }
@@ -140,20 +146,20 @@ impl Endpoint {
                 return Asked::Enough;
             }
             match self.budget.admission(peer, length) {
-                Admission::Granted if self.core.ni.has_reply_room(length) => {}
+                Admission::Granted if core.ni.has_reply_room(length) => {}
                 Admission::HasShare => return Asked::NotNow,
                 Admission::Granted | Admission::NoRoom => return Asked::NoRoom,
             }
         }
         let target = bulk_target(peer, pull.key, pull.asked);
         let from = pull.direct.then_some(pull.from);
-        let into = into.offset(pull.asked);
-        match self.core.ni.get(port, self.core.md, into.0, length, &target, from, handle.to_u64()) {
+        let into = buf.addr.offset(pull.asked);
+        match core.ni.get(port, core.md, into.0, length, &target, from, handle.to_u64()) {
             Ok(()) => {
                 pull.asked += length;
                 pull.in_flight += 1;
                 if !pull.direct {
-                    pull.window.on_asked(self.core.now, length);
+                    pull.window.on_asked(core.now, length);
                     self.budget.spend(peer, length);
                 }
                 return if pull.asked < pull.want { Asked::More } else { Asked::Enough };
@@ -165,36 +171,27 @@ impl Endpoint {
             Err(_) => pull.failure = Some(Failure::Fault),
         }
         if pull.in_flight == 0 {
-            self.finish_pull(port, handle);
+            self.finish(core, recvs, port, handle);
         }
         Asked::Enough
     }
 
     /// Nothing more is asked of a peer that is gone. True if the peer is.
     #[cold]
-    fn fail_if_gone<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
-        let Some(pull) = self.pull_mut(handle) else { return false };
+    fn fail_if_gone<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+    ) -> bool {
+        let Some(pull) = recvs.pull_mut(handle) else { return false };
         let peer = pull.event.peer;
-        let Some(why) = self.core.peers.gone(peer) else { return false };
-        let Some(pull) = self.pull_mut(handle) else { return true };
+        let Some(why) = core.peers.gone(peer) else { return false };
         pull.failure.get_or_insert(Failure::PeerGone { peer, why });
         if pull.in_flight == 0 {
-            self.finish_pull(port, handle);
+            self.finish(core, recvs, port, handle);
         }
         true
-    }
-
-    /// Panics unless windows, turns and the budget agree. For tests.
-    pub(crate) fn check_pulls(&self) {
-        let mut bytes = 0;
-        let mut waiting = 0;
-        for (_, op) in self.recvs.iter() {
-            let RecvState::Pulling(pull) = &op.state else { continue };
-            pull.window.check_invariants();
-            bytes += pull.window.bytes_in_flight();
-            waiting += usize::from(pull.awaits_turn);
-        }
-        assert!(bytes == self.budget.bytes_now(), "bytes in flight of all pulls");
-        assert!(waiting == self.budget.check_invariants(), "each pull that waits has a turn");
     }
 }

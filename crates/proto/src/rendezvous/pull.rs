@@ -4,7 +4,7 @@ use super::window::Window;
 use crate::api::Failure;
 use sluice_link::Tally;
 use sluice_portals::Event;
-use sluice_wire::{Addr, MatchBits};
+use sluice_wire::{Addr, MatchBits, Rts};
 
 /// See the module.
 #[derive(Debug)]
@@ -47,4 +47,16 @@ pub(crate) enum BulkMethod {
     Shared(Tally),
     /// The sender writes them and says so.
     Written,
+}
+
+/// An announcement that has met its receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced {
+    /// The event that says so.
+    pub event: Event,
+    pub rts: Rts,
+    /// It was taken from the queue of a stalled sender.
+    pub taken: bool,
+    /// Where its sender writes already, because of an RTR.
+    pub tally: Option<Tally>,
 }

@@ -406,7 +406,7 @@ impl World {
                 if !net.is_parted(who, peer) {
                     self.check_pair(&net, who, peer);
                     let (own, sender) = (PeerId(who as u32), &self.processes[peer].endpoint);
-                    process.endpoint.check_frontier(PeerId(peer as u32), sender, own);
+                    process.endpoint.check_stall_cursor(PeerId(peer as u32), sender, own);
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! What a request can change of an endpoint that anybody could notice: a refused one
 //! must change none of it.
 
+use super::Endpoint;
 use crate::api::{Pending, Refused, Stats};
-use crate::endpoint::Endpoint;
+
 use sluice_wire::{PacketSeq, PeerId};
 
 /// See [`Endpoint::footprint`].
@@ -37,7 +38,7 @@ impl Endpoint {
             pending: self.pending(),
             stats: self.stats(),
             completions: self.core.completions.len(),
-            next_serial: self.next_serial,
+            next_serial: self.recvs.serials_given(),
             peers_stalled: self.stalled.len(),
             of_peer: peer.map_or(OfPeer::default(), |peer| self.footprint_of(peer)),
         }
@@ -64,13 +65,13 @@ impl Endpoint {
 
     /// What a refusal is compared with, where assertions that cost something are on.
     #[inline(always)]
-    pub(crate) fn footprint_to_check(&self, peer: Option<PeerId>) -> Checked {
+    pub(super) fn footprint_to_check(&self, peer: Option<PeerId>) -> Checked {
         Checked(cfg!(debug_assertions).then(|| (peer, self.footprint(peer))))
     }
 
     /// Panics if a refused request has left a trace.
     #[inline(always)]
-    pub(crate) fn check_refusal(
+    pub(super) fn check_refusal(
         &self,
         before: Checked,
         taken: Result<(), Refused>,
@@ -83,4 +84,4 @@ impl Endpoint {
 }
 
 /// The peer of a request, and the footprint before it.
-pub(crate) struct Checked(Option<(Option<PeerId>, Footprint)>);
+pub(super) struct Checked(Option<(Option<PeerId>, Footprint)>);

@@ -1,0 +1,139 @@
+//! The events of the interface: messages that have met their receives, and ends.
+
+use super::Endpoint;
+use crate::api::{Completion, Failure};
+use crate::rendezvous::pull::Announced;
+use crate::rendezvous::sender::end_exposed;
+use crate::request::{RecvOp, SendState};
+use sluice_link::{Port, Tally};
+use sluice_portals::{EqTaken, Event, EventKind, Handle};
+use sluice_wire::Rts;
+
+impl Endpoint {
+    /// Handles every event that the last call into the interface caused.
+    #[inline]
+    pub(super) fn drain_events<P: Port>(&mut self, port: &mut P) {
+        loop {
+            match self.core.ni.eq_take(self.core.eq) {
+                EqTaken::Empty => return,
+                EqTaken::Event(event) | EqTaken::EventAfterDrop(event) => match event.kind {
+                    EventKind::Put | EventKind::PutOverflow => self.on_matched(port, &event),
+                    // By value: what the messages above read of an event is
+                    // then never put together in memory.
+                    _ => self.on_other_event(port, event),
+                },
+            }
+        }
+    }
+
+    /// A message has met its receive.
+    #[inline(always)]
+    pub(super) fn on_matched<P: Port>(&mut self, port: &mut P, event: &Event) {
+        let handle = Handle::from_u64(event.user_ptr);
+        if self.exhausted.is_tracking() {
+            self.leave_order(handle);
+        }
+        if let Some(rts) = event.rts() {
+            self.on_announcement(port, handle, event, rts);
+            return;
+        }
+        let Some(op) = self.recvs.get(handle) else {
+            unreachable!("an entry outlives its receive")
+        };
+        if op.announced.is_some() {
+            self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
+        }
+        let Some(op) = self.recvs.get(handle) else { return };
+        let recv = &op.recv;
+        let fits = event.rlength.min(recv.buf.len);
+        if let Some(hold) = event.hold {
+            if fits > 0 {
+                port.copy(event.start, recv.buf.addr, fits);
+            }
+            self.core.ni.end_hold(port, hold);
+        }
+        let outcome = if event.rlength > fits {
+            Err(Failure::Truncated { excess: event.rlength - fits })
+        } else {
+            Ok(())
+        };
+        if recv.report || outcome.is_err() {
+            self.core.complete(Completion::of_recv(recv, event, fits, outcome));
+        }
+        self.recvs.discard(handle);
+    }
+
+    /// An announcement has met its receive.
+    fn on_announcement<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        event: &Event,
+        rts: Rts,
+    ) {
+        let Endpoint { core, recvs, rtrs, pulls, .. } = self;
+        let named = rts.tally.map(Tally);
+        let tally = rtrs.on_announcement(core, recvs, port, (handle, event.peer), named);
+        let message = Announced { event: *event, rts, taken: false, tally };
+        pulls.start(core, recvs, port, handle, message);
+    }
+
+    #[inline(never)]
+    fn on_other_event<P: Port>(&mut self, port: &mut P, event: Event) {
+        let event = &event;
+        match event.kind {
+            EventKind::Reply => {
+                self.pulls.on_pulled(&mut self.core, &mut self.recvs, port, event);
+            }
+            EventKind::Send if event.user_ptr == 0 => {}
+            EventKind::Send | EventKind::Ack | EventKind::GetDone => {
+                self.on_send_ended(port, event);
+            }
+            // Searches are answered where they are asked; no entry of the
+            // endpoint asks for the others.
+            EventKind::Put
+            | EventKind::PutOverflow
+            | EventKind::Get
+            | EventKind::GetOverflow
+            | EventKind::Atomic
+            | EventKind::AtomicOverflow
+            | EventKind::FetchAtomic
+            | EventKind::FetchAtomicOverflow
+            | EventKind::PtDisabled
+            | EventKind::Search
+            | EventKind::Link
+            | EventKind::AutoUnlink
+            | EventKind::AutoFree => {}
+        }
+    }
+
+    /// A send that waited for its end has it.
+    fn on_send_ended<P: Port>(&mut self, port: &mut P, event: &Event) {
+        let Endpoint { core, sends, stalled, .. } = self;
+        let handle = Handle::from_u64(event.user_ptr);
+        let Some(op) = sends.get(handle) else { return };
+        let expected = match event.kind {
+            EventKind::Send => op.state == SendState::Transmitting || event.outcome.is_err(),
+            EventKind::Ack => op.state == SendState::Acking,
+            EventKind::GetDone => {
+                let exposed = matches!(op.state, SendState::Announced(_) | SendState::Offered(..));
+                if exposed && op.send.peer == event.peer {
+                    end_exposed(core, sends, stalled, port, handle, event.outcome);
+                }
+                return;
+            }
+            _ => false,
+        };
+        if expected {
+            sends.end(core, port, handle, event.outcome);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_order(&mut self, handle: Handle<RecvOp>) {
+        if let Some(op) = self.recvs.get(handle) {
+            self.exhausted.leave(op.recv.source, op.serial);
+        }
+    }
+}

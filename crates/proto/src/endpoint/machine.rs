@@ -1,0 +1,211 @@
+//! What a world tells the endpoint.
+
+use super::Endpoint;
+use crate::offer::{answer_questions, on_decline, on_search, on_watch};
+use crate::rendezvous::moved::Moved;
+use crate::rendezvous::sender::{on_cts, on_written_out};
+use crate::rendezvous::speculative::on_rtr;
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
+use sluice_portals::Taken;
+use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId};
+
+impl Machine for Endpoint {
+    #[inline]
+    fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+        self.core.note_time(now);
+        if self.core.peers.gone(from).is_some() {
+            return;
+        }
+        let taken = if is_foreign(&packet.packet) {
+            self.core.ni.note_violation();
+            Taken::Violation
+        } else {
+            self.core.ni.on_packet(port, from, packet)
+        };
+        self.drain_events(port);
+        match taken {
+            Taken::Fine { brought_credits } => {
+                if self.rtrs.take_mismatch() {
+                    self.core.ni.note_violation();
+                    return self.peer_gone(port, from, PeerError::Protocol);
+                }
+                if brought_credits {
+                    self.on_credits(port, from);
+                }
+                if spends_data(&packet.packet) && self.core.ni.is_exhausted(from) {
+                    self.on_exhausted(port, from);
+                }
+            }
+            Taken::Above { brought_credits } => {
+                // What can go by itself need not be told of.
+                if brought_credits {
+                    self.on_credits(port, from);
+                }
+                if !self.on_packet_of_ours(port, from, &packet.packet) {
+                    self.core.ni.note_violation();
+                    self.peer_gone(port, from, PeerError::Protocol);
+                }
+            }
+            Taken::Violation => self.peer_gone(port, from, PeerError::Protocol),
+        }
+    }
+
+    fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
+        self.core.note_time(now);
+        let connected = self.core.ni.on_connected(port, peer, opened);
+        self.drain_events(port);
+        if let Err(why) = connected {
+            return self.peer_gone(port, peer, why);
+        }
+        self.on_credits(port, peer);
+        if !self.exhausted.is_tracking() {
+            self.rtrs.announce_posted(&mut self.core, &mut self.recvs, port, peer);
+        }
+    }
+
+    fn on_transmitted<P: Port>(&mut self, _now: Nanos, port: &mut P, token: Token) {
+        self.core.ni.on_transmitted(port, token);
+        self.drain_events(port);
+    }
+
+    fn on_moved<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        token: Token,
+        outcome: Result<(), RailError>,
+    ) {
+        let Endpoint { core, sends, stalled, recvs, pulls, .. } = self;
+        core.note_time(now);
+        match Moved::of(token) {
+            Some(Moved::Recv(handle)) => pulls.on_read_shared(core, recvs, port, handle, outcome),
+            Some(Moved::Send(handle)) => {
+                on_written_out(core, sends, stalled, &mut pulls.fins, port, handle, outcome);
+            }
+            None => core.ni.on_moved(port, token, outcome),
+        }
+        self.drain_events(port);
+    }
+
+    fn on_peer_gone<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, why: PeerError) {
+        self.core.note_time(now);
+        self.peer_gone(port, peer, why);
+    }
+
+    #[inline]
+    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
+        self.core.note_time(now);
+        self.core.ni.on_idle(port);
+        self.pulls.flush(&mut self.core, &mut self.recvs, port);
+        if !self.stalled.is_empty() {
+            self.stalled.flush_all(&mut self.core, &mut self.sends, port, now);
+        }
+        for peer in self.core.peers.take_pending_control() {
+            self.speak(port, peer);
+        }
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.stalled.deadline(&self.core)
+    }
+}
+
+impl Endpoint {
+    /// What waited for credits of a peer may go on.
+    fn on_credits<P: Port>(&mut self, port: &mut P, from: PeerId) {
+        if !self.stalled.is_empty() {
+            self.stalled.flush_peer(&mut self.core, &mut self.sends, port, from);
+        }
+        self.pulls.flush(&mut self.core, &mut self.recvs, port);
+        if self.core.peers.is_control_pending() {
+            self.core.peers.end_pending_control(from);
+            self.speak(port, from);
+        }
+    }
+
+    /// What the layer below does not know. False if it breaks the protocol.
+    fn on_packet_of_ours<P: Port>(&mut self, port: &mut P, from: PeerId, packet: &Packet) -> bool {
+        let Endpoint { core, sends, recvs, pulls, .. } = self;
+        match packet {
+            Packet::Rtr(rtr) => on_rtr(core, port, from, rtr),
+            Packet::Cts(cts) => on_cts(core, sends, port, from, cts),
+            Packet::Written(written) => pulls.on_written(core, recvs, port, from, written),
+            _ => self.on_stall_packet(port, from, packet),
+        }
+    }
+
+    /// Packets about messages that wait. False if it breaks the protocol.
+    #[cold]
+    #[inline(never)]
+    fn on_stall_packet<P: Port>(&mut self, port: &mut P, from: PeerId, packet: &Packet) -> bool {
+        let Endpoint { core, sends, stalled, .. } = self;
+        match packet {
+            Packet::Search(search) if on_search(core, from, search) => {
+                answer_questions(core, sends, port, from);
+            }
+            Packet::Watch(watch) if on_watch(core, from, watch) => {
+                answer_questions(core, sends, port, from);
+            }
+            Packet::Decline(decline) if on_decline(core, sends, from, decline.number) => {
+                stalled.flush_peer(core, sends, port, from);
+            }
+            Packet::Waiting(waiting) => return self.on_waiting(port, from, waiting),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Says to a peer what is to be said of messages that wait, here or there.
+    fn speak<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        if self.core.peers.gone(peer).is_none() {
+            answer_questions(&mut self.core, &mut self.sends, port, peer);
+            self.ask_stalled(port, peer);
+        }
+    }
+
+    fn peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        if self.core.peers.gone(peer).is_some() {
+            return;
+        }
+        self.core.peers.note_gone(peer, why);
+        self.core.ni.on_peer_gone(port, peer, why);
+        self.drain_events(port);
+        self.stalled.forget(&mut self.core, peer);
+        self.sends.fail_all(&mut self.core, port, peer, why);
+        self.fail_recvs(port, peer, why);
+        self.pulls.fins.forget(peer);
+        self.exhausted.forget(peer);
+        self.core.peers.forget_asked(peer);
+        self.fail_probes(port, peer, why);
+    }
+}
+
+/// Packets that take the last data credits of their sender, or give them back:
+/// what an endpoint sends of the data region.
+#[inline]
+fn spends_data(packet: &Packet) -> bool {
+    matches!(packet, Packet::Put(_) | Packet::ReturnRequest | Packet::ReturnResponse(_))
+}
+
+/// Packets of the engine below that no endpoint sends.
+#[inline]
+fn is_foreign(packet: &Packet) -> bool {
+    match packet {
+        Packet::Put(put) => put.bulk.is_some(),
+        Packet::Get(get) => get.into != Addr(0),
+        Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
+        Packet::Ack(_)
+        | Packet::Reply(_)
+        | Packet::GetDone(_)
+        | Packet::Credit
+        | Packet::Search(_)
+        | Packet::Watch(_)
+        | Packet::Waiting(_)
+        | Packet::Decline(_)
+        | Packet::ReturnRequest
+        | Packet::ReturnResponse(_)
+        | Packet::Rtr(_)
+        | Packet::Cts(_)
+        | Packet::Written(_) => false,
+    }
+}

@@ -1,0 +1,92 @@
+//! Receives: posting, cancelling, and their end when their source is gone.
+
+use super::Endpoint;
+use crate::api::{Completion, Failure, Recv, Refused};
+use crate::portal::entry_for;
+use crate::rendezvous::ability::shared;
+use crate::request::RecvOp;
+use sluice_link::{PeerError, Port, SharedCopy};
+use sluice_portals::{Handle, List};
+use sluice_wire::{Nanos, PeerId};
+
+impl Endpoint {
+    /// Takes a receive.
+    ///
+    /// # Errors
+    /// [`Refused`]; the request leaves no trace then.
+    ///
+    /// # Panics
+    /// Never: the interface has the entries that the endpoint uses.
+    #[inline]
+    pub fn recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
+        let before = self.footprint_to_check(recv.source);
+        let taken = self.take_recv(now, port, recv);
+        self.check_refusal(before, taken)
+    }
+
+    #[inline(always)]
+    fn take_recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
+        self.core.note_time(now);
+        if self.recvs.is_full() {
+            return Err(Refused::Again);
+        }
+        let name = self.recvs.next_handle();
+        let spec = entry_for(recv, name.to_u64());
+        let list = recv.space.pt();
+        let Ok(entry) = self.core.ni.me_append(port, list, List::Priority, spec) else {
+            return Err(Refused::Again);
+        };
+        let (handle, serial) = self.recvs.insert(recv, entry)?;
+        assert!(handle == name, "the entry names its receive");
+        if entry.is_none() {
+            self.drain_events(port);
+            return Ok(());
+        }
+        if let Some(source) = recv.source
+            && let Err(why) = self.core.await_peer(port, source)
+        {
+            // Nobody will ever fill it if its only source is gone.
+            self.fail_posted(handle, source, why);
+        } else if self.exhausted.is_tracking() {
+            self.on_posted_while_tracking(port, recv.source, serial, handle);
+        } else if self.core.config.table().minds_who_is_first(recv.buf.len) {
+            self.rtrs.announce(&mut self.core, &mut self.recvs, port, handle, recv);
+        }
+        Ok(())
+    }
+
+    /// Cancels the oldest pending receive with this `context`. True if one was
+    /// found unmatched: its completion says [`Failure::Cancelled`].
+    pub fn cancel<P: Port>(&mut self, _now: Nanos, port: &mut P, context: u64) -> bool {
+        let Some(handle) = self.recvs.oldest_posted(context) else { return false };
+        // Its message is on its way if the source has used it.
+        let announced = self.recvs.get(handle).and_then(|op| op.announced);
+        if announced.is_some_and(|tally| !shared(port).revoke_tally(tally)) {
+            return false;
+        }
+        let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return false };
+        if let (Some(peer), Some(_)) = (op.recv.source, announced) {
+            self.core.peers.state_mut(peer).announced -= 1;
+        }
+        self.exhausted.leave(op.recv.source, op.serial);
+        self.core.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
+        true
+    }
+
+    /// Ends every receive that only a peer that is gone could fill, or was
+    /// filling.
+    pub(super) fn fail_recvs<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        for handle in self.recvs.only_from(peer) {
+            self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
+            self.fail_posted(handle, peer, why);
+        }
+        self.pulls.fail(&mut self.core, &mut self.recvs, port, peer, why);
+    }
+
+    fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
+        let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return };
+        self.exhausted.leave(op.recv.source, op.serial);
+        let failure = Failure::PeerGone { peer, why };
+        self.core.complete(Completion::of_unmatched(&op.recv, failure));
+    }
+}

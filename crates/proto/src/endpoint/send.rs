@@ -1,0 +1,107 @@
+//! Sends, from the call to what they wait for.
+
+use super::Endpoint;
+use crate::api::{Completion, Failure, Refused, Send};
+use crate::request::{SendOp, Started};
+use crate::start::{never_fits, start};
+use sluice_link::{PeerError, Port};
+use sluice_portals::PtlError;
+use sluice_wire::Nanos;
+
+impl Endpoint {
+    /// Takes a message to send.
+    ///
+    /// # Errors
+    /// [`Refused`]; the request leaves no trace then.
+    #[inline]
+    pub fn send<P: Port>(&mut self, now: Nanos, port: &mut P, send: &Send) -> Result<(), Refused> {
+        let before = self.footprint_to_check(Some(send.peer));
+        let taken = self.take_send(now, port, send);
+        self.check_refusal(before, taken)
+    }
+
+    #[inline(always)]
+    fn take_send<P: Port>(&mut self, now: Nanos, port: &mut P, send: &Send) -> Result<(), Refused> {
+        let eager_max = u64::from(self.core.config.eager_bytes_max);
+        if send.inject && send.buf.len > eager_max {
+            return Err(Refused::TooLong { len: send.buf.len, max: eager_max });
+        }
+        if self.sends.is_full() {
+            return Err(Refused::Again);
+        }
+        if let Some(state) = self.core.peers.get(send.peer) {
+            if let Some(why) = state.gone() {
+                return self.refuse_or_fail(send, why);
+            }
+            if !state.queue.is_empty() {
+                return self.enqueue(now, port, send, true);
+            }
+        }
+        let handle = self.sends.next_handle();
+        // An injected one has to be copied first.
+        let announce = !send.inject && never_fits(&self.core, send);
+        match start(&mut self.core, port, send, handle, announce) {
+            Ok(Started::Done) => {
+                if send.report {
+                    self.core.complete(Completion::of_send(send, Ok(())));
+                }
+                Ok(())
+            }
+            Ok(Started::Waits(state, part)) => {
+                let op = SendOp { send: *send, state, part, copy: None };
+                let inserted = self.sends.insert(op);
+                assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
+                Ok(())
+            }
+            // The receiver may have no place left for the packet that would
+            // bring more credits until those that are left are spent. So then a
+            // message has to go in any case, as an announcement; they bound it.
+            Err(PtlError::NoCredit { have, .. }) => self.enqueue(now, port, send, have == 0),
+            Err(PtlError::Peer(why)) => self.refuse_or_fail(send, why),
+            Err(PtlError::NoSpace(_) | PtlError::ListTooLong) => Err(Refused::Again),
+            // Memory that runs past the end of the address space.
+            Err(PtlError::ArgInvalid(_)) => {
+                self.core.complete(Completion::of_send(send, Err(Failure::Fault)));
+                Ok(())
+            }
+            Err(
+                error @ (PtlError::InUse
+                | PtlError::PtInUse
+                | PtlError::PtFull
+                | PtlError::PtEqNeeded),
+            ) => {
+                unreachable!("the endpoint's own objects were refused: {error}")
+            }
+        }
+    }
+
+    /// Puts a new send behind those that wait: an injected one as a copy, if
+    /// the memory for those allows or they are not to be `bounded`.
+    #[cold]
+    fn enqueue<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        send: &Send,
+        bounded: bool,
+    ) -> Result<(), Refused> {
+        let Endpoint { core, sends, stalled, .. } = self;
+        let mut copy = None;
+        if send.inject {
+            let bytes_max = bounded.then_some(core.config.inject_bytes_max);
+            copy = Some(sends.lend_copy(port, send, bytes_max)?);
+        }
+        stalled.enqueue(core, sends, port, now, send, copy)
+    }
+
+    /// The end of a send that has left no trace yet.
+    #[cold]
+    fn refuse_or_fail(&mut self, send: &Send, why: PeerError) -> Result<(), Refused> {
+        if send.inject {
+            return Err(Refused::PeerGone { peer: send.peer, why });
+        }
+        let outcome = Err(Failure::PeerGone { peer: send.peer, why });
+        self.core.complete(Completion::of_send(send, outcome));
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The sender's half of every rendezvous: the message stands behind a get entry, is
+//! announced, and leaves the entry when it has been got, or written.
+
+use super::ability::shared;
+use super::moved::Moved;
+use super::rtr_list::Rtr;
+use super::speculative::use_rtr;
+use crate::api::Send;
+use crate::core::Core;
+use crate::portal::{PT_BULK, announced_key, get_entry};
+use crate::request::{SendOp, SendState, SenderCopy, Started};
+use sluice_link::{Port, SharedCopy};
+use sluice_portals::{Handle, List, Me, PtlError, PutExtras};
+use sluice_wire::{MatchBits, PeerId, Region, Rts};
+
+/// Announces a message; if it meets a receive that was announced here, its
+/// bytes are written there at once. `handle` is the name that its pending send has or
+/// will have. What fails leaves no trace.
+pub(crate) fn start_announced<P: Port>(
+    core: &mut Core,
+    port: &mut P,
+    send: &Send,
+    handle: Handle<SendOp>,
+) -> Result<Started, PtlError> {
+    let key = announced_key(handle);
+    let entry = expose(core, port, send.peer, send.buf, key, handle)?;
+    match put_announcement(core, port, send, key) {
+        Ok(rtr) => {
+            core.stats.rendezvous_sent += 1;
+            if let Some(rtr) = rtr {
+                core.stats.rtrs_used += 1;
+                let from = Region { addr: send.buf.addr, len: send.buf.len.min(rtr.len) };
+                let token = Moved::Send(handle).token();
+                shared(port).write_shared(send.peer, rtr.tally, from, rtr.addr, token);
+            }
+            let part = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.tally));
+            Ok(Started::Waits(SendState::Announced(entry), part))
+        }
+        Err(error) => {
+            let unlinked = core.ni.me_unlink(entry);
+            assert!(unlinked.is_ok(), "the entry was appended above");
+            Err(error)
+        }
+    }
+}
+
+/// Appends the get entry from which `peer` fetches a message.
+pub(crate) fn expose<P: Port>(
+    core: &mut Core,
+    port: &mut P,
+    peer: PeerId,
+    bytes: Region,
+    key: MatchBits,
+    handle: Handle<SendOp>,
+) -> Result<Handle<Me>, PtlError> {
+    let spec = get_entry(peer, bytes, key, handle);
+    let entry = core.ni.me_append(port, PT_BULK, List::Priority, spec)?;
+    entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))
+}
+
+/// Puts the announcement of a message that can be got under `key`. The receive that
+/// it meets, if that was announced.
+fn put_announcement<P: Port>(
+    core: &mut Core,
+    port: &mut P,
+    send: &Send,
+    key: MatchBits,
+) -> Result<Option<Rtr>, PtlError> {
+    let target = send.target();
+    let rts = Rts { total_len: send.buf.len, addr: send.buf.addr, key, tally: None };
+    let extras = PutExtras {
+        ack: None,
+        hdr_data: send.data.unwrap_or(0),
+        user: send.user(),
+        rts: Some(rts),
+    };
+    let rtr = if core.peers.any_rtrs() {
+        use_rtr(core, port, send, 0, 0, &target, &extras)?
+    } else {
+        None
+    };
+    let rts = Rts { tally: rtr.map(|rtr| rtr.tally.0), ..rts };
+    let extras = PutExtras { rts: Some(rts), ..extras };
+    // The announcement has no bytes of the user's, so its own send event
+    // means nothing: the user pointer zero.
+    let sent = core.ni.put(port, core.md, 0, 0, &target, &extras, 0);
+    assert!(sent.is_ok() || rtr.is_none(), "a put that was checked goes");
+    sent.map(|_| rtr)
+}

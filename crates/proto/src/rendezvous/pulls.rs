@@ -1,0 +1,126 @@
+//! The announced messages that are on their way to this process: what they share,
+//! and their end.
+
+use super::ability::shared;
+use super::budget::Budget;
+use super::fins::{Fin, Fins};
+use super::pull::{BulkMethod, Pull};
+use crate::api::{Completion, Failure, Recv};
+use crate::core::Core;
+use crate::recvs::Recvs;
+use crate::request::{RecvOp, RecvState};
+use sluice_link::{PeerError, Port, SharedCopy};
+use sluice_portals::Handle;
+use sluice_wire::{PeerId, Status};
+
+/// See the module. The pulls themselves are states of receives.
+#[derive(Debug)]
+pub(crate) struct Pulls {
+    /// Receives with chunks that are still to be asked for, and what is in flight.
+    pub(super) budget: Budget,
+    /// What is to be said of transfers and waits for a control credit.
+    pub fins: Fins,
+}
+
+impl Pulls {
+    /// Pulls that have at most so many bytes of chunks in flight.
+    pub fn new(bytes_max: u64) -> Pulls {
+        Pulls { budget: Budget::new(bytes_max), fins: Fins::default() }
+    }
+
+    /// Bytes of chunks that were asked for and have not come.
+    pub fn bytes_now(&self) -> u64 {
+        self.budget.bytes_now()
+    }
+
+    /// The most that there ever were.
+    pub fn bytes_peak(&self) -> u64 {
+        self.budget.bytes_peak()
+    }
+
+    /// A pull of which nothing is under way has ended.
+    pub(super) fn finish<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+    ) {
+        let Some(op) = recvs.remove(handle) else { return };
+        let RecvState::Pulling(pull) = op.state else { return };
+        if pull.awaits_turn {
+            self.budget.leave(pull.event.peer, handle);
+        }
+        self.end(core, port, &op.recv, &pull);
+    }
+
+    /// Nothing of a pull is under way, and its receive is no more.
+    pub(super) fn end<P: Port>(&mut self, core: &mut Core, port: &mut P, recv: &Recv, pull: &Pull) {
+        if let BulkMethod::Shared(tally) = pull.method {
+            shared(port).close_tally(tally);
+        }
+        let excess = pull.event.rlength - pull.want;
+        let outcome = match pull.failure {
+            Some(failure) => Err(failure),
+            None if excess > 0 => Err(Failure::Truncated { excess }),
+            None => Ok(()),
+        };
+        let status = match pull.failure {
+            None => Status::Ok,
+            Some(Failure::Fault) => Status::Segv,
+            Some(_) => Status::Aborted,
+        };
+        let peer = pull.event.peer;
+        if pull.sender_knows {
+            if pull.taken {
+                core.peers.note_told(peer);
+            }
+        } else if core.peers.gone(peer).is_none() {
+            let end = Fin::get_done(peer, pull.key, pull.got, status, pull.taken);
+            self.fins.say(core, port, end);
+        }
+        if recv.report || outcome.is_err() {
+            core.complete(Completion::of_recv(recv, &pull.event, pull.got, outcome));
+        }
+    }
+
+    /// Ends the pulls from a peer that is gone. One whose memory the rail is
+    /// still reading into ends with that read: until then the buffer is not
+    /// the caller's. (A peer that has died has no reads left by now; one that
+    /// broke the protocol may.)
+    pub fn fail<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        peer: PeerId,
+        why: PeerError,
+    ) {
+        let doomed = recvs.pulled_from(peer);
+        self.budget.forget_waiting(peer);
+        for handle in doomed {
+            let Some(pull) = recvs.pull_mut(handle) else { continue };
+            pull.failure.get_or_insert(Failure::PeerGone { peer, why });
+            pull.awaits_turn = false;
+            // What the peer was to say it will not say any more.
+            if pull.in_flight == 0 || pull.method == BulkMethod::Written {
+                self.finish(core, recvs, port, handle);
+            }
+        }
+    }
+
+    /// Panics unless windows, turns and the budget agree. For tests.
+    pub fn check_invariants(&self, core: &Core, recvs: &Recvs) {
+        let mut bytes = 0;
+        let mut waiting = 0;
+        for (_, op) in recvs.iter() {
+            let RecvState::Pulling(pull) = &op.state else { continue };
+            pull.window.check_invariants();
+            bytes += pull.window.bytes_in_flight();
+            waiting += usize::from(pull.awaits_turn);
+        }
+        assert!(bytes == self.budget.bytes_now(), "bytes in flight of all pulls");
+        assert!(waiting == self.budget.check_invariants(), "each pull that waits has a turn");
+        assert!(self.budget.bytes_peak() <= core.config.pull_bytes_max.max(1));
+    }
+}

@@ -1,0 +1,165 @@
+//! Pending sends, and the memory of injected ones.
+
+use crate::api::{Completion, Failure, Refused, Send};
+use crate::core::Core;
+use crate::request::{SendOp, SendState, SenderCopy};
+use sluice_link::{PeerError, Port};
+use sluice_portals::{Handle, NiFail, Table, UnexpectedBytes};
+use sluice_wire::{Addr, PeerId};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sends {
+    ops: Table<SendOp>,
+    /// Memory of injected messages that wait.
+    injected_bytes: u64,
+}
+
+impl Sends {
+    pub fn new(requests_max: u32) -> Sends {
+        Sends { ops: Table::new(requests_max), injected_bytes: 0 }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.ops.len()
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.ops.is_full()
+    }
+
+    /// The name that the next send will have.
+    #[inline]
+    pub fn next_handle(&self) -> Handle<SendOp> {
+        self.ops.next_handle()
+    }
+
+    #[inline]
+    pub fn get(&self, handle: Handle<SendOp>) -> Option<&SendOp> {
+        self.ops.get(handle)
+    }
+
+    pub fn get_mut(&mut self, handle: Handle<SendOp>) -> Option<&mut SendOp> {
+        self.ops.get_mut(handle)
+    }
+
+    /// Memory of injected messages that wait, in bytes.
+    pub fn injected_bytes(&self) -> u64 {
+        self.injected_bytes
+    }
+
+    /// Memory that an injected message takes while it waits.
+    pub fn injected_bytes_of(send: &Send) -> u64 {
+        Sends::PENDING_BYTES as u64 + UnexpectedBytes::lent(send.buf.len)
+    }
+
+    /// Heap bytes of a send that waits for credits, besides an injected message's
+    /// copy.
+    pub const PENDING_BYTES: usize =
+        Table::<SendOp>::ENTRY_BYTES + size_of::<crate::queue::Waiter>();
+
+    /// A pending send. Its name, unless there are as many as may be.
+    #[inline]
+    pub fn insert(&mut self, op: SendOp) -> Result<Handle<SendOp>, Refused> {
+        self.ops.insert(op).map_err(|_| Refused::Again)
+    }
+
+    /// Copies the bytes of an injected message that has to wait; where to. `bytes_max`
+    /// is what all such copies may take.
+    pub fn lend_copy<P: Port>(
+        &mut self,
+        port: &mut P,
+        send: &Send,
+        bytes_max: Option<u64>,
+    ) -> Result<Addr, Refused> {
+        let bytes = self.injected_bytes + Sends::injected_bytes_of(send);
+        if bytes_max.is_some_and(|max| bytes > max) {
+            return Err(Refused::Again);
+        }
+        self.injected_bytes = bytes;
+        // No bytes need no memory.
+        let mut copy = Addr(0);
+        if send.buf.len > 0 {
+            copy = port.lend(send.buf.len as u32);
+            port.copy(send.buf.addr, copy, send.buf.len);
+        }
+        Ok(copy)
+    }
+
+    /// A send has come to its end on this process or as the interface says.
+    pub fn end<P: Port>(
+        &mut self,
+        core: &mut Core,
+        port: &mut P,
+        handle: Handle<SendOp>,
+        outcome: Result<(), NiFail>,
+    ) {
+        let Some(peer) = self.ops.get(handle).map(|op| op.send.peer) else { return };
+        self.finish(core, port, handle, outcome.map_err(|fail| Failure::of(fail, peer)));
+    }
+
+    /// A send has come to its end: with its memory given back and its completion
+    /// pushed.
+    pub fn finish<P: Port>(
+        &mut self,
+        core: &mut Core,
+        port: &mut P,
+        handle: Handle<SendOp>,
+        outcome: Result<(), Failure>,
+    ) {
+        let Some(op) = self.ops.remove(handle) else { return };
+        // The memory that its bytes were copied to, if they were.
+        if let Some(copy) = op.copy {
+            self.injected_bytes -= Sends::injected_bytes_of(&op.send);
+            if op.send.buf.len > 0 {
+                port.give_back(copy, op.send.buf.len as u32);
+            }
+        }
+        if op.send.report || outcome.is_err() {
+            core.complete(Completion::of_send(&op.send, outcome));
+        }
+    }
+
+    /// Ends every send to a peer that is gone.
+    pub fn fail_all<P: Port>(
+        &mut self,
+        core: &mut Core,
+        port: &mut P,
+        peer: PeerId,
+        why: PeerError,
+    ) {
+        let doomed: Vec<_> = self
+            .ops
+            .iter()
+            .filter(|(_, op)| op.send.peer == peer)
+            .map(|(handle, op)| (handle, op.state))
+            .collect();
+        for (handle, state) in doomed {
+            if let SendState::Announced(entry) | SendState::Offered(entry, _) = state {
+                // It may be gone already; then there is nothing to unlink.
+                let _ = core.ni.me_unlink(entry);
+            }
+            self.finish(core, port, handle, Err(Failure::PeerGone { peer, why }));
+        }
+    }
+
+    /// Panics unless the counts are in order, and as many sends wait for credits as
+    /// are `queued`. For tests.
+    pub fn check_invariants(&self, queued: usize) {
+        let waits = |op: &SendOp| matches!(op.state, SendState::Queued | SendState::Offered(..));
+        let waiting = self.ops.iter().filter(|(_, op)| waits(op)).count();
+        assert!(queued == waiting, "every waiting send is in its peer's queue");
+        let copied = self.ops.iter().filter(|(_, op)| op.copy.is_some());
+        let copied: u64 = copied.map(|(_, op)| Sends::injected_bytes_of(&op.send)).sum();
+        assert!(copied == self.injected_bytes, "memory of injected messages");
+    }
+}
+
+impl SendOp {
+    /// A send of which nothing has gone yet; `copy` is where its bytes are, if not in
+    /// its own memory.
+    pub fn queued(send: &Send, copy: Option<Addr>) -> SendOp {
+        SendOp { send: *send, state: SendState::Queued, part: SenderCopy::None, copy }
+    }
+}

@@ -1,0 +1,114 @@
+//! How a send starts: eagerly, the whole message in one put, or announced
+//! (`rendezvous`). Which it is says `selection`.
+
+use crate::api::Send;
+use crate::core::Core;
+use crate::rendezvous::announce::start_announced;
+use crate::rendezvous::speculative::{note_sent, use_rtr};
+use crate::request::{SendOp, SendState, SenderCopy, Started};
+use sluice_link::{Port, Transmitted};
+use sluice_portals::{Handle, PtlError, PutExtras};
+use sluice_wire::{AckKind, MatchBits, PUT_INLINE_BYTES_MAX, Packet, Put, slots_for};
+
+/// Quotas smaller than this are not divided: half of them would hardly hold one
+/// eager message.
+const ANNOUNCEMENT_QUOTA_MIN: u32 = 256;
+
+/// Sends as much of `send` as its protocol sends at once. `handle` is the
+/// name that its pending send has or will have. What fails leaves no trace.
+#[inline(always)]
+pub(crate) fn start<P: Port>(
+    core: &mut Core,
+    port: &mut P,
+    send: &Send,
+    handle: Handle<SendOp>,
+    announce: bool,
+) -> Result<Started, PtlError> {
+    let started = if core.config.table().objection_to_eager(send.buf.len, !announce).is_some() {
+        start_announced(core, port, send, handle)?
+    } else {
+        start_eagerly(core, port, send, handle)?
+    };
+    if core.peers.any_rtrs() {
+        note_sent(core, send.peer, send.space, send.tag);
+    }
+    Ok(started)
+}
+
+/// Puts the whole message.
+#[inline(always)]
+fn start_eagerly<P: Port>(
+    core: &mut Core,
+    port: &mut P,
+    send: &Send,
+    handle: Handle<SendOp>,
+) -> Result<Started, PtlError> {
+    if send.buf.len > u64::from(PUT_INLINE_BYTES_MAX) {
+        keep_room_for_announcements(core, send)?;
+    }
+    let target = send.target();
+    let extras = PutExtras {
+        ack: send.delivery.then_some(AckKind::Full),
+        hdr_data: send.data.unwrap_or(0),
+        user: send.user(),
+        rts: None,
+    };
+    let (from, len) = (send.buf.addr.0, send.buf.len);
+    let used = if core.peers.any_rtrs() {
+        // A receive that was announced meets this message, and no other one.
+        use_rtr(core, port, send, from, len, &target, &extras)?
+    } else {
+        None
+    };
+    // The user pointer zero says that nobody waits for the send event.
+    let transmitted = core.ni.put(port, core.md, from, len, &target, &extras, handle.to_u64());
+    assert!(transmitted.is_ok() || used.is_none(), "a put that was checked goes");
+    let transmitted = transmitted?;
+    core.stats.eager_sent += 1;
+    Ok(match (transmitted, send.delivery) {
+        (Transmitted::Done, false) => Started::Done,
+        (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting, SenderCopy::None),
+        (_, true) => Started::Waits(SendState::Acking, SenderCopy::None),
+    })
+}
+
+/// Whether a message takes more slots than its receiver can ever grant: there
+/// is nothing to wait for.
+#[inline]
+pub(crate) fn never_fits(core: &Core, send: &Send) -> bool {
+    if send.buf.len <= u64::from(PUT_INLINE_BYTES_MAX) {
+        return false;
+    }
+    // What is granted is known from the first message on.
+    let most = core.ni.data_credits_max(send.peer);
+    most > 0 && eager_slots(send) > most
+}
+
+/// Slots that `send` takes if it goes eagerly.
+pub(crate) fn eager_slots(send: &Send) -> u32 {
+    let put = Packet::Put(Put {
+        pt_index: send.space.pt(),
+        match_bits: MatchBits(send.tag),
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: send.delivery.then_some((AckKind::Full, 0)),
+        rts: None,
+        bulk: None,
+    });
+    slots_for(u64::from(put.header_bytes()).saturating_add(send.buf.len))
+}
+
+/// Refuses an eager message of several slots that would eat into the half
+/// of the quota kept for messages of one slot. Else a few long messages
+/// that the receiver does not want yet would lock out the ones it waits
+/// for, which could come as announcements.
+#[inline]
+fn keep_room_for_announcements(core: &Core, send: &Send) -> Result<(), PtlError> {
+    let quota = core.ni.data_quota(send.peer);
+    if quota < ANNOUNCEMENT_QUOTA_MIN {
+        return Ok(());
+    }
+    let (need, have) = (eager_slots(send), core.ni.data_credits(send.peer));
+    if have < need + quota / 2 { Err(PtlError::NoCredit { need, have }) } else { Ok(()) }
+}
