@@ -1,15 +1,21 @@
 //! Messages between processes: tagged and untagged, of any length, matched in
 //! MPI's order, over a Portals interface. One file per protocol.
 //!
-//! | room | what it holds |
+//! | files | what they hold |
 //! |---|---|
-//! | `api` `endpoint` | what is asked and answered; the machine and its tables |
-//! | `request` | pending sends and receives, and what they wait for |
-//! | `send` `recv` `probe` | requests, from the call to the completion |
-//! | `rendezvous` | announced messages and how they are fetched |
-//! | `selection` | which of them a message takes, and why |
-//! | `stalled` `queue` `offer` | sends without credits: waiting, found, told of |
-//! | `frontier` `order` | asking the senders that have none |
+//! | `api` `completion` | what is asked and answered; how each request's end is told |
+//! | `endpoint/` | the machine: requests and packets in, and what leads from one part to the next |
+//! | `core` `peers` | what every part works with: the interface, and the peers' states |
+//! | `request` `wanted` `portal` | data of pending requests, what a receive wants, the use of Portals |
+//! | `start` `sends` `stalled` | how a send starts; pending ones, and those without credits |
+//! | `queue` `offer` | stalled sends as their receiver finds them, and how it is told of them |
+//! | `recvs` `probes` | pending receives; probes and what they claimed |
+//! | `rendezvous/` | announced messages and how they are fetched |
+//! | `exhausted` `stall_cursor` `order` | asking the senders that have no credits |
+//! | `selection` | which protocol a message takes, and why |
+//!
+//! A part owns its state and is given what it needs of the others, so files depend on
+//! each other in one direction: data, then the parts, then `endpoint/`.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! Pending receives: those that are posted, and those whose message is on its way.
 
-use crate::api::{Recv, Refused};
+use crate::api::Recv;
 use crate::core::Core;
 use crate::rendezvous::pull::Pull;
 use crate::request::{RecvOp, RecvState};
@@ -62,18 +62,17 @@ impl Recvs {
     }
 
     /// A receive that waits behind `entry` for a message; without one, for that which
-    /// was there already.
+    /// was there already. Its name and its place.
+    ///
+    /// # Panics
+    /// If there are as many as may be.
     #[inline]
-    pub fn insert(
-        &mut self,
-        recv: &Recv,
-        entry: Option<Handle<Me>>,
-    ) -> Result<(Handle<RecvOp>, u64), Refused> {
+    pub fn insert(&mut self, recv: &Recv, entry: Option<Handle<Me>>) -> (Handle<RecvOp>, u64) {
         let serial = self.next_serial;
         let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(entry), announced: None };
-        let handle = self.ops.insert(op).map_err(|_| Refused::Again)?;
+        let Ok(handle) = self.ops.insert(op) else { unreachable!("room was checked") };
         self.next_serial += 1;
-        Ok((handle, serial))
+        (handle, serial)
     }
 
     /// A receive has ended; this was all of it that counts.

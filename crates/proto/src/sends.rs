@@ -59,10 +59,14 @@ impl Sends {
     pub const PENDING_BYTES: usize =
         Table::<SendOp>::ENTRY_BYTES + size_of::<crate::queue::Waiter>();
 
-    /// A pending send. Its name, unless there are as many as may be.
+    /// A pending send, and its name.
+    ///
+    /// # Panics
+    /// If there are as many as may be.
     #[inline]
-    pub fn insert(&mut self, op: SendOp) -> Result<Handle<SendOp>, Refused> {
-        self.ops.insert(op).map_err(|_| Refused::Again)
+    pub fn insert(&mut self, op: SendOp) -> Handle<SendOp> {
+        let Ok(handle) = self.ops.insert(op) else { unreachable!("room was checked") };
+        handle
     }
 
     /// Copies the bytes of an injected message that has to wait; where to. `bytes_max`

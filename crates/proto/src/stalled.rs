@@ -6,7 +6,7 @@
 //! patience goes as an announcement, which takes one slot: the receiver then
 //! fetches it when it is matched.
 
-use crate::api::{Failure, Refused, Send};
+use crate::api::{Failure, Send};
 use crate::core::Core;
 use crate::offer::{answer_questions, is_watched};
 use crate::queue::Waiter;
@@ -35,7 +35,7 @@ impl Stalled {
     }
 
     /// Puts a send behind those that wait already; `copy` is where its bytes
-    /// are, if not in its own memory. Room in the table was checked before.
+    /// are, if not in its own memory. Room for it was checked before.
     pub fn enqueue<P: Port>(
         &mut self,
         core: &mut Core,
@@ -44,8 +44,8 @@ impl Stalled {
         now: Nanos,
         send: &Send,
         copy: Option<Addr>,
-    ) -> Result<(), Refused> {
-        let handle = sends.insert(SendOp::queued(send, copy))?;
+    ) {
+        let handle = sends.insert(SendOp::queued(send, copy));
         let peer = send.peer;
         let state = core.peers.state_mut(peer);
         state.queue.push(Waiter { handle, space: send.space, tag: send.tag });
@@ -60,7 +60,6 @@ impl Stalled {
         if is_watched(core, peer) {
             answer_questions(core, sends, port, peer);
         }
-        Ok(())
     }
 
     /// Sends what credits allow of the queue of `peer`.

@@ -24,15 +24,16 @@ pub(crate) fn start<P: Port>(
     handle: Handle<SendOp>,
     announce: bool,
 ) -> Result<Started, PtlError> {
-    let started = if core.config.table().objection_to_eager(send.buf.len, !announce).is_some() {
-        start_announced(core, port, send, handle)?
+    let is_announced = core.config.table().objection_to_eager(send.buf.len, !announce).is_some();
+    let started = if is_announced {
+        start_announced(core, port, send, handle)
     } else {
-        start_eagerly(core, port, send, handle)?
+        start_eagerly(core, port, send, handle)
     };
-    if core.peers.any_rtrs() {
+    if core.peers.any_rtrs() && started.is_ok() {
         note_sent(core, send.peer, send.space, send.tag);
     }
-    Ok(started)
+    started
 }
 
 /// Puts the whole message.

@@ -64,6 +64,7 @@ impl Endpoint {
     }
 
     /// An announcement has met its receive.
+    #[inline(never)]
     fn on_announcement<P: Port>(
         &mut self,
         port: &mut P,

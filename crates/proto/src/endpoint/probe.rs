@@ -82,7 +82,10 @@ impl Endpoint {
             context,
             report,
         };
-        let (handle, _) = self.recvs.insert(&recv, None)?;
+        if self.recvs.is_full() {
+            return Err(Refused::Again);
+        }
+        let (handle, _) = self.recvs.insert(&recv, None);
         let taken = self.probes.end_claim(at);
         event.user_ptr = handle.to_u64();
         match event.rts() {

@@ -50,7 +50,7 @@ impl Endpoint {
             Ok(Started::Waits(state, part)) => {
                 let op = SendOp { send: *send, state, part, copy: None };
                 let inserted = self.sends.insert(op);
-                assert!(inserted.is_ok_and(|inserted| inserted == handle), "room was checked");
+                assert!(inserted == handle, "what was started has this name");
                 Ok(())
             }
             // The receiver may have no place left for the packet that would
@@ -91,7 +91,8 @@ impl Endpoint {
             let bytes_max = bounded.then_some(core.config.inject_bytes_max);
             copy = Some(sends.lend_copy(port, send, bytes_max)?);
         }
-        stalled.enqueue(core, sends, port, now, send, copy)
+        stalled.enqueue(core, sends, port, now, send, copy);
+        Ok(())
     }
 
     /// The end of a send that has left no trace yet.

@@ -47,6 +47,10 @@ impl Fins {
         self.queue.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Says it, now or when a credit allows.
     pub fn say<P: Port>(&mut self, core: &mut Core, port: &mut P, fin: Fin) {
         let sent = match fin.packet {
@@ -64,7 +68,6 @@ impl Fins {
     }
 
     /// Says what waited, as far as there are credits.
-    #[inline]
     pub fn flush<P: Port>(&mut self, core: &mut Core, port: &mut P) {
         // A peer that returns no credits delays only its own.
         for _ in 0..self.queue.len() {

@@ -86,8 +86,15 @@ impl Pulls {
 
     /// Asks for what room and credits allow, the pulls in turn, and says what
     /// waited.
-    #[inline]
+    #[inline(always)]
     pub fn flush<P: Port>(&mut self, core: &mut Core, recvs: &mut Recvs, port: &mut P) {
+        if self.budget.senders_waiting() > 0 || !self.fins.is_empty() {
+            self.flush_waiting(core, recvs, port);
+        }
+    }
+
+    #[inline(never)]
+    fn flush_waiting<P: Port>(&mut self, core: &mut Core, recvs: &mut Recvs, port: &mut P) {
         self.fins.flush(core, port);
         let mut passes = 0;
         while passes < self.budget.senders_waiting() {
