@@ -313,6 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_newer_than_asked_for_is_not_found() {
+        let mut queue = Queue::default();
+        for nth in 0..100 {
+            queue.push(waiter(nth, nth));
+        }
+        let found = |queue: &mut Queue, newest| queue.find(&wanted(99, 0), newest).is_some();
+        let is_indexed = |queue: &Queue| {
+            let kinds = &queue.indexed.as_ref().expect("it was asked").kinds;
+            kinds.iter().any(|kind| kind.index.is_some())
+        };
+        assert!(!found(&mut queue, NUMBER_FIRST + 98));
+        while !is_indexed(&queue) {
+            assert!(!found(&mut queue, NUMBER_FIRST + 98), "walked");
+        }
+        assert!(!found(&mut queue, NUMBER_FIRST + 98), "indexed");
+        assert!(found(&mut queue, NUMBER_FIRST + 99));
+    }
+
+    #[test]
     fn an_offered_message_stays_in_its_place_and_is_not_found() {
         let mut queue = Queue::default();
         for nth in 0..4 {
