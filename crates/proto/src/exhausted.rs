@@ -32,6 +32,7 @@ impl Exhausted {
         self.peers.is_empty()
     }
 
+    /// One after the other.
     pub fn get(&self, nth: usize) -> Option<PeerId> {
         self.peers.get(nth).copied()
     }

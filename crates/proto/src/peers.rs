@@ -6,8 +6,8 @@ use crate::stall_cursor::StallCursor;
 use sluice_link::PeerError;
 use sluice_wire::{Nanos, PeerId, Search};
 
-/// What an endpoint knows of a peer that one of the two is stalled toward, or
-/// that is gone.
+/// What an endpoint knows of a peer that one of the two is stalled toward, that has
+/// announced a receive or was told of one, or that is gone.
 #[derive(Debug, Default)]
 pub(crate) struct PeerState {
     /// Sends that wait for credits, oldest first.
@@ -45,8 +45,7 @@ pub(crate) struct Questions {
 /// The states of the peers.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    /// Only peers that one side is or was stalled toward, that have announced a
-    /// receive or were told of one, or that are gone, have a state here.
+    /// Others have no state.
     states: Vec<Option<Box<PeerState>>>,
     any_gone: bool,
     /// Some peer has announced a receive.

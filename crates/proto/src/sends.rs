@@ -2,6 +2,7 @@
 
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::core::Core;
+use crate::queue::Waiter;
 use crate::request::{SendOp, SendState, SenderCopy};
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, NiFail, Table, UnexpectedBytes};
@@ -16,6 +17,10 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
+    /// Heap bytes of a send that waits for credits, besides an injected message's
+    /// copy.
+    pub const PENDING_BYTES: usize = Table::<SendOp>::ENTRY_BYTES + size_of::<Waiter>();
+
     pub fn new(requests_max: u32) -> Sends {
         Sends { ops: Table::new(requests_max), injected_bytes: 0 }
     }
@@ -53,11 +58,6 @@ impl Sends {
     pub fn injected_bytes_of(send: &Send) -> u64 {
         Sends::PENDING_BYTES as u64 + UnexpectedBytes::lent(send.buf.len)
     }
-
-    /// Heap bytes of a send that waits for credits, besides an injected message's
-    /// copy.
-    pub const PENDING_BYTES: usize =
-        Table::<SendOp>::ENTRY_BYTES + size_of::<crate::queue::Waiter>();
 
     /// A pending send, and its name.
     ///

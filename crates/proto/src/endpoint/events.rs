@@ -74,7 +74,7 @@ impl Endpoint {
     ) {
         let Endpoint { core, recvs, rtrs, pulls, .. } = self;
         let named = rts.tally.map(Tally);
-        let tally = rtrs.on_announcement(core, recvs, port, (handle, event.peer), named);
+        let tally = rtrs.on_announcement(core, recvs, port, handle, event.peer, named);
         let message = Announced { event: *event, rts, taken: false, tally };
         pulls.start(core, recvs, port, handle, message);
     }

@@ -112,7 +112,8 @@ impl Rtrs {
         core: &mut Core,
         recvs: &mut Recvs,
         port: &mut P,
-        (handle, peer): (Handle<RecvOp>, PeerId),
+        handle: Handle<RecvOp>,
+        peer: PeerId,
         tally: Option<Tally>,
     ) -> Option<Tally> {
         let announced = recvs.get(handle).and_then(|op| op.announced);
