@@ -127,6 +127,26 @@ fn an_answer_without_a_control_credit_is_given_when_one_comes() {
     assert_eq!(world.bytes(1, buf), pattern(2, 8));
 }
 
+/// An answer leads to two words, a decline and the next search, and there is one
+/// control credit.
+#[test]
+fn a_question_without_a_control_credit_is_asked_when_one_comes() {
+    let mut world = narrow(1, 1);
+    send(&mut world, 1, 1);
+    send(&mut world, 2, 9);
+    world.run();
+    world.forget_packets();
+    post(&mut world, 9);
+    assert!(world.cancel(1, 9), "while the search is on its way");
+    let buf = post(&mut world, 7);
+    world.run();
+    assert_eq!(world.ends(1), [(9, Err(Failure::Cancelled))]);
+    send(&mut world, 3, 7);
+    world.run();
+    assert_eq!(world.ends(1), [(7, Ok(()))]);
+    assert_eq!(world.bytes(1, buf), pattern(3, 8));
+}
+
 /// Whether a probe that finds nothing is answered without a question to the sender.
 fn knows_at_once(world: &mut World) {
     world.run();
@@ -231,4 +251,36 @@ fn each_long_message_that_waits_has_the_whole_patience() {
     assert_eq!(world.processes[0].endpoint.deadline(), Some(Nanos(since.0 + 2000)));
     world.idle(0);
     assert_eq!(world.processes[0].endpoint.stats().stalled_now, 1, "the second has just begun");
+}
+
+/// So it does when credits made that one go.
+#[test]
+fn patience_begins_anew_when_credits_let_a_message_go() {
+    use sluice_link::Machine;
+    let config = Config { patience: Nanos(1000), ..Config::default() };
+    let mut world = World::new(&[layout(2, 7, 8, 4, 64); 2], Mode::default(), config, 1);
+    for id in 1..5 {
+        send(&mut world, id, id);
+    }
+    world.run();
+    // Three slots are left; these take four and seven.
+    for (id, len) in [(5, 200), (6, 350)] {
+        let bytes = world.alloc(0, &pattern(id, len));
+        world.send(0, &send_to(1, bytes, id, id)).unwrap();
+    }
+    assert_eq!(world.processes[0].endpoint.stats().stalled_now, 2);
+    let since = world.now;
+    assert_eq!(world.processes[0].endpoint.deadline(), Some(Nanos(since.0 + 1000)));
+    world.now = Nanos(since.0 + 500);
+    for tag in 1..5 {
+        post(&mut world, tag);
+    }
+    world.deliver_all();
+    world.idle(1);
+    world.deliver_all();
+    assert_eq!(world.processes[0].endpoint.stats().stalled_now, 1, "the first has gone");
+    assert!(world.data_credits(0, 1) > 0);
+    world.idle(0);
+    let now = world.now;
+    assert_eq!(world.processes[0].endpoint.deadline(), Some(Nanos(now.0 + 1000)));
 }
