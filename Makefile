@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 # A toolchain that scripts/deps.sh has just installed is found without a new shell.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: build install man demo test bench quick deps lint fmt loom fuzz help clean
+.PHONY: build install man demo test bench quick deps lint fmt deny loom miri fuzz help clean
 
 build: deps                     ## Build libsluice-fi.so, libportals.so and the sluice command
 	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
@@ -41,6 +41,12 @@ lint:                           ## Formatting and clippy
 
 fmt:                            ## Format the code
 	$(CARGO) fmt --all
+
+deny:                           ## Check licences, versions and sources of the dependencies
+	@scripts/deny.sh
+
+miri:                           ## Run the tests of unsafe code under Miri (installs a nightly toolchain)
+	@scripts/miri.sh
 
 loom:                           ## Model-check the mailbox's ring, bell and tallies
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib

@@ -2,7 +2,8 @@
 """Runs everything that CI runs, one stage after the other, and says how it went.
 
 Each stage prints its own output as it comes. The last line counts the stages'
-tests: `N passed, N failed, N skipped`.
+tests: `N passed, N failed, N skipped`. A stage that is there to run tests fails
+if none ran.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, field
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # cargo test: "test result: ok. 3 passed; 0 failed; 1 ignored; ..."
@@ -19,47 +21,79 @@ CARGO_LINE = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) 
 OWN_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 
 
+@dataclass
+class Stage:
+    """A command, and what is expected of its output."""
+
+    title: str
+    command: list
+    env: dict = field(default_factory=dict)
+    # Tools that check something and count no tests say so.
+    has_tests: bool = True
+    # Whether later stages make sense if this one fails.
+    is_needed: bool = False
+    # What it needs comes from outside the package registries: where that cannot be
+    # reached, it may skip all of its tests.
+    may_skip: bool = False
+
+
+@dataclass
+class Outcome:
+    """What a stage came to. `fault` is why it failed, and empty if it did not."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    fault: str = ""
+
+
 def stages(quick):
-    loom_env = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"}
-    yield "formatting", ["cargo", "fmt", "--all", "--check"], {}
-    yield "clippy", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], {}
-    yield "documentation", ["cargo", "doc", "--workspace", "--no-deps", "--quiet"], {
-        "RUSTDOCFLAGS": "-D warnings"
-    }
-    yield "release build", ["cargo", "build", "--release", "--workspace"], {}
-    yield "unit and integration tests", ["cargo", "test", "--workspace", "--no-fail-fast"], {}
-    yield "model checking of the mailbox's ring, bell and chunk claims", [
+    python = sys.executable
+    yield Stage("formatting", ["cargo", "fmt", "--all", "--check"],
+                has_tests=False, is_needed=True)
+    yield Stage("clippy", ["cargo", "clippy", "--workspace", "--all-targets", "--",
+                           "-D", "warnings"], has_tests=False, is_needed=True)
+    yield Stage("documentation", ["cargo", "doc", "--workspace", "--no-deps", "--quiet"],
+                {"RUSTDOCFLAGS": "-D warnings"}, has_tests=False)
+    yield Stage("licences, versions and sources of dependencies", ["scripts/deny.sh"],
+                has_tests=False)
+    yield Stage("release build", ["cargo", "build", "--release", "--workspace"],
+                has_tests=False, is_needed=True)
+    yield Stage("unit and integration tests", ["cargo", "test", "--workspace", "--no-fail-fast"])
+    yield Stage("the scripts themselves", [python, "tests/run_scripts.py"])
+    yield Stage("model checking of the mailbox's ring, bell and chunk claims", [
         "cargo", "test", "-p", "sluice-rail", "--release", "--lib",
-    ], loom_env
-    yield "manual pages", [sys.executable, "crates/libportals/scripts/man.py", "--check"], {}
-    yield "Portals conformance page", [sys.executable, "scripts/conformance.py", "--check"], {}
-    yield "Portals programs", [sys.executable, "tests/run_portals.py"], {}
-    yield "Portals programs that make progress themselves", [
-        sys.executable, "tests/run_portals.py", "--env", "PTL_PROGRESS=poll",
+    ], {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"})
+    yield Stage("unsafe code under Miri", ["scripts/miri.sh"], may_skip=True)
+    yield Stage("manual pages", [python, "crates/libportals/scripts/man.py", "--check"],
+                has_tests=False)
+    yield Stage("Portals conformance page", [python, "scripts/conformance.py", "--check"],
+                has_tests=False)
+    yield Stage("Portals programs", [python, "tests/run_portals.py"])
+    yield Stage("Portals programs that make progress themselves", [
+        python, "tests/run_portals.py", "--env", "PTL_PROGRESS=poll",
         "-n", "2", "--variant", "logical-me,physical-le",
-    ], {}
-    yield "report page in a headless Chromium", [sys.executable, "tests/report_page.py"], {}
+    ])
+    yield Stage("report page in a headless Chromium", [python, "tests/report_page.py"])
     # Survivors have long to notice here: how long it takes them is no question of a test.
-    yield "processes that are killed", [
-        sys.executable, "tests/run_kills.py", "--trials", "30", "--seconds", "30",
-    ], {}
-    yield "small experiments and reference cases of the simulator", [
-        sys.executable, "tests/run_experiments.py",
-    ], {}
-    yield "swarm of random programs", [sys.executable, "tests/run_swarm.py"], {}
+    yield Stage("processes that are killed", [
+        python, "tests/run_kills.py", "--trials", "30", "--seconds", "30",
+    ])
+    yield Stage("small experiments and reference cases of the simulator",
+                [python, "tests/run_experiments.py"])
+    yield Stage("swarm of random programs", [python, "tests/run_swarm.py"])
     if quick:
         return
-    yield "sluice run and sluice doctor", [sys.executable, "tests/run_command.py"], {}
-    yield "MPI programs", [sys.executable, "tests/run_mpi.py"], {}
-    yield "mpi4py's test suite", [sys.executable, "tests/run_mpi4py.py"], {}
+    yield Stage("sluice run and sluice doctor", [python, "tests/run_command.py"])
+    yield Stage("MPI programs", [python, "tests/run_mpi.py"])
+    yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 
 
-def run(command, extra_env):
-    """Runs a stage; gives its exit code and its counts of tests."""
-    counts = [0, 0, 0]
-    env = dict(os.environ, **extra_env)
+def run(stage):
+    """Runs a stage and shows its output; gives its outcome."""
+    outcome = Outcome()
     process = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+        stage.command, cwd=ROOT, env=dict(os.environ, **stage.env), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )
     for line in process.stdout:
@@ -67,36 +101,51 @@ def run(command, extra_env):
         sys.stdout.flush()
         found = CARGO_LINE.match(line) or OWN_LINE.match(line.strip())
         if found:
-            for i, number in enumerate(found.groups()):
-                counts[i] += int(number or 0)
-    return process.wait(), counts
+            passed, failed, skipped = (int(number or 0) for number in found.groups())
+            outcome.passed += passed
+            outcome.failed += failed
+            outcome.skipped += skipped
+    code = process.wait()
+    outcome.fault = fault(stage, outcome, code)
+    return outcome
 
 
-def main():
+def fault(stage, outcome, code):
+    """Why a stage failed; empty if it did not."""
+    if outcome.failed:
+        return f"{outcome.failed} failed"
+    if code:
+        return f"exit status {code}"
+    ran = outcome.passed or (stage.may_skip and outcome.skipped)
+    if stage.has_tests and not ran:
+        return "no test ran"
+    return ""
+
+
+def main(all_stages=stages):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the MPI stages")
     args = parser.parse_args()
-    passed = failed = skipped = 0
+    total = Outcome()
     summary = []
-    for title, command, env in stages(args.quick):
-        print(f"== {title}", flush=True)
+    for stage in all_stages(args.quick):
+        print(f"== {stage.title}", flush=True)
         start = time.monotonic()
-        code, counts = run(command, env)
+        outcome = run(stage)
         seconds = time.monotonic() - start
-        passed += counts[0]
-        failed += counts[1]
-        skipped += counts[2]
-        if code != 0 and counts[1] == 0:
-            # The stage itself failed: it counts as one.
-            failed += 1
-        verdict = "ok" if code == 0 else "FAILED"
-        summary.append(f"{verdict:7} {seconds:6.1f} s  {title}")
-        if code != 0 and title in ("formatting", "clippy", "release build"):
+        total.passed += outcome.passed
+        # A stage that failed without a failed test counts as one.
+        total.failed += max(outcome.failed, 1 if outcome.fault else 0)
+        total.skipped += outcome.skipped
+        verdict = "FAILED" if outcome.fault else "ok"
+        why = f": {outcome.fault}" if outcome.fault else ""
+        summary.append(f"{verdict:7} {seconds:6.1f} s  {stage.title}{why}")
+        if outcome.fault and stage.is_needed:
             break
     print("== summary")
     print("\n".join(summary))
-    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
-    return 1 if failed else 0
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
+    return 1 if total.failed else 0
 
 
 if __name__ == "__main__":

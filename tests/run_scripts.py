@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Tests the scripts that the other tests rely on.
+
+The last line is `N passed, N failed`.
+"""
+
+import contextlib
+import io
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+
+import test as ci  # noqa: E402
+
+
+def stage(text, code=0, **more):
+    """A stage whose command prints `text` and ends with `code`."""
+    program = f"import sys; print({text!r}); sys.exit({code})"
+    return ci.Stage("a stage", [sys.executable, "-c", program], **more)
+
+
+def outcome(*args, **more):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return ci.run(stage(*args, **more))
+
+
+CARGO = "test result: ok. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out"
+
+
+class Stages(unittest.TestCase):
+    """What scripts/test.py makes of a stage."""
+
+    def test_a_stage_in_which_no_test_ran_fails(self):
+        for text in ("", CARGO.format(0, 0, 0), CARGO.format(0, 0, 3), "0 passed, 0 failed",
+                     "0 passed, 0 failed, 2 skipped", "5 passed and 0 failed"):
+            self.assertEqual(outcome(text).fault, "no test ran", text)
+
+    def test_the_results_of_several_runs_are_added_up(self):
+        text = "\n".join([CARGO.format(3, 0, 1), CARGO.format(0, 0, 0), "2 passed, 0 failed"])
+        found = outcome(text)
+        self.assertEqual((found.passed, found.failed, found.skipped, found.fault), (5, 0, 1, ""))
+
+    def test_a_failure_is_one_whatever_the_status(self):
+        self.assertEqual(outcome("4 passed, 2 failed").fault, "2 failed")
+        self.assertEqual(outcome(CARGO.format(4, 0, 0), code=101).fault, "exit status 101")
+        self.assertEqual(outcome("", code=1, has_tests=False).fault, "exit status 1")
+
+    def test_a_check_counts_no_tests(self):
+        self.assertEqual(outcome("fine", has_tests=False).fault, "")
+
+    def test_only_some_stages_may_skip_all_of_their_tests(self):
+        self.assertEqual(outcome("0 passed, 0 failed, 1 skipped", may_skip=True).fault, "")
+        self.assertEqual(outcome("", may_skip=True).fault, "no test ran")
+
+    def test_the_run_fails_with_a_stage_and_stops_at_one_that_is_needed(self):
+        def planned(_quick):
+            yield stage("1 passed, 0 failed")
+            yield stage("0 passed, 0 failed")
+            yield stage("", code=1, has_tests=False, is_needed=True)
+            yield stage("100 passed, 0 failed")
+
+        said = io.StringIO()
+        argv, sys.argv = sys.argv, ["test.py"]
+        try:
+            with contextlib.redirect_stdout(said):
+                status = ci.main(planned)
+        finally:
+            sys.argv = argv
+        self.assertEqual(status, 1)
+        self.assertEqual(said.getvalue().splitlines()[-1], "1 passed, 2 failed, 0 skipped")
+        self.assertIn("a stage: no test ran", said.getvalue())
+
+    def test_the_stages_that_are_there_name_their_commands(self):
+        full = list(ci.stages(quick=False))
+        self.assertGreater(len(full), len(list(ci.stages(quick=True))))
+        for one in full:
+            script = next((word for word in one.command if word.endswith((".py", ".sh"))), None)
+            if script:
+                self.assertTrue(os.path.exists(os.path.join(ROOT, script)), script)
+
+
+def main():
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
+    bad = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - bad - len(result.skipped)} passed, {bad} failed", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
