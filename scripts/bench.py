@@ -115,23 +115,28 @@ def run(command, limit, env=None):
         return out.read().decode(errors="replace"), why
 
 
-def build_one(name, compiler, flags, package):
+class NotBuilt(Exception):
+    """A program of ours did not compile: what, why, and what to do about it."""
+
+
+def build_one(name, compiler, flags, packages):
     os.makedirs(BUILD, exist_ok=True)
+    step = f"Install the Debian packages {packages}"
     if not shutil.which(compiler):
-        die(compiler, "it is not there", f"Install the Debian package {package}")
+        raise NotBuilt(compiler, "it is not there", step)
     _, why = run([compiler, "-O2", *flags, os.path.join(ROOT, "bench", name + ".c"),
                   "-o", os.path.join(BUILD, name)], 120)
     if why:
-        die(f"bench/{name}.c does not build", why, "Mend the source")
+        raise NotBuilt(f"bench/{name}.c does not compile", why, step)
 
 
 def build_probe():
-    build_one("cacheline", "cc", ["-pthread"], "gcc")
+    build_one("cacheline", "cc", ["-pthread"], "gcc and libc6-dev")
 
 
 def build():
     for name in ("pairs", "halo"):
-        build_one(name, "mpicc.openmpi", [], "libopenmpi-dev")
+        build_one(name, "mpicc.openmpi", [], "libopenmpi-dev, gcc and libc6-dev")
     build_probe()
 
 
@@ -447,7 +452,10 @@ def main():
         if not os.path.exists(os.path.join(RELEASE, name)):
             die(f"target/release/{name}", "it is not there",
                 "Build it with \"cargo build --release\"")
-    build()
+    try:
+        build()
+    except NotBuilt as why:
+        die(*why.args)
     if args.quick:
         plan = [("latency", [8, 1024, 65536, 1 << 20], 0.15),
                 ("bandwidth", [65536, 1 << 20, 4 << 20], 0.2),

@@ -176,11 +176,17 @@ class Mode:
 
     def __init__(self):
         cores = sorted(os.sched_getaffinity(0))[:2]
-        # On one core there is nothing to tell apart, and without a compiler nothing
-        # to tell it with.
-        self.cores = cores if len(cores) == 2 and shutil.which("cc") else None
-        if self.cores:
+        # On one core there is nothing to tell apart.
+        self.cores = cores if len(cores) == 2 else None
+        if not self.cores:
+            return
+        try:
             bench.build_probe()
+        except bench.NotBuilt as why:
+            # The figures are good without it, only their mode is not known.
+            what, cause, step = why.args
+            show(f"  the machine's mode is unknown: {what}: {cause}. {step}.")
+            self.cores = None
 
     def now(self):
         """`near` or `far` with the half round trip in ns, or None if it cannot be told."""

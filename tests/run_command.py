@@ -5,13 +5,16 @@ Each test prints one line; the last line is `N passed, N failed, N skipped`.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 from run_mpi import ROOT, Failed, Skipped, Suite, end_session, need
@@ -148,6 +151,37 @@ class Commands:
             check(process.wait(LIMIT_SECONDS) == 0, "the command did not end")
         finally:
             end_session(process.pid)
+
+    def test_in_a_terminal_an_interrupt_comes_once_whoever_sends_it(self):
+        # From the terminal's key the command gets it directly, from `kill` through us.
+        count = ("n=0; trap 'n=$((n+1)); echo $n' INT; trap 'echo end; exit 0' USR1; "
+                 "echo ready; while :; do sleep 0.05; done")
+        for by_key in (True, False):
+            ours, theirs = os.openpty()
+
+            def take_terminal(terminal=theirs):
+                fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+            process = subprocess.Popen(
+                [self.tool, "run", "-q", "sh", "-c", count], env=self.env, stdin=theirs,
+                stdout=subprocess.PIPE, start_new_session=True, preexec_fn=take_terminal)
+            os.close(theirs)
+            try:
+                said = [process.stdout.readline()]
+                if by_key:
+                    os.write(ours, b"\x03")
+                else:
+                    process.send_signal(signal.SIGINT)
+                readable, _, _ = select.select([process.stdout], [], [], LIMIT_SECONDS)
+                check(readable, f"an interrupt was lost ({by_key=})")
+                said.append(process.stdout.readline())
+                process.send_signal(signal.SIGUSR1)
+                said += process.stdout.readlines()
+                check(said == [b"ready\n", b"1\n", b"end\n"], f"it said {said} ({by_key=})")
+                check(process.wait(LIMIT_SECONDS) == 0, "the command did not end")
+            finally:
+                end_session(process.pid)
+                os.close(ours)
 
     def test_a_report_that_cannot_be_written_stops_nothing(self):
         env = dict(self.env, TMPDIR="/nowhere")

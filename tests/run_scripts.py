@@ -8,11 +8,15 @@ import contextlib
 import io
 import os
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
+import bench  # noqa: E402
+import demo  # noqa: E402
 import test as ci  # noqa: E402
 
 
@@ -80,6 +84,36 @@ class Stages(unittest.TestCase):
             script = next((word for word in one.command if word.endswith((".py", ".sh"))), None)
             if script:
                 self.assertTrue(os.path.exists(os.path.join(ROOT, script)), script)
+
+
+class Demo(unittest.TestCase):
+    """What scripts/demo.py does without a part of its tools."""
+
+    def mode(self, compiler):
+        """What it knows of the machine's mode with this compiler, and what it says."""
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said), \
+                mock.patch.object(bench, "BUILD", folder), \
+                mock.patch.dict(os.environ, PATH=folder), \
+                mock.patch.object(os, "sched_getaffinity", lambda _: {0, 1}):
+            if compiler:
+                path = os.path.join(folder, "cc")
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(compiler)
+                os.chmod(path, 0o755)
+            return demo.Mode().now(), said.getvalue()
+
+    def test_a_probe_that_does_not_compile_leaves_the_mode_unknown(self):
+        broken = "#!/bin/sh\necho 'stdio.h: No such file or directory' >&2; exit 1\n"
+        now, said = self.mode(broken)
+        self.assertIsNone(now)
+        self.assertIn("stdio.h", said)
+        self.assertIn("libc6-dev", said)
+
+    def test_without_a_compiler_the_mode_is_unknown(self):
+        now, said = self.mode(None)
+        self.assertIsNone(now)
+        self.assertIn("gcc", said)
 
 
 def main():

@@ -1,4 +1,4 @@
-//! `sluice info`: what Sluice finds on this machine, and what it would use.
+//! `sluice info`: what works on this machine, and how to enable the rest.
 
 use anyhow::Result;
 use clap::Args;
@@ -10,12 +10,12 @@ use sluice_text::bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// What `sluice info` can be told.
+/// Arguments of `sluice info`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sluice info           rails, probes, and the line that mends what was refused
-  sluice info --json    the same for a program")]
+  sluice info           rails, probes, and the remedy of each refused one
+  sluice info --json    the same as JSON")]
 pub struct InfoArgs {
     /// Print JSON instead of text
     #[arg(long)]
@@ -103,7 +103,7 @@ impl Info {
             let name = probe.name;
             push_line(&mut text, &format!("  {name:<width$}  {state:<7}  {}", probe.detail));
             if let Some(mend) = &probe.mend {
-                push_line(&mut text, &format!("  {:<width$}  mend:    {mend}", ""));
+                push_line(&mut text, &format!("  {:<width$}  remedy:  {mend}", ""));
             }
         }
         text.push_str("\nmemory of one process\n");
@@ -181,7 +181,7 @@ fn probe_json(probe: &Probe) -> Value {
         "name": probe.name,
         "status": status,
         "detail": probe.detail,
-        "mend": probe.mend,
+        "remedy": probe.mend,
     })
 }
 
@@ -213,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_followed_by_what_mends_it() {
+    fn what_was_refused_is_followed_by_its_remedy() {
         let text = info().to_text();
         let lines: Vec<&str> = text.lines().collect();
         let refused = lines.iter().position(|line| line.contains("refused")).expect("a refusal");
-        assert!(lines[refused + 1].ends_with("mend:    sysctl this"), "{text}");
+        assert!(lines[refused + 1].ends_with("remedy:  sysctl this"), "{text}");
         assert!(text.contains("no room"));
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let json = info().to_json();
         assert_eq!(json["rails"][0]["name"], "shm");
         assert_eq!(json["probes"][1]["status"], "refused");
-        assert_eq!(json["probes"][1]["mend"], "sysctl this");
+        assert_eq!(json["probes"][1]["remedy"], "sysctl this");
         assert_eq!(json["memory"]["error"], "no room");
     }
 }

@@ -1,5 +1,5 @@
-//! The `sluice` command: what the rails of this machine can do, how fast they
-//! are, and what would happen on machines that are not here.
+//! The `sluice` command: runs MPI programs over Sluice, checks the environment, measures,
+//! and simulates.
 
 #![forbid(unsafe_code)]
 
@@ -21,21 +21,20 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   sluice run -n 2 ./program            an MPI program over Sluice
-  sluice doctor                        what stands in the way here, and what mends it
-  sluice info                          what Sluice finds on this machine
+  sluice doctor                        check the environment; faults and remedies
+  sluice info                          what works on this machine, and how to enable the rest
   sluice why --size 1M                 which protocol a message takes, and why no other
-  sluice tune                          what moves cost on this machine
-  sluice perf latency                  half round trips over a sweep of sizes
-  sluice perf bandwidth --size 1M,4M   two sizes
-  sluice perf rate --json              for a program to read
+  sluice tune                          transfer costs measured on this machine
+  sluice perf latency                  half round trip by message size
+  sluice perf bandwidth --size 1M,4M   bandwidth for two sizes
+  sluice perf rate --json              message rate, as JSON
   sluice perf latency --api portals    puts and gets through libportals
   sluice perf overlap                  how much of a transfer each side computes through
   sluice perf match                    what one match costs as lists grow
-  sluice sim list                      the experiments that come with it
+  sluice sim list                      the experiments that are included
   sluice sim run rdrp-fig5-small --out fig5 && sluice report fig5";
 
-/// Message passing over shared memory, as MPI programs see it through
-/// libfabric.
+/// Run MPI programs over Sluice, check the environment, measure and simulate.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, after_help = EXAMPLES)]
 struct Cli {
@@ -45,30 +44,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run an MPI program over Sluice, and say whether Sluice carried its messages.
+    /// Run an MPI program over Sluice, and report whether Sluice carried its messages.
     Run(run::RunArgs),
-    /// Check this environment: what stands in the way of programs, and what mends it.
+    /// Check the environment; name faults and their remedies.
     Doctor(doctor::DoctorArgs),
-    /// Show the rails found, what was probed, what was refused and what mends it.
+    /// Show what works on this machine, and how to enable the rest.
     Info(info::InfoArgs),
     /// Show which protocol a message takes here, and why no other.
     Why(why::WhyArgs),
-    /// Show what moves cost on this machine, measured if that was not done before.
+    /// Show the transfer costs of this machine; measure them if that was not done before.
     Tune(tune::TuneArgs),
-    /// Measure between two processes, which it starts itself, or matching alone.
+    /// Measure latency, rate and bandwidth between two processes, or matching alone.
     #[command(
         subcommand,
         after_help = "\
-Protocols change at the stated lengths here, whatever `sluice tune` has kept or\n\
-FI_SLUICE_* say, so that figures of two runs can be compared."
+Protocols are selected by fixed lengths, not by those of `sluice tune` or FI_SLUICE_*,\n\
+so that figures of two runs can be compared."
     )]
     Perf(perf::PerfCommand),
-    /// Simulate interconnects, flit by flit.
+    /// Simulate networks flit by flit, and the protocols on many processes.
     #[command(subcommand)]
     Sim(sim::SimCommand),
-    /// Draw the results of `sluice sim run`: one page that needs no network.
+    /// Write the results of `sluice sim run` as one HTML page with figures and tables.
     Report(report::ReportArgs),
-    /// Print the completions of a shell: names of commands, options and their values.
+    /// Print the completions of commands, options and values for a shell.
     Completion(manual::CompletionArgs),
     /// Write the manual pages of all commands.
     #[command(hide = true)]

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// What `sluice completion` can be told.
+/// Arguments of `sluice completion`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ pub struct CompletionArgs {
     shell: Shell,
 }
 
-/// What `sluice man` can be told.
+/// Arguments of `sluice man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// Write a page for each command into this directory

@@ -39,15 +39,22 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unusable::Missing(dirs) => {
+                let remedy = self.remedy();
+                if let [dir] = &dirs[..] {
+                    return write!(f, "{} has no provider {FILE}; {remedy}", dir.display());
+                }
                 let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-                let dirs = dirs.join(", ");
-                write!(f, "the provider {FILE} is in none of {dirs}; {}", self.remedy())
+                write!(f, "the provider {FILE} is in none of {}; {remedy}", dirs.join(", "))
             }
             Unusable::OtherVersion { file, version } => {
                 let file = file.display();
-                let version = version.as_deref().unwrap_or("says no version");
-                let own = own_version();
-                write!(f, "{file} is not of this version ({version}, not {own}); {}", self.remedy())
+                let (own, remedy) = (own_version(), self.remedy());
+                match version {
+                    Some(version) => {
+                        write!(f, "{file} is not of this version ({version}, not {own}); {remedy}")
+                    }
+                    None => write!(f, "{file} is not the provider of Sluice; {remedy}"),
+                }
             }
             Unusable::Lacks { file, library } => {
                 let file = file.display();
@@ -58,11 +65,12 @@ impl fmt::Display for Unusable {
 }
 
 impl Unusable {
-    /// What would mend it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             Unusable::Missing(_) => {
-                "build it (make build), or name its directory in FI_PROVIDER_PATH".to_owned()
+                "build it (make build), or name its directory (FI_PROVIDER_PATH, --provider-path)"
+                    .to_owned()
             }
             Unusable::OtherVersion { .. } => {
                 "build or install command and provider together (make install)".to_owned()
@@ -156,7 +164,9 @@ mod tests {
         let why = find(&dirs).expect_err("another version").to_string();
         assert!(why.contains("0.0.1, wire version 0"), "{why}");
         fs::write(dir.path().join(FILE), b"").expect("written");
-        assert!(find(&dirs).expect_err("none").to_string().contains("says no version"));
+        assert!(
+            find(&dirs).expect_err("none").to_string().contains("is not the provider of Sluice")
+        );
     }
 
     #[test]

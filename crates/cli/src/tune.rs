@@ -1,4 +1,4 @@
-//! `sluice tune`: what moves cost on this machine, and what follows from it.
+//! `sluice tune`: transfer costs of this machine, and the lengths computed from them.
 
 use crate::settings::{self, Settings};
 use anyhow::{Result, ensure};
@@ -8,21 +8,21 @@ use sluice_rail::shm::COSTS;
 use sluice_rail::tune::{self, Mode, Tuned};
 use std::io::Write as _;
 
-/// What `sluice tune` can be told.
+/// Arguments of `sluice tune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Programs do this by themselves when they first open an endpoint; it takes some
+Programs measure by themselves when they first open an endpoint; it takes some
 milliseconds. The figures are kept below $XDG_CACHE_HOME/sluice, or ~/.cache/sluice, in
-a file of its own for each model of processor and release of the kernel.
-FI_SLUICE_TUNE=off uses stated figures, FI_SLUICE_TUNE=FILE keeps them in that file.
-On a machine that does other work figures come out too high; --force measures again.
+a file for each processor model and kernel release. FI_SLUICE_TUNE=off uses fixed
+figures; FI_SLUICE_TUNE=FILE keeps the measured ones in FILE. Figures that were measured
+beside other work are too high; --force measures again.
 
 Examples:
-  sluice tune            the figures and what follows, measured if they are not there
-  sluice tune --force    measured anew
-  sluice tune --json     for a program")]
+  sluice tune            costs and lengths; measured if they are not kept yet
+  sluice tune --force    measure again
+  sluice tune --json     as JSON")]
 pub struct TuneArgs {
-    /// Measure anew, whatever is kept
+    /// Measure again, even if figures are kept
     #[arg(long)]
     force: bool,
     /// Print JSON instead of text

@@ -1,8 +1,7 @@
 //! `sluice why`: which protocol a message takes here, and why no other.
 //!
-//! It asks the code that endpoints decide by (`sluice_proto::selection`), with what
-//! the rail can do here, tried between two processes, and the thresholds that a program
-//! of this environment has.
+//! It calls the selection that endpoints use (`sluice_proto::selection`), with what the
+//! rail was found to do between two processes and the thresholds of this environment.
 
 use crate::settings::{self, Settings};
 use anyhow::{Result, bail, ensure};
@@ -18,27 +17,27 @@ use sluice_text::parse_size;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// What `sluice why` can be told.
+/// Arguments of `sluice why`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --size it prints the whole table: which protocol from which size on.
 
-What R means: a rank of the job that this command is started in. The size of that job
+R is a rank of the job that this command is started in. The size of that job
 and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE and PMI_RANK,
 or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
-R is any number. In this version every peer is on this host and reached through shared
-memory, so all ranks but the own one have the same answer, and peers are not spoken to.
+R is any number. In this version every peer is reached through shared memory, so the
+answer is the same for every other rank, and no peer is contacted.
 
-It answers for a message that finds credits. One that does not waits at its sender, and
-is announced if it waits for long; docs/selection.md has it all. Costs that are not known
-yet are measured and kept, as a program would (`sluice tune`).
+The answer is for a message that finds credits. A message without credits waits at its
+sender, and is announced if it waits too long (docs/selection.md). Transfer costs that
+are not known yet are measured and kept, as by `sluice tune`.
 
 Examples:
   sluice why                               the table, for either side first
   sluice why --size 1M                     one size, the sender first
   sluice why --size 1M --first receiver    the receive was posted first
-  sluice why --peer 1 --size 4096 --json   for a program
-  FI_SLUICE_BULK=ring sluice why           as where direct moves are forbidden")]
+  sluice why --peer 1 --size 4096 --json   as JSON
+  FI_SLUICE_BULK=ring sluice why           as if direct access were forbidden")]
 pub struct WhyArgs {
     /// A rank of the job [default: another process on this host]
     #[arg(long, value_name = "R")]
@@ -166,9 +165,9 @@ impl Rail {
             ("memory is read and written directly", None)
         } else if !settings.direct {
             let mend = "FI_SLUICE_BULK=auto".to_owned();
-            ("FI_SLUICE_BULK=ring forbids direct moves", Some(mend))
+            ("FI_SLUICE_BULK=ring forbids direct access", Some(mend))
         } else {
-            ("the system forbids direct moves", report.mend_reads().map(str::to_owned))
+            ("the system forbids direct access", report.mend_reads().map(str::to_owned))
         };
         let mailboxes = found.detail.split(',').next().unwrap_or_default();
         Ok(Rail {
@@ -218,7 +217,7 @@ impl Answer<'_> {
         line(&mut text, "peer", &self.peer.said);
         line(&mut text, "rail", &format!("{}: {}", settings::RAIL, self.rail.said));
         if let Some(mend) = &self.rail.mend {
-            line(&mut text, "", &format!("mend: {mend}"));
+            line(&mut text, "", &format!("remedy: {mend}"));
         }
         match self.choice() {
             Some((len, choice)) => {
@@ -264,7 +263,7 @@ impl Answer<'_> {
                 "writes": able.writes,
                 "tallies": able.tallies,
                 "detail": self.rail.said,
-                "mend": self.rail.mend,
+                "remedy": self.rail.mend,
             }],
             "thresholds": settings::thresholds_json(&self.thresholds),
             "costs": {

@@ -63,7 +63,7 @@ fn run_says_why_nothing_was_started() {
         text(&output.stderr)
     };
     let absent = ["--provider-path", "/nowhere", "sh", "-c", "true"];
-    assert!(refused(&absent).contains("libsluice-fi.so is in none of /nowhere"));
+    assert!(refused(&absent).contains("/nowhere has no provider libsluice-fi.so"));
     assert!(refused(&["/nowhere/program"]).contains("is not there"));
     assert!(refused(&["-n", "2", "mpirun", "program"]).contains("-n is for a program"));
     let document: serde_json::Value =

@@ -59,7 +59,7 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!(reason(&answer, "get"), "the rail cannot read the peer's memory");
     assert_eq!(reason(&answer, "put"), "the rail cannot write the peer's memory");
     assert!(reason(&answer, "speculative").contains("the sender came first"));
-    assert_eq!(answer["rails"][0]["mend"], "FI_SLUICE_BULK=auto");
+    assert_eq!(answer["rails"][0]["remedy"], "FI_SLUICE_BULK=auto");
     assert_eq!(threshold(&answer, "share_bytes_min"), (Some(64 << 10), "default"));
     let short = json(&["why", "--size", "8", "--json"], &[OFF, RING]);
     assert_eq!(short["protocol"], "eager");

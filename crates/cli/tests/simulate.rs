@@ -252,7 +252,7 @@ fn errors_name_the_thing() {
     let said = "sluice: there is no file rdrp-fig7 and no experiment of that name; did you mean \"rdrp-fig";
     assert!(error.starts_with(said) && error.contains("see `sluice sim list`"), "{error}");
     let error = bench.error(&["report", "nothing"]);
-    assert!(error.contains("cannot read nothing/manifest.json; `sluice sim run"), "{error}");
+    assert!(error.contains("nothing holds no results of `sluice sim run`"), "{error}");
 }
 
 #[test]

@@ -114,11 +114,7 @@ impl Manifest {
     pub fn read(folder: &Path) -> Result<Manifest> {
         let path = folder.join(FILE);
         let bytes = std::fs::read(&path).with_context(|| {
-            format!(
-                "cannot read {}; `sluice sim run FILE --out {}` makes it",
-                path.display(),
-                folder.display()
-            )
+            format!("{} holds no results of `sluice sim run`: cannot read {FILE}", folder.display())
         })?;
         serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))
     }

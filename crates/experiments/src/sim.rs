@@ -5,18 +5,18 @@ use anyhow::Result;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What can be done with the simulator.
+/// Commands of `sluice sim`.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
-    /// Run an experiment, or go on with one that was stopped.
+    /// Run an experiment, or resume one that was stopped.
     Run(run::RunArgs),
-    /// Show the experiments that come with it.
+    /// List the experiments that are included.
     List(list::ListArgs),
     /// Compare with BookSim 2 on reference cases.
     Validate(validate::ValidateArgs),
-    /// Run many random programs over the whole stack and check everything.
+    /// Run random programs over the protocol code, and check each step.
     Swarm(swarm::SwarmArgs),
-    /// Measure how fast the simulator is, and its memory.
+    /// Measure the simulator's speed and memory.
     Bench(bench::BenchArgs),
     /// One row of a measurement, in a process of its own.
     #[command(hide = true)]

@@ -1,7 +1,6 @@
-//! `sluice doctor`: what stands in the way of programs here, and what mends it. What
-//! `sluice info` shows of the machine is judged, and what lies around it is looked at:
-//! libfabric and the provider (`fabric`), the MPIs (`mpis`), limits and leftovers
-//! (`system`).
+//! `sluice doctor`: faults of the environment and their remedies. It judges what
+//! `sluice info` shows of the machine, and checks libfabric and the provider (`fabric`),
+//! the MPIs (`mpis`), limits and leftovers (`system`).
 
 mod fabric;
 mod mpis;
@@ -14,22 +13,22 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// What `sluice doctor` can be told.
+/// Arguments of `sluice doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A fault keeps programs from running over Sluice; a warning makes them slower, or concerns
-some of them. The exit status is 1 if there is a fault.
+A fault prevents programs from running over Sluice. A warning concerns speed, or only
+some programs. The exit status is 1 if there is a fault.
 
 Examples:
   sluice doctor              faults and warnings, each with its remedy
-  sluice doctor --all        what is in order as well
-  sluice doctor --ranks 64   for a job of so many processes
-  sluice doctor --json       for a program")]
+  sluice doctor --all        also the checks that passed
+  sluice doctor --ranks 64   for a job of 64 processes
+  sluice doctor --json       as JSON")]
 pub struct DoctorArgs {
-    /// Show what is in order as well
+    /// Show also the checks that passed
     #[arg(long)]
     all: bool,
-    /// How many processes a job is to have on this machine
+    /// Number of processes of a job on this machine
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
     /// Print JSON instead of text
@@ -64,7 +63,7 @@ struct Finding {
     state: State,
     /// What was found.
     detail: String,
-    /// What mends it, unless it is in order.
+    /// How to repair it, unless it is in order.
     remedy: Option<String>,
 }
 

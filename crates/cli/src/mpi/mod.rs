@@ -61,7 +61,7 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Why Sluice cannot carry its messages, and what would mend that.
+    /// Why Sluice cannot carry its messages, and the remedy.
     pub fn refusal(&self) -> Option<String> {
         if let Libfabric::No(instead) = &self.libfabric {
             let remedy = match self.family {
@@ -75,9 +75,12 @@ impl Mpi {
                 Some(format!("{self} is too old for Sluice; use Open MPI 4.1 or 5"))
             }
             Family::OpenMpi => None,
-            Family::Mpich | Family::IntelMpi | Family::Mvapich => Some(format!(
-                "{self} asks libfabric for one-sided operations, which Sluice does not offer yet; \
-                 use Open MPI 4.1 or 5"
+            Family::Mpich | Family::Mvapich => Some(format!(
+                "{self} calls fi_cntr_open of libfabric, which Sluice does not implement yet; use \
+                 Open MPI 4.1 or 5"
+            )),
+            Family::IntelMpi => Some(format!(
+                "{self} rejects what Sluice answers to fi_getinfo; use Open MPI 4.1 or 5"
             )),
         }
     }
@@ -113,8 +116,8 @@ mod tests {
             (mpi(Family::OpenMpi, "3.1", Libfabric::Yes), "too old"),
             (mpi(Family::OpenMpi, "4.1", Libfabric::No("no mtl/ofi".into())), "--with-ofi"),
             (mpi(Family::Mpich, "4.0.2", Libfabric::No("ch4:ucx".into())), "ch4:ucx"),
-            (mpi(Family::Mpich, "5.0", Libfabric::Yes), "not offer yet"),
-            (mpi(Family::IntelMpi, "2021.11", Libfabric::Yes), "not offer yet"),
+            (mpi(Family::Mpich, "5.0", Libfabric::Yes), "fi_cntr_open"),
+            (mpi(Family::IntelMpi, "2021.11", Libfabric::Yes), "fi_getinfo"),
         ] {
             let said = refused.refusal().expect("a refusal");
             assert!(said.contains(why) && said.contains("use "), "{said}");

@@ -6,7 +6,7 @@ use super::{Mpi, library};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What was found of a program.
@@ -22,11 +22,15 @@ pub enum Linked {
     Unknown(String),
 }
 
-/// Printed by a Python interpreter: where the library of its mpi4py is. The library is
-/// not loaded.
-const MPI4PY: &str = "import importlib.util as u\n\
-                      try: print(u.find_spec('mpi4py.MPI').origin)\n\
-                      except Exception: print()";
+/// Printed by a Python interpreter: where the library of its mpi4py is, and where its
+/// packages install libraries. mpi4py looks there for an MPI that the dynamic linker does
+/// not find (PyPI has such MPIs). Nothing of it is loaded.
+const MPI4PY: &str = "\
+import sys, importlib.util as u
+try: print('mpi4py.MPI:', u.find_spec('mpi4py.MPI').origin)
+except Exception: pass
+for prefix in dict.fromkeys((sys.exec_prefix, sys.base_exec_prefix)): print('lib:', prefix + '/lib')
+";
 
 /// Looks at the command `words`: its program first and, if that is one that starts
 /// another (numactl, env), at the words after it. Behind a launcher the program is found
@@ -49,6 +53,9 @@ pub fn look(words: &[OsString], is_launched: bool) -> Linked {
     }
     for word in &words[1..] {
         let Some(path) = find(word) else { continue };
+        if is_python(&path) {
+            return look_at(&path, &word.to_string_lossy());
+        }
         if let found @ (Linked::Mpi(_) | Linked::Never(_)) = look_at(&path, &word.to_string_lossy())
         {
             return found;
@@ -65,7 +72,7 @@ fn look_at(path: &Path, name: &str) -> Linked {
         return Linked::Unknown(format!("{name} cannot be read"));
     };
     match kind {
-        Kind::Elf => look_at_elf(path, name),
+        Kind::Elf => look_at_elf(path, name, &[]),
         Kind::Script(interpreter) => match interpreter.and_then(|words| find(&words)) {
             Some(interpreter) if is_python(&interpreter) => look_at_python(&interpreter, name),
             _ => Linked::Unknown(format!("{name} is a script")),
@@ -108,22 +115,29 @@ fn is_python(path: &Path) -> bool {
     name.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
+/// The MPI of a Python program is the one that the library of its mpi4py needs.
 fn look_at_python(interpreter: &Path, name: &str) -> Linked {
     let output = Command::new(interpreter).args(["-c", MPI4PY]).output();
-    let origin = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let origin = origin.unwrap_or_default();
-    if !origin.starts_with('/') {
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    let said = |key: &str| -> Vec<PathBuf> {
+        let text = String::from_utf8_lossy(&text);
+        let values = text.lines().filter_map(|line| line.strip_prefix(key));
+        values.map(|value| PathBuf::from(value.trim())).filter(|path| path.is_absolute()).collect()
+    };
+    let Some(origin) = said("mpi4py.MPI:").pop() else {
         let interpreter = interpreter.display();
         return Linked::Unknown(format!("{interpreter}, which runs {name}, has no mpi4py"));
-    }
-    match look_at_elf(Path::new(&origin), "mpi4py") {
+    };
+    match look_at_elf(&origin, "mpi4py", &said("lib:")) {
         Linked::Mpi(mpi) => Linked::Mpi(mpi),
         Linked::Never(why) => Linked::Never(why),
-        _ => Linked::Unknown(format!("mpi4py ({origin}) finds its MPI when it runs")),
+        _ => Linked::Unknown(format!("mpi4py ({}) finds its MPI when it runs", origin.display())),
     }
 }
 
-fn look_at_elf(path: &Path, name: &str) -> Linked {
+/// What an ELF file is linked with. Its MPI may be in `more`, where the dynamic linker
+/// does not look.
+fn look_at_elf(path: &Path, name: &str, more: &[PathBuf]) -> Linked {
     let Ok(bytes) = fs::read(path) else {
         return Linked::Unknown(format!("{name} cannot be read"));
     };
@@ -133,10 +147,13 @@ fn look_at_elf(path: &Path, name: &str) -> Linked {
     if binary.needed.is_empty() {
         return judge(&binary, &bytes, &[], name);
     }
-    match binary::libraries(path) {
-        Some(found) => judge(&binary, &bytes, &found, name),
-        None => Linked::Unknown(format!("ldd cannot tell what {name} is linked with")),
+    let Some(mut found) = binary::libraries(path) else {
+        return Linked::Unknown(format!("ldd cannot tell what {name} is linked with"));
+    };
+    for library in found.iter_mut().filter(|library| library.path.is_none()) {
+        library.path = more.iter().map(|dir| dir.join(&library.name)).find(|path| path.exists());
     }
+    judge(&binary, &bytes, &found, name)
 }
 
 /// From what a program says and from where its libraries were found.
@@ -238,13 +255,43 @@ mod tests {
         }
     }
 
+    /// A file that may be run.
+    fn executable(path: &Path, text: &str) {
+        fs::write(path, text).expect("written");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+
+    #[test]
+    fn an_mpi_that_only_mpi4py_finds_is_taken() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("lib")).expect("made");
+        let library = path("lib/libmpi.so.4711");
+        fs::write(&library, fabricate(&[], b"Open MPI v%d.%d.%d")).expect("written");
+        fs::write(path("MPI.so"), fabricate(&["libmpi.so.4711"], b"")).expect("written");
+        let here = dir.path().display();
+        let says = format!("echo noise; echo mpi4py.MPI: {here}/MPI.so");
+        executable(&path("python3"), &format!("#!/bin/sh\n{says}\n"));
+        let python = path("python3").into_os_string();
+        match look(std::slice::from_ref(&python), false) {
+            Linked::Never(why) => assert!(why.contains("libmpi.so.4711"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        executable(&path("python3"), &format!("#!/bin/sh\n{says}; echo lib: {here}/lib\n"));
+        for words in [vec![python.clone()], vec!["env".into(), python]] {
+            match look(&words, false) {
+                Linked::Mpi(mpi) => assert_eq!(mpi.family, Family::OpenMpi),
+                other => panic!("{words:?}: {other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn a_script_is_not_seen_through_and_a_python_is_asked_for_its_mpi4py() {
         let dir = tempfile::tempdir().expect("a directory");
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
-            fs::write(&path, text).expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+            executable(&path, text);
             path
         };
         let script = write("job", "#!/bin/sh\n");
@@ -252,9 +299,12 @@ mod tests {
             matches!(look(&[script.into()], false), Linked::Unknown(why) if why.contains("script"))
         );
         let lacking = write("python3", "#!/bin/sh\necho\n");
-        match look(&[lacking.into()], false) {
-            Linked::Unknown(why) => assert!(why.contains("has no mpi4py"), "{why}"),
-            other => panic!("{other:?}"),
+        // Also where another program starts it.
+        for words in [vec![lacking.clone().into()], vec!["env".into(), lacking.into()]] {
+            match look(&words, false) {
+                Linked::Unknown(why) => assert!(why.contains("has no mpi4py"), "{why}"),
+                other => panic!("{words:?}: {other:?}"),
+            }
         }
         match look(&[dir.path().join("absent").into()], false) {
             Linked::Never(why) => assert!(why.contains("is not there"), "{why}"),

@@ -6,7 +6,9 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -28,26 +30,31 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     // In the foreground of a terminal it belongs to the terminal's group, for its keys.
     // Elsewhere it gets a group of its own: who signals ours (timeout, a batch system)
     // would else reach it twice, once directly and once through us.
-    if !is_in_foreground() {
+    let shares_group = is_in_foreground();
+    if !shares_group {
         command.process_group(0);
     }
     // Before the start, so that none is lost. One that is ignored stays so for the
     // command as well (nohup).
     let ignored = ignored();
     let taken = HANDED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = Signals::new(taken)?;
+    let mut signals = SignalsInfo::<WithOrigin>::new(taken)?;
     let mut child = command.spawn()?;
     let target = Target::of(&child);
     let handle = signals.handle();
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut last = HashMap::new();
-            for signal in signals.forever() {
+            for origin in signals.forever() {
+                // The terminal has sent it to the command as well. Twice it would mean
+                // something else to a launcher.
+                if shares_group && is_key(&origin) {
+                    continue;
+                }
                 let now = Instant::now();
-                let before = last.insert(signal, now);
-                let is_same = before.is_some_and(|before| now - before < SAME_WITHIN);
-                if !is_same && !is_from_terminal(signal) {
-                    target.send(signal);
+                let before = last.insert(origin.signal, now);
+                if before.is_none_or(|before| now - before >= SAME_WITHIN) {
+                    target.send(origin.signal);
                 }
             }
         });
@@ -85,10 +92,10 @@ impl Target {
     }
 }
 
-/// Whether a terminal sends this signal to its whole foreground group, of which the
-/// command is a part like this process. Twice it would mean something else to a launcher.
-fn is_from_terminal(signal: i32) -> bool {
-    matches!(signal, SIGINT | SIGQUIT) && is_in_foreground()
+/// Whether a key of the terminal caused this signal. The terminal signals its whole
+/// foreground group. A process that signals (`kill`) may mean this one alone.
+fn is_key(origin: &Origin) -> bool {
+    matches!(origin.signal, SIGINT | SIGQUIT) && matches!(origin.cause, Cause::Kernel)
 }
 
 /// Whether there is a terminal, and this process is in its foreground group.

@@ -1,6 +1,6 @@
-//! `sluice run`: an MPI program over Sluice, without knowing what its MPI wants to be
-//! told. It finds the MPI (`crate::mpi`), decides what to set (`plan`), starts the command
-//! and hands on signals (`child`), and says in the end what Sluice carried (`carried`).
+//! `sluice run`: runs an MPI program over Sluice. It finds the MPI (`crate::mpi`), decides
+//! what to set for it (`plan`), starts the command and forwards signals (`child`), and
+//! reports at the end what Sluice carried (`carried`).
 
 mod carried;
 mod child;
@@ -17,20 +17,20 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::{Command, ExitCode};
 
-/// What `sluice run` can be told.
+/// Arguments of `sluice run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-COMMAND is a launcher with its arguments, or a program: with -n it is started by the
-launcher of its MPI, without -n as it is, alone or as a script that calls launchers.
-What was set, and in the end whether Sluice carried the messages, is said in a line each
-on standard error. Signals and the exit status pass through; the status is 125 if
-nothing was started, and 128 and its number if a signal ended the command.
+COMMAND is a launcher with its arguments, or a program. With -n the launcher of its MPI
+starts the program. Without -n it is started as it is: one process, or a script that
+calls launchers. Two lines on standard error say what was set and, at the end, whether
+Sluice carried the messages. Signals are forwarded. The exit status is that of COMMAND,
+125 if nothing was started, and 128 plus its number if a signal ended the command.
 
 Examples:
   sluice run -n 2 ./program
   sluice run -- mpirun -n 2 --bind-to core ./program
   sluice run -n 4 python3 program.py        with the MPI of its mpi4py
-  sluice run --dry-run -n 2 ./program       only say what would be done")]
+  sluice run --dry-run -n 2 ./program       print what would be done")]
 pub struct RunArgs {
     /// Start this many processes, with the launcher of the program's MPI
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -38,11 +38,10 @@ pub struct RunArgs {
     /// Print the command and its environment, and start nothing
     #[arg(long)]
     dry_run: bool,
-    /// Say what was done as one line of JSON: on standard error, with --dry-run on
-    /// standard output
+    /// Report as one line of JSON, on standard error; with --dry-run on standard output
     #[arg(long)]
     json: bool,
-    /// Say nothing but why it cannot work
+    /// Print nothing unless nothing can be started
     #[arg(short, long)]
     quiet: bool,
     /// The directory of the provider libsluice-fi.so [default: found in FI_PROVIDER_PATH,
