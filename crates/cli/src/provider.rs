@@ -155,6 +155,16 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_name_a_version_or_none(rest in proptest::collection::vec(0_u8.., 0..80)) {
+            let bytes = [IDENTITY, &rest[..]].concat();
+            if let Some(version) = version_in(&bytes) {
+                proptest::prop_assert!(version.len() <= IDENTITY_BYTES_MAX + ", wire version ".len());
+            }
+        }
+    }
+
     #[test]
     fn a_provider_that_is_not_there_or_another_one_is_refused() {
         let dir = tempfile::tempdir().expect("a directory");

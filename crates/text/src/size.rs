@@ -48,6 +48,27 @@ pub fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_size_within_the_limit_or_refused(text in "\\PC{0,12}|[0-9]{1,22} ?[kmgbiKMGB]{0,4}") {
+            if let Ok(size) = parse_size(&text) {
+                prop_assert!(size <= SIZE_MAX);
+            }
+            if let Ok(seconds) = parse_seconds(&text) {
+                prop_assert!((0.0..=3600.0).contains(&seconds));
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(size in prop_oneof![
+            0..=SIZE_MAX,
+            (0_u64..=1024, 0_u32..=2).prop_map(|(count, unit)| count << (10 * unit)),
+        ]) {
+            prop_assert_eq!(parse_size(&bytes(size)), Ok(size));
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -105,6 +105,31 @@ pub fn fabricate(needed: &[&str], text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_damaged_file_is_read_or_refused(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = fabricate(&["libmpi.so.40", "libc.so.6"], b"text");
+            for (at, value) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            if let Some(binary) = Binary::read(&bytes[..=cut.index(bytes.len())]) {
+                // Each name is one that the file has room for.
+                prop_assert!(binary.needed.iter().all(|name| name.len() <= bytes.len()));
+            }
+        }
+
+        #[test]
+        fn libraries_are_read_from_any_text_of_ldd(text in "(\\PC{0,20}|\t?lib => \\PC{0,9}\n){0,4}") {
+            let found = parse_ldd(&text);
+            prop_assert!(found.len() <= text.matches(" => ").count());
+        }
+    }
 
     #[test]
     fn an_elf_file_names_what_it_needs() {

@@ -222,6 +222,19 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn programs_stand_in_any_arguments_in_order(
+            words in prop::collection::vec("-{0,2}(n|mca|x|new|=)?|:|[a-z0-9]{1,3}|\\PC{0,4}", 0..12),
+        ) {
+            let args: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+            let found = programs(&args);
+            prop_assert!(found.iter().all(|&at| at < args.len()));
+            prop_assert!(found.is_sorted_by(|one, other| one < other));
+        }
+    }
 
     fn words(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()

@@ -152,6 +152,29 @@ fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_report_adds_up(
+            lines in prop::collection::vec((any::<bool>(), 0_u32..4, any::<u64>(), "\\PC{0,6}"), 0..20),
+        ) {
+            let text: String = lines
+                .iter()
+                .map(|(is_open, pid, count, noise)| match is_open {
+                    true => format!("{{\"event\":\"open\",\"pid\":{pid}}}\n{noise}\n"),
+                    false => format!(
+                        "{{\"event\":\"close\",\"pid\":{pid},\"messages\":{count},\"bytes\":{count}}}\n"
+                    ),
+                })
+                .collect();
+            let carried = Carried::of(&text);
+            prop_assert!(carried.unfinished <= carried.ranks && carried.ranks <= 4);
+            let sent = lines.iter().filter(|line| !line.0).map(|line| line.2);
+            let sum = sent.fold(0_u64, u64::saturating_add);
+            prop_assert_eq!((carried.messages, carried.bytes), (sum, sum));
+        }
+    }
 
     const OPEN: &str = r#"{"event":"open","pid":7,"by":"sluice-provider/0.1.0/wire-1;"}"#;
 
