@@ -7,11 +7,13 @@ if none ran.
 """
 
 import argparse
+import io
 import os
 import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -35,6 +37,9 @@ class Stage:
     # What it needs comes from outside the package registries: where that cannot be
     # reached, it may skip all of its tests.
     may_skip: bool = False
+    # Whether it runs beside the stages that follow: one that uses one core most of the
+    # time. Its output is shown at the end.
+    is_beside: bool = False
 
 
 @dataclass
@@ -45,6 +50,7 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     fault: str = ""
+    seconds: float = 0.0
 
 
 def stages(quick):
@@ -56,7 +62,8 @@ def stages(quick):
     yield Stage("documentation", ["cargo", "doc", "--workspace", "--no-deps", "--quiet"],
                 {"RUSTDOCFLAGS": "-D warnings"}, has_tests=False)
     yield Stage("licences, versions and sources of dependencies", ["scripts/deny.sh"],
-                has_tests=False)
+                has_tests=False, is_beside=True)
+    yield Stage("unsafe code under Miri", ["scripts/miri.sh"], may_skip=True, is_beside=True)
     yield Stage("release build", ["cargo", "build", "--release", "--workspace"],
                 has_tests=False, is_needed=True)
     yield Stage("unit and integration tests", ["cargo", "test", "--workspace", "--no-fail-fast"])
@@ -64,7 +71,6 @@ def stages(quick):
     yield Stage("model checking of the mailbox's ring, bell and chunk claims", [
         "cargo", "test", "-p", "sluice-rail", "--release", "--lib",
     ], {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"})
-    yield Stage("unsafe code under Miri", ["scripts/miri.sh"], may_skip=True)
     yield Stage("manual pages", [python, "crates/libportals/scripts/man.py", "--check"],
                 has_tests=False)
     yield Stage("Portals conformance page", [python, "scripts/conformance.py", "--check"],
@@ -89,16 +95,18 @@ def stages(quick):
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 
 
-def run(stage):
-    """Runs a stage and shows its output; gives its outcome."""
+def run(stage, out=None):
+    """Runs a stage and writes its output to `out`; gives its outcome."""
+    out = out or sys.stdout
+    start = time.monotonic()
     outcome = Outcome()
     process = subprocess.Popen(
         stage.command, cwd=ROOT, env=dict(os.environ, **stage.env), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )
     for line in process.stdout:
-        sys.stdout.write(line)
-        sys.stdout.flush()
+        out.write(line)
+        out.flush()
         found = CARGO_LINE.match(line) or OWN_LINE.match(line.strip())
         if found:
             passed, failed, skipped = (int(number or 0) for number in found.groups())
@@ -107,6 +115,7 @@ def run(stage):
             outcome.skipped += skipped
     code = process.wait()
     outcome.fault = fault(stage, outcome, code)
+    outcome.seconds = time.monotonic() - start
     return outcome
 
 
@@ -126,22 +135,36 @@ def main(all_stages=stages):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the MPI stages")
     args = parser.parse_args()
+    done, beside = [], []
+    with ThreadPoolExecutor() as pool:
+        for stage in all_stages(args.quick):
+            if stage.is_beside:
+                out = io.StringIO()
+                beside.append((stage, out, pool.submit(run, stage, out)))
+                continue
+            print(f"== {stage.title}", flush=True)
+            done.append((stage, run(stage)))
+            if done[-1][1].fault and stage.is_needed:
+                break
+        for stage, out, running in beside:
+            outcome = running.result()
+            print(f"== {stage.title}\n{out.getvalue()}", flush=True)
+            done.append((stage, outcome))
+    return report(done)
+
+
+def report(done):
+    """Prints how the stages went; gives the exit status."""
     total = Outcome()
     summary = []
-    for stage in all_stages(args.quick):
-        print(f"== {stage.title}", flush=True)
-        start = time.monotonic()
-        outcome = run(stage)
-        seconds = time.monotonic() - start
+    for stage, outcome in done:
         total.passed += outcome.passed
         # A stage that failed without a failed test counts as one.
         total.failed += max(outcome.failed, 1 if outcome.fault else 0)
         total.skipped += outcome.skipped
         verdict = "FAILED" if outcome.fault else "ok"
         why = f": {outcome.fault}" if outcome.fault else ""
-        summary.append(f"{verdict:7} {seconds:6.1f} s  {stage.title}{why}")
-        if outcome.fault and stage.is_needed:
-            break
+        summary.append(f"{verdict:7} {outcome.seconds:6.1f} s  {stage.title}{why}")
     print("== summary")
     print("\n".join(summary))
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)

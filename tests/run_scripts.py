@@ -62,6 +62,7 @@ class Stages(unittest.TestCase):
     def test_the_run_fails_with_a_stage_and_stops_at_one_that_is_needed(self):
         def planned(_quick):
             yield stage("1 passed, 0 failed")
+            yield stage("7 passed, 1 failed", code=1, is_beside=True)
             yield stage("0 passed, 0 failed")
             yield stage("", code=1, has_tests=False, is_needed=True)
             yield stage("100 passed, 0 failed")
@@ -74,7 +75,7 @@ class Stages(unittest.TestCase):
         finally:
             sys.argv = argv
         self.assertEqual(status, 1)
-        self.assertEqual(said.getvalue().splitlines()[-1], "1 passed, 2 failed, 0 skipped")
+        self.assertEqual(said.getvalue().splitlines()[-1], "8 passed, 3 failed, 0 skipped")
         self.assertIn("a stage: no test ran", said.getvalue())
 
     def test_the_stages_that_are_there_name_their_commands(self):
