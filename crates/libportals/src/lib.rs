@@ -13,7 +13,6 @@
 //! | `api` | the functions, one file for each part of the header |
 //! | `interface` `face` `peers` `limits` | the open interfaces, and what each holds |
 //! | `progress` `wait` | who takes in what arrives, and how a caller waits |
-//! | `job` | how the processes of a job find each other |
 //! | `program` | the functions as safe Rust, for the `sluice` command |
 //!
 //! Invariants: nothing that a program passes in makes the library panic, and no
@@ -27,7 +26,6 @@ pub mod consts;
 mod face;
 pub mod handle;
 mod interface;
-mod job;
 mod limits;
 mod object;
 mod peers;

@@ -3,12 +3,12 @@
 use super::guarded;
 use crate::codes::Code;
 use crate::handle::Kind;
-use crate::interface::INTERFACES;
-use crate::job::{BLOB_MAX, Job, JobError};
+use crate::interface::{INTERFACES, is_polled, poll_all};
 use crate::object::unpack;
 use crate::peers::Phys;
 use crate::resolve::{check_out, region_of, write};
 use crate::types::{ptl_handle_any_t, ptl_process_t};
+use sluice_boot::{BLOB_MAX, Job, JobError};
 use sluice_rail::shm::{is_readable, is_writable};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -56,7 +56,11 @@ pub unsafe extern "C" fn SluiceJobInit(rank: *mut c_int, size: *mut c_int) -> c_
         let mut place = JOB.lock().unwrap_or_else(PoisonError::into_inner);
         let job = match &mut *place {
             Some(job) => job,
-            None => place.insert(Job::start().map_err(|why| told(&why))?),
+            None => {
+                // Where no thread makes progress, waiting for the others does.
+                let poll = is_polled().then_some(poll_all as fn() -> usize);
+                place.insert(Job::start(poll).map_err(|why| told(&why))?)
+            }
         };
         let (own, all) = (job.rank() as c_int, job.size() as c_int);
         for (out, value) in [(rank, own), (size, all)] {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 
 use super::super::error::{JobError, shown};
-use super::super::wait::until_ready;
+use super::super::wait::Waits;
 
 const HEAD_LEN: usize = 5;
 /// The most of a reason that is told.
@@ -90,6 +90,7 @@ impl From<io::Error> for Fault {
 
 pub(super) struct Conn {
     stream: TcpStream,
+    waits: Waits,
     inbox: Vec<u8>,
 }
 
@@ -100,10 +101,10 @@ impl AsFd for Conn {
 }
 
 impl Conn {
-    pub fn new(stream: TcpStream) -> io::Result<Conn> {
+    pub fn new(stream: TcpStream, waits: Waits) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Conn { stream, inbox: Vec::new() })
+        Ok(Conn { stream, waits, inbox: Vec::new() })
     }
 
     /// The next frame, if all of it is here.
@@ -174,7 +175,7 @@ impl Conn {
     }
 
     fn ready(&self, flags: PollFlags, until: Instant) -> Result<(), Fault> {
-        let ready = until_ready(&mut [PollFd::new(self, flags)], until)?;
+        let ready = self.waits.until_ready(&mut [PollFd::new(self, flags)], until)?;
         if ready { Ok(()) } else { Err(Fault::Late) }
     }
 }

@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Waits = Waits { timeout: Duration::from_secs(60), poll: None };
 
 /// What the ranks of one played job share.
 struct Manager {
@@ -115,7 +116,7 @@ fn long_values_are_split_to_the_managers_limit() {
 
 /// Answers each command with the next of `script`, then keeps the socket open until the rank is
 /// done, or closes it at once.
-fn scripted(script: &[&str], stay: bool, timeout: Duration) -> JobError {
+fn scripted(script: &[&str], stay: bool, waits: Waits) -> JobError {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
         let manager = scope.spawn(move || {
@@ -128,7 +129,7 @@ fn scripted(script: &[&str], stay: bool, timeout: Duration) -> JobError {
                 lines.by_ref().for_each(drop);
             }
         });
-        let error = Pmi1::greet(ours.into(), 1, 2, timeout)
+        let error = Pmi1::greet(ours.into(), 1, 2, waits)
             .and_then(|mut pmi| pmi.exchange(b"mine"))
             .expect_err("a failure");
         manager.join().unwrap();
@@ -190,7 +191,11 @@ fn a_manager_that_hangs_up_midway_is_an_error() {
 
 #[test]
 fn a_manager_that_falls_silent_does_not_hold_us_for_ever() {
-    let error = scripted(&[INIT, MAXES, NAME, PUT], true, Duration::from_millis(100));
+    let error = scripted(
+        &[INIT, MAXES, NAME, PUT],
+        true,
+        Waits { timeout: Duration::from_millis(100), ..LONG },
+    );
     let text = error.to_string();
     assert!(matches!(error, JobError::Late { .. }), "{text}");
     assert!(text.contains("barrier_in") && text.contains("a rank that it waits for"), "{text}");

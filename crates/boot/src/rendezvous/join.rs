@@ -8,17 +8,17 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
 use super::super::env::Meeting;
 use super::super::error::{JobError, named};
-use super::super::wait::until_ready;
+use super::super::wait::Waits;
+use super::HANDSHAKE;
 use super::auth::{self, Hello, NONCE_LEN, Reason, Role};
+use super::blame::{blame, rank_of, unexpected};
 use super::conn::{Conn, Frame, Tag, frame, told};
-use super::root::{rank_of, unexpected};
-use super::{HANDSHAKE, blame};
 
 /// How many may be in the handshake beyond the ranks themselves.
 const STRANGERS_MAX: usize = 64;
@@ -32,7 +32,7 @@ const JOINING: &str = "joining";
 pub(super) fn everybody(
     listener: TcpListener,
     meeting: &Meeting,
-    timeout: Duration,
+    waits: Waits,
 ) -> Result<Vec<Conn>, JobError> {
     listener
         .set_nonblocking(true)
@@ -40,11 +40,12 @@ pub(super) fn everybody(
     let mut door = Door {
         listener,
         meeting,
+        waits,
         seats: (1..meeting.size).map(|_| None).collect(),
         pending: VecDeque::new(),
         away: Away::default(),
     };
-    match door.run(timeout) {
+    match door.run() {
         Ok(()) => Ok(door.seats.into_iter().flatten().collect()),
         Err(error) => {
             door.tell(&error);
@@ -56,6 +57,7 @@ pub(super) fn everybody(
 struct Door<'a> {
     listener: TcpListener,
     meeting: &'a Meeting,
+    waits: Waits,
     /// Of rank 1 and up.
     seats: Vec<Option<Conn>>,
     /// The oldest first.
@@ -81,12 +83,12 @@ enum Next {
 }
 
 impl Door<'_> {
-    fn run(&mut self, timeout: Duration) -> Result<(), JobError> {
-        let until = Instant::now() + timeout;
+    fn run(&mut self) -> Result<(), JobError> {
+        let until = Instant::now() + self.waits.timeout;
         while self.seats.iter().any(Option::is_none) {
             let now = Instant::now();
             if now >= until {
-                return Err(self.absent(timeout));
+                return Err(self.absent());
             }
             let before = self.pending.len();
             self.pending.retain(|pending| now < pending.until);
@@ -119,7 +121,8 @@ impl Door<'_> {
         fds.extend(seated.iter().map(|(_, conn)| PollFd::new(*conn, PollFlags::IN)));
         fds.extend(self.pending.iter().map(|one| PollFd::new(&one.conn, PollFlags::IN)));
         let until = self.pending.iter().map(|one| one.until).fold(until, Instant::min);
-        until_ready(&mut fds, until)
+        self.waits
+            .until_ready(&mut fds, until)
             .map_err(|cause| JobError::Io { doing: "waiting for the ranks".into(), cause })?;
 
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -198,7 +201,7 @@ impl Door<'_> {
                     }
                 },
             };
-            let Ok(conn) = Conn::new(stream) else { continue };
+            let Ok(conn) = Conn::new(stream, self.waits) else { continue };
             let nonce = auth::nonce().map_err(failed)?;
             if self.pending.len() >= self.seats.len() + STRANGERS_MAX {
                 self.drop_oldest();
@@ -219,12 +222,12 @@ impl Door<'_> {
         empty.map(|(index, _)| rank_of(index)).collect()
     }
 
-    fn absent(&self, timeout: Duration) -> JobError {
+    fn absent(&self) -> JobError {
         JobError::Absent {
             absent: named(&self.missing()),
             size: self.meeting.size,
             at: self.meeting.at.clone(),
-            waited_s: timeout.as_secs(),
+            waited_s: self.waits.timeout.as_secs(),
             refused: self.away.to_string(),
         }
     }

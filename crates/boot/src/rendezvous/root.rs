@@ -13,33 +13,34 @@ use rustix::event::{PollFd, PollFlags};
 use super::super::BLOB_MAX;
 use super::super::env::Meeting;
 use super::super::error::JobError;
-use super::super::wait::until_ready;
-use super::conn::{Conn, Frame, Tag, frame, heard, told};
-use super::{addresses, blame, join, out_of_turn};
+use super::super::wait::Waits;
+use super::blame::{blame, rank_of, unexpected};
+use super::conn::{Conn, Tag, frame, told};
+use super::{addresses, join};
 
 pub(in super::super) struct Root {
     /// Of rank 1 and up.
     conns: Vec<Conn>,
-    timeout: Duration,
+    waits: Waits,
 }
 
 impl Root {
-    pub fn start(meeting: &Meeting, timeout: Duration) -> Result<Root, JobError> {
+    pub fn start(meeting: &Meeting, waits: Waits) -> Result<Root, JobError> {
         let failed = |cause| JobError::Listen { at: meeting.at.clone(), cause };
         if meeting.size == 1 {
-            return Ok(Root { conns: Vec::new(), timeout });
+            return Ok(Root { conns: Vec::new(), waits });
         }
         let addresses = addresses(&meeting.at).map_err(failed)?;
         let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
-        Root::start_at(listener, meeting, timeout)
+        Root::start_at(listener, meeting, waits)
     }
 
     pub(super) fn start_at(
         listener: TcpListener,
         meeting: &Meeting,
-        timeout: Duration,
+        waits: Waits,
     ) -> Result<Root, JobError> {
-        let mut root = Root { conns: join::everybody(listener, meeting, timeout)?, timeout };
+        let mut root = Root { conns: join::everybody(listener, meeting, waits)?, waits };
         root.scatter(&frame(Tag::Start, &[]), "joining")?;
         Ok(root)
     }
@@ -80,11 +81,11 @@ impl Root {
 
     fn gather_into(&mut self, bodies: &mut [Option<Vec<u8>>], tag: Tag) -> Result<(), JobError> {
         let during = tag.during();
-        let until = Instant::now() + self.timeout;
+        let until = Instant::now() + self.waits.timeout;
         while let Some(missing) = bodies.iter().position(Option::is_none) {
             let ready = self.wait(PollFlags::IN, until, |_| true)?;
             if ready.is_empty() {
-                return Err(late(rank_of(missing), during, self.timeout));
+                return Err(late(rank_of(missing), during, self.waits.timeout));
             }
             for index in ready {
                 let rank = rank_of(index);
@@ -104,13 +105,13 @@ impl Root {
     /// Sends `bytes` to every rank. A rank that has gone does not keep the others from getting
     /// all of it.
     fn scatter(&mut self, bytes: &[u8], during: &'static str) -> Result<(), JobError> {
-        let until = Instant::now() + self.timeout;
+        let until = Instant::now() + self.waits.timeout;
         let mut sent = vec![0; self.conns.len()];
         let mut failed = None;
         while let Some(stuck) = sent.iter().position(|&sent| sent < bytes.len()) {
             let ready = self.wait(PollFlags::OUT, until, |index| sent[index] < bytes.len())?;
             if ready.is_empty() {
-                failed = Some(late(rank_of(stuck), during, self.timeout));
+                failed = Some(late(rank_of(stuck), during, self.waits.timeout));
                 break;
             }
             for index in ready {
@@ -145,36 +146,15 @@ impl Root {
         let indexes: Vec<usize> = (0..self.conns.len()).filter(|&index| wanted(index)).collect();
         let mut fds: Vec<PollFd<'_>> =
             indexes.iter().map(|&index| PollFd::new(&self.conns[index], flags)).collect();
-        until_ready(&mut fds, until)
+        self.waits
+            .until_ready(&mut fds, until)
             .map_err(|cause| JobError::Io { doing: "waiting for the ranks".into(), cause })?;
         let ready = indexes.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
         Ok(ready.map(|(&index, _)| index).collect())
     }
 }
 
-/// The rank at the other end of `conns[index]`.
-pub(super) fn rank_of(index: usize) -> u32 {
-    u32::try_from(index).map_or(u32::MAX, |index| index.saturating_add(1))
-}
-
 fn late(rank: u32, during: &str, timeout: Duration) -> JobError {
     let why = format!("it did not take part within {} s", timeout.as_secs());
-    JobError::RankFailed { rank, during: during.into(), why }
-}
-
-/// What a frame means that is not the one rank 0 waits for.
-pub(super) fn unexpected(rank: u32, during: &str, got: Frame) -> JobError {
-    let why = match got.tag {
-        Tag::Failed => {
-            return match heard(&got.body, during) {
-                // A rank speaks for itself only.
-                JobError::Aborted { code, why, .. } => JobError::Aborted { rank, code, why },
-                _ => out_of_turn(rank, during, got.tag),
-            };
-        }
-        Tag::Bye => "it finished, and the others did not".into(),
-        Tag::Blob | Tag::Barrier => format!("it called {} instead", got.tag.during()),
-        other => return out_of_turn(rank, during, other),
-    };
     JobError::RankFailed { rank, during: during.into(), why }
 }

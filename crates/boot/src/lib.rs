@@ -26,6 +26,7 @@ mod wait;
 pub use error::JobError;
 
 use env::{Plan, Way};
+use wait::Waits;
 
 /// The most that one rank may contribute to one exchange, in bytes.
 pub const BLOB_MAX: usize = 1 << 20;
@@ -62,28 +63,31 @@ enum Link {
 }
 
 impl Job {
-    /// Joins the job that the environment describes, and waits for what that takes.
+    /// Joins the job that the environment describes, and waits for what that takes. Where
+    /// nobody else takes in what arrives for this process, `poll` does, in every wait of the
+    /// job; it says how much there was.
     ///
     /// # Errors
     ///
     /// When the environment contradicts itself, or whom it names cannot be reached in time.
-    pub fn start() -> Result<Job, JobError> {
-        Job::start_by(env::plan(&|name| std::env::var_os(name))?)
+    pub fn start(poll: Option<fn() -> usize>) -> Result<Job, JobError> {
+        Job::start_by(env::plan(&|name| std::env::var_os(name))?, poll)
     }
 
-    fn start_by(plan: Plan) -> Result<Job, JobError> {
+    fn start_by(plan: Plan, poll: Option<fn() -> usize>) -> Result<Job, JobError> {
+        let waits = Waits { timeout: plan.timeout, poll };
         let (rank, size, link) = match plan.way {
             Way::Alone => (0, 1, Link::Alone),
             Way::Pmi1 { fd, rank, size } => {
-                (rank, size, Link::Pmi1(pmi1::Pmi1::take(fd, rank, size, plan.timeout)?))
+                (rank, size, Link::Pmi1(pmi1::Pmi1::take(fd, rank, size, waits)?))
             }
             Way::Pmix => {
-                let pmix = pmix::Pmix::start(plan.timeout)?;
+                let pmix = pmix::Pmix::start(waits)?;
                 (pmix.rank(), pmix.size(), Link::Pmix(Box::new(pmix)))
             }
             Way::Rendezvous(meeting) => {
                 let (rank, size) = (meeting.rank, meeting.size);
-                let met = rendezvous::Rendezvous::start(&meeting, plan.timeout)?;
+                let met = rendezvous::Rendezvous::start(&meeting, waits)?;
                 (rank, size, Link::Rendezvous(met))
             }
         };
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     fn alone() -> Job {
-        Job::start_by(env::plan(&|_| None).unwrap()).unwrap()
+        Job::start_by(env::plan(&|_| None).unwrap(), None).unwrap()
     }
 
     #[test]

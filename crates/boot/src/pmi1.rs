@@ -12,14 +12,14 @@
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::BLOB_MAX;
 use super::error::{JobError, shown};
-use super::wait::until_ready;
+use super::wait::Waits;
 
 const MANAGER: &str = "the process manager";
 /// The longest command: what managers have always accepted.
@@ -32,7 +32,7 @@ const VALUE_MIN: usize = 32;
 pub(super) struct Pmi1 {
     socket: OwnedFd,
     inbox: Vec<u8>,
-    timeout: Duration,
+    waits: Waits,
     rank: u32,
     size: u32,
     space: String,
@@ -43,22 +43,22 @@ pub(super) struct Pmi1 {
 
 impl Pmi1 {
     /// Takes the socket that the process manager left open as `number`. Works once per process.
-    pub fn take(number: i32, rank: u32, size: u32, timeout: Duration) -> Result<Pmi1, JobError> {
+    pub fn take(number: i32, rank: u32, size: u32, waits: Waits) -> Result<Pmi1, JobError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         if TAKEN.swap(true, Ordering::Relaxed) {
             return Err(JobError::AlreadyTaken);
         }
         let socket = copy_of(number)
             .map_err(|cause| JobError::Io { doing: format!("taking PMI_FD={number}"), cause })?;
-        Pmi1::greet(socket, rank, size, timeout)
+        Pmi1::greet(socket, rank, size, waits)
     }
 
     /// Agrees with the manager at the other end of `socket` on version and limits.
-    fn greet(socket: OwnedFd, rank: u32, size: u32, timeout: Duration) -> Result<Pmi1, JobError> {
+    fn greet(socket: OwnedFd, rank: u32, size: u32, waits: Waits) -> Result<Pmi1, JobError> {
         let mut pmi = Pmi1 {
             socket,
             inbox: Vec::new(),
-            timeout,
+            waits,
             rank,
             size,
             space: String::new(),
@@ -186,7 +186,7 @@ impl Pmi1 {
     }
 
     fn send(&mut self, command: &str) -> Result<(), JobError> {
-        let until = Instant::now() + self.timeout;
+        let until = Instant::now() + self.waits.timeout;
         let line = format!("{command}\n");
         let mut left = line.as_bytes();
         while !left.is_empty() {
@@ -201,7 +201,7 @@ impl Pmi1 {
 
     /// The next line, without its end.
     fn line(&mut self, command: &str) -> Result<String, JobError> {
-        let until = Instant::now() + self.timeout;
+        let until = Instant::now() + self.waits.timeout;
         let mut searched = 0;
         loop {
             if let Some(end) = self.inbox[searched..].iter().position(|&byte| byte == b'\n') {
@@ -225,7 +225,7 @@ impl Pmi1 {
 
     fn ready(&self, flags: PollFlags, until: Instant, command: &str) -> Result<(), JobError> {
         let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), flags)];
-        match until_ready(&mut fds, until) {
+        match self.waits.until_ready(&mut fds, until) {
             Ok(true) => Ok(()),
             Ok(false) => Err(JobError::Late {
                 whom: match name_of(command) {
@@ -233,7 +233,7 @@ impl Pmi1 {
                     _ => MANAGER.into(),
                 },
                 during: name_of(command).into(),
-                waited_s: self.timeout.as_secs(),
+                waited_s: self.waits.timeout.as_secs(),
             }),
             Err(cause) => Err(io_error(command, cause)),
         }

@@ -18,6 +18,7 @@
 //! cable.
 
 mod auth;
+mod blame;
 mod conn;
 mod join;
 mod root;
@@ -30,7 +31,9 @@ use std::time::{Duration, Instant};
 use super::BLOB_MAX;
 use super::env::Meeting;
 use super::error::JobError;
+use super::wait::Waits;
 use auth::{Hello, MAC_LEN, NONCE_LEN, Reason, Role};
+use blame::{blame, out_of_turn};
 use conn::{Conn, Fault, Frame, Tag, frame};
 use root::Root;
 
@@ -45,11 +48,11 @@ pub(super) enum Rendezvous {
 }
 
 impl Rendezvous {
-    pub fn start(meeting: &Meeting, timeout: Duration) -> Result<Rendezvous, JobError> {
+    pub fn start(meeting: &Meeting, waits: Waits) -> Result<Rendezvous, JobError> {
         if meeting.rank == 0 {
-            Ok(Rendezvous::Root(Root::start(meeting, timeout)?))
+            Ok(Rendezvous::Root(Root::start(meeting, waits)?))
         } else {
-            Ok(Rendezvous::Member(Member::start(meeting, timeout)?))
+            Ok(Rendezvous::Member(Member::start(meeting, waits)?))
         }
     }
 
@@ -92,7 +95,7 @@ pub(super) struct Member {
     conn: Conn,
     rank: u32,
     size: u32,
-    timeout: Duration,
+    waits: Waits,
 }
 
 /// Why one attempt to join came to nothing.
@@ -103,12 +106,12 @@ enum Attempt {
 }
 
 impl Member {
-    fn start(meeting: &Meeting, timeout: Duration) -> Result<Member, JobError> {
-        let until = Instant::now() + timeout;
+    fn start(meeting: &Meeting, waits: Waits) -> Result<Member, JobError> {
+        let until = Instant::now() + waits.timeout;
         loop {
-            let last = match Member::attempt(meeting, timeout, until) {
+            let last = match Member::attempt(meeting, waits, until) {
                 Ok(mut member) => {
-                    let wait = patience(timeout);
+                    let wait = patience(waits.timeout);
                     member.expect(Tag::Start, "joining", Instant::now() + wait)?;
                     return Ok(member);
                 }
@@ -119,7 +122,7 @@ impl Member {
                 return Err(JobError::Unreachable {
                     rank: meeting.rank,
                     at: meeting.at.clone(),
-                    waited_s: timeout.as_secs(),
+                    waited_s: waits.timeout.as_secs(),
                     last,
                 });
             }
@@ -127,18 +130,18 @@ impl Member {
         }
     }
 
-    fn attempt(meeting: &Meeting, timeout: Duration, until: Instant) -> Result<Member, Attempt> {
+    fn attempt(meeting: &Meeting, waits: Waits, until: Instant) -> Result<Member, Attempt> {
         let until = until.min(Instant::now() + HANDSHAKE);
         let stream = connect(&meeting.at, until).map_err(|e| Attempt::Again(e.to_string()))?;
-        let mut conn = Conn::new(stream).map_err(|e| Attempt::Again(e.to_string()))?;
+        let mut conn = Conn::new(stream, waits).map_err(|e| Attempt::Again(e.to_string()))?;
         greet(&mut conn, meeting, until)?;
-        Ok(Member { conn, rank: meeting.rank, size: meeting.size, timeout })
+        Ok(Member { conn, rank: meeting.rank, size: meeting.size, waits })
     }
 
     /// Sends one frame, and returns the bodies of `count` answers of the same kind.
     fn call(&mut self, tag: Tag, mine: &[u8], count: u32) -> Result<Vec<Vec<u8>>, JobError> {
         let during = tag.during();
-        let until = Instant::now() + patience(self.timeout);
+        let until = Instant::now() + patience(self.waits.timeout);
         if let Err(fault) = self.conn.send(&frame(tag, mine), until) {
             // Rank 0 may have said why before it hung up.
             return Err(match self.conn.recv(BLOB_MAX, until) {
@@ -162,7 +165,7 @@ impl Member {
             Err(Fault::Late) => Err(JobError::Late {
                 whom: "rank 0, or a rank it waits for,".into(),
                 during: during.into(),
-                waited_s: self.timeout.as_secs(),
+                waited_s: self.waits.timeout.as_secs(),
             }),
             Err(fault) => Err(blame(0, during, &fault)),
         }
@@ -253,15 +256,6 @@ fn refused(body: &[u8], meeting: &Meeting) -> Attempt {
         what: format!("rank {rank} of {size}"),
         why,
     })
-}
-
-fn blame(rank: u32, during: &str, fault: &Fault) -> JobError {
-    JobError::RankFailed { rank, during: during.into(), why: fault.to_string() }
-}
-
-fn out_of_turn(rank: u32, during: &str, tag: Tag) -> JobError {
-    let why = format!("it sent {} out of turn", tag.name());
-    JobError::RankFailed { rank, during: during.into(), why }
 }
 
 #[cfg(test)]

@@ -7,6 +7,11 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
+/// Asleep.
+fn waits(timeout: Duration) -> Waits {
+    Waits { timeout, poll: None }
+}
+
 const KEY: &str = "open sesame";
 
 fn listener() -> TcpListener {
@@ -25,11 +30,11 @@ fn meeting(at: &TcpListener, rank: u32, size: u32) -> Meeting {
 
 fn root(at: &TcpListener, size: u32, timeout: Duration) -> Result<Rendezvous, JobError> {
     let meeting = meeting(at, 0, size);
-    Root::start_at(at.try_clone().unwrap(), &meeting, timeout).map(Rendezvous::Root)
+    Root::start_at(at.try_clone().unwrap(), &meeting, waits(timeout)).map(Rendezvous::Root)
 }
 
 fn member(at: &TcpListener, rank: u32, size: u32) -> Result<Rendezvous, JobError> {
-    Rendezvous::start(&meeting(at, rank, size), LONG)
+    Rendezvous::start(&meeting(at, rank, size), waits(LONG))
 }
 
 /// Runs `body` as every rank, and returns what each made of it.
@@ -89,10 +94,11 @@ fn a_rank_may_come_before_rank_0_listens() {
         let rank_1 = meeting(&spare, 1, 2);
         let rank_0 = meeting(&spare, 0, 2);
         // Hangs up on the first attempt, as if there were nobody.
-        let early = scope.spawn(move || Rendezvous::start(&rank_1, LONG));
+        let early = scope.spawn(move || Rendezvous::start(&rank_1, waits(LONG)));
         drop(spare.accept().unwrap());
         drop(spare);
-        let mut root = Rendezvous::start(&rank_0, LONG).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let mut root =
+            Rendezvous::start(&rank_0, waits(LONG)).unwrap_or_else(|e| panic!("{at}: {e}"));
         let mut early = early.join().unwrap().unwrap();
         scope.spawn(move || early.barrier().unwrap());
         root.barrier().unwrap();
@@ -105,7 +111,7 @@ fn a_wrong_key_is_refused_and_the_job_goes_on() {
     thread::scope(|scope| {
         let root = scope.spawn(|| works(2, root(&at, 2, LONG), 0));
         let wrong = Meeting { key: b"open barley".to_vec(), ..meeting(&at, 1, 2) };
-        let text = Rendezvous::start(&wrong, LONG).err().expect("a refusal").to_string();
+        let text = Rendezvous::start(&wrong, waits(LONG)).err().expect("a refusal").to_string();
         assert!(text.contains("refused rank 1 of 2") && text.contains("SLUICE_JOB_KEY"), "{text}");
         works(2, member(&at, 1, 2), 1);
         root.join().unwrap();
@@ -185,7 +191,7 @@ fn who_listens_without_the_secret_gets_no_rank() {
     let at = listener();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut conn = Conn::new(at.accept().unwrap().0).unwrap();
+            let mut conn = Conn::new(at.accept().unwrap().0, waits(LONG)).unwrap();
             let until = Instant::now() + LONG;
             conn.recv(64, until).unwrap();
             conn.send(&frame(Tag::Challenge, &[0; 32]), until).unwrap();
@@ -203,7 +209,7 @@ fn nobody_to_join_is_an_error_that_says_where() {
     let at = listener_apart(3);
     let rank_1 = meeting(&at, 1, 2);
     drop(at);
-    let error = Rendezvous::start(&rank_1, SHORT).err().expect("nobody listens");
+    let error = Rendezvous::start(&rank_1, waits(SHORT)).err().expect("nobody listens");
     let text = error.to_string();
     assert!(matches!(error, JobError::Unreachable { rank: 1, .. }), "{text}");
     assert!(text.contains(&rank_1.at), "{text}");

@@ -10,12 +10,11 @@ mod abi;
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use super::BLOB_MAX;
 use super::env::SIZE_MAX;
 use super::error::{JobError, shown};
-use super::wait::with_progress;
+use super::wait::Waits;
 use abi::{ByteObject, Calls, Data, Info, Proc, Value};
 
 static EXCHANGES: AtomicU32 = AtomicU32::new(0);
@@ -24,18 +23,18 @@ pub(super) struct Pmix {
     calls: Calls,
     me: Proc,
     size: u32,
-    timeout: Duration,
+    waits: Waits,
 }
 
 impl Pmix {
     /// Loads libpmix, and joins the job that its server knows this process to be of.
-    pub fn start(timeout: Duration) -> Result<Pmix, JobError> {
+    pub fn start(waits: Waits) -> Result<Pmix, JobError> {
         let calls = Calls::load()?;
         let mut me = Proc { nspace: [0; abi::NAME_LEN], rank: 0 };
         // SAFETY: `me` is a writable pmix_proc_t for the whole call; no info is passed.
         let status = unsafe { (calls.init)(&raw mut me, std::ptr::null_mut(), 0) };
         calls.check("PMIx_Init", status)?;
-        let mut pmix = Pmix { calls, me, size: 0, timeout };
+        let mut pmix = Pmix { calls, me, size: 0, waits };
         let size = pmix.get(&pmix.everybody(), abi::JOB_SIZE, |value| match value.kind {
             // SAFETY: the type says that this field is the one that is set.
             abi::UINT32 => Some(unsafe { value.data.uint32 }),
@@ -106,13 +105,13 @@ impl Pmix {
     }
 
     fn limit(&self) -> Info {
-        let seconds = c_int::try_from(self.timeout.as_secs()).unwrap_or(c_int::MAX);
+        let seconds = c_int::try_from(self.waits.timeout.as_secs()).unwrap_or(c_int::MAX);
         Info::of(abi::TIMEOUT, Value { kind: abi::INT, data: Data { integer: seconds } })
     }
 
     /// Waits for everybody, and with `collect` for what everybody has put.
     fn fence(&self, collect: bool) -> Result<(), JobError> {
-        let status = with_progress(|| {
+        let status = self.waits.with_progress(|| {
             let all = [self.everybody()];
             let infos = [
                 self.limit(),
@@ -166,7 +165,7 @@ impl Pmix {
             abi::ERR_TIMEOUT => Err(JobError::Late {
                 whom: "the launcher or another rank".into(),
                 during: call.into(),
-                waited_s: self.timeout.as_secs(),
+                waited_s: self.waits.timeout.as_secs(),
             }),
             abi::ERR_PARTIAL => {
                 Err(JobError::Pmix { call, status, text: "another rank has ended".into() })
