@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 63..61 | kind, from 1 to 6 |
 //! | 60..58 | slot of the interface, 0 to 7 |
-//! | 57..54 | life of the slot: how often an interface was opened in it, modulo 16 |
+//! | 57..54 | generation of the slot: how often an interface was opened in it, modulo 16 |
 //! | 53..22 | generation of the entry in its table |
 //! | 21..0 | index of the entry |
 //!
@@ -64,7 +64,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Iface {
     slot: u8,
-    life: u8,
+    generation: u8,
 }
 
 impl Iface {
@@ -72,7 +72,11 @@ impl Iface {
     /// such slot.
     #[must_use]
     pub const fn new(slot: u8, before: u64) -> Option<Iface> {
-        if slot < SLOTS { Some(Iface { slot, life: (before % LIVES as u64) as u8 }) } else { None }
+        if slot < SLOTS {
+            Some(Iface { slot, generation: (before % LIVES as u64) as u8 })
+        } else {
+            None
+        }
     }
 
     /// The slot, below [`SLOTS`].
@@ -116,7 +120,7 @@ impl Packed {
     #[inline]
     pub const fn from_u64(number: u64) -> Option<Packed> {
         let Some(kind) = Kind::from_code(number >> 61) else { return None };
-        let iface = Iface { slot: (number >> 58 & 7) as u8, life: (number >> 54 & 15) as u8 };
+        let iface = Iface { slot: (number >> 58 & 7) as u8, generation: (number >> 54 & 15) as u8 };
         let entry = number & ((1 << ENTRY_BITS) - 1);
         if matches!(kind, Kind::Ni) && entry != 0 {
             return None;
@@ -135,7 +139,7 @@ impl Packed {
     #[must_use]
     #[inline]
     pub fn to_u64(self) -> u64 {
-        let iface = u64::from(self.iface.slot) << 58 | u64::from(self.iface.life) << 54;
+        let iface = u64::from(self.iface.slot) << 58 | u64::from(self.iface.generation) << 54;
         (self.kind as u64) << 61 | iface | self.entry
     }
 
@@ -169,9 +173,9 @@ mod tests {
     #[test]
     fn what_is_packed_comes_back() {
         for kind in &KINDS[1..] {
-            for (slot, life) in [(0, 0), (3, 9), (7, 15)] {
+            for (slot, generation) in [(0, 0), (3, 9), (7, 15)] {
                 for number in [1 << 32, u64::MAX << 32 | 0x3f_ffff, 0x1234_5678 << 32 | 77] {
-                    let iface = Iface::new(slot, life).unwrap();
+                    let iface = Iface::new(slot, generation).unwrap();
                     let packed = Packed::of_entry(*kind, iface, number).unwrap();
                     let back = Packed::of_kind(packed.to_u64(), *kind).unwrap();
                     assert_eq!(back, packed);

@@ -11,7 +11,7 @@
 //! | `args` | checks of what programs pass in: options, enumerations |
 //! | `resolve` `object` | what of that takes memory or an interface to understand |
 //! | `api` | the functions, one file for each part of the header |
-//! | `interface` `face` `peers` `limits` | the open interfaces, and what each holds |
+//! | `interface` `state` `peers` `limits` | the open interfaces, and what each holds |
 //! | `progress` `wait` | who takes in what arrives, and how a caller waits |
 //! | `program` | the functions as safe Rust, for the `sluice` command |
 //!
@@ -23,14 +23,12 @@ mod api;
 pub mod args;
 pub mod codes;
 pub mod consts;
-mod face;
 pub mod handle;
-mod interface;
 mod limits;
+mod ni_slot;
+mod ni_state;
 mod object;
 mod peers;
 pub mod program;
-mod progress;
 mod resolve;
 pub mod types;
-mod wait;

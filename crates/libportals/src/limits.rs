@@ -2,8 +2,8 @@
 //! section 3.6).
 
 use crate::consts::{PTL_COHERENT_ATOMICS, PTL_TARGET_BIND_INACCESSIBLE};
-use crate::face::Face;
 use crate::handle::ENTRIES_MAX;
+use crate::ni_state::NiState;
 use crate::resolve::IOVECS_MAX;
 use crate::types::ptl_ni_limits_t;
 use sluice_portals::Limits;
@@ -64,8 +64,8 @@ pub(crate) fn of(desired: Option<&ptl_ni_limits_t>) -> (Limits, c_uint) {
 }
 
 /// What an interface has, as the header's structure says it.
-pub(crate) fn actual(face: &Face) -> ptl_ni_limits_t {
-    let limits = face.engine.ni.limits();
+pub(crate) fn actual(state: &NiState) -> ptl_ni_limits_t {
+    let limits = state.ni().limits();
     let count = |count: u32| c_int::try_from(count).unwrap_or(c_int::MAX);
     let eager = u64::from(limits.eager_bytes_max);
     ptl_ni_limits_t {
@@ -84,6 +84,6 @@ pub(crate) fn actual(face: &Face) -> ptl_ni_limits_t {
         max_waw_ordered_size: eager,
         max_war_ordered_size: eager,
         max_volatile_size: limits.volatile_bytes_max(),
-        features: face.features,
+        features: state.features,
     }
 }

@@ -2,15 +2,16 @@
 
 use crate::codes::Code;
 use crate::handle::{Iface, Kind, Packed};
-use crate::interface::{Interface, shell};
+use crate::ni_slot::{NiSlot, slot_at};
+use crate::ni_state::NiState;
 use crate::types::ptl_handle_any_t;
 use sluice_portals::Handle;
 
 /// A handle taken apart, of an interface that was open when that was done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
-    pub shell: &'static Interface,
-    pub life: u32,
+    pub slot: &'static NiSlot,
+    pub generation: u32,
     packed: Packed,
 }
 
@@ -21,14 +22,26 @@ impl Parts {
         Handle::from_u64(self.packed.number())
     }
 
-    /// The slot of the interface.
-    pub fn slot(&self) -> usize {
+    /// The index of the interface's slot.
+    pub fn slot_index(&self) -> usize {
         self.packed.iface().slot()
     }
 
     /// What it names.
     pub fn kind(&self) -> Kind {
         self.packed.kind()
+    }
+
+    /// Whether the object that it names is there.
+    pub fn is_there(&self, state: &NiState) -> bool {
+        let ni = state.ni();
+        match self.kind() {
+            Kind::Ni => true,
+            Kind::Eq => ni.has_eq(self.table()),
+            Kind::Ct => ni.ct(self.table()).is_some(),
+            Kind::Md => ni.has_md(self.table()),
+            Kind::Le | Kind::Me => ni.has_me(self.table()),
+        }
     }
 
     /// Whether both are of the same interface.
@@ -52,8 +65,8 @@ impl Parts {
 }
 
 /// The handle of the interface in a slot.
-pub(crate) fn pack_ni(slot: u8, life: u32) -> Result<ptl_handle_any_t, Code> {
-    let iface = Iface::new(slot, u64::from(life)).ok_or(Code::Fail)?;
+pub(crate) fn pack_ni(slot: u8, generation: u32) -> Result<ptl_handle_any_t, Code> {
+    let iface = Iface::new(slot, u64::from(generation)).ok_or(Code::Fail)?;
     Ok(Packed::of_iface(iface).to_u64())
 }
 
@@ -79,11 +92,11 @@ pub(crate) fn unpack_any(handle: ptl_handle_any_t) -> Result<Parts, Code> {
 #[inline]
 fn parts(packed: Option<Packed>) -> Result<Parts, Code> {
     let packed = packed.ok_or(Code::ArgInvalid)?;
-    let slot = packed.iface().slot();
-    let shell = shell(slot).ok_or(Code::ArgInvalid)?;
-    let life = shell.life();
-    if Iface::new(slot as u8, u64::from(life)) != Some(packed.iface()) {
+    let index = packed.iface().slot();
+    let slot = slot_at(index).ok_or(Code::ArgInvalid)?;
+    let generation = slot.generation();
+    if Iface::new(index as u8, u64::from(generation)) != Some(packed.iface()) {
         return Err(Code::ArgInvalid);
     }
-    Ok(Parts { shell, life, packed })
+    Ok(Parts { slot, generation, packed })
 }

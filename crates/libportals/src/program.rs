@@ -22,7 +22,7 @@ use crate::consts::{
     PTL_PRIORITY_LIST, PTL_UID_ANY,
 };
 use crate::handle::Kind;
-use crate::interface;
+use crate::ni_slot::NiSlot;
 use crate::object::unpack;
 use crate::types::{
     ptl_ct_event_t, ptl_handle_any_t, ptl_le_t, ptl_md_t, ptl_me_t, ptl_phys_t, ptl_process_t,
@@ -92,7 +92,7 @@ pub struct Descriptor(ptl_handle_any_t);
 pub struct Memory {
     start: *mut u8,
     len: usize,
-    shell: &'static interface::Interface,
+    slot: &'static NiSlot,
 }
 
 impl Memory {
@@ -111,7 +111,7 @@ impl Memory {
     /// [`Error::Memory`] beyond its end.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<(), Error> {
         let from = self.part(at, to.len())?;
-        let _face = self.shell.lock();
+        let _held = self.slot.lock();
         // SAFETY: the bytes are within the memory (`part`), which was allocated
         // and initialized by `Interface::memory` and is never given back. No
         // reference to it exists anywhere, so `to` does not overlap it and
@@ -130,7 +130,7 @@ impl Memory {
     /// [`Error::Memory`] beyond its end.
     pub fn write(&self, at: usize, from: &[u8]) -> Result<(), Error> {
         let to = self.part(at, from.len())?;
-        let _face = self.shell.lock();
+        let _held = self.slot.lock();
         // SAFETY: as in `read`. Other processes may read meanwhile, by system
         // calls; what they see is then old or new bytes, which is theirs to
         // bear.
@@ -161,7 +161,7 @@ impl Target {
 pub struct Interface {
     ni: ptl_handle_any_t,
     matching: bool,
-    shell: &'static interface::Interface,
+    slot: &'static NiSlot,
 }
 
 impl Interface {
@@ -187,7 +187,7 @@ impl Interface {
             )
         };
         let opened = checked("PtlNIInit", code).and_then(|()| match unpack(Kind::Ni, ni) {
-            Ok(parts) => Ok(Interface { ni, matching, shell: parts.shell }),
+            Ok(parts) => Ok(Interface { ni, matching, slot: parts.slot }),
             Err(_) => Err(Error::Code { function: "PtlNIInit", code: PTL_FAIL }),
         });
         if opened.is_err() {
@@ -213,7 +213,7 @@ impl Interface {
     #[must_use]
     pub fn memory(&self, len: usize) -> Memory {
         let start = Box::into_raw(vec![1; len].into_boxed_slice()).cast();
-        Memory { start, len, shell: self.shell }
+        Memory { start, len, slot: self.slot }
     }
 
     /// A counter, at zero.
@@ -387,7 +387,7 @@ impl Interface {
     }
 
     fn own(&self, memory: &Memory) -> Result<*mut c_void, Error> {
-        if ptr::eq(self.shell, memory.shell) { Ok(memory.start.cast()) } else { Err(Error::Memory) }
+        if ptr::eq(self.slot, memory.slot) { Ok(memory.start.cast()) } else { Err(Error::Memory) }
     }
 }
 

@@ -5,8 +5,8 @@
 use crate::args::{ct_or_none, eq_or_none};
 use crate::codes::Code;
 use crate::consts::{PTL_IOVEC, PTL_NID_ANY, PTL_PID_ANY, PTL_RANK_ANY, PTL_UID_ANY};
-use crate::face::Face;
 use crate::handle::Kind;
+use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
 use crate::peers::Phys;
 use crate::types::{ptl_handle_any_t, ptl_iovec_t, ptl_me_t, ptl_process_t};
@@ -67,7 +67,7 @@ pub(crate) fn region_of(at: *const c_void, len: u64) -> Region {
 
 /// An event queue of this interface, or none.
 pub(crate) fn eq_of(
-    face: &Face,
+    state: &NiState,
     beside: &Parts,
     handle: ptl_handle_any_t,
 ) -> Result<Option<Handle<Eq>>, Code> {
@@ -76,7 +76,7 @@ pub(crate) fn eq_of(
     }
     let parts = unpack(Kind::Eq, handle)?;
     let eq = parts.table();
-    if !parts.is_beside(beside) || !face.engine.ni.has_eq(eq) {
+    if !parts.is_beside(beside) || !state.ni().has_eq(eq) {
         return Err(Code::ArgInvalid);
     }
     Ok(Some(eq))
@@ -84,7 +84,7 @@ pub(crate) fn eq_of(
 
 /// A counter of this interface, or none.
 pub(crate) fn ct_of(
-    face: &Face,
+    state: &NiState,
     beside: &Parts,
     handle: ptl_handle_any_t,
 ) -> Result<Option<Handle<Ct>>, Code> {
@@ -93,7 +93,7 @@ pub(crate) fn ct_of(
     }
     let parts = unpack(Kind::Ct, handle)?;
     let ct = parts.table();
-    if !parts.is_beside(beside) || face.engine.ni.ct(ct).is_none() {
+    if !parts.is_beside(beside) || state.ni().ct(ct).is_none() {
         return Err(Code::ArgInvalid);
     }
     Ok(Some(ct))
@@ -101,9 +101,9 @@ pub(crate) fn ct_of(
 
 /// A portal table index that the interface has.
 #[inline]
-pub(crate) fn pt_index(face: &Face, index: u32) -> Result<PtIndex, Code> {
+pub(crate) fn pt_index(state: &NiState, index: u32) -> Result<PtIndex, Code> {
     let index = u8::try_from(index).map_err(|_| Code::ArgInvalid)?;
-    if index > face.engine.ni.limits().pt_index_max {
+    if index > state.ni().limits().pt_index_max {
         return Err(Code::ArgInvalid);
     }
     Ok(PtIndex(index))
@@ -111,36 +111,39 @@ pub(crate) fn pt_index(face: &Face, index: u32) -> Result<PtIndex, Code> {
 
 /// The target of an operation.
 #[inline]
-pub(crate) fn target(face: &mut Face, id: ptl_process_t) -> Result<PeerId, Code> {
-    if face.is_logical {
-        let Face { engine, shm, .. } = face;
+pub(crate) fn target(state: &mut NiState, id: ptl_process_t) -> Result<PeerId, Code> {
+    if state.is_logical {
+        let (engine, shm) = state.parts();
         return engine.peers.of_rank(shm, id.as_rank()).ok_or(Code::ArgInvalid);
     }
     let phys = phys_of(id);
     if phys.nid == PTL_NID_ANY || phys.pid == PTL_PID_ANY {
         return Err(Code::ArgInvalid);
     }
-    Ok(face.shm.peer_named(phys.label()))
+    Ok(state.shm_mut().peer_named(phys.label()))
 }
 
 /// The initiators that an entry accepts.
-fn source(face: &mut Face, id: ptl_process_t) -> Result<Option<PeerId>, Code> {
-    if face.is_logical {
+fn source(state: &mut NiState, id: ptl_process_t) -> Result<Option<PeerId>, Code> {
+    if state.is_logical {
         let rank = id.as_rank();
         if rank == PTL_RANK_ANY {
             return Ok(None);
         }
-        let Face { engine, shm, .. } = face;
+        let (engine, shm) = state.parts();
         return engine.peers.of_rank(shm, rank).map(Some).ok_or(Code::ArgInvalid);
     }
     let phys = phys_of(id);
     Ok(match (phys.nid, phys.pid) {
         (PTL_NID_ANY, PTL_PID_ANY) => None,
         // All processes that can be reached are of this node.
-        (nid, PTL_PID_ANY) if nid == face.own.nid => None,
+        (nid, PTL_PID_ANY) if nid == state.own.nid => None,
         (_, PTL_PID_ANY) => Some(NOBODY),
-        (PTL_NID_ANY, pid) => Some(face.shm.peer_named(Phys { nid: face.own.nid, pid }.label())),
-        _ => Some(face.shm.peer_named(phys.label())),
+        (PTL_NID_ANY, pid) => {
+            let nid = state.own.nid;
+            Some(state.shm_mut().peer_named(Phys { nid, pid }.label()))
+        }
+        _ => Some(state.shm_mut().peer_named(phys.label())),
     })
 }
 
@@ -192,7 +195,7 @@ pub(crate) unsafe fn memory(
 
 /// What an entry is made from, but for its memory.
 pub(crate) fn spec(
-    face: &mut Face,
+    state: &mut NiState,
     beside: &Parts,
     me: &ptl_me_t,
     engine: MeOptions,
@@ -201,11 +204,11 @@ pub(crate) fn spec(
     Ok(MeSpec {
         match_bits: MatchBits(me.match_bits),
         ignore_bits: me.ignore_bits,
-        source: if face.is_matching { source(face, me.match_id)? } else { None },
+        source: if state.is_matching { source(state, me.match_id)? } else { None },
         uid: (me.uid != PTL_UID_ANY).then_some(me.uid),
         min_free: me.min_free,
         options: engine,
-        ct: ct_of(face, beside, me.ct_handle)?,
+        ct: ct_of(state, beside, me.ct_handle)?,
         user_ptr: user_ptr.expose_provenance() as u64,
         ..MeSpec::default()
     })

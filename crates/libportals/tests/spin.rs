@@ -5,7 +5,7 @@
 use portals::codes::{PTL_CT_NONE_REACHED, PTL_EQ_EMPTY, PTL_NO_SPACE, PTL_OK};
 use portals::consts::*;
 use portals::types::*;
-use sluice_rail::spin::LOOKS_ALONE;
+use sluice_runtime::spin::LOOKS_ALONE;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};

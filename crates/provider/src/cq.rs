@@ -26,11 +26,11 @@ use crate::ffi::{
     self, fi_addr_t, fi_cq_attr, fi_cq_err_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
 };
 use crate::guard;
-use crate::lock::{Lock, Unavailable};
 use crate::log::{self, About};
 use crate::object::{self, Object, no_bind};
 use libc::{c_char, c_int, c_void, ssize_t};
-use sluice_rail::spin::Spin;
+use sluice_runtime::lock::{Lock, Unavailable};
+use sluice_runtime::spin::Spin;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::CString;

@@ -9,11 +9,12 @@ use crate::fabric::{Fabric, FabricCore};
 use crate::ffi::{self, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
 use crate::guard;
 use crate::info;
-use crate::lock::Lock;
 use crate::mr;
 use crate::object::{self, Object, no_control, no_op};
-use crate::param::{self, Progress};
+use crate::param;
 use libc::{c_int, c_void};
+use sluice_runtime::lock::Lock;
+use sluice_runtime::settings::Progress;
 use std::ffi::CStr;
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! The endpoint: what is bound to it, and its life.
 
-mod attendant;
 mod option;
 mod peers;
 mod state;
@@ -20,11 +19,11 @@ use crate::object::{self, Object, no_op};
 use crate::param;
 use crate::report;
 use crate::tagged;
-use attendant::Attendant;
 use libc::{c_int, c_void, ssize_t};
 use peers::Peers;
+use sluice_runtime::ProgressThread;
 use state::Direction;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub use state::{EpCore, Posted, State};
 
@@ -46,8 +45,7 @@ unsafe impl Object for Ep {
     }
 
     fn closing(&self) {
-        let attendant = self.core.attendant.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let attendant = match attendant.map(Attendant::here) {
+        let thread = match self.core.shared.take_thread().map(ProgressThread::here) {
             // In a fork: the copy goes when the process does.
             Some(None) => return,
             here => here.flatten(),
@@ -55,16 +53,17 @@ unsafe impl Object for Ep {
         // First out of the queues, each under its own lock, so that no reader
         // comes in any more; then the state, which a reader may still be in.
         let queues = {
-            let state = self.core.state.lock_anyway();
+            let state = self.core.shared.lock_anyway();
             [state.tx.cq.clone(), state.rx.cq.clone()]
         };
         for cq in queues.iter().flatten() {
             cq.detach(&self.core);
         }
-        if let Some(attendant) = attendant {
-            attendant.end(&self.core);
+        if let Some(thread) = thread {
+            self.core.shared.close();
+            thread.join();
         }
-        let engine = self.core.state.lock_anyway().engine.take();
+        let engine = self.core.shared.lock_anyway().engine.take();
         if let Some(mut engine) = engine {
             engine.tell_notices();
             report::closed(&engine);

@@ -9,7 +9,7 @@ use crate::ffi::{
 use crate::guard;
 use crate::object::{self, Object, no_bind, no_control};
 use libc::{c_char, c_int, c_void, ssize_t};
-use sluice_rail::spin::Spin;
+use sluice_runtime::spin::Spin;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! The fence at the C boundary: no panic crosses it.
 //!
-//! A panic while an object's lock is held poisons that object ([`crate::lock`]),
+//! A panic while an object's lock is held poisons that object ([`sluice_runtime::lock`]),
 //! so that every later call on it is refused instead of working on a state
 //! that an invariant may no longer hold for.
 

@@ -31,7 +31,6 @@ mod fabric;
 mod ffi;
 mod guard;
 mod info;
-mod lock;
 mod log;
 mod mr;
 mod msg;

@@ -2,10 +2,9 @@
 //!
 //! Owns every system call and every raw pointer of the stack's data path; the
 //! machines above it only see [`sluice_link::Port`]. Shared memory is the one
-//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. What a
-//! thread that makes progress in a program's place does is here as well ([`attend`]),
-//! and which core it runs on ([`cores`]); its thread runs no handler of the program
-//! ([`signals`]). Who looks in vain again and again gives its core away ([`spin`]).
+//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. A thread
+//! with nothing to do sleeps by a [`waker`], which the rail has. Threads of the
+//! library's own run no handler of the program ([`signals`]).
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -13,19 +12,15 @@ compile_error!(
 );
 
 #[cfg(not(loom))]
-pub mod attend;
-#[cfg(not(loom))]
-pub mod cores;
-#[cfg(not(loom))]
 mod hash;
 #[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
-pub mod spin;
-#[cfg(not(loom))]
 pub mod tune;
+#[cfg(not(loom))]
+pub mod waker;
 
 // The model checker explores the ring, the bell and the tally alone: its
 // atomics cannot live in mapped memory.

@@ -2,7 +2,7 @@
 
 use super::{call, guarded};
 use crate::codes::Code;
-use crate::interface::{abort, clear_abort, shells};
+use crate::ni_slot::{abort, clear_abort, slots};
 use crate::types::ptl_handle_any_t;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,8 +38,8 @@ pub extern "C" fn PtlFini() {
             0 => {}
             1 => {
                 READY.store(0, Ordering::Release);
-                for shell in shells() {
-                    super::ni::close(shell);
+                for slot in slots() {
+                    super::ni::close(slot);
                 }
                 clear_abort();
             }

@@ -3,13 +3,13 @@
 use super::{call, interface};
 use crate::codes::Code;
 use crate::consts::PTL_TIME_FOREVER;
-use crate::face::Face;
 use crate::handle::Kind;
+use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_ct_event_t, ptl_handle_any_t};
-use crate::wait::{Unmet, wait};
 use sluice_portals::{Command, CtEvent};
+use sluice_runtime::Unmet;
 use std::ffi::{c_int, c_uint};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn PtlCTAlloc(
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(ct_handle)?;
-        let ct = parts.shell.with(parts.life, |face| face.engine.ni.ct_alloc())??;
+        let ct = parts.slot.with(parts.generation, |state| state.ni_mut().ct_alloc())??;
         // SAFETY: checked above.
         unsafe { write(ct_handle, parts.pack(Kind::Ct, ct)?) };
         Ok(())
@@ -37,7 +37,8 @@ pub unsafe extern "C" fn PtlCTAlloc(
 pub extern "C" fn PtlCTFree(ct_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
-        let freed = parts.shell.act(parts.life, |face| face.engine.ni.ct_free(parts.table()))?;
+        let freed =
+            parts.slot.act(parts.generation, |state| state.ni_mut().ct_free(parts.table()))?;
         if freed { Ok(()) } else { Err(Code::ArgInvalid) }
     })
 }
@@ -47,9 +48,9 @@ pub extern "C" fn PtlCTFree(ct_handle: ptl_handle_any_t) -> c_int {
 pub extern "C" fn PtlCTCancelTriggered(ct_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
-        parts
-            .shell
-            .with(parts.life, |face| Ok(face.engine.ni.ct_cancel_triggered(parts.table())?))?
+        parts.slot.with(parts.generation, |state| {
+            Ok(state.ni_mut().ct_cancel_triggered(parts.table())?)
+        })?
     })
 }
 
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn PtlCTGet(
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
         check_out(event)?;
-        let value = parts.shell.look(parts.life, |face| value_of(face, &parts))?;
+        let value = parts.slot.look(parts.generation, |state| value_of(state, &parts))?;
         // SAFETY: checked above.
         unsafe { write(event, value.ok_or(Code::ArgInvalid)?) };
         Ok(())
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn PtlCTWait(
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
         check_out(event)?;
-        let met = wait(parts.shell, parts.life, None, |face| met(face, &parts, test));
+        let met = parts.slot.wait(parts.generation, None, |state| met(state, &parts, test));
         // SAFETY: checked above.
         unsafe { write(event, met.map_err(code_of)??) };
         Ok(())
@@ -123,12 +124,12 @@ pub unsafe extern "C" fn PtlCTPoll(
         if watched.iter().any(|(parts, _)| !parts.is_beside(&first)) {
             return Err(Code::ArgInvalid);
         }
-        let found = wait(first.shell, first.life, deadline(timeout), |face| {
-            let found = turns(watched.len(), face.poll_from).find_map(|at| {
+        let found = first.slot.wait(first.generation, deadline(timeout), |state| {
+            let found = turns(watched.len(), state.poll_from).find_map(|at| {
                 let (parts, test) = &watched[at];
-                Some((at, met(face, parts, *test)?))
+                Some((at, met(state, parts, *test)?))
             })?;
-            face.poll_from = found.0 + 1;
+            state.poll_from = found.0 + 1;
             Some(found)
         });
         let (at, value) = found.map_err(code_of)?;
@@ -146,8 +147,8 @@ pub unsafe extern "C" fn PtlCTPoll(
 pub extern "C" fn PtlCTSet(ct_handle: ptl_handle_any_t, new_ct: ptl_ct_event_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
-        parts.shell.act(parts.life, |face| {
-            let Face { engine, shm, .. } = face;
+        parts.slot.act(parts.generation, |state| {
+            let (engine, shm) = state.parts();
             let command = Command::CtSet { ct: parts.table(), to: engine_value(new_ct) };
             Ok(engine.ni.issue(shm, &command)?)
         })?
@@ -159,8 +160,8 @@ pub extern "C" fn PtlCTSet(ct_handle: ptl_handle_any_t, new_ct: ptl_ct_event_t) 
 pub extern "C" fn PtlCTInc(ct_handle: ptl_handle_any_t, increment: ptl_ct_event_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
-        parts.shell.act(parts.life, |face| {
-            let Face { engine, shm, .. } = face;
+        parts.slot.act(parts.generation, |state| {
+            let (engine, shm) = state.parts();
             let command = Command::CtInc { ct: parts.table(), by: engine_value(increment) };
             Ok(engine.ni.issue(shm, &command)?)
         })?
@@ -184,14 +185,14 @@ pub(super) fn deadline(timeout_ms: c_uint) -> Option<Instant> {
     Some(Instant::now() + Duration::from_millis(u64::from(timeout_ms)))
 }
 
-fn value_of(face: &Face, parts: &Parts) -> Option<ptl_ct_event_t> {
-    let value = face.engine.ni.ct(parts.table())?;
+fn value_of(state: &NiState, parts: &Parts) -> Option<ptl_ct_event_t> {
+    let value = state.ni().ct(parts.table())?;
     Some(ptl_ct_event_t { success: value.success, failure: value.failure })
 }
 
 /// What ends the wait for a counter: its value, a failure, or its own end.
-fn met(face: &Face, parts: &Parts, test: u64) -> Option<Result<ptl_ct_event_t, Code>> {
-    let Some(value) = value_of(face, parts) else { return Some(Err(Code::ArgInvalid)) };
+fn met(state: &NiState, parts: &Parts, test: u64) -> Option<Result<ptl_ct_event_t, Code>> {
+    let Some(value) = value_of(state, parts) else { return Some(Err(Code::ArgInvalid)) };
     let sum = value.success.saturating_add(value.failure);
     (sum >= test || value.failure > 0).then_some(Ok(value))
 }

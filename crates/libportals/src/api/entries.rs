@@ -3,8 +3,8 @@
 use super::{call, interface};
 use crate::args;
 use crate::codes::Code;
-use crate::face::Face;
 use crate::handle::Kind;
+use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
 use crate::resolve::{check_out, memory, pt_index, read, spec, write};
 use crate::types::{ptl_handle_any_t, ptl_le_t, ptl_me_t};
@@ -38,12 +38,17 @@ impl Described {
     }
 
     /// What the engine makes the entry from, but for its memory.
-    fn spec(&self, face: &mut Face, beside: &Parts, user_ptr: *mut c_void) -> Result<MeSpec, Code> {
+    fn spec(
+        &self,
+        state: &mut NiState,
+        beside: &Parts,
+        user_ptr: *mut c_void,
+    ) -> Result<MeSpec, Code> {
         // Entries of the other kind are not for this interface.
-        if face.is_matching != (self.kind == Kind::Me) {
+        if state.is_matching != (self.kind == Kind::Me) {
             return Err(Code::ArgInvalid);
         }
-        spec(face, beside, &self.me, self.options, user_ptr)
+        spec(state, beside, &self.me, self.options, user_ptr)
     }
 }
 
@@ -62,11 +67,11 @@ unsafe fn append(
     check_out(handle)?;
     // SAFETY: by the contract of this function.
     let named = unsafe { memory(entry.me.start, entry.me.length, entry.me.options) }?;
-    let appended = parts.shell.attempt(parts.life, |face| {
-        let index = pt_index(face, index)?;
-        let mut spec = entry.spec(face, &parts, user_ptr)?;
+    let appended = parts.slot.attempt(parts.generation, |state| {
+        let index = pt_index(state, index)?;
+        let mut spec = entry.spec(state, &parts, user_ptr)?;
         spec.region = named.region;
-        let Face { engine, shm, .. } = face;
+        let (engine, shm) = state.parts();
         let ni = &mut engine.ni;
         spec.vector = named.vector.map(|vector| ni.vector_bind(vector)).transpose()?;
         let appended = ni.me_append(shm, index, list, spec);
@@ -94,20 +99,20 @@ unsafe fn search(
     let op = args::search_op(op)?;
     // SAFETY: by the contract of this function.
     let named = unsafe { memory(entry.me.start, entry.me.length, entry.me.options) }?;
-    parts.shell.attempt(parts.life, |face| {
-        let index = pt_index(face, index)?;
-        let mut spec = entry.spec(face, &parts, user_ptr)?;
+    parts.slot.attempt(parts.generation, |state| {
+        let index = pt_index(state, index)?;
+        let mut spec = entry.spec(state, &parts, user_ptr)?;
         // A search moves nothing, so its length is all that counts.
         spec.region = named.region;
-        let Face { engine, shm, .. } = face;
+        let (engine, shm) = state.parts();
         Ok(engine.ni.me_search(shm, index, op, &spec)?)
     })
 }
 
 fn unlink(kind: Kind, handle: ptl_handle_any_t) -> Result<(), Code> {
     let parts = unpack(kind, handle)?;
-    parts.shell.attempt(parts.life, |face| {
-        face.engine.ni.me_unlink(parts.table())?;
+    parts.slot.attempt(parts.generation, |state| {
+        state.ni_mut().me_unlink(parts.table())?;
         Ok(())
     })
 }

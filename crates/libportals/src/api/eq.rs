@@ -4,13 +4,13 @@ use super::ct::{deadline, turns};
 use super::{call, interface};
 use crate::codes::{Code, PTL_NI_OK, failure};
 use crate::consts;
-use crate::face::Face;
 use crate::handle::Kind;
+use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_event_t, ptl_handle_any_t, ptl_process_t};
-use crate::wait::{Unmet, wait};
 use sluice_portals::{EqTaken, Event, EventKind, List, NOBODY};
+use sluice_runtime::Unmet;
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Events of one queue at the most.
@@ -32,7 +32,9 @@ pub unsafe extern "C" fn PtlEQAlloc(
         if count > EVENTS_MAX {
             return Err(Code::NoSpace);
         }
-        let eq = parts.shell.with(parts.life, |face| face.engine.ni.eq_alloc(count as usize))??;
+        let eq = parts
+            .slot
+            .with(parts.generation, |state| state.ni_mut().eq_alloc(count as usize))??;
         // SAFETY: checked above.
         unsafe { write(eq_handle, parts.pack(Kind::Eq, eq)?) };
         Ok(())
@@ -44,7 +46,8 @@ pub unsafe extern "C" fn PtlEQAlloc(
 pub extern "C" fn PtlEQFree(eq_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Eq, eq_handle)?;
-        let freed = parts.shell.act(parts.life, |face| face.engine.ni.eq_free(parts.table()))?;
+        let freed =
+            parts.slot.act(parts.generation, |state| state.ni_mut().eq_free(parts.table()))?;
         if freed { Ok(()) } else { Err(Code::ArgInvalid) }
     })
 }
@@ -58,19 +61,14 @@ pub unsafe extern "C" fn PtlEQGet(eq_handle: ptl_handle_any_t, event: *mut ptl_e
     call(|| {
         let parts = unpack(Kind::Eq, eq_handle)?;
         check_out(event)?;
-        let look = |face: &mut Face| take(face, &parts);
-        let taken = parts.shell.with(parts.life, |face| {
-            look(face).or_else(|| {
-                face.poll();
-                look(face)
+        let look = |state: &mut NiState| take(state, &parts);
+        let taken = parts.slot.visit(parts.generation, |state| {
+            look(state).or_else(|| {
+                state.context.poll();
+                look(state)
             })
         })?;
-        parts.shell.attention.noted();
-        parts.shell.wake_sleepers();
-        match taken {
-            Some(_) => parts.shell.spin.found(),
-            None => parts.shell.spin.vain(),
-        }
+        parts.slot.found(taken.is_some());
         // SAFETY: checked above.
         unsafe { give(event, taken.unwrap_or(Err(Code::EqEmpty))?) }
     })
@@ -85,7 +83,7 @@ pub unsafe extern "C" fn PtlEQWait(eq_handle: ptl_handle_any_t, event: *mut ptl_
     call(|| {
         let parts = unpack(Kind::Eq, eq_handle)?;
         check_out(event)?;
-        let taken = wait(parts.shell, parts.life, None, |face| take(face, &parts));
+        let taken = parts.slot.wait(parts.generation, None, |state| take(state, &parts));
         // SAFETY: checked above.
         unsafe { give(event, taken.map_err(code_of)??) }
     })
@@ -120,10 +118,10 @@ pub unsafe extern "C" fn PtlEQPoll(
         if watched.iter().any(|parts| !parts.is_beside(&first)) {
             return Err(Code::ArgInvalid);
         }
-        let found = wait(first.shell, first.life, deadline(timeout), |face| {
-            let found = turns(watched.len(), face.poll_from)
-                .find_map(|at| Some((at, take(face, &watched[at])?)))?;
-            face.poll_from = found.0 + 1;
+        let found = first.slot.wait(first.generation, deadline(timeout), |state| {
+            let found = turns(watched.len(), state.poll_from)
+                .find_map(|at| Some((at, take(state, &watched[at])?)))?;
+            state.poll_from = found.0 + 1;
             Some(found)
         });
         let (at, taken) = found.map_err(code_of)?;
@@ -137,15 +135,15 @@ pub unsafe extern "C" fn PtlEQPoll(
 
 /// What ends the wait for a queue: an event, or its own end.
 #[inline]
-fn take(face: &mut Face, parts: &Parts) -> Option<Result<(ptl_event_t, bool), Code>> {
+fn take(state: &mut NiState, parts: &Parts) -> Option<Result<(ptl_event_t, bool), Code>> {
     let eq = parts.table();
-    let (event, dropped) = match face.engine.ni.eq_take(eq) {
-        EqTaken::Empty if face.engine.ni.has_eq(eq) => return None,
+    let (event, dropped) = match state.ni_mut().eq_take(eq) {
+        EqTaken::Empty if state.ni().has_eq(eq) => return None,
         EqTaken::Empty => return Some(Err(Code::ArgInvalid)),
         EqTaken::Event(event) => (event, false),
         EqTaken::EventAfterDrop(event) => (event, true),
     };
-    Some(Ok((event_of(face, &event), dropped)))
+    Some(Ok((event_of(state, &event), dropped)))
 }
 
 /// # Safety
@@ -165,14 +163,14 @@ fn code_of(unmet: Unmet) -> Code {
 }
 
 /// The engine's event in the header's structure.
-fn event_of(face: &mut Face, event: &Event) -> ptl_event_t {
+fn event_of(state: &mut NiState, event: &Event) -> ptl_event_t {
     let initiator = if event.peer == NOBODY {
         ptl_process_t::from_phys(0, 0)
-    } else if face.is_logical {
-        let Face { engine, shm, .. } = face;
+    } else if state.is_logical {
+        let (engine, shm) = state.parts();
         ptl_process_t::from_rank(engine.peers.rank(shm, event.peer))
     } else {
-        let label = face.shm.peer_label(event.peer);
+        let label = state.shm().peer_label(event.peer);
         ptl_process_t::from_phys((label >> 32) as u32, label as u32)
     };
     let is_search = event.kind == EventKind::Search;
@@ -191,7 +189,7 @@ fn event_of(face: &mut Face, event: &Event) -> ptl_event_t {
         mlength: event.mlength,
         remote_offset,
         initiator,
-        uid: face.uid,
+        uid: state.uid,
         pt_index: u32::from(event.pt_index.0),
         r#type: code_of_kind(event.kind),
         ptl_list: match event.list {

@@ -3,7 +3,7 @@
 use super::guarded;
 use crate::codes::Code;
 use crate::handle::Kind;
-use crate::interface::{INTERFACES, is_polled, poll_all};
+use crate::ni_slot::{INTERFACES, is_polled, poll_all};
 use crate::object::unpack;
 use crate::peers::Phys;
 use crate::resolve::{check_out, region_of, write};
@@ -121,7 +121,7 @@ pub extern "C" fn SluiceJobBarrier() -> c_int {
     guarded(|| with(Job::barrier))
 }
 
-/// What `SluiceJobMap` has learned for an interface, in which life.
+/// What `SluiceJobMap` has learned for an interface, in which generation.
 type Learned = Option<(u32, Vec<Phys>)>;
 
 static MAPS: Mutex<[Learned; INTERFACES]> = Mutex::new([const { None }; INTERFACES]);
@@ -131,7 +131,7 @@ static MAPS: Mutex<[Learned; INTERFACES]> = Mutex::new([const { None }; INTERFAC
 pub extern "C" fn SluiceJobMap(ni: ptl_handle_any_t) -> c_int {
     guarded(|| {
         let parts = unpack(Kind::Ni, ni)?;
-        let own = parts.shell.with(parts.life, |face| face.own)?;
+        let own = parts.slot.with(parts.generation, |state| state.own)?;
         let blobs = with(|job| job.exchange(&own.label().to_le_bytes()))?;
         let mut map = Vec::with_capacity(blobs.len());
         for blob in &blobs {
@@ -142,12 +142,12 @@ pub extern "C" fn SluiceJobMap(ni: ptl_handle_any_t) -> c_int {
             map.push(Phys::from_label(u64::from_le_bytes(label)));
         }
         let mut maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
-        maps[parts.slot()] = Some((parts.life, map.clone()));
-        parts.shell.with(parts.life, |face| match face.engine.peers.map() {
-            _ if !face.is_logical => Ok(()),
+        maps[parts.slot_index()] = Some((parts.generation, map.clone()));
+        parts.slot.with(parts.generation, |state| match state.peers().map() {
+            _ if !state.is_logical => Ok(()),
             Some(_) => Err(Code::Ignored),
             None => {
-                face.engine.peers.set_map(map);
+                state.peers_mut().set_map(map);
                 Ok(())
             }
         })?
@@ -163,9 +163,11 @@ pub unsafe extern "C" fn SluiceJobPeers(ni: ptl_handle_any_t, all: *mut ptl_proc
     guarded(|| {
         with(|_| Ok(()))?;
         let parts = unpack(Kind::Ni, ni)?;
-        let is_logical = parts.shell.with(parts.life, |face| face.is_logical)?;
+        let is_logical = parts.slot.with(parts.generation, |state| state.is_logical)?;
         let maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
-        let map = maps[parts.slot()].as_ref().filter(|(life, _)| *life == parts.life);
+        let map = maps[parts.slot_index()]
+            .as_ref()
+            .filter(|(generation, _)| *generation == parts.generation);
         let (_, map) = map.ok_or(Code::ArgInvalid)?;
         for (rank, phys) in map.iter().enumerate() {
             let to = all.wrapping_add(rank);

@@ -26,10 +26,10 @@ pub unsafe extern "C" fn PtlMDBind(
         let options = md.checked_options()?;
         // SAFETY: as above.
         let named = unsafe { memory(md.start, md.length, md.options) }?;
-        let handle = parts.shell.with(parts.life, |face| {
-            let eq = eq_of(face, &parts, md.eq_handle)?;
-            let ct = ct_of(face, &parts, md.ct_handle)?;
-            let ni = &mut face.engine.ni;
+        let handle = parts.slot.with(parts.generation, |state| {
+            let eq = eq_of(state, &parts, md.eq_handle)?;
+            let ct = ct_of(state, &parts, md.ct_handle)?;
+            let ni = state.ni_mut();
             let vector = named.vector.map(|vector| ni.vector_bind(vector)).transpose()?;
             let bound = ni.md_bind(named.region, vector, eq, ct, options);
             if let (Err(_), Some(vector)) = (&bound, vector) {
@@ -48,6 +48,8 @@ pub unsafe extern "C" fn PtlMDBind(
 pub extern "C" fn PtlMDRelease(md_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = unpack(Kind::Md, md_handle)?;
-        parts.shell.attempt(parts.life, |face| Ok(face.engine.ni.md_release(parts.table())?))
+        parts
+            .slot
+            .attempt(parts.generation, |state| Ok(state.ni_mut().md_release(parts.table())?))
     })
 }

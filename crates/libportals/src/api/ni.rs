@@ -4,17 +4,16 @@ use super::{call, interface};
 use crate::args::NiKind;
 use crate::codes::Code;
 use crate::consts::{PTL_IFACE_DEFAULT, PTL_PID_ANY, PTL_PID_MAX, PTL_RANK_ANY};
-use crate::face::{Engine, Face};
-use crate::interface::{Interface, is_polled, shell, shells};
 use crate::limits;
+use crate::ni_slot::{NiSlot, is_polled, slot_at, slots};
+use crate::ni_state::{Engine, NiState};
 use crate::object::{pack_ni, unpack_any};
 use crate::peers::{Peers, Phys};
-use crate::progress;
 use crate::resolve::{check_out, phys_of, read, write};
 use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
-use crate::wait::{Unmet, wait};
 use sluice_portals::Ni;
-use sluice_rail::shm::{Config, Guard, NameError, Names, PidClaim, Shm, host_id};
+use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, host_id};
+use sluice_runtime::{Context, RailOptions, Unmet};
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,35 +51,42 @@ pub unsafe extern "C" fn PtlNIInit(
             // SAFETY: the caller says what it leads to.
             Some(unsafe { read(desired) }?)
         };
-        let shell = shell(usize::from(kind.slot())).ok_or(Code::Fail)?;
-        let (limits, life) = open(shell, kind, pid, desired.as_ref())?;
+        let slot = slot_at(usize::from(kind.slot())).ok_or(Code::Fail)?;
+        let (limits, generation) = open(slot, kind, pid, desired.as_ref())?;
         if !actual.is_null() {
             // SAFETY: checked above.
             unsafe { write(actual, limits) };
         }
         // SAFETY: checked above.
-        unsafe { write(ni_handle, pack_ni(kind.slot(), life)?) };
+        unsafe { write(ni_handle, pack_ni(kind.slot(), generation)?) };
         Ok(())
     })
 }
 
 fn open(
-    shell: &'static Interface,
+    slot: &'static NiSlot,
     kind: NiKind,
     pid: u32,
     desired: Option<&ptl_ni_limits_t>,
 ) -> Result<(ptl_ni_limits_t, u32), Code> {
     let mut identity = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut place = shell.lock();
-    if let Some(face) = &mut *place {
-        face.references += 1;
-        return Ok((limits::actual(face), shell.life()));
+    let mut place = slot.lock();
+    if let Some(state) = &mut place.0 {
+        state.references += 1;
+        return Ok((limits::actual(state), slot.generation()));
     }
-    let mut config = Config { guard: Guard::Check, sleeps: true, ..Config::default() };
+    let options = RailOptions {
+        credits: CreditKind::Static,
+        peers_max: Some(limits::peers_max()),
+        mailbox_slots: Some(Config::default().slots_max),
+        ..RailOptions::default()
+    };
+    // The engine takes whatever room there is.
+    let mut config = options.config(0, |_| u32::MAX);
+    (config.guard, config.sleeps) = (Guard::Check, true);
     if let Some(dir) = std::env::var_os("PTL_SHM_DIR") {
         config.shm_dir = dir.into();
     }
-    config.senders_max = limits::peers_max();
     let names = Names::open(&config.shm_dir).map_err(|why| failed("name directory", &why))?;
     let claim = match &*identity {
         Some(claim) if pid == PTL_PID_ANY || pid == claim.pid() => claim.clone(),
@@ -92,14 +98,15 @@ fn open(
     };
     let own = Phys { nid: host_id(), pid: claim.pid() };
     config.label = own.label();
-    let mut shm = Shm::open(config).map_err(|why| failed("mailbox", &why))?;
+    let (engine_limits, features) = limits::of(desired);
+    let engine = |layout| Engine { ni: Ni::new(engine_limits, layout), peers: Peers::default() };
+    let mut context = Context::open(config, engine).map_err(|why| failed("mailbox", &why))?;
+    let shm = context.rail_mut();
     let name =
         names.claim(own.pid, kind.slot(), &shm.address()).map_err(|why| failed("name", &why))?;
     shm.use_names(names, kind.slot());
-    let (engine_limits, features) = limits::of(desired);
-    let face = Face {
-        engine: Engine { ni: Ni::new(engine_limits, shm.layout()), peers: Peers::default() },
-        shm,
+    let state = NiState {
+        context,
         own,
         is_logical: kind.logical,
         is_matching: kind.matching,
@@ -111,19 +118,19 @@ fn open(
         _name: name,
         _pid: claim.clone(),
     };
-    let actual = limits::actual(&face);
+    let actual = limits::actual(&state);
     *identity = Some(claim);
-    shell.open(&mut place, face);
-    let life = shell.life();
+    slot.open(&mut place, state);
+    let generation = slot.generation();
     drop(place);
     if !is_polled()
-        && let Err(why) = progress::start(shell, life)
+        && let Err(why) = slot.start_thread()
     {
         drop(identity);
-        close(shell);
+        close(slot);
         return Err(failed("progress thread", &why));
     }
-    Ok((actual, life))
+    Ok((actual, generation))
 }
 
 fn failed(what: &str, why: &dyn std::fmt::Display) -> Code {
@@ -132,8 +139,8 @@ fn failed(what: &str, why: &dyn std::fmt::Display) -> Code {
 }
 
 /// Closes an interface, whatever still refers to it.
-pub(super) fn close(shell: &'static Interface) {
-    let _ = release(shell, |_| Ok(true));
+pub(super) fn close(slot: &'static NiSlot) {
+    let _ = release(slot, |_| Ok(true));
 }
 
 /// How long an interface that is to be closed goes on after the last arrival,
@@ -144,20 +151,20 @@ const LINGER_MAX: Duration = Duration::from_millis(500);
 /// Serves those who are a little later than this process: their last
 /// operations meet an interface that is still there. Not for one that has
 /// nobody else.
-fn linger(shell: &'static Interface, life: u32) -> Result<(), Code> {
-    let is_alone = |face: &mut Face| {
-        let ranks = face.engine.peers.map().map_or(1, <[Phys]>::len);
-        let stats = face.shm.stats();
+fn linger(slot: &'static NiSlot, generation: u32) -> Result<(), Code> {
+    let is_alone = |state: &mut NiState| {
+        let ranks = state.peers().map().map_or(1, <[Phys]>::len);
+        let stats = state.shm().stats();
         let others = stats.peers_known.saturating_sub(1 + stats.peers_gone);
-        face.references > 1 || (ranks < 2 && others == 0)
+        state.references > 1 || (ranks < 2 && others == 0)
     };
-    if shell.with(life, is_alone)? {
+    if slot.with(generation, is_alone)? {
         return Ok(());
     }
     let end = Instant::now() + LINGER_MAX;
     let mut quiet = Instant::now() + LINGER;
-    while let Err(Unmet::TimedOut) = wait(shell, life, Some(quiet.min(end)), |face| {
-        if face.poll() > 0 {
+    while let Err(Unmet::TimedOut) = slot.wait(generation, Some(quiet.min(end)), |state| {
+        if state.context.poll() > 0 {
             quiet = Instant::now() + LINGER;
         }
         None::<()>
@@ -171,24 +178,19 @@ fn linger(shell: &'static Interface, life: u32) -> Result<(), Code> {
 
 /// Closes an interface if `is_last` says so of what there is.
 fn release(
-    shell: &'static Interface,
-    is_last: impl FnOnce(&mut Face) -> Result<bool, Code>,
+    slot: &'static NiSlot,
+    is_last: impl FnOnce(&mut NiState) -> Result<bool, Code>,
 ) -> Result<(), Code> {
     let mut identity = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut place = shell.lock();
-    if !place.as_mut().map_or(Err(Code::ArgInvalid), is_last)? {
+    let mut place = slot.lock();
+    if !place.0.as_mut().map_or(Err(Code::ArgInvalid), is_last)? {
         return Ok(());
     }
-    let face = shell.close(&mut place);
+    let state = slot.close(&mut place);
     drop(place);
-    shell.attention.look_again();
-    let thread = shell.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(thread) = thread {
-        // It sees the new life when it wakes, which closing has made it do.
-        let _ = thread.join();
-    }
-    drop(face);
-    if shells().iter().all(|shell| shell.lock().is_none()) {
+    slot.join_thread();
+    drop(state);
+    if slots().iter().all(|slot| slot.lock().0.is_none()) {
         *identity = None;
     }
     Ok(())
@@ -199,13 +201,13 @@ fn release(
 pub extern "C" fn PtlNIFini(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        linger(parts.shell, parts.life)?;
-        release(parts.shell, |face| {
-            if parts.shell.life() != parts.life {
+        linger(parts.slot, parts.generation)?;
+        release(parts.slot, |state| {
+            if parts.slot.generation() != parts.generation {
                 return Err(Code::ArgInvalid);
             }
-            face.references -= 1;
-            Ok(face.references == 0)
+            state.references -= 1;
+            Ok(state.references == 0)
         })
     })
 }
@@ -223,7 +225,7 @@ pub unsafe extern "C" fn PtlNIStatus(
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(status)?;
-        let counts = parts.shell.look(parts.life, |face| face.engine.ni.status())?;
+        let counts = parts.slot.look(parts.generation, |state| state.ni().status())?;
         let count = match status_register {
             0 => counts.dropped,
             1 => counts.permission_violations,
@@ -248,7 +250,7 @@ pub unsafe extern "C" fn PtlNIHandle(
     call(|| {
         let parts = unpack_any(handle)?;
         check_out(ni_handle)?;
-        let is_there = parts.shell.with(parts.life, |face| face.has(&parts))?;
+        let is_there = parts.slot.with(parts.generation, |state| parts.is_there(state))?;
         if !is_there {
             return Err(Code::ArgInvalid);
         }
@@ -280,14 +282,14 @@ pub unsafe extern "C" fn PtlSetMap(
             // at before it is read.
             map.push(phys_of(unsafe { read(mapping.wrapping_add(at)) }?));
         }
-        parts.shell.with(parts.life, |face| {
-            if !face.is_logical || !map.contains(&face.own) {
+        parts.slot.with(parts.generation, |state| {
+            if !state.is_logical || !map.contains(&state.own) {
                 return Err(Code::ArgInvalid);
             }
-            if face.engine.peers.map().is_some() {
+            if state.peers().map().is_some() {
                 return Err(Code::Ignored);
             }
-            face.engine.peers.set_map(map);
+            state.peers_mut().set_map(map);
             Ok(())
         })?
     })
@@ -312,8 +314,8 @@ pub unsafe extern "C" fn PtlGetMap(
         if !actual_map_size.is_null() {
             check_out(actual_map_size)?;
         }
-        let map = parts.shell.with(parts.life, |face| match face.engine.peers.map() {
-            _ if !face.is_logical => Err(Code::ArgInvalid),
+        let map = parts.slot.with(parts.generation, |state| match state.peers().map() {
+            _ if !state.is_logical => Err(Code::ArgInvalid),
             Some(map) => Ok(map.to_vec()),
             None => Err(Code::NoSpace),
         })??;
@@ -340,7 +342,7 @@ pub unsafe extern "C" fn PtlGetUid(ni_handle: ptl_handle_any_t, uid: *mut u32) -
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(uid)?;
-        let own = parts.shell.with(parts.life, |face| face.uid)?;
+        let own = parts.slot.with(parts.generation, |state| state.uid)?;
         // SAFETY: checked above.
         unsafe { write(uid, own) };
         Ok(())
@@ -356,11 +358,11 @@ pub unsafe extern "C" fn PtlGetId(ni_handle: ptl_handle_any_t, id: *mut ptl_proc
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(id)?;
-        let own = parts.shell.with(parts.life, |face| {
-            if !face.is_logical {
-                return process(face.own);
+        let own = parts.slot.with(parts.generation, |state| {
+            if !state.is_logical {
+                return process(state.own);
             }
-            ptl_process_t::from_rank(face.engine.peers.rank_of_phys(face.own))
+            ptl_process_t::from_rank(state.peers().rank_of_phys(state.own))
         })?;
         // SAFETY: checked above.
         unsafe { write(id, own) };
@@ -380,7 +382,7 @@ pub unsafe extern "C" fn PtlGetPhysId(
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(id)?;
-        let own = parts.shell.with(parts.life, |face| face.own)?;
+        let own = parts.slot.with(parts.generation, |state| state.own)?;
         // SAFETY: checked above.
         unsafe { write(id, process(own)) };
         Ok(())
@@ -392,7 +394,7 @@ pub unsafe extern "C" fn PtlGetPhysId(
 pub extern "C" fn PtlStartBundle(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.shell.with(parts.life, |face| face.bundles = face.bundles.saturating_add(1))
+        parts.slot.with(parts.generation, |state| state.bundles = state.bundles.saturating_add(1))
     })
 }
 
@@ -401,8 +403,8 @@ pub extern "C" fn PtlStartBundle(ni_handle: ptl_handle_any_t) -> c_int {
 pub extern "C" fn PtlEndBundle(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.shell.act(parts.life, |face| {
-            face.bundles = face.bundles.checked_sub(1).ok_or(Code::ArgInvalid)?;
+        parts.slot.act(parts.generation, |state| {
+            state.bundles = state.bundles.checked_sub(1).ok_or(Code::ArgInvalid)?;
             Ok(())
         })?
     })

@@ -4,8 +4,8 @@
 use super::call;
 use crate::args::{AtomicCall, ack_req, atomic};
 use crate::codes::Code;
-use crate::face::Face;
 use crate::handle::Kind;
+use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
 use crate::resolve::{read, target};
 use crate::types::{ptl_handle_any_t, ptl_process_t};
@@ -59,9 +59,9 @@ impl Asked {
     }
 
     /// The engine's command.
-    pub fn command(&self, face: &mut Face, to: &TargetArgs) -> Result<Command, Code> {
+    pub fn command(&self, state: &mut NiState, to: &TargetArgs) -> Result<Command, Code> {
         let target = Target {
-            peer: target(face, to.id)?,
+            peer: target(state, to.id)?,
             pt_index: u8::try_from(to.pt_index).map(PtIndex).map_err(|_| Code::ArgInvalid)?,
             match_bits: MatchBits(to.match_bits),
             remote_offset: to.remote_offset,
@@ -129,9 +129,9 @@ fn start(asked: impl FnOnce() -> Result<(Asked, TargetArgs), Code>) -> c_int {
     call(|| {
         let (asked, to) = asked()?;
         let parts = asked.parts()?;
-        parts.shell.attempt(parts.life, |face| {
-            let command = asked.command(face, &to)?;
-            let Face { engine, shm, .. } = face;
+        parts.slot.attempt(parts.generation, |state| {
+            let command = asked.command(state, &to)?;
+            let (engine, shm) = state.parts();
             Ok(engine.ni.issue(shm, &command)?)
         })
     })
@@ -149,9 +149,9 @@ fn trigger(
         if !ct.is_beside(&parts) {
             return Err(Code::ArgInvalid);
         }
-        parts.shell.attempt(parts.life, |face| {
-            let command = asked.command(face, &to)?;
-            let Face { engine, shm, .. } = face;
+        parts.slot.attempt(parts.generation, |state| {
+            let command = asked.command(state, &to)?;
+            let (engine, shm) = state.parts();
             Ok(engine.ni.trigger(shm, command, ct.table(), threshold)?)
         })
     })

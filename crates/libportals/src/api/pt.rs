@@ -6,8 +6,8 @@ use crate::codes::Code;
 use crate::consts::PTL_PT_ANY;
 use crate::resolve::{check_out, eq_of, pt_index, write};
 use crate::types::ptl_handle_any_t;
-use crate::wait::{Unmet, wait};
 use sluice_portals::PtlError;
+use sluice_runtime::Unmet;
 use std::ffi::{c_int, c_uint};
 
 /// See `portals4.h`.
@@ -26,14 +26,14 @@ pub unsafe extern "C" fn PtlPTAlloc(
         let parts = interface(ni_handle)?;
         let options = pt_options(options)?;
         check_out(pt_index_out)?;
-        let index = parts.shell.with(parts.life, |face| {
-            let eq = eq_of(face, &parts, eq_handle)?;
+        let index = parts.slot.with(parts.generation, |state| {
+            let eq = eq_of(state, &parts, eq_handle)?;
             let index = if pt_index_req == PTL_PT_ANY {
-                face.engine.ni.pt_free_index()?
+                state.ni().pt_free_index()?
             } else {
-                pt_index(face, pt_index_req)?
+                pt_index(state, pt_index_req)?
             };
-            face.engine.ni.pt_alloc(index, options, eq)?;
+            state.ni_mut().pt_alloc(index, options, eq)?;
             Ok::<_, Code>(index)
         })??;
         // SAFETY: checked above.
@@ -47,9 +47,9 @@ pub unsafe extern "C" fn PtlPTAlloc(
 pub extern "C" fn PtlPTFree(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.shell.with(parts.life, |face| {
-            let index = pt_index(face, index)?;
-            face.engine.ni.pt_free(index).map_err(|why| match why {
+        parts.slot.with(parts.generation, |state| {
+            let index = pt_index(state, index)?;
+            state.ni_mut().pt_free(index).map_err(|why| match why {
                 PtlError::InUse => Code::PtInUse,
                 why => why.into(),
             })
@@ -62,9 +62,9 @@ pub extern "C" fn PtlPTFree(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
 pub extern "C" fn PtlPTEnable(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.shell.act(parts.life, |face| {
-            let index = pt_index(face, index)?;
-            Ok(face.engine.ni.pt_enable(index)?)
+        parts.slot.act(parts.generation, |state| {
+            let index = pt_index(state, index)?;
+            Ok(state.ni_mut().pt_enable(index)?)
         })?
     })
 }
@@ -74,14 +74,14 @@ pub extern "C" fn PtlPTEnable(ni_handle: ptl_handle_any_t, index: u32) -> c_int 
 pub extern "C" fn PtlPTDisable(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        let index = parts.shell.act(parts.life, |face| {
-            let index = pt_index(face, index)?;
-            face.engine.ni.pt_disable(index)?;
+        let index = parts.slot.act(parts.generation, |state| {
+            let index = pt_index(state, index)?;
+            state.ni_mut().pt_disable(index)?;
             Ok::<_, Code>(index)
         })??;
-        let quiet = wait(parts.shell, parts.life, None, |face| {
-            (!face.engine.ni.pt_is_active(index)).then_some(())
-        });
+        let quiet = parts
+            .slot
+            .wait(parts.generation, None, |state| (!state.ni().pt_is_active(index)).then_some(()));
         match quiet {
             Ok(()) => Ok(()),
             Err(Unmet::Aborted | Unmet::TimedOut) => Err(Code::Aborted),

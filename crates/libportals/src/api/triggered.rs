@@ -4,7 +4,6 @@
 use super::call;
 use super::ct::engine_value;
 use crate::codes::Code;
-use crate::face::Face;
 use crate::handle::Kind;
 use crate::object::unpack;
 use crate::types::{ptl_ct_event_t, ptl_handle_any_t};
@@ -23,8 +22,8 @@ fn trigger_ct(
         if !trigger.is_beside(&parts) {
             return Err(Code::ArgInvalid);
         }
-        parts.shell.attempt(parts.life, |face| {
-            let Face { engine, shm, .. } = face;
+        parts.slot.attempt(parts.generation, |state| {
+            let (engine, shm) = state.parts();
             let command = command(parts.table());
             Ok(engine.ni.trigger(shm, command, trigger.table(), threshold)?)
         })

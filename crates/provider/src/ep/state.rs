@@ -1,44 +1,27 @@
 //! What an endpoint has under its lock, and the dispatch of what it has
 //! finished.
 
-use super::attendant::Attendant;
 use super::peers::Peers;
 use crate::av::AvCore;
 use crate::cq::{CqCore, Entry, Failed, Kept, Sink};
 use crate::domain::DomainCore;
-use crate::engine::{Doorbell, Engine};
+use crate::engine::Engine;
 use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
-use crate::lock::{Guard, Lock, Unavailable};
 use crate::log::{self, About};
 use crate::param;
 use crate::report;
-use sluice_proto::{Completion, Failure, Kind};
-use sluice_rail::attend::Attention;
-use sluice_rail::spin::Spin;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use sluice_proto::{Completion, Endpoint, Failure, Kind};
+use sluice_runtime::lock::{Lock, Unavailable};
+use sluice_runtime::{Context, Holds, Polled, Shared, ThreadOptions, Visit};
+use std::sync::Arc;
 
 /// What completion queues count on.
 #[derive(Debug)]
 pub struct EpCore {
-    pub(super) state: Lock<State>,
+    pub(super) shared: Shared<State>,
     /// A thread makes progress as well: from `fi_enable` on.
     pub(super) threaded: bool,
-    pub(super) attention: Attention,
-    pub(super) attendant: Mutex<Option<Attendant>>,
-    /// Sends and receives that are to be tried again, and looks for messages.
-    spin: Spin,
-    /// The thread is to end.
-    pub(super) is_closed: AtomicBool,
-}
-
-/// A call that is at the endpoint: its use of the state.
-#[derive(Debug)]
-pub struct Visit<'a> {
-    core: &'a EpCore,
-    state: Guard<'a, State>,
 }
 
 /// What became of a send or a receive.
@@ -100,28 +83,14 @@ impl EpCore {
     /// An endpoint with this state. Where it has a thread of our own, that is one
     /// more than the program knows of.
     pub(super) fn new(state: State, domain: &DomainCore) -> EpCore {
-        EpCore {
-            state: if domain.threaded { Lock::new(state) } else { domain.lock(state) },
-            threaded: domain.threaded,
-            attention: Attention::new(),
-            attendant: Mutex::new(None),
-            spin: Spin::new(),
-            is_closed: AtomicBool::new(false),
-        }
+        let lock = if domain.threaded { Lock::new(state) } else { domain.lock(state) };
+        EpCore { shared: Shared::new(lock), threaded: domain.threaded }
     }
 
     /// The state, for a call that cannot do without.
     #[inline]
-    pub fn state(&self) -> Result<Visit<'_>, Errno> {
-        let state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(Unavailable::Poisoned) => return Err(Errno::POISONED),
-            Err(Unavailable::Held) => {
-                self.turned_away();
-                self.state.lock().ok_or(Errno::POISONED)?
-            }
-        };
-        Ok(Visit { core: self, state })
+    pub fn state(&self) -> Result<Visit<'_, State>, Errno> {
+        self.shared.visit().ok_or(Errno::POISONED)
     }
 
     /// A send or a receive: does something with the state. A program that tries
@@ -133,19 +102,11 @@ impl EpCore {
     ) -> Result<(), Errno> {
         let posted = then(&mut *self.state()?);
         match posted {
-            Ok(Posted::Taken) => self.spin.found(),
-            Ok(Posted::Looked) | Err(Errno::AGAIN) => self.spin.vain(),
+            Ok(Posted::Taken) => self.shared.spin().found(),
+            Ok(Posted::Looked) | Err(Errno::AGAIN) => self.shared.spin().vain(),
             Err(_) => {}
         }
         posted.map(|_| ())
-    }
-
-    /// A call has found the lock taken.
-    #[cold]
-    fn turned_away(&self) {
-        if self.threaded {
-            self.attention.want();
-        }
     }
 
     /// Leaves progress to the thread at once, for a call that is about to sleep.
@@ -154,7 +115,7 @@ impl EpCore {
         let Ok(visit) = self.state() else { return false };
         let is_idle = visit.engine.as_ref().is_some_and(|engine| !engine.has_completions());
         drop(visit);
-        self.attention.hand_over();
+        self.shared.hand_over();
         is_idle
     }
 
@@ -163,92 +124,54 @@ impl EpCore {
     /// nothing if another thread is at the endpoint.
     #[inline]
     pub fn collect(&self, reader: &CqCore, sink: &mut Sink) -> Result<(), Errno> {
-        match self.state.try_lock() {
-            Ok(state) => {
-                Visit { core: self, state }.collect(reader, sink);
+        match self.shared.try_visit() {
+            Ok(mut state) => {
+                state.collect(reader, sink);
                 Ok(())
             }
-            Err(Unavailable::Held) => {
-                self.turned_away();
-                Ok(())
-            }
+            Err(Unavailable::Held) => Ok(()),
             Err(Unavailable::Poisoned) => Err(Errno::POISONED),
         }
     }
-}
 
-impl EpCore {
-    fn start_attendant(self: &Arc<EpCore>, doorbell: Doorbell) -> Result<(), Errno> {
-        let mut attendant = self.attendant.lock().unwrap_or_else(PoisonError::into_inner);
-        if attendant.is_none() {
-            let started = Attendant::start(self, doorbell).map_err(|error| {
-                log::warn(About::Endpoint, &format!("no thread to make progress: {error}"));
-                Errno::NO_MEMORY
-            });
-            *attendant = Some(started?);
-        }
-        Ok(())
+    fn start_thread(self: &Arc<EpCore>) -> Result<(), Errno> {
+        let options = ThreadOptions {
+            name: "sluice",
+            pin: Some(|told| log::info(About::Endpoint, || told.to_owned())),
+        };
+        let started = self.shared.start_thread(Arc::clone(self), |core| &core.shared, options);
+        started.map_err(|error| {
+            log::warn(About::Endpoint, &format!("no thread to make progress: {error}"));
+            Errno::NO_MEMORY
+        })
     }
 }
 
-impl Deref for Visit<'_> {
-    type Target = State;
+impl Holds for State {
+    type Polled = Context<Endpoint>;
 
     #[inline]
-    fn deref(&self) -> &State {
-        &self.state
+    fn polled(&self) -> Option<&Context<Endpoint>> {
+        self.engine.as_ref().map(Engine::context)
     }
-}
 
-impl DerefMut for Visit<'_> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.state
-    }
-}
-
-impl Drop for Visit<'_> {
-    /// The last step under the lock.
-    #[inline]
-    fn drop(&mut self) {
-        if self.core.threaded {
-            self.state.leave_to(&self.core.attention);
-        }
-    }
-}
-
-impl State {
-    /// A call goes; the thread is told, and woken if there is something left
-    /// that nobody else will wake it for.
-    #[inline(never)]
-    fn leave_to(&self, attention: &Attention) {
-        attention.noted();
-        let Some(engine) = &self.engine else { return };
-        if attention.is_asleep() && engine.is_busy() {
-            engine.doorbell().ring();
-        }
-        self.wake_readers(engine);
-    }
-
-    /// What the thread does. Says how much it has taken in.
-    pub(super) fn attend(&mut self) -> usize {
-        let Some(engine) = &mut self.engine else { return 0 };
-        let inputs = engine.poll_after_sleep();
-        if let Some(engine) = &self.engine {
-            self.wake_readers(engine);
-        }
-        inputs
+    fn polled_mut(&mut self) -> Option<&mut Context<Endpoint>> {
+        self.engine.as_mut().map(Engine::context_mut)
     }
 
     /// Wakes those who sleep until something is in a queue, if there may be.
-    fn wake_readers(&self, engine: &Engine) {
+    fn tell(&self) {
+        let Some(engine) = &self.engine else { return };
         for cq in [&self.tx.cq, &self.rx.cq].into_iter().flatten() {
             if cq.waiters.are_there() && (engine.has_completions() || cq.keeps_any()) {
                 cq.waiters.wake();
             }
         }
     }
+}
 
+impl State {
     #[inline]
     fn collect(&mut self, reader: &CqCore, sink: &mut Sink) {
         let Some(engine) = &mut self.engine else { return };
@@ -353,8 +276,8 @@ impl State {
     /// Opens the mailbox, unless it is open.
     pub(super) fn open(&mut self) -> Result<&mut Engine, Errno> {
         if self.engine.is_none() {
-            let params = param::get();
-            let opened = Engine::open(params, self.peers.expected(), self.threaded);
+            let settings = param::get();
+            let opened = Engine::open(settings, self.peers.expected(), self.threaded);
             let engine = opened.map_err(|error| {
                 log::warn(About::Endpoint, &format!("endpoint not opened: {error}"));
                 Errno::NO_MEMORY
@@ -376,9 +299,10 @@ impl State {
         if needs.iter().any(|(cap, direction)| self.caps & cap != 0 && direction.cq.is_none()) {
             return Err(Errno::NO_CQ);
         }
-        let doorbell = self.open()?.doorbell();
+        let waker = self.open()?.context().waker();
         if core.threaded {
-            core.start_attendant(doorbell)?;
+            core.shared.open(waker);
+            core.start_thread()?;
         }
         for direction in [&self.tx, &self.rx] {
             if let Some(cq) = &direction.cq {

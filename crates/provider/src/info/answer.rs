@@ -4,7 +4,8 @@
 use super::hints::Hints;
 use super::*;
 use crate::ffi::{DomainHints, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr};
-use crate::param::{Params, Progress};
+use sluice_runtime::Settings;
+use sluice_runtime::settings::Progress;
 use std::ffi::CStr;
 
 /// An answer under construction, freed unless it is finished.
@@ -36,7 +37,7 @@ impl Drop for Draft {
 }
 
 /// The answer to hints that fit.
-pub fn make(version: u32, hints: &Hints, params: &Params) -> Result<*mut fi_info, Errno> {
+pub fn make(version: u32, hints: &Hints, settings: &Settings) -> Result<*mut fi_info, Errno> {
     let asked = hints.info.map_or(0, |info| info.caps);
     let caps = granted(asked);
     let draft = Draft(zeroed::<fi_info>()?);
@@ -61,10 +62,10 @@ pub fn make(version: u32, hints: &Hints, params: &Params) -> Result<*mut fi_info
     }
     // SAFETY: just allocated and zeroed; zeros are valid in all of them.
     unsafe {
-        fill_tx(&mut *info.tx_attr, caps, hints, params);
+        fill_tx(&mut *info.tx_attr, caps, hints, settings);
         fill_rx(&mut *info.rx_attr, caps, hints);
         fill_ep(&mut *info.ep_attr, hints);
-        fill_domain(&mut *info.domain_attr, version, hints, params)?;
+        fill_domain(&mut *info.domain_attr, version, hints, settings)?;
         fill_fabric(&mut *info.fabric_attr, version)?;
     }
     let finished = draft.0;
@@ -83,12 +84,12 @@ fn granted(asked: u64) -> u64 {
     if sends && caps & directions == 0 { caps | directions } else { caps }
 }
 
-fn fill_tx(tx: &mut fi_tx_attr, caps: u64, hints: &Hints, params: &Params) {
+fn fill_tx(tx: &mut fi_tx_attr, caps: u64, hints: &Hints, settings: &Settings) {
     let asked = hints.tx.map_or(0, |tx| tx.caps);
     tx.caps = part(caps, asked, TX_CAPS);
     tx.op_flags = hints.tx.map_or(0, |tx| tx.op_flags);
     tx.msg_order = MSG_ORDER;
-    tx.inject_size = params.inject_bytes;
+    tx.inject_size = settings.inject_bytes;
     tx.size = QUEUE_SIZE;
     tx.iov_limit = IOV_LIMIT;
     tx.tclass = hints.tx.map_or(0, |tx| tx.tclass);
@@ -127,7 +128,7 @@ fn fill_domain(
     domain: &mut fi_domain_attr,
     version: u32,
     hints: &Hints,
-    params: &Params,
+    settings: &Settings,
 ) -> Result<(), Errno> {
     // What was asked is checked to be something that we do; zero is "any".
     let asked = |pick: fn(&DomainHints) -> u32, any| match hints.domain.map_or(0, pick) {
@@ -138,7 +139,7 @@ fn fill_domain(
     domain.name = duplicate(DOMAIN)?;
     domain.threading = asked(|d| d.threading, ffi::FI_THREAD_SAFE);
     // Who drives progress itself is not told that it need not.
-    let progress = match params.progress {
+    let progress = match settings.progress {
         Progress::Thread => ffi::FI_PROGRESS_AUTO,
         Progress::Asked | Progress::Poll => ffi::FI_PROGRESS_MANUAL,
     };
@@ -236,10 +237,10 @@ mod tests {
             let mut domain: DomainHints = unsafe { std::mem::zeroed() };
             domain.data_progress = asked;
             let hints = Hints { domain: Some(&domain), ..Hints::default() };
-            let params = Params { progress, ..crate::param::get().clone() };
+            let settings = Settings { progress, ..crate::param::get().clone() };
             let version = ffi::version(1, 17);
-            hints.check(version, &params).ok()?;
-            let made = Draft(make(version, &hints, &params).expect("memory"));
+            hints.check(version, &settings).ok()?;
+            let made = Draft(make(version, &hints, &settings).expect("memory"));
             // SAFETY: just made, and every part is there.
             let domain = unsafe { &*(*made.0).domain_attr };
             Some((domain.hints.data_progress, domain.hints.control_progress))

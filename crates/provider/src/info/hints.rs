@@ -3,7 +3,8 @@
 use super::*;
 use crate::engine::Address;
 use crate::ffi::{DomainHints, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr};
-use crate::param::{Params, Progress};
+use sluice_runtime::Settings;
+use sluice_runtime::settings::Progress;
 use std::ffi::CStr;
 
 /// Hints, each part as far as it was given.
@@ -53,12 +54,12 @@ impl Hints<'_> {
     }
 
     /// Whether the offer meets the hints.
-    pub fn check(&self, version: u32, params: &Params) -> Result<(), Misfit> {
+    pub fn check(&self, version: u32, settings: &Settings) -> Result<(), Misfit> {
         self.check_info()?;
         self.check_fabric()?;
-        self.check_domain(version, params)?;
+        self.check_domain(version, settings)?;
         self.check_ep()?;
-        self.check_tx(params)?;
+        self.check_tx(settings)?;
         self.check_rx()
     }
 
@@ -83,7 +84,7 @@ impl Hints<'_> {
         Ok(())
     }
 
-    fn check_domain(&self, version: u32, params: &Params) -> Result<(), Misfit> {
+    fn check_domain(&self, version: u32, settings: &Settings) -> Result<(), Misfit> {
         named("domain_attr.name", self.domain_name, DOMAIN)?;
         let Some(domain) = self.domain else { return Ok(()) };
         if domain.threading > ffi::FI_THREAD_ENDPOINT {
@@ -97,7 +98,7 @@ impl Hints<'_> {
         if domain.data_progress > ffi::FI_PROGRESS_MANUAL {
             return Err(format!("domain_attr.data_progress is {}", domain.data_progress));
         }
-        if params.progress == Progress::Poll && asks_for_thread(domain) {
+        if settings.progress == Progress::Poll && asks_for_thread(domain) {
             return Err("FI_PROGRESS_AUTO is asked for, and FI_SLUICE_PROGRESS=poll".into());
         }
         if domain.av_type > ffi::FI_AV_TABLE {
@@ -134,7 +135,7 @@ impl Hints<'_> {
         at_most("ep_attr.auth_key_size", ep.auth_key_size, 0)
     }
 
-    fn check_tx(&self, params: &Params) -> Result<(), Misfit> {
+    fn check_tx(&self, settings: &Settings) -> Result<(), Misfit> {
         let Some(tx) = self.tx else { return Ok(()) };
         // Receive capabilities are put here by older programs; they are
         // ignored.
@@ -142,7 +143,7 @@ impl Hints<'_> {
         within("tx_attr.op_flags", tx.op_flags, TX_OP_FLAGS)?;
         within("tx_attr.msg_order", tx.msg_order, MSG_ORDER)?;
         within("tx_attr.comp_order", tx.comp_order, 0)?;
-        at_most("tx_attr.inject_size", tx.inject_size, params.inject_bytes)?;
+        at_most("tx_attr.inject_size", tx.inject_size, settings.inject_bytes)?;
         at_most("tx_attr.size", tx.size, QUEUE_SIZE)?;
         at_most("tx_attr.iov_limit", tx.iov_limit, IOV_LIMIT)?;
         at_most("tx_attr.rma_iov_limit", tx.rma_iov_limit, 0)

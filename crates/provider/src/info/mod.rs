@@ -102,7 +102,7 @@ pub unsafe extern "C" fn getinfo(
     guard::status(|| {
         // SAFETY: the caller's promise; nothing of `hints` outlives the call.
         let hints = unsafe { Hints::new(hints) };
-        let params = param::get();
+        let settings = param::get();
         if !node.is_null() && flags & ffi::FI_SOURCE == 0 {
             log::info(About::Fabric, || {
                 "no match: a node name cannot be turned into an address; exchange what \
@@ -111,11 +111,11 @@ pub unsafe extern "C" fn getinfo(
             });
             return Err(Errno::NO_DATA);
         }
-        if let Err(misfit) = hints.check(version, params) {
+        if let Err(misfit) = hints.check(version, settings) {
             log::info(About::Fabric, || format!("no match: {misfit}"));
             return Err(Errno::NO_DATA);
         }
-        let answer = answer::make(version, &hints, params)?;
+        let answer = answer::make(version, &hints, settings)?;
         // SAFETY: the caller's promise.
         unsafe { *info = answer };
         Ok(())

@@ -14,10 +14,9 @@ use super::bulk::{self, Direction};
 use super::copy::{NEXT_BYTES, fill_next, take_next};
 use super::ring::{Slot, WORDS};
 use super::tally::Line;
-use crate::cores::leave_core;
 use crate::signals::with_signals_blocked;
 use crate::tune::Subject;
-use rustix::thread::sched_getcpu;
+use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
 use sluice_link::chunk_claims::Side;
 use sluice_link::{Costs, Direct, TallyStart};
 use sluice_wire::Addr;
@@ -243,6 +242,14 @@ fn tally_ns() -> u64 {
     (best / u64::from(TALLIES)).max(1)
 }
 
+/// Keeps the calling thread away from this core, if the process may use another.
+/// Whether that was done.
+fn leave_core(core: usize) -> bool {
+    let Ok(mut others) = sched_getaffinity(None) else { return false };
+    others.unset(core);
+    others.count() > 0 && sched_setaffinity(None, &others).is_ok()
+}
+
 fn ns_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -254,6 +261,19 @@ fn per_byte(ns: u64, bytes: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::CpuSet;
+
+    #[test]
+    fn who_leaves_a_core_may_not_run_there_any_more() {
+        let left = std::thread::spawn(|| {
+            let core = sched_getcpu();
+            let left = leave_core(core);
+            assert_eq!(left, !sched_getaffinity(None).unwrap().is_set(core));
+            (left, leave_core(CpuSet::MAX_CPU - 1))
+        });
+        let several = sched_getaffinity(None).unwrap().count() > 1;
+        assert_eq!(left.join().unwrap(), (several, true), "one that is not used is left at once");
+    }
 
     /// It ends, and figures of a loaded machine are no good for more than this: what
     /// is not plausible is replaced.

@@ -11,6 +11,7 @@
 
 use super::bell::{Bell, Sleepers};
 use super::segment::SharedBell;
+use crate::waker::Waker;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
@@ -62,6 +63,20 @@ impl Doorbell {
     /// Wakes all threads that sleep by this doorbell or are about to.
     pub fn ring(&self) {
         ring(self.shared.bell());
+    }
+}
+
+impl Waker for Doorbell {
+    fn sleep(&self, rest_ns: impl FnOnce() -> u64) {
+        let armed = self.arm();
+        let rest_ns = rest_ns();
+        if rest_ns > 0 {
+            let _ = armed.sleep(Some(rest_ns.min(SLEEP_NS_MAX)));
+        }
+    }
+
+    fn wake(&self) {
+        self.ring();
     }
 }
 

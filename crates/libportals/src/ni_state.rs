@@ -1,17 +1,12 @@
 //! What a lock on an interface leads to: its engine, its rail, and who its
 //! peers are.
 
-use crate::handle::Kind;
-use crate::object::Parts;
 use crate::peers::{Peers, Phys};
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Ni, Taken};
 use sluice_rail::shm::{Name, PidClaim, Shm};
+use sluice_runtime::Context;
 use sluice_wire::{Nanos, Parsed, PeerId};
-
-/// Packets taken in one go: enough to be cheap, few enough that a caller who
-/// waits for one of them does not wait for all.
-const PACKETS_PER_POLL: usize = 64;
 
 /// The engine of an interface, as the rail drives it.
 #[derive(Debug)]
@@ -22,9 +17,9 @@ pub(crate) struct Engine {
 
 /// All of an interface that its lock protects.
 #[derive(Debug)]
-pub(crate) struct Face {
-    pub engine: Engine,
-    pub shm: Shm,
+pub(crate) struct NiState {
+    /// The engine and its rail.
+    pub context: Context<Engine>,
     pub own: Phys,
     pub is_logical: bool,
     pub is_matching: bool,
@@ -41,29 +36,48 @@ pub(crate) struct Face {
     pub _pid: PidClaim,
 }
 
-impl Face {
-    /// Takes in what has arrived. Says how much there was.
+impl NiState {
+    /// The engine, and the port that it is driven with.
     #[inline]
-    pub fn poll(&mut self) -> usize {
-        let now = self.shm.now();
-        self.shm.poll(now, &mut self.engine, PACKETS_PER_POLL)
+    pub fn parts(&mut self) -> (&mut Engine, &mut Shm) {
+        let (_, engine, shm) = self.context.parts();
+        (engine, shm)
     }
 
-    /// Whether the object that a handle names is there.
-    pub fn has(&self, parts: &Parts) -> bool {
-        let ni = &self.engine.ni;
-        match parts.kind() {
-            Kind::Ni => true,
-            Kind::Eq => ni.has_eq(parts.table()),
-            Kind::Ct => ni.ct(parts.table()).is_some(),
-            Kind::Md => ni.has_md(parts.table()),
-            Kind::Le | Kind::Me => ni.has_me(parts.table()),
-        }
+    /// The engine's objects.
+    #[inline]
+    pub fn ni(&self) -> &Ni {
+        &self.context.machine().ni
     }
 
-    /// Whether somebody who sleeps would miss something.
-    pub fn has_work(&mut self) -> bool {
-        self.shm.has_work()
+    /// As [`NiState::ni`].
+    #[inline]
+    pub fn ni_mut(&mut self) -> &mut Ni {
+        &mut self.context.machine_mut().ni
+    }
+
+    /// Who is who.
+    #[inline]
+    pub fn peers(&self) -> &Peers {
+        &self.context.machine().peers
+    }
+
+    /// As [`NiState::peers`].
+    #[inline]
+    pub fn peers_mut(&mut self) -> &mut Peers {
+        &mut self.context.machine_mut().peers
+    }
+
+    /// The rail.
+    #[inline]
+    pub fn shm(&self) -> &Shm {
+        self.context.rail()
+    }
+
+    /// As [`NiState::shm`].
+    #[inline]
+    pub fn shm_mut(&mut self) -> &mut Shm {
+        self.context.rail_mut()
     }
 }
 

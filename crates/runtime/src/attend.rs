@@ -5,7 +5,7 @@
 //! what has arrived, and the thread only looks now and then whether that is
 //! still so; a thread that polled beside a polling program would take its core
 //! and its lock. When no call has come for a tick the thread takes over: it
-//! takes in what arrives and sleeps by the doorbell in between, so that a
+//! takes in what arrives and sleeps by the waker in between, so that a
 //! message to an absent program costs one wake.
 //!
 //! How long a tick is follows the program (`Pace`): short when it was away for
@@ -14,11 +14,11 @@
 //! over, because then taking over was no use.
 //!
 //! Invariant: whoever leaves work behind that only time or this process can get
-//! on with, and finds the thread asleep ([`Attention::is_asleep`]), rings the
-//! doorbell; and the thread looks for such work after it has said that it
+//! on with, and finds the thread asleep ([`Attention::is_asleep`]), wakes
+//! it; and the thread looks for such work after it has said that it
 //! sleeps. Both do so under the lock of what is attended to.
 
-use crate::shm::{Doorbell, SLEEP_NS_MAX};
+use sluice_rail::waker::Waker;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,12 +32,14 @@ const TICK_NS_MAX: u64 = 500_000;
 /// How long a thread with nothing to do looks on before it sleeps: about what
 /// falling asleep and being woken costs.
 const LINGER: Duration = Duration::from_micros(10);
+/// Between two looks while threads of the program wait in its place.
+const WAITED_TICK_NS: u64 = 100_000_000;
 
 /// Whether the program calls, and what it and the thread let each other know.
 #[derive(Debug, Default)]
 pub struct Attention {
     calls: AtomicU32,
-    /// The thread sleeps by the doorbell, or is about to.
+    /// The thread sleeps by the waker, or is about to.
     is_asleep: AtomicBool,
     /// A call found the lock taken.
     is_wanted: AtomicBool,
@@ -59,11 +61,14 @@ enum Hurry {
 
 /// What a thread attends to.
 pub trait Attended {
+    /// What the thread sleeps by.
+    type Waker: Waker;
+
     /// Whether the thread is to end. To be set before
-    /// [`Attention::look_again`] and [`Doorbell::ring`], which wake it.
+    /// [`Attention::look_again`] and [`Waker::wake`], which wake it.
     fn is_closed(&self) -> bool;
 
-    /// Whether threads of the program sleep by the doorbell and will take in
+    /// Whether threads of the program sleep by the waker and will take in
     /// themselves what arrives.
     fn is_waited_at(&self) -> bool;
 
@@ -71,11 +76,11 @@ pub trait Attended {
     fn look(&mut self) -> Looked;
 
     /// For how long, in nanoseconds, there is nothing to do unless somebody
-    /// rings; zero if there is something.
+    /// wakes it; zero if there is something.
     fn rest_ns(&mut self) -> u64;
 
     /// What the thread sleeps by. `None`: it is closed.
-    fn doorbell(&self) -> Option<Doorbell>;
+    fn waker(&self) -> Option<Self::Waker>;
 
     /// The thread goes round; for what has to be done every now and then.
     fn on_turn(&mut self) {}
@@ -113,8 +118,8 @@ impl Attention {
         self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether the thread sleeps by the doorbell. A call that leaves work behind
-    /// and is told so has to ring; it asks under the lock.
+    /// Whether the thread sleeps by the waker. A call that leaves work behind
+    /// and is told so has to wake it; it asks under the lock.
     #[inline]
     #[must_use]
     pub fn is_asleep(&self) -> bool {
@@ -133,7 +138,7 @@ impl Attention {
     }
 
     /// Something has changed that the thread looks at between two ticks: whoever
-    /// slept by the doorbell is back, or it is closed.
+    /// slept by the waker is back, or it is closed.
     pub fn look_again(&self) {
         self.end_tick(Hurry::Look);
     }
@@ -238,7 +243,7 @@ pub fn attend(attention: &Attention, attended: &mut impl Attended) {
             // Who sleeps in the library is woken by what arrives, and takes it
             // in; nobody needs this thread meanwhile.
             pace.calls_seen = attention.calls();
-            attention.tick(SLEEP_NS_MAX);
+            attention.tick(WAITED_TICK_NS);
             continue;
         }
         let now_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -276,19 +281,16 @@ fn stand_in(attention: &Attention, attended: &mut impl Attended, calls_seen: u32
     }
 }
 
-/// Sleeps until somebody rings, unless there is something to do.
+/// Sleeps until somebody wakes the thread, unless there is something to do.
 fn rest(attention: &Attention, attended: &mut impl Attended) {
-    let Some(doorbell) = attended.doorbell() else { return };
+    let Some(waker) = attended.waker() else { return };
     // Said before the look under the lock: a call that leaves work behind comes
     // before that look, which finds it, or after it, and then is told.
     attention.is_asleep.store(true, Ordering::Relaxed);
-    let armed = doorbell.arm();
-    let rest_ns = attended.rest_ns();
-    if rest_ns > 0 && !attended.is_closed() {
-        let _ = armed.sleep(Some(rest_ns.min(SLEEP_NS_MAX)));
-    } else {
-        armed.disarm();
-    }
+    waker.sleep(|| {
+        let rest_ns = attended.rest_ns();
+        if attended.is_closed() { 0 } else { rest_ns }
+    });
     attention.is_asleep.store(false, Ordering::Relaxed);
 }
 

@@ -67,14 +67,6 @@ impl fmt::Display for NoCore {
     }
 }
 
-/// Keeps the calling thread away from this core, if the process may use another.
-/// Whether that was done.
-pub fn leave_core(core: usize) -> bool {
-    let Ok(mut others) = sched_getaffinity(None) else { return false };
-    others.unset(core);
-    others.count() > 0 && sched_setaffinity(None, &others).is_ok()
-}
-
 /// What the system has counted of a core, in its ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Times {
@@ -193,18 +185,6 @@ mod tests {
         cpu0 10 0 5 85 0 0 0 0 4 0\n\
         cpu1 20 0 15 60 5 0 0 0 0 0\n\
         intr 5 1 2\nctxt 99\ncpu2 1 2\ncpux 1 2 3 4\n";
-
-    #[test]
-    fn who_leaves_a_core_may_not_run_there_any_more() {
-        let left = std::thread::spawn(|| {
-            let core = sched_getcpu();
-            let left = leave_core(core);
-            assert_eq!(left, !sched_getaffinity(None).unwrap().is_set(core));
-            (left, leave_core(CpuSet::MAX_CPU - 1))
-        });
-        let several = sched_getaffinity(None).unwrap().count() > 1;
-        assert_eq!(left.join().unwrap(), (several, true), "one that is not used is left at once");
-    }
 
     #[test]
     fn the_systems_counts_are_read() {

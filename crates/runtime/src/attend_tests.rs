@@ -2,7 +2,7 @@
 //! real threads.
 
 use super::*;
-use crate::shm::{Config, Shm};
+use sluice_rail::shm::{Config, Doorbell, SLEEP_NS_MAX, Shm};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
@@ -85,10 +85,31 @@ fn taking_over_for_nothing_is_soon_given_up() {
     assert!((1..4).contains(&stood_in), "{stood_in} times");
 }
 
-/// A machine that counts looks, with a real doorbell beneath.
-struct Scripted {
+/// A waker of one process, without a rail: how often somebody woke.
+#[derive(Clone, Debug, Default)]
+struct Wakes {
+    count: Arc<(Mutex<u64>, Condvar)>,
+}
+
+impl Waker for Wakes {
+    fn sleep(&self, rest_ns: impl FnOnce() -> u64) {
+        let (count, woken) = &*self.count;
+        let before = *count.lock().unwrap();
+        let rest = Duration::from_nanos(rest_ns().min(SLEEP_NS_MAX));
+        let count = count.lock().unwrap();
+        drop(woken.wait_timeout_while(count, rest, |count| *count == before).unwrap());
+    }
+
+    fn wake(&self) {
+        *self.count.0.lock().unwrap() += 1;
+        self.count.1.notify_all();
+    }
+}
+
+/// A machine that counts looks.
+struct Scripted<W> {
     shared: Arc<Shared>,
-    doorbell: Doorbell,
+    waker: W,
     looks: mpsc::Sender<u64>,
     rests: mpsc::Sender<()>,
 }
@@ -101,7 +122,9 @@ struct Shared {
     work: AtomicU64,
 }
 
-impl Attended for Scripted {
+impl<W: Waker> Attended for Scripted<W> {
+    type Waker = W;
+
     fn is_closed(&self) -> bool {
         self.shared.is_closed.load(Ordering::SeqCst)
     }
@@ -126,34 +149,36 @@ impl Attended for Scripted {
         if is_idle { u64::MAX } else { 0 }
     }
 
-    fn doorbell(&self) -> Option<Doorbell> {
-        Some(self.doorbell.clone())
+    fn waker(&self) -> Option<W> {
+        Some(self.waker.clone())
     }
 }
 
-struct Running {
+struct Running<W> {
     shared: Arc<Shared>,
-    doorbell: Doorbell,
+    waker: W,
     taken: mpsc::Receiver<u64>,
     rested: mpsc::Receiver<()>,
     thread: std::thread::JoinHandle<()>,
-    _shm: Shm,
 }
 
-impl Running {
-    fn start() -> Running {
-        let shm = Shm::open(Config { sleeps: true, ..Config::default() }).unwrap();
+/// A doorbell outlives its rail.
+fn doorbell() -> Doorbell {
+    Shm::open(Config { sleeps: true, ..Config::default() }).unwrap().doorbell()
+}
+
+impl<W: Waker> Running<W> {
+    fn start(waker: W) -> Running<W> {
         let (looks, taken) = mpsc::channel();
         let (rests, rested) = mpsc::channel();
         let shared = Arc::new(Shared::default());
-        let doorbell = shm.doorbell();
         let mut scripted =
-            Scripted { shared: Arc::clone(&shared), doorbell: doorbell.clone(), looks, rests };
+            Scripted { shared: Arc::clone(&shared), waker: waker.clone(), looks, rests };
         let thread = std::thread::spawn(move || {
             let shared = Arc::clone(&scripted.shared);
             attend(&shared.attention, &mut scripted);
         });
-        Running { shared, doorbell, taken, rested, thread, _shm: shm }
+        Running { shared, waker, taken, rested, thread }
     }
 
     fn await_sleep(&self) {
@@ -166,7 +191,7 @@ impl Running {
 
     fn end(self) {
         self.shared.is_closed.store(true, Ordering::SeqCst);
-        self.doorbell.ring();
+        self.waker.wake();
         self.shared.attention.look_again();
         self.thread.join().unwrap();
     }
@@ -174,12 +199,16 @@ impl Running {
 
 #[test]
 fn what_arrives_wakes_the_thread_each_time() {
-    let running = Running::start();
+    wakes_each_time(Running::start(doorbell()));
+    wakes_each_time(Running::start(Wakes::default()));
+}
+
+fn wakes_each_time(running: Running<impl Waker>) {
     let begin = Instant::now();
     for n in 1..200 {
         running.await_sleep();
         running.shared.work.store(n, Ordering::SeqCst);
-        running.doorbell.ring();
+        running.waker.wake();
         assert_eq!(running.taken.recv_timeout(PATIENCE), Ok(n));
     }
     // Whom nobody wakes looks by itself after SLEEP_NS_MAX: 20 s in all. Woken, it
@@ -192,19 +221,23 @@ fn what_arrives_wakes_the_thread_each_time() {
 #[test]
 fn a_thread_that_sleeps_or_keeps_back_ends_at_once() {
     for attentive in [false, true] {
-        let running = Running::start();
-        running.await_sleep();
-        if attentive {
-            running.shared.attention.noted();
-            running.doorbell.ring();
-        }
-        running.end();
+        ends_at_once(Running::start(doorbell()), attentive);
+        ends_at_once(Running::start(Wakes::default()), attentive);
     }
+}
+
+fn ends_at_once(running: Running<impl Waker>, attentive: bool) {
+    running.await_sleep();
+    if attentive {
+        running.shared.attention.noted();
+        running.waker.wake();
+    }
+    running.end();
 }
 
 #[test]
 fn a_thread_with_nothing_to_do_sleeps_as_long_as_it_may() {
-    let running = Running::start();
+    let running = Running::start(doorbell());
     running.await_sleep();
     // Before the queue is emptied: a rest that comes in between only adds to it.
     let begin = Instant::now();

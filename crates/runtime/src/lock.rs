@@ -1,4 +1,4 @@
-//! The lock of an endpoint, a completion queue, an address vector.
+//! The lock of an endpoint, an interface, a completion queue, an address vector.
 //!
 //! One word, taken by one compare-and-swap, left by one store: an uncontended
 //! pass costs less than a system mutex, whose unlock must look for sleepers.
@@ -48,7 +48,7 @@ pub enum Unavailable {
 
 impl<T> Lock<T> {
     /// A free lock that any thread may take.
-    pub fn new(value: T) -> Lock<T> {
+    pub const fn new(value: T) -> Lock<T> {
         Lock { word: AtomicU32::new(FREE), serial: false, value: UnsafeCell::new(value) }
     }
 

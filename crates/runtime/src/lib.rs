@@ -1,0 +1,35 @@
+//! What `provider`, `libportals` and `perf` stand on: a machine at work over a rail,
+//! and how threads of one process share it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `settings` | the variables `FI_SLUICE_*`, and the words that options may say |
+//! | `context` | a machine and the rail beneath it: open, poll, rest |
+//! | `shared` | a context under a lock, between the program's calls, its waits and the thread |
+//! | `wait` | how a call waits: look, spin, yield, sleep |
+//! | `progress_thread` | a thread that makes progress while the program does not call |
+//! | `attend` | when that thread takes over, and when it keeps back |
+//! | `cores` | which core it runs on |
+//! | `lock`, `spin` | a lock of one word; when a call that finds nothing yields |
+//!
+//! It knows no message and no object of Portals: the machine is any
+//! [`sluice_link::Machine`]. `unsafe` is in `lock` alone.
+
+#![deny(unsafe_code)]
+
+pub mod attend;
+pub mod context;
+pub mod cores;
+#[allow(unsafe_code)]
+pub mod lock;
+pub mod progress_thread;
+pub mod settings;
+pub mod shared;
+pub mod spin;
+pub mod wait;
+
+pub use context::{Context, POLL_BUDGET};
+pub use progress_thread::{ProgressThread, ThreadOptions};
+pub use settings::{Choice, RailOptions, Settings};
+pub use shared::{Gone, Holds, Polled, Shared, Visit};
+pub use wait::Unmet;

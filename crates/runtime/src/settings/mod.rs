@@ -1,0 +1,186 @@
+//! Variables of the environment: `FI_SLUICE_*`. `docs/configuration.md` is their manual.
+//!
+//! The libfabric provider and the `sluice` command read the same settings; what they
+//! may say is written once, here. What is not allowed is ignored and said.
+
+mod choice;
+mod options;
+mod variable;
+
+pub use choice::{Choice, Progress, words};
+pub use options::RailOptions;
+pub use variable::{Kind, VARIABLES, Variable, unknown};
+
+use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
+use sluice_rail::tune::Mode;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The longest eager message that may be set.
+pub const EAGER_BYTES_MAX: u64 = 8192;
+/// The largest length or amount of memory that may be set.
+pub const BYTES_MAX: u64 = 1 << 40;
+/// The least that the eager limit is if nobody sets it.
+const EAGER_DEFAULT: u64 = 4096;
+const INJECT_DEFAULT: u64 = 4096;
+const INJECT_KEPT_DEFAULT: u64 = 64 << 20;
+
+/// Lengths by which protocols are chosen, where they are set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lengths {
+    /// The longest message sent eagerly, at most [`EAGER_BYTES_MAX`].
+    pub eager_bytes_max: Option<u64>,
+    /// The shortest receive announced to its source, at most [`BYTES_MAX`].
+    pub announce_bytes_min: Option<u64>,
+    /// The shortest message that both sides copy, at most [`BYTES_MAX`].
+    pub share_bytes_min: Option<u64>,
+}
+
+impl Lengths {
+    /// The variables that set them, in the order of the fields.
+    #[must_use]
+    pub fn variables() -> [&'static Variable; 3] {
+        [&variable::EAGER, &variable::ANNOUNCE, &variable::SHARE]
+    }
+}
+
+/// Every setting, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Lengths by which protocols are chosen, where they are set.
+    pub lengths: Lengths,
+    /// Where the others come from.
+    pub tune: Mode,
+    /// Longest injected message.
+    pub inject_bytes: usize,
+    /// Memory for injected messages that wait for credits.
+    pub inject_kept_bytes: u64,
+    /// What a mailbox is made with.
+    pub rail: RailOptions,
+    /// Who makes progress.
+    pub progress: Progress,
+    /// Print counters when an endpoint closes.
+    pub stats: bool,
+    /// The file that gets a line when an endpoint opens and when it closes.
+    pub report: Option<PathBuf>,
+    /// Values that are ignored, in words.
+    pub warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads them with `lookup`, which knows what each variable says.
+    pub fn read(lookup: impl Fn(&Variable) -> Option<OsString>) -> Settings {
+        let mut reader = Reader { lookup, warnings: Vec::new() };
+        let eager_bytes_max = reader.number(&variable::EAGER, 0, EAGER_BYTES_MAX);
+        let lengths = Lengths {
+            eager_bytes_max,
+            announce_bytes_min: reader.number(&variable::ANNOUNCE, 0, BYTES_MAX),
+            share_bytes_min: reader.number(&variable::SHARE, 0, BYTES_MAX),
+        };
+        let eager = eager_bytes_max.unwrap_or(EAGER_DEFAULT);
+        let default = RailOptions::default();
+        let unexpected = reader.number(&variable::UNEXPECTED, 1, BYTES_MAX);
+        let rail = RailOptions {
+            bulk: reader.choice(&variable::BULK).unwrap_or(BulkKind::Auto),
+            credits: reader.choice(&variable::CREDITS).unwrap_or(CreditKind::Dynamic),
+            segment: reader.choice(&variable::SEGMENT).unwrap_or(SegmentKind::Auto),
+            peers_max: reader.number(&variable::PEERS, 1, u16::MAX.into()).map(|n| n as u16),
+            mailbox_slots: reader.number(&variable::SLOTS, 1024, 1 << 26).map(|n| n as u32),
+            unexpected_bytes: unexpected.unwrap_or(default.unexpected_bytes),
+        };
+        let inject = reader.number(&variable::INJECT, 0, eager);
+        let kept = reader.number(&variable::INJECT_KEPT, 0, BYTES_MAX);
+        Settings {
+            lengths,
+            tune: reader.mode(&variable::TUNE).unwrap_or_default(),
+            inject_bytes: inject.unwrap_or(INJECT_DEFAULT.min(eager)) as usize,
+            inject_kept_bytes: kept.unwrap_or(INJECT_KEPT_DEFAULT),
+            rail,
+            progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
+            stats: reader.flag(&variable::STATS).unwrap_or(false),
+            report: reader.path(&variable::REPORT),
+            warnings: reader.warnings,
+        }
+    }
+
+    /// Those of the environment of this process.
+    #[must_use]
+    pub fn of_environment() -> Settings {
+        Settings::read(|variable| std::env::var_os(variable.env()))
+    }
+}
+
+struct Reader<L> {
+    lookup: L,
+    warnings: Vec<String>,
+}
+
+impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
+    fn raw(&self, variable: &Variable) -> Option<String> {
+        (self.lookup)(variable).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// What a variable says, if `read` can read it; `allowed` says what it could.
+    fn value<T>(
+        &mut self,
+        variable: &Variable,
+        allowed: impl FnOnce() -> String,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let raw = self.raw(variable)?;
+        let value = read(&raw);
+        if value.is_none() {
+            let (env, allowed, default) = (variable.env(), allowed(), variable.default_words());
+            self.warnings.push(format!(
+                "{env}={raw} is ignored: allowed are {allowed}; used is the default: {default}"
+            ));
+        }
+        value
+    }
+
+    fn number(&mut self, variable: &Variable, min: u64, max: u64) -> Option<u64> {
+        let allowed = || format!("numbers from {min} to {max}");
+        let within = |number: &u64| (min..=max).contains(number);
+        self.value(variable, allowed, |raw| parse_number(raw).filter(within))
+    }
+
+    fn choice<C: Choice>(&mut self, variable: &Variable) -> Option<C> {
+        self.value(variable, words::<C>, C::parse)
+    }
+
+    fn mode(&mut self, variable: &Variable) -> Option<Mode> {
+        let allowed = || "auto, off, or a path, which has a slash".to_owned();
+        self.value(variable, allowed, Mode::from_setting)
+    }
+
+    fn path(&mut self, variable: &Variable) -> Option<PathBuf> {
+        let allowed = || "the path of a file, which has a slash".to_owned();
+        self.value(variable, allowed, |raw| raw.contains('/').then_some(()))?;
+        // As the environment has it: a path need not be text.
+        (self.lookup)(variable).map(PathBuf::from)
+    }
+
+    fn flag(&mut self, variable: &Variable) -> Option<bool> {
+        self.value(
+            variable,
+            || "yes, no".to_owned(),
+            |raw| match raw.to_ascii_lowercase().as_str() {
+                "1" | "yes" | "on" | "true" => Some(true),
+                "0" | "no" | "off" | "false" => Some(false),
+                _ => None,
+            },
+        )
+    }
+}
+
+/// A number in decimal, or in hexadecimal after `0x`.
+fn parse_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

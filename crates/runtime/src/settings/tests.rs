@@ -1,0 +1,116 @@
+//! Settings, from what an environment might say.
+
+use super::*;
+use std::os::unix::ffi::OsStringExt;
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    Settings::read(|variable| {
+        let found = pairs.iter().find(|(name, _)| *name == variable.env());
+        found.map(|(_, value)| OsString::from(*value))
+    })
+}
+
+#[test]
+fn an_empty_environment_is_the_default() {
+    let empty = settings(&[]);
+    assert_eq!(empty.lengths, Lengths::default());
+    assert_eq!((empty.tune, empty.rail), (Mode::Auto, RailOptions::default()));
+    assert_eq!((empty.inject_bytes, empty.inject_kept_bytes), (4096, 64 << 20));
+    assert_eq!((empty.progress, empty.stats, empty.report), (Progress::Asked, false, None));
+    assert_eq!(empty.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_set_is_read() {
+    let set = settings(&[
+        ("FI_SLUICE_EAGER_SIZE", "0x100"),
+        ("FI_SLUICE_SHARE_SIZE", "131072"),
+        ("FI_SLUICE_TUNE", "off"),
+        ("FI_SLUICE_INJECT_BYTES", "0"),
+        ("FI_SLUICE_UNEXPECTED_BYTES", "1"),
+        ("FI_SLUICE_CREDITS", "static"),
+        ("FI_SLUICE_PEERS_MAX", "65535"),
+        ("FI_SLUICE_MAILBOX_SLOTS", "1024"),
+        ("FI_SLUICE_SEGMENT", "File"),
+        ("FI_SLUICE_BULK", "RING"),
+        ("FI_SLUICE_PROGRESS", "thread"),
+        ("FI_SLUICE_STATS", "Yes"),
+        ("FI_SLUICE_REPORT", "./lines"),
+    ]);
+    let lengths = Lengths {
+        eager_bytes_max: Some(256),
+        announce_bytes_min: None,
+        share_bytes_min: Some(131_072),
+    };
+    assert_eq!((set.lengths, set.tune), (lengths, Mode::Off));
+    let rail = RailOptions {
+        bulk: BulkKind::Ring,
+        credits: CreditKind::Static,
+        segment: SegmentKind::File,
+        peers_max: Some(65_535),
+        mailbox_slots: Some(1024),
+        unexpected_bytes: 1,
+    };
+    assert_eq!(set.rail, rail);
+    // Nothing is injected that is not eager.
+    assert_eq!((set.inject_bytes, set.inject_kept_bytes), (256, 0));
+    assert_eq!((set.progress, set.stats), (Progress::Thread, true));
+    assert_eq!(set.report, Some(PathBuf::from("./lines")));
+    assert_eq!(set.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_allowed_is_ignored_and_said() {
+    let wrong = [
+        ("FI_SLUICE_EAGER_SIZE", "8193"),
+        ("FI_SLUICE_ANNOUNCE_SIZE", "-1"),
+        ("FI_SLUICE_SHARE_SIZE", "0x10000000001"),
+        ("FI_SLUICE_TUNE", "quick"),
+        ("FI_SLUICE_INJECT_SIZE", "4097"),
+        ("FI_SLUICE_UNEXPECTED_BYTES", "0"),
+        ("FI_SLUICE_PEERS_MAX", "65536"),
+        ("FI_SLUICE_MAILBOX_SLOTS", "1023"),
+        ("FI_SLUICE_BULK", "pigeon"),
+        ("FI_SLUICE_STATS", "perhaps"),
+        ("FI_SLUICE_REPORT", "lines"),
+    ];
+    let read = settings(&wrong);
+    assert_eq!(Settings { warnings: Vec::new(), ..read.clone() }, settings(&[]));
+    assert_eq!(read.warnings.len(), wrong.len(), "{:?}", read.warnings);
+    for (name, value) in wrong {
+        let begin = format!("{name}={value} is ignored: allowed are ");
+        assert!(read.warnings.iter().any(|text| text.starts_with(&begin)), "{begin}");
+    }
+    assert!(read.warnings.iter().all(|text| text.contains("; used is the default: ")));
+}
+
+#[test]
+fn the_bounds_of_numbers_are_allowed() {
+    for (name, least, most) in [
+        ("FI_SLUICE_EAGER_SIZE", "0", "8192"),
+        ("FI_SLUICE_ANNOUNCE_SIZE", "0", "0x10000000000"),
+        ("FI_SLUICE_INJECT_SIZE", "0", "4096"),
+        ("FI_SLUICE_MAILBOX_SLOTS", "1024", "67108864"),
+    ] {
+        for value in [least, most] {
+            assert_eq!(settings(&[(name, value)]).warnings, Vec::<String>::new(), "{name}={value}");
+        }
+    }
+}
+
+#[test]
+fn numbers() {
+    assert_eq!(parse_number("4096"), Some(4096));
+    assert_eq!(parse_number(" 0x10 "), Some(16));
+    assert_eq!(parse_number("4k"), None);
+    assert_eq!(parse_number("-1"), None);
+    assert_eq!(parse_number(""), None);
+}
+
+#[test]
+fn a_path_need_not_be_text() {
+    let path = OsString::from_vec(b"/tmp/\xff".to_vec());
+    let read =
+        Settings::read(|variable| (variable.env() == "FI_SLUICE_REPORT").then(|| path.clone()));
+    assert_eq!(read.report, Some(PathBuf::from(path)));
+}

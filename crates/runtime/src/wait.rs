@@ -1,0 +1,169 @@
+//! Waiting in a call: look, spin, yield, sleep.
+//!
+//! A waiter takes in what arrives itself, so that an answer is seen by who
+//! waits for it without a wake in between. It spins briefly, since answers from
+//! a process that runs are fast; then it sleeps by the waker. Whoever is to
+//! answer may need this core: so a waiter that spins yields every now and then
+//! ([`spin`](crate::spin)). If somebody else ran meanwhile, neither it nor the
+//! next waiter spins, until a yield is short again.
+
+use crate::shared::{Gone, Holds, Polled, Shared};
+use sluice_rail::waker::Waker;
+use std::time::{Duration, Instant};
+
+/// How long a waiter spins on a core that nobody else wants: a little longer
+/// than a megabyte is copied, so that who waits for one need not be woken, which
+/// costs a third as much again.
+const SPIN: Duration = Duration::from_micros(150);
+/// How often it yields in vain before it sleeps: after it has spun, or to others.
+const YIELDS: u32 = 16;
+/// Looks between two looks at the clock.
+const LOOKS_PER_TIME: u32 = 32;
+
+/// Why a wait ended without what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmet {
+    /// The time has passed.
+    TimedOut,
+    /// All waits are to end.
+    Aborted,
+    /// What was waited at is not there, or not any more.
+    Gone,
+}
+
+impl From<Gone> for Unmet {
+    fn from(_: Gone) -> Unmet {
+        Unmet::Gone
+    }
+}
+
+impl<H: Holds> Shared<H> {
+    /// Waits until `check` finds something, at most until `deadline`, and not any
+    /// more once `is_aborted`: who says so wakes the waiters ([`Shared::wake`]).
+    ///
+    /// # Errors
+    /// [`Unmet`].
+    pub fn wait<R>(
+        &self,
+        generation: u32,
+        deadline: Option<Instant>,
+        is_aborted: impl Fn() -> bool,
+        mut check: impl FnMut(&mut H) -> Option<R>,
+    ) -> Result<R, Unmet> {
+        let mut looks = 0_u32;
+        let mut began: Option<Instant> = None;
+        let mut yields = 0;
+        let mut is_shared = self.spin().is_shared();
+        let mut slept = false;
+        let result = loop {
+            // First of all: who aborts may free next what is waited for here.
+            if is_aborted() {
+                break Err(Unmet::Aborted);
+            }
+            match self.look(generation, &mut check) {
+                Err(unmet) => break Err(unmet),
+                Ok((Some(found), _)) => {
+                    self.spin().found();
+                    break Ok(found);
+                }
+                // Where something comes, more does: it pays to stay awake.
+                Ok((None, inputs)) if inputs > 0 => (began, yields) = (None, 0),
+                Ok((None, _)) => {}
+            }
+            self.attention.noted();
+            looks += 1;
+            // Also counts the calls of a program that waits with no time to wait.
+            let is_due = self.spin().is_due();
+            if !is_due && !looks.is_multiple_of(LOOKS_PER_TIME) && began.is_some() && !is_shared {
+                std::hint::spin_loop();
+                continue;
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                if is_due {
+                    self.spin().give_way();
+                }
+                break Err(Unmet::TimedOut);
+            }
+            let has_spun = now - *began.get_or_insert(now) >= SPIN;
+            if yields < YIELDS {
+                if has_spun || is_shared || is_due {
+                    is_shared = self.spin().give_way();
+                    yields += u32::from(has_spun || is_shared);
+                }
+                continue;
+            }
+            slept = true;
+            match self.sleep(generation, deadline, &is_aborted, &mut check) {
+                Ok(Some(found)) => break Ok(found),
+                Ok(None) => {}
+                Err(unmet) => break Err(unmet),
+            }
+        };
+        // Others may wait for what was taken in here.
+        self.wake_sleepers();
+        if slept {
+            self.attention.look_again();
+        }
+        result
+    }
+
+    /// One look, with a poll if it finds nothing. Says what that took in.
+    #[inline]
+    fn look<R>(
+        &self,
+        generation: u32,
+        check: &mut impl FnMut(&mut H) -> Option<R>,
+    ) -> Result<(Option<R>, usize), Unmet> {
+        self.with(generation, |held| {
+            let mut inputs = 0;
+            let mut found = check(held);
+            if found.is_none() {
+                inputs = held.polled_mut().ok_or(Unmet::Gone)?.poll();
+                found = check(held);
+            }
+            self.leave_to_thread(held);
+            Ok((found, inputs))
+        })?
+    }
+
+    /// Sleeps until something arrives, unless it has already.
+    fn sleep<R>(
+        &self,
+        generation: u32,
+        deadline: Option<Instant>,
+        is_aborted: &impl Fn() -> bool,
+        check: &mut impl FnMut(&mut H) -> Option<R>,
+    ) -> Result<Option<R>, Unmet> {
+        let Some(waker) = self.waker() else { return Err(Unmet::Gone) };
+        let mut result = Ok(None);
+        self.sleeper_came();
+        waker.sleep(|| {
+            if is_aborted() {
+                result = Err(Unmet::Aborted);
+                return 0;
+            }
+            let looked = self.with(generation, |held| match check(held) {
+                Some(found) => Ok((Some(found), true)),
+                None => Ok((None, held.polled_mut().ok_or(Unmet::Gone)?.has_work())),
+            });
+            match looked.map_err(Unmet::from).and_then(|looked| looked) {
+                Ok((None, false)) => {}
+                Ok((found, _)) => {
+                    result = Ok(found);
+                    return 0;
+                }
+                Err(unmet) => {
+                    result = Err(unmet);
+                    return 0;
+                }
+            }
+            deadline.map_or(u64::MAX, |deadline| {
+                let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+                u64::try_from(left).unwrap_or(u64::MAX)
+            })
+        });
+        self.sleeper_left();
+        result
+    }
+}
