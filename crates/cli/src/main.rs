@@ -9,7 +9,7 @@ mod manual;
 mod mpi;
 mod provider;
 mod run;
-mod settings;
+mod selection;
 mod tune;
 mod why;
 

@@ -1,11 +1,12 @@
 //! `sluice tune`: transfer costs of this machine, and the lengths computed from them.
 
-use crate::settings::{self, Settings};
+use crate::selection;
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
 use sluice_rail::shm::COSTS;
 use sluice_rail::tune::{self, Mode, Tuned};
+use sluice_runtime::Settings;
 use std::io::Write as _;
 
 /// Arguments of `sluice tune`.
@@ -33,15 +34,15 @@ pub struct TuneArgs {
 /// Measures, keeps and prints.
 pub fn run(args: &TuneArgs) -> Result<()> {
     let settings = Settings::of_environment();
-    let off = settings.mode == Mode::Off;
+    let off = settings.tune == Mode::Off;
     ensure!(
         !(args.force && off),
         "FI_SLUICE_TUNE is off, so nothing is measured; unset it, or name a file"
     );
     let tuned = if args.force {
-        tune::measure(&COSTS, &settings.mode)
+        tune::measure(&COSTS, &settings.tune)
     } else {
-        tune::load(&COSTS, &settings.mode)
+        tune::load(&COSTS, &settings.tune)
     };
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -58,30 +59,30 @@ pub fn run(args: &TuneArgs) -> Result<()> {
 }
 
 fn to_text(settings: &Settings, tuned: &Tuned) -> String {
-    let thresholds = settings.thresholds(tuned);
+    let thresholds = selection::thresholds(settings, tuned);
     format!(
         "rail {}, {} memory: {}\nmachine: {}\n\n{}\n{}",
-        settings::RAIL,
+        selection::RAIL,
         thresholds.memory.name(),
-        settings::origin_text(tuned),
+        selection::origin_text(tuned),
         tuned.machine,
-        settings::costs_text(&tuned.costs.unwrap_or_default()),
-        settings::thresholds_text(&thresholds),
+        selection::costs_text(&tuned.costs.unwrap_or_default()),
+        selection::thresholds_text(&thresholds),
     )
 }
 
 fn to_json(settings: &Settings, tuned: &Tuned) -> serde_json::Value {
-    let thresholds = settings.thresholds(tuned);
+    let thresholds = selection::thresholds(settings, tuned);
     let warnings: Vec<&String> =
         settings.warnings.iter().chain(&tuned.warnings).chain(&tuned.notices).collect();
     json!({
-        "rail": settings::RAIL,
+        "rail": selection::RAIL,
         "memory": thresholds.memory.name(),
-        "origin": settings::origin_name(tuned.origin),
+        "origin": selection::origin_name(tuned.origin),
         "file": tuned.file.as_ref().map(|file| file.display().to_string()),
         "machine": tuned.machine,
-        "costs": settings::costs_json(&tuned.costs.unwrap_or_default()),
-        "thresholds": settings::thresholds_json(&thresholds),
+        "costs": selection::costs_json(&tuned.costs.unwrap_or_default()),
+        "thresholds": selection::thresholds_json(&thresholds),
         "warnings": warnings,
     })
 }

@@ -3,15 +3,16 @@
 //! It calls the selection that endpoints use (`sluice_proto::selection`), with what the
 //! rail was found to do between two processes and the thresholds of this environment.
 
-use crate::settings::{self, Settings};
+use crate::selection;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use sluice_proto::selection::{Able, Choice, Facts, First, Protocol, Thresholds};
 use sluice_rail::shm::COSTS;
-use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{self, ProbeReport};
+use sluice_rail::shm::{BulkKind, Config};
 use sluice_rail::tune::{self, Tuned};
+use sluice_runtime::Settings;
 use sluice_text::bytes;
 use sluice_text::parse_size;
 use std::fmt::Write as _;
@@ -90,9 +91,14 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     let lookup = |name: &str| std::env::var(name).ok();
     let peer = Peer::find(args.peer, lookup)?;
     let rail = Rail::of(&probe::report(&Config::default().shm_dir), &settings, &peer)?;
-    let tuned = tune::load(&COSTS, &settings.mode);
-    let answer =
-        Answer { args, peer, rail, thresholds: settings.thresholds(&tuned), tuned: &tuned };
+    let tuned = tune::load(&COSTS, &settings.tune);
+    let answer = Answer {
+        args,
+        peer,
+        rail,
+        thresholds: selection::thresholds(&settings, &tuned),
+        tuned: &tuned,
+    };
     let mut out = std::io::stdout().lock();
     if args.json {
         let mut document = answer.to_json();
@@ -155,15 +161,16 @@ struct Rail {
 
 impl Rail {
     fn of(report: &ProbeReport, settings: &Settings, peer: &Peer) -> Result<Rail> {
-        let found = report.rails.iter().find(|rail| rail.name == settings::RAIL);
+        let found = report.rails.iter().find(|rail| rail.name == selection::RAIL);
         let Some(found) = found.filter(|rail| rail.usable) else {
             bail!("no rail reaches it: shared memory cannot be used here; `sluice info` says why")
         };
         let allowed = peer.own || report.reads_work();
-        let direct = settings.direct && allowed;
+        let is_direct = settings.rail.bulk != BulkKind::Ring;
+        let direct = is_direct && allowed;
         let (moves, mend) = if direct {
             ("memory is read and written directly", None)
-        } else if !settings.direct {
+        } else if !is_direct {
             let mend = "FI_SLUICE_BULK=auto".to_owned();
             ("FI_SLUICE_BULK=ring forbids direct access", Some(mend))
         } else {
@@ -215,7 +222,7 @@ impl Answer<'_> {
             let _ = writeln!(text, "{name:<10}{value}");
         };
         line(&mut text, "peer", &self.peer.said);
-        line(&mut text, "rail", &format!("{}: {}", settings::RAIL, self.rail.said));
+        line(&mut text, "rail", &format!("{}: {}", selection::RAIL, self.rail.said));
         if let Some(mend) = &self.rail.mend {
             line(&mut text, "", &format!("remedy: {mend}"));
         }
@@ -244,8 +251,8 @@ impl Answer<'_> {
         let _ = write!(
             text,
             "\n{}\ncosts: {}\n",
-            settings::thresholds_text(&self.thresholds),
-            settings::origin_text(self.tuned)
+            selection::thresholds_text(&self.thresholds),
+            selection::origin_text(self.tuned)
         );
         text
     }
@@ -254,9 +261,9 @@ impl Answer<'_> {
         let able = self.rail.able;
         let mut document = json!({
             "peer": { "rank": self.peer.rank, "self": self.peer.own, "detail": self.peer.said },
-            "rail": settings::RAIL,
+            "rail": selection::RAIL,
             "rails": [{
-                "name": settings::RAIL,
+                "name": selection::RAIL,
                 "memory": self.thresholds.memory.name(),
                 "chosen": true,
                 "reads": able.reads,
@@ -265,9 +272,9 @@ impl Answer<'_> {
                 "detail": self.rail.said,
                 "remedy": self.rail.mend,
             }],
-            "thresholds": settings::thresholds_json(&self.thresholds),
+            "thresholds": selection::thresholds_json(&self.thresholds),
             "costs": {
-                "origin": settings::origin_name(self.tuned.origin),
+                "origin": selection::origin_name(self.tuned.origin),
                 "file": self.tuned.file.as_ref().map(|file| file.display().to_string()),
             },
         });

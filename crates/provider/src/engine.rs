@@ -119,10 +119,12 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, send: &Send) -> Result<(), Refused> {
         self.look_first(send.buf.len);
-        let answer = match self.send_once(send) {
+        let (now, endpoint, port) = self.context.parts();
+        let answer = match endpoint.send(now, port, send) {
             Err(Refused::Again) => {
                 self.poll();
-                self.send_once(send)
+                let (now, endpoint, port) = self.context.parts();
+                endpoint.send(now, port, send)
             }
             answer => answer,
         };
@@ -130,12 +132,6 @@ impl Engine {
             self.sent_bytes += send.buf.len;
         }
         answer
-    }
-
-    #[inline]
-    fn send_once(&mut self, send: &Send) -> Result<(), Refused> {
-        let (now, endpoint, port) = self.context.parts();
-        endpoint.send(now, port, send)
     }
 
     /// Takes a receive.

@@ -7,7 +7,7 @@
 use crate::ffi;
 use crate::log::{self, About};
 use libc::{c_char, c_int, c_void};
-use sluice_runtime::settings::{Kind, Settings, VARIABLES, Variable, unknown};
+use sluice_runtime::settings::{Kind, Settings, VARIABLES, Variable};
 use std::ffi::OsString;
 use std::sync::{Once, OnceLock};
 
@@ -39,9 +39,8 @@ pub fn define() {
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
-        let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
-        let settings = Settings::read(raw);
-        for warning in unknown(names).iter().chain(&settings.warnings) {
+        let settings = Settings::read_all(raw);
+        for warning in &settings.warnings {
             log::warn(About::Core, warning);
         }
         settings

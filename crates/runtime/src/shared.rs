@@ -152,14 +152,14 @@ impl<H: Holds> Shared<H> {
         Visit { shared: self, held }
     }
 
-    /// A call that goes away if another thread is here.
+    /// A call that goes away if another thread is here, and else does something.
     ///
     /// # Errors
     /// [`Unavailable`].
     #[inline]
-    pub fn try_visit(&self) -> Result<Visit<'_, H>, Unavailable> {
+    pub fn try_visit<R>(&self, then: impl FnOnce(&mut H) -> R) -> Result<R, Unavailable> {
         match self.held.try_lock() {
-            Ok(held) => Ok(Visit { shared: self, held }),
+            Ok(held) => Ok(then(&mut Visit { shared: self, held })),
             Err(unavailable) => {
                 if unavailable == Unavailable::Held {
                     self.turned_away();

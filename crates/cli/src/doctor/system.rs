@@ -2,10 +2,10 @@
 
 use super::Finding;
 use crate::info::Info;
-use crate::settings::Settings;
 use rustix::process::{Resource, getrlimit};
 use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{Probe, ProbeReport, Status};
+use sluice_runtime::Settings;
 use std::fs;
 use std::path::Path;
 use std::thread;

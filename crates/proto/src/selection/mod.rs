@@ -21,9 +21,7 @@
 mod model;
 mod thresholds;
 
-pub use thresholds::{
-    Overrides, SettingError, Source, Threshold, Thresholds, parse_number, parse_setting,
-};
+pub use thresholds::{Overrides, Source, Threshold, Thresholds};
 
 use std::fmt;
 

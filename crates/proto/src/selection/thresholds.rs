@@ -1,8 +1,5 @@
 //! The lengths in a table: what each is called, which values it may have, and where
-//! its value came from.
-//!
-//! A program's environment and the `sluice` command read the same settings; what a
-//! setting may say is written once, here.
+//! its value came from. Who reads settings hands over numbers ([`Overrides`]).
 
 use super::{MemoryKind, Table};
 use sluice_link::Costs;
@@ -30,16 +27,6 @@ impl Threshold {
             Threshold::Eager => "eager_bytes_max",
             Threshold::Announce => "announce_bytes_min",
             Threshold::Share => "share_bytes_min",
-        }
-    }
-
-    /// The variable that sets it, whatever was measured.
-    #[must_use]
-    pub fn variable(self) -> &'static str {
-        match self {
-            Threshold::Eager => "FI_SLUICE_EAGER_SIZE",
-            Threshold::Announce => "FI_SLUICE_ANNOUNCE_SIZE",
-            Threshold::Share => "FI_SLUICE_SHARE_SIZE",
         }
     }
 
@@ -91,7 +78,7 @@ pub enum Source {
     Default,
     /// From what moves cost on this machine.
     Calibrated,
-    /// From the variable of [`Threshold::variable`].
+    /// Somebody has set it.
     Environment,
 }
 
@@ -160,39 +147,6 @@ impl Default for Table {
     }
 }
 
-/// Why a setting is not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}={text} is ignored: allowed are numbers from 0 to {max}")]
-pub struct SettingError {
-    /// The variable.
-    pub variable: &'static str,
-    /// What it says.
-    pub text: String,
-    /// The largest value allowed.
-    pub max: u64,
-}
-
-/// What the variable of a threshold says.
-///
-/// # Errors
-/// [`SettingError`] if that is no number, or too large.
-pub fn parse_setting(threshold: Threshold, text: &str) -> Result<u64, SettingError> {
-    let max = threshold.max();
-    let number = parse_number(text).filter(|number| *number <= max);
-    let error = || SettingError { variable: threshold.variable(), text: text.to_owned(), max };
-    number.ok_or_else(error)
-}
-
-/// A number in decimal, or in hexadecimal after `0x`.
-#[must_use]
-pub fn parse_number(text: &str) -> Option<u64> {
-    let text = text.trim();
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,20 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
-        assert_eq!(parse_number("4096"), Some(4096));
-        assert_eq!(parse_number(" 0x10 "), Some(16));
-        assert_eq!(parse_number("4k"), None);
-        assert_eq!(parse_number("-1"), None);
-        assert_eq!(parse_number(""), None);
-    }
-
-    #[test]
-    fn a_setting_that_is_not_allowed_says_what_is() {
-        assert_eq!(parse_setting(Threshold::Eager, "8192"), Ok(8192));
-        let error = parse_setting(Threshold::Eager, "8193").unwrap_err().to_string();
-        assert!(error.contains("FI_SLUICE_EAGER_SIZE=8193") && error.contains("8192"), "{error}");
-        assert!(parse_setting(Threshold::Share, "many").is_err());
-        assert_eq!(parse_setting(Threshold::Share, "0x10000000000"), Ok(1 << 40));
+    fn no_eager_limit_is_longer_than_the_longest_eager_message() {
+        let set = Thresholds::of(None, MemoryKind::Host, &[Some(u64::MAX), None, None]);
+        assert_eq!(u64::from(set.table.eager_bytes_max), Threshold::Eager.max());
     }
 }

@@ -124,12 +124,8 @@ impl EpCore {
     /// nothing if another thread is at the endpoint.
     #[inline]
     pub fn collect(&self, reader: &CqCore, sink: &mut Sink) -> Result<(), Errno> {
-        match self.shared.try_visit() {
-            Ok(mut state) => {
-                state.collect(reader, sink);
-                Ok(())
-            }
-            Err(Unavailable::Held) => Ok(()),
+        match self.shared.try_visit(|state| state.collect(reader, sink)) {
+            Ok(()) | Err(Unavailable::Held) => Ok(()),
             Err(Unavailable::Poisoned) => Err(Errno::POISONED),
         }
     }

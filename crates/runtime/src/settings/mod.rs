@@ -9,7 +9,9 @@ mod variable;
 
 pub use choice::{Choice, Progress, words};
 pub use options::RailOptions;
-pub use variable::{Kind, VARIABLES, Variable, unknown};
+pub use variable::{Kind, VARIABLES, Variable};
+
+use variable::unknown;
 
 use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
 use sluice_rail::tune::Mode;
@@ -103,10 +105,21 @@ impl Settings {
         }
     }
 
-    /// Those of the environment of this process.
+    /// Those of the environment of this process. Its warnings are also of variables
+    /// that nobody reads.
     #[must_use]
     pub fn of_environment() -> Settings {
-        Settings::read(|variable| std::env::var_os(variable.env()))
+        Settings::read_all(|variable| std::env::var_os(variable.env()))
+    }
+
+    /// As [`Settings::read`], with the variables of this process's environment that
+    /// nobody reads.
+    #[must_use]
+    pub fn read_all(lookup: impl Fn(&Variable) -> Option<OsString>) -> Settings {
+        let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+        let mut settings = Settings::read(lookup);
+        settings.warnings.splice(..0, unknown(names));
+        settings
     }
 }
 

@@ -135,7 +135,7 @@ pub static VARIABLES: [&Variable; 15] = [
 ];
 
 /// What is wrong with the names of variables that look like these and are none.
-pub fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
+pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     let known = VARIABLES.map(Variable::env);
     let stray = names.filter(|name| name.starts_with("FI_SLUICE_") && !known.contains(name));
     let say = |name: String| {
