@@ -158,15 +158,35 @@ impl<H: Holds> Shared<H> {
     /// [`Unavailable`].
     #[inline]
     pub fn try_visit<R>(&self, then: impl FnOnce(&mut H) -> R) -> Result<R, Unavailable> {
-        match self.held.try_lock() {
-            Ok(held) => Ok(then(&mut Visit { shared: self, held })),
+        let mut held = match self.held.try_lock() {
+            Ok(held) => held,
             Err(unavailable) => {
                 if unavailable == Unavailable::Held {
                     self.turned_away();
                 }
-                Err(unavailable)
+                return Err(unavailable);
             }
-        }
+        };
+        let done = then(&mut held);
+        self.leave_to_others(&held);
+        Ok(done)
+    }
+
+    /// As [`Shared::visit`], for a call that does something and goes: shorter, as
+    /// nothing is left to be done where that panics, which poisons the lock.
+    #[inline]
+    pub fn call<R>(&self, then: impl FnOnce(&mut H) -> R) -> Option<R> {
+        let mut held = match self.held.try_lock() {
+            Ok(held) => held,
+            Err(Unavailable::Poisoned) => return None,
+            Err(Unavailable::Held) => {
+                self.turned_away();
+                self.held.lock()?
+            }
+        };
+        let done = then(&mut held);
+        self.leave_to_others(&held);
+        Some(done)
     }
 
     /// Does something under the lock, if it is still the same opening.
@@ -272,6 +292,15 @@ impl<H: Holds> Shared<H> {
         }
     }
 
+    /// A call goes, its lock still held.
+    #[inline]
+    fn leave_to_others(&self, held: &H) {
+        // Who came while this call had the lock was counted before it looks under it.
+        if self.others.load(Ordering::SeqCst) != 0 {
+            self.leave(held);
+        }
+    }
+
     /// A call goes, its lock still held, and there are others.
     #[inline(never)]
     fn leave(&self, held: &H) {
@@ -309,9 +338,6 @@ impl<H: Holds> Drop for Visit<'_, H> {
     /// The last step under the lock.
     #[inline]
     fn drop(&mut self) {
-        // Who came while this call had the lock was counted before it looks under it.
-        if self.shared.others.load(Ordering::SeqCst) != 0 {
-            self.shared.leave(&self.held);
-        }
+        self.shared.leave_to_others(&self.held);
     }
 }

@@ -100,7 +100,7 @@ impl EpCore {
         &self,
         then: impl FnOnce(&mut State) -> Result<Posted, Errno>,
     ) -> Result<(), Errno> {
-        let posted = then(&mut *self.state()?);
+        let posted = self.shared.call(then).ok_or(Errno::POISONED)?;
         match posted {
             Ok(Posted::Taken) => self.shared.spin().found(),
             Ok(Posted::Looked) | Err(Errno::AGAIN) => self.shared.spin().vain(),
