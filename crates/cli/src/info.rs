@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sluice_proto::Endpoint;
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
 use sluice_rail::shm::{self, Config, Shm};
+use sluice_runtime::RailOptions;
 use sluice_text::bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -60,9 +61,9 @@ pub struct Memory {
 impl Info {
     /// Tries and looks up everything.
     pub fn collect() -> Info {
-        let memory = sluice_perf::open_default()
+        let memory = Shm::open(RailOptions::default().config(0, Endpoint::data_slots_within))
             .map(|rail| Memory::of(&rail))
-            .map_err(|error| format!("{error:#}"));
+            .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
         Info { report: probe::report(&Config::default().shm_dir), memory }
     }
 

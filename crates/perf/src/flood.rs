@@ -8,7 +8,7 @@
 use crate::cores::Placement;
 use crate::node::{Node, Numbered};
 use crate::progress::Progress;
-use crate::rail::{Credits, RailOptions, UNEXPECTED_BYTES};
+use crate::rail::choice;
 use crate::report::Report;
 use crate::session;
 use crate::step::Step;
@@ -16,6 +16,8 @@ use crate::verify::{fill, first_wrong};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
+use sluice_rail::shm::CreditKind;
+use sluice_runtime::RailOptions;
 use sluice_text::{Table, bytes};
 use sluice_text::{parse_seconds, parse_size};
 use std::time::{Duration, Instant};
@@ -43,12 +45,12 @@ pub struct FloodArgs {
           allow_negative_numbers = true, default_value = "1")]
     quiet: f64,
     /// Most memory for messages not yet matched, in bytes: 64K, 4M
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value_t = UNEXPECTED_BYTES,
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value_t = RailOptions::UNEXPECTED_BYTES,
           allow_negative_numbers = true)]
     unexpected: u64,
     /// How that is shared among senders
-    #[arg(long, value_enum, default_value_t = Credits::Dynamic)]
-    credits: Credits,
+    #[arg(long, value_parser = choice::<CreditKind>(), default_value = "dynamic")]
+    credits: CreditKind,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,

@@ -46,5 +46,4 @@ mod sweep;
 mod verify;
 
 pub use command::{PerfCommand, run};
-pub use rail::open_default;
 pub use serve::{PeerArgs, run_peer};

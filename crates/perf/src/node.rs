@@ -3,12 +3,13 @@
 
 use crate::cores::pin;
 use crate::other::Other;
-use crate::rail::{Rail, RailOptions};
+use crate::rail;
 use crate::read::{READ_TOKEN, WithRead};
 use crate::step::{STEP_BYTES, Step};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, bail};
 use sluice_link::RemoteMemory;
-use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
+use sluice_proto::{Completion, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
+use sluice_runtime::{Context, POLL_BUDGET, RailOptions};
 use sluice_wire::{Addr, PeerId, Region};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -58,8 +59,7 @@ pub struct Idle {
 /// One process of a measurement.
 #[derive(Debug)]
 pub struct Node {
-    endpoint: Endpoint,
-    rail: Rail,
+    context: Context<Endpoint>,
     peer: PeerId,
     other: Other,
     /// Whether to give the core away after every poll without anything.
@@ -90,11 +90,9 @@ impl Node {
         if let Some(core) = core {
             pin(core)?;
         }
-        let rail = Rail::open(options)?;
-        let endpoint = Endpoint::new(Config::default(), rail.layout());
+        let context = rail::open_for_two(options)?;
         Ok(Node {
-            endpoint,
-            rail,
+            context,
             peer: PeerId(0),
             other,
             yields,
@@ -111,12 +109,12 @@ impl Node {
 
     /// The address to be given to the other process.
     pub fn address(&self) -> Vec<u8> {
-        self.rail.address()
+        rail::address(&self.context)
     }
 
     /// Takes the other process's address.
     pub fn meet(&mut self, address: &[u8]) -> Result<()> {
-        self.peer = self.rail.meet(address)?;
+        self.peer = rail::meet(&mut self.context, address)?;
         Ok(())
     }
 
@@ -127,7 +125,7 @@ impl Node {
 
     /// Whether large messages are read directly from the other one's memory.
     pub fn reads_directly(&self) -> bool {
-        self.rail.reads_directly(self.peer)
+        rail::reads_directly(&self.context, self.peer)
     }
 
     /// Makes both buffers at least this long, with every page present.
@@ -222,13 +220,13 @@ impl Node {
     /// system does not let it.
     pub fn read_directly(&mut self, from: u64, size: u64) -> Result<bool> {
         let to = region(&mut self.recv_buf[..size as usize]);
-        self.rail.port().read_remote(self.peer, Addr(from), to, READ_TOKEN);
+        self.context.rail_mut().read_remote(self.peer, Addr(from), to, READ_TOKEN);
         let mut idle_since = None;
         let mut polls = 0u32;
         loop {
-            let now = self.rail.now();
-            let mut machine = WithRead { endpoint: &mut self.endpoint, outcome: None };
-            self.rail.poll(now, &mut machine);
+            let (now, endpoint, port) = self.context.parts();
+            let mut machine = WithRead { endpoint, outcome: None };
+            port.poll(now, &mut machine, POLL_BUDGET);
             if let Some(outcome) = machine.outcome {
                 return Ok(outcome.is_ok());
             }
@@ -301,7 +299,7 @@ impl Node {
 
     /// Waits until every send has ended.
     pub fn wait_sends(&mut self) -> Result<()> {
-        self.wait(|node| node.endpoint.pending().sends == 0)
+        self.wait(|node| node.context.machine().pending().sends == 0)
     }
 
     /// Lets messages arrive for a while and wants none.
@@ -315,12 +313,12 @@ impl Node {
 
     /// The bound on what the endpoint keeps of messages not yet matched.
     pub fn unexpected_bytes_max(&self) -> u64 {
-        Endpoint::unexpected_bytes_max(&self.rail.layout())
+        Endpoint::unexpected_bytes_max(&self.context.rail().layout())
     }
 
     /// What the endpoint has done and holds.
     pub fn stats(&self) -> Stats {
-        self.endpoint.stats()
+        self.context.machine().stats()
     }
 
     fn wait_small(&mut self, channel: Channel, len: usize) -> Result<()> {
@@ -354,8 +352,8 @@ impl Node {
     fn post(&mut self, recv: &Recv) -> Result<()> {
         self.look_first(recv.buf.len);
         loop {
-            let now = self.rail.now();
-            match self.endpoint.recv(now, self.rail.port(), recv) {
+            let (now, endpoint, port) = self.context.parts();
+            match endpoint.recv(now, port, recv) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.poll_or_yield()?,
                 Err(refused) => bail!("a receive was refused: {refused}"),
@@ -382,8 +380,8 @@ impl Node {
     fn send(&mut self, send: &Send) -> Result<()> {
         self.look_first(send.buf.len);
         loop {
-            let now = self.rail.now();
-            match self.endpoint.send(now, self.rail.port(), send) {
+            let (now, endpoint, port) = self.context.parts();
+            match endpoint.send(now, port, send) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.poll_or_yield()?,
                 Err(refused) => bail!("a send was refused: {refused}"),
@@ -394,9 +392,8 @@ impl Node {
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
     fn look_first(&mut self, len: u64) {
-        if self.endpoint.should_poll_first(len) {
-            let now = self.rail.now();
-            self.rail.take_in(now, &mut self.endpoint);
+        if self.context.machine().should_poll_first(len) {
+            self.context.take_in();
         }
     }
 
@@ -451,9 +448,8 @@ impl Node {
     /// Lets the endpoint do what there is to do. Whether there was anything.
     #[inline]
     fn poll(&mut self) -> Result<bool> {
-        let now = self.rail.now();
-        let mut any = self.rail.poll(now, &mut self.endpoint) > 0;
-        while let Some(completion) = self.endpoint.pop() {
+        let mut any = self.context.poll() > 0;
+        while let Some(completion) = self.context.machine_mut().pop() {
             any = true;
             self.note(&completion);
         }

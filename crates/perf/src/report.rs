@@ -94,14 +94,6 @@ mod tests {
             let value = kind.to_possible_value().expect("it can be given");
             assert_eq!(word(kind), value.get_name());
         }
-        for bulk in crate::rail::Bulk::value_variants() {
-            let value = bulk.to_possible_value().expect("it can be given");
-            assert_eq!(word(bulk), value.get_name());
-        }
-        for credits in crate::rail::Credits::value_variants() {
-            let value = credits.to_possible_value().expect("it can be given");
-            assert_eq!(word(credits), value.get_name());
-        }
     }
 
     #[test]

@@ -5,11 +5,13 @@ use crate::node::Node;
 use crate::other::{Other, read_line, write_line};
 use crate::pace::Receivers;
 use crate::portals;
-use crate::rail::{Bulk, Credits, RailOptions, UNEXPECTED_BYTES};
+use crate::rail::choice;
 use crate::step::Step;
 use crate::{flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result};
 use clap::Args;
+use sluice_rail::shm::{BulkKind, CreditKind};
+use sluice_runtime::RailOptions;
 
 /// What the second process is started with. Not for people.
 #[derive(Debug, Args)]
@@ -21,13 +23,13 @@ pub struct PeerArgs {
     #[arg(long)]
     core: Option<usize>,
     /// How large messages move.
-    #[arg(long, value_enum, default_value_t = Bulk::Auto)]
-    bulk: Bulk,
+    #[arg(long, value_parser = choice::<BulkKind>(), default_value = "auto")]
+    bulk: BulkKind,
     /// How the room for messages is shared.
-    #[arg(long, value_enum, default_value_t = Credits::Dynamic)]
-    credits: Credits,
+    #[arg(long, value_parser = choice::<CreditKind>(), default_value = "dynamic")]
+    credits: CreditKind,
     /// Most memory for messages not yet matched.
-    #[arg(long, default_value_t = UNEXPECTED_BYTES)]
+    #[arg(long, default_value_t = RailOptions::UNEXPECTED_BYTES)]
     unexpected: u64,
     /// The interface of libportals that is measured, if it is.
     #[arg(long, value_enum)]
@@ -46,8 +48,12 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
     if let Some(kind) = args.ni {
         return portals::serve(args.core, kind, args.bytes, first);
     }
-    let options =
-        RailOptions { bulk: args.bulk, credits: args.credits, unexpected_bytes: args.unexpected };
+    let options = RailOptions {
+        bulk: args.bulk,
+        credits: args.credits,
+        unexpected_bytes: args.unexpected,
+        ..RailOptions::default()
+    };
     let mut node = Node::open(args.core, options, first, args.yields)?;
     node.meet(&read_line::<Vec<u8>>(&mut std::io::stdin(), true)?)?;
     write_line(&mut std::io::stdout(), &node.address())?;

@@ -4,17 +4,16 @@
 use crate::cores::Placement;
 use crate::node::Node;
 use crate::other::{Other, Second};
-use crate::rail::RailOptions;
-use crate::report::word;
 use crate::step::Step;
 use anyhow::Result;
+use sluice_runtime::{Choice, RailOptions};
 
 /// Starts the second process and meets it.
 pub fn start(placement: &Placement, options: RailOptions) -> Result<Node> {
     let core = placement.cores.map(|pair| pair.first);
-    let RailOptions { bulk, credits, unexpected_bytes } = options;
+    let RailOptions { bulk, credits, unexpected_bytes, .. } = options;
     let unexpected = unexpected_bytes.to_string();
-    let args = ["--bulk", &word(&bulk), "--credits", &word(&credits), "--unexpected", &unexpected];
+    let args = ["--bulk", bulk.word(), "--credits", credits.word(), "--unexpected", &unexpected];
     let second = Second::start(placement, &args)?;
     let mut node = Node::open(core, options, Other::Second(second), placement.shares_a_core())?;
     let address = node.address();

@@ -18,7 +18,7 @@ use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::node::Node;
 use crate::progress::Progress;
-use crate::rail::{Bulk, RailOptions};
+use crate::rail::choice;
 use crate::report::{Conditions, Report, bulk_name, bulk_text};
 use crate::session;
 use crate::step::{Role, Step, When};
@@ -28,6 +28,8 @@ use case::{CASES, First, MeasuredSide};
 use clap::Args;
 use serde::Serialize;
 use share::{Repetition, Row, median};
+use sluice_rail::shm::BulkKind;
+use sluice_runtime::RailOptions;
 use sluice_text::parse_size;
 
 /// What an overlap can be told.
@@ -51,8 +53,8 @@ pub struct OverlapArgs {
     #[arg(long, value_name = "A,B")]
     cores: Option<CorePair>,
     /// How the bytes of large messages move
-    #[arg(long, value_enum, default_value_t = Bulk::Auto)]
-    bulk: Bulk,
+    #[arg(long, value_parser = choice::<BulkKind>(), default_value = "auto")]
+    bulk: BulkKind,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,

@@ -7,11 +7,12 @@
 use crate::compute::now_ns;
 use crate::node::{Idle, Node};
 use crate::pace::sink::{Sink, Slowed};
-use crate::rail::Rail;
+use crate::rail;
 use crate::step::Span;
 use anyhow::{Result, bail};
 use serde::Serialize;
-use sluice_proto::{Completion, Config, Endpoint, Kind, Recv, Refused, Send, Space};
+use sluice_proto::{Completion, Endpoint, Kind, Recv, Refused, Send, Space};
+use sluice_runtime::{Context, POLL_BUDGET};
 use sluice_wire::{Addr, PeerId, Region};
 
 /// The two flows.
@@ -31,8 +32,7 @@ pub type Each<T> = [T; 2];
 /// An endpoint with a mailbox of its own, and what its messages lie in.
 #[derive(Debug)]
 pub struct End {
-    rail: Rail,
-    endpoint: Endpoint,
+    context: Context<Endpoint>,
     /// Whom it has met, in this order.
     peers: Vec<PeerId>,
     bufs: Each<Vec<u8>>,
@@ -45,10 +45,9 @@ pub struct End {
 impl End {
     /// One for messages of so many bytes.
     pub fn open(size: u64) -> Result<End> {
-        let rail = Rail::open_default()?;
-        let endpoint = Endpoint::new(Config::default(), rail.layout());
+        let context = rail::open_default()?;
         let bufs = FLOWS.map(|_| vec![1; size as usize]);
-        Ok(End { rail, endpoint, peers: Vec::new(), bufs, sink: None, ended: Vec::new() })
+        Ok(End { context, peers: Vec::new(), bufs, sink: None, ended: Vec::new() })
     }
 
     /// From now on the buffer of the slow flow takes so many bytes in a second.
@@ -59,19 +58,19 @@ impl End {
 
     /// Its address, for [`End::meet`] of another one.
     pub fn address(&self) -> Vec<u8> {
-        self.rail.address()
+        rail::address(&self.context)
     }
 
     /// Takes the address of another one.
     pub fn meet(&mut self, address: &[u8]) -> Result<()> {
-        self.peers.push(self.rail.meet(address)?);
+        self.peers.push(rail::meet(&mut self.context, address)?);
         Ok(())
     }
 
     /// Whether large messages move directly between the memory of this process
     /// and that of everybody it has met.
     pub fn moves_directly(&self) -> bool {
-        self.peers.iter().all(|&peer| self.rail.reads_directly(peer))
+        self.peers.iter().all(|&peer| rail::reads_directly(&self.context, peer))
     }
 
     fn region(&mut self, flow: Flow) -> Region {
@@ -81,17 +80,17 @@ impl End {
 
     /// Lets the endpoint do what there is to do. Whether there was anything.
     fn poll(&mut self) -> bool {
-        let now = self.rail.now();
         let mut any = match &mut self.sink {
-            None => self.rail.poll(now, &mut self.endpoint) > 0,
+            None => self.context.poll() > 0,
             Some(sink) => {
                 let now_ns = now_ns();
-                let mut slowed = Slowed { endpoint: &mut self.endpoint, sink, now_ns };
-                let polled = self.rail.poll(now, &mut slowed);
-                polled + slowed.release(now, self.rail.port(), now_ns) > 0
+                let (now, endpoint, port) = self.context.parts();
+                let mut slowed = Slowed { endpoint, sink, now_ns };
+                let polled = port.poll(now, &mut slowed, POLL_BUDGET);
+                polled + slowed.release(now, port, now_ns) > 0
             }
         };
-        while let Some(completion) = self.endpoint.pop() {
+        while let Some(completion) = self.context.machine_mut().pop() {
             any = true;
             self.ended.push(completion);
         }
@@ -115,13 +114,13 @@ impl End {
             report: true,
         };
         loop {
-            let now = self.rail.now();
+            let (now, endpoint, port) = self.context.parts();
             let posted = match &mut self.sink {
-                None => self.endpoint.recv(now, self.rail.port(), &recv),
+                None => endpoint.recv(now, port, &recv),
                 Some(sink) => {
                     let now_ns = now_ns();
-                    let mut slowed = Slowed { endpoint: &mut self.endpoint, sink, now_ns };
-                    let (endpoint, mut port) = slowed.with(self.rail.port());
+                    let mut slowed = Slowed { endpoint, sink, now_ns };
+                    let (endpoint, mut port) = slowed.with(port);
                     endpoint.recv(now, &mut port, &recv)
                 }
             };
@@ -148,8 +147,8 @@ impl End {
             delivery: false,
         };
         loop {
-            let now = self.rail.now();
-            match self.endpoint.send(now, self.rail.port(), &send) {
+            let (now, endpoint, port) = self.context.parts();
+            match endpoint.send(now, port, &send) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.poll_or_yield(),
                 Err(refused) => bail!("a send was refused: {refused}"),

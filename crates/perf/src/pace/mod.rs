@@ -17,7 +17,6 @@ use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::node::Node;
 use crate::progress::Progress;
-use crate::rail::RailOptions;
 use crate::report::{Conditions, Report, bulk_name, bulk_text};
 use crate::session;
 use crate::step::{Mix, Receiver, Span, Step};
@@ -27,6 +26,7 @@ use clap::Args;
 use flow::{Each, End, FLOWS, Receives};
 use serde::Serialize;
 use share::{Round, Row, mib_per_s};
+use sluice_runtime::RailOptions;
 use sluice_text::{bytes, parse_seconds, parse_size};
 
 /// What a pace can be told.

@@ -8,12 +8,14 @@ use crate::limits::Limits;
 use crate::measured::{Api, Measured, NiKind, Op, Test};
 use crate::portals::{self, Portals};
 use crate::progress::Progress;
-use crate::rail::{Bulk, Credits, RailKind, RailOptions};
+use crate::rail::{RailKind, choice};
 use crate::stats::Samples;
 use crate::step::Step;
 use crate::{direct, session};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use sluice_rail::shm::{BulkKind, CreditKind};
+use sluice_runtime::RailOptions;
 use sluice_text::{parse_seconds, parse_size};
 use std::time::{Duration, Instant};
 use table::{Measurement, Row};
@@ -47,12 +49,12 @@ pub struct Common {
     #[arg(long, value_name = "A,B")]
     cores: Option<CorePair>,
     /// How the bytes of large messages move, with --api messages [default: auto]
-    #[arg(long, value_enum)]
-    bulk: Option<Bulk>,
+    #[arg(long, value_parser = choice::<BulkKind>())]
+    bulk: Option<BulkKind>,
     /// How the room for messages is shared among senders, with --api messages
     /// [default: dynamic]
-    #[arg(long, value_enum)]
-    credits: Option<Credits>,
+    #[arg(long, value_parser = choice::<CreditKind>())]
+    credits: Option<CreditKind>,
     /// What the two processes call
     #[arg(long, value_enum, default_value_t = ApiKind::Messages)]
     api: ApiKind,
