@@ -11,9 +11,11 @@
 //! | `args` | checks of what programs pass in: options, enumerations |
 //! | `resolve` `object` | what of that takes memory or an interface to understand |
 //! | `api` | the functions, one file for each part of the header |
-//! | `interface` `state` `peers` `limits` | the open interfaces, and what each holds |
-//! | `progress` `wait` | who takes in what arrives, and how a caller waits |
+//! | `ni_slot` `ni_state` `peers` `limits` | the interfaces, open or not, and what each holds |
 //! | `program` | the functions as safe Rust, for the `sluice` command |
+//!
+//! Who takes in what arrives, and how a caller waits, is in `sluice_runtime`; how the
+//! processes of a job find each other, in `sluice_boot`.
 //!
 //! Invariants: nothing that a program passes in makes the library panic, and no
 //! panic crosses into C. The header is the master: `tests/layout.rs` holds what

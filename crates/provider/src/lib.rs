@@ -12,13 +12,16 @@
 //! | `cq.rs` | completion queue |
 //! | `eq.rs`, `mr.rs` | event queue, memory region: as little as programs need |
 //! | `report.rs` | what was sent, for `sluice run` |
-//! | `engine.rs` | the protocol endpoint and the rail beneath an endpoint |
+//! | `param.rs`, `log.rs` | settings and messages, by way of libfabric |
+//! | `engine.rs` | the protocol endpoint over its rail, as a context of the runtime |
+//!
+//! The rail, the lock, the settings and the progress thread beneath these objects are
+//! `sluice_runtime`'s.
 //!
 //! Progress is made inside the program's calls, and, where it asks for that, by
-//! a thread per endpoint while the program does not call (`ep/attendant.rs`).
-//! Each endpoint has one lock (`lock.rs`); a data call takes it once, a read of a
-//! completion queue tries it once per endpoint bound. Every entry from C runs
-//! inside the fence of `guard.rs`.
+//! a thread per endpoint while the program does not call. Each endpoint has one lock;
+//! a data call takes it once, a read of a completion queue tries it once per endpoint
+//! bound. Every entry from C runs inside the fence of `guard.rs`.
 
 mod av;
 mod cq;

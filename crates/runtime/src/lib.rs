@@ -7,7 +7,7 @@
 //! | `context` | a machine and the rail beneath it: open, poll, rest |
 //! | `shared` | a context under a lock, between the program's calls, its waits and the thread |
 //! | `wait` | how a call waits: look, spin, yield, sleep |
-//! | `progress_thread` | a thread that makes progress while the program does not call |
+//! | `progress_thread`, `progress` | a thread that makes progress while the program does not call; what it does |
 //! | `attend` | when that thread takes over, and when it keeps back |
 //! | `cores` | which core it runs on |
 //! | `lock`, `spin` | a lock of one word; when a call that finds nothing yields |
@@ -22,14 +22,16 @@ pub mod context;
 pub mod cores;
 #[allow(unsafe_code)]
 pub mod lock;
-pub mod progress_thread;
+mod progress;
+mod progress_thread;
 pub mod settings;
 pub mod shared;
 pub mod spin;
 pub mod wait;
 
 pub use context::{Context, POLL_BUDGET};
-pub use progress_thread::{ProgressThread, ThreadOptions};
+pub use progress::ThreadOptions;
+pub use progress_thread::ProgressThread;
 pub use settings::{Choice, RailOptions, Settings};
 pub use shared::{Gone, Holds, Polled, Shared, Visit};
 pub use wait::Unmet;

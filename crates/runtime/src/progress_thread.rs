@@ -1,19 +1,9 @@
-//! A thread that makes progress without the program's calls.
+//! The thread that makes progress without the program's calls, from its start to its
+//! end. What it does is in `progress`.
 //!
-//! What it does and when is said in [`attend`](crate::attend). It takes the lock as a
-//! call does, turns away where a call has it, and lets go when a call wants it. It takes
-//! in what arrives; what has ended stays where it is until the program asks, so the
-//! program is told of nothing outside of its own calls.
-//!
-//! It begins after the opening ([`Shared::open`]) and ends after the closing. It has a
-//! reference of its own to what it works on. A fork has no copy of it, perhaps not even
-//! a free lock ([`ProgressThread::here`]). It handles no signal but those of its own
-//! faults, which the rail answers.
+//! A fork has no copy of it, perhaps not even a free lock ([`ProgressThread::here`]). It
+//! handles no signal but those of its own faults, which the rail answers.
 
-use crate::attend::{Attended, Looked, attend};
-use crate::cores::{NoCore, Pinned, Search};
-use crate::lock::Unavailable;
-use crate::shared::{Holds, Polled, Shared, WakerOf};
 use sluice_rail::signals::with_signals_blocked;
 use std::thread::{self, JoinHandle};
 
@@ -28,52 +18,20 @@ pub struct ProgressThread {
     pid: u32,
 }
 
-/// How a thread is started.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadOptions {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it looks for an idle core of its own, and who is told what came of it.
-    pub pin: Option<fn(&str)>,
-}
-
-impl<H: Holds> Shared<H> {
-    /// Starts the thread, unless there is one. `shared` says where `owner` has this. If
-    /// the caller has the lock, the thread waits for it.
+impl ProgressThread {
+    /// Starts it.
     ///
     /// # Errors
     /// The system's, if it has no thread to give.
-    pub fn start_thread<O: Clone + Send + 'static>(
-        &self,
-        owner: O,
-        shared: fn(&O) -> &Shared<H>,
-        options: ThreadOptions,
-    ) -> std::io::Result<()> {
-        self.start_with(|| {
-            let keeper = owner.clone();
-            let mut work = Work {
-                owner,
-                shared,
-                generation: self.generation(),
-                tell: options.pin.unwrap_or(|_| {}),
-                search: None,
-                pinned: None,
-                is_broken: false,
-            };
-            match options.pin.map(|_| Search::begin()) {
-                Some(Ok(search)) => work.search = Some(search),
-                Some(Err(why)) => work.tell_not_pinned(why),
-                None => {}
-            }
-            let build = thread::Builder::new().name(options.name.into()).stack_size(STACK_BYTES);
-            let run = move || attend(&shared(&keeper).attention, &mut work);
-            let thread = with_signals_blocked(|| build.spawn(run))?;
-            Ok(ProgressThread { thread, pid: std::process::id() })
-        })
+    pub fn start(
+        name: &str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<ProgressThread> {
+        let build = thread::Builder::new().name(name.into()).stack_size(STACK_BYTES);
+        let thread = with_signals_blocked(|| build.spawn(run))?;
+        Ok(ProgressThread { thread, pid: std::process::id() })
     }
-}
 
-impl ProgressThread {
     /// Itself, if it is a thread of this process and not of the one that this is
     /// a fork of.
     #[must_use]
@@ -86,90 +44,9 @@ impl ProgressThread {
         None
     }
 
-    /// Waits for its end, after [`Shared::close`] and without the lock.
+    /// Waits for its end, after what it works on was closed, without the lock.
     pub fn join(self) {
         // A panic of it has been reported, and has poisoned the lock.
         let _ = self.thread.join();
-    }
-}
-
-/// What the thread works on.
-struct Work<O, H: Holds> {
-    owner: O,
-    shared: fn(&O) -> &Shared<H>,
-    generation: u32,
-    tell: fn(&str),
-    /// Until it is known which core it gets.
-    search: Option<Search>,
-    /// Held for as long as the thread runs there.
-    pinned: Option<Pinned>,
-    /// A panic has poisoned the lock.
-    is_broken: bool,
-}
-
-impl<O, H: Holds> Work<O, H> {
-    fn shared(&self) -> &Shared<H> {
-        (self.shared)(&self.owner)
-    }
-
-    fn tell_not_pinned(&self, why: NoCore) {
-        (self.tell)(&format!("the progress thread is not bound to a core: {why}"));
-    }
-}
-
-impl<O, H: Holds> Attended for Work<O, H> {
-    type Waker = WakerOf<H>;
-
-    fn is_closed(&self) -> bool {
-        self.is_broken || self.shared().generation() != self.generation
-    }
-
-    fn is_waited_at(&self) -> bool {
-        self.shared().has_sleepers()
-    }
-
-    fn look(&mut self) -> Looked {
-        let shared = (self.shared)(&self.owner);
-        let mut held = match shared.try_lock() {
-            Ok(held) => held,
-            Err(Unavailable::Held) => return Looked::Held,
-            Err(Unavailable::Poisoned) => {
-                self.is_broken = true;
-                return Looked::Nothing;
-            }
-        };
-        let Some(polled) = held.polled_mut() else { return Looked::Nothing };
-        let inputs = polled.poll_after_sleep();
-        held.tell();
-        drop(held);
-        if inputs == 0 {
-            return Looked::Nothing;
-        }
-        shared.wake_sleepers();
-        Looked::Something
-    }
-
-    fn rest_ns(&mut self) -> u64 {
-        match self.shared().try_lock() {
-            Ok(mut held) => held.polled_mut().map_or(0, Polled::rest_ns),
-            // A call that is there now may leave something behind, and may have
-            // asked before the thread said that it sleeps.
-            Err(_) => 0,
-        }
-    }
-
-    fn waker(&self) -> Option<WakerOf<H>> {
-        self.shared().waker()
-    }
-
-    fn on_turn(&mut self) {
-        let Some(search) = self.search.take_if(|search| search.is_due()) else { return };
-        match search.finish() {
-            Ok(pinned) => {
-                (self.tell)(&format!("the progress thread runs on core {}", pinned.core));
-                self.pinned = Some(pinned);
-            }
-            Err(why) => self.tell_not_pinned(why),
-        }
     }
 }

@@ -342,3 +342,7 @@ impl<H: Holds> Drop for Visit<'_, H> {
         self.shared.leave_to_others(&self.held);
     }
 }
+
+#[cfg(test)]
+#[path = "shared_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! What libfabric exports to providers. Only symbols of version FABRIC_1.0:
 //! anything later would tie the provider to one libfabric.
 
-use super::info::fi_provider;
+use super::provider::fi_provider;
 use libc::{c_char, c_int, c_void};
 
 pub const FI_LOG_WARN: c_int = 0;

@@ -1,6 +1,6 @@
-//! `struct fi_info` and what hangs from it; `struct fi_provider`.
+//! `struct fi_info` and what hangs from it.
 
-use super::object::{fid, fid_domain, fid_fabric};
+use super::head::fid;
 use libc::{c_char, c_int, c_void, size_t};
 
 #[repr(C)]
@@ -66,7 +66,8 @@ pub struct fi_domain_attr {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DomainHints {
-    pub domain: *mut fid_domain,
+    /// A domain, which begins with this.
+    pub domain: *mut fid,
     pub name: *mut c_char,
     pub threading: u32,
     pub control_progress: u32,
@@ -98,7 +99,8 @@ pub struct DomainHints {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fi_fabric_attr {
-    pub fabric: *mut fid_fabric,
+    /// A fabric, which begins with this.
+    pub fabric: *mut fid,
     pub name: *mut c_char,
     pub prov_name: *mut c_char,
     pub prov_version: u32,
@@ -124,30 +126,3 @@ pub struct fi_info {
     pub fabric_attr: *mut fi_fabric_attr,
     pub nic: *mut c_void,
 }
-
-#[repr(C)]
-#[derive(Debug)]
-pub struct fi_provider {
-    pub version: u32,
-    pub fi_version: u32,
-    /// libfabric's own; it writes here.
-    pub context: [*mut c_void; 4],
-    pub name: *const c_char,
-    pub getinfo: Option<GetInfo>,
-    pub fabric: Option<OpenFabric>,
-    pub cleanup: Option<unsafe extern "C" fn()>,
-}
-
-/// `fi_provider::getinfo`.
-pub type GetInfo = unsafe extern "C" fn(
-    u32,
-    *const c_char,
-    *const c_char,
-    u64,
-    *const fi_info,
-    *mut *mut fi_info,
-) -> c_int;
-
-/// `fi_provider::fabric`.
-pub type OpenFabric =
-    unsafe extern "C" fn(*mut fi_fabric_attr, *mut *mut fid_fabric, *mut c_void) -> c_int;

@@ -9,15 +9,19 @@
 #![allow(non_camel_case_types)]
 
 mod consts;
+mod head;
 mod import;
 mod info;
 mod object;
+mod provider;
 mod queue;
 
 pub use consts::*;
+pub use head::*;
 pub use import::*;
 pub use info::*;
 pub use object::*;
+pub use provider::*;
 pub use queue::*;
 
 /// `fi_addr_t`: a peer, as an address vector names it.

@@ -2,7 +2,7 @@
 //! `fi_tagged.h`.
 
 use super::fi_addr_t;
-use super::object::{fid, fid_wait};
+use super::head::{fid, fid_wait};
 use libc::{c_int, c_void, iovec, size_t};
 
 #[repr(C)]
