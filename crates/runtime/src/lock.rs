@@ -64,6 +64,11 @@ impl<T> Lock<T> {
         Lock { serial: is_serial, ..Lock::new(value) }
     }
 
+    /// Whether one thread at a time comes to it, as its maker promised.
+    pub fn is_serial(&self) -> bool {
+        self.serial
+    }
+
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Result<Guard<'_, T>, Unavailable> {

@@ -227,6 +227,7 @@ impl<H: Holds> Shared<H> {
         &self,
         start: impl FnOnce() -> std::io::Result<ProgressThread>,
     ) -> std::io::Result<()> {
+        assert!(!self.held.is_serial(), "a lock of one thread gets no second one");
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             *thread = Some(start()?);

@@ -246,6 +246,18 @@ fn a_closed_one_is_opened_again_with_a_thread_of_its_own() {
     close(&shared);
 }
 
+/// The promise that such a lock is made with would be broken.
+#[test]
+#[should_panic(expected = "a lock of one thread")]
+#[allow(unsafe_code)]
+fn a_lock_of_one_thread_is_not_shared_with_a_progress_thread() {
+    // SAFETY: this thread alone has it.
+    let lock = unsafe { Lock::serial(Place(None), true) };
+    let shared = Arc::new(Shared::new(lock));
+    let options = ThreadOptions { name: "test", pin: None };
+    let _ = shared.start_thread(Arc::clone(&shared), |shared| shared, options);
+}
+
 #[test]
 fn a_panic_in_a_call_refuses_later_ones_and_ends_the_thread() {
     let (shared, _) = with_thread();
