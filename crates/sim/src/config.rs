@@ -9,6 +9,8 @@ mod large;
 pub use large::{Endpoint, First, Overlap, Pace, Rail, Shares, Side};
 
 use crate::error::ConfigError;
+use crate::grid::Grid;
+pub use crate::grid::Topology;
 use serde::{Deserialize, Serialize};
 
 /// Most processes: what the compact form of a packet and the link layer's counts
@@ -84,18 +86,6 @@ pub enum Progress {
     /// While it waits, and before it begins what the endpoint calls large
     /// ([`sluice_proto::Endpoint::should_poll_first`]): as the provider does.
     Large,
-}
-
-/// How nodes are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Topology {
-    /// Every node has one link into a switch that never blocks.
-    Crossbar,
-    /// A grid with dimension-order routing.
-    Mesh,
-    /// A grid whose rows are rings; the shorter way round, up if both are equal.
-    Torus,
 }
 
 /// Nodes, links and their speed.
@@ -493,8 +483,8 @@ impl Config {
 
     /// The first node at the distance of a ping-pong, with processes on it.
     pub(crate) fn partner_node(&self) -> Option<u32> {
-        let network = crate::network::Grid::new(&self.network);
+        let grid = Grid::new(self.network.kind, &self.network.dims);
         let used = self.processes / self.network.processes_per_node;
-        (1..used).find(|&node| network.hops(0, node) == self.program.hops)
+        (1..used).find(|&node| grid.hops(0, node) == self.program.hops)
     }
 }

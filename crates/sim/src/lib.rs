@@ -18,6 +18,7 @@ pub mod config;
 mod error;
 mod fabric;
 mod flight;
+mod grid;
 mod library;
 mod mailbox;
 mod memory;

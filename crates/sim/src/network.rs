@@ -12,89 +12,7 @@
 //! order.
 
 use crate::config;
-
-/// The nodes and their coordinates.
-#[derive(Clone, Debug)]
-pub(crate) struct Grid {
-    dims: Vec<u32>,
-    wraps: bool,
-    is_crossbar: bool,
-    coordinates: Vec<u16>,
-}
-
-impl Grid {
-    pub fn new(config: &config::Network) -> Grid {
-        let nodes = config.nodes();
-        let mut coordinates = Vec::with_capacity(nodes as usize * config.dims.len());
-        for node in 0..nodes {
-            let mut rest = node;
-            for &dim in &config.dims {
-                coordinates.push((rest % dim) as u16);
-                rest /= dim;
-            }
-        }
-        Grid {
-            dims: config.dims.clone(),
-            wraps: config.kind == config::Topology::Torus,
-            is_crossbar: config.kind == config::Topology::Crossbar,
-            coordinates,
-        }
-    }
-
-    /// Links between the routers of two nodes. All of a crossbar are one apart.
-    pub fn hops(&self, from: u32, to: u32) -> u32 {
-        let mut hops = 0;
-        self.walk(from, to, |_| hops += 1);
-        hops
-    }
-
-    /// Mean over all ordered pairs; those of a node with itself count if they
-    /// are `included`.
-    #[cfg(test)]
-    fn hops_mean(&self, included: bool) -> f64 {
-        let nodes = (self.coordinates.len() / self.dims.len()) as u32;
-        let sum: u64 = (0..nodes)
-            .flat_map(|from| (0..nodes).map(move |to| (from, to)))
-            .map(|(from, to)| u64::from(self.hops(from, to)))
-            .sum();
-        let pairs = if included { nodes * nodes } else { nodes * (nodes - 1) };
-        sum as f64 / f64::from(pairs)
-    }
-
-    /// Calls `visit` with each link of the way, counted `node × 2 × dimensions
-    /// + 2 × dimension + direction`.
-    #[inline]
-    fn walk(&self, from: u32, to: u32, mut visit: impl FnMut(usize)) {
-        if from == to {
-            return;
-        }
-        let dims = self.dims.len();
-        if self.is_crossbar {
-            visit(from as usize * 2);
-            return;
-        }
-        let (mut node, mut stride) = (from as usize, 1);
-        for dim in 0..dims {
-            let size = self.dims[dim] as usize;
-            let mut at = usize::from(self.coordinates[from as usize * dims + dim]);
-            let end = usize::from(self.coordinates[to as usize * dims + dim]);
-            let up = (end + size - at) % size;
-            let goes_up = if self.wraps { up <= size - up } else { end > at };
-            while at != end {
-                visit((node * dims + dim) * 2 + usize::from(goes_up));
-                let next = match (goes_up, at) {
-                    (true, _) if at + 1 == size => 0,
-                    (true, _) => at + 1,
-                    (false, 0) => size - 1,
-                    (false, _) => at - 1,
-                };
-                node = node - at * stride + next * stride;
-                at = next;
-            }
-            stride *= size;
-        }
-    }
-}
+use crate::grid::Grid;
 
 /// See the module.
 #[derive(Debug)]
@@ -111,7 +29,7 @@ impl Network {
     pub fn new(config: &config::Network) -> Network {
         let nodes = config.nodes() as usize;
         Network {
-            grid: Grid::new(config),
+            grid: Grid::new(config.kind, &config.dims),
             config: config.clone(),
             injection_free: vec![0; nodes],
             ejection_free: vec![0; nodes],
@@ -190,29 +108,6 @@ mod tests {
             kib_ns: 1024,
             interface_packets: 4,
         }
-    }
-
-    /// Closed forms: a ring of k has a mean distance of k/4 (k even), a row of
-    /// k one of (k² - 1)/3k, over all pairs, those of a node with itself
-    /// included.
-    #[test]
-    fn mean_distances_are_those_of_the_closed_forms() {
-        let cases = [
-            (Topology::Torus, vec![4, 4, 4], 3.0, 3.0 * 64.0 / 63.0),
-            (Topology::Mesh, vec![4, 4, 4], 3.75, 3.75 * 64.0 / 63.0),
-            (Topology::Mesh, vec![8, 8], 5.25, 5.25 * 64.0 / 63.0),
-            (Topology::Crossbar, vec![10], 0.9, 1.0),
-        ];
-        for (kind, dims, included, distinct) in cases {
-            let grid = Grid::new(&network(kind, &dims));
-            assert!((grid.hops_mean(true) - included).abs() < 1e-9, "{kind:?} {dims:?}");
-            assert!((grid.hops_mean(false) - distinct).abs() < 1e-9, "{kind:?} {dims:?}");
-        }
-    }
-
-    #[test]
-    fn the_farthest_nodes_of_the_papers_mesh_are_14_hops_apart() {
-        assert_eq!(Grid::new(&network(Topology::Mesh, &[8, 8])).hops(0, 63), 14);
     }
 
     #[test]
