@@ -225,6 +225,16 @@ fn a_run_whose_journal_is_cut_off_anywhere_goes_on() {
 }
 
 #[test]
+fn a_folder_with_files_of_others_is_left_alone() {
+    let bench = Bench::new(TINY);
+    fs::create_dir(bench.path("home")).expect("made");
+    fs::write(bench.path("home/precious.txt"), "mine").expect("written");
+    let error = bench.error(&["sim", "run", "x.toml", "--out", "home"]);
+    assert!(error.contains("home holds other files") && error.contains("--out"), "{error}");
+    assert_eq!(fs::read_dir(bench.path("home")).expect("read").count(), 1);
+}
+
+#[test]
 fn a_folder_of_something_else_is_refused() {
     let bench = Bench::new(TINY);
     bench.good(&["sim", "run", "x.toml", "--out", "o"]);

@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::results;
 use crate::setup::{Outcome, Setup, SetupError};
 use crate::simulator::Simulator;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use sha2::{Digest as _, Sha256};
 use sluice_flit::config::Pattern;
@@ -83,8 +83,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .or_else(|| std::thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get);
     check(&plan, &traces, threads)?;
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    make_folder(&args.out)?;
     let (mut journal, mut entries) = Journal::open(&args.out, &head)?;
 
     let stop = stop_on_signals()?;
@@ -205,6 +204,21 @@ impl Traces {
         };
         Simulation::new(config, trace, threads)
     }
+}
+
+/// Makes the folder of the results. One that is there is empty or holds results.
+fn make_folder(folder: &Path) -> Result<()> {
+    let what = || format!("cannot make the folder {}", folder.display());
+    std::fs::create_dir_all(folder).with_context(what)?;
+    let is_empty = std::fs::read_dir(folder).with_context(what)?.next().is_none();
+    if !is_empty && !folder.join(crate::journal::FILE).exists() {
+        bail!(
+            "{} holds other files, and no results of `sluice sim run`; choose an empty folder \
+             or a new one (--out)",
+            folder.display()
+        );
+    }
+    Ok(())
 }
 
 /// Finds out before anything is written whether every configuration can be run.
