@@ -14,6 +14,7 @@ mod costs;
 mod dynamic;
 mod equations;
 mod error;
+mod exposures;
 mod ledger;
 mod link;
 mod links;
@@ -27,11 +28,12 @@ pub use costs::{Costs, Direct};
 pub use dynamic::Activity;
 pub use equations::{return_threshold, stolen_credits};
 pub use error::{SendError, Violation};
+pub use exposures::{Exposures, KeyError};
 pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
 pub use port::{
-    Connect, LocalMemory, Machine, NoShared, PeerError, Port, RailError, RemoteCaps, RemoteMemory,
-    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    Connect, LocalMemory, Machine, NoShared, PeerError, Port, RailError, Remote, RemoteCaps,
+    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};
 pub use region::{Arrival, MailboxRegion};

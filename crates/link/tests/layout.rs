@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sluice_link::{Grant, Layout, LayoutError, MailboxRegion};
 use sluice_wire::{
-    Ack, Addr, Get, GetDone, List, MatchBits, Packet, PtIndex, Put, Reply, Rts, Status,
+    Ack, Get, GetDone, List, MatchBits, Packet, PtIndex, Put, RemoteKey, Reply, Rts, Status,
 };
 
 #[test]
@@ -68,7 +68,7 @@ fn a_dynamic_region_fills_the_ring() {
 #[test]
 fn every_kind_of_packet_has_its_region() {
     let (pt_index, match_bits, status) = (PtIndex(0), MatchBits(1), Status::Ok);
-    let rts = Rts { total_len: 1, addr: Addr(0), key: match_bits, tally: None };
+    let rts = Rts { total_len: 1, from: RemoteKey::NONE, key: match_bits, tally: None };
     let put = Put {
         pt_index,
         match_bits,
@@ -79,7 +79,8 @@ fn every_kind_of_packet_has_its_region() {
         rts: None,
         bulk: None,
     };
-    let get = Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1, into: Addr(0) };
+    let get =
+        Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1, into: RemoteKey::NONE };
     let done = GetDone { pt_index, match_bits, length: 0, status };
     let list = List::Priority;
     let regions = [

@@ -7,10 +7,10 @@ use crate::rail;
 use crate::read::{READ_TOKEN, WithRead};
 use crate::step::{STEP_BYTES, Step};
 use anyhow::{Context as _, Result, bail};
-use sluice_link::RemoteMemory;
+use sluice_link::{Remote, RemoteMemory, Rights};
 use sluice_proto::{Completion, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
 use sluice_runtime::{Context, POLL_BUDGET, RailOptions};
-use sluice_wire::{Addr, PeerId, Region};
+use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -211,16 +211,19 @@ impl Node {
         self.send_small(Channel::Step, STEP_BYTES)
     }
 
-    /// Where the bytes of data messages are sent from, for direct reads.
+    /// The bits of a key to the bytes that data messages are sent from, for direct reads
+    /// as long as this node is there.
     pub fn exposed(&mut self) -> u64 {
-        region(&mut self.send_buf).addr.0
+        let region = region(&mut self.send_buf);
+        self.context.rail_mut().expose(self.peer, region, Rights::READ).bits()
     }
 
     /// Reads from the other process's memory, past all protocol. False if the
     /// system does not let it.
     pub fn read_directly(&mut self, from: u64, size: u64) -> Result<bool> {
         let to = region(&mut self.recv_buf[..size as usize]);
-        self.context.rail_mut().read_remote(self.peer, Addr(from), to, READ_TOKEN);
+        let from = Remote::whole(RemoteKey::from_bits(from));
+        self.context.rail_mut().read_remote(self.peer, from, to, READ_TOKEN);
         let mut idle_since = None;
         let mut polls = 0u32;
         loop {

@@ -5,7 +5,7 @@ mod pair;
 
 use pair::net::{Mode, layout, roomy};
 use pair::{PT, Pair, Side, entry, open};
-use sluice_link::PeerError;
+use sluice_link::{PeerError, RemoteMemory, Rights};
 use sluice_portals::{
     Ct, Eq, EqTaken, EventKind, Handle, Limits, List, MdOptions, MeOptions, MeSpec, Ni, NiFail,
     PtOptions, PtlError, PutExtras, Target,
@@ -163,9 +163,12 @@ fn a_direct_get_asks_the_target_for_nothing() {
     let into = pair.alloc(0, &[0; 4]);
     let target =
         Target { peer: PeerId(1), pt_index: PT, match_bits: MatchBits(7), remote_offset: 3 };
+    let key = pair.sides[1].port.expose(PeerId(0), memory, Rights::READ);
     let Side { ni, port, md, .. } = &mut pair.sides[0];
-    ni.get(port, *md, into.addr.0, 4, &target, Some(memory.addr), 600).unwrap();
-    pair.run();
+    ni.get(port, *md, into.addr.0, 4, &target, Some(key), 600).unwrap();
+    let (read, outcome) = port.net_mut().end_read(0);
+    ni.on_moved(port, read.token, outcome);
+    pair.sides[1].port.revoke(PeerId(0), key);
     assert_eq!(pair.bytes(0, into), b"3456");
     assert_eq!(pair.happened(0), [(Reply, 600, 4)]);
     assert_eq!(pair.sides[0].port.net().log.len(), 0);

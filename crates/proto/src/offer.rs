@@ -13,6 +13,7 @@
 use crate::api::Space;
 use crate::core::Core;
 use crate::queue::Waiter;
+use crate::rendezvous::ability::revoke;
 use crate::rendezvous::announce::expose;
 use crate::request::{SendState, SenderCopy};
 use crate::sends::Sends;
@@ -43,17 +44,24 @@ pub(crate) fn on_watch(core: &mut Core, from: PeerId, watch: &Watch) -> bool {
 
 /// A message told of is not wanted now: it waits again. False if it was not told of,
 /// or is being got.
-pub(crate) fn on_decline(core: &mut Core, sends: &mut Sends, peer: PeerId, number: u64) -> bool {
+pub(crate) fn on_decline<P: Port>(
+    core: &mut Core,
+    sends: &mut Sends,
+    port: &mut P,
+    peer: PeerId,
+    number: u64,
+) -> bool {
     let Some(handle) = core.peers.state_mut(peer).queue.offered(number) else { return false };
     let Some(op) = sends.get_mut(handle) else { return false };
-    let SendState::Offered(entry, _) = op.state else { return false };
-    if core.ni.me_unlink(entry).is_err() {
+    let SendState::Offered(exposed, _) = op.state else { return false };
+    if core.ni.me_unlink(exposed.entry).is_err() {
         return false;
     }
     if op.part != SenderCopy::None {
         return false;
     }
     op.state = SendState::Queued;
+    revoke(port, peer, exposed.key);
     core.peers.state_mut(peer).queue.end_offer(number, true);
     true
 }
@@ -113,22 +121,23 @@ fn offer<P: Port>(
     let (send, bytes) = (op.send, op.bytes());
     let peer = send.peer;
     let key = MatchBits(number);
-    let Ok(entry) = expose(core, port, peer, bytes, key, waiter.handle) else { return false };
+    let Ok(exposed) = expose(core, port, peer, bytes, key, waiter.handle) else { return false };
     let found = Found {
         pt_index: send.space.pt(),
         match_bits: MatchBits(send.tag),
         hdr_data: send.data.unwrap_or(0),
         user: send.user(),
         total_len: bytes.len,
-        addr: bytes.addr,
+        from: exposed.key,
     };
     if !answer(core, port, peer, &Waiting { watched, number, found: Some(found) }) {
-        let unlinked = core.ni.me_unlink(entry);
+        let unlinked = core.ni.me_unlink(exposed.entry);
         assert!(unlinked.is_ok(), "the entry was appended above");
+        revoke(port, peer, exposed.key);
         return false;
     }
     core.peers.state_mut(peer).queue.offer(number);
-    op.state = SendState::Offered(entry, number);
+    op.state = SendState::Offered(exposed, number);
     true
 }
 

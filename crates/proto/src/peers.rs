@@ -1,9 +1,9 @@
 //! What an endpoint knows of its peers.
 
 use crate::queue::Queue;
-use crate::rendezvous::rtr_list::RtrList;
+use crate::rendezvous::rtr_list::{AnnouncedRecv, RtrList};
 use crate::stall_cursor::StallCursor;
-use sluice_link::PeerError;
+use sluice_link::{PeerError, Tally};
 use sluice_wire::{Nanos, PeerId, Search};
 
 /// What an endpoint knows of a peer that one of the two is stalled toward, that has
@@ -21,7 +21,7 @@ pub(crate) struct PeerState {
     /// What was asked of its queue.
     pub cursor: StallCursor,
     /// Receives here that it was told of.
-    pub announced: u16,
+    pub announced: Vec<AnnouncedRecv>,
     /// Receives there that it has told of.
     pub rtrs: Option<Box<RtrList>>,
 }
@@ -111,6 +111,13 @@ impl Peers {
     /// Some peer announces a receive.
     pub fn note_rtr(&mut self) {
         self.any_rtrs = true;
+    }
+
+    /// A receive with this tally is announced no more. What its source was told.
+    pub fn take_announced(&mut self, peer: PeerId, tally: Tally) -> Option<AnnouncedRecv> {
+        let announced = &mut self.state_mut(peer).announced;
+        let at = announced.iter().position(|announced| announced.tally == tally)?;
+        Some(announced.swap_remove(at))
     }
 
     /// The sender of a message that was taken from its queue has been told of its end.

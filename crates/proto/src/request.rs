@@ -8,7 +8,7 @@ use crate::api::{Probe, Recv, Send};
 use crate::rendezvous::pull::Pull;
 use sluice_link::Tally;
 use sluice_portals::{Event, Handle, Me, NiFail};
-use sluice_wire::{Addr, PeerId, Region};
+use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 
 /// A pending send.
 #[derive(Debug)]
@@ -28,6 +28,15 @@ impl SendOp {
     }
 }
 
+/// Where a receiver fetches a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exposed {
+    /// The get entry.
+    pub entry: Handle<Me>,
+    /// Names its bytes, for a rail that reads them.
+    pub key: RemoteKey,
+}
+
 /// What a pending send waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendState {
@@ -37,11 +46,11 @@ pub(crate) enum SendState {
     Transmitting,
     /// The target's acknowledgement.
     Acking,
-    /// The receiver to fetch it from this get entry.
-    Announced(Handle<Me>),
+    /// The receiver to fetch it from here.
+    Announced(Exposed),
     /// Credits, and the receiver that was told of it, under this number, to fetch
-    /// it from this get entry or to decline it.
-    Offered(Handle<Me>, u64),
+    /// it from here or to decline it.
+    Offered(Exposed, u64),
     /// The rail to write no more from its memory. Its end is known.
     Leaving(Result<(), NiFail>),
 }

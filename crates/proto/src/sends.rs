@@ -3,6 +3,7 @@
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::core::Core;
 use crate::queue::Waiter;
+use crate::rendezvous::ability::revoke;
 use crate::request::{SendOp, SendState, SenderCopy};
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Handle, NiFail, Table, UnexpectedBytes};
@@ -140,9 +141,10 @@ impl Sends {
             .map(|(handle, op)| (handle, op.state))
             .collect();
         for (handle, state) in doomed {
-            if let SendState::Announced(entry) | SendState::Offered(entry, _) = state {
+            if let SendState::Announced(exposed) | SendState::Offered(exposed, _) = state {
                 // It may be gone already; then there is nothing to unlink.
-                let _ = core.ni.me_unlink(entry);
+                let _ = core.ni.me_unlink(exposed.entry);
+                revoke(port, peer, exposed.key);
             }
             self.finish(core, port, handle, Err(Failure::PeerGone { peer, why }));
         }

@@ -100,7 +100,7 @@ fn a_message_beyond_what_was_searched_breaks_the_protocol() {
         hdr_data: 0,
         user: 0,
         total_len: 8,
-        addr: sluice_wire::Addr(0),
+        from: sluice_wire::RemoteKey::NONE,
     };
     let waiting = Waiting { watched: false, number: FIRST + 1, found: Some(found) };
     world.forge(0, 1, &Packet::Waiting(waiting), sent.0, Credits::default());

@@ -186,7 +186,7 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
     let ack = Ack { op: 1 << 32, mlength: 0, offset: 0, list: List::Priority, status: Status::Ok };
     let fetched = Put {
         ack: Some((sluice_wire::AckKind::Silent, 1)),
-        bulk: Some(sluice_wire::Bulk { len: 1, addr: sluice_wire::Addr(16) }),
+        bulk: Some(sluice_wire::Bulk { len: 1, from: sluice_wire::RemoteKey::NONE }),
         ..put
     };
     let pull = sluice_wire::Pull { source: 1 << 32, op: 1, offset: 0, length: 1 };
@@ -290,7 +290,7 @@ fn a_get_longer_than_any_reply_region_is_refused() {
             op: 1,
             remote_offset: 0,
             length,
-            into: sluice_wire::Addr(0),
+            into: sluice_wire::RemoteKey::NONE,
         };
         world.forget_packets();
         world.forge(1, 0, &Packet::Get(get), seq as u32, Credits::default());

@@ -6,7 +6,7 @@ mod world;
 
 use sluice_proto::{Config, Probe, ProbeAction, Recv, Send, Space};
 use sluice_wire::{
-    Addr, Credits, Decline, Found, Get, GetDone, MatchBits, Packet, PtIndex, Put, Rts, Search,
+    Credits, Decline, Found, Get, GetDone, MatchBits, Packet, PtIndex, Put, RemoteKey, Rts, Search,
     Status, Waiting, Watch,
 };
 use world::net::random::Random;
@@ -32,9 +32,10 @@ fn packet(draw: &mut Random) -> Packet {
         hdr_data: 0,
         user: draw.below(2) as u8,
         total_len: *draw.pick(&[0, 8, 100, u64::MAX]),
-        addr: Addr(draw.below(100)),
+        // Maybe one that was given out, to whomever.
+        from: RemoteKey::from_bits(*draw.pick(&[0, 1 << 32, 1 << 32 | 1, 2 << 32, u64::MAX])),
     };
-    let rts = Rts { total_len: found.total_len, addr: found.addr, key, tally: None };
+    let rts = Rts { total_len: found.total_len, from: found.from, key, tally: None };
     match draw.below(9) {
         0 | 1 => Packet::Waiting(Waiting { watched: draw.percent(50), number, found: Some(found) }),
         2 => Packet::Waiting(Waiting { watched: false, number, found: None }),
@@ -66,7 +67,7 @@ fn packet(draw: &mut Random) -> Packet {
             op: 1,
             remote_offset: 0,
             length: 8,
-            into: Addr(0),
+            into: RemoteKey::NONE,
         }),
     }
 }
@@ -77,7 +78,8 @@ fn answer(world: &World, draw: &mut Random) -> Option<Packet> {
     let mut to_liar = net.log.iter().rev().filter(|(from, to, ..)| (*from, *to) == (HONEST, LIAR));
     let mut found = |pt_index, match_bits| {
         let total_len = draw.below(100);
-        Some(Found { pt_index, match_bits, hdr_data: 0, user: 0, total_len, addr: Addr(0) })
+        let from = RemoteKey::NONE;
+        Some(Found { pt_index, match_bits, hdr_data: 0, user: 0, total_len, from })
     };
     let answer = match to_liar.next()?.2 {
         Packet::Search(search) => {

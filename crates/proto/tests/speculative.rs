@@ -6,7 +6,8 @@ mod world;
 use sluice_link::PeerError;
 use sluice_proto::{Config, Failure, Recv, Refused, Send};
 use sluice_wire::{
-    Addr, Credits, MatchBits, Packet, PacketSeq, PtIndex, Put, Region, Rts, Status, Written,
+    Addr, Credits, MatchBits, Packet, PacketSeq, PtIndex, Put, Region, RemoteKey, Rts, Status,
+    Written,
 };
 use std::num::NonZeroU32;
 use world::net::{Event, Mode, layout, roomy};
@@ -429,7 +430,7 @@ fn assert_given_up(world: &mut World, packet: &Packet, seq: u32) {
 fn a_message_that_names_a_tally_of_another_receive_breaks_the_protocol() {
     let rts = |tally| Rts {
         total_len: LEN,
-        addr: Addr(0),
+        from: RemoteKey::NONE,
         key: MatchBits(1),
         tally: NonZeroU32::new(tally),
     };
@@ -456,7 +457,8 @@ fn a_message_that_names_a_tally_of_another_receive_breaks_the_protocol() {
 #[test]
 fn words_about_transfers_that_are_not_there_break_the_protocol() {
     let written = Written { op: 1 << 32, len: LEN, status: Status::Ok };
-    let cts = sluice_wire::Cts { key: MatchBits(1), addr: Addr(0), len: 1, op: 0, tally: None };
+    let cts =
+        sluice_wire::Cts { key: MatchBits(1), into: RemoteKey::NONE, len: 1, op: 0, tally: None };
     for packet in [Packet::Written(written), Packet::Cts(cts)] {
         let mut world = pair();
         post(&mut world, 7, 70);
@@ -479,7 +481,7 @@ fn too_many_announcements_break_the_protocol() {
         pt_index: PtIndex(0),
         match_bits: MatchBits(99),
         ignore_bits: 0,
-        addr: Addr(0),
+        into: RemoteKey::NONE,
         len: LEN,
         seen: PacketSeq(0),
         tally: tally.0,

@@ -7,7 +7,7 @@ use sluice_proto::{
     Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
 };
 use sluice_wire::{
-    Addr, Credits, Decline, Found, MatchBits, Nanos, Packet, PeerId, PtIndex, Region, Search,
+    Credits, Decline, Found, MatchBits, Nanos, Packet, PeerId, PtIndex, Region, RemoteKey, Search,
     Waiting, Watch,
 };
 use world::net::{Mode, layout};
@@ -560,7 +560,7 @@ const FOUND: Found = Found {
     hdr_data: 0,
     user: 0,
     total_len: 8,
-    addr: Addr(0),
+    from: RemoteKey::NONE,
 };
 
 /// A process that has asked another for the tag 7, in a search or, if it was

@@ -3,11 +3,11 @@
 mod world;
 
 use sluice_link::{
-    Connect, Layout, LocalMemory, NoShared, PeerError, Port, RemoteCaps, RemoteMemory, Token,
-    Transmitted, Transport,
+    Connect, Layout, LocalMemory, NoShared, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
+    Rights, Token, Transmitted, Transport,
 };
 use sluice_proto::{Config, Endpoint};
-use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region};
+use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
 use std::alloc::{GlobalAlloc, System};
 use std::cell::Cell;
 use world::net::{Mode, NetPort, layout};
@@ -84,8 +84,12 @@ impl RemoteMemory for Swallow {
     fn caps(&self, _: PeerId) -> RemoteCaps {
         RemoteCaps::default()
     }
-    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {}
-    fn write_remote(&mut self, _: PeerId, _: Region, _: Addr, _: Token) {}
+    fn expose(&mut self, _: PeerId, _: Region, _: Rights) -> RemoteKey {
+        RemoteKey::NONE
+    }
+    fn revoke(&mut self, _: PeerId, _: RemoteKey) {}
+    fn read_remote(&mut self, _: PeerId, _: Remote, _: Region, _: Token) {}
+    fn write_remote(&mut self, _: PeerId, _: Region, _: Remote, _: Token) {}
 }
 
 impl Port for Swallow {

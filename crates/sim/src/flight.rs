@@ -177,12 +177,13 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_wire::{Addr, Rts};
+    use sluice_wire::{RemoteKey, Rts};
 
     #[test]
     fn what_is_packed_comes_out_as_it_was() {
         let mut store = Store::default();
-        let rts = Some(Rts { total_len: 9, addr: Addr(7), key: MatchBits(u64::MAX), tally: None });
+        let (from, key) = (RemoteKey::from_bits(7), MatchBits(u64::MAX));
+        let rts = Some(Rts { total_len: 9, from, key, tally: None });
         let packets = [
             Packet::Credit,
             Packet::ReturnRequest,

@@ -54,6 +54,10 @@ pub(crate) trait Library {
     /// not, the interface sees to what follows.
     const ENDS_ARE_READ: bool;
 
+    /// Whether it exposes the memory that others move; if not, its transfers take time
+    /// and move nothing.
+    const EXPOSES: bool;
+
     /// Begins an operation. What it costs, and the message that does not go
     /// through the network at all.
     fn start(&mut self, now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>);
@@ -89,6 +93,8 @@ pub(crate) trait Library {
     fn idle(&mut self, now: Nanos, port: &mut SimPort<'_>) -> Option<Nanos>;
     /// Messages begun, and those of them that had to wait for credits.
     fn messages(&self) -> (u64, u64);
+    /// Whether something is pending. If not, nothing may be exposed.
+    fn has_pending(&self) -> bool;
     /// The links, to be looked at.
     fn links(&self) -> &Links;
     /// Data credits that it has toward a process.

@@ -7,7 +7,7 @@ use crate::library::{Library, Local, Until};
 use crate::port::SimPort;
 use crate::program::Op;
 use sluice_link::{Layout, Links, Machine as _, RailError, Token};
-use sluice_proto::{self as proto, Endpoint, Kind, Recv, Send, Space};
+use sluice_proto::{self as proto, Endpoint, Kind, Pending, Recv, Send, Space};
 use sluice_wire::{Nanos, Parsed, PeerId, Region};
 use std::collections::BTreeMap;
 
@@ -172,6 +172,7 @@ impl Messages {
 impl Library for Messages {
     const SENDS_ARE_PREPAID: bool = false;
     const ENDS_ARE_READ: bool = true;
+    const EXPOSES: bool = true;
 
     fn start(&mut self, now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>) {
         self.until = Until::of(op);
@@ -289,6 +290,10 @@ impl Library for Messages {
 
     fn messages(&self) -> (u64, u64) {
         (self.messages, self.delayed)
+    }
+
+    fn has_pending(&self) -> bool {
+        self.endpoint.pending() != Pending::default()
     }
 
     fn links(&self) -> &Links {

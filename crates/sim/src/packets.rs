@@ -17,8 +17,8 @@ use crate::flight::{Flight, Store, short};
 use crate::library::{Library, Local, Until};
 use crate::port::SimPort;
 use crate::program::Op;
-use sluice_link::{Layout, Links, Port, RailError, Token};
-use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, Region};
+use sluice_link::{Layout, Links, Port, RailError, Remote, Token};
+use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId, Region, RemoteKey};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a packet that carry a message (EXTOLL paper, section 2).
@@ -191,7 +191,8 @@ impl Packets {
         incoming.taken = number.wrapping_add(1);
         if let Some(bytes) = self.announced.remove(&(from, number)) {
             let to = Region { addr: Addr(0), len: u64::from(bytes) };
-            port.read_remote(PeerId(from), Addr(0), to, Token(u64::from(from)));
+            let there = Remote::whole(RemoteKey::NONE);
+            port.read_remote(PeerId(from), there, to, Token(u64::from(from)));
             self.fetching += 1;
         }
         self.cost.receive_message_ns
@@ -233,6 +234,7 @@ impl Packets {
 impl Library for Packets {
     const SENDS_ARE_PREPAID: bool = true;
     const ENDS_ARE_READ: bool = false;
+    const EXPOSES: bool = false;
 
     fn start(&mut self, _now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>) {
         self.until = Until::of(op);
@@ -412,6 +414,10 @@ impl Library for Packets {
 
     fn messages(&self) -> (u64, u64) {
         (self.messages, self.delayed)
+    }
+
+    fn has_pending(&self) -> bool {
+        false
     }
 
     fn links(&self) -> &Links {

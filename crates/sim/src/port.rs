@@ -5,10 +5,10 @@ use crate::memory::Memory;
 use crate::tally::{Share, Tallies};
 use crate::ways::{Way, Ways};
 use sluice_link::{
-    Connect, Layout, LocalMemory, MailboxRegion, PeerError, Port, RemoteCaps, RemoteMemory,
-    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port, Remote, RemoteCaps,
+    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
-use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
+use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 
 /// A packet to be sent.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Outgoing {
 pub(crate) struct Move {
     pub peer: PeerId,
     pub local: Region,
-    pub remote: Addr,
+    pub remote: Remote,
     pub is_write: bool,
     pub token: Token,
 }
@@ -74,6 +74,8 @@ pub(crate) struct SimPort<'a> {
     pub me: u32,
     pub direct: Direct,
     pub tallies: &'a mut Tallies,
+    /// What this process has exposed.
+    pub exposures: &'a mut Exposures,
     /// Of the shared transfer whose end is being told: whether the writing side
     /// has copied all of it.
     pub written_alone: bool,
@@ -207,12 +209,21 @@ impl RemoteMemory for SimPort<'_> {
         RemoteCaps { read: self.direct.reads && !unreadable, write: self.direct.writes }
     }
 
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+    fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {
+        self.exposures.expose(peer, region, rights)
+    }
+
+    fn revoke(&mut self, peer: PeerId, key: RemoteKey) {
+        let revoked = self.exposures.revoke(peer, key);
+        assert_eq!(revoked, Ok(()), "each key is revoked once, with its peer");
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
         let local = to;
         self.outbox.moves.push(Move { peer, local, remote: from, is_write: false, token });
     }
 
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
         self.outbox.moves.push(Move { peer, local: from, remote: to, is_write: true, token });
     }
 }
@@ -255,13 +266,13 @@ impl SharedCopy for SimPort<'_> {
         self.tallies.is_written(self.me, tally, len)
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
         let (who, peer) = (self.me, peer.0);
         let share = Share { who, peer, tally, is_write: false, local: to, remote: from, token };
         self.outbox.shares.push(share);
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
         let (who, peer) = (self.me, peer.0);
         let share = Share { who, peer, tally, is_write: true, local: from, remote: to, token };
         self.outbox.shares.push(share);

@@ -14,8 +14,8 @@
 //! Invariant: a tally is closed under no read.
 
 use sluice_link::chunk_claims::{ChunkClaims, GENERATION_BITS, Settled, Side};
-use sluice_link::{RailError, Tally, TallyStart, Token};
-use sluice_wire::{Addr, Region};
+use sluice_link::{RailError, Remote, Tally, TallyStart, Token};
+use sluice_wire::Region;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -53,7 +53,7 @@ pub(crate) struct Share {
     pub tally: Tally,
     pub is_write: bool,
     pub local: Region,
-    pub remote: Addr,
+    pub remote: Remote,
     pub token: Token,
 }
 
@@ -64,6 +64,11 @@ impl Share {
 
     fn side(&self) -> Side {
         if self.is_write { Side::Peer } else { Side::Owner }
+    }
+
+    /// The place in the other's memory that is so far from its beginning.
+    pub fn remote_at(&self, offset: u64) -> Remote {
+        Remote { key: self.remote.key, offset: self.remote.offset + offset }
     }
 }
 
@@ -218,11 +223,11 @@ impl Tallies {
 
     /// The chunk that a side has taken and not copied: here, and in the other's
     /// memory.
-    pub fn chunk(&self, name: u32) -> Option<(Region, Addr)> {
+    pub fn chunk(&self, name: u32) -> Option<(Region, Remote)> {
         let Part { share, chunk, .. } = self.parts.get(&name)?;
         let (offset, len) = self.bytes_of((*chunk)?, share.local.len);
         let local = Region { addr: share.local.addr.offset(offset), len };
-        Some((local, share.remote.offset(offset)))
+        Some((local, share.remote_at(offset)))
     }
 
     /// Ends the parts that a process has in transfers with a peer, which is gone.
@@ -361,11 +366,13 @@ fn parts(tally: Tally) -> (usize, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_wire::{Addr, RemoteKey};
 
     fn share(tally: Tally, is_write: bool, len: u64) -> Share {
         let (who, peer) = if is_write { (0, 1) } else { (1, 0) };
         let local = Region { addr: Addr(64), len };
-        Share { who, peer, tally, is_write, local, remote: Addr(64), token: Token(0) }
+        let remote = Remote::whole(RemoteKey::NONE);
+        Share { who, peer, tally, is_write, local, remote, token: Token(0) }
     }
 
     #[test]

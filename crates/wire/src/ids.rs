@@ -31,6 +31,46 @@ impl MatchBits {
     }
 }
 
+/// Names memory of one process that it has exposed to one peer: what travels in
+/// place of an address. Only its owner knows what it means, and only to that peer does
+/// it mean anything. Nothing can be computed from it; a place within what it names
+/// is said by an offset beside it.
+///
+/// The bits are made by whoever keeps the exposures of a process, and mean something
+/// to it again; to all others they are opaque.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RemoteKey(u64);
+
+impl RemoteKey {
+    /// No memory, and the default: the bytes are moved in packets. All bits are zero.
+    pub const NONE: RemoteKey = RemoteKey(0);
+
+    /// No memory, and too many bytes for one packet: they are to be offered
+    /// ([`Get::into`](crate::Get::into)). All bits are ones.
+    pub const OFFER: RemoteKey = RemoteKey(u64::MAX);
+
+    /// The key with these bits: of its owner, or as it has arrived.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> RemoteKey {
+        RemoteKey(bits)
+    }
+
+    /// Its bits.
+    #[must_use]
+    #[inline(always)]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it names memory, as far as can be told without its owner.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_some(self) -> bool {
+        self != RemoteKey::NONE && self != RemoteKey::OFFER
+    }
+}
+
 /// Position of a packet in the stream of one ordered pair of processes. Wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketSeq(pub u32);

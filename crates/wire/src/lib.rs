@@ -17,7 +17,7 @@ mod units;
 
 pub use atomic::{AtomicOp, Datatype, ITEM_BYTES_MAX};
 pub use error::WireError;
-pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex};
+pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex, RemoteKey};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
     Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, HeadBuf, List,

@@ -9,15 +9,19 @@ use common::{
 };
 use proptest::prelude::*;
 use sluice_wire::{
-    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Cts, Datatype, Decline, Found,
-    Get, GetDone, List, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Reply,
-    ReturnResponse, Rtr, Rts, Search, Status, VERSION, Waiting, Watch, Written,
+    Ack, AckKind, Answer, Atomic, AtomicOp, Bulk, Credits, Cts, Datatype, Decline, Found, Get,
+    GetDone, List, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, RemoteKey,
+    Reply, ReturnResponse, Rtr, Rts, Search, Status, VERSION, Waiting, Watch, Written,
 };
 use std::num::NonZeroU32;
 
 /// Any value, the ends of the range more often than chance would have them.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()]
+}
+
+fn remote_key() -> impl Strategy<Value = RemoteKey> {
+    word().prop_map(RemoteKey::from_bits)
 }
 
 fn status() -> impl Strategy<Value = Status> {
@@ -47,9 +51,9 @@ fn put_options() -> impl Strategy<Value = (Put, u32)> {
     prop_oneof![
         (word(), proptest::option::of((ack_kind(), word())), any::<u32>())
             .prop_map(|(remote_offset, ack, len)| (Put { remote_offset, ack, ..PLAIN }, len)),
-        (word(), word(), word(), any::<u32>()).prop_map(|(total_len, addr, key, tally)| {
+        (word(), remote_key(), word(), any::<u32>()).prop_map(|(total_len, from, key, tally)| {
             let tally = NonZeroU32::new(tally);
-            let rts = Rts { total_len, addr: Addr(addr), key: MatchBits(key), tally };
+            let rts = Rts { total_len, from, key: MatchBits(key), tally };
             (Put { rts: Some(rts), ..PLAIN }, 0)
         }),
         (
@@ -57,10 +61,10 @@ fn put_options() -> impl Strategy<Value = (Put, u32)> {
             prop_oneof![ack_kind(), Just(AckKind::Silent)],
             word(),
             prop_oneof![Just(0), any::<u32>()],
-            word()
+            remote_key()
         )
-            .prop_map(|(remote_offset, kind, op, len, addr)| {
-                let bulk = Bulk { len, addr: Addr(addr) };
+            .prop_map(|(remote_offset, kind, op, len, from)| {
+                let bulk = Bulk { len, from };
                 (Put { remote_offset, ack: Some((kind, op)), bulk: Some(bulk), ..PLAIN }, 0)
             }),
     ]
@@ -75,14 +79,14 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 fn found() -> impl Strategy<Value = Found> {
-    (any::<u8>(), any::<u8>(), word(), word(), word(), word()).prop_map(
-        |(pt, user, bits, hdr_data, total_len, addr)| Found {
+    (any::<u8>(), any::<u8>(), word(), word(), word(), remote_key()).prop_map(
+        |(pt, user, bits, hdr_data, total_len, from)| Found {
             pt_index: PtIndex(pt),
             match_bits: MatchBits(bits),
             hdr_data,
             user,
             total_len,
-            addr: Addr(addr),
+            from,
         },
     )
 }
@@ -104,23 +108,25 @@ fn stalled() -> impl Strategy<Value = (Packet, u32)> {
         word().prop_map(|number| Packet::Decline(Decline { number })),
         Just(Packet::ReturnRequest),
         word().prop_map(|slots| Packet::ReturnResponse(ReturnResponse { slots })),
-        (any::<u8>(), word(), word(), word(), word(), any::<(u32, NonZeroU32)>()).prop_map(
-            |(pt, bits, ignore_bits, addr, len, (seen, tally))| {
+        (any::<u8>(), word(), word(), remote_key(), word(), any::<(u32, NonZeroU32)>()).prop_map(
+            |(pt, bits, ignore_bits, into, len, (seen, tally))| {
                 Packet::Rtr(Rtr {
                     pt_index: PtIndex(pt),
                     match_bits: MatchBits(bits),
                     ignore_bits,
-                    addr: Addr(addr),
+                    into,
                     len,
                     seen: PacketSeq(seen),
                     tally,
                 })
             }
         ),
-        (word(), word(), word(), word(), any::<u32>()).prop_map(|(key, addr, len, op, tally)| {
-            let (key, addr, tally) = (MatchBits(key), Addr(addr), NonZeroU32::new(tally));
-            Packet::Cts(Cts { key, addr, len, op, tally })
-        }),
+        (word(), remote_key(), word(), word(), any::<u32>()).prop_map(
+            |(key, into, len, op, tally)| {
+                let (key, tally) = (MatchBits(key), NonZeroU32::new(tally));
+                Packet::Cts(Cts { key, into, len, op, tally })
+            }
+        ),
         (word(), word(), status()).prop_map(|(op, len, status)| Packet::Written(Written {
             op,
             len,
@@ -144,7 +150,7 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                 (Packet::Ack(Ack { op, mlength, offset, list, status }), 0)
             }
         ),
-        (any::<u8>(), word(), word(), word(), word(), word()).prop_map(
+        (any::<u8>(), word(), word(), word(), word(), remote_key()).prop_map(
             |(pt, bits, op, remote_offset, length, into)| {
                 let get = Get {
                     pt_index: PtIndex(pt),
@@ -152,7 +158,7 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                     op,
                     remote_offset,
                     length,
-                    into: Addr(into),
+                    into,
                 };
                 (Packet::Get(get), 0)
             }

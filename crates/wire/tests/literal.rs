@@ -6,7 +6,7 @@ use common::{ATOMIC, DATATYPE_AT, PLAIN, USER_AT, cases, hex};
 use sluice_wire::{
     AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, FIRST_SLOT_BYTES, HEAD_BYTES,
     ITEM_BYTES_MAX, List, MatchBits, NEXT_SLOT_BYTES, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet,
-    PacketSeq, Pull, Put, Region, Reply, Rts, SLOT_BYTES, Status, slots_for,
+    PacketSeq, Pull, Put, Region, RemoteKey, Reply, Rts, SLOT_BYTES, Status, slots_for,
 };
 
 #[test]
@@ -111,8 +111,9 @@ fn slots_hold_their_packet_and_no_slot_is_spare() {
     }
 }
 
-const RTS: Rts = Rts { total_len: 1, addr: Addr(1), key: MatchBits(1), tally: None };
-const BULK: Bulk = Bulk { len: 1, addr: Addr(1) };
+const RTS: Rts =
+    Rts { total_len: 1, from: RemoteKey::from_bits(1), key: MatchBits(1), tally: None };
+const BULK: Bulk = Bulk { len: 1, from: RemoteKey::from_bits(1) };
 
 fn emit(packet: Packet, payload_len: u32) {
     let _ = packet.emit(PacketSeq(0), Credits::default(), payload_len);
@@ -308,4 +309,15 @@ fn spans_of_time_neither_overflow_nor_go_negative() {
     assert_eq!(Nanos(u64::MAX).saturating_add(Nanos(1)), Nanos(u64::MAX));
     assert_eq!(Nanos(5).since(Nanos(3)), Nanos(2));
     assert_eq!(Nanos(3).since(Nanos(5)), Nanos(0));
+}
+
+#[test]
+fn a_remote_key_is_eight_bytes_and_two_of_them_name_no_memory() {
+    assert_eq!(size_of::<RemoteKey>(), 8);
+    assert_eq!((RemoteKey::NONE.bits(), RemoteKey::OFFER.bits()), (0, u64::MAX));
+    assert!(!RemoteKey::NONE.is_some() && !RemoteKey::OFFER.is_some());
+    for bits in [1, 0x8182_8384_8586_8788, u64::MAX - 1] {
+        let key = RemoteKey::from_bits(bits);
+        assert!(key.is_some() && key.bits() == bits);
+    }
 }

@@ -18,7 +18,7 @@ mod transport;
 
 pub use machine::Machine;
 pub use memory::LocalMemory;
-pub use remote::{RailError, RemoteCaps, RemoteMemory};
+pub use remote::{RailError, Remote, RemoteCaps, RemoteMemory, Rights};
 pub use shared::{NoShared, SharedCopy, Tally, TallyStart};
 pub use transport::{Connect, PeerError, Transmitted, Transport};
 

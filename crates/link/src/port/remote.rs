@@ -1,7 +1,7 @@
 //! Remote memory: reads and writes that need no call of the peer.
 
 use super::Token;
-use sluice_wire::{Addr, PeerId, Region};
+use sluice_wire::{PeerId, Region, RemoteKey};
 
 /// Why a rail could not move bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +10,8 @@ pub enum RailError {
     /// ([`RemoteMemory::caps`] says so from now on).
     #[error("the system does not allow direct reads of that process")]
     Forbidden,
-    /// The memory, here or there, is not mapped.
-    #[error("memory is not mapped")]
+    /// The memory, here or there, is not mapped, or is not exposed to this process.
+    #[error("memory is not mapped, or not exposed")]
     Fault,
     /// The peer is gone.
     #[error("the peer is gone")]
@@ -31,17 +31,70 @@ pub struct RemoteCaps {
     pub write: bool,
 }
 
-/// The memory of the peers.
+/// What a peer may do with memory that is exposed to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// It may read it.
+    pub read: bool,
+    /// It may write it.
+    pub write: bool,
+}
+
+impl Rights {
+    /// To read it.
+    pub const READ: Rights = Rights { read: true, write: false };
+    /// To write it.
+    pub const WRITE: Rights = Rights { read: false, write: true };
+}
+
+/// A place in memory that a peer has exposed to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Names the memory.
+    pub key: RemoteKey,
+    /// Where in it the place is, in bytes from its beginning.
+    pub offset: u64,
+}
+
+impl Remote {
+    /// The beginning of what `key` names.
+    #[must_use]
+    #[inline(always)]
+    pub fn whole(key: RemoteKey) -> Remote {
+        Remote { key, offset: 0 }
+    }
+}
+
+/// Memory between processes: what is exposed of this one, and what the peers have
+/// exposed.
+///
+/// A key is of one peer: no other can use it. A revoked key never reaches memory
+/// again. A move through a key that is not valid, or that does not allow it, or past
+/// the end of what it names, ends with [`RailError::Fault`], and nothing else comes of
+/// it. Rails on which the system decides what a process may touch leave that to it.
+///
+/// The machine revokes each key exactly once, when the operation ends for which it was
+/// exposed, also if the peer is gone. Moves of a peer that is not gone are over by then:
+/// the protocols see to that. Only a move of no bytes may come late, and reaches nothing.
 pub trait RemoteMemory {
     /// What can be done with the memory of `peer` now. An ability that has
     /// failed with [`RailError::Forbidden`] does not come back.
     fn caps(&self, peer: PeerId) -> RemoteCaps;
 
+    /// Exposes a region of this process to `peer` until [`RemoteMemory::revoke`]. Its
+    /// memory is the client's to vouch for: whether it is mapped is not looked at.
+    /// [`RemoteKey::NONE`], which is not revoked, if there is nothing that a peer could
+    /// reach by a key.
+    fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey;
+
+    /// Ends what [`RemoteMemory::expose`] began, with the same peer.
+    fn revoke(&mut self, peer: PeerId, key: RemoteKey);
+
     /// Starts to read `to.len` bytes at `from` in the memory of `peer` into
     /// `to`. Ends with [`Machine::on_moved`](super::Machine::on_moved), also when the peer dies.
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token);
+    fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token);
 
     /// Starts to write the bytes of `from` to `to` in the memory of `peer`.
     /// Ends with [`Machine::on_moved`](super::Machine::on_moved), also when the peer dies.
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token);
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token);
 }

@@ -1,7 +1,7 @@
 //! Shared copying: one transfer whose chunks both sides copy.
 
-use super::Token;
-use sluice_wire::{Addr, PeerId, Region};
+use super::{Remote, Token};
+use sluice_wire::{PeerId, Region};
 use std::num::NonZeroU32;
 
 /// Names a tally of a process: the shared count of the chunks of one transfer
@@ -56,13 +56,13 @@ pub trait SharedCopy {
     /// `tally`, which is this process's, and used. Ends with
     /// [`Machine::on_moved`](super::Machine::on_moved) when all bytes are here, whoever copied them; also
     /// when the peer dies.
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token);
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token);
 
     /// The other side of [`SharedCopy::read_shared`]: `tally` is of `peer`, `from` is
     /// here and `to` there. Ends with [`Machine::on_moved`](super::Machine::on_moved) when no chunk is left
     /// to be taken and none that this side took is under way; at once if the
     /// tally is closed by now; or by [`SharedCopy::leave_shared`].
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token);
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token);
 
     /// Ends this process's part in a [`SharedCopy::write_shared`] now, because its
     /// receiver is done with the message. True if that could be done at once: its
@@ -106,11 +106,11 @@ impl SharedCopy for NoShared {
         match *self {}
     }
 
-    fn read_shared(&mut self, _: PeerId, _: Tally, _: Addr, _: Region, _: Token) {
+    fn read_shared(&mut self, _: PeerId, _: Tally, _: Remote, _: Region, _: Token) {
         match *self {}
     }
 
-    fn write_shared(&mut self, _: PeerId, _: Tally, _: Region, _: Addr, _: Token) {
+    fn write_shared(&mut self, _: PeerId, _: Tally, _: Region, _: Remote, _: Token) {
         match *self {}
     }
 

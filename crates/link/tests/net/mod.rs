@@ -14,8 +14,11 @@ pub use port::NetPort;
 
 use memory::{Process, range};
 use random::Random;
-use sluice_link::{Connect, Grant, Layout, MailboxRegion, Opened, PeerError, RailError, Token};
-use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, Region, slots_for};
+use sluice_link::{
+    Connect, Exposures, Grant, KeyError, Layout, MailboxRegion, Opened, PeerError, RailError,
+    Remote, Token,
+};
+use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, Region, slots_for};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tally::Tallies;
 
@@ -101,7 +104,7 @@ pub struct Read {
     pub peer: usize,
     pub is_write: bool,
     pub local: Region,
-    remote: Addr,
+    remote: Remote,
     pub token: Token,
 }
 
@@ -129,6 +132,10 @@ pub struct Net {
     pub mode: Mode,
     flights: BTreeMap<(usize, usize), VecDeque<Flight>>,
     pub reads: Vec<Read>,
+    /// What each process has exposed.
+    pub exposures: Vec<Exposures>,
+    /// Keys that did not reach memory: who used them, whose they were to be, and why.
+    pub misused: Vec<(usize, usize, KeyError)>,
     pub tallies: Tallies,
     written: Vec<(usize, Token)>,
     unreadable: BTreeSet<(usize, usize)>,
@@ -249,7 +256,12 @@ impl Net {
             self.unreadable.insert(pair);
             return (read, Err(RailError::Forbidden));
         }
-        let remote = Region { addr: read.remote, len: read.local.len };
+        let found =
+            self.exposed(read.reader, read.peer, read.remote, read.local.len, read.is_write);
+        let remote = match found {
+            Ok(addr) => Region { addr, len: read.local.len },
+            Err(why) => return (read, Err(why)),
+        };
         let (from, source, to, target) = match read.is_write {
             false => (read.peer, remote, read.reader, read.local),
             true => (read.reader, read.local, read.peer, remote),
@@ -266,6 +278,33 @@ impl Net {
             return (read, Err(RailError::Fault));
         }
         (read, Ok(()))
+    }
+
+    /// Where bytes are that one process wants to read from another, or write there.
+    fn exposed(
+        &mut self,
+        who: usize,
+        owner: usize,
+        remote: Remote,
+        len: u64,
+        is_write: bool,
+    ) -> Result<Addr, RailError> {
+        let found = self.exposures[owner].resolve(PeerId(who as u32), remote, len, is_write);
+        found.map_err(|why| {
+            self.misused.push((who, owner, why));
+            why.into()
+        })
+    }
+
+    /// Panics if a key was used that did not reach memory, between two processes
+    /// neither of which has given up the other; or if memory of a process is exposed
+    /// that has nothing pending.
+    pub fn check_exposures(&self, who: usize, has_pending: bool) {
+        for &(user, owner, why) in &self.misused {
+            assert!(self.is_parted(user, owner), "{user} used a key of {owner}: {why}");
+        }
+        let count = self.exposures[who].len();
+        assert!(has_pending || count == 0, "{who} has nothing pending and exposes {count} regions");
     }
 
     /// The process ends: it does nothing more, what it had not written is lost.

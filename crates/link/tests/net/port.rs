@@ -6,10 +6,10 @@ use super::random::Random;
 use super::tally::Tallies;
 use super::{Mode, Net, POISON, Read, flight, take_bytes};
 use sluice_link::{
-    Connect, Layout, LocalMemory, MailboxRegion, PeerError, Port, RemoteCaps, RemoteMemory,
-    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port, Remote, RemoteCaps,
+    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
-use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region};
+use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -31,6 +31,8 @@ impl NetPort {
             mode,
             flights: BTreeMap::new(),
             reads: Vec::new(),
+            exposures: (0..count).map(|_| Exposures::default()).collect(),
+            misused: Vec::new(),
             tallies: Tallies::default(),
             written: Vec::new(),
             unreadable: BTreeSet::new(),
@@ -242,7 +244,16 @@ impl RemoteMemory for NetPort {
         RemoteCaps { read: allowed && read, write: allowed && (read || only_writes) }
     }
 
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+    fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {
+        self.net.borrow_mut().exposures[self.me].expose(peer, region, rights)
+    }
+
+    fn revoke(&mut self, peer: PeerId, key: RemoteKey) {
+        let revoked = self.net.borrow_mut().exposures[self.me].revoke(peer, key);
+        assert_eq!(revoked, Ok(()), "each key is revoked once, with its peer");
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
         self.net.borrow_mut().reads.push(Read {
             reader: self.me,
             peer: peer.index(),
@@ -253,7 +264,7 @@ impl RemoteMemory for NetPort {
         });
     }
 
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
         self.net.borrow_mut().reads.push(Read {
             reader: self.me,
             peer: peer.index(),
@@ -300,12 +311,12 @@ impl SharedCopy for NetPort {
         self.net.borrow().tallies.is_written(self.me, tally, len)
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
         let pair = (self.me, peer.index());
         self.net.borrow_mut().tallies.begin(pair, tally, false, to, from, token);
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
         let pair = (self.me, peer.index());
         self.net.borrow_mut().tallies.begin(pair, tally, true, from, to, token);
     }

@@ -6,8 +6,8 @@
 use super::Net;
 use super::memory::{Process, range};
 use sluice_link::chunk_claims::{ChunkClaims, Settled, Side};
-use sluice_link::{RailError, Tally, TallyStart, Token};
-use sluice_wire::{Addr, Region};
+use sluice_link::{RailError, Remote, Tally, TallyStart, Token};
+use sluice_wire::Region;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -36,7 +36,7 @@ pub struct Share {
     tally: u32,
     is_write: bool,
     local: Region,
-    remote: Addr,
+    remote: Remote,
     pub token: Token,
     /// The chunk being copied.
     chunk: Option<u32>,
@@ -104,7 +104,7 @@ impl Tallies {
         tally: Tally,
         is_write: bool,
         local: Region,
-        remote: Addr,
+        remote: Remote,
         token: Token,
     ) {
         self.shares.push(Share {
@@ -164,44 +164,20 @@ impl Net {
     /// A side of a shared transfer takes a chunk, copies the one that it has, or
     /// ends, which is told.
     pub fn step_share(&mut self, at: usize) -> Option<(usize, Token, Result<(), RailError>)> {
-        let share = &mut self.tallies.shares[at];
+        let share = &self.tallies.shares[at];
         let (who, peer, token) = (share.who, share.peer, share.token);
         let is_gone = self.dead.contains(&peer) || self.parted.contains(&(who, peer));
         if is_gone {
             self.tallies.shares.remove(at);
             return Some((who, token, Err(RailError::PeerGone)));
         }
-        let claims = self.tallies.open.get(&share.tally).map(|open| &open.claims);
-        let (side, count) = (share.side(), chunks(share.local.len));
-        if let Some(chunk) = share.chunk.take() {
-            let Some(claims) = claims else {
-                // Who wants no bytes does not wait for the chunk without any.
-                assert_eq!(share.local.len, 0, "nobody closes it while bytes are copied");
-                share.own += 1;
-                return None;
-            };
-            let pair = (who, peer);
-            let forbid = self.random.percent(self.mode.forbidden_percent);
-            if forbid || self.unreadable.contains(&pair) {
-                self.unreadable.insert(pair);
-                share.failure = Some(RailError::Forbidden);
-            } else {
-                let offset = u64::from(chunk) * CHUNK_BYTES;
-                let len = CHUNK_BYTES.min(share.local.len - offset);
-                let local = Region { addr: share.local.addr.offset(offset), len };
-                let remote = Region { addr: share.remote.offset(offset), len };
-                let (from, source, to, target) = match share.is_write {
-                    false => (peer, remote, who, local),
-                    true => (who, local, peer, remote),
-                };
-                if !move_bytes(&mut self.processes, self.mode.payloads, from, source, to, target) {
-                    share.failure = Some(RailError::Fault);
-                }
-            }
-            share.own += 1;
-            claims.account(share.tally, side, count, share.failure.is_none());
+        if let Some(chunk) = self.tallies.shares[at].chunk.take() {
+            self.copy_chunk(at, chunk);
             return None;
         }
+        let share = &mut self.tallies.shares[at];
+        let claims = self.tallies.open.get(&share.tally).map(|open| &open.claims);
+        let (side, count) = (share.side(), chunks(share.local.len));
         if let Some(claims) = claims {
             let may_take = share.failure.is_none() && share.own < count;
             if may_take && let Some(chunk) = claims.take(share.tally, side, count) {
@@ -222,6 +198,54 @@ impl Net {
         self.tallies.was_alone = share.own == its_part && share.failure.is_none();
         self.tallies.ended = share.tally;
         Some((who, token, share.failure.map_or(Ok(()), Err)))
+    }
+
+    /// A side copies the chunk that it has taken, and accounts for it.
+    fn copy_chunk(&mut self, at: usize, chunk: u32) {
+        let Share { who, peer, tally, is_write, local, remote, .. } = self.tallies.shares[at];
+        let count = chunks(local.len);
+        let moved = if self.tallies.open.contains_key(&tally) {
+            let offset = u64::from(chunk) * CHUNK_BYTES;
+            let len = CHUNK_BYTES.min(local.len - offset);
+            let local = Region { addr: local.addr.offset(offset), len };
+            let remote = Remote { key: remote.key, offset: remote.offset + offset };
+            self.copy_between((who, peer), local, remote, is_write)
+        } else {
+            // Who wants no bytes does not wait for the chunk without any.
+            assert_eq!(local.len, 0, "nobody closes it while bytes are copied");
+            Ok(())
+        };
+        let share = &mut self.tallies.shares[at];
+        share.failure = moved.err();
+        share.own += 1;
+        let side = share.side();
+        if let Some(open) = self.tallies.open.get(&tally) {
+            open.claims.account(tally, side, count, moved.is_ok());
+        }
+    }
+
+    fn copy_between(
+        &mut self,
+        pair: (usize, usize),
+        local: Region,
+        remote: Remote,
+        is_write: bool,
+    ) -> Result<(), RailError> {
+        let forbid = self.random.percent(self.mode.forbidden_percent);
+        if forbid || self.unreadable.contains(&pair) {
+            self.unreadable.insert(pair);
+            return Err(RailError::Forbidden);
+        }
+        let (who, peer) = pair;
+        let remote =
+            Region { addr: self.exposed(who, peer, remote, local.len, is_write)?, len: local.len };
+        let (from, source, to, target) = match is_write {
+            false => (peer, remote, who, local),
+            true => (who, local, peer, remote),
+        };
+        let payloads = self.mode.payloads;
+        let whole = move_bytes(&mut self.processes, payloads, from, source, to, target);
+        if whole { Ok(()) } else { Err(RailError::Fault) }
     }
 }
 

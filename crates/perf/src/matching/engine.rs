@@ -9,12 +9,13 @@
 use crate::matching::script::{Element, PEERS, Subject};
 use anyhow::{Context, Result, ensure};
 use sluice_link::{
-    Connect, Grant, Layout, LocalMemory, NoShared, Opened, PeerError, Port, RemoteCaps,
-    RemoteMemory, Token, Transmitted, Transport,
+    Connect, Grant, Layout, LocalMemory, NoShared, Opened, PeerError, Port, Remote, RemoteCaps,
+    RemoteMemory, Rights, Token, Transmitted, Transport,
 };
 use sluice_portals::{Eq, EqTaken, Handle, Limits, List, MeOptions, MeSpec, Ni, PtOptions, Taken};
 use sluice_wire::{
     Addr, Credits, HeadBuf, MatchBits, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
+    RemoteKey,
 };
 
 const PT: PtIndex = PtIndex(0);
@@ -280,9 +281,15 @@ impl RemoteMemory for NoRail {
         RemoteCaps::default()
     }
 
-    fn read_remote(&mut self, _: PeerId, _: Addr, _: Region, _: Token) {}
+    fn expose(&mut self, _: PeerId, _: Region, _: Rights) -> RemoteKey {
+        RemoteKey::NONE
+    }
 
-    fn write_remote(&mut self, _: PeerId, _: Region, _: Addr, _: Token) {}
+    fn revoke(&mut self, _: PeerId, _: RemoteKey) {}
+
+    fn read_remote(&mut self, _: PeerId, _: Remote, _: Region, _: Token) {}
+
+    fn write_remote(&mut self, _: PeerId, _: Region, _: Remote, _: Token) {}
 }
 
 impl Port for NoRail {

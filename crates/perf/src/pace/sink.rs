@@ -8,11 +8,11 @@
 //! it counts, and [`Sink::caught_up`] tells when the rate has allowed it.
 
 use sluice_link::{
-    Connect, LocalMemory, Machine, Opened, PeerError, Port, RailError, RemoteCaps, RemoteMemory,
-    SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    Connect, LocalMemory, Machine, Opened, PeerError, Port, RailError, Remote, RemoteCaps,
+    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
 use sluice_proto::Endpoint;
-use sluice_wire::{Addr, HeadBuf, Nanos, Parsed, PeerId, Region};
+use sluice_wire::{Addr, HeadBuf, Nanos, Parsed, PeerId, Region, RemoteKey};
 
 /// Most reads into one buffer at once. A window of messages has far fewer chunks
 /// under way.
@@ -248,12 +248,20 @@ impl<P: Port> RemoteMemory for SlowedPort<'_, P> {
         self.port.caps(peer)
     }
 
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+    fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {
+        self.port.expose(peer, region, rights)
+    }
+
+    fn revoke(&mut self, peer: PeerId, key: RemoteKey) {
+        self.port.revoke(peer, key);
+    }
+
+    fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
         self.sink.reads(self.now_ns, to, token);
         self.port.read_remote(peer, from, to, token);
     }
 
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
         self.port.write_remote(peer, from, to, token);
     }
 }
@@ -298,12 +306,12 @@ impl<P: Port> SharedCopy for SlowedPort<'_, P> {
         false
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
         self.sink.reads(self.now_ns, to, token);
         self.inner().read_shared(peer, tally, from, to, token);
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
         self.inner().write_shared(peer, tally, from, to, token);
     }
 

@@ -22,6 +22,7 @@ impl Ni {
         match &mut operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {
                 let operation = self.end(handle).expect("looked up above");
+                Ni::revoke_of(port, &operation);
                 let outcome = NiFail::check(ack.status);
                 // Of a fault in memory, only this side can say that it was here.
                 let unsent = match operation.stage {
@@ -51,6 +52,13 @@ impl Ni {
         }
     }
 
+    /// An operation has ended, or its peer needs its memory no more.
+    pub(crate) fn revoke_of<P: Port>(port: &mut P, operation: &Operation) {
+        if let Some(key) = operation.exposed() {
+            port.revoke(operation.peer, key);
+        }
+    }
+
     /// What an acknowledgement, or the want of one, means to its operation.
     pub(crate) fn acked(
         &mut self,
@@ -62,7 +70,7 @@ impl Ni {
     ) {
         let (kind, length) = match operation.stage {
             Stage::Ack { kind, length } => (kind, length),
-            Stage::Exposed { kind, span } => {
+            Stage::Exposed { kind, span, .. } => {
                 let (peer, pt) = (operation.peer, operation.pt_index);
                 // What the target refused has been dealt with too: the memory
                 // is free. Only what never got an answer was not sent.

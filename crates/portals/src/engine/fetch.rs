@@ -1,5 +1,5 @@
 //! Data on its way here after its header: of a put that matched, or of a get that was
-//! offered its bytes. It is read by address where the rail can, else pulled in pieces.
+//! offered its bytes. It is read by its key where the rail can, else pulled in pieces.
 //!
 //! Invariant: every transfer ends, by its last byte, by a refusal, or by the
 //! end of the peer; and its end is told once.
@@ -12,8 +12,8 @@ use crate::objects::operation::{
 use crate::objects::request::Owed;
 use crate::objects::vector::Span;
 use crate::table::Handle;
-use sluice_link::{Port, RailError, Token};
-use sluice_wire::{Ack, Addr, Offer, Packet, PeerId, PtIndex, Pull, Reply, Status};
+use sluice_link::{Port, RailError, Remote, Token};
+use sluice_wire::{Ack, Offer, Packet, PeerId, PtIndex, Pull, RemoteKey, Reply, Status};
 
 /// Pieces of one transfer on their way at once: enough that the side asked has
 /// the next at hand, few enough that several transfers share the reply region.
@@ -26,7 +26,7 @@ impl Ni {
         port: &mut P,
         done: Done,
         source: u64,
-        direct: Option<Addr>,
+        direct: Option<RemoteKey>,
         into: Span,
     ) {
         let (peer, pt_index) = (done.event.peer, done.event.pt_index);
@@ -85,6 +85,7 @@ impl Ni {
             return false;
         }
         let operation = self.end(handle).expect("looked up above");
+        Ni::revoke_of(port, &operation);
         self.links.release_reply(slots);
         self.has_freed_reply_slots = true;
         let into_part = into.part(0, length);
@@ -113,11 +114,13 @@ impl Ni {
         let allowed = match by {
             AnswerBy::Reply => false,
             AnswerBy::Offer => offer.source != 0,
-            AnswerBy::Write => true,
+            AnswerBy::Write(_) => true,
         };
         if !allowed || offer.mlength > into.len {
             return false;
         }
+        // From now on the target has nothing more to write.
+        Ni::revoke_of(port, operation);
         self.links.release_reply(slots);
         self.has_freed_reply_slots = true;
         let place = Place { offset: offer.offset, list: offer.list };
@@ -162,7 +165,7 @@ impl Ni {
             Stage::Incoming(incoming) => {
                 match outcome {
                     Ok(()) => incoming.arrived = incoming.asked,
-                    // What cannot be read by address can be asked for.
+                    // What cannot be read by its key can be asked for.
                     Err(RailError::Forbidden) => {
                         incoming.asked = incoming.arrived;
                         incoming.direct = None;
@@ -265,7 +268,8 @@ impl Ni {
             {
                 incoming.asked = at + piece.len;
             }
-            port.read_remote(peer, from.offset(at), piece, Token(handle.to_u64()));
+            let from = Remote { key: from, offset: at };
+            port.read_remote(peer, from, piece, Token(handle.to_u64()));
             return;
         }
         let piece_max = self.get_bytes_max();

@@ -3,14 +3,14 @@
 
 use crate::engine::ni::Ni;
 use crate::objects::event::NiFail;
-use crate::objects::operation::{Done, LongGets, NOWHERE, Operation, Outgoing, Place, Stage};
+use crate::objects::operation::{Done, LongGets, Operation, Outgoing, Place, Stage};
 use crate::objects::request::{Request, What};
 use crate::objects::vector::Span;
 use crate::table::Handle;
-use sluice_link::{Port, Token, Transmitted};
+use sluice_link::{Port, Remote, Token, Transmitted};
 use sluice_wire::{
-    Addr, Get, NEXT_SLOT_BYTES, Offer, Packet, PeerId, PtIndex, Pull, Region, Reply, SLOT_BYTES,
-    Status,
+    Get, NEXT_SLOT_BYTES, Offer, Packet, PeerId, PtIndex, Pull, Region, RemoteKey, Reply,
+    SLOT_BYTES, Status,
 };
 
 /// Most bytes that the reply to one get or pull may carry. A reply region has
@@ -34,7 +34,7 @@ impl Ni {
         };
         // No honest initiator asks for more than its own reply region, or has
         // more than so many of the others under way.
-        let is_long = get.into != Addr(0);
+        let is_long = get.into != RemoteKey::NONE;
         let served = self.long_gets.get(&from).map_or(0, |gets| gets.served);
         if is_long && served >= LongGets::MAX {
             return false;
@@ -71,7 +71,7 @@ impl Ni {
         if moves {
             self.start_moving(handle, get.pt_index);
             let done = Done { entry: handle, header, event, offset, answer: None, slots: 0 };
-            let direct = Some(get.into).filter(|&to| to != NOWHERE && port.caps(from).write);
+            let direct = Some(get.into).filter(|to| to.is_some() && port.caps(from).write);
             let outgoing = Outgoing { done, from: span, direct, written: 0, op: get.op };
             self.start_outgoing(port, from, get.pt_index, outgoing);
             return true;
@@ -111,7 +111,8 @@ impl Ni {
         if let Some(to) = direct.filter(|_| left > 0) {
             let piece = self.first_piece(outgoing.from.part(written, left));
             if piece.len > 0 {
-                port.write_remote(peer, piece, to.offset(written), Token(handle.to_u64()));
+                let to = Remote { key: to, offset: written };
+                port.write_remote(peer, piece, to, Token(handle.to_u64()));
                 return;
             }
         }

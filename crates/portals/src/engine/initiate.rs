@@ -5,11 +5,11 @@ use crate::objects::command::{Local, PutExtras, Target};
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
 use crate::objects::md::Md;
-use crate::objects::operation::{AnswerBy, LongGets, NOWHERE, Operation, Stage, reply_slots};
+use crate::objects::operation::{AnswerBy, LongGets, Operation, Stage, reply_slots};
 use crate::objects::vector::Span;
 use crate::table::Handle;
-use sluice_link::{Port, SendError, Token, Transmitted};
-use sluice_wire::{AckKind, Addr, Bulk, Get, GetDone, Packet, PeerId, Put, Region, Status};
+use sluice_link::{Port, Remote, Rights, SendError, Token, Transmitted};
+use sluice_wire::{AckKind, Bulk, Get, GetDone, Packet, PeerId, Put, Region, RemoteKey, Status};
 
 impl Ni {
     /// Puts `length` bytes of `md` at `local_offset` in one packet (`PtlPut`).
@@ -197,7 +197,9 @@ impl Ni {
     ) -> Result<(), PtlError> {
         let kind = extras.ack.unwrap_or(AckKind::Silent);
         let handle = self.operations.next_handle();
-        let addr = span.flat().map_or(Addr(0), |region| region.addr);
+        // What lies in pieces is pulled.
+        let expose = |region| port.expose(target.peer, region, Rights::READ);
+        let key = span.flat().map_or(RemoteKey::NONE, expose);
         let packet = Packet::Put(Put {
             pt_index: target.pt_index,
             match_bits: target.match_bits,
@@ -206,18 +208,24 @@ impl Ni {
             remote_offset: target.remote_offset,
             ack: Some((kind, handle.to_u64())),
             rts: None,
-            bulk: Some(Bulk { len: span.len as u32, addr }),
+            bulk: Some(Bulk { len: span.len as u32, from: key }),
         });
-        self.links.send_data(port, target.peer, &packet, Region::EMPTY, Token(0))?;
+        let sent = self.links.send_data(port, target.peer, &packet, Region::EMPTY, Token(0));
+        if let Err(error) = sent {
+            if key.is_some() {
+                port.revoke(target.peer, key);
+            }
+            return Err(error.into());
+        }
         let (peer, pt_index) = (target.peer, target.pt_index);
-        let stage = Stage::Exposed { kind, span };
+        let stage = Stage::Exposed { kind, span, key };
         let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
         assert!(begun == Some(handle), "room was checked before");
         Ok(())
     }
 
     /// Gets `length` bytes into `md` at `local_offset` (`PtlGet`); a reply
-    /// event follows. With `from`, the address of the target entry's memory as
+    /// event follows. With `from`, the key to the target entry's memory as
     /// announced by its owner, and a rail that can read it, the bytes are read
     /// directly and the target takes no part; else at most
     /// [`Ni::get_bytes_max`] bytes can be asked for. For descriptors without a
@@ -234,7 +242,7 @@ impl Ni {
         local_offset: u64,
         length: u64,
         target: &Target,
-        from: Option<Addr>,
+        from: Option<RemoteKey>,
         user_ptr: u64,
     ) -> Result<(), PtlError> {
         let descriptor = self.mds.get(md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
@@ -250,14 +258,14 @@ impl Ni {
             }
             let slots = reply_slots(length);
             let span = Span::new(into, None, 0, length);
-            return self.send_get(port, md, span, slots, Addr(0), target, user_ptr);
+            return self.send_get(port, md, span, slots, AnswerBy::Reply, target, user_ptr);
         };
         let (peer, pt_index) = (target.peer, target.pt_index);
         let stage = Stage::Read { into };
         let handle = self
             .begin(Operation { peer, pt_index, md, user_ptr, stage })
             .ok_or(PtlError::NoSpace("operations"))?;
-        let from = from.offset(target.remote_offset);
+        let from = Remote { key: from, offset: target.remote_offset };
         port.read_remote(peer, from, into, Token(handle.to_u64()));
         Ok(())
     }
@@ -269,7 +277,7 @@ impl Ni {
         md: Handle<Md>,
         span: Span,
         slots: u32,
-        into: Addr,
+        by: AnswerBy,
         target: &Target,
         user_ptr: u64,
     ) -> Result<(), PtlError> {
@@ -277,6 +285,11 @@ impl Ni {
             return Err(PtlError::NoCredit { need: slots, have: 0 });
         }
         let handle = self.operations.next_handle();
+        let into = match by {
+            AnswerBy::Reply => RemoteKey::NONE,
+            AnswerBy::Offer => RemoteKey::OFFER,
+            AnswerBy::Write(key) => key,
+        };
         let packet = Packet::Get(Get {
             pt_index: target.pt_index,
             match_bits: target.match_bits,
@@ -290,11 +303,6 @@ impl Ni {
             return Err(error.into());
         }
         let (peer, pt_index) = (target.peer, target.pt_index);
-        let by = match into {
-            Addr(0) => AnswerBy::Reply,
-            NOWHERE => AnswerBy::Offer,
-            _ => AnswerBy::Write,
-        };
         let stage = Stage::Reply { into: span, slots, by };
         let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
         assert!(begun == Some(handle), "room was checked before");
@@ -315,13 +323,18 @@ impl Ni {
         if span.len > inline_max && asked >= LongGets::MAX {
             return Err(PtlError::NoCredit { need: 1, have: 0 });
         }
-        let (slots, addr) = match span.flat() {
-            _ if span.len <= inline_max => (reply_slots(span.len), Addr(0)),
-            // Zero would ask for all of it in the reply.
-            Some(region) if region.addr != Addr(0) => (reply_slots(0), region.addr),
-            _ => (reply_slots(0), NOWHERE),
-        };
-        self.send_get(port, into.md, span, slots, addr, target, user_ptr)
+        if span.len <= inline_max {
+            let slots = reply_slots(span.len);
+            return self.send_get(port, into.md, span, slots, AnswerBy::Reply, target, user_ptr);
+        }
+        let expose = |region| port.expose(target.peer, region, Rights::WRITE);
+        let key = span.flat().map(expose).filter(|key| key.is_some());
+        let by = key.map_or(AnswerBy::Offer, AnswerBy::Write);
+        let sent = self.send_get(port, into.md, span, reply_slots(0), by, target, user_ptr);
+        if let (Err(_), Some(key)) = (&sent, key) {
+            port.revoke(target.peer, key);
+        }
+        sent
     }
 
     /// Tells the target of earlier gets that all that is wanted of its entry

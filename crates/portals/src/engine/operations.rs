@@ -34,7 +34,7 @@ impl Ni {
     /// Changes the count that an operation is part of, if it is a long get.
     fn count_long_get(&mut self, operation: &Operation, change: impl FnOnce(&mut u32)) {
         let asked = match &operation.stage {
-            Stage::Reply { by: AnswerBy::Offer | AnswerBy::Write, .. } => true,
+            Stage::Reply { by: AnswerBy::Offer | AnswerBy::Write(_), .. } => true,
             Stage::Incoming(incoming) => match incoming.purpose {
                 Purpose::Get { .. } => true,
                 Purpose::Put(_) => return,

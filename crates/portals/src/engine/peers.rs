@@ -92,6 +92,7 @@ impl Ni {
             _ => {}
         }
         let Some(operation) = self.end(handle) else { return };
+        Ni::revoke_of(port, &operation);
         let (md, pt_index, user_ptr) = (operation.md, operation.pt_index, operation.user_ptr);
         match operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {

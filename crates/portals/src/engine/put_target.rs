@@ -189,7 +189,7 @@ impl Ni {
         }
         self.start_moving(handle, request.pt_index);
         let done = Done { entry: handle, header, event, offset, answer: Some(op), slots };
-        let direct = Some(bulk.addr).filter(|&addr| addr != Addr(0));
+        let direct = Some(bulk.from).filter(|key| key.is_some());
         self.fetch_put(port, done, op, direct, into);
     }
 

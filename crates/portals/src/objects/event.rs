@@ -3,7 +3,9 @@
 use crate::table::Handle;
 use sluice_link::PeerError;
 use sluice_link::RailError;
-use sluice_wire::{Addr, AtomicOp, Datatype, Found, List, MatchBits, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{
+    Addr, AtomicOp, Datatype, Found, List, MatchBits, PeerId, PtIndex, RemoteKey, Rts, Status,
+};
 use std::num::NonZeroU32;
 
 /// What happened.
@@ -163,7 +165,7 @@ pub struct Event {
     /// Offset that was asked for in the target's entry. An announcement has
     /// none; the name of the data stands here.
     pub remote_offset: u64,
-    /// Where the bytes are.
+    /// Where the bytes are. Of an announcement the key to them stands here.
     pub start: Addr,
     /// Present if bytes lie in lent memory: to be ended by the client.
     pub hold: Option<Hold>,
@@ -206,8 +208,8 @@ impl Event {
         event.hdr_data = found.hdr_data;
         event.user = found.user;
         event.rlength = found.total_len;
-        let (total_len, addr) = (found.total_len, found.addr);
-        event.announce(Some(Rts { total_len, addr, key, tally: None }));
+        let (total_len, from) = (found.total_len, found.from);
+        event.announce(Some(Rts { total_len, from, key, tally: None }));
         event
     }
 
@@ -216,9 +218,10 @@ impl Event {
     #[must_use]
     #[inline]
     pub fn rts(&self) -> Option<Rts> {
-        let (addr, key) = (self.start, MatchBits(self.remote_offset));
+        let from = RemoteKey::from_bits(self.start.0);
+        let key = MatchBits(self.remote_offset);
         let tally = NonZeroU32::new(self.mlength as u32);
-        self.is_announced.then_some(Rts { total_len: self.rlength, addr, key, tally })
+        self.is_announced.then_some(Rts { total_len: self.rlength, from, key, tally })
     }
 
     /// The event tells of an announcement.
@@ -226,7 +229,7 @@ impl Event {
     pub(crate) fn announce(&mut self, rts: Option<Rts>) {
         if let Some(rts) = rts {
             self.is_announced = true;
-            (self.start, self.remote_offset) = (rts.addr, rts.key.0);
+            (self.start, self.remote_offset) = (Addr(rts.from.bits()), rts.key.0);
             self.mlength = rts.tally.map_or(0, |tally| u64::from(tally.get()));
         }
     }

@@ -7,7 +7,7 @@ use crate::objects::pt::Header;
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_wire::{
-    Ack, AckKind, Addr, List, PeerId, PtIndex, REPLY_HEADER_BYTES, Region, slots_for,
+    Ack, AckKind, List, PeerId, PtIndex, REPLY_HEADER_BYTES, Region, RemoteKey, slots_for,
 };
 
 /// An operation whose end is awaited.
@@ -21,6 +21,17 @@ pub(crate) struct Operation {
     pub stage: Stage,
 }
 
+impl Operation {
+    /// Names the memory that is exposed to the peer as long as this waits.
+    pub fn exposed(&self) -> Option<RemoteKey> {
+        let key = match self.stage {
+            Stage::Exposed { key, .. } | Stage::Reply { by: AnswerBy::Write(key), .. } => key,
+            _ => return None,
+        };
+        Some(key).filter(|key| key.is_some())
+    }
+}
+
 /// What an operation waits for.
 #[derive(Debug)]
 pub(crate) enum Stage {
@@ -30,7 +41,7 @@ pub(crate) enum Stage {
     /// The acknowledgement of a put or an atomic operation.
     Ack { kind: AckKind, length: u64 },
     /// The target to have fetched the data of a put.
-    Exposed { kind: AckKind, span: Span },
+    Exposed { kind: AckKind, span: Span, key: RemoteKey },
     /// The answer to a get or a fetching operation, that has slots set aside.
     Reply { into: Span, slots: u32, by: AnswerBy },
     /// The bytes of a get, read by the rail.
@@ -52,13 +63,9 @@ pub(crate) enum AnswerBy {
     Reply,
     /// Offered.
     Offer,
-    /// Offered, or written to where it was wanted.
-    Write,
+    /// Offered, or written to where it was wanted: to memory exposed under this key.
+    Write(RemoteKey),
 }
-
-/// Where a get wants bytes that no rail can write there: they are to be
-/// offered. No memory has this address.
-pub(crate) const NOWHERE: Addr = Addr(u64::MAX);
 
 /// Slots that the reply to a get of `length` bytes takes.
 pub(crate) fn reply_slots(length: u64) -> u32 {
@@ -85,8 +92,8 @@ pub(crate) struct Incoming {
     pub purpose: Purpose,
     /// The other side's name for the data.
     pub source: u64,
-    /// Where it lies there, if the rail reads it by address.
-    pub direct: Option<Addr>,
+    /// Names it there, if the rail reads it by its key.
+    pub direct: Option<RemoteKey>,
     pub into: Span,
     /// Bytes asked for.
     pub asked: u64,
@@ -100,7 +107,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub fn new(purpose: Purpose, source: u64, direct: Option<Addr>, into: Span) -> Incoming {
+    pub fn new(purpose: Purpose, source: u64, direct: Option<RemoteKey>, into: Span) -> Incoming {
         Incoming {
             purpose,
             source,
@@ -138,8 +145,8 @@ pub(crate) struct Place {
 pub(crate) struct Outgoing {
     pub done: Done,
     pub from: Span,
-    /// Where it goes, if the rail writes it by address; else it is pulled.
-    pub direct: Option<Addr>,
+    /// Names where it goes, if the rail writes it by a key; else it is pulled.
+    pub direct: Option<RemoteKey>,
     /// Bytes written.
     pub written: u64,
     /// The initiator's name for the get.

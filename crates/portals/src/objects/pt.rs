@@ -8,7 +8,7 @@ use crate::objects::event::{Event, EventKind, NiFail};
 use crate::objects::me::{Me, MeSpec, place_in};
 use crate::objects::request::{Request, What};
 use crate::table::Handle;
-use sluice_wire::{Addr, AtomicOp, Datatype, List, MatchBits, PeerId, PtIndex, Rts};
+use sluice_wire::{Addr, AtomicOp, Datatype, List, MatchBits, PeerId, PtIndex, RemoteKey, Rts};
 
 /// Options of a portal table entry (`PtlPTAlloc`). Hints that change nothing
 /// here have no place.
@@ -101,8 +101,8 @@ const _: () = assert!(size_of::<Header>() <= 112);
 /// whose data is on its way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ColdHeader {
-    /// Where the announced data is, and its name.
-    rts: (Addr, MatchBits),
+    /// The key to the announced data, and its name.
+    rts: (RemoteKey, MatchBits),
     /// What has taken it while its data was on its way, and the entry that did
     /// if that is still there: it is in use until this is told.
     pub(crate) claim: Option<Claim>,
@@ -147,7 +147,7 @@ impl Slab<Header> {
     pub(crate) fn add(&mut self, header: Header, rts: Option<Rts>) -> Option<u32> {
         let slot = self.insert(header)?;
         if header.arriving || header.is_announced {
-            let rts = rts.map_or_else(Default::default, |rts| (rts.addr, rts.key));
+            let rts = rts.map_or_else(Default::default, |rts| (rts.from, rts.key));
             *self.beside_mut(slot) = ColdHeader { rts, claim: None, claimer: None };
         }
         Some(slot)
@@ -160,9 +160,9 @@ impl Slab<Header> {
         if !header.is_announced {
             return None;
         }
-        let (addr, key) = self.beside(slot).rts;
+        let (from, key) = self.beside(slot).rts;
         // Whoever uses a tally meets a posted entry.
-        Some(Rts { total_len: header.rlength, addr, key, tally: None })
+        Some(Rts { total_len: header.rlength, from, key, tally: None })
     }
 }
 

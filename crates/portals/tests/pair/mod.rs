@@ -194,8 +194,14 @@ impl Pair {
             }
             NetEvent::Share(_) => unreachable!("an interface shares no transfers"),
         }
+        self.check();
+    }
+
+    /// Panics unless the books of each side are in order.
+    fn check(&self) {
         for side in &self.sides {
             side.ni.check_invariants();
+            side.port.net().check_exposures(side.port.me, side.ni.operations_now() > 0);
         }
     }
 
@@ -258,7 +264,7 @@ impl Pair {
     pub fn issue(&mut self, who: usize, command: &Command) -> Result<(), PtlError> {
         let Side { ni, port, .. } = &mut self.sides[who];
         let issued = ni.issue(port, command);
-        ni.check_invariants();
+        self.check();
         issued
     }
 
@@ -318,7 +324,7 @@ impl Pair {
             net.net_mut().lose(who, dead);
             let Side { ni, port, .. } = &mut self.sides[who];
             ni.on_peer_gone(port, PeerId(dead as u32), PeerError::Dead);
-            ni.check_invariants();
+            self.check();
         }
     }
 
@@ -336,6 +342,7 @@ impl Pair {
             assert_eq!(ni.links().reply_slots_reserved(), 0, "reply slots of {who}");
             assert_eq!(ni.links().slots_held(), 0, "slots of {who}");
             assert_eq!(net.lent(who), (0, 0), "memory lent to {who}");
+            net.check_exposures(who, false);
             assert!(net.reads.iter().all(|read| read.reader != who), "{who} moves data");
             for peer in 0..self.sides.len() {
                 if net.is_dead(peer) {

@@ -186,7 +186,7 @@ impl Endpoint {
         core.stats.asked_for += 1;
         let event = Event::of_waiting(peer, MatchBits(number), found, handle.to_u64());
         if let Some(rts) = event.rts() {
-            let message = Announced { event, rts, taken: true, tally: None };
+            let message = Announced { event, rts, taken: true, recv: None };
             pulls.start(core, recvs, port, handle, message);
         }
     }

@@ -74,8 +74,8 @@ impl Endpoint {
     ) {
         let Endpoint { core, recvs, rtrs, pulls, .. } = self;
         let named = rts.tally.map(Tally);
-        let tally = rtrs.on_announcement(core, recvs, port, handle, event.peer, named);
-        let message = Announced { event: *event, rts, taken: false, tally };
+        let recv = rtrs.on_announcement(core, recvs, port, handle, event.peer, named);
+        let message = Announced { event: *event, rts, taken: false, recv };
         pulls.start(core, recvs, port, handle, message);
     }
 

@@ -24,7 +24,7 @@ struct OfPeer {
     next_seq: Option<PacketSeq>,
     data_credits: u32,
     queued: usize,
-    announced_to: u16,
+    announced_to: usize,
     announced_by: usize,
     announced_by_blocked: usize,
 }
@@ -56,7 +56,7 @@ impl Endpoint {
             state.rtrs.as_ref().map_or((0, 0), |rtrs| rtrs.counts());
         OfPeer {
             queued: state.queue.len(),
-            announced_to: state.announced,
+            announced_to: state.announced.len(),
             announced_by,
             announced_by_blocked,
             ..of_link

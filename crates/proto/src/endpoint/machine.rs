@@ -7,7 +7,7 @@ use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::Taken;
-use sluice_wire::{Addr, Nanos, Packet, Parsed, PeerId};
+use sluice_wire::{Nanos, Packet, Parsed, PeerId, RemoteKey};
 
 impl Machine for Endpoint {
     #[inline]
@@ -146,7 +146,7 @@ impl Endpoint {
             Packet::Watch(watch) if on_watch(core, from, watch) => {
                 answer_questions(core, sends, port, from);
             }
-            Packet::Decline(decline) if on_decline(core, sends, from, decline.number) => {
+            Packet::Decline(decline) if on_decline(core, sends, port, from, decline.number) => {
                 stalled.flush_peer(core, sends, port, from);
             }
             Packet::Waiting(waiting) => return self.on_waiting(port, from, waiting),
@@ -192,7 +192,7 @@ fn spends_data(packet: &Packet) -> bool {
 fn is_foreign(packet: &Packet) -> bool {
     match packet {
         Packet::Put(put) => put.bulk.is_some(),
-        Packet::Get(get) => get.into != Addr(0),
+        Packet::Get(get) => get.into != RemoteKey::NONE,
         Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
         Packet::Ack(_)
         | Packet::Reply(_)

@@ -90,7 +90,7 @@ impl Endpoint {
         event.user_ptr = handle.to_u64();
         match event.rts() {
             Some(rts) => {
-                let message = Announced { event, rts, taken, tally: None };
+                let message = Announced { event, rts, taken, recv: None };
                 self.pulls.start(&mut self.core, &mut self.recvs, port, handle, message);
             }
             None => self.on_matched(port, &event),

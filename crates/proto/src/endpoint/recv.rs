@@ -3,7 +3,7 @@
 use super::Endpoint;
 use crate::api::{Completion, Failure, Recv, Refused};
 use crate::portal::entry_for;
-use crate::rendezvous::ability::shared;
+use crate::rendezvous::ability::{revoke, shared};
 use crate::request::RecvOp;
 use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::{Handle, List};
@@ -65,8 +65,10 @@ impl Endpoint {
             return false;
         }
         let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return false };
-        if let (Some(peer), Some(_)) = (op.recv.source, announced) {
-            self.core.peers.state_mut(peer).announced -= 1;
+        if let (Some(peer), Some(tally)) = (op.recv.source, announced)
+            && let Some(announced) = self.core.peers.take_announced(peer, tally)
+        {
+            revoke(port, peer, announced.into);
         }
         self.exhausted.leave(op.recv.source, op.serial);
         self.core.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));

@@ -2,7 +2,7 @@
 
 use crate::selection::Able;
 use sluice_link::{Port, RemoteCaps, SharedCopy, Tally, TallyStart};
-use sluice_wire::PeerId;
+use sluice_wire::{PeerId, RemoteKey};
 
 /// What the rail can do with a peer now.
 pub(crate) fn able_with<P: Port>(port: &P, peer: PeerId, tallies: bool) -> Able {
@@ -18,4 +18,11 @@ pub(crate) fn shared<P: Port>(port: &mut P) -> &mut P::Shared {
 /// A tally for a transfer from `peer`, if there is one to be had.
 pub(crate) fn open_tally<P: Port>(port: &mut P, peer: PeerId, start: TallyStart) -> Option<Tally> {
     port.shared()?.open_tally(peer, start)
+}
+
+/// Ends what was exposed to a peer, if anything.
+pub(crate) fn revoke<P: Port>(port: &mut P, peer: PeerId, key: RemoteKey) {
+    if key.is_some() {
+        port.revoke(peer, key);
+    }
 }

@@ -1,17 +1,17 @@
 //! The sender's half of every rendezvous: the message stands behind a get entry, is
 //! announced, and leaves the entry when it has been got, or written.
 
-use super::ability::shared;
+use super::ability::{revoke, shared};
 use super::moved::Moved;
 use super::rtr_list::Rtr;
 use super::speculative::use_rtr;
 use crate::api::Send;
 use crate::core::Core;
 use crate::portal::{PT_BULK, announced_key, get_entry};
-use crate::request::{SendOp, SendState, SenderCopy, Started};
-use sluice_link::{Port, SharedCopy};
-use sluice_portals::{Handle, List, Me, PtlError, PutExtras};
-use sluice_wire::{MatchBits, PeerId, Region, Rts};
+use crate::request::{Exposed, SendOp, SendState, SenderCopy, Started};
+use sluice_link::{Port, Remote, Rights, SharedCopy};
+use sluice_portals::{Handle, List, PtlError, PutExtras};
+use sluice_wire::{MatchBits, PeerId, Region, RemoteKey, Rts};
 
 /// Announces a message; if it meets a receive that was announced here, its
 /// bytes are written there at once. `handle` is the name that its pending send has or
@@ -23,28 +23,31 @@ pub(crate) fn start_announced<P: Port>(
     handle: Handle<SendOp>,
 ) -> Result<Started, PtlError> {
     let key = announced_key(handle);
-    let entry = expose(core, port, send.peer, send.buf, key, handle)?;
-    match put_announcement(core, port, send, key) {
+    let exposed = expose(core, port, send.peer, send.buf, key, handle)?;
+    match put_announcement(core, port, send, key, exposed.key) {
         Ok(rtr) => {
             core.stats.rendezvous_sent += 1;
             if let Some(rtr) = rtr {
                 core.stats.rtrs_used += 1;
                 let from = Region { addr: send.buf.addr, len: send.buf.len.min(rtr.len) };
                 let token = Moved::Send(handle).token();
-                shared(port).write_shared(send.peer, rtr.tally, from, rtr.addr, token);
+                let into = Remote::whole(rtr.into);
+                shared(port).write_shared(send.peer, rtr.tally, from, into, token);
             }
             let part = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.tally));
-            Ok(Started::Waits(SendState::Announced(entry), part))
+            Ok(Started::Waits(SendState::Announced(exposed), part))
         }
         Err(error) => {
-            let unlinked = core.ni.me_unlink(entry);
+            let unlinked = core.ni.me_unlink(exposed.entry);
             assert!(unlinked.is_ok(), "the entry was appended above");
+            revoke(port, send.peer, exposed.key);
             Err(error)
         }
     }
 }
 
-/// Appends the get entry from which `peer` fetches a message.
+/// Exposes a message to `peer`: by a get entry, and under a remote key. The key is
+/// revoked when the message is behind the entry no more.
 pub(crate) fn expose<P: Port>(
     core: &mut Core,
     port: &mut P,
@@ -52,22 +55,24 @@ pub(crate) fn expose<P: Port>(
     bytes: Region,
     key: MatchBits,
     handle: Handle<SendOp>,
-) -> Result<Handle<Me>, PtlError> {
+) -> Result<Exposed, PtlError> {
     let spec = get_entry(peer, bytes, key, handle);
     let entry = core.ni.me_append(port, PT_BULK, List::Priority, spec)?;
-    entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))
+    let entry = entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))?;
+    Ok(Exposed { entry, key: port.expose(peer, bytes, Rights::READ) })
 }
 
-/// Puts the announcement of a message that can be got under `key`. The receive that
-/// it meets, if that was announced.
+/// Puts the announcement of a message that can be got under `key`, or read at `from`.
+/// The receive that it meets, if that was announced.
 fn put_announcement<P: Port>(
     core: &mut Core,
     port: &mut P,
     send: &Send,
     key: MatchBits,
+    from: RemoteKey,
 ) -> Result<Option<Rtr>, PtlError> {
     let target = send.target();
-    let rts = Rts { total_len: send.buf.len, addr: send.buf.addr, key, tally: None };
+    let rts = Rts { total_len: send.buf.len, from, key, tally: None };
     let extras = PutExtras {
         ack: None,
         hdr_data: send.data.unwrap_or(0),

@@ -12,7 +12,7 @@
 //! if that has not had its turn. A side whose copying fails leaves the rest to the
 //! receiver, which then moves the message as if there were no tally.
 
-use super::ability::{able_with, open_tally, shared};
+use super::ability::{able_with, open_tally, revoke, shared};
 use super::moved::Moved;
 use super::pull::BulkMethod;
 use super::pulls::Pulls;
@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::selection::Protocol;
-use sluice_link::{PeerError, Port, RailError, SharedCopy, TallyStart};
+use sluice_link::{PeerError, Port, RailError, Remote, Rights, SharedCopy, TallyStart};
 use sluice_portals::Handle;
 use sluice_wire::{Cts, Packet, Region};
 
@@ -49,19 +49,17 @@ impl Pulls {
         if !matches!(method, Protocol::Cooperative | Protocol::Put) {
             return false;
         }
-        let cts = Cts {
-            key,
-            addr: buf.addr,
-            len: want,
-            op: handle.to_u64(),
-            tally: tally.map(|tally| tally.0),
-        };
+        let into = port.expose(peer, buf.truncated(want), Rights::WRITE);
+        let cts =
+            Cts { key, into, len: want, op: handle.to_u64(), tally: tally.map(|tally| tally.0) };
         if core.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
             if let Some(tally) = tally {
                 shared(port).close_tally(tally);
             }
+            revoke(port, peer, into);
             return false;
         }
+        pull.into = into;
         match tally {
             Some(tally) => {
                 pull.method = BulkMethod::Shared(tally);
@@ -79,7 +77,8 @@ impl Pulls {
         (pull.asked, pull.in_flight) = (pull.want, 1);
         let to = Region { addr: buf.addr, len: pull.want };
         let token = Moved::Recv(handle).token();
-        shared(port).read_shared(pull.event.peer, tally, pull.from, to, token);
+        let from = Remote::whole(pull.from);
+        shared(port).read_shared(pull.event.peer, tally, from, to, token);
     }
 
     /// A shared transfer to this process has ended.

@@ -37,6 +37,7 @@ use pull::{Announced, BulkMethod, Pull};
 use pulls::Pulls;
 use sluice_link::{Port, SharedCopy};
 use sluice_portals::Handle;
+use sluice_wire::RemoteKey;
 use window::Window;
 
 impl Pulls {
@@ -49,13 +50,14 @@ impl Pulls {
         handle: Handle<RecvOp>,
         message: Announced,
     ) {
-        let Announced { event, rts, taken, tally } = message;
+        let Announced { event, rts, taken, recv: announced } = message;
         // Matched: the announcement's slot goes back now, not when the bytes
         // are here.
         if let Some(hold) = event.hold {
             core.ni.end_hold(port, hold);
         }
         let gone = core.peers.gone(event.peer);
+        let tally = announced.map(|announced| announced.tally);
         let Some(op) = recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
         let is_written =
@@ -64,7 +66,8 @@ impl Pulls {
             event,
             taken,
             key: rts.key,
-            from: rts.addr,
+            from: rts.from,
+            into: announced.map_or(RemoteKey::NONE, |announced| announced.into),
             want,
             asked: 0,
             got: if is_written { want } else { 0 },

@@ -1,10 +1,11 @@
 //! An announced message whose bytes are on their way here.
 
+use super::rtr_list::AnnouncedRecv;
 use super::window::Window;
 use crate::api::Failure;
 use sluice_link::Tally;
 use sluice_portals::Event;
-use sluice_wire::{Addr, MatchBits, Rts};
+use sluice_wire::{MatchBits, RemoteKey, Rts};
 
 /// See the module.
 #[derive(Debug)]
@@ -15,8 +16,10 @@ pub(crate) struct Pull {
     pub taken: bool,
     /// The sender's get entry.
     pub key: MatchBits,
-    /// Where the bytes are in the sender's memory.
-    pub from: Addr,
+    /// Names the bytes in the sender's memory.
+    pub from: RemoteKey,
+    /// Names the buffer, once the sender was told where to write.
+    pub into: RemoteKey,
     /// Bytes wanted: what fits of what there is.
     pub want: u64,
     /// Bytes asked for.
@@ -57,6 +60,6 @@ pub(crate) struct Announced {
     pub rts: Rts,
     /// It was taken from the queue of a stalled sender.
     pub taken: bool,
-    /// Where its sender writes already, because of an RTR.
-    pub tally: Option<Tally>,
+    /// Where its sender writes already: the receive, if that was announced.
+    pub recv: Option<AnnouncedRecv>,
 }

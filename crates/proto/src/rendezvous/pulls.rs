@@ -1,7 +1,7 @@
 //! The announced messages that are on their way to this process: what they share,
 //! and their end.
 
-use super::ability::shared;
+use super::ability::{revoke, shared};
 use super::budget::Budget;
 use super::fins::{Fin, Fins};
 use super::pull::{BulkMethod, Pull};
@@ -59,6 +59,7 @@ impl Pulls {
         if let BulkMethod::Shared(tally) = pull.method {
             shared(port).close_tally(tally);
         }
+        revoke(port, pull.event.peer, pull.into);
         let excess = pull.event.rlength - pull.want;
         let outcome = match pull.failure {
             Some(failure) => Err(failure),

@@ -7,7 +7,7 @@
 use crate::api::Space;
 use crate::wanted::Wanted;
 use sluice_link::{SharedCopy, Tally};
-use sluice_wire::{Addr, PacketSeq, PeerId};
+use sluice_wire::{PacketSeq, PeerId, RemoteKey};
 use std::collections::VecDeque;
 
 /// Most receives that may be announced to one sender at once.
@@ -16,11 +16,20 @@ pub(crate) const RTRS_MAX: usize = 16;
 /// Messages to one receiver whose bits are remembered, for an RTR that they cross.
 const SENT_MAX: usize = 32;
 
+/// A receive of this process that was announced to its source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnnouncedRecv {
+    pub tally: Tally,
+    /// Names its buffer, for the source to write.
+    pub into: RemoteKey,
+}
+
 /// A receive that was announced to this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtr {
     pub wanted: Wanted,
-    pub addr: Addr,
+    /// Names its buffer.
+    pub into: RemoteKey,
     pub len: u64,
     pub tally: Tally,
     /// Which message it meets is not known.
@@ -61,8 +70,8 @@ impl RtrList {
         let overlaps = |older: &Rtr| older.is_blocked && older.wanted.overlaps(&wanted);
         let is_blocked =
             waits || self.may_have_sent(rtr.seen, &wanted) || self.listed.iter().any(overlaps);
-        let (addr, len, tally) = (rtr.addr, rtr.len, Tally(rtr.tally));
-        self.listed.push_back(Rtr { wanted, addr, len, tally, is_blocked });
+        let (into, len, tally) = (rtr.into, rtr.len, Tally(rtr.tally));
+        self.listed.push_back(Rtr { wanted, into, len, tally, is_blocked });
         true
     }
 

@@ -1,7 +1,7 @@
 //! The sender's part in moving an announced message: it copies with the receiver
 //! (`cooperative`), writes all of it (`put`), or only learns of the end.
 
-use super::ability::shared;
+use super::ability::{revoke, shared};
 use super::fins::{Fin, Fins};
 use super::moved::Moved;
 use crate::core::Core;
@@ -9,7 +9,7 @@ use crate::portal::PT_BULK;
 use crate::request::{SendOp, SendState, SenderCopy};
 use crate::sends::Sends;
 use crate::stalled::Stalled;
-use sluice_link::{Port, RailError, SharedCopy, Tally};
+use sluice_link::{Port, RailError, Remote, SharedCopy, Tally};
 use sluice_portals::{Handle, NiFail};
 use sluice_wire::{Cts, PeerId, Region, Status, Written};
 
@@ -30,16 +30,17 @@ pub(crate) fn on_cts<P: Port>(
         return false;
     }
     let from = Region { addr: bytes.addr, len: cts.len };
+    let into = Remote::whole(cts.into);
     let token = Moved::Send(handle).token();
     match cts.tally.map(Tally) {
         Some(tally) => {
             let Some(shared) = port.shared() else { return false };
             op.part = SenderCopy::Sharing(tally);
-            shared.write_shared(peer, tally, from, cts.addr, token);
+            shared.write_shared(peer, tally, from, into, token);
         }
         None => {
             op.part = SenderCopy::Putting { op: cts.op, len: cts.len };
-            port.write_remote(peer, from, cts.addr, token);
+            port.write_remote(peer, from, into, token);
         }
     }
     true
@@ -72,8 +73,8 @@ pub(crate) fn on_written_out<P: Port>(
     match state {
         SendState::Leaving(outcome) => sends.end(core, port, handle, outcome),
         // Nobody fetches what was written.
-        SendState::Announced(entry) | SendState::Offered(entry, _)
-            if is_done && core.ni.me_unlink(entry).is_ok() =>
+        SendState::Announced(exposed) | SendState::Offered(exposed, _)
+            if is_done && core.ni.me_unlink(exposed.entry).is_ok() =>
         {
             end_exposed(core, sends, stalled, port, handle, Ok(()));
         }
@@ -93,6 +94,9 @@ pub(crate) fn end_exposed<P: Port>(
 ) {
     let Some(op) = sends.get_mut(handle) else { return };
     let (peer, state) = (op.send.peer, op.state);
+    if let SendState::Announced(exposed) | SendState::Offered(exposed, _) = state {
+        revoke(port, peer, exposed.key);
+    }
     // Mostly it was invited and ended before this process looked.
     if matches!(op.part, SenderCopy::Sharing(_))
         && shared(port).leave_shared(Moved::Send(handle).token())

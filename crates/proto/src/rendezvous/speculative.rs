@@ -12,15 +12,15 @@
 //! Invariant of the receiver: a posted receive with a tally has a known source, which
 //! was told of it.
 
-use super::ability::{able_with, open_tally, shared};
-use super::rtr_list::{RTRS_MAX, Rtr, RtrList};
+use super::ability::{able_with, open_tally, revoke, shared};
+use super::rtr_list::{AnnouncedRecv, RTRS_MAX, Rtr, RtrList};
 use super::rtr_throttle::RtrThrottle;
 use crate::api::{Recv, Send, Space};
 use crate::core::Core;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::wanted::Wanted;
-use sluice_link::{Port, SharedCopy, Tally, TallyStart};
+use sluice_link::{Port, Rights, SharedCopy, Tally, TallyStart};
 use sluice_portals::{Handle, PtlError, PutExtras, Target};
 use sluice_wire::{MatchBits, Packet, PeerId};
 
@@ -49,7 +49,7 @@ impl Rtrs {
     ) {
         let Some(peer) = recv.source else { return };
         if !self.throttle.may_announce(peer, recv)
-            || usize::from(core.peers.state_mut(peer).announced) >= RTRS_MAX
+            || core.peers.state_mut(peer).announced.len() >= RTRS_MAX
             || !is_next_to_be_met(core, recvs, peer, handle, recv)
             || core.ni.ensure_connected(port, peer).is_err()
         {
@@ -62,21 +62,23 @@ impl Rtrs {
             return;
         }
         let Some(tally) = open_tally(port, peer, TallyStart::Free) else { return };
+        let into = port.expose(peer, recv.buf, Rights::WRITE);
         let wanted = Wanted::of(recv);
         let rtr = sluice_wire::Rtr {
             pt_index: wanted.space.pt(),
             match_bits: MatchBits(wanted.bits),
             ignore_bits: wanted.ignore,
-            addr: recv.buf.addr,
+            into,
             len: recv.buf.len,
             seen: core.ni.links().expected_seq(peer),
             tally: tally.0,
         };
         if core.ni.tell(port, peer, &Packet::Rtr(rtr)).is_err() {
-            return shared(port).close_tally(tally);
+            shared(port).close_tally(tally);
+            return revoke(port, peer, into);
         }
         core.stats.announced += 1;
-        core.peers.state_mut(peer).announced += 1;
+        core.peers.state_mut(peer).announced.push(AnnouncedRecv { tally, into });
         if let Some(op) = recvs.get_mut(handle) {
             op.announced = Some(tally);
         }
@@ -105,8 +107,8 @@ impl Rtrs {
         }
     }
 
-    /// An announced message has met a receive, and names this tally, if any: the
-    /// receive's, if its sender writes there already.
+    /// An announced message has met a receive, and names this tally, if any. The
+    /// receive as it was announced, if the sender writes there already.
     pub fn on_announcement<P: Port>(
         &mut self,
         core: &mut Core,
@@ -115,21 +117,20 @@ impl Rtrs {
         handle: Handle<RecvOp>,
         peer: PeerId,
         tally: Option<Tally>,
-    ) -> Option<Tally> {
+    ) -> Option<AnnouncedRecv> {
         let announced = recvs.get(handle).and_then(|op| op.announced);
         if tally.is_some() && tally != announced {
             // The message is taken all the same: its receive would be lost else.
             self.mismatch = Some(peer);
         }
-        let used = tally.filter(|_| tally == announced);
-        if announced.is_some() {
-            self.end(core, recvs, port, handle, used.is_some());
-        }
-        used
+        let is_used = tally.is_some() && tally == announced;
+        announced?;
+        self.end(core, recvs, port, handle, is_used)
     }
 
     /// A posted receive waits no more. If it was announced, that is over: `used`
-    /// by the message that it has met, which has the tally from now on, or not.
+    /// by the message that it has met, which has tally and key from now on, or not. The
+    /// receive as it was announced, if it was used.
     #[cold]
     #[inline(never)]
     pub fn end<P: Port>(
@@ -139,17 +140,19 @@ impl Rtrs {
         port: &mut P,
         handle: Handle<RecvOp>,
         used: bool,
-    ) {
-        let Some(op) = recvs.get_mut(handle) else { return };
-        let Some(tally) = op.announced.take() else { return };
+    ) -> Option<AnnouncedRecv> {
+        let op = recvs.get_mut(handle)?;
+        let tally = op.announced.take()?;
         let recv = op.recv;
-        if let Some(peer) = recv.source {
-            core.peers.state_mut(peer).announced -= 1;
-            self.throttle.note(peer, &recv, used);
+        let peer = recv.source?;
+        self.throttle.note(peer, &recv, used);
+        let announced = core.peers.take_announced(peer, tally)?;
+        if used {
+            return Some(announced);
         }
-        if !used {
-            shared(port).close_tally(tally);
-        }
+        shared(port).close_tally(tally);
+        revoke(port, peer, announced.into);
+        None
     }
 
     /// Whether a message named a wrong tally since the last look.

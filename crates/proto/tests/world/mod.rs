@@ -393,6 +393,7 @@ impl World {
         let net = self.processes[0].port.net();
         for (who, process) in self.processes.iter().enumerate() {
             process.endpoint.check_invariants();
+            net.check_exposures(who, process.endpoint.pending() != Pending::default());
             let nobody_lost = (0..self.processes.len()).all(|peer| !net.is_parted(who, peer));
             if nobody_lost {
                 let held = process.endpoint.links().slots_held() * 64;

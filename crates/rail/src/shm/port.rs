@@ -12,10 +12,10 @@ use super::{BulkKind, Shm, backing};
 use crate::shm::watch::{Watch, is_shortage};
 use sluice_link::chunk_claims::Side;
 use sluice_link::{
-    Connect, LocalMemory, Opened, PeerError, Port, RailError, RemoteCaps, RemoteMemory, SharedCopy,
-    Tally, TallyStart, Token, Transmitted, Transport,
+    Connect, LocalMemory, Opened, PeerError, Port, RailError, Remote, RemoteCaps, RemoteMemory,
+    Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
 };
-use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
+use sluice_wire::{Addr, HeadBuf, PeerId, Region, RemoteKey, SLOT_BYTES, slots_for};
 use std::io;
 use std::path::Path;
 use std::ptr;
@@ -155,11 +155,20 @@ impl RemoteMemory for Shm {
         RemoteCaps { read: direct, write: direct }
     }
 
-    fn read_remote(&mut self, peer: PeerId, from: Addr, to: Region, token: Token) {
+    /// What a process may touch the system decides, so the key is the address.
+    #[inline(always)]
+    fn expose(&mut self, _peer: PeerId, region: Region, _rights: Rights) -> RemoteKey {
+        RemoteKey::from_bits(region.addr.0)
+    }
+
+    #[inline(always)]
+    fn revoke(&mut self, _peer: PeerId, _key: RemoteKey) {}
+
+    fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
         self.start(peer, Direction::Read, to, from, token, None);
     }
 
-    fn write_remote(&mut self, peer: PeerId, from: Region, to: Addr, token: Token) {
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
         self.start(peer, Direction::Write, from, to, token, None);
     }
 }
@@ -197,12 +206,12 @@ impl SharedCopy for Shm {
         self.is_own_tally_written(tally, len)
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Addr, to: Region, token: Token) {
+    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
         let share = Share::new(tally, Side::Owner);
         self.start(peer, Direction::Read, to, from, token, Some(share));
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Addr, token: Token) {
+    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
         let share = Share::new(tally, Side::Peer);
         self.start(peer, Direction::Write, from, to, token, Some(share));
     }
@@ -302,10 +311,13 @@ impl Shm {
         peer: PeerId,
         direction: Direction,
         local: Region,
-        remote: Addr,
+        remote: Remote,
         token: Token,
         share: Option<Share>,
     ) {
+        // A place beyond all addresses is made their end, where every byte faults.
+        let Remote { key, offset } = remote;
+        let remote = Addr(key.bits().checked_add(offset).unwrap_or(u64::MAX));
         self.transfers.push(Transfer { peer, direction, local, remote, done: 0, token, share });
         self.attention = true;
     }

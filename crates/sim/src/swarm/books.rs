@@ -1,10 +1,10 @@
-//! Where every credit, slot and lent byte is.
+//! Where every credit, slot and lent byte is, and that nothing stays exposed.
 //!
 //! What is on its way or unread is counted by pair as it leaves and as it is
 //! read, so that one look at a process costs as much as it has peers.
 
 use sluice_link::{Layout, Ledger, MailboxRegion};
-use sluice_proto::Endpoint;
+use sluice_proto::{Endpoint, Pending};
 use sluice_wire::{Packet, Parsed, PeerId, slots_for};
 
 /// What is between one process and another, on its way or unread.
@@ -56,7 +56,14 @@ impl Books {
     }
 
     /// Panics unless everything that `who` has a part in is in order.
-    pub fn check(&self, who: usize, layouts: &[Layout], endpoints: &[Endpoint], lent: u64) {
+    pub fn check(
+        &self,
+        who: usize,
+        layouts: &[Layout],
+        endpoints: &[Endpoint],
+        lent: u64,
+        exposed: usize,
+    ) {
         if self.dead[who] {
             return;
         }
@@ -70,6 +77,8 @@ impl Books {
         assert!(kept <= most, "{who} keeps {kept} bytes of at most {most}");
         let known = kept + stats.injected_bytes_now;
         assert!(lent <= known, "{who} was lent {lent} bytes and knows of {known}");
+        let has_pending = endpoint.pending() != Pending::default();
+        assert!(has_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
         for other in (0..self.count).filter(|other| !self.dead[*other]) {
             self.check_pair(who, other, &layouts[other], endpoints);
             self.check_pair(other, who, layout, endpoints);

@@ -3,9 +3,10 @@
 
 use super::trace::What;
 use super::world::{Event, World};
+use crate::port::Move;
 use crate::tally::{Share, Turn as Step};
 use sluice_link::{Machine as _, RailError};
-use sluice_wire::Region;
+use sluice_wire::PeerId;
 
 impl World<'_> {
     /// The side of a shared transfer that has a turn, unless one of both is dead:
@@ -44,19 +45,18 @@ impl World<'_> {
     /// A side of a shared transfer has copied a chunk, or was refused.
     pub(super) fn copied(&mut self, part: u32) {
         let Some(share) = self.living_share(part) else { return };
-        let Some((local, addr)) = self.tallies.chunk(part) else { return };
+        let Some((local, remote)) = self.tallies.chunk(part) else { return };
         let (who, peer) = (share.who as usize, share.peer as usize);
         let outcome = if self.forbidden[who][peer] {
             self.unreadable[who][peer] = true;
             Err(RailError::Forbidden)
         } else {
-            let remote = Region { addr, len: local.len };
-            let (from, source, to, target) = match share.is_write {
-                false => (peer, remote, who, local.addr),
-                true => (who, local, peer, remote.addr),
-            };
-            let bytes = self.memories[from].read(source).to_vec();
-            self.memories[to].write(target, &bytes);
+            // Who wants no bytes does not wait for the chunk without any: its key may be
+            // revoked by now.
+            if local.len > 0 {
+                let Share { is_write, token, .. } = share;
+                self.copy(who, &Move { peer: PeerId(share.peer), local, remote, is_write, token });
+            }
             Ok(())
         };
         let waiting = self.tallies.copied(part, outcome);

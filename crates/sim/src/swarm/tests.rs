@@ -217,5 +217,15 @@ fn a_credit_that_is_nobodys_is_noticed() {
     let head = Packet::Credit.emit(PacketSeq(0), credits, 0);
     let packet = Packet::parse(head.bytes()).expect("it was emitted");
     books.send(0, 1, &packet);
-    books.check(0, &setup.layouts, world.endpoints(), 0);
+    books.check(0, &setup.layouts, world.endpoints(), 0, 0);
+}
+
+#[test]
+#[should_panic(expected = "0 has nothing pending and exposes 1")]
+fn memory_that_stays_exposed_is_found_out() {
+    let setup = Setup::draw(1);
+    let mut trace = Trace::tail();
+    let world = World::new(1, &setup, &mut trace);
+    let books = Books::new(setup.layouts.len());
+    books.check(0, &setup.layouts, world.endpoints(), 0, 1);
 }

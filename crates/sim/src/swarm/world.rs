@@ -21,7 +21,7 @@ use crate::port::{Direct, Mailboxes, Move, Outbox, SimPort};
 use crate::queue::Queue;
 use crate::tally::Tallies;
 use crate::ways::Ways;
-use sluice_link::{Machine as _, RailError, Token};
+use sluice_link::{Exposures, Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
 use std::collections::VecDeque;
@@ -134,6 +134,8 @@ pub struct World<'t> {
     pub(super) store: Store,
     outbox: Outbox,
     pub(super) tallies: Tallies,
+    /// What each process has exposed.
+    exposures: Vec<Exposures>,
     /// Where opening them takes time.
     pub(super) ways: Option<Ways>,
     /// Reads under way; none where one has ended before its time.
@@ -187,6 +189,7 @@ impl<'t> World<'t> {
                 Some(chunk_bytes) => Tallies::of_chunks(chunk_bytes),
                 None => Tallies::of_interfaces(),
             },
+            exposures: (0..count).map(|_| Exposures::default()).collect(),
             ways: (setup.connecting_ns > 0).then(Ways::default),
             transfers: Vec::new(),
             transfers_free: Vec::new(),
@@ -384,8 +387,13 @@ impl<'t> World<'t> {
     /// What the books say of everything, between any two processes.
     pub fn check(&self) {
         for who in 0..self.hosts.len() {
-            self.books.check(who, &self.setup.layouts, &self.endpoints, self.memories[who].lent());
+            self.check_books(who);
         }
+    }
+
+    fn check_books(&self, who: usize) {
+        let (lent, exposed) = (self.memories[who].lent(), self.exposures[who].len());
+        self.books.check(who, &self.setup.layouts, &self.endpoints, lent, exposed);
     }
 
     /// The same at rest, when every process has had idle moments.
@@ -408,6 +416,7 @@ impl<'t> World<'t> {
             me: who as u32,
             direct: Direct { reads: true, writes: true, tallies: self.setup.tallies.is_some() },
             tallies: &mut self.tallies,
+            exposures: &mut self.exposures[who],
             written_alone: false,
             mailboxes: Mailboxes::Each(&self.setup.layouts),
             ways: self.ways.as_mut(),
@@ -419,7 +428,7 @@ impl<'t> World<'t> {
         };
         let result = call(&mut self.endpoints[who], Nanos(self.now_ns), &mut port);
         self.flush(who);
-        self.books.check(who, &self.setup.layouts, &self.endpoints, self.memories[who].lent());
+        self.check_books(who);
         result
     }
 
@@ -482,13 +491,7 @@ impl<'t> World<'t> {
         let outcome = if self.is_dead(peer) {
             Err(RailError::PeerGone)
         } else if may {
-            let remote = Region { addr: what.remote, len: what.local.len };
-            let (from, source, to, target) = match what.is_write {
-                false => (peer, remote, who, what.local.addr),
-                true => (who, what.local, peer, what.remote),
-            };
-            let bytes = self.memories[from].read(source).to_vec();
-            self.memories[to].write(target, &bytes);
+            self.copy(who, &what);
             Ok(())
         } else {
             self.unreadable[who][peer] = true;
@@ -498,6 +501,23 @@ impl<'t> World<'t> {
             endpoint.on_moved(now, port, what.token, outcome);
         });
         self.rouse(who);
+    }
+
+    /// Moves bytes between a process and memory that another has exposed to it.
+    ///
+    /// # Panics
+    /// If it has not: nobody here uses a key that is not valid.
+    pub(super) fn copy(&mut self, who: usize, what: &Move) {
+        let (peer, len) = (what.peer.index(), what.local.len);
+        let found =
+            self.exposures[peer].resolve(PeerId(who as u32), what.remote, len, what.is_write);
+        let addr = found.unwrap_or_else(|why| panic!("{who} used a key of {peer}: {why}"));
+        let (from, source, to, target) = match what.is_write {
+            false => (peer, Region { addr, len }, who, what.local.addr),
+            true => (who, what.local, peer, addr),
+        };
+        let bytes = self.memories[from].read(source).to_vec();
+        self.memories[to].write(target, &bytes);
     }
 
     /// The rail takes a packet before it has read its memory. When it will have.

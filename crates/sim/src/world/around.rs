@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Outbox, SimPort};
 use crate::tally::Tallies;
-use sluice_link::Layout;
+use sluice_link::{Exposures, Layout};
 
 /// See the module.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) struct Around {
     pub layout: Layout,
     pub memories: Vec<Memory>,
     pub tallies: Tallies,
+    /// What each process has exposed.
+    pub exposures: Vec<Exposures>,
     /// What the machine that was called last has asked for.
     pub outbox: Outbox,
     direct: Direct,
@@ -25,6 +27,7 @@ impl Around {
             layout,
             memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
             tallies: Tallies::of_interfaces(),
+            exposures: (0..config.processes).map(|_| Exposures::default()).collect(),
             outbox: Outbox::default(),
             direct: Direct { reads: rail.reads, writes: rail.writes, tallies: rail.tallies },
         }
@@ -37,6 +40,7 @@ impl Around {
             me: process as u32,
             direct: self.direct,
             tallies: &mut self.tallies,
+            exposures: &mut self.exposures[process],
             written_alone: false,
             mailboxes: Mailboxes::Alike(&self.layout),
             ways: None,

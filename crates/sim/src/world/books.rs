@@ -43,6 +43,9 @@ impl<L: Library> World<L> {
         }
         for (me, library) in (0u32..).zip(&self.libraries) {
             library.check_invariants();
+            let exposed = &self.around.exposures[me as usize];
+            let is_clean = library.has_pending() || exposed.is_empty();
+            assert!(is_clean, "{me} has nothing pending, and exposes {}", exposed.len());
             let mut own = 0;
             let mut senders = 0;
             for other in 0..self.hosts.len() as u32 {

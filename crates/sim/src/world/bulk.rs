@@ -113,14 +113,19 @@ impl<L: Library> World<L> {
     pub(super) fn moved(&mut self, now: u64, transfer: u32) {
         let Transfer { process, what, part } = self.transfers[transfer as usize];
         let other = what.peer.0;
-        let remote = Region { addr: what.remote, len: what.local.len };
-        let (from, to, region, at) = if what.is_write {
-            (process, other, what.local, what.remote)
-        } else {
-            (other, process, remote, what.local.addr)
-        };
-        let bytes = self.around.memories[from as usize].read(region).to_vec();
-        self.around.memories[to as usize].write(at, &bytes);
+        if L::EXPOSES {
+            let len = what.local.len;
+            let exposures = &self.around.exposures[other as usize];
+            let found = exposures.resolve(PeerId(process), what.remote, len, what.is_write);
+            let addr = found.unwrap_or_else(|why| panic!("{process} used a key of {other}: {why}"));
+            let (from, to, region, at) = if what.is_write {
+                (process, other, what.local, addr)
+            } else {
+                (other, process, Region { addr, len }, what.local.addr)
+            };
+            let bytes = self.around.memories[from as usize].read(region).to_vec();
+            self.around.memories[to as usize].write(at, &bytes);
+        }
         let woken = part.and_then(|part| self.around.tallies.copied(part, Ok(())));
         if let Some(waiting) = woken {
             self.queue.add(now, Event::Turn { part: waiting });
@@ -156,7 +161,7 @@ impl<L: Library> World<L> {
                 let what = Move {
                     peer: PeerId(share.peer),
                     local,
-                    remote: share.remote.offset(offset),
+                    remote: share.remote_at(offset),
                     is_write: share.is_write,
                     token: share.token,
                 };

@@ -2,9 +2,8 @@
 
 use super::parts::{HeadBuf, Heading, Reader, zero};
 use crate::error::WireError;
-use crate::ids::MatchBits;
+use crate::ids::{MatchBits, RemoteKey};
 use crate::layout::{HEAD_BYTES, Head, KIND_CTS, SLOT_BYTES};
-use crate::units::Addr;
 use std::mem::size_of;
 use std::num::NonZeroU32;
 use zerocopy::little_endian::{U32, U64};
@@ -15,8 +14,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct Cts {
     /// Match bits of the sender's get entry.
     pub key: MatchBits,
-    /// Where the bytes go in the receiver's memory.
-    pub addr: Addr,
+    /// Names where the bytes go, exposed to the sender for writing.
+    pub into: RemoteKey,
     /// How many, from the first one on.
     pub len: u64,
     /// The receiver's name for the transfer, to be said in [`Written`](super::Written).
@@ -31,7 +30,7 @@ pub struct Cts {
 #[repr(C)]
 struct CtsBody {
     pub key: U64,
-    pub addr: U64,
+    pub into: U64,
     pub len: U64,
     pub op: U64,
     pub tally: U32,
@@ -56,7 +55,7 @@ impl Cts {
         let mut buf = HeadBuf::new(heading.head(KIND_CTS, 0, 0, 0, 0));
         buf.push::<5>(zerocopy::transmute!(CtsBody {
             key: U64::new(self.key.0),
-            addr: U64::new(self.addr.0),
+            into: U64::new(self.into.bits()),
             len: U64::new(self.len),
             op: U64::new(self.op),
             tally: U32::new(self.tally.map_or(0, NonZeroU32::get)),
@@ -74,7 +73,7 @@ impl Cts {
         }
         Ok(Cts {
             key: MatchBits(body.key.get()),
-            addr: Addr(body.addr.get()),
+            into: RemoteKey::from_bits(body.into.get()),
             len: body.len.get(),
             op: body.op.get(),
             tally: NonZeroU32::new(body.tally.get()),

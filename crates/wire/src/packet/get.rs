@@ -2,9 +2,8 @@
 
 use super::parts::{HeadBuf, Heading, Reader, zero};
 use crate::error::WireError;
-use crate::ids::{MatchBits, PtIndex};
-use crate::layout::{FLAG_ADDR, HEAD_BYTES, Head, KIND_GET, SLOT_BYTES};
-use crate::units::Addr;
+use crate::ids::{MatchBits, PtIndex, RemoteKey};
+use crate::layout::{FLAG_KEY, HEAD_BYTES, Head, KIND_GET, SLOT_BYTES};
 use std::mem::size_of;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -22,10 +21,10 @@ pub struct Get {
     pub remote_offset: u64,
     /// Bytes wanted.
     pub length: u64,
-    /// Where they are wanted in the initiator's memory, for rails that write
-    /// remote memory by address. Zero: a reply is to carry them. All ones: they
-    /// are to be offered.
-    pub into: Addr,
+    /// Names where they are wanted, exposed to the target for writing.
+    /// [`RemoteKey::NONE`]: a reply is to carry them. [`RemoteKey::OFFER`]: they are to
+    /// be offered.
+    pub into: RemoteKey,
 }
 
 /// Follows the head of a get.
@@ -42,7 +41,7 @@ struct GetBody {
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct GetInto {
-    pub addr: U64,
+    pub into: U64,
 }
 
 const _: () = {
@@ -55,14 +54,14 @@ impl Get {
     /// Bytes of the header behind the head.
     #[inline(always)]
     pub(super) fn body_bytes(&self) -> usize {
-        let into = if self.into == Addr(0) { 0 } else { size_of::<GetInto>() };
+        let into = if self.into == RemoteKey::NONE { 0 } else { size_of::<GetInto>() };
         size_of::<GetBody>() + into
     }
 
     #[inline(always)]
     pub(super) fn emit(&self, heading: &Heading) -> HeadBuf {
         assert!(heading.payload_len == 0, "a get has no payload");
-        let flags = if self.into == Addr(0) { 0 } else { FLAG_ADDR };
+        let flags = if self.into == RemoteKey::NONE { 0 } else { FLAG_KEY };
         let mut buf = HeadBuf::new(heading.head(KIND_GET, flags, self.pt_index.0, 0, 0));
         buf.push::<4>(zerocopy::transmute!(GetBody {
             match_bits: U64::new(self.match_bits.0),
@@ -70,8 +69,8 @@ impl Get {
             remote_offset: U64::new(self.remote_offset),
             length: U64::new(self.length),
         }));
-        if self.into != Addr(0) {
-            buf.push::<1>(zerocopy::transmute!(GetInto { addr: U64::new(self.into.0) }));
+        if self.into != RemoteKey::NONE {
+            buf.push::<1>(zerocopy::transmute!(GetInto { into: U64::new(self.into.bits()) }));
         }
         buf
     }
@@ -81,14 +80,14 @@ impl Get {
         zero(KIND_GET, head.user | head.kind_detail)?;
         let body: GetBody = reader.take()?;
         let into = if head.flags == 0 {
-            Addr(0)
+            RemoteKey::NONE
         } else {
             let part: GetInto = reader.take()?;
             // Zero is written by leaving the part out.
-            if part.addr.get() == 0 {
+            if part.into.get() == 0 {
                 return Err(WireError::Flags { kind: KIND_GET, flags: head.flags });
             }
-            Addr(part.addr.get())
+            RemoteKey::from_bits(part.into.get())
         };
         Ok(Get {
             pt_index: PtIndex(head.pt_index),

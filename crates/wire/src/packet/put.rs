@@ -3,9 +3,8 @@
 use super::parts::{HeadBuf, Heading, Reader};
 use super::terms::AckKind;
 use crate::error::WireError;
-use crate::ids::{MatchBits, PtIndex};
+use crate::ids::{MatchBits, PtIndex, RemoteKey};
 use crate::layout::{FLAG_BULK, FLAG_OFFSET, FLAG_RTS, HEAD_BYTES, Head, KIND_PUT, SLOT_BYTES};
-use crate::units::Addr;
 use std::mem::size_of;
 use std::num::NonZeroU32;
 use zerocopy::little_endian::{U32, U64};
@@ -16,9 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct Rts {
     /// Length of the whole message in bytes.
     pub total_len: u64,
-    /// Where the data lies in the sender's memory, for rails that read remote
-    /// memory by address.
-    pub addr: Addr,
+    /// Names the data, exposed to the receiver for reading.
+    pub from: RemoteKey,
     /// Match bits of the sender's get entry.
     pub key: MatchBits,
     /// The tally of the [`Rtr`](super::Rtr) that this message uses: its data is being
@@ -32,9 +30,9 @@ pub struct Rts {
 pub struct Bulk {
     /// Length in bytes.
     pub len: u32,
-    /// Where the data lies in the initiator's memory, for rails that read
-    /// remote memory by address. Zero: only [`Pull`](super::Pull) reaches it.
-    pub addr: Addr,
+    /// Names the data, exposed to the target for reading. [`RemoteKey::NONE`]: only
+    /// [`Pull`](super::Pull) reaches it.
+    pub from: RemoteKey,
 }
 
 /// A put, with its payload behind the header.
@@ -87,7 +85,7 @@ struct PutAck {
 #[repr(C)]
 struct PutRts {
     pub total_len: U64,
-    pub addr: U64,
+    pub from: U64,
     pub key: U64,
 }
 
@@ -95,7 +93,7 @@ struct PutRts {
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct PutBulk {
-    pub addr: U64,
+    pub from: U64,
 }
 
 /// Bytes behind the head of a put without options.
@@ -182,12 +180,12 @@ impl Put {
         if let Some(rts) = self.rts {
             buf.push::<3>(zerocopy::transmute!(PutRts {
                 total_len: U64::new(rts.total_len),
-                addr: U64::new(rts.addr.0),
+                from: U64::new(rts.from.bits()),
                 key: U64::new(rts.key.0),
             }));
         }
         if let Some(bulk) = self.bulk {
-            buf.push::<1>(zerocopy::transmute!(PutBulk { addr: U64::new(bulk.addr.0) }));
+            buf.push::<1>(zerocopy::transmute!(PutBulk { from: U64::new(bulk.from.bits()) }));
         }
         buf
     }
@@ -228,7 +226,7 @@ impl Put {
             let part: PutRts = reader.take()?;
             Some(Rts {
                 total_len: part.total_len.get(),
-                addr: Addr(part.addr.get()),
+                from: RemoteKey::from_bits(part.from.get()),
                 key: MatchBits(part.key.get()),
                 tally: NonZeroU32::new(head.payload_len.get()),
             })
@@ -244,7 +242,8 @@ impl Put {
                 return Err(bad_flags);
             }
             let part: PutBulk = reader.take()?;
-            Some(Bulk { len: head.payload_len.get(), addr: Addr(part.addr.get()) })
+            let from = RemoteKey::from_bits(part.from.get());
+            Some(Bulk { len: head.payload_len.get(), from })
         };
         Ok(Put {
             pt_index: PtIndex(head.pt_index),

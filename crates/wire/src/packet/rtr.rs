@@ -2,9 +2,8 @@
 
 use super::parts::{HeadBuf, Heading, Reader, zero};
 use crate::error::WireError;
-use crate::ids::{MatchBits, PacketSeq, PtIndex};
+use crate::ids::{MatchBits, PacketSeq, PtIndex, RemoteKey};
 use crate::layout::{HEAD_BYTES, Head, KIND_RTR, SLOT_BYTES};
-use crate::units::Addr;
 use std::mem::size_of;
 use std::num::NonZeroU32;
 use zerocopy::little_endian::{U32, U64};
@@ -19,8 +18,8 @@ pub struct Rtr {
     pub match_bits: MatchBits,
     /// Bits of these that do not matter.
     pub ignore_bits: u64,
-    /// Where its buffer begins in the receiver's memory.
-    pub addr: Addr,
+    /// Names its buffer, exposed to the source for writing.
+    pub into: RemoteKey,
     /// Length of the buffer in bytes.
     pub len: u64,
     /// The first packet of this pair that was not handled when the receive was
@@ -36,7 +35,7 @@ pub struct Rtr {
 struct RtrBody {
     pub match_bits: U64,
     pub ignore_bits: U64,
-    pub addr: U64,
+    pub into: U64,
     pub len: U64,
     pub seen: U32,
     pub tally: U32,
@@ -61,7 +60,7 @@ impl Rtr {
         buf.push::<5>(zerocopy::transmute!(RtrBody {
             match_bits: U64::new(self.match_bits.0),
             ignore_bits: U64::new(self.ignore_bits),
-            addr: U64::new(self.addr.0),
+            into: U64::new(self.into.bits()),
             len: U64::new(self.len),
             seen: U32::new(self.seen.0),
             tally: U32::new(self.tally.get()),
@@ -77,7 +76,7 @@ impl Rtr {
             pt_index: PtIndex(head.pt_index),
             match_bits: MatchBits(body.match_bits.get()),
             ignore_bits: body.ignore_bits.get(),
-            addr: Addr(body.addr.get()),
+            into: RemoteKey::from_bits(body.into.get()),
             len: body.len.get(),
             seen: PacketSeq(body.seen.get()),
             tally: NonZeroU32::new(body.tally.get()).ok_or(WireError::NoTally)?,

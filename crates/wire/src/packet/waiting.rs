@@ -2,9 +2,8 @@
 
 use super::parts::{HeadBuf, Heading, NumberBody, Reader, zero};
 use crate::error::WireError;
-use crate::ids::{MatchBits, PtIndex};
+use crate::ids::{MatchBits, PtIndex, RemoteKey};
 use crate::layout::{FLAG_FOUND, FLAG_WATCHED, HEAD_BYTES, Head, KIND_WAITING, SLOT_BYTES};
-use crate::units::Addr;
 use std::mem::size_of;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -22,9 +21,8 @@ pub struct Found {
     pub user: u8,
     /// Its length in bytes.
     pub total_len: u64,
-    /// Where its bytes lie in the sender's memory, for rails that read remote
-    /// memory by address.
-    pub addr: Addr,
+    /// Names its bytes, exposed to the receiver for reading.
+    pub from: RemoteKey,
 }
 
 /// Answers a [`Search`](super::Search) or a [`Watch`](super::Watch). The message stays where it is until it is
@@ -47,7 +45,7 @@ struct FoundPart {
     pub match_bits: U64,
     pub hdr_data: U64,
     pub total_len: U64,
-    pub addr: U64,
+    pub from: U64,
 }
 
 const _: () = {
@@ -81,7 +79,7 @@ impl Waiting {
             match_bits: U64::new(found.match_bits.0),
             hdr_data: U64::new(found.hdr_data),
             total_len: U64::new(found.total_len),
-            addr: U64::new(found.addr.0),
+            from: U64::new(found.from.bits()),
         }));
         buf
     }
@@ -103,7 +101,7 @@ impl Waiting {
             hdr_data: part.hdr_data.get(),
             user: head.user,
             total_len: part.total_len.get(),
-            addr: Addr(part.addr.get()),
+            from: RemoteKey::from_bits(part.from.get()),
         };
         Ok(Waiting { watched, number, found: Some(found) })
     }

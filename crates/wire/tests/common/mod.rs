@@ -7,8 +7,8 @@ mod other;
 
 use other::{atomics, controls};
 use sluice_wire::{
-    AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, MatchBits, Packet, PacketSeq,
-    PtIndex, Put, Rts, SLOT_PREFIX_BYTES,
+    AckKind, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, MatchBits, Packet, PacketSeq,
+    PtIndex, Put, RemoteKey, Rts, SLOT_PREFIX_BYTES,
 };
 use std::num::NonZeroU32;
 
@@ -162,7 +162,7 @@ fn puts() -> Vec<Case> {
             Put {
                 rts: Some(Rts {
                     total_len: 0x5152_5354_5556_5758,
-                    addr: Addr(0x6162_6364_6566_6768),
+                    from: RemoteKey::from_bits(0x6162_6364_6566_6768),
                     key: MatchBits(0x7172_7374_7576_7778),
                     tally: None,
                 }),
@@ -178,7 +178,7 @@ fn puts() -> Vec<Case> {
             Put {
                 rts: Some(Rts {
                     total_len: 0x5152_5354_5556_5758,
-                    addr: Addr(0x6162_6364_6566_6768),
+                    from: RemoteKey::from_bits(0x6162_6364_6566_6768),
                     key: MatchBits(0x7172_7374_7576_7778),
                     tally: NonZeroU32::new(0x9192_9394),
                 }),
@@ -199,7 +199,10 @@ fn bulks() -> Vec<Case> {
             "put to be fetched, full acknowledgement",
             Put {
                 ack: Some((AckKind::Full, OP)),
-                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                bulk: Some(Bulk {
+                    len: 0x0010_0000,
+                    from: RemoteKey::from_bits(0x8182_8384_8586_8788),
+                }),
                 ..PLAIN
             },
             0,
@@ -211,7 +214,10 @@ fn bulks() -> Vec<Case> {
             "put to be fetched, counting acknowledgement",
             Put {
                 ack: Some((AckKind::Count, OP)),
-                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                bulk: Some(Bulk {
+                    len: 0x0010_0000,
+                    from: RemoteKey::from_bits(0x8182_8384_8586_8788),
+                }),
                 ..PLAIN
             },
             0,
@@ -223,7 +229,10 @@ fn bulks() -> Vec<Case> {
             "put to be fetched, acknowledgement of completion",
             Put {
                 ack: Some((AckKind::OperationCompleted, OP)),
-                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                bulk: Some(Bulk {
+                    len: 0x0010_0000,
+                    from: RemoteKey::from_bits(0x8182_8384_8586_8788),
+                }),
                 ..PLAIN
             },
             0,
@@ -235,7 +244,10 @@ fn bulks() -> Vec<Case> {
             "put to be fetched, silent",
             Put {
                 ack: Some((AckKind::Silent, OP)),
-                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                bulk: Some(Bulk {
+                    len: 0x0010_0000,
+                    from: RemoteKey::from_bits(0x8182_8384_8586_8788),
+                }),
                 ..PLAIN
             },
             0,
@@ -248,7 +260,10 @@ fn bulks() -> Vec<Case> {
             Put {
                 remote_offset: 0x4142_4344_4546_4748,
                 ack: Some((AckKind::Silent, OP)),
-                bulk: Some(Bulk { len: 0x0010_0000, addr: Addr(0x8182_8384_8586_8788) }),
+                bulk: Some(Bulk {
+                    len: 0x0010_0000,
+                    from: RemoteKey::from_bits(0x8182_8384_8586_8788),
+                }),
                 ..PLAIN
             },
             0,
@@ -261,7 +276,7 @@ fn bulks() -> Vec<Case> {
             "put to be fetched, as much as can be, pulled only",
             Put {
                 ack: Some((AckKind::Full, OP)),
-                bulk: Some(Bulk { len: u32::MAX, addr: Addr(0) }),
+                bulk: Some(Bulk { len: u32::MAX, from: RemoteKey::NONE }),
                 ..PLAIN
             },
             0,
@@ -273,7 +288,7 @@ fn bulks() -> Vec<Case> {
             "put to be fetched, nothing",
             Put {
                 ack: Some((AckKind::Full, OP)),
-                bulk: Some(Bulk { len: 0, addr: Addr(0x8182_8384_8586_8788) }),
+                bulk: Some(Bulk { len: 0, from: RemoteKey::from_bits(0x8182_8384_8586_8788) }),
                 ..PLAIN
             },
             0,

@@ -2,9 +2,9 @@
 
 use super::{ATOMIC, Case, OP, hex};
 use sluice_wire::{
-    Ack, AckKind, Addr, Answer, Atomic, AtomicOp, Credits, Cts, Datatype, Decline, Found, Get,
-    GetDone, List, MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, Reply, ReturnResponse, Rtr,
-    Search, Status, Waiting, Watch, Written,
+    Ack, AckKind, Answer, Atomic, AtomicOp, Credits, Cts, Datatype, Decline, Found, Get, GetDone,
+    List, MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, RemoteKey, Reply, ReturnResponse,
+    Rtr, Search, Status, Waiting, Watch, Written,
 };
 use std::num::NonZeroU32;
 
@@ -20,7 +20,7 @@ const FOUND: Found = Found {
     hdr_data: 0x1112_1314_1516_1718,
     user: 0x22,
     total_len: 0x5152_5354_5556_5758,
-    addr: Addr(0x8182_8384_8586_8788),
+    from: RemoteKey::from_bits(0x8182_8384_8586_8788),
 };
 
 fn other(name: &'static str, packet: Packet, payload_len: u32, bytes: &str) -> Case {
@@ -121,7 +121,7 @@ pub fn controls() -> Vec<Case> {
                 op: OP,
                 remote_offset: 0x4142,
                 length: 0x5152_5354_5556_5758,
-                into: Addr(0),
+                into: RemoteKey::NONE,
             }),
             0,
             "000000000000 02 03 07000000 0001 02 00 00000000 09 00 00 00
@@ -135,7 +135,7 @@ pub fn controls() -> Vec<Case> {
                 op: OP,
                 remote_offset: 0,
                 length: 0x5152_5354_5556_5758,
-                into: Addr(0x8182_8384_8586_8788),
+                into: RemoteKey::from_bits(0x8182_8384_8586_8788),
             }),
             0,
             "000000000000 02 03 07000000 0001 02 08 00000000 09 00 00 00
@@ -150,7 +150,7 @@ pub fn controls() -> Vec<Case> {
                 op: OP,
                 remote_offset: 0,
                 length: 0x5152_5354_5556_5758,
-                into: Addr(u64::MAX),
+                into: RemoteKey::OFFER,
             }),
             0,
             "000000000000 02 03 07000000 0001 02 08 00000000 09 00 00 00
@@ -333,7 +333,7 @@ pub fn controls() -> Vec<Case> {
                 pt_index: PtIndex(9),
                 match_bits: MatchBits(0x0102_0304_0506_0708),
                 ignore_bits: 0x5152_5354_5556_5758,
-                addr: Addr(0x8182_8384_8586_8788),
+                into: RemoteKey::from_bits(0x8182_8384_8586_8788),
                 len: NUMBER,
                 seen: PacketSeq(0xa1a2_a3a4),
                 tally: NonZeroU32::new(0x9192_9394).expect("not zero"),
@@ -347,7 +347,7 @@ pub fn controls() -> Vec<Case> {
             "cts",
             Packet::Cts(Cts {
                 key: MatchBits(0x0102_0304_0506_0708),
-                addr: Addr(0x8182_8384_8586_8788),
+                into: RemoteKey::from_bits(0x8182_8384_8586_8788),
                 len: NUMBER,
                 op: OP,
                 tally: None,
@@ -361,7 +361,7 @@ pub fn controls() -> Vec<Case> {
             "cts with a tally",
             Packet::Cts(Cts {
                 key: MatchBits(0x0102_0304_0506_0708),
-                addr: Addr(0x8182_8384_8586_8788),
+                into: RemoteKey::from_bits(0x8182_8384_8586_8788),
                 len: NUMBER,
                 op: OP,
                 tally: NonZeroU32::new(0x9192_9394),

@@ -3,8 +3,8 @@
 use super::super::{Address, Config, SegmentKind, Shm};
 use super::environment;
 use super::{
-    KILL_AT, Noise, Recorder, STOP_AT, addr_of, grant_of, hex, poll_until, put, region_of, send,
-    unhex,
+    KILL_AT, Noise, Recorder, STOP_AT, addr_of, at, grant_of, hex, poll_until, put, region_of,
+    send, unhex,
 };
 use crate::hash::fnv1a;
 use sluice_link::chunk_claims::{Side, chunks};
@@ -183,7 +183,7 @@ fn share(shm: &mut Shm, peer: PeerId, number: i64) {
             continue;
         }
         let from = Region { len, ..region_of(&bytes) };
-        shm.write_shared(peer, tally, from, Addr(told.match_bits.0), Token(1));
+        shm.write_shared(peer, tally, from, at(Addr(told.match_bits.0)), Token(1));
         poll_until(shm, &mut machine, "its part", |_, machine| !machine.reads.is_empty());
         assert_eq!(machine.reads.remove(0).1, Ok(()));
         let alone = shm.was_written_alone(Some(peer), tally);
@@ -204,7 +204,7 @@ fn offer(shm: &mut Shm, peer: PeerId) {
 fn announce(shm: &mut Shm, peer: PeerId, bytes: &mut [u8]) {
     let rts = Rts {
         total_len: region_of(bytes).len,
-        addr: addr_of(bytes),
+        from: at(addr_of(bytes)).key,
         key: MatchBits(0),
         tally: None,
     };

@@ -4,7 +4,7 @@ use super::super::segment::{Claim, Segment};
 use super::super::{Config, Shm, Woken, segment_bytes};
 use super::reads::reads_work;
 use super::sleep::{FOREVER_NS, sleep_until, sleeper};
-use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send, settle};
+use super::{Noise, Recorder, addr_of, at, open, poll, poll_until, put, region_of, send, settle};
 use sluice_link::{PeerError, RailError, RemoteMemory, Token, Transport};
 use sluice_wire::{Credits, PacketSeq, PeerId, Region};
 use std::sync::mpsc;
@@ -241,15 +241,15 @@ fn moves_under_way_to_a_closed_rail_end_before_its_end_is_told() {
     let theirs = Noise(1).bytes(LEN);
     let (mut ours, mut target) = (vec![0; LEN], vec![0; LEN]);
     let to = Region { addr: addr_of(&mut ours), len: LEN as u64 };
-    a.read_remote(to_b, region_of(&theirs).addr, to, Token(1));
-    a.write_remote(to_b, region_of(&theirs), addr_of(&mut target), Token(2));
+    a.read_remote(to_b, at(region_of(&theirs).addr), to, Token(1));
+    a.write_remote(to_b, region_of(&theirs), at(addr_of(&mut target)), Token(2));
     poll(&mut a, &mut machine);
     assert_eq!(machine.reads, []);
     drop(b);
     // Asked for when it had ended and nobody knew.
-    a.read_remote(to_b, region_of(&theirs).addr, to, Token(3));
+    a.read_remote(to_b, at(region_of(&theirs).addr), to, Token(3));
     a.adopt_claims();
-    a.write_remote(to_b, region_of(&theirs), addr_of(&mut target), Token(4));
+    a.write_remote(to_b, region_of(&theirs), at(addr_of(&mut target)), Token(4));
     for _ in 0..100 {
         assert!(machine.gone.is_empty() || machine.reads.len() == 4);
         poll(&mut a, &mut machine);

@@ -21,10 +21,12 @@ mod writes;
 use super::ring::Step;
 use super::{Address, Config, SegmentKind, Shm};
 use sluice_link::{
-    Connect, Grant, Machine, Opened, PeerError, Port, RailError, Token, Transmitted, Transport,
+    Connect, Grant, Machine, Opened, PeerError, Port, RailError, Remote, Token, Transmitted,
+    Transport,
 };
 use sluice_wire::{
     Addr, Credits, MatchBits, Nanos, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
+    RemoteKey,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -177,6 +179,11 @@ impl Machine for Recorder {
 
 fn addr_of(bytes: &mut [u8]) -> Addr {
     Addr(bytes.as_mut_ptr().expose_provenance() as u64)
+}
+
+/// A place in the memory of another process: on this rail the key is the address.
+fn at(addr: Addr) -> Remote {
+    Remote::whole(RemoteKey::from_bits(addr.0))
 }
 
 fn region_of(bytes: &[u8]) -> Region {

@@ -4,10 +4,12 @@ use super::super::{SLEEP_NS_MAX, Shm};
 use super::child::{Child, OFFERED_BYTES};
 use super::closing::pair;
 use super::reads::reads_work;
-use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send, settle};
+use super::{Noise, Recorder, addr_of, at, open, poll, poll_until, put, region_of, send, settle};
 use crate::shm::segment::TALLIES_MAX;
 use sluice_link::chunk_claims::{Side, chunk_bytes, chunks};
-use sluice_link::{RailError, RemoteMemory, SharedCopy, Tally, TallyStart, Token, Transport};
+use sluice_link::{
+    RailError, Remote, RemoteMemory, SharedCopy, Tally, TallyStart, Token, Transport,
+};
 use sluice_wire::{PeerId, Region};
 use std::num::NonZeroU32;
 
@@ -50,13 +52,13 @@ impl Both {
         let len = self.target.len() as u64;
         let to = Region { addr: addr_of(&mut self.target), len };
         let from = region_of(&self.source).addr;
-        self.a.read_shared(self.to_b, tally, from, to, Token(token));
+        self.a.read_shared(self.to_b, tally, at(from), to, Token(token));
     }
 
     /// The sender's side.
     pub(super) fn write(&mut self, tally: Tally, token: u64) {
         let to = addr_of(&mut self.target);
-        self.b.write_shared(self.to_a, tally, region_of(&self.source), to, Token(token));
+        self.b.write_shared(self.to_a, tally, region_of(&self.source), at(to), Token(token));
     }
 
     /// Polls the receiver until its transfer has ended.
@@ -294,7 +296,7 @@ fn two_processes_copy_at_once() {
         if round % 2 == 0 {
             poll_until(&mut shm, &mut machine, "its part", |_, at| !at.packets.is_empty());
         }
-        shm.read_shared(from, tally, rts.addr, to, Token(round));
+        shm.read_shared(from, tally, Remote::whole(rts.from), to, Token(round));
         poll_until(&mut shm, &mut machine, "both parts", |_, machine| both(machine));
         assert_eq!(machine.reads, [(Token(round), Ok(()))]);
         let alone = machine.packets[0].put().match_bits.0 == 1;
@@ -344,7 +346,7 @@ fn names_of_no_tally_lead_nowhere() {
     let nobody = PeerId(77);
     assert!(!both.b.use_tally(nobody, open) && both.b.is_tally_closed(nobody, open));
     assert_eq!(both.a.open_tally(nobody, TallyStart::Free), None);
-    both.b.write_shared(nobody, open, Region::EMPTY, addr_of(&mut both.target), Token(1));
+    both.b.write_shared(nobody, open, Region::EMPTY, at(addr_of(&mut both.target)), Token(1));
     assert_eq!(both.end_b(), Err(RailError::PeerGone));
 }
 
@@ -382,7 +384,7 @@ fn who_waits_looks_after_the_rest() {
     let mut small = [0; 100];
     let from = region_of(&both.source).addr;
     let to = Region { addr: addr_of(&mut small), len: 100 };
-    both.a.read_remote(both.to_b, from, to, Token(2));
+    both.a.read_remote(both.to_b, at(from), to, Token(2));
     assert_eq!(both.end_a(), Ok(()));
     assert_eq!(std::hint::black_box(small)[..], both.source[..100]);
     assert!(both.a.has_work(), "nobody sleeps meanwhile");
@@ -415,7 +417,7 @@ fn a_writer_leaves_at_once() {
     both.read(tally, 2);
     assert!(!both.a.leave_shared(Token(2)));
     let to = addr_of(&mut both.target);
-    both.b.write_remote(both.to_a, region_of(&both.source), to, Token(3));
+    both.b.write_remote(both.to_a, region_of(&both.source), at(to), Token(3));
     both.write(tally, 4);
     assert!(!both.b.leave_shared(Token(3)));
     assert!(!both.b.leave_shared(Token(4)), "another has its turn first");

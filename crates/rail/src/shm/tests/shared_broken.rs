@@ -8,11 +8,15 @@ use super::child::{Child, OFFERED_BYTES};
 use super::closing::attach;
 use super::reads::reads_work;
 use super::shared::{Both, ask};
-use super::{Noise, PATIENCE, Recorder, addr_of, open, poll, poll_until, put, region_of, settle};
+use super::{
+    Noise, PATIENCE, Recorder, addr_of, at, open, poll, poll_until, put, region_of, settle,
+};
 use crate::shm::segment::TALLIES_MAX;
 use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::{Settled, Side, chunk_bytes, chunks};
-use sluice_link::{PeerError, RailError, RemoteMemory, SharedCopy, TallyStart, Token, Transport};
+use sluice_link::{
+    PeerError, RailError, Remote, RemoteMemory, SharedCopy, TallyStart, Token, Transport,
+};
 use sluice_wire::{Addr, Credits, PacketSeq, PeerId, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -30,7 +34,7 @@ fn a_writer_that_cannot_read_its_own_memory_breaks_it() {
     let tally = both.open();
     let nothing = Region { addr: NOWHERE, len: LEN as u64 };
     let to = addr_of(&mut both.target);
-    both.b.write_shared(both.to_a, tally, nothing, to, Token(1));
+    both.b.write_shared(both.to_a, tally, nothing, at(to), Token(1));
     assert_eq!(both.end_b(), Err(RailError::Fault));
     both.read(tally, 2);
     assert_eq!(both.end_a(), Err(RailError::Shared));
@@ -51,10 +55,10 @@ fn a_reader_that_cannot_write_its_own_memory_breaks_it() {
     }
     let mut both = Both::new(LEN);
     let ends = [(NOWHERE, RailError::Fault), (Addr(u64::MAX - 5), RailError::Fault)];
-    for (at, why) in ends {
+    for (addr, why) in ends {
         let tally = both.open();
-        let to = Region { addr: at, len: LEN as u64 };
-        both.a.read_shared(both.to_b, tally, region_of(&both.source).addr, to, Token(1));
+        let to = Region { addr, len: LEN as u64 };
+        both.a.read_shared(both.to_b, tally, at(region_of(&both.source).addr), to, Token(1));
         assert_eq!(both.end_a(), Err(why));
         both.write(tally, 2);
         assert_eq!(both.end_b(), Ok(()), "nothing is left to be taken");
@@ -85,7 +89,7 @@ fn a_broken_transfer_ends_after_the_last_chunk_under_way() {
         let tally = both.open();
         let taken = both.b.tally_of(both.to_a, tally).unwrap();
         assert_eq!(taken.0.take(taken.1, Side::Peer, count), Some(count - 1));
-        both.a.read_shared(both.to_b, tally, region_of(&both.source).addr, to, Token(1));
+        both.a.read_shared(both.to_b, tally, at(region_of(&both.source).addr), to, Token(1));
         for _ in 0..1000 {
             poll(&mut both.a, &mut both.at_a);
             assert_eq!(both.at_a.reads, []);
@@ -113,10 +117,10 @@ fn who_may_not_write_says_so_in_the_tally() {
     let (mut at_a, mut at_b) = (Recorder::default(), Recorder::default());
     let tally = a.open_tally(to_b, TallyStart::Free).unwrap();
     assert!(!b.caps(to_a).write && b.use_tally(to_a, tally));
-    b.write_shared(to_a, tally, region_of(&source), to.addr, Token(1));
+    b.write_shared(to_a, tally, region_of(&source), at(to.addr), Token(1));
     poll_until(&mut b, &mut at_b, "the writer's end", |_, at| !at.reads.is_empty());
     assert_eq!(at_b.reads, [(Token(1), Err(RailError::Forbidden))]);
-    a.read_shared(to_b, tally, region_of(&source).addr, to, Token(2));
+    a.read_shared(to_b, tally, at(region_of(&source).addr), to, Token(2));
     poll_until(&mut a, &mut at_a, "the reader's end", |_, at| !at.reads.is_empty());
     assert_eq!(at_a.reads, [(Token(2), Err(RailError::Shared))]);
     assert_eq!(std::hint::black_box(target), vec![0; 64 << 10]);
@@ -148,7 +152,7 @@ fn the_end_of_the_writer_ends_the_waiting() {
     a.close_tally(tally);
     // One that begins now has nobody to wait for.
     let to = Region { addr: addr_of(&mut target), len: LEN as u64 };
-    a.read_shared(to_b, late, region_of(&source).addr, to, Token(2));
+    a.read_shared(to_b, late, at(region_of(&source).addr), to, Token(2));
     poll_until(&mut a, &mut at_a, "the late one", |_, at| at.reads.len() == 2);
     assert_eq!(at_a.reads[1], (Token(2), Err(RailError::PeerGone)));
     a.close_tally(late);
@@ -194,7 +198,7 @@ fn a_writer_killed_in_the_middle_stops_nobody() {
         ask(&mut shm, from, tally, &mut target);
         poll_until(&mut shm, &mut machine, "its silence", |_, at| at.packets.len() == 2);
         let to = Region { addr: addr_of(&mut target), len: OFFERED_BYTES as u64 };
-        shm.read_shared(from, tally, rts.addr, to, Token(1));
+        shm.read_shared(from, tally, Remote::whole(rts.from), to, Token(1));
         for _ in 0..10_000 {
             poll(&mut shm, &mut machine);
         }
@@ -233,7 +237,7 @@ fn a_writer_killed_at_any_time_stops_nobody() {
         }
         child.kill();
         let to = Region { addr: addr_of(&mut target), len: OFFERED_BYTES as u64 };
-        shm.read_shared(from, tally, rts.addr, to, Token(1));
+        shm.read_shared(from, tally, Remote::whole(rts.from), to, Token(1));
         poll_until(&mut shm, &mut machine, "its end", |_, at| !at.gone.is_empty());
         let [(_, end)] = machine.reads[..] else { panic!("one end") };
         // What it had finished is whole.
@@ -318,8 +322,8 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
             let place = parts(tally).unwrap().0;
             let before = (both.a.stats().read_bytes, both.b.stats().written_bytes);
             let to = Region { addr: addr_of(&mut target).offset(EDGE as u64), len };
-            both.a.read_shared(both.to_b, tally, region_of(&source).addr, to, Token(round));
-            both.b.write_shared(both.to_a, tally, region_of(&source), to.addr, Token(round));
+            both.a.read_shared(both.to_b, tally, at(region_of(&source).addr), to, Token(round));
+            both.b.write_shared(both.to_a, tally, region_of(&source), at(to.addr), Token(round));
             // A transfer that waits for chunks that nobody took would wait as long
             // as its peer lives; the scribbling wakes it.
             for _ in 0.. {

@@ -163,7 +163,12 @@ fn work_is_what_a_poll_would_find() {
     assert!(!shm.has_work());
     let own = shm.own_peer();
     shm.connect(own).unwrap();
-    shm.read_remote(own, sluice_wire::Addr(16), sluice_wire::Region::EMPTY, sluice_link::Token(1));
+    shm.read_remote(
+        own,
+        super::at(sluice_wire::Addr(16)),
+        sluice_wire::Region::EMPTY,
+        sluice_link::Token(1),
+    );
     assert!(shm.has_work());
 }
 

@@ -11,7 +11,7 @@ use super::super::tallies::parts;
 use super::super::{Config, Shm, Warn};
 use super::child::put_slots;
 use super::reads::reads_work;
-use super::{Noise, addr_of, advance_clock, grant_of, put, region_of};
+use super::{Noise, addr_of, advance_clock, at, grant_of, put, region_of};
 use crate::hash::fnv1a;
 use sluice_link::{
     Machine, Opened, PeerError, Port, RailError, SharedCopy, Tally, TallyStart, Token, Transport,
@@ -170,7 +170,7 @@ fn step(shm: &mut Shm, process: &mut Process, noise: &mut Noise) {
         }
         if let Some((tally, to)) = with.wanted.take() {
             let token = Token(index as u64 * 2 + 1);
-            shm.write_shared(with.peer, tally, region_of(&with.source), to, token);
+            shm.write_shared(with.peer, tally, region_of(&with.source), at(to), token);
         }
         if with.sent < MESSAGES + u64::from(with.tally.is_some()) && noise.below(3) == 0 {
             let len = [0, 8, 100, 700][noise.below(4) as usize];
@@ -210,7 +210,7 @@ fn ask(shm: &mut Shm, with: &mut Exchange, index: usize) {
     transmit(shm, with, wanted, &[]);
     // The peer's are the same, and in this process too.
     let from = region_of(&with.source).addr;
-    shm.read_shared(with.peer, tally, from, to, Token(index as u64 * 2));
+    shm.read_shared(with.peer, tally, at(from), to, Token(index as u64 * 2));
 }
 
 /// Where somebody writes.

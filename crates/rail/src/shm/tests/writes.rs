@@ -2,8 +2,8 @@
 
 use super::child::{Child, OFFERED_BYTES};
 use super::reads::reads_work;
-use super::{Noise, Recorder, addr_of, open, poll, poll_until, put, region_of, send};
-use sluice_link::{LocalMemory, RailError, RemoteMemory, Token, Transport};
+use super::{Noise, Recorder, addr_of, at, open, poll, poll_until, put, region_of, send};
+use sluice_link::{LocalMemory, RailError, Remote, RemoteMemory, Token, Transport};
 use sluice_wire::{Addr, Region};
 
 #[test]
@@ -19,14 +19,14 @@ fn memory_of_another_process_is_written() {
     assert!(shm.caps(from).write, "known before anything is sent to it");
     // All but the first and the last byte.
     let bytes = Noise(2).bytes(OFFERED_BYTES - 2);
-    shm.write_remote(from, region_of(&bytes), rts.addr.offset(1), Token(1));
+    shm.write_remote(from, region_of(&bytes), Remote { key: rts.from, offset: 1 }, Token(1));
     let small = [7; 100];
-    shm.write_remote(from, region_of(&small), Addr(16), Token(2));
-    shm.write_remote(from, Region::EMPTY, rts.addr, Token(3));
+    shm.write_remote(from, region_of(&small), at(Addr(16)), Token(2));
+    shm.write_remote(from, Region::EMPTY, Remote::whole(rts.from), Token(3));
     let nowhere = Region { addr: Addr(16), len: 100 };
-    shm.write_remote(from, nowhere, rts.addr, Token(4));
+    shm.write_remote(from, nowhere, Remote::whole(rts.from), Token(4));
     let beyond = Region { addr: Addr(u64::MAX - 10), len: 100 };
-    shm.write_remote(from, beyond, rts.addr, Token(5));
+    shm.write_remote(from, beyond, Remote::whole(rts.from), Token(5));
     poll_until(&mut shm, &mut machine, "the writes", |_, machine| machine.reads.len() == 5);
     assert_eq!(
         machine.reads,
@@ -43,7 +43,7 @@ fn memory_of_another_process_is_written() {
     assert_eq!(stats.written_bytes, OFFERED_BYTES as u64 - 2);
     let mut back = vec![0; OFFERED_BYTES];
     let to = Region { addr: addr_of(&mut back), len: rts.total_len };
-    shm.read_remote(from, rts.addr, to, Token(6));
+    shm.read_remote(from, Remote::whole(rts.from), to, Token(6));
     poll_until(&mut shm, &mut machine, "the read", |_, machine| machine.reads.len() == 6);
     let (back, before) = (std::hint::black_box(back), Noise(1).bytes(OFFERED_BYTES));
     assert_eq!(back[1..OFFERED_BYTES - 1], bytes);
@@ -64,7 +64,7 @@ fn nothing_is_written_to_the_dead() {
     let from = machine.packets[0].from;
     child.kill();
     let bytes = [1; 64];
-    shm.write_remote(from, region_of(&bytes), Addr(16), Token(5));
+    shm.write_remote(from, region_of(&bytes), at(Addr(16)), Token(5));
     poll_until(&mut shm, &mut machine, "the write", |_, machine| !machine.reads.is_empty());
     let gone_or_forbidden = [RailError::PeerGone, RailError::Forbidden].map(Err);
     assert!(gone_or_forbidden.contains(&machine.reads[0].1), "{:?}", machine.reads);
@@ -83,7 +83,7 @@ fn own_memory_is_written_within_the_poll_that_queued_it() {
     let source = Noise(9).bytes(64 << 10);
     let mut target = vec![0; source.len()];
     let mut machine = Recorder::default();
-    shm.write_remote(own, region_of(&source), addr_of(&mut target), Token(8));
+    shm.write_remote(own, region_of(&source), at(addr_of(&mut target)), Token(8));
     poll(&mut shm, &mut machine);
     assert_eq!(machine.reads, [(Token(8), Ok(()))]);
     assert_eq!(std::hint::black_box(target), source);
