@@ -6,7 +6,7 @@ use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Ni, Taken};
 use sluice_rail::shm::{Name, PidClaim, Shm};
 use sluice_runtime::Context;
-use sluice_wire::{Nanos, Parsed, PeerId};
+use sluice_wire::{Nanos, Parsed, PeerId, Region};
 
 /// The engine of an interface, as the rail drives it.
 #[derive(Debug)]
@@ -87,6 +87,10 @@ impl Machine for Engine {
         if self.ni.on_packet(port, from, packet) == Taken::Violation {
             self.ni.on_peer_gone(port, from, PeerError::Protocol);
         }
+    }
+
+    fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
+        self.ni.placement(from, packet)
     }
 
     fn on_connected<P: Port>(&mut self, _: Nanos, port: &mut P, peer: PeerId, opened: Opened) {

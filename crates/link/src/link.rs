@@ -146,15 +146,20 @@ impl Link {
 
     #[inline]
     pub(crate) fn take_credits(&mut self, credits: Credits) -> Result<(), Violation> {
+        (self.data_credits, self.control_credits) = self.credits_with(credits)?;
+        Ok(())
+    }
+
+    /// What data and control credits there would be with these.
+    #[inline]
+    pub(crate) fn credits_with(&self, credits: Credits) -> Result<(u16, u16), Violation> {
         let granted = self.granted.ok_or(Violation::TooManyCredits)?;
         let data = u32::from(self.data_credits) + u32::from(credits.data);
         let control = u32::from(self.control_credits) + u32::from(credits.control);
         if data > u32::from(self.data_credits_max) || control > u32::from(granted.control_slots) {
             return Err(Violation::TooManyCredits);
         }
-        self.data_credits = data as u16;
-        self.control_credits = control as u16;
-        Ok(())
+        Ok((data as u16, control as u16))
     }
 
     /// What a response gives back: all but the static slots, one of which the

@@ -231,6 +231,17 @@ impl Links {
         self.link(peer).map_or(self.layout.grant.data_slots, |link| link.data.at_sender())
     }
 
+    /// Whether a reply of `peer` is the one that comes next, with credits that it may
+    /// return: [`Links::on_arrival`] would accept it.
+    #[must_use]
+    pub fn is_next_reply(&self, peer: PeerId, packet: &Parsed) -> bool {
+        self.link(peer).is_some_and(|link| {
+            let is_next = packet.seq == link.expected_seq;
+            let bears = packet.credits != Credits::default();
+            is_next && (!bears || link.credits_with(packet.credits).is_ok())
+        })
+    }
+
     /// Accounts for a packet that has arrived.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_proto::Endpoint;
-use sluice_wire::{Nanos, Parsed, PeerId};
+use sluice_wire::{Nanos, Parsed, PeerId, Region};
 
 /// The token of reads past all protocol, which no operation of an endpoint has: those
 /// name entries of tables with a limit.
@@ -18,6 +18,10 @@ pub struct WithRead<'a> {
 impl Machine for WithRead<'_> {
     fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         self.endpoint.on_packet(now, port, from, packet);
+    }
+
+    fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
+        self.endpoint.placement(from, packet)
     }
 
     fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {

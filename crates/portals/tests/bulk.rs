@@ -373,3 +373,41 @@ fn address_zero_is_no_place_for_the_bytes_of_a_get() {
     assert_eq!(pair.outcomes(0).last().map(|last| last.2), Some(Err(NiFail::Segv)));
     pair.assert_quiet();
 }
+
+/// A region is exposed from when its operation goes out, until that has ended.
+#[test]
+fn memory_is_exposed_until_its_operation_ends() {
+    let exposed = |pair: &Pair| pair.sides[0].port.net().exposures[0].len();
+    for mode in [Mode::default(), unreachable(), Mode { forbidden_percent: 100, ..Mode::default() }]
+    {
+        let mut pair = Pair::of_program(mode);
+        let memory = pair.alloc(1, &pattern(5000, 1));
+        pair.append(List::Priority, entry(memory, 7, open(), 1));
+        pair.issue_put(0, 7, &pattern(3000, 2), Some(AckKind::Full));
+        pair.issue_put(0, 7, &pattern(3000, 2), None);
+        pair.issue_get(0, 7, 0, 4000);
+        assert_eq!(exposed(&pair), 3);
+        pair.settle();
+        assert_eq!(exposed(&pair), 0);
+        // What fits a packet, or lies in pieces, is not exposed.
+        pair.issue_put(0, 7, &pattern(30, 2), None);
+        pair.issue_get(0, 7, 0, 30);
+        let pieces = [pair.alloc(0, &pattern(2000, 3)), pair.alloc(0, &pattern(2000, 4))];
+        let from = pair.vector_md(0, &pieces, MdOptions::default());
+        let target = pair::target(1, 7, 0);
+        let put =
+            sluice_portals::Command::Put { from, ack: None, target, hdr_data: 0, user_ptr: 1 };
+        pair.issue(0, &put).unwrap();
+        let get = sluice_portals::Command::Get { into: from, target, user_ptr: 2 };
+        pair.issue(0, &get).unwrap();
+        assert_eq!(exposed(&pair), 0);
+        pair.settle();
+        pair.assert_quiet();
+        pair.issue_put(0, 7, &pattern(3000, 2), Some(AckKind::Full));
+        pair.issue_get(0, 7, 0, 4000);
+        assert_eq!(exposed(&pair), 2);
+        pair.kill(1);
+        assert_eq!(exposed(&pair), 0, "also when the peer is gone");
+        pair.assert_quiet();
+    }
+}

@@ -45,6 +45,7 @@ fn run(seed: u64) {
     let mode = Mode {
         can_read: draw.percent(50),
         pending_percent: *draw.pick(&[0, 50]),
+        placing_percent: 50,
         ..Mode::default()
     };
     let config = Config { eager_bytes_max: 500, patience: Nanos(20), ..Config::default() };

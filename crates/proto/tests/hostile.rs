@@ -114,7 +114,7 @@ fn run(seed: u64) -> u32 {
     let mut draw = Random::stream(seed, 5);
     let mailbox = layout(3, draw.between(1, 3) as u16, 32, 4, 64);
     let config = Config { eager_bytes_max: 500, ..Config::default() };
-    let mode = Mode { can_read: draw.percent(50), ..Mode::default() };
+    let mode = Mode { can_read: draw.percent(50), placing_percent: 50, ..Mode::default() };
     let mut world = World::new(&[mailbox; 3], mode, config, seed);
     let buf = world.alloc(HONEST, &[0; 200]);
     let bytes = world.alloc(HONEST, &pattern(seed, 200));

@@ -346,3 +346,19 @@ fn messages_alike_are_fetched_by_their_keys_and_when_none_is_left_a_send_waits()
         }
     }
 }
+
+/// A rail that has a header first asks where the payload goes, and puts it there.
+#[test]
+fn chunks_are_put_where_they_are_wanted() {
+    let mode = Mode { can_read: false, placing_percent: 100, ..Mode::default() };
+    let mut world = World::pair(mode);
+    let len = 5 * CHUNK + 7;
+    let bytes = world.alloc(0, &pattern(1, len));
+    let buf = world.alloc_filled(1, len, 0);
+    world.recv(1, &recv_from(0, buf, 7, 70)).unwrap();
+    world.send(0, &send_to(1, bytes, 7, 1)).unwrap();
+    world.run();
+    assert_eq!(world.only(1).outcome, Ok(()));
+    assert_eq!(world.bytes(1, buf), pattern(1, len));
+    assert!(world.processes[0].port.net().placed >= 6, "each of its chunks");
+}

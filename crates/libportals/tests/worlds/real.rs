@@ -43,6 +43,10 @@ impl Machine for Engine {
         self.ni.check_invariants();
     }
 
+    fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
+        self.ni.placement(from, packet)
+    }
+
     fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
         panic!("this rail connects at once");
     }

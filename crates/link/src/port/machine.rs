@@ -2,7 +2,7 @@
 
 use super::{PeerError, Port, RailError, Token};
 use crate::quota::Opened;
-use sluice_wire::{Nanos, Parsed, PeerId};
+use sluice_wire::{Nanos, Parsed, PeerId, Region};
 
 /// A machine, as a world drives it.
 pub trait Machine {
@@ -10,6 +10,19 @@ pub trait Machine {
     /// copy of its header. Its payload is `packet.payload_len` bytes, reached
     /// through [`LocalMemory::copy_payload`](super::LocalMemory::copy_payload) until this call returns.
     fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed);
+
+    /// Where the payload of a packet from `from` will be copied, all of it and in order,
+    /// if the packet is what it seems to be: for a port that has its header and can
+    /// receive its payload straight into its place. The machine asks for the copy all the
+    /// same ([`LocalMemory::copy_payload`](super::LocalMemory::copy_payload)); the port
+    /// knows then which bytes are there. `None` for packets that have no such place, or
+    /// of which that is not known; a machine may always say so.
+    ///
+    /// The packet is checked as [`Machine::on_packet`] would check it now, as the next one
+    /// of its peer: no packet names a place that it could not fill by arriving. Whether
+    /// the memory is mapped the port finds out. The place stays the packet's until it
+    /// has been handled, or its peer is gone.
+    fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region>;
 
     /// The way to `peer` is open, after it was [`Connect::Pending`](super::Connect).
     /// Told once, before any packet of that peer.

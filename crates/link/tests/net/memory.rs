@@ -25,6 +25,8 @@ pub struct Process {
     /// The payload of the packet being handled.
     pub current: Option<Vec<u8>>,
     pub handling: Option<u32>,
+    /// Where its payload is already, and how many bytes of it the machine wanted there.
+    pub placed: Option<(Region, u64)>,
 }
 
 impl Process {

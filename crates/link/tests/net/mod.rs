@@ -43,6 +43,9 @@ pub struct Mode {
     pub tallies: bool,
     /// How many of a hundred ways take time to be opened.
     pub connecting_percent: u64,
+    /// Of how many of a hundred packets the rail asks the machine where their payload
+    /// should land, and puts it there first.
+    pub placing_percent: u64,
 }
 
 impl Default for Mode {
@@ -55,6 +58,7 @@ impl Default for Mode {
             only_writes: false,
             tallies: false,
             connecting_percent: 0,
+            placing_percent: 0,
         }
     }
 }
@@ -155,6 +159,8 @@ pub struct Net {
     /// Packets that were sent, of each kind, for tests that count them.
     pub log: Vec<(usize, usize, Packet, Credits)>,
     pub lent_max: u64,
+    /// Payloads that were put in their place before the machine asked for the copy.
+    pub placed: u64,
 }
 
 impl Net {
@@ -224,9 +230,37 @@ impl Net {
         parsed
     }
 
+    /// Whether the rail asks where the payload of the next packet should land.
+    pub fn asks_placement(&mut self) -> bool {
+        let percent = self.mode.placing_percent;
+        percent > 0 && self.random.percent(percent)
+    }
+
+    /// The rail puts the payload of the packet to be handled where the machine says.
+    pub fn place(&mut self, to: usize, region: Region) {
+        let payloads = self.mode.payloads;
+        let process = &mut self.processes[to];
+        let whole = process.handling.map(u64::from);
+        assert_eq!(Some(region.len), whole, "a place for all of the payload");
+        // Memory that faults it finds out by itself.
+        if process.usable(region, true, payloads) == region.len {
+            if payloads {
+                let bytes = process.current.take().expect("a packet is handled");
+                process.write(region).copy_from_slice(&bytes);
+                process.current = Some(bytes);
+            }
+            process.placed = Some((region, 0));
+        }
+    }
+
     pub fn end_packet(&mut self, to: usize) {
-        self.processes[to].current = None;
-        self.processes[to].handling = None;
+        let process = &mut self.processes[to];
+        process.current = None;
+        process.handling = None;
+        if let Some((region, copied)) = process.placed.take() {
+            assert_eq!(copied, region.len, "what was put in its place was wanted there");
+            self.placed += 1;
+        }
     }
 
     /// The rail reads the memory of the oldest pending packet of a pair.

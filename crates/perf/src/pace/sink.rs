@@ -127,6 +127,10 @@ impl Machine for Slowed<'_> {
         endpoint.on_packet(now, &mut port, from, packet);
     }
 
+    fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
+        self.endpoint.placement(from, packet)
+    }
+
     fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
         let (endpoint, mut port) = self.with(port);
         endpoint.on_connected(now, &mut port, peer, opened);

@@ -13,11 +13,21 @@ use crate::objects::request::Owed;
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::{Port, RailError, Remote, Token};
-use sluice_wire::{Ack, Offer, Packet, PeerId, PtIndex, Pull, RemoteKey, Reply, Status};
+use sluice_wire::{
+    Ack, Offer, Packet, Parsed, PeerId, PtIndex, Pull, Region, RemoteKey, Reply, Status,
+};
 
 /// Pieces of one transfer on their way at once: enough that the side asked has
 /// the next at hand, few enough that several transfers share the reply region.
 const CHUNKS_MAX: u32 = 4;
+
+/// What a reply was asked for by.
+struct Asked {
+    into: Span,
+    slots: u32,
+    /// The transfer that it is a piece of.
+    of: Option<Handle<Operation>>,
+}
 
 impl Ni {
     /// Fetches the data of a put that matched.
@@ -70,20 +80,9 @@ impl Ni {
         let Reply { op, offset, list, status } = *reply;
         let place = Place { offset, list };
         let handle = Handle::from_u64(op);
-        let operation = self.operations.get(handle).filter(|op| op.peer == peer);
-        let (into, slots, of) = match operation.map(|operation| &operation.stage) {
-            Some(Stage::Reply { into, slots, .. }) => (*into, *slots, None),
-            Some(Stage::Chunk { of, into, slots }) => (*into, *slots, Some(*of)),
-            _ => return false,
-        };
+        let Some(asked) = self.asked(peer, reply, payload_len) else { return false };
+        let Asked { into, slots, of } = asked;
         let length = u64::from(payload_len);
-        if reply_slots(length) > slots {
-            return false;
-        }
-        let is_whole = of.is_none() || status != Status::Ok || length == into.len;
-        if length > into.len || !is_whole {
-            return false;
-        }
         let operation = self.end(handle).expect("looked up above");
         Ni::revoke_of(port, &operation);
         self.links.release_reply(slots);
@@ -102,6 +101,33 @@ impl Ni {
             Some(of) => self.arrived(port, of, length, outcome),
         }
         true
+    }
+
+    /// What a reply answers. `None` if nothing that was asked of this peer, or with
+    /// more bytes.
+    fn asked(&self, peer: PeerId, reply: &Reply, payload_len: u32) -> Option<Asked> {
+        let operation = self.operations.get(Handle::from_u64(reply.op))?;
+        let (into, slots, of) = match operation.stage {
+            Stage::Reply { into, slots, .. } => (into, slots, None),
+            Stage::Chunk { of, into, slots } => (into, slots, Some(of)),
+            _ => return None,
+        };
+        let length = u64::from(payload_len);
+        let is_whole = of.is_none() || reply.status != Status::Ok || length == into.len;
+        let fits = length <= into.len && reply_slots(length) <= slots;
+        (operation.peer == peer && fits && is_whole).then_some(Asked { into, slots, of })
+    }
+
+    /// See [`Machine::placement`](sluice_link::Machine::placement): of replies.
+    #[must_use]
+    pub fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
+        let Packet::Reply(reply) = &packet.packet else { return None };
+        let length = u64::from(packet.payload_len);
+        if length == 0 || !self.links.is_next_reply(from, packet) {
+            return None;
+        }
+        let asked = self.asked(from, reply, packet.payload_len)?;
+        asked.into.part(0, length).flat()
     }
 
     /// A get is answered without its bytes. False if nothing of this peer was

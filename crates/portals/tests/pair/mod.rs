@@ -173,6 +173,11 @@ impl Pair {
             NetEvent::Deliver(from, to) => {
                 let packet = net.net_mut().begin_packet(from, to);
                 let Side { ni, port, .. } = &mut self.sides[to];
+                if net.net_mut().asks_placement()
+                    && let Some(region) = ni.placement(PeerId(from as u32), &packet)
+                {
+                    net.net_mut().place(to, region);
+                }
                 self.taken = Some(ni.on_packet(port, PeerId(from as u32), &packet));
                 net.net_mut().end_packet(to);
             }

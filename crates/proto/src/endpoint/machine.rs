@@ -7,7 +7,7 @@ use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::Taken;
-use sluice_wire::{Nanos, Packet, Parsed, PeerId, RemoteKey};
+use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region, RemoteKey};
 
 impl Machine for Endpoint {
     #[inline]
@@ -48,6 +48,13 @@ impl Machine for Endpoint {
             }
             Taken::Violation => self.peer_gone(port, from, PeerError::Protocol),
         }
+    }
+
+    fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
+        if self.core.peers.gone(from).is_some() {
+            return None;
+        }
+        self.core.ni.placement(from, packet)
     }
 
     fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened) {

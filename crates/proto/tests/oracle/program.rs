@@ -112,6 +112,7 @@ impl Program {
             only_writes: draw.percent(50),
             tallies: draw.percent(60),
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
+            placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
         };
         let eager_max = *draw.pick(&[64, 256, 1024, 8192]);
         let config = Config {

@@ -245,7 +245,13 @@ impl World {
                 let Process { endpoint, port, .. } = &mut self.processes[to];
                 let taken_before = endpoint.stats().asked_for;
                 let probes_before = endpoint.pending().probes;
-                endpoint.on_packet(now, port, PeerId(from as u32), &packet);
+                let peer = PeerId(from as u32);
+                if net.net_mut().asks_placement()
+                    && let Some(region) = endpoint.placement(peer, &packet)
+                {
+                    net.net_mut().place(to, region);
+                }
+                endpoint.on_packet(now, port, peer, &packet);
                 if let Packet::Waiting(waiting) = packet.packet
                     && waiting.found.is_some()
                 {

@@ -317,7 +317,7 @@ impl Shm {
     ) {
         // A place beyond all addresses is made their end, where every byte faults.
         let Remote { key, offset } = remote;
-        let remote = Addr(key.bits().checked_add(offset).unwrap_or(u64::MAX));
+        let remote = Addr(key.bits().saturating_add(offset));
         self.transfers.push(Transfer { peer, direction, local, remote, done: 0, token, share });
         self.attention = true;
     }

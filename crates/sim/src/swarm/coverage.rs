@@ -19,6 +19,8 @@ pub struct Coverage {
     pub pending_transmissions: u64,
     /// Opening a way took time, and something waited for it.
     pub pending_connections: u64,
+    /// A payload was put where it was wanted before the machine handled its packet.
+    pub payloads_placed: u64,
     /// A credit of a dynamic mailbox was asked back.
     pub credits_asked_back: u64,
     /// A message was sent while an injected one that was refused waited.
@@ -54,6 +56,7 @@ impl Add for Coverage {
             shared_transfers: self.shared_transfers + other.shared_transfers,
             pending_transmissions: self.pending_transmissions + other.pending_transmissions,
             pending_connections: self.pending_connections + other.pending_connections,
+            payloads_placed: self.payloads_placed + other.payloads_placed,
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
             deaths: self.deaths + other.deaths,

@@ -33,6 +33,8 @@ pub struct Setup {
     pub awaited_percent: u64,
     /// Whether packets are taken before their memory is read.
     pub is_late: bool,
+    /// Of a hundred payloads, for how many the rail asks where they should land.
+    pub placing_percent: u64,
     /// Most that it takes to open a way; zero: every way is open.
     pub connecting_ns: u64,
     /// Who ends, and after how many calls into the machines.
@@ -83,6 +85,7 @@ impl Setup {
             tallies: None,
             awaited_percent: 0,
             is_late,
+            placing_percent: Draw::stream(seed, 13).pick(&[0, 50, 100]),
             connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
             death,
             layouts,

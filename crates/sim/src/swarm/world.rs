@@ -17,7 +17,7 @@ use super::setup::Setup;
 use super::trace::{Entry, Trace, What};
 use crate::flight::{Flight, Store};
 use crate::memory::Memory;
-use crate::port::{Direct, Mailboxes, Move, Outbox, SimPort};
+use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
 use crate::tally::Tallies;
 use crate::ways::Ways;
@@ -155,6 +155,8 @@ pub struct World<'t> {
     pub(super) draw_death: Draw,
     /// How long opening a way takes.
     draw_connecting: Draw,
+    /// Which payloads the rail puts in their place.
+    draw_placing: Draw,
     trace: &'t mut Trace,
 }
 
@@ -204,6 +206,7 @@ impl<'t> World<'t> {
             draw_late: Draw::stream(seed, 4),
             draw_death: Draw::stream(seed, 5),
             draw_connecting: Draw::stream(seed, 12),
+            draw_placing: Draw::stream(seed, 14),
             trace,
         }
     }
@@ -292,14 +295,37 @@ impl<'t> World<'t> {
         self.books.read(from.index(), who, &packet);
         let endpoint = &self.endpoints[who];
         let (taken_before, probes_before) = (endpoint.stats().asked_for, endpoint.pending().probes);
+        let place = self.place(who, from, &packet, &payload);
         self.step(who, &payload, |endpoint, now, port| {
+            port.placed = place.map(|region| Placed { region, copied: 0 });
             endpoint.on_packet(now, port, from, &packet);
+            if let Some(Placed { region, copied }) = port.placed {
+                assert_eq!(copied, region.len, "what was put in its place was wanted there");
+            }
         });
         let tells = matches!(packet.packet, Packet::Waiting(waiting) if waiting.found.is_some());
         let endpoint = &self.endpoints[who];
         let by_probe = endpoint.pending().probes < probes_before;
         let taken = tells && !by_probe && endpoint.stats().asked_for > taken_before;
         Some(Read { from: from.index(), packet, taken })
+    }
+
+    /// The rail puts a payload where the machine says that it will want it, if it asks.
+    fn place(
+        &mut self,
+        who: usize,
+        from: PeerId,
+        packet: &Parsed,
+        payload: &[u8],
+    ) -> Option<Region> {
+        if !self.draw_placing.percent(self.setup.placing_percent) {
+            return None;
+        }
+        let region = self.endpoints[who].placement(from, packet)?;
+        assert_eq!(region.len, payload.len() as u64, "a place for all of the payload");
+        self.memories[who].write(region.addr, payload);
+        self.coverage.payloads_placed = 1;
+        Some(region)
     }
 
     /// A process is told that a way is open, if it has asked for it and does not know.
@@ -424,6 +450,7 @@ impl<'t> World<'t> {
             outbox: &mut self.outbox,
             memory: &mut self.memories[who],
             payload,
+            placed: None,
             late,
         };
         let result = call(&mut self.endpoints[who], Nanos(self.now_ns), &mut port);

@@ -48,6 +48,7 @@ impl Around {
             outbox: &mut self.outbox,
             memory: &mut self.memories[process],
             payload,
+            placed: None,
             late: 0,
         }
     }

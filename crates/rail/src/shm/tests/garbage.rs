@@ -7,7 +7,7 @@ use super::super::{Config, Shm};
 use super::{Noise, put, send};
 use crate::shm::Address;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
-use sluice_wire::{Nanos, Parsed, PeerId, VERSION};
+use sluice_wire::{Nanos, Parsed, PeerId, Region, VERSION};
 use std::sync::atomic::Ordering;
 
 /// Copies whatever payload it is told of.
@@ -25,6 +25,10 @@ impl Machine for Sponge {
         port.copy_payload(0, to, packet.payload_len);
         let _ = port.connect(from);
     }
+    fn placement(&self, _: PeerId, _: &Parsed) -> Option<Region> {
+        panic!("this rail does not ask");
+    }
+
     fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {}
     fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {}
     fn on_moved<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: Result<(), RailError>) {}

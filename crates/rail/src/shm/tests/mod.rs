@@ -143,6 +143,10 @@ impl Machine for Recorder {
         self.packets.push(Arrived { from, parsed: *packet, payload });
     }
 
+    fn placement(&self, _: PeerId, _: &Parsed) -> Option<Region> {
+        panic!("this rail does not ask");
+    }
+
     fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
         panic!("this rail connects at once");
     }

@@ -119,6 +119,10 @@ impl Machine for Process {
         }
     }
 
+    fn placement(&self, _: PeerId, _: &Parsed) -> Option<Region> {
+        panic!("this rail does not ask");
+    }
+
     fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
         panic!("this rail connects at once");
     }
