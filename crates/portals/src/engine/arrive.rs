@@ -22,19 +22,13 @@ impl Ni {
                 self.on_put(port, from, put, packet.payload_len, arrival.slots);
                 true
             }
-            Packet::Ack(ack) => self.on_ack(port, from, ack),
-            Packet::Get(get) => self.on_get(port, from, get),
-            Packet::Reply(reply) => self.on_reply(port, from, reply, packet.payload_len),
-            Packet::GetDone(done) => {
-                self.on_get_done(from, done);
-                true
-            }
-            Packet::Credit => true,
-            Packet::Atomic(atomic) => {
-                self.on_atomic(port, from, atomic, packet.payload_len, arrival.slots)
-            }
-            Packet::Offer(offer) => self.on_offer(port, from, offer),
-            Packet::Pull(pull) => self.on_pull(port, from, pull),
+            Packet::Ack(_)
+            | Packet::Get(_)
+            | Packet::Reply(_)
+            | Packet::GetDone(_)
+            | Packet::Atomic(_)
+            | Packet::Offer(_)
+            | Packet::Pull(_) => self.on_operation(port, from, packet, arrival.slots),
             // Only where credits are held until a message is matched is there a
             // layer above whose messages wait for them.
             Packet::Search(_)
@@ -48,7 +42,7 @@ impl Ni {
                 above
             }
             // The links have dealt with them.
-            Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
+            Packet::Credit | Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
         };
         if arrival.region == MailboxRegion::Control {
             self.links.free_control(port, from, arrival.slots);
@@ -74,6 +68,33 @@ impl Ni {
         self.fire(port);
         let brought_credits = arrival.brought_credits;
         if above { Taken::Above { brought_credits } } else { Taken::Fine { brought_credits } }
+    }
+
+    /// Handles what belongs to an operation, but a put. Whether it is sound.
+    // Apart, since puts are most of what arrives: they are not to pay for the registers
+    // that all of this needs.
+    #[inline(never)]
+    fn on_operation<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: PeerId,
+        packet: &Parsed,
+        slots: u32,
+    ) -> bool {
+        let payload_len = packet.payload_len;
+        match &packet.packet {
+            Packet::Ack(ack) => self.on_ack(port, from, ack),
+            Packet::Get(get) => self.on_get(port, from, get),
+            Packet::Reply(reply) => self.on_reply(port, from, reply, payload_len),
+            Packet::GetDone(done) => {
+                self.on_get_done(from, done);
+                true
+            }
+            Packet::Atomic(atomic) => self.on_atomic(port, from, atomic, payload_len, slots),
+            Packet::Offer(offer) => self.on_offer(port, from, offer),
+            Packet::Pull(pull) => self.on_pull(port, from, pull),
+            _ => unreachable!("no operation's packet"),
+        }
     }
 
     /// The initiator wants no more of a get entry: it is unlinked. One that is

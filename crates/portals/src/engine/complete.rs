@@ -53,6 +53,7 @@ impl Ni {
     }
 
     /// An operation has ended, or its peer needs its memory no more.
+    #[inline]
     pub(crate) fn revoke_of<P: Port>(port: &mut P, operation: &Operation) {
         if let Some(key) = operation.exposed() {
             port.revoke(operation.peer, key);

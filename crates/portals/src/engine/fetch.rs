@@ -105,6 +105,7 @@ impl Ni {
 
     /// What a reply answers. `None` if nothing that was asked of this peer, or with
     /// more bytes.
+    #[inline(always)]
     fn asked(&self, peer: PeerId, reply: &Reply, payload_len: u32) -> Option<Asked> {
         let operation = self.operations.get(Handle::from_u64(reply.op))?;
         let (into, slots, of) = match operation.stage {
