@@ -183,6 +183,33 @@ fn a_sender_whose_taken_messages_have_ended_is_not_asked() {
     knows_at_once(&mut world);
 }
 
+/// It is done when it has written the last chunk, and no word tells it so.
+#[test]
+fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
+    let config = Config { share_bytes_min: 100, ..Config::default() };
+    let mode = Mode { tallies: true, ..Mode::default() };
+    let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
+    send(&mut world, 1, 1);
+    world.run();
+    let bytes = world.alloc(0, &pattern(2, 500));
+    world.send(0, &send_to(1, bytes, 2, 2)).unwrap();
+    world.forget_packets();
+    let buf = world.alloc(1, &[0; 500]);
+    world.recv(1, &recv_from(0, buf, 2, 2)).unwrap();
+    for (from, to) in [(1, 0), (0, 1), (1, 0)] {
+        world.deliver(from, to);
+    }
+    world.move_by(0);
+    assert_eq!(world.pending(0).sends, 0, "it has written all of it");
+    world.run();
+    assert_eq!(world.ends(1), [(2, Ok(()))]);
+    assert_eq!(world.bytes(1, buf), pattern(2, 500));
+    assert_eq!(world.sent_packets(1, 0), ["search", "cts"]);
+    assert_eq!(world.processes[1].endpoint.stats().asked_for, 1);
+    receive(&mut world, 1, 1);
+    knows_at_once(&mut world);
+}
+
 /// What waits may be asked for out of order, so who meets an announced receive is
 /// not known from then on.
 #[test]

@@ -49,21 +49,6 @@ fn deliver_all_to(world: &mut World, from: usize, to: usize) {
     }
 }
 
-/// One side's part of the shared transfers goes as far as it can.
-fn move_by(world: &mut World, who: usize) {
-    loop {
-        let net = world.processes[0].port.net();
-        let mut shares = net.tallies.shares.iter();
-        let able = |share: &&world::net::tally::Share| net.tallies.can_go_on(share);
-        let at = shares.position(|share| share.who == who && able(&share));
-        drop(net);
-        match at {
-            Some(at) => world.happen(Event::Share(at)),
-            None => return,
-        }
-    }
-}
-
 #[test]
 fn a_late_sender_writes_while_the_receiver_does_nothing() {
     let mut world = pair();
@@ -71,7 +56,7 @@ fn a_late_sender_writes_while_the_receiver_does_nothing() {
     assert_eq!(world.sent_packets(1, 0), ["rtr"]);
     deliver_all_to(&mut world, 1, 0);
     send(&mut world, 1, LEN, 7);
-    move_by(&mut world, 0);
+    world.move_by(0);
     // Process 1 has not been called since.
     assert_eq!(world.bytes(1, buf), pattern(1, LEN));
     assert_eq!(world.ends(0), [(1, Ok(()))]);
@@ -111,10 +96,10 @@ fn a_sender_that_came_first_is_invited_and_may_come_too_late() {
         assert_eq!(world.sent_packets(1, 0), ["cts"], "what is here is not announced");
         if invited {
             world.deliver(1, 0);
-            move_by(&mut world, 0);
+            world.move_by(0);
             assert_eq!(world.ends(0), [(1, Ok(()))], "it has copied all of it");
         } else {
-            move_by(&mut world, 1);
+            world.move_by(1);
             assert_eq!(world.ends(1), [(70, Ok(()))]);
         }
         world.run();
@@ -166,7 +151,7 @@ fn a_large_message_after_a_refused_inject_uses_the_receive_that_it_meets() {
     world.run();
     assert_eq!(world.ends(1), [(90, Ok(())), (91, Ok(()))]);
     send(&mut world, 4, LEN, 7);
-    move_by(&mut world, 0);
+    world.move_by(0);
     assert_eq!(world.bytes(1, bufs[0]), pattern(4, LEN));
     inject(&mut world, 3, 7).unwrap();
     world.run();
@@ -197,7 +182,7 @@ fn a_cancelled_receive_is_passed_over() {
     assert!(world.cancel(1, 70), "without a word to its source");
     assert_eq!(world.ends(1), [(70, Err(Failure::Cancelled))]);
     send(&mut world, 1, LEN, 7);
-    move_by(&mut world, 0);
+    world.move_by(0);
     assert_eq!(world.bytes(1, second), pattern(1, LEN));
     world.run();
     assert_eq!(world.ends(1), [(71, Ok(()))]);
@@ -225,7 +210,7 @@ fn a_short_message_uses_up_the_receive_that_it_meets() {
     deliver_all_to(&mut world, 1, 0);
     send(&mut world, 1, 8, 7);
     send(&mut world, 2, LEN, 7);
-    move_by(&mut world, 0);
+    world.move_by(0);
     assert_eq!(world.bytes(1, second), pattern(2, LEN));
     world.run();
     assert_eq!(world.bytes(1, first.truncated(8)), pattern(1, 8));
@@ -247,7 +232,7 @@ fn a_message_that_crosses_the_announcement_blocks_it_and_what_overlaps() {
     send(&mut world, 2, LEN, 7);
     // The message with the other tag is known to be the first of its kind.
     send(&mut world, 3, LEN, 8);
-    move_by(&mut world, 0);
+    world.move_by(0);
     assert_eq!(world.bytes(1, second), vec![0; LEN as usize], "which message meets it is unknown");
     assert_eq!(world.bytes(1, other), pattern(3, LEN));
     world.run();
@@ -258,7 +243,7 @@ fn a_message_that_crosses_the_announcement_blocks_it_and_what_overlaps() {
     let third = post(&mut world, 7, 73);
     deliver_all_to(&mut world, 1, 0);
     send(&mut world, 4, LEN, 7);
-    move_by(&mut world, 0);
+    world.move_by(0);
     assert_eq!(world.bytes(1, third), pattern(4, LEN));
     world.run();
 }
@@ -320,7 +305,7 @@ fn a_sender_without_credits_lets_go_of_what_it_was_told() {
     for (id, tag) in [(1, 1), (2, 1), (3, 7), (4, 7)] {
         send(&mut world, id, LEN, tag);
     }
-    move_by(&mut world, 0);
+    world.move_by(0);
     assert_eq!(world.bytes(1, buf), vec![0; LEN as usize]);
     let second = post(&mut world, 7, 71);
     for context in [72, 73] {

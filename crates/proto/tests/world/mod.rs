@@ -289,6 +289,21 @@ impl World {
         self.check();
     }
 
+    /// One side's part of the shared transfers goes as far as it can.
+    pub fn move_by(&mut self, who: usize) {
+        loop {
+            let net = self.processes[0].port.net();
+            let able = |share: &net::tally::Share| net.tallies.can_go_on(share);
+            let mut shares = net.tallies.shares.iter();
+            let at = shares.position(|share| share.who == who && able(share));
+            drop(net);
+            match at {
+                Some(at) => self.happen(Event::Share(at)),
+                None => return,
+            }
+        }
+    }
+
     /// An idle moment of one process.
     pub fn idle(&mut self, who: usize) {
         let Process { endpoint, port, .. } = &mut self.processes[who];
