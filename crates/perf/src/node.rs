@@ -72,6 +72,8 @@ pub struct Node {
     numbered: VecDeque<Numbered>,
     /// What went wrong, found while handling completions.
     failure: Option<String>,
+    /// Names what is sent, as the other process was told for direct reads.
+    exposed: RemoteKey,
     /// What is sent and what is received; they stay where they are.
     send_buf: Vec<u8>,
     recv_buf: Vec<u8>,
@@ -100,6 +102,7 @@ impl Node {
             sent: 0,
             numbered: VecDeque::new(),
             failure: None,
+            exposed: RemoteKey::NONE,
             send_buf: Vec::new(),
             recv_buf: Vec::new(),
             small_out: Box::new([0; STEP_BYTES]),
@@ -130,6 +133,7 @@ impl Node {
 
     /// Makes both buffers at least this long, with every page present.
     pub fn reserve(&mut self, bytes: u64) {
+        self.revoke_exposed();
         let len = bytes as usize;
         for buf in [&mut self.send_buf, &mut self.recv_buf] {
             if buf.len() < len {
@@ -211,11 +215,13 @@ impl Node {
         self.send_small(Channel::Step, STEP_BYTES)
     }
 
-    /// The bits of a key to the bytes that data messages are sent from, for direct reads
-    /// as long as this node is there.
-    pub fn exposed(&mut self) -> u64 {
+    /// Exposes the bytes that data messages are sent from, for direct reads until
+    /// buffers are reserved again. The bits of their key.
+    pub fn expose(&mut self) -> u64 {
+        self.revoke_exposed();
         let region = region(&mut self.send_buf);
-        self.context.rail_mut().expose(self.peer, region, Rights::READ).bits()
+        self.exposed = self.context.rail_mut().expose(self.peer, region, Rights::READ);
+        self.exposed.bits()
     }
 
     /// Reads from the other process's memory, past all protocol. False if the
@@ -322,6 +328,13 @@ impl Node {
     /// What the endpoint has done and holds.
     pub fn stats(&self) -> Stats {
         self.context.machine().stats()
+    }
+
+    fn revoke_exposed(&mut self) {
+        let key = std::mem::replace(&mut self.exposed, RemoteKey::NONE);
+        if key.is_some() {
+            self.context.rail_mut().revoke(self.peer, key);
+        }
     }
 
     fn wait_small(&mut self, channel: Channel, len: usize) -> Result<()> {
@@ -492,6 +505,12 @@ impl Node {
             std::thread::sleep(Duration::from_millis(5));
         }
         bail!("a message failed: {failure}")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.revoke_exposed();
     }
 }
 

@@ -70,8 +70,8 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 stream::second(&mut node, size, window, count)?;
             }
             Step::Expose => {
-                let exposed = node.exposed();
-                node.answer(exposed)?;
+                let key = node.expose();
+                node.answer(key)?;
             }
             Step::Flood { size, count } => flood::second(&mut node, size, count)?,
             Step::Overlap { size, when, role } => {

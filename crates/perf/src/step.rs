@@ -17,7 +17,7 @@ pub enum Step {
     PingPong { size: u64, count: u64 },
     /// So many windows of messages, each window answered.
     Stream { size: u64, count: u64, window: u64 },
-    /// Answer with the address of the buffer that messages are sent from.
+    /// Answer with a key to the buffer that messages are sent from.
     Expose,
     /// So many messages at once, which are received when it pleases.
     Flood { size: u64, count: u64 },
