@@ -309,7 +309,7 @@ unsafe extern "C" fn straddr(
         // SAFETY: as libfabric calls it: `addr` is an address of our length.
         let bytes = unsafe { std::slice::from_raw_parts(addr.cast::<u8>(), ADDRESS_BYTES) };
         let text = match Address::from_bytes(bytes) {
-            Ok(address) => format!("sluice-shm://pid-{}", address.pid()),
+            Ok(address) => format!("sluice://{address}"),
             Err(error) => error.to_string(),
         };
         // SAFETY: as libfabric calls it: `*len` bytes at `buf` can be written.

@@ -57,7 +57,7 @@ impl Peers {
         let vector = self.vector.as_ref().ok_or(Errno::NO_AV)?;
         let address = vector.address(number).ok_or(Errno::INVALID)?;
         let peer = engine.peer(&address).map_err(|error| {
-            log::warn(About::Addresses, &format!("peer pid {}: {error}", address.pid()));
+            log::warn(About::Addresses, &format!("process {address} is no peer: {error}"));
             Errno(crate::ffi::FI_EHOSTUNREACH)
         })?;
         // The vector has this number, so it is small.

@@ -6,7 +6,7 @@
 //! anybody may know of it until the owner ends, however it ends; one that can
 //! be locked is therefore stale and may be removed.
 
-use super::address::{Address, Place, file_name, user_dirs};
+use super::card::{Card, Place, file_name, user_dirs};
 use super::config::{Config, SegmentKind};
 use super::error::OpenError;
 use super::identity::Identity;
@@ -47,7 +47,7 @@ impl Backing {
     pub(super) fn create(
         config: &Config,
         identity: &Identity,
-        nonce: u64,
+        mark: u64,
         bytes: u64,
         notices: &mut Vec<String>,
     ) -> Result<Backing, OpenError> {
@@ -56,7 +56,7 @@ impl Backing {
             stated => stated,
         };
         if kind == SegmentKind::File {
-            return create_file(&config.shm_dir, identity, nonce, bytes, notices);
+            return create_file(&config.shm_dir, identity, mark, bytes, notices);
         }
         reclaim_all(&config.shm_dir, identity.uid, notices);
         create_memfd(bytes).map_err(|errno| OpenError::Memfd { bytes, cause: errno.into() })
@@ -122,12 +122,12 @@ fn create_memfd(bytes: u64) -> Result<Backing, Errno> {
 fn create_file(
     shm_dir: &Path,
     identity: &Identity,
-    nonce: u64,
+    mark: u64,
     bytes: u64,
     notices: &mut Vec<String>,
 ) -> Result<Backing, OpenError> {
     let dir_path = find_user_dir(shm_dir, identity.uid)?;
-    let name = file_name(identity.pid, identity.start_time, nonce);
+    let name = file_name(identity.pid, identity.start_time, mark);
     let path = dir_path.join(&name);
     let failed = |errno: Errno| OpenError::File { path: path.clone(), bytes, cause: errno.into() };
     for _ in 0..FILE_TRIES_MAX {
@@ -190,7 +190,7 @@ pub(super) fn private_dir(path: &Path, uid: u32) -> Result<Option<OwnedFd>, Open
 }
 
 /// Opens the directory, which is there.
-fn existing_dir(path: &Path, uid: u32) -> Result<OwnedFd, OpenError> {
+pub(super) fn existing_dir(path: &Path, uid: u32) -> Result<OwnedFd, OpenError> {
     let failed = |errno: Errno| OpenError::Dir { path: path.into(), cause: errno.into() };
     let foreign = |owner| OpenError::DirForeign { path: path.into(), uid, owner };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -256,16 +256,19 @@ fn reclaim_file(dir: &OwnedFd, name: &str) -> Option<u64> {
 }
 
 /// Opens the memory of a peer's segment; says how long it is.
-pub(super) fn open_peer(address: &Address, shm_dir: &Path) -> io::Result<(OwnedFd, u64)> {
-    let fd = match address.place {
-        Place::Memfd { fd } => open_descriptor(address.pid, fd)?,
-        Place::File { uid } => open_file(&address.file_name(), shm_dir, uid)?,
+pub(super) fn open_peer(card: &Card, uid: u32, shm_dir: &Path) -> io::Result<(OwnedFd, u64)> {
+    let fd = match card.place {
+        Place::Memfd { fd } => open_descriptor(card.pid, fd)?,
+        Place::File { uid } => open_file(&card.file_name(), shm_dir, uid)?,
     };
     let stat = rustix::fs::fstat(&fd)?;
     if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not shared memory"));
     }
-    if matches!(address.place, Place::Memfd { .. })
+    if stat.st_uid != uid {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "memory of another user"));
+    }
+    if matches!(card.place, Place::Memfd { .. })
         && !rustix::fs::fcntl_get_seals(&fd)?.contains(SEALS)
     {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "memory is not sealed"));
@@ -310,11 +313,11 @@ fn open_file(name: &str, shm_dir: &Path, uid: u32) -> io::Result<OwnedFd> {
 
 /// Removes the mailbox file of a peer that has ended, unless another process
 /// did.
-pub(super) fn remove_peer_file(address: &Address, shm_dir: &Path) {
-    let Place::File { uid } = address.place else { return };
+pub(super) fn remove_peer_file(card: &Card, shm_dir: &Path) {
+    let Place::File { uid } = card.place else { return };
     for path in user_dirs(shm_dir, uid) {
         if let Ok(dir) = existing_dir(&path, uid) {
-            reclaim_file(&dir, &address.file_name());
+            reclaim_file(&dir, &card.file_name());
         }
     }
 }

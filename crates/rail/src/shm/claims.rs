@@ -8,6 +8,7 @@ use super::Shm;
 use super::peers::Life;
 use super::segment::{Claim, is_same_claim};
 use super::watch::pid_is_free;
+use sluice_link::PeerError;
 use sluice_wire::{Nanos, PeerId};
 
 /// How long an entry may be half claimed before its claimer is looked for.
@@ -26,7 +27,7 @@ impl Sender {
     /// Not known yet.
     pub(super) const NOBODY: Sender = Sender { who: Sender::UNKNOWN, read: u32::MAX };
     const UNKNOWN: u32 = u32::MAX;
-    /// Its address was refused.
+    /// Its card was refused.
     const INVALID: u32 = u32::MAX - 1;
     /// Known, but nothing of it has been delivered yet.
     const UNSEEN: u32 = 1 << 31;
@@ -117,8 +118,8 @@ impl Shm {
 
     /// Gives up who has an entry by its own account, and lets it know.
     pub(super) fn give_up_entry(&mut self, writer: u16) {
-        let now = self.segment.address_of(writer);
-        if let Ok(peer) = now.and_then(|address| self.peers.intern(&address, &self.address)) {
+        let now = self.segment.card_of(writer);
+        if let Ok(peer) = now.and_then(|card| self.admit(&card)) {
             self.give_up_damaged(peer);
         }
         self.segment.take_back(writer);
@@ -150,21 +151,22 @@ impl Shm {
         if !matches!(self.segment.claim_of(writer), Claim::Ready | Claim::Closed) {
             return;
         }
-        let peer = self
-            .segment
-            .address_of(writer)
-            .and_then(|address| self.peers.intern(&address, &self.address));
+        let peer = self.segment.card_of(writer).and_then(|card| self.admit(&card));
         self.claims[usize::from(writer)] = self.segment.claim_word(writer);
         self.senders[usize::from(writer)].who = match peer {
             Ok(peer) => {
-                let gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
-                let mark = if gone { Sender::GONE } else { Sender::UNSEEN };
+                let gone = self.peers.get(peer).and_then(|known| known.gone);
+                let mark = if gone.is_some() { Sender::GONE } else { Sender::UNSEEN };
+                // One that lives, and was given up before it first wrote, learns of it.
+                if gone.is_some_and(|why| why != PeerError::Dead) {
+                    self.refuse_entry(writer);
+                }
                 self.begin_watch(peer);
                 peer.0 | mark
             }
             Err(why) => {
                 self.stats.violations += 1;
-                self.warn.0(&format!("a writer of this mailbox has an unusable address: {why}"));
+                self.warn.0(&format!("a writer of this mailbox is refused: {why}"));
                 self.refuse_entry(writer);
                 Sender::INVALID
             }
@@ -191,7 +193,7 @@ impl Shm {
     }
 
     /// Frees entries whose claimers died between claiming and writing their
-    /// address. A claimer in another pid namespace looks like a dead one, so
+    /// card. A claimer in another pid namespace looks like a dead one, so
     /// it is given far more time than it needs.
     pub(super) fn free_half_claimed(&mut self, now: Nanos) {
         let mut seen = std::mem::take(&mut self.housekeeping.half_claimed);

@@ -10,8 +10,8 @@ pub enum SegmentKind {
     /// in a user namespace of its own or in a process that is not dumpable.
     #[default]
     Auto,
-    /// A sealed `memfd` that peers open as `/proc/<pid>/fd/<n>`. Nothing
-    /// outlives the process.
+    /// A sealed `memfd` that peers open as `/proc/<pid>/fd/<n>`. It does not outlive
+    /// the process.
     Memfd,
     /// A file below [`Config::shm_dir`], reclaimed by the next process that
     /// starts if its owner was killed.
@@ -96,9 +96,10 @@ pub struct Config {
     /// Who is told, in one line, of what a person should see: what was overwritten,
     /// what is not there and would have to be, and what would mend it.
     pub warn: Warn,
-    /// What the layer above calls this process. It travels with the address.
+    /// What the layer above calls this process. Its card says it.
     pub label: u64,
-    /// Where mailboxes that are files live. All processes of a job must agree.
+    /// Where the files lie by which processes find each other, and mailboxes that are
+    /// files. All processes of a job must agree.
     pub shm_dir: PathBuf,
 }
 

@@ -234,7 +234,7 @@ impl Shm {
             machine.on_moved(now, self, transfer.token, Err(RailError::PeerGone));
             inputs += 1;
         }
-        self.peers.detach(peer, &self.address);
+        self.peers.detach(peer, &self.card);
         inputs + self.tell_end(now, machine, peer)
     }
 
@@ -396,12 +396,14 @@ impl Shm {
 
     /// Frees what an ended peer held here.
     fn reclaim(&mut self, peer: PeerId) {
-        self.peers.detach(peer, &self.address);
+        self.peers.detach(peer, &self.card);
         self.release_all_of(peer);
         self.tallies.release(peer);
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;
-            backing::remove_peer_file(&known.address, &self.shm_dir);
+            if let Some(card) = &known.card {
+                backing::remove_peer_file(card, &self.shm_dir);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Why a rail could not be opened, or a peer not be named.
 
+use super::limits::{ADDRESS_VERSION, CARD_VERSION, PEERS_MAX};
 use sluice_link::LayoutError;
 use std::io;
 use std::path::PathBuf;
@@ -19,6 +20,23 @@ pub enum OpenError {
         /// Why it failed.
         cause: io::Error,
     },
+    /// The system gives no random numbers.
+    #[error("cannot draw a key: {cause}; allow the system call getrandom")]
+    Key {
+        /// Why.
+        cause: io::Error,
+    },
+    /// The card could not be made by which peers find the mailbox.
+    #[error(
+        "cannot make {path}, by which others find this process: {cause}; \
+         see that the directory can be written and has room"
+    )]
+    Card {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
     /// The anonymous memory could not be made.
     #[error("cannot make a memfd of {bytes} bytes: {cause}; set the segment kind to file")]
     Memfd {
@@ -27,19 +45,19 @@ pub enum OpenError {
         /// Why it failed.
         cause: io::Error,
     },
-    /// The directory of the mailbox files cannot be used.
-    #[error("cannot use {path}: {cause}; remove it or choose another shm_dir")]
+    /// The directory of this user's files cannot be used.
+    #[error("cannot use {path}: {cause}; remove it, or see that /dev/shm can be written")]
     Dir {
         /// Which.
         path: PathBuf,
         /// Why.
         cause: io::Error,
     },
-    /// The directory of the mailbox files is not safe to use.
+    /// The directory of this user's files is not safe to use.
     #[error(
         "{path} belongs to user {owner} or others may use it: it is no private directory of \
-         user {uid}; have it removed, or choose another directory for all processes of the job \
-         (PTL_SHM_DIR, or FI_SLUICE_SEGMENT=memfd)"
+         user {uid}; have it removed, or (Portals) choose another directory for all processes \
+         of the job with PTL_SHM_DIR"
     )]
     DirForeign {
         /// Which.
@@ -76,14 +94,63 @@ pub enum OpenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Not the bytes of an address.
-    #[error("not a shared-memory address: {0}")]
+    #[error("not an address of Sluice: {0}")]
     Malformed(&'static str),
     /// Made by another version.
-    #[error("address version {0} is not {version}", version = super::limits::ADDRESS_VERSION)]
+    #[error(
+        "the address is of version {0}, and this process reads version {version}; \
+         use one build of Sluice in all processes of the job",
+        version = ADDRESS_VERSION
+    )]
     Version(u8),
+    /// Made by a version of the layout before this one.
+    #[error(
+        "the address is of the former layout (SLsh, version {0}), and this process reads \
+         version {version} of the present one; use one build of Sluice in all processes of the job",
+        version = ADDRESS_VERSION
+    )]
+    Former(u8),
     /// A process of another machine (or of another boot of this one).
     #[error("the address is of another machine; shared memory does not reach it")]
     OtherHost,
+    /// More peers than one process may know.
+    #[error("more than {max} peers", max = PEERS_MAX)]
+    TooMany,
+}
+
+/// Why the card of a process is of no use.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CardError {
+    /// Not the bytes of a card.
+    #[error("not a card: {0}")]
+    Malformed(&'static str),
+    /// Made by another version.
+    #[error(
+        "the card is of version {0}, and this process reads version {version}; \
+         use one build of Sluice in all processes of the job",
+        version = CARD_VERSION
+    )]
+    Version(u8),
+    /// It lies where another process's card has to lie.
+    #[error("the card is of another process")]
+    OtherKey,
+    /// Another process holds the file.
+    #[error("the card says pid {said}, and pid {holder} holds it")]
+    OtherHolder {
+        /// Whose it is by its own account.
+        said: u32,
+        /// Who holds it.
+        holder: u32,
+    },
+    /// Of another machine, or of another boot of this one.
+    #[error("the card is of another machine; shared memory does not reach it")]
+    OtherHost,
+    /// The mailbox is another user's.
+    #[error("the card names a mailbox of user {owner}")]
+    OtherUser {
+        /// Whose.
+        owner: u32,
+    },
     /// A process that this one cannot name or open.
     #[error(
         "pid {pid} is in another pid namespace; set the segment kind to file in both \
@@ -93,13 +160,38 @@ pub enum AddressError {
         /// Its pid, in its own namespace.
         pid: u32,
     },
-    /// More peers than one process may know.
-    #[error("more than {max} peers", max = super::limits::PEERS_MAX)]
-    TooMany,
-    /// Names a known mailbox but says other things about it.
-    #[error("the address contradicts one that is already known for pid {pid}")]
+    /// Another card of the same process is known already.
+    #[error("the card contradicts one that is already known for pid {pid}")]
     Conflict {
-        /// The pid that both name.
+        /// The pid of the known one.
         pid: u32,
     },
+    /// Nothing of it is there.
+    #[error("there is none")]
+    Missing,
+    /// Its process has ended.
+    #[error("its process has ended")]
+    Ended,
+    /// Whose card it is cannot be a peer.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The system refused.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+impl CardError {
+    /// Whether somebody has put there what no process of this version would.
+    pub(super) fn is_violation(&self) -> bool {
+        use CardError::{Conflict, Malformed, OtherHolder, OtherKey, OtherUser, Version};
+        matches!(
+            self,
+            Malformed(_)
+                | Version(_)
+                | OtherKey
+                | OtherHolder { .. }
+                | OtherUser { .. }
+                | Conflict { .. }
+        )
+    }
 }

@@ -15,7 +15,7 @@
 //! under the lock of the directory, and only after the name was seen to still
 //! lead to the file that was found stale.
 
-use super::backing::private_dir;
+use super::backing::{existing_dir, private_dir};
 use super::identity::{Identity, stat_of};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};
@@ -42,8 +42,8 @@ const DIR_LOCK_TRIES_MAX: u32 = 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) pid: u32,
-    start_time: u64,
-    pid_ns: u64,
+    pub(super) start_time: u64,
+    pub(super) pid_ns: u64,
 }
 
 impl Holder {
@@ -85,8 +85,10 @@ impl Holder {
 pub(super) enum HeldError {
     /// A living process holds it.
     InUse { pid: u32 },
-    /// It is not there, or its holder has ended.
+    /// It is not there.
     NotFound,
+    /// Its holder has ended.
+    Ended,
     /// It is not what this module writes.
     Foreign(&'static str),
     /// The system refused.
@@ -165,20 +167,26 @@ pub(super) fn hold(
     Err(Errno::AGAIN.into())
 }
 
-/// What follows the holder in the file `name`, if its holder lives.
-pub(super) fn read(dir_path: &Path, identity: &Identity, name: &str) -> Result<Vec<u8>, HeldError> {
-    let dir = open_dir(dir_path, identity)?.ok_or(HeldError::NotFound)?;
-    let found = look(&dir, name, identity)?;
+/// Who holds the file `name` in a private directory, and what follows the holder in it.
+///
+/// # Errors
+/// [`HeldError::Ended`] if the holder lives no more.
+pub(super) fn read(
+    dir: &OwnedFd,
+    identity: &Identity,
+    name: &str,
+) -> Result<(Holder, Vec<u8>), HeldError> {
+    let found = look(dir, name, identity)?;
     if found.is_stale(&Holder::of(identity)) {
-        return Err(HeldError::NotFound);
+        return Err(HeldError::Ended);
     }
-    Ok(found.content)
+    Ok((found.holder, found.content))
 }
 
 /// Removes stale files whose names begin with `prefix`, looking at `files_max`
 /// of them at most. Says how many it removed.
 pub(super) fn sweep(dir_path: &Path, identity: &Identity, prefix: &str, files_max: usize) -> usize {
-    let Ok(Some(dir)) = open_dir(dir_path, identity) else { return 0 };
+    let Ok(dir) = existing_dir(dir_path, identity.uid) else { return 0 };
     let Ok(entries) = Dir::read_from(&dir) else { return 0 };
     let own = Holder::of(identity);
     let mut removed = 0;

@@ -3,4 +3,6 @@
 /// Most peers one process may know. Addresses come from outside.
 pub(super) const PEERS_MAX: usize = 1 << 20;
 /// The version of an address.
-pub(super) const ADDRESS_VERSION: u8 = 3;
+pub(super) const ADDRESS_VERSION: u8 = 2;
+/// The version of a card.
+pub(super) const CARD_VERSION: u8 = 1;

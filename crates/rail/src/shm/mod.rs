@@ -6,7 +6,8 @@
 //! (`bulk`), those that both sides copy (`shared`, with their `tally` and the
 //! record of `tallies`), the memory of the client (`client`, `guard`), lent memory
 //! (`lent`), what moves cost (`calibrate`), what wakes a sleeper (`bell`, `doorbell`), the names by which
-//! processes find each other (`names`, `held`).
+//! processes find each other (`names`), and the cards that say where the mailbox of an address is (`card`, `lookup`);
+//! both are files that their process holds (`held`).
 //! `drive` runs a machine over them (`claims`: who writes into the own mailbox);
 //! `port` is what the machine may ask for.
 //! `docs/decisions/0001-the-path-of-a-message.md` says why it is built this way.
@@ -26,6 +27,7 @@ mod backing;
 pub(crate) mod bell;
 mod bulk;
 mod calibrate;
+mod card;
 mod claims;
 mod client;
 mod config;
@@ -39,6 +41,7 @@ mod housekeeping;
 mod identity;
 mod lent;
 mod limits;
+mod lookup;
 mod names;
 mod peers;
 mod port;
@@ -62,17 +65,21 @@ pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
 pub use stats::Stats;
 
+use address::{KEY_BYTES, tag_of};
 use backing::Backing;
+use card::{Card, card_of};
 use drive::Current;
+use held::Held;
 use identity::Identity;
 use lent::Lent;
-use peers::{Life, Peers};
+use peers::Peers;
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
 use segment::{Reader, Segment, segment_bytes};
 use sluice_link::{Layout, PeerError, Tally};
 use sluice_wire::{Nanos, PeerId, Region};
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 
 /// One process's end of the shared-memory rail.
@@ -110,10 +117,14 @@ pub struct Shm {
     missed: HashSet<PeerId>,
     housekeeping: housekeeping::Housekeeping,
 
+    /// By which peers find the mailbox; dropped, and with it the file of the card,
+    /// before the mailbox is.
+    _published: Held,
     segment: Segment,
     doorbell: Doorbell,
     backing: Backing,
     address: Address,
+    card: Card,
     bulk: BulkKind,
     /// Whether memory of the client is looked at before it is used.
     checks: bool,
@@ -121,8 +132,8 @@ pub struct Shm {
     notices: Vec<String>,
     warn: Warn,
     names: Option<(Names, u8)>,
-    uid: u32,
-    /// Where peers look for the nonce; boxed, so that it stays where it is.
+    identity: Identity,
+    /// Where peers look for the mark of the key; boxed, so that it stays where it is.
     _probe: Box<u64>,
 }
 
@@ -146,28 +157,22 @@ impl Shm {
             guard::install();
         }
         let identity = Identity::of_this_process()?;
-        let nonce = fresh_nonce();
+        let key = fresh_key().map_err(|cause| OpenError::Key { cause })?;
+        let mark = Address { tag: tag_of(identity.host), key }.mark();
         let bytes = segment_bytes(&layout) as u64;
         let mut notices = Vec::new();
-        let backing = Backing::create(&config, &identity, nonce, bytes, &mut notices)?;
-        let segment =
-            Segment::create(backing.fd(), backing.is_file(), layout, nonce, config.sleeps)
-                .map_err(|cause| OpenError::Map { bytes, cause })?;
+        let backing = Backing::create(&config, &identity, mark, bytes, &mut notices)?;
+        let segment = Segment::create(backing.fd(), backing.is_file(), layout, mark, config.sleeps)
+            .map_err(|cause| OpenError::Map { bytes, cause })?;
         if config.bulk == BulkKind::Direct {
             // Systems without Yama refuse this and need nothing of the kind.
             let _ = set_ptracer(PTracer::Any);
         }
-        let probe = Box::new(nonce);
-        let address = Address {
-            host: identity.host,
-            nonce,
-            start_time: identity.start_time,
-            pid_ns: identity.pid_ns,
-            pid: identity.pid,
-            place: backing.place(&identity),
-            probe_addr: (&raw const *probe).expose_provenance() as u64,
-            label: config.label,
-        };
+        let probe = Box::new(mark);
+        let probe_addr = (&raw const *probe).expose_provenance() as u64;
+        let card = card_of(&identity, key, backing.place(&identity), probe_addr, config.label);
+        // Last: who finds the card finds a whole mailbox.
+        let published = lookup::publish(&card, &identity, &config.shm_dir)?;
         let mut shm = Shm {
             reader: segment.reader(),
             polls: 0,
@@ -192,20 +197,22 @@ impl Shm {
             doorbell: Doorbell::new(segment.bell()),
             segment,
             backing,
-            address,
+            address: card.address(),
+            card,
+            _published: published,
             bulk: config.bulk,
             checks: config.guard == Guard::Check,
             shm_dir: config.shm_dir,
             notices,
             warn: config.warn,
             names: None,
-            uid: identity.uid,
+            identity,
             _probe: probe,
         };
-        // The first id is this process's own; a fresh table has room for it.
-        if let Ok(own) = shm.peer(&address) {
-            debug_assert_eq!(own, shm.own_peer());
-        }
+        // The first id is this process's own.
+        let own = shm.admit(&card).expect("a fresh table has room");
+        debug_assert_eq!(own, shm.own_peer());
+        shm.note_seen(own);
         Ok(shm)
     }
 
@@ -215,18 +222,20 @@ impl Shm {
         self.segment.layout()
     }
 
-    /// The name of this process's mailbox, for its peers.
+    /// The address of this process, for its peers.
     #[must_use]
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// The id of the process with this address; the same one each time.
+    /// The id of the process with this address; the same one each time. Where its
+    /// mailbox is, and what it is called, is looked up when it is first spoken to or
+    /// waited for, unless it speaks first; until then it costs a few bytes.
     ///
     /// # Errors
     /// [`AddressError`] if this rail cannot reach it.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
-        let peer = self.peers.intern(address, &self.address)?;
+        let peer = self.peers.intern(address, self.address.tag)?;
         self.note_seen(peer);
         Ok(peer)
     }
@@ -234,12 +243,13 @@ impl Shm {
     /// The id of the process that calls itself `label` ([`Config::label`]): the
     /// low half is what it is registered as, the high half its host. It is
     /// looked up when it is first spoken to ([`Shm::use_names`]), so it need
-    /// not be there yet. One that has ended gives its label to the next.
+    /// not be there yet. One that has ended gives its label to the next. Who
+    /// uses labels does not use [`Shm::peer`] for the same process.
     ///
     /// With too many peers known, and for the label zero, which is none, this
     /// is an id that nothing reaches.
     pub fn peer_named(&mut self, label: u64) -> PeerId {
-        let peer = self.peers.named(label, &self.address).unwrap_or(PeerId(u32::MAX));
+        let peer = self.peers.named(label).unwrap_or(PeerId(u32::MAX));
         self.note_seen(peer);
         peer
     }
@@ -259,29 +269,28 @@ impl Shm {
     /// The address of a peer; `None` while only its label is known.
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
-        let known = self.peers.get(peer)?;
-        (known.life != Life::Named).then_some(known.address)
+        self.peers.get(peer)?.address
     }
 
     /// What the layer above calls a peer, by the peer's own account
-    /// ([`Config::label`]); zero for an id that was never given out.
+    /// ([`Config::label`]); zero for one of which only the address is known, and for an
+    /// id that was never given out.
     #[must_use]
     pub fn peer_label(&self, peer: PeerId) -> u64 {
-        self.peers.get(peer).map_or(0, |known| known.address.label)
+        self.peers.get(peer).map_or(0, |known| known.label)
     }
 
     /// A peer in words, for messages to people.
     #[must_use]
     pub fn describe(&self, peer: PeerId) -> String {
-        match self.peers.get(peer) {
-            Some(known) if known.life == Life::Named => {
-                format!("the process called {:#x}", known.address.label)
+        let Some(known) = self.peers.get(peer) else { return format!("unknown peer {}", peer.0) };
+        match (&known.card, &known.address) {
+            (Some(card), _) if card.pid_ns != self.card.pid_ns => {
+                format!("pid {} of another pid namespace", card.pid)
             }
-            Some(known) if known.address.pid_ns != self.address.pid_ns => {
-                format!("pid {} of another pid namespace", known.address.pid)
-            }
-            Some(known) => format!("pid {}", known.address.pid),
-            None => format!("unknown peer {}", peer.0),
+            (Some(card), _) => format!("pid {}", card.pid),
+            (None, Some(address)) => format!("process {address}"),
+            (None, None) => format!("the process called {:#x}", known.label),
         }
     }
 
@@ -349,8 +358,8 @@ impl Drop for Shm {
     /// on. A fork of the process has a copy of the rail, which is not the
     /// mailbox's end.
     fn drop(&mut self) {
-        if self.address.pid == std::process::id() {
-            self.peers.close(&self.address);
+        if self.card.pid == std::process::id() {
+            self.peers.close(&self.card);
             self.segment.close_own();
         }
     }
@@ -365,12 +374,10 @@ fn clock_now() -> Nanos {
     now
 }
 
-/// A number that no other mailbox has.
-fn fresh_nonce() -> u64 {
-    let mut bytes = [0; 8];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => u64::from_le_bytes(bytes),
-        // Early in a boot only; pid and start time tell mailboxes apart too.
-        _ => clock_now().0 ^ u64::from(std::process::id()) << 40,
-    }
+/// A key that no other mailbox has.
+fn fresh_key() -> io::Result<[u8; KEY_BYTES]> {
+    let mut key = [0; KEY_BYTES];
+    // So few bytes come all at once or not at all.
+    let drawn = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    if drawn == KEY_BYTES { Ok(key) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

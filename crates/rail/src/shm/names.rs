@@ -1,15 +1,15 @@
 //! The names by which processes of one user on one host find each other
 //! without having exchanged addresses: a Portals pid and the kind of interface
-//! lead to the address of a mailbox.
+//! lead to its address.
 //!
-//! A name is a file in the directory of this user's mailbox files (`held`):
+//! A name is a file in the directory of this user's files (`held`):
 //! `portals-<pid>-<kind>` with the address, and `portals-<pid>` for the pid
 //! itself, which one process at a time has. What is read there is untrusted
 //! like every address.
 
 use super::address::{ADDRESS_BYTES, Address};
-use super::backing::find_user_dir;
-use super::error::AddressError;
+use super::backing::{existing_dir, find_user_dir};
+use super::error::{AddressError, OpenError};
 use super::held::{Held, HeldError, hold, read, sweep};
 use super::identity::Identity;
 use std::io;
@@ -53,7 +53,7 @@ impl From<HeldError> for NameError {
     fn from(why: HeldError) -> NameError {
         match why {
             HeldError::InUse { pid } => NameError::InUse { pid },
-            HeldError::NotFound => NameError::NotFound,
+            HeldError::NotFound | HeldError::Ended => NameError::NotFound,
             HeldError::Foreign(what) => NameError::Foreign(what),
             HeldError::Io(cause) => NameError::Io(cause),
         }
@@ -149,7 +149,16 @@ impl Names {
     /// [`NameError::Foreign`] or [`NameError::Malformed`] for a file that this
     /// library did not write.
     pub fn find(&self, pid: u32, kind: u8) -> Result<Address, NameError> {
-        let content = read(&self.dir, &identity()?, &file_of(pid, kind))?;
+        let identity = identity()?;
+        let dir = match existing_dir(&self.dir, identity.uid) {
+            Ok(dir) => dir,
+            // It goes with the last file in it.
+            Err(OpenError::Dir { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
+                return Err(NameError::NotFound);
+            }
+            Err(why) => return Err(NameError::Io(io::Error::other(why))),
+        };
+        let (_, content) = read(&dir, &identity, &file_of(pid, kind))?;
         if content.len() != ADDRESS_BYTES {
             return Err(NameError::Foreign("not the length of an address"));
         }

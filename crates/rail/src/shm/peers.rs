@@ -1,12 +1,14 @@
 //! The peers of one process, as it knows them.
 //!
-//! Invariants: ids are dense and never reused; one mailbox (nonce and pid) has
-//! one id; a peer is watched from the moment it is spoken to or has spoken, or
-//! somebody waits for it, and costs no descriptor before.
+//! Invariants: ids are dense and never reused; one key has one id, and one card for
+//! good once it is known; a peer's card is known and it is watched from the moment it
+//! is spoken to or has spoken, or somebody waits for it, and it costs no descriptor and
+//! no look into a file before.
 
-use super::address::{Address, Place};
+use super::address::{Address, KEY_BYTES};
+use super::card::Card;
 use super::doorbell;
-use super::error::AddressError;
+use super::error::{AddressError, CardError};
 use super::limits::PEERS_MAX;
 use super::segment::{Entry, Segment, SharedBell, Writer};
 use super::watch::Watch;
@@ -17,10 +19,10 @@ use std::collections::HashMap;
 /// How far a peer's life has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Only its label is known; its address is looked up when it is spoken to,
-    /// or comes with what it sends.
+    /// Only its label is known; it is looked up when it is spoken to, or its card
+    /// comes with what it sends.
     Named,
-    /// Only its address is known.
+    /// Its address is known, and its card once it was needed.
     Quiet,
     /// It is watched.
     Watched,
@@ -34,7 +36,12 @@ pub(super) enum Life {
 /// One peer. The part that every packet needs is elsewhere ([`Peers::ways`]).
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) address: Address,
+    /// Who it is; unknown while only its label is known.
+    pub(super) address: Option<Address>,
+    /// What it says of itself, once that was needed or it has spoken.
+    pub(super) card: Option<Box<Card>>,
+    /// What it calls itself, as far as is known; zero for nothing.
+    pub(super) label: u64,
     pub(super) life: Life,
     /// Why nothing is taken from it or sent to it any more.
     pub(super) gone: Option<PeerError>,
@@ -97,58 +104,71 @@ pub(super) struct Peers {
     list: Vec<Peer>,
     /// The ways into the mailboxes by peer. A way's segment is in its [`Peer`].
     ways: Vec<Option<Way>>,
-    by_mailbox: HashMap<(u64, u32), PeerId>,
+    by_key: HashMap<[u8; KEY_BYTES], PeerId>,
     /// The newest peer of each label that is not zero.
     by_label: HashMap<u64, PeerId>,
 }
 
 /// Bytes that a known peer costs which has never been spoken to. Mapped or
-/// watched it costs its mapping, a descriptor and one table entry more.
+/// watched it costs its card, its mapping, a descriptor and one table entry more.
 #[must_use]
 pub const fn bytes_per_idle_peer() -> usize {
     // A hash table holds at most 7/8 of its capacity, each with a control byte.
-    let hashed = size_of::<((u64, u32), PeerId)>() + size_of::<(u64, PeerId)>() + 2;
+    let hashed = size_of::<([u8; KEY_BYTES], PeerId)>() + size_of::<(u64, PeerId)>() + 2;
     size_of::<Peer>() + size_of::<Option<Way>>() + hashed * 8 / 7 + 1
 }
 
 impl Peers {
-    /// The id of the peer with this address, new if it was not known.
-    pub(super) fn intern(
-        &mut self,
-        address: &Address,
-        own: &Address,
-    ) -> Result<PeerId, AddressError> {
-        if let Some(&peer) = self.by_mailbox.get(&(address.nonce, address.pid)) {
-            let same = self.list[peer.index()].address == *address;
-            return if same { Ok(peer) } else { Err(AddressError::Conflict { pid: address.pid }) };
-        }
-        if address.host != own.host {
+    /// The id of the peer with this address, new if it was not known. `tag` is that
+    /// of this process.
+    pub(super) fn intern(&mut self, address: &Address, tag: u16) -> Result<PeerId, AddressError> {
+        if address.tag != tag {
             return Err(AddressError::OtherHost);
         }
-        // Through `/proc` neither would find the other one.
-        let both_files =
-            matches!((address.place, own.place), (Place::File { .. }, Place::File { .. }));
-        if address.pid_ns != own.pid_ns && !both_files {
-            return Err(AddressError::PidNamespace { pid: address.pid });
+        if let Some(&peer) = self.by_key.get(&address.key) {
+            return Ok(peer);
         }
-        let named = self.by_label.get(&address.label).copied();
-        let peer = match named.filter(|peer| self.list[peer.index()].life == Life::Named) {
-            Some(peer) => {
+        let peer = self.add(Some(*address), 0, Life::Quiet).ok_or(AddressError::TooMany)?;
+        self.by_key.insert(address.key, peer);
+        Ok(peer)
+    }
+
+    /// The id of the peer with this card, new if it was not known. A peer of which
+    /// only the label was known is the one that calls itself so.
+    pub(super) fn intern_card(&mut self, card: &Card) -> Result<PeerId, CardError> {
+        let address = card.address();
+        let awaited = self.by_label.get(&card.label).copied();
+        let awaited = awaited.filter(|peer| self.list[peer.index()].life == Life::Named);
+        let peer = match (self.by_key.get(&card.key), awaited) {
+            (Some(&peer), _) => peer,
+            (None, Some(peer)) => {
                 let known = &mut self.list[peer.index()];
-                known.address = *address;
+                known.address = Some(address);
                 known.life = Life::Quiet;
+                self.by_key.insert(card.key, peer);
                 peer
             }
-            None => self.add(*address, Life::Quiet).ok_or(AddressError::TooMany)?,
+            (None, None) => self.intern(&address, address.tag)?,
         };
-        self.by_mailbox.insert((address.nonce, address.pid), peer);
+        let known = &mut self.list[peer.index()];
+        match &known.card {
+            Some(earlier) if **earlier == *card => {}
+            Some(earlier) => return Err(CardError::Conflict { pid: earlier.pid }),
+            None => {
+                known.card = Some(Box::new(*card));
+                known.label = card.label;
+                if card.label != 0 {
+                    self.by_label.insert(card.label, peer);
+                }
+            }
+        }
         Ok(peer)
     }
 
     /// The newest peer that calls itself `label` and has not ended; one without
     /// an address if there is none. `None` if there are too many peers, and for
     /// the label zero.
-    pub(super) fn named(&mut self, label: u64, own: &Address) -> Option<PeerId> {
+    pub(super) fn named(&mut self, label: u64) -> Option<PeerId> {
         if label == 0 {
             return None;
         }
@@ -158,25 +178,25 @@ impl Peers {
             }
             // A look at all peers, once for each time that a label changes
             // hands: an older one may have outlived the newest.
-            let lives = |known: &Peer| known.address.label == label && known.lives();
+            let lives = |known: &Peer| known.label == label && known.lives();
             if let Some(at) = self.list.iter().rposition(lives) {
                 let peer = PeerId(at as u32);
                 self.by_label.insert(label, peer);
                 return Some(peer);
             }
         }
-        // No mailbox has this address, so nothing finds it.
-        let nowhere = Address { nonce: 0, pid: 0, probe_addr: 0, label, ..*own };
-        self.add(nowhere, Life::Named)
+        self.add(None, label, Life::Named)
     }
 
-    fn add(&mut self, address: Address, life: Life) -> Option<PeerId> {
+    fn add(&mut self, address: Option<Address>, label: u64, life: Life) -> Option<PeerId> {
         if self.list.len() == PEERS_MAX {
             return None;
         }
         let peer = PeerId(self.list.len() as u32);
         self.list.push(Peer {
             address,
+            card: None,
+            label,
             life,
             gone: None,
             seen: false,
@@ -188,8 +208,8 @@ impl Peers {
             entry: None,
         });
         self.ways.push(None);
-        if address.label != 0 {
-            self.by_label.insert(address.label, peer);
+        if label != 0 {
+            self.by_label.insert(label, peer);
         }
         Some(peer)
     }
@@ -219,14 +239,14 @@ impl Peers {
     }
 
     /// Tells all mapped peers that this process writes no more.
-    pub(super) fn close(&self, own: &Address) {
+    pub(super) fn close(&self, own: &Card) {
         for (peer, way) in self.list.iter().zip(&self.ways) {
             tell_closed(peer, way.as_ref(), own);
         }
     }
 
     /// Unmaps a peer, which learns that this process writes no more to it.
-    pub(super) fn detach(&mut self, peer: PeerId, own: &Address) {
+    pub(super) fn detach(&mut self, peer: PeerId, own: &Card) {
         tell_closed(&self.list[peer.index()], self.ways[peer.index()].as_ref(), own);
         self.ways[peer.index()] = None;
         self.list[peer.index()].segment = None;
@@ -272,7 +292,7 @@ impl Peers {
     }
 }
 
-fn tell_closed(peer: &Peer, way: Option<&Way>, own: &Address) {
+fn tell_closed(peer: &Peer, way: Option<&Way>, own: &Card) {
     if let (Some(segment), Some(entry), Some(way)) = (&peer.segment, peer.entry, way) {
         segment.close(entry, own);
         way.ring();

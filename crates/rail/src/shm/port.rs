@@ -1,7 +1,7 @@
 //! What a machine may ask of the rail.
 
-use super::address::Address;
 use super::bulk::{self, Direction, Share, Transfer};
+use super::card::Card;
 use super::client;
 use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
 use super::guard;
@@ -17,7 +17,6 @@ use sluice_link::{
 };
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, RemoteKey, SLOT_BYTES, slots_for};
 use std::io;
-use std::path::Path;
 use std::ptr;
 
 impl Transport for Shm {
@@ -77,7 +76,7 @@ impl Transport for Shm {
 
     /// A mailbox is opened by processes of its own user only.
     fn uid(&self, _peer: PeerId) -> u32 {
-        self.uid
+        self.identity.uid
     }
 }
 
@@ -322,31 +321,6 @@ impl Shm {
         self.attention = true;
     }
 
-    /// Looks up the address of a peer of which only the label is known. One that
-    /// is not found now may be later.
-    fn look_up(&mut self, peer: PeerId) -> Result<(), PeerError> {
-        let label = self.peer_label(peer);
-        let Some((names, kind)) = &self.names else { return Err(PeerError::Unreachable) };
-        let address = match names.find(label as u32, *kind) {
-            Ok(address) => address,
-            Err(why) => {
-                // Once: a program may wait for another by trying again and again.
-                if self.missed.insert(peer) {
-                    let line = format!("cannot reach the process that is called {label:#x}: {why}");
-                    self.warn.0(&line);
-                }
-                return Err(PeerError::Unreachable);
-            }
-        };
-        if address.label != label {
-            return Err(PeerError::Unreachable);
-        }
-        match self.peers.intern(&address, &self.address) {
-            Ok(found) if found == peer => Ok(()),
-            _ => Err(PeerError::Unreachable),
-        }
-    }
-
     /// Somebody above knows this peer: its end is reported, also if it has come.
     pub(super) fn note_seen(&mut self, peer: PeerId) {
         let Some(known) = self.peers.get_mut(peer) else { return };
@@ -360,13 +334,17 @@ impl Shm {
     /// Starts to watch a peer and finds out whether it can be read, if that
     /// has not been done.
     pub(super) fn begin_watch(&mut self, peer: PeerId) {
-        let own = self.address;
+        if self.peers.get(peer).is_none_or(|known| known.life != Life::Quiet) {
+            return;
+        }
+        let Some(card) = self.card_of(peer) else { return };
+        let (own, uid) = (self.card, self.identity.uid);
         let Some(known) = self.peers.get_mut(peer) else { return };
+        // Looking for the card may have found that it has spoken.
         if known.life != Life::Quiet {
             return;
         }
-        let address = known.address;
-        match Watch::new(&address, &own, &self.shm_dir) {
+        match Watch::new(&card, &own, uid, &self.shm_dir) {
             // Nothing is known of it.
             Err(_) => {
                 if !self.unwatched.contains(&peer) {
@@ -377,41 +355,30 @@ impl Shm {
                 known.life = Life::Watched;
                 known.watch = Some(watch);
                 known.direct = self.bulk != BulkKind::Ring
-                    && address.pid_ns == own.pid_ns
-                    && bulk::probe(address.pid, address.probe_addr, address.nonce);
+                    && card.pid_ns == own.pid_ns
+                    && bulk::probe(card.pid, card.probe_addr, card.mark());
                 self.housekeeping.watches_changed = true;
             }
             Ok(None) => {
-                if address.is_file() && address.pid_ns != own.pid_ns {
-                    // Nothing else tells about a process of another namespace.
-                    self.warn.0(&format!(
-                        "{} has ended, or {}",
-                        self.describe(peer),
-                        not_shared(&address, &self.shm_dir)
-                    ));
-                }
                 self.begin_end(peer);
             }
         }
     }
 
-    fn why_not_opened(&self, peer: PeerId, address: &Address, cause: &io::Error) -> String {
-        let who = self.describe(peer);
-        let is_missing = cause.kind() == io::ErrorKind::NotFound && address.is_file();
-        if is_missing && !self.has_ended(peer) {
-            return format!("{who} lives, but {}", not_shared(address, &self.shm_dir));
-        }
-        let path = address.path(&self.shm_dir);
-        format!("cannot open the mailbox of {who}, {}: {cause}", path.display())
+    fn why_not_opened(&self, peer: PeerId, card: &Card, cause: &io::Error) -> String {
+        let path = card.path(&self.shm_dir);
+        format!("cannot open the mailbox of {}, {}: {cause}", self.describe(peer), path.display())
     }
 
     /// Whether a peer has ended, asked of the system now.
     pub(super) fn has_ended(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_none_or(|known| match known.life {
             Life::Named | Life::Quiet => false,
-            Life::Watched => {
-                known.watch.as_ref().is_some_and(|watch| watch.has_ended(&known.address))
-            }
+            Life::Watched => known
+                .watch
+                .as_ref()
+                .zip(known.card.as_ref())
+                .is_some_and(|(watch, card)| watch.has_ended(card)),
             Life::Ending { .. } | Life::Ended => true,
         })
     }
@@ -422,7 +389,8 @@ impl Shm {
         if known.segment.is_some() || known.life != Life::Watched {
             return false;
         }
-        match self.open_segment(&known.address) {
+        let Some(card) = &known.card else { return false };
+        match self.open_segment(card) {
             Ok(segment) => segment.is_closed(),
             // It was closed, and its descriptor is another file's by now. Whatever
             // else keeps this process from opening it says nothing about it.
@@ -432,9 +400,9 @@ impl Shm {
         }
     }
 
-    fn open_segment(&self, address: &Address) -> io::Result<Segment> {
-        let (fd, bytes) = backing::open_peer(address, &self.shm_dir)?;
-        Segment::attach(&fd, address.is_file(), bytes, address.nonce)
+    fn open_segment(&self, card: &Card) -> io::Result<Segment> {
+        let (fd, bytes) = backing::open_peer(card, self.identity.uid, &self.shm_dir)?;
+        Segment::attach(&fd, card.is_file(), bytes, card.mark())
     }
 
     /// Whether a peer whose mailbox could not be opened is about to end: a process
@@ -444,9 +412,8 @@ impl Shm {
         self.peers.get(peer).is_some_and(|known| {
             // What this process lacks says nothing about that one.
             let is_missing = self.peers.is_lost(peer);
-            is_missing
-                && known.address.pid_ns == self.address.pid_ns
-                && is_exiting(known.address.pid)
+            let card = known.card.as_ref().filter(|card| card.pid_ns == self.card.pid_ns);
+            is_missing && card.is_some_and(|card| is_exiting(card.pid))
         })
     }
 
@@ -463,8 +430,9 @@ impl Shm {
     }
 
     fn attach(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
-        let address = self.peers.get(peer).ok_or(PeerError::Unreachable)?.address;
-        let segment = match self.open_segment(&address) {
+        let known = self.peers.get(peer).and_then(|known| known.card.as_deref());
+        let card = *known.ok_or(PeerError::Unreachable)?;
+        let segment = match self.open_segment(&card) {
             Ok(segment) if !segment.is_closed() => segment,
             Ok(_) => {
                 self.peers.lose(peer);
@@ -472,7 +440,7 @@ impl Shm {
             }
             Err(cause) => {
                 if !self.peers.is_lost(peer) {
-                    self.warn.0(&self.why_not_opened(peer, &address, &cause));
+                    self.warn.0(&self.why_not_opened(peer, &card, &cause));
                 }
                 // Nothing is there, or anything else by now: descriptors are
                 // used again.
@@ -482,7 +450,7 @@ impl Shm {
                 return Err(PeerError::Unreachable);
             }
         };
-        let entry = segment.claim(&self.address).ok_or(PeerError::Full)?;
+        let entry = segment.claim(&self.card).ok_or(PeerError::Full)?;
         let opened = segment.layout().opened();
         self.peers.attach(peer, Box::new(segment), entry);
         self.housekeeping.watches_changed = true;
@@ -519,9 +487,8 @@ impl Shm {
         if known.gone.is_some() || matches!(known.life, Life::Ending { .. } | Life::Ended) {
             return Err(RailError::PeerGone);
         }
-        if !known.direct {
-            return Err(RailError::Forbidden);
-        }
+        let card = known.card.as_ref().filter(|_| known.direct);
+        let pid = card.ok_or(RailError::Forbidden)?.pid;
         if transfer.wraps() {
             return Err(RailError::Fault);
         }
@@ -534,8 +501,7 @@ impl Shm {
         // SAFETY: the machine lets the local memory be used until the transfer
         // ends, by the contracts of `read_remote` and `write_remote` and their
         // shared kinds; the part is inside it, by the assertion.
-        let moved =
-            unsafe { bulk::step(transfer.direction, known.address.pid, local, remote, len) };
+        let moved = unsafe { bulk::step(transfer.direction, pid, local, remote, len) };
         // A process whose first thread has ended lives without memory that others
         // could reach by its pid.
         let moved = match moved {
@@ -549,16 +515,6 @@ impl Shm {
         }
         moved
     }
-}
-
-/// That the mailbox file of a process is not there, and what would mend it.
-fn not_shared(address: &Address, shm_dir: &Path) -> String {
-    format!(
-        "its mailbox {} is not here: it has a {} of its own; let all processes of a job share \
-         one (docker run --ipc=host, or the same mount), or set FI_SLUICE_SEGMENT=memfd",
-        address.path(shm_dir).display(),
-        shm_dir.display()
-    )
 }
 
 #[cfg(test)]

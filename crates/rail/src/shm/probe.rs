@@ -94,7 +94,7 @@ const MEND_YAMA: &str =
     "sysctl kernel.yama.ptrace_scope=0, or let processes allow it themselves (bulk direct)";
 const MEND_CONTAINER: &str = "docker run --cap-add SYS_PTRACE";
 
-/// Tries everything. `shm_dir` is where mailbox files would live.
+/// Tries everything. `shm_dir` is where processes find each other.
 #[must_use]
 pub fn report(shm_dir: &Path) -> ProbeReport {
     let siblings = probe_siblings();
@@ -141,8 +141,11 @@ pub fn report(shm_dir: &Path) -> ProbeReport {
     let mailbox = if kind_here() == SegmentKind::Memfd {
         report.works(DESCRIPTORS).then(|| "mailboxes in anonymous memory".to_owned())
     } else {
-        report.works(SHM_DIR).then(|| format!("mailboxes in files below {}", shm_dir.display()))
+        Some(format!("mailboxes in files below {}", shm_dir.display()))
     };
+    // Processes find each other there, whatever their mailboxes are made of.
+    let has_dir = report.works(SHM_DIR);
+    let mailbox = mailbox.filter(|_| has_dir);
     let bulk = if report.works(READS) {
         "large messages by direct reads"
     } else {
@@ -153,6 +156,7 @@ pub fn report(shm_dir: &Path) -> ProbeReport {
         usable: mailbox.is_some(),
         detail: match mailbox {
             Some(mailbox) => format!("{mailbox}, {bulk}"),
+            None if !has_dir => format!("no directory below {} of this user", shm_dir.display()),
             None => "no memory that processes could share".into(),
         },
     });
@@ -188,7 +192,7 @@ fn probe_memfd() -> Result<(), Errno> {
 }
 
 fn probe_shm_dir(dir: &Path) -> Probe {
-    let mend = Some("mount a tmpfs there, or choose another shm_dir".to_owned());
+    let mend = Some("mount a tmpfs there that this user may write".to_owned());
     let refused = |detail, mend| Probe { name: SHM_DIR, status: Status::Refused, detail, mend };
     let allowed = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK);
     let uid = rustix::process::geteuid().as_raw();

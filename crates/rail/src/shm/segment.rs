@@ -8,16 +8,16 @@
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
 //! | 4096 | [`TALLIES_MAX`] tallies for the transfers that others help to copy, each alone in its line |
-//! | 20480 | one [`ENTRY_BYTES`] entry per writer: claim, address, intent |
+//! | 20480 | one [`ENTRY_BYTES`] entry per writer: claim, card, intent |
 //! | next page | the ring |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
 //! here; whoever attaches copies the header and checks it against the size of
 //! what was mapped before it touches anything else.
 
-use super::address::{ADDRESS_BYTES, Address};
 use super::bell::Bell;
-use super::error::AddressError;
+use super::card::{CARD_BYTES, Card};
+use super::error::CardError;
 use super::guard::MappedFile;
 use super::peers::Standing;
 use super::ring::{self, Slot};
@@ -31,7 +31,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of one writer's entry: two lines for claim and address, which are
+/// Bytes of one writer's entry: two lines for claim and card, which are
 /// read, and two for the intent, which is written with every packet.
 pub(super) const ENTRY_BYTES: usize = 256;
 /// Most transfers at a time that a process and its peers copy together. More are
@@ -39,7 +39,7 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const TALLIES_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 const HEADER_WORDS: usize = 16;
 const CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
@@ -47,7 +47,7 @@ const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
 const TALLIES_AT: usize = PAGE_BYTES;
 const ENTRIES_AT: usize = TALLIES_AT + TALLIES_MAX as usize * size_of::<Line>();
-pub(super) const ENTRY_ADDRESS_AT: usize = 8;
+pub(super) const ENTRY_CARD_AT: usize = 8;
 const ENTRY_INTENT_AT: usize = 128;
 
 const _: () = {
@@ -58,7 +58,7 @@ const _: () = {
     assert!(BELL_AT + 128 <= TALLIES_AT);
     // Pages of their own, and what the table above says.
     assert!(ENTRIES_AT.is_multiple_of(PAGE_BYTES) && ENTRIES_AT == 20480);
-    assert!(ENTRY_ADDRESS_AT + ADDRESS_BYTES <= ENTRY_INTENT_AT);
+    assert!(CARD_BYTES.is_multiple_of(8) && ENTRY_CARD_AT + CARD_BYTES <= ENTRY_INTENT_AT);
     assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
 };
 
@@ -80,7 +80,7 @@ const CLAIM_GENERATION: u64 = 0xffff_fffc;
 pub(super) enum Claim {
     /// Nobody's.
     Free,
-    /// Somebody is about to write its address.
+    /// Somebody is about to write its card.
     Taken {
         /// By which pid, so that a claimer that died half way can be undone.
         pid: u32,
@@ -226,7 +226,7 @@ impl Segment {
         fd: impl AsFd,
         is_file: bool,
         layout: Layout,
-        nonce: u64,
+        mark: u64,
         sleeps: bool,
     ) -> io::Result<Segment> {
         let bytes = segment_bytes(&layout);
@@ -235,7 +235,7 @@ impl Segment {
         let words = [
             0,
             VERSION,
-            nonce,
+            mark,
             bytes as u64,
             u64::from(grant.data_slots)
                 | u64::from(grant.control_slots) << 16
@@ -254,12 +254,12 @@ impl Segment {
     }
 
     /// Maps the mailbox of a peer, `bytes` long as the system says, and checks
-    /// that it is the one with this `nonce`.
+    /// that it is the one of the process with this `mark`.
     pub(super) fn attach(
         fd: impl AsFd,
         is_file: bool,
         bytes: u64,
-        nonce: u64,
+        mark: u64,
     ) -> io::Result<Segment> {
         let foreign = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let len = usize::try_from(bytes).map_err(|_| foreign("segment too long"))?;
@@ -275,7 +275,7 @@ impl Segment {
         if words[0] != MAGIC || words[1] != VERSION {
             return Err(foreign("not a mailbox of this version"));
         }
-        if words[2] != nonce {
+        if words[2] != mark {
             return Err(foreign("the mailbox of somebody else"));
         }
         let layout = Layout {
@@ -336,7 +336,7 @@ impl Segment {
     }
 
     /// Claims a free entry and writes `own` there. `None` if all are taken.
-    pub(super) fn claim(&self, own: &Address) -> Option<Entry> {
+    pub(super) fn claim(&self, own: &Card) -> Option<Entry> {
         let claims = self.mapping.word(CLAIMS_AT);
         for index in 0..self.layout.senders_max {
             let word = self.entry_word(index, 0);
@@ -351,7 +351,7 @@ impl Segment {
             }
             for (i, chunk) in own.to_bytes().chunks_exact(8).enumerate() {
                 let value = chunk.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-                self.entry_word(index, ENTRY_ADDRESS_AT + i * 8).store(value, Ordering::Relaxed);
+                self.entry_word(index, ENTRY_CARD_AT + i * 8).store(value, Ordering::Relaxed);
             }
             let ready = ours | CLAIM_READY;
             let kept = word.compare_exchange(taken, ready, Ordering::Release, Ordering::Relaxed);
@@ -381,13 +381,13 @@ impl Segment {
     }
 
     /// Who writes with entry `index`, by its own account, whatever its claim says.
-    pub(super) fn address_of(&self, index: u16) -> Result<Address, AddressError> {
-        let mut bytes = [0; ADDRESS_BYTES];
+    pub(super) fn card_of(&self, index: u16) -> Result<Card, CardError> {
+        let mut bytes = [0; CARD_BYTES];
         for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
-            let word = self.entry_word(index, ENTRY_ADDRESS_AT + i * 8).load(Ordering::Relaxed);
+            let word = self.entry_word(index, ENTRY_CARD_AT + i * 8).load(Ordering::Relaxed);
             chunk.copy_from_slice(&word.to_le_bytes());
         }
-        Address::from_bytes(&bytes)
+        Card::from_bytes(&bytes)
     }
 
     /// The tally at `place`, which is below [`TALLIES_MAX`].
@@ -438,7 +438,7 @@ impl Segment {
     }
 
     /// Says that the writer with this entry, which is `own`, has written its last.
-    pub(super) fn close(&self, entry: Entry, own: &Address) {
+    pub(super) fn close(&self, entry: Entry, own: &Card) {
         let is_closed = self.claim_word(entry.index) == closed(entry.ready);
         if is_closed || self.close_claim(entry.index, entry.ready) {
             return;

@@ -4,8 +4,8 @@
 //! the start time in `/proc`; across pid namespaces, where a pid says nothing,
 //! by the lock that a mailbox file's owner holds.
 
-use super::address::Address;
 use super::backing::open_peer;
+use super::card::Card;
 use super::identity::stat_of;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::FlockOperation;
@@ -30,26 +30,27 @@ pub(super) enum Watch {
 }
 
 impl Watch {
-    /// Starts to watch the process of `address`. `None`: it has ended.
+    /// Starts to watch the process of `card`. `None`: it has ended.
     ///
     /// # Errors
     /// This process lacks something, so nothing is known of that one.
     pub(super) fn new(
-        address: &Address,
-        own: &Address,
+        card: &Card,
+        own: &Card,
+        uid: u32,
         shm_dir: &Path,
     ) -> io::Result<Option<Watch>> {
-        if address.pid_ns != own.pid_ns {
-            return match open_peer(address, shm_dir) {
+        if card.pid_ns != own.pid_ns {
+            return match open_peer(card, uid, shm_dir) {
                 Ok((fd, _)) => Ok(Some(Watch::Lock(fd))),
                 Err(cause) if is_shortage(&cause) => Err(cause),
                 Err(_) => Ok(None),
             };
         }
-        if address.pid == own.pid && address.start_time == own.start_time {
+        if card.pid == own.pid && card.start_time == own.start_time {
             return Ok(Some(Watch::Own));
         }
-        let Some(pid) = i32::try_from(address.pid).ok().and_then(Pid::from_raw) else {
+        let Some(pid) = i32::try_from(card.pid).ok().and_then(Pid::from_raw) else {
             return Ok(None);
         };
         let watch = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -60,23 +61,23 @@ impl Watch {
         // The pidfd is of whoever has the pid now; the start time tells whether
         // that is the process meant. An unreadable /proc is given the benefit
         // of the doubt: what this process lacks says nothing about that one.
-        Ok(match (stat_of(address.pid), &watch) {
-            (Ok(stat), _) if stat.start_time != address.start_time || stat.ended => None,
+        Ok(match (stat_of(card.pid), &watch) {
+            (Ok(stat), _) if stat.start_time != card.start_time || stat.ended => None,
             (Err(cause), Watch::Stat) if says_nobody(&cause) => None,
             _ => Some(watch),
         })
     }
 
-    /// Whether the process of `address`, which this was made for, has ended.
-    pub(super) fn has_ended(&self, address: &Address) -> bool {
+    /// Whether the process of `card`, which this was made for, has ended.
+    pub(super) fn has_ended(&self, card: &Card) -> bool {
         match self {
             Watch::Own => false,
             Watch::Pidfd(fd) => {
                 let mut polled = [pollfd(fd)];
                 poll_now(&mut polled);
-                polled[0].revents != 0 && has_ended_by_stat(address)
+                polled[0].revents != 0 && has_ended_by_stat(card)
             }
-            Watch::Stat => has_ended_by_stat(address),
+            Watch::Stat => has_ended_by_stat(card),
             Watch::Lock(fd) => {
                 if rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared).is_err() {
                     return false;
@@ -96,9 +97,9 @@ impl Watch {
     }
 }
 
-fn has_ended_by_stat(address: &Address) -> bool {
-    match stat_of(address.pid) {
-        Ok(stat) => stat.ended || stat.start_time != address.start_time,
+fn has_ended_by_stat(card: &Card) -> bool {
+    match stat_of(card.pid) {
+        Ok(stat) => stat.ended || stat.start_time != card.start_time,
         Err(cause) => says_nobody(&cause),
     }
 }
@@ -139,45 +140,37 @@ pub(super) fn pid_is_free(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::address::Place;
+    use crate::shm::card::{Card, Place, card_of};
     use crate::shm::identity::Identity;
     use std::process::Command;
 
-    fn address(pid: u32, start_time: u64) -> Address {
-        let own = Identity::of_this_process().unwrap();
-        Address {
-            host: own.host,
-            nonce: 0,
-            start_time,
-            pid_ns: own.pid_ns,
-            pid,
-            place: Place::Memfd { fd: 0 },
-            probe_addr: 0,
-            label: 0,
-        }
+    fn card(pid: u32, start_time: u64) -> Card {
+        let own = Identity { pid, start_time, ..Identity::of_this_process().unwrap() };
+        card_of(&own, [1; 32], Place::Memfd { fd: 0 }, 0, 0)
     }
 
     #[test]
     fn the_end_of_a_process_is_seen_and_its_pid_not_mistaken() {
         let dir = Path::new("/dev/shm");
         let own = Identity::of_this_process().unwrap();
-        let own = address(own.pid, own.start_time);
+        let uid = own.uid;
+        let own = card(own.pid, own.start_time);
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let start_time = stat_of(child.id()).unwrap().start_time;
-        let other = address(child.id(), start_time);
+        let other = card(child.id(), start_time);
         let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         let by_another = Watch::Pidfd(null);
-        let by_pidfd = Watch::new(&other, &own, dir).unwrap().unwrap();
+        let by_pidfd = Watch::new(&other, &own, uid, dir).unwrap().unwrap();
         assert!(!by_pidfd.has_ended(&other) && !Watch::Stat.has_ended(&other));
         assert!(!by_another.has_ended(&other), "what is readable is no pidfd any more");
-        assert!(Watch::new(&address(child.id(), start_time + 1), &own, dir).unwrap().is_none());
+        assert!(Watch::new(&card(child.id(), start_time + 1), &own, uid, dir).unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();
         for watch in [by_pidfd, Watch::Stat, by_another] {
             assert!(watch.has_ended(&other), "{watch:?}");
         }
-        assert!(Watch::new(&other, &own, dir).unwrap().is_none());
+        assert!(Watch::new(&other, &own, uid, dir).unwrap().is_none());
         assert!(pid_is_free(child.id()));
-        assert!(!Watch::new(&own, &own, dir).unwrap().unwrap().has_ended(&own));
+        assert!(!Watch::new(&own, &own, uid, dir).unwrap().unwrap().has_ended(&own));
     }
 }

@@ -1,5 +1,6 @@
 //! Rails that end while their process lives.
 
+use super::super::lookup::find;
 use super::super::segment::{Claim, Segment};
 use super::super::{Config, Shm, Woken, segment_bytes};
 use super::reads::reads_work;
@@ -185,17 +186,16 @@ fn entries_of_the_closed_are_used_again() {
 /// Maps a mailbox as a process would that does not keep to the rules.
 pub(super) fn attach(owner: &Shm) -> Segment {
     let bytes = segment_bytes(&owner.layout()) as u64;
-    Segment::attach(owner.backing.fd(), owner.backing.is_file(), bytes, owner.address().nonce)
-        .unwrap()
+    Segment::attach(owner.backing.fd(), owner.backing.is_file(), bytes, owner.card.mark()).unwrap()
 }
 
 #[test]
-fn the_entry_of_a_closed_writer_with_an_unusable_address_is_free_again() {
+fn the_entry_of_a_closed_writer_with_an_unusable_card_is_free_again() {
     let mut owner = open();
     let segment = attach(&owner);
-    let mut elsewhere = owner.address();
+    let mut elsewhere = owner.card;
     elsewhere.host += 1;
-    elsewhere.nonce += 1;
+    elsewhere.key[0] ^= 1;
     let mut machine = Recorder::default();
     for closed_first in [false, true] {
         let entry = segment.claim(&elsewhere).unwrap();
@@ -207,7 +207,7 @@ fn the_entry_of_a_closed_writer_with_an_unusable_address_is_free_again() {
         settle(&mut owner, &mut machine);
         assert_eq!(owner.segment.claim_of(entry.index), Claim::Free);
     }
-    // The one that was refused before it closed said its address once more.
+    // The one that was refused before it closed said who it is once more.
     assert_eq!((owner.stats().violations, machine.gone), (3, vec![]));
 }
 
@@ -215,16 +215,16 @@ fn the_entry_of_a_closed_writer_with_an_unusable_address_is_free_again() {
 fn who_closes_late_does_not_close_the_entry_of_the_next() {
     let owner = open();
     let segment = attach(&owner);
-    let first = segment.claim(&owner.address()).unwrap();
+    let first = segment.claim(&owner.card).unwrap();
     owner.segment.free(first.index);
-    let second = segment.claim(&owner.address()).unwrap();
+    let second = segment.claim(&owner.card).unwrap();
     assert_eq!(second.index, first.index);
-    segment.close(first, &owner.address());
+    segment.close(first, &owner.card);
     assert_eq!(owner.segment.claim_of(second.index), Claim::Ready);
-    segment.close(second, &owner.address());
+    segment.close(second, &owner.card);
     assert_eq!(owner.segment.claim_of(second.index), Claim::Closed);
     let claims = owner.segment.claims();
-    segment.close(second, &owner.address());
+    segment.close(second, &owner.card);
     assert_eq!(owner.segment.claims(), claims, "closed once");
 }
 
@@ -303,6 +303,7 @@ fn a_fork_that_drops_its_copy_closes_nothing() {
     settle(&mut b, &mut machine);
     assert_eq!(machine.gone, []);
     assert!(!a.segment.is_closed());
+    assert_eq!(find(&a.address(), &b.identity, &b.shm_dir).unwrap(), a.card);
     send(&mut a, to_b, put(1, 0), b"still here");
     settle(&mut b, &mut machine);
     assert_eq!(machine.packets[0].from, to_a);

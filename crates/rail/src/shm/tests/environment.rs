@@ -1,14 +1,14 @@
 //! Systems that forbid something, directories of others, files that vanish.
 
-use super::super::address::user_dirs;
 use super::super::backing::open_descriptor;
+use super::super::card::user_dirs;
 use super::super::identity::stat_of;
 use super::super::probe;
 use super::super::watch::Watch;
 use super::super::{Config, Names, OpenError, SegmentKind, Shm, Warn};
 use super::child::Child;
 use super::files::Dir;
-use super::{PATIENCE, Recorder, advance_clock, open_memfd, poll, put, send};
+use super::{PATIENCE, Recorder, advance_clock, open_memfd, poll, put, send, settle};
 use rustix::fd::AsRawFd;
 use rustix::fs::MemfdFlags;
 use sluice_link::{PeerError, Transport};
@@ -46,7 +46,7 @@ pub(super) fn without_memfd(dir: &Path) {
     forbid(libc::SYS_memfd_create);
     let config = Config { shm_dir: dir.into(), ..Config::default() };
     let shm = Shm::open(config).unwrap();
-    assert!(shm.address().is_file());
+    assert!(shm.card.is_file());
     let report = probe::report(dir);
     let said = &report.rails[0];
     assert!(said.usable && said.detail.starts_with("mailboxes in files"), "{said:?}");
@@ -73,15 +73,16 @@ fn forbid(call: libc::c_long) {
 #[test]
 fn leftovers_are_reclaimed_also_by_one_that_makes_no_files() {
     let dir = Dir::new("reclaim-memfd");
-    let target = open_memfd();
+    let target = dir.open_memfd();
     let mut child = Child::run("wait", &target, 0, Some(&dir.0));
     child.wait_ready();
     child.kill();
-    assert_eq!(dir.files(), 1);
-    let config =
-        Config { segment: SegmentKind::Memfd, shm_dir: dir.0.clone(), ..Config::default() };
-    let shm = Shm::open(config).unwrap();
+    drop(target);
+    assert_eq!(dir.files(), (1, 1));
+    let shm = dir.open_memfd();
     assert_eq!(shm.notices().len(), 1);
+    assert_eq!(dir.files(), (0, 1));
+    drop(shm);
     assert!(!dir.user_dir().exists());
 }
 
@@ -159,21 +160,28 @@ fn a_peer_that_could_not_be_watched_is_watched_later() {
 pub(super) fn without_descriptors(dir: &Path) {
     let (mut a, b) = (over_files(dir), over_files(dir));
     // Of a process in another pid namespace only the lock of its mailbox file tells.
-    let address = super::super::Address { pid_ns: b.address().pid_ns + 1, ..b.address() };
+    let card = super::super::Card { pid_ns: b.card.pid_ns + 1, ..b.card };
+    let peer = a.admit(&card).unwrap();
     let limit = |soft: u64| {
         let all = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let new = rustix::process::Rlimit { current: Some(soft), ..all };
         rustix::process::setrlimit(rustix::process::Resource::Nofile, new).unwrap();
         all.current.unwrap()
     };
+    let c = over_files(dir);
+    let to_c = a.peer(&c.address()).unwrap();
     let before = limit(0);
-    let peer = a.peer(&address).unwrap();
-    a.watch(peer);
+    for peer in [peer, to_c] {
+        a.watch(peer);
+        assert_eq!(a.connect(peer), Err(PeerError::Unreachable), "for now");
+    }
     limit(before);
-    assert!(a.peers.get(peer).is_some_and(|known| known.watch.is_none()), "nothing to watch with");
+    let is_watched = |a: &Shm, peer| a.peers.get(peer).is_some_and(|known| known.watch.is_some());
+    assert!(!is_watched(&a, peer), "nothing to watch with");
+    assert!(!is_watched(&a, to_c), "nor a card to read");
     let begin = Instant::now();
     let mut machine = Recorder::default();
-    while a.peers.get(peer).is_some_and(|known| known.watch.is_none()) {
+    while !is_watched(&a, peer) || !is_watched(&a, to_c) {
         advance_clock(Nanos(10_000_000));
         poll(&mut a, &mut machine);
         assert!(begin.elapsed() < PATIENCE);
@@ -213,19 +221,26 @@ fn a_name_that_leads_nowhere_is_told_once() {
     assert_eq!(lines().len(), 1);
 }
 
-/// A shared memory directory that each process has for itself.
+/// A shared memory directory that each process has for itself, whatever the mailboxes
+/// are made of.
 #[test]
-fn a_mailbox_file_that_is_elsewhere_is_named_with_its_remedy() {
+fn a_card_that_is_elsewhere_is_named_with_its_remedy() {
     let (here, there) = (Dir::new("here"), Dir::new("there"));
-    let (mut a, b) = (over_files(&here.0), over_files(&there.0));
-    let to_b = a.peer(&b.address()).unwrap();
-    for _ in 0..3 {
-        assert_eq!(a.connect(to_b), Err(PeerError::Unreachable));
-    }
-    let [line] = &lines()[..] else { panic!("one line") };
-    let path = b.address().path(&here.0);
-    for part in [path.to_str().unwrap(), "lives", "--ipc=host", "FI_SLUICE_SEGMENT=memfd"] {
-        assert!(line.contains(part), "{part} in {line}");
+    for elsewhere in [there.open().unwrap(), there.open_memfd()] {
+        let mut a = over_files(&here.0);
+        let mut machine = Recorder::default();
+        let peer = a.peer(&elsewhere.address()).unwrap();
+        for _ in 0..3 {
+            assert_eq!(a.connect(peer), Err(PeerError::Unreachable));
+            settle(&mut a, &mut machine);
+        }
+        assert_eq!(machine.gone, [(peer, PeerError::Unreachable)], "who waits for it is told");
+        let [line] = &lines()[..] else { panic!("one line") };
+        let path = here.user_dir().join(format!("card-{}", elsewhere.address()));
+        for part in [path.to_str().unwrap(), "has ended", here.0.to_str().unwrap(), "--ipc=host"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert_eq!(a.stats().violations, 0, "nobody has done wrong");
     }
 }
 
@@ -263,20 +278,20 @@ fn a_process_whose_first_thread_has_ended_is_alive() {
     }
     let stat = stat_of(pid).unwrap();
     assert!(!stat.ended);
-    let own = open_memfd().address();
-    let address = super::super::Address { pid, start_time: stat.start_time, ..own };
+    let own = open_memfd().card;
+    let card = super::super::Card { pid, start_time: stat.start_time, ..own };
     let watches = [
-        Watch::new(&address, &own, Path::new("/dev/shm"))
+        Watch::new(&card, &own, rustix::process::geteuid().as_raw(), Path::new("/dev/shm"))
             .expect("it can be asked")
             .expect("it lives"),
         Watch::Stat,
     ];
-    assert!(watches.iter().all(|watch| !watch.has_ended(&address)));
+    assert!(watches.iter().all(|watch| !watch.has_ended(&card)));
     let fd = memfd.as_raw_fd().unsigned_abs();
     assert!(open_descriptor(pid, fd).is_ok());
     // SAFETY: a child that is not reaped.
     unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
-    while !watches.iter().all(|watch| watch.has_ended(&address)) {
+    while !watches.iter().all(|watch| watch.has_ended(&card)) {
         assert!(begin.elapsed() < PATIENCE);
     }
     // SAFETY: as above; nothing is asked for.

@@ -27,12 +27,25 @@ impl Dir {
         })
     }
 
-    pub(super) fn user_dir(&self) -> PathBuf {
-        super::super::address::user_dir(&self.0, rustix::process::geteuid().as_raw())
+    /// With anonymous memory, and its card here.
+    pub(super) fn open_memfd(&self) -> Shm {
+        let config = Config { segment: SegmentKind::Memfd, ..Config::default() };
+        Shm::open(Config { shm_dir: self.0.clone(), ..config }).unwrap()
     }
 
-    pub(super) fn files(&self) -> usize {
-        fs::read_dir(self.user_dir()).map_or(0, Iterator::count)
+    pub(super) fn user_dir(&self) -> PathBuf {
+        super::super::card::user_dir(&self.0, rustix::process::geteuid().as_raw())
+    }
+
+    /// How many mailbox files there are, and how many cards.
+    pub(super) fn files(&self) -> (usize, usize) {
+        let Ok(entries) = fs::read_dir(self.user_dir()) else { return (0, 0) };
+        let names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mailboxes = names.iter().filter(|name| name.ends_with(".seg")).count();
+        let cards = names.iter().filter(|name| name.starts_with("card-")).count();
+        assert_eq!(mailboxes + cards, names.len(), "and nothing else: {names:?}");
+        (mailboxes, cards)
     }
 }
 
@@ -51,14 +64,15 @@ fn files_are_private_and_vanish_with_their_owner() {
     let dir = Dir::new("private");
     let shm = dir.open().unwrap();
     assert!(shm.notices().is_empty());
-    assert_eq!((mode(&dir.user_dir()), dir.files()), (0o700, 1));
-    let file = fs::read_dir(dir.user_dir()).unwrap().next().unwrap().unwrap().path();
-    assert_eq!(mode(&file), 0o600);
+    assert_eq!((mode(&dir.user_dir()), dir.files()), (0o700, (1, 1)));
+    for file in fs::read_dir(dir.user_dir()).unwrap() {
+        assert_eq!(mode(&file.unwrap().path()), 0o600);
+    }
     let second = dir.open().unwrap();
     assert!(second.notices().is_empty(), "a live mailbox is not stale");
-    assert_eq!(dir.files(), 2);
+    assert_eq!(dir.files(), (2, 2));
     drop(shm);
-    assert_eq!(dir.files(), 1);
+    assert_eq!(dir.files(), (1, 1));
     drop(second);
     assert!(!dir.user_dir().exists());
 }
@@ -78,18 +92,18 @@ fn rails_over_files_talk() {
 #[test]
 fn what_a_killed_process_left_is_reclaimed_by_the_next() {
     let dir = Dir::new("reclaim");
-    let target = super::open_memfd();
+    let target = dir.open_memfd();
     let mut child = Child::run("wait", &target, 0, Some(&dir.0));
     child.wait_ready();
-    assert_eq!(dir.files(), 1);
+    assert_eq!(dir.files(), (1, 2));
     child.kill();
-    assert_eq!(dir.files(), 1, "a killed process leaves its file");
+    assert_eq!(dir.files(), (1, 2), "a killed process leaves its files");
     let shm = dir.open().unwrap();
     assert_eq!(shm.notices().len(), 1);
     let notice = &shm.notices()[0];
     let begin = format!("reclaimed shared memory left by pid {}: ", child.pid());
     assert!(notice.starts_with(&begin) && notice.ends_with(" bytes"), "{notice}");
-    assert_eq!(dir.files(), 1);
+    assert_eq!(dir.files(), (1, 2), "the target's and the new one's");
 }
 
 #[test]
@@ -99,10 +113,10 @@ fn what_a_killed_peer_left_is_removed_when_its_end_is_told() {
     let mut machine = Recorder::default();
     let mut child = Child::run("wait", &shm, 0, Some(&dir.0));
     poll_until(&mut shm, &mut machine, "a packet", |_, machine| !machine.packets.is_empty());
-    assert_eq!(dir.files(), 2);
+    assert_eq!(dir.files(), (2, 2));
     child.kill();
     poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
-    assert_eq!(dir.files(), 1);
+    assert_eq!(dir.files(), (1, 2), "by its card others learn that it has ended");
 }
 
 /// Across pid namespaces a pid says nothing; the lock on the file does.
@@ -110,12 +124,12 @@ fn what_a_killed_peer_left_is_removed_when_its_end_is_told() {
 fn a_peer_of_another_pid_namespace_is_watched_by_its_lock() {
     let dir = Dir::new("lock");
     let (a, b) = (dir.open().unwrap(), dir.open().unwrap());
-    let mut elsewhere = a.address();
+    let mut elsewhere = a.card;
     elsewhere.pid_ns += 1;
-    let address = b.address();
-    let watch = Watch::new(&address, &elsewhere, &dir.0).unwrap().unwrap();
+    let card = b.card;
+    let watch = Watch::new(&card, &elsewhere, a.identity.uid, &dir.0).unwrap().unwrap();
     assert!(matches!(watch, Watch::Lock(_)));
-    assert!(!watch.has_ended(&address));
+    assert!(!watch.has_ended(&card));
     drop(b);
-    assert!(watch.has_ended(&address));
+    assert!(watch.has_ended(&card));
 }

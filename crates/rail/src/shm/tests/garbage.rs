@@ -1,11 +1,10 @@
 //! Whatever the shared memory holds, a poll returns.
 
-use super::super::address::Place;
+use super::super::card::{Card, Place};
 use super::super::ring::stamp;
-use super::super::segment::{ENTRY_ADDRESS_AT, Segment};
+use super::super::segment::{ENTRY_CARD_AT, Segment};
 use super::super::{Config, Shm};
 use super::{Noise, put, send};
-use crate::shm::Address;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
 use sluice_wire::{Nanos, Parsed, PeerId, Region, VERSION};
 use std::sync::atomic::Ordering;
@@ -41,10 +40,10 @@ impl Machine for Sponge {
     }
 }
 
-/// An address that is well formed and names nobody.
-fn forged(noise: &mut Noise, own: &Address) -> Address {
-    Address {
-        nonce: noise.next(),
+/// A card that is well formed and leads to nobody.
+fn forged(noise: &mut Noise, own: &Card) -> Card {
+    Card {
+        key: noise.bytes(32).try_into().unwrap(),
         pid: 0x7fff_0000 + noise.below(0xffff) as u32,
         place: Place::Memfd { fd: noise.below(100) as u32 },
         ..*own
@@ -63,10 +62,10 @@ fn scribble(shm: &Shm, noise: &mut Noise, senders_max: u64) {
         // The table of writers.
         10..14 => store(entry(index) + noise.below(32) as usize * 8, noise.next()),
         14..20 => {
-            let address = forged(noise, &shm.address());
-            for (i, chunk) in address.to_bytes().chunks_exact(8).enumerate() {
+            let card = forged(noise, &shm.card);
+            for (i, chunk) in card.to_bytes().chunks_exact(8).enumerate() {
                 let word = u64::from_le_bytes(chunk.try_into().unwrap());
-                store(entry(index) + ENTRY_ADDRESS_AT + i * 8, word);
+                store(entry(index) + ENTRY_CARD_AT + i * 8, word);
             }
             store(entry(index), noise.below(4));
         }

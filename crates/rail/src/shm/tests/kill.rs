@@ -16,7 +16,7 @@ fn kill_at(step: Step) {
     let (mut from_live, mut from_dying) = (0, 0);
     poll_until(&mut shm, &mut machine, "both to end", |shm, machine| {
         for arrived in std::mem::take(&mut machine.packets) {
-            if shm.peer_address(arrived.from).unwrap().pid() == live.pid() {
+            if shm.peers.get(arrived.from).unwrap().card.as_ref().unwrap().pid == live.pid() {
                 shm.connect(arrived.from).unwrap();
                 assert_eq!(arrived.put().match_bits.0, from_live);
                 assert_eq!(arrived.payload, stream_packet(from_live).0);

@@ -6,6 +6,7 @@ mod environment;
 mod files;
 mod garbage;
 mod kill;
+mod lookup;
 mod named;
 mod pair;
 mod reads;
@@ -259,7 +260,7 @@ fn open_memfd() -> Shm {
 
 /// Deterministic noise (splitmix64).
 #[derive(Clone, Debug)]
-struct Noise(u64);
+pub(super) struct Noise(pub(super) u64);
 
 impl Noise {
     fn next(&mut self) -> u64 {
@@ -270,11 +271,11 @@ impl Noise {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         for chunk in bytes.chunks_mut(8) {
             let word = self.next().to_le_bytes();

@@ -176,8 +176,8 @@ fn remade(home: &Home, back: bool) {
     assert_eq!(machine.gone, [(to_old, PeerError::Dead)]);
     let to_new = finder.peer_named(label(PID));
     assert_ne!(to_new, to_old);
-    assert_eq!(finder.peer(&new.address()), Ok(to_new));
     let to_finder = speak(&mut finder, to_new, &mut new);
+    assert_eq!(finder.peer(&new.address()), Ok(to_new));
     assert_eq!(speak(&mut new, to_finder, &mut finder), to_new);
     settle(&mut finder, &mut machine);
     assert_eq!(machine.gone.len(), 1);
@@ -225,6 +225,8 @@ fn a_label_does_not_stay_with_a_mailbox_that_is_no_more() {
     let mut finder = home.finder();
     let (name, old) = home.named(PID);
     let to_old = finder.peer(&old.address()).unwrap();
+    assert_eq!(finder.peer_label(to_old), 0, "nothing has been read of it");
+    finder.watch(to_old);
     assert_eq!(finder.peer_named(label(PID)), to_old);
     drop((name, old));
     assert_eq!(finder.connect(to_old), Err(PeerError::Unreachable));

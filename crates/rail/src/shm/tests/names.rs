@@ -1,7 +1,7 @@
 //! Names in a directory of each test's own.
 
-use super::super::address::Place;
-use super::super::address::user_dir;
+use super::super::address::{KEY_BYTES, tag_of};
+use super::super::card::user_dir;
 use super::*;
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
@@ -43,18 +43,10 @@ impl Drop for Home {
     }
 }
 
-fn address(label: u64) -> Address {
-    let own = Identity::of_this_process().unwrap();
-    Address {
-        host: own.host,
-        nonce: 1,
-        start_time: own.start_time,
-        pid_ns: own.pid_ns,
-        pid: own.pid,
-        place: Place::Memfd { fd: 5 },
-        probe_addr: 0,
-        label,
-    }
+fn address(number: u64) -> Address {
+    let mut key = [7; KEY_BYTES];
+    key[..8].copy_from_slice(&number.to_le_bytes());
+    Address { tag: tag_of(Identity::of_this_process().unwrap().host), key }
 }
 
 #[test]
@@ -119,11 +111,11 @@ fn what_others_put_there_is_refused() {
     let _short = put(0, &good[..good.len() - 1]);
     assert!(matches!(names.find(2, 0), Err(NameError::Foreign(_))));
     let mut bad = good.clone();
-    *bad.last_mut().unwrap() ^= 1;
+    bad[24] ^= 1;
     let _damaged = put(1, &bad);
     assert!(matches!(names.find(2, 1), Err(NameError::Malformed(AddressError::Malformed(_)))));
     bad = good.clone();
-    bad[24 + 4] = 1;
+    bad[24 + 2] = 1;
     let _older = put(2, &bad);
     assert!(matches!(names.find(2, 2), Err(NameError::Malformed(AddressError::Version(1)))));
     let _text = put(3, b"hello");
@@ -210,7 +202,7 @@ fn claimers_at_once_have_it_in_turn() {
         let names = home.names();
         while claimers.iter().any(|claimer| !claimer.is_finished()) {
             match names.find(5, 1) {
-                Ok(found) => assert!(found.label() < 3 && found == address(found.label())),
+                Ok(found) => assert!((0..3).any(|number| found == address(number))),
                 Err(NameError::NotFound) => {}
                 Err(why) => panic!("{why}"),
             }
@@ -295,7 +287,7 @@ fn the_name_of_a_killed_process_is_taken_over() {
     let home = Home::new("killed");
     let names = home.names();
     let mut holder = Holding::run("hold", &home);
-    assert_eq!(names.find(6, 1).unwrap().label(), 6);
+    assert_eq!(names.find(6, 1).unwrap(), address(6));
     let theirs = holder.process.id();
     assert!(
         matches!(names.claim(6, 1, &address(1)), Err(NameError::InUse { pid }) if pid == theirs)

@@ -4,7 +4,8 @@ use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
 use super::{
     Noise, Recorder, grant_of, open, open_memfd, poll, poll_until, put, region_of, send, settle,
 };
-use crate::shm::error::AddressError;
+use crate::shm::card::{Card, Place};
+use crate::shm::error::{AddressError, CardError};
 use sluice_link::{LocalMemory, PeerError, RemoteMemory, Token, Transport};
 use sluice_wire::{
     Credits, List, Nanos, Packet, PacketSeq, PeerId, Region, Reply, Status, slots_for,
@@ -81,7 +82,6 @@ fn a_process_can_send_to_itself() {
 fn a_label_travels_with_the_address_and_with_the_packets() {
     let mut reader = open();
     let mut writer = Shm::open(Config { label: 0xabcd, ..Config::default() }).unwrap();
-    assert_eq!(writer.address().label(), 0xabcd);
     assert_eq!(writer.peer_label(writer.own_peer()), 0xabcd);
     let to_reader = writer.peer(&reader.address()).unwrap();
     writer.connect(to_reader).unwrap();
@@ -111,30 +111,39 @@ fn peers_are_named_once_and_only_on_this_machine() {
     let peer = a.peer(&b.address()).unwrap();
     assert_eq!(a.peer(&b.address()), Ok(peer));
     assert_eq!(a.peer_address(peer), Some(b.address()));
+    assert_eq!(a.describe(peer), format!("process {}", b.address()));
+    a.connect(peer).unwrap();
     assert_eq!(a.describe(peer), format!("pid {}", std::process::id()));
     let mut elsewhere = b.address();
-    elsewhere.nonce += 1;
-    elsewhere.host += 1;
+    elsewhere.key[0] ^= 1;
+    elsewhere.tag ^= 1;
     assert_eq!(a.peer(&elsewhere), Err(AddressError::OtherHost));
-    let mut other = b.address();
-    other.start_time += 1;
-    assert!(matches!(a.peer(&other), Err(AddressError::Conflict { .. })));
-    let mut ns = b.address();
-    ns.nonce += 1;
-    ns.pid_ns += 1;
-    assert!(matches!(a.peer(&ns), Err(AddressError::PidNamespace { .. })));
+    assert_eq!(a.admit(&b.card).unwrap(), peer);
+    let other = Card { start_time: b.card.start_time + 1, ..b.card };
+    assert!(matches!(a.admit(&other), Err(CardError::Conflict { .. })));
+    let fresh = Card { key: [3; 32], ..b.card };
+    let ns = Card { pid_ns: fresh.pid_ns + 1, ..fresh };
+    assert!(matches!(a.admit(&ns), Err(CardError::PidNamespace { .. })));
+    // A boot that has the same tag.
+    let boot = Card { host: fresh.host ^ 0x0001_0001, ..fresh };
+    assert_eq!(boot.address().tag, fresh.address().tag);
+    assert!(matches!(a.admit(&boot), Err(CardError::OtherHost)));
+    let uid = a.identity.uid;
+    let foreign = Card { place: Place::File { uid: uid + 1 }, ..fresh };
+    assert!(matches!(a.admit(&foreign), Err(CardError::OtherUser { owner }) if owner == uid + 1));
+    assert_eq!(a.stats().peers_known, 2, "who is refused is not known");
 }
 
 #[test]
 fn a_mailbox_that_is_no_more_is_unreachable_and_a_dead_process_dead() {
     let mut a = open();
-    let gone = open().address();
-    let closed = a.peer(&gone).unwrap();
+    let gone = open();
+    let closed = a.peer(&gone.address()).unwrap();
+    a.watch(closed);
+    drop(gone);
     assert_eq!(a.connect(closed), Err(PeerError::Unreachable));
-    let mut dead = a.address();
-    dead.nonce += 1;
-    dead.start_time += 1;
-    let peer = a.peer(&dead).unwrap();
+    let dead = Card { key: [3; 32], start_time: a.card.start_time + 1, ..a.card };
+    let peer = a.admit(&dead).unwrap();
     assert_eq!(a.connect(peer), Err(PeerError::Dead));
     let mut machine = Recorder::default();
     send(&mut a, peer, put(0, 0), b"swallowed");
@@ -237,8 +246,7 @@ fn a_peer_that_is_only_known_costs_little() {
     let mut shm = open_memfd();
     let mut address = shm.address();
     for n in 1..1000 {
-        address.nonce += 1;
-        address.pid = 1000 + n;
+        address.key[..4].copy_from_slice(&u32::to_le_bytes(n));
         shm.peer(&address).unwrap();
     }
     let stats = shm.stats();

@@ -5,8 +5,8 @@
 //! behind its stamp is left alone: a packet that is forged whole cannot be told
 //! from a true one (`garbage` forges them, and asks for less).
 
-use super::super::address::ADDRESS_BYTES;
-use super::super::segment::{ENTRY_ADDRESS_AT, Segment};
+use super::super::card::CARD_BYTES;
+use super::super::segment::{ENTRY_CARD_AT, Segment};
 use super::super::tallies::parts;
 use super::super::{Config, Shm, Warn};
 use super::child::put_slots;
@@ -267,9 +267,7 @@ fn tamper(shm: &Shm, process: &Process, place: Place, noise: &mut Noise) -> bool
             Segment::tally_offset(place) + noise.below(2) as usize * 8
         }
         Place::Claim => entry,
-        Place::Address => {
-            entry + ENTRY_ADDRESS_AT + noise.below(ADDRESS_BYTES as u64 / 8) as usize * 8
-        }
+        Place::Address => entry + ENTRY_CARD_AT + noise.below(CARD_BYTES as u64 / 8) as usize * 8,
         Place::Intent => entry + 128,
         Place::Unused => [400, 448, 1024, 4032][noise.below(4) as usize],
         Place::Stamp => shm.segment.ring_offset() + (ahead & (slots - 1)) as usize * 64,
