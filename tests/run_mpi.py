@@ -326,10 +326,10 @@ class Suite:
         if left:
             raise Failed(f"{left} processes of the job were left\n{tail(text)}")
         remains = abandoned(before)
-        if env.get("FI_SLUICE_SEGMENT") == "file":
-            # A killed process cannot remove its file: the next start does.
+        if self.sluice:
+            # A killed process cannot remove its files: the next start does.
             note = f"{len(remains)} files until the next start"
-            self.program("self", 1, FILE, 20)
+            self.program("self", 1, env, 20)
             remains = abandoned(before)
         else:
             note = "nothing left"
@@ -355,8 +355,7 @@ class Suite:
         late = max(map(float, saw)) - float(death.group(1))
         if late > SEEN_SECONDS_MAX:
             raise Failed(f"the death was seen only after {late:.2f} s\n{tail(text)}")
-        if env.get("FI_SLUICE_SEGMENT") == "file":
-            self.program("self", 1, FILE, 20)
+        self.program("self", 1, env, 20)
         remains = abandoned(before)
         if remains:
             raise Failed(f"left in {SHM}: {', '.join(remains)}\n{tail(text)}")
@@ -467,17 +466,19 @@ def shared_memory():
 
 
 def abandoned(before):
-    """New files in shared memory that no living process maps. Those that one maps
-    belong to other programs of this machine."""
+    """New files in shared memory that no living process has open or maps. Those that
+    one has belong to other programs of this machine."""
     fresh = shared_memory() - before
     for name in os.listdir("/proc") if fresh else ():
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/maps") as file:
                     text = file.read()
+                numbers = os.listdir(f"/proc/{name}/fd")
             except OSError:
                 continue
-            fresh = {path for path in fresh if path not in text}
+            opened = {os.path.realpath(f"/proc/{name}/fd/{number}") for number in numbers}
+            fresh = {path for path in fresh if path not in text and path not in opened}
     return sorted(path for path in fresh if os.path.exists(path))
 
 

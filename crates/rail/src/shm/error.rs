@@ -169,9 +169,6 @@ pub(super) enum CardError {
     /// Nothing of it is there.
     #[error("there is none")]
     Missing,
-    /// Its process has ended.
-    #[error("its process has ended")]
-    Ended,
     /// Whose card it is cannot be a peer.
     #[error(transparent)]
     Address(#[from] AddressError),

@@ -87,8 +87,6 @@ pub(super) enum HeldError {
     InUse { pid: u32 },
     /// It is not there.
     NotFound,
-    /// Its holder has ended.
-    Ended,
     /// It is not what this module writes.
     Foreign(&'static str),
     /// The system refused.
@@ -167,20 +165,21 @@ pub(super) fn hold(
     Err(Errno::AGAIN.into())
 }
 
-/// Who holds the file `name` in a private directory, and what follows the holder in it.
-///
-/// # Errors
-/// [`HeldError::Ended`] if the holder lives no more.
-pub(super) fn read(
-    dir: &OwnedFd,
-    identity: &Identity,
-    name: &str,
-) -> Result<(Holder, Vec<u8>), HeldError> {
+/// A file that was read.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) holder: Holder,
+    /// The holder has ended.
+    pub(super) is_stale: bool,
+    /// What follows the holder.
+    pub(super) content: Vec<u8>,
+}
+
+/// Reads the file `name` in a private directory.
+pub(super) fn read(dir: &OwnedFd, identity: &Identity, name: &str) -> Result<Content, HeldError> {
     let found = look(dir, name, identity)?;
-    if found.is_stale(&Holder::of(identity)) {
-        return Err(HeldError::Ended);
-    }
-    Ok((found.holder, found.content))
+    let is_stale = found.is_stale(&Holder::of(identity));
+    Ok(Content { holder: found.holder, is_stale, content: found.content })
 }
 
 /// Removes stale files whose names begin with `prefix`, looking at `files_max`

@@ -45,12 +45,20 @@ pub(super) fn publish(card: &Card, identity: &Identity, shm_dir: &Path) -> Resul
     })
 }
 
+/// A card that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) card: Card,
+    /// Its process has ended without taking the card along.
+    pub(super) has_ended: bool,
+}
+
 /// The card of the process at `address`, by what lies in this user's directories.
 pub(super) fn find(
     address: &Address,
     identity: &Identity,
     shm_dir: &Path,
-) -> Result<Card, CardError> {
+) -> Result<Found, CardError> {
     let name = file_of(address);
     for path in user_dirs(shm_dir, identity.uid) {
         let dir = match existing_dir(&path, identity.uid) {
@@ -61,22 +69,21 @@ pub(super) fn find(
             // It is not there, or another user's.
             Err(_) => continue,
         };
-        let (holder, content) = match held::read(&dir, identity, &name) {
+        let read = match held::read(&dir, identity, &name) {
             Ok(read) => read,
             Err(HeldError::NotFound) => continue,
-            Err(HeldError::Ended) => return Err(CardError::Ended),
             Err(HeldError::Foreign(what)) => return Err(CardError::Malformed(what)),
             Err(HeldError::Io(cause)) => return Err(CardError::Io(cause)),
             Err(HeldError::InUse { .. }) => unreachable!("reading takes nothing"),
         };
-        let card = Card::from_bytes(&content)?;
+        let card = Card::from_bytes(&read.content)?;
         if card.key != address.key {
             return Err(CardError::OtherKey);
         }
-        if card.holder() != holder {
-            return Err(CardError::OtherHolder { said: card.pid, holder: holder.pid });
+        if card.holder() != read.holder {
+            return Err(CardError::OtherHolder { said: card.pid, holder: read.holder.pid });
         }
-        return Ok(card);
+        return Ok(Found { card, has_ended: read.is_stale });
     }
     Err(CardError::Missing)
 }
@@ -124,14 +131,14 @@ impl Shm {
                 return Some(*card);
             }
         }
-        if let Ok(card) = &found
+        if let Ok(Found { card, .. }) = &found
             && let Err(why) = self.admit(card)
         {
             found = Err(why);
         }
         match found {
-            Ok(card) => Some(card),
-            Err(CardError::Ended) => {
+            Ok(Found { card, has_ended: false }) => Some(card),
+            Ok(Found { has_ended: true, .. }) => {
                 self.begin_end(peer);
                 None
             }
@@ -173,7 +180,7 @@ impl Shm {
             Ok(address) => {
                 let found = find(&address, &self.identity, &self.shm_dir);
                 let usable = |card: &Card| card.check(&self.card, self.identity.uid);
-                found.and_then(|card| usable(&card).map(|()| card)).map_err(|why| {
+                found.and_then(|found| usable(&found.card).map(|()| found)).map_err(|why| {
                     self.stats.violations += u64::from(why.is_violation());
                     format!("its card {address}: {why}")
                 })
@@ -181,7 +188,9 @@ impl Shm {
             Err(why) => Err(why.to_string()),
         };
         let card = match found {
-            Ok(card) => card,
+            Ok(Found { card, has_ended: false }) => card,
+            // Its name is about to go the same way.
+            Ok(Found { has_ended: true, .. }) => return Err(PeerError::Unreachable),
             Err(why) => {
                 // Once: a program may wait for another by trying again and again.
                 if self.missed.insert(peer) {

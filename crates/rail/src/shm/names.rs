@@ -53,7 +53,7 @@ impl From<HeldError> for NameError {
     fn from(why: HeldError) -> NameError {
         match why {
             HeldError::InUse { pid } => NameError::InUse { pid },
-            HeldError::NotFound | HeldError::Ended => NameError::NotFound,
+            HeldError::NotFound => NameError::NotFound,
             HeldError::Foreign(what) => NameError::Foreign(what),
             HeldError::Io(cause) => NameError::Io(cause),
         }
@@ -158,11 +158,14 @@ impl Names {
             }
             Err(why) => return Err(NameError::Io(io::Error::other(why))),
         };
-        let (_, content) = read(&dir, &identity, &file_of(pid, kind))?;
-        if content.len() != ADDRESS_BYTES {
+        let found = read(&dir, &identity, &file_of(pid, kind))?;
+        if found.is_stale {
+            return Err(NameError::NotFound);
+        }
+        if found.content.len() != ADDRESS_BYTES {
             return Err(NameError::Foreign("not the length of an address"));
         }
-        Ok(Address::from_bytes(&content)?)
+        Ok(Address::from_bytes(&found.content)?)
     }
 }
 

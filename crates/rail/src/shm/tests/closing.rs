@@ -303,7 +303,7 @@ fn a_fork_that_drops_its_copy_closes_nothing() {
     settle(&mut b, &mut machine);
     assert_eq!(machine.gone, []);
     assert!(!a.segment.is_closed());
-    assert_eq!(find(&a.address(), &b.identity, &b.shm_dir).unwrap(), a.card);
+    assert_eq!(find(&a.address(), &b.identity, &b.shm_dir).unwrap().card, a.card);
     send(&mut a, to_b, put(1, 0), b"still here");
     settle(&mut b, &mut machine);
     assert_eq!(machine.packets[0].from, to_a);

@@ -63,7 +63,7 @@ fn a_card_lies_under_the_mark_of_its_key_while_its_rail_is_open() {
         let name = format!("card-{:016x}", crate::hash::fnv1a(&shm.card.key));
         assert_eq!(path.file_name().unwrap().to_str(), Some(&name[..]));
         assert_eq!(fs::read(&path).unwrap(), file_bytes(&shm.card));
-        assert_eq!(find(&shm.address(), &shm.identity, &dir.0).unwrap(), shm.card);
+        assert_eq!(find(&shm.address(), &shm.identity, &dir.0).unwrap().card, shm.card);
         let (address, identity) = (shm.address(), shm.identity);
         drop(shm);
         assert!(!path.exists());
@@ -198,13 +198,16 @@ fn a_killed_process_is_dead_until_the_next_start_removes_its_card() {
     let address = child.wait_ready();
     child.kill();
     assert_eq!(dir.files(), (3, 3), "a killed process leaves its files");
+    let pid = child.pid();
     let mut machine = Recorder::default();
     let peer = a.peer(&address).unwrap();
     assert_eq!(a.connect(peer), Err(PeerError::Dead));
     settle(&mut a, &mut machine);
     assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
     assert_eq!(LINES.take(), [""; 0], "nothing is wrong with this");
+    assert_eq!(a.describe(peer), format!("pid {pid}"), "the dead are named");
 
+    assert_eq!(dir.files(), (2, 3), "by its card others learn of its end");
     let next = open_file(&dir);
     assert_eq!(dir.files(), (3, 3), "what was left is gone");
     assert!(!path(&dir, &address).exists());
