@@ -285,7 +285,7 @@ static void objects(void)
 	OK(fi_av_lookup(side.av, 1, name, &len));
 	CHECK(!memcmp(name, side.name, ADDR_BYTES));
 	len = sizeof text;
-	CHECK(strstr(fi_av_straddr(side.av, name, text, &len), "pid-"));
+	CHECK(strstr(fi_av_straddr(side.av, name, text, &len), "sluice://"));
 	OK(fi_av_remove(side.av, numbers, 1, 0));
 	IS(fi_av_lookup(side.av, 0, name, &len), -FI_EINVAL);
 	IS(fi_tsend(side.ep, NULL, 0, NULL, 0, 0, NULL), -FI_EINVAL);
