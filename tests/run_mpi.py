@@ -329,13 +329,22 @@ class Suite:
         if self.sluice:
             # A killed process cannot remove its files: the next start does.
             note = f"{len(remains)} files until the next start"
-            self.program("self", 1, env, 20)
-            remains = abandoned(before)
+            remains = self.remains_of_next_start(before, env)
         else:
             note = "nothing left"
         if remains and self.sluice:
             raise Failed(f"left in {SHM}: {', '.join(remains)}\n{tail(text)}")
         return note
+
+    def remains_of_next_start(self, before, env):
+        """What a start leaves that removes what killed processes have left. Another one
+        removes what those of other programs of this machine have left meanwhile."""
+        for _ in range(3):
+            self.program("self", 1, env, 20)
+            remains = abandoned(before)
+            if not remains:
+                break
+        return remains
 
     def survivors(self, what, ranks, env):
         """The same with an mpirun that lets the other ranks go on: each must see the
@@ -355,8 +364,7 @@ class Suite:
         late = max(map(float, saw)) - float(death.group(1))
         if late > SEEN_SECONDS_MAX:
             raise Failed(f"the death was seen only after {late:.2f} s\n{tail(text)}")
-        self.program("self", 1, env, 20)
-        remains = abandoned(before)
+        remains = self.remains_of_next_start(before, env)
         if remains:
             raise Failed(f"left in {SHM}: {', '.join(remains)}\n{tail(text)}")
         return f"seen after {late:.3f} s"
@@ -477,9 +485,19 @@ def abandoned(before):
                 numbers = os.listdir(f"/proc/{name}/fd")
             except OSError:
                 continue
-            opened = {os.path.realpath(f"/proc/{name}/fd/{number}") for number in numbers}
-            fresh = {path for path in fresh if path not in text and path not in opened}
+            # A file may have been opened by another of its names.
+            opened = {file_of(f"/proc/{name}/fd/{number}") for number in numbers} - {None}
+            fresh = {path for path in fresh if path not in text and file_of(path) not in opened}
     return sorted(path for path in fresh if os.path.exists(path))
+
+
+def file_of(path):
+    """What tells a file whatever it is called; None if it is no more."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def main():
