@@ -39,11 +39,11 @@ impl Address {
     /// [`AddressError::Malformed`], [`AddressError::Version`] or
     /// [`AddressError::Former`] for bytes that [`Address::to_bytes`] did not make.
     pub fn from_bytes(bytes: &[u8]) -> Result<Address, AddressError> {
+        if let Some([version, ..]) = bytes.strip_prefix(&FORMER_MAGIC) {
+            return Err(AddressError::Former(*version));
+        }
         let bytes: &[u8; ADDRESS_BYTES] =
             bytes.try_into().map_err(|_| AddressError::Malformed("wrong length"))?;
-        if bytes[..4] == FORMER_MAGIC {
-            return Err(AddressError::Former(bytes[4]));
-        }
         if bytes[..2] != MAGIC {
             return Err(AddressError::Malformed("wrong magic"));
         }

@@ -39,7 +39,9 @@ pub(super) fn publish(card: &Card, identity: &Identity, shm_dir: &Path) -> Resul
     hold(&dir, identity, &name, &card.to_bytes()).map_err(|why| {
         let cause = match why {
             HeldError::Io(cause) => cause,
-            other => io::Error::other(format!("{other:?}")),
+            HeldError::InUse { pid } => io::Error::other(format!("pid {pid} holds it")),
+            HeldError::Foreign(what) => io::Error::other(what),
+            HeldError::NotFound => io::ErrorKind::NotFound.into(),
         };
         OpenError::Card { path: dir.join(name), cause }
     })
@@ -91,15 +93,6 @@ pub(super) fn find(
 /// Where the card of a process lies, as a rule.
 pub(super) fn path_of(address: &Address, shm_dir: &Path, uid: u32) -> PathBuf {
     user_dir(shm_dir, uid).join(file_of(address))
-}
-
-/// What a process lacks that does not share the directory, and what would mend it.
-pub(super) fn not_shared(shm_dir: &Path) -> String {
-    format!(
-        "it has a {} of its own; let all processes of a job share one \
-         (docker run --ipc=host, or the same mount)",
-        shm_dir.display()
-    )
 }
 
 impl Shm {
@@ -164,9 +157,14 @@ impl Shm {
         let (who, path) = (self.describe(peer), path.display());
         match why {
             CardError::Missing => format!(
-                "cannot reach {who}: its card {path} is not here: it has ended, or {}",
-                not_shared(&self.shm_dir)
+                "cannot reach {who}: its card {path} is not here: it has ended, or it has a {} of \
+                 its own; let all processes of a job share one (docker run --ipc=host, or the same \
+                 mount)",
+                self.shm_dir.display()
             ),
+            CardError::Io(cause) => {
+                format!("cannot reach {who}: its card {path} cannot be read: {cause}")
+            }
             _ => format!("cannot reach {who}: its card {path} is refused: {why}"),
         }
     }
