@@ -263,6 +263,9 @@ const fn fresh(generation: u32, state: u64) -> u64 {
     (generation as u64) << GENERATION_SHIFT | state << STATE_SHIFT
 }
 
+/// The record of a transfer that its owner has given up: of no generation.
+const GIVEN_UP: u64 = 0;
+
 /// What the peer says of itself, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
@@ -415,13 +418,21 @@ impl<W: ClaimsWord> ChunkClaims<W> {
                 Side::Peer => now.peer_copies.then_some(Count { peer_copies: false, state, ..now }),
             }
         });
-        if side == Side::Peer {
-            self.note(generation, |said| Some(Record { accounted: said.taken, ..said }));
-        }
+        // A chunk that was not copied, and of which the word could not say so, is not
+        // accounted for.
+        let is_said = match side {
+            Side::Owner => true,
+            Side::Peer => {
+                (copied || changed.is_some())
+                    && self.note(generation, |said| Some(Record { accounted: said.taken, ..said }))
+            }
+        };
         match changed {
-            None => Accounted::Late,
-            Some(now) if now.state == STATE_USED && now.taken() < chunks => Accounted::More,
-            Some(_) => Accounted::NoMore,
+            Some(now) if is_said => {
+                let is_left = now.state == STATE_USED && now.taken() < chunks;
+                if is_left { Accounted::More } else { Accounted::NoMore }
+            }
+            _ => Accounted::Late,
         }
     }
 
@@ -448,6 +459,23 @@ impl<W: ClaimsWord> ChunkClaims<W> {
             }
         }
         Settled::Spoiled
+    }
+
+    /// Gives the transfer of `chunks` chunks up, as the owner: from now on no chunk of the
+    /// peer's is accounted for ([`Accounted::Late`]). False if the peer has accounted for
+    /// all of them, alone; then it knows that, and so does the owner.
+    #[must_use]
+    pub fn give_up(&self, generation: u32, chunks: u32) -> bool {
+        let all = u16::try_from(chunks).unwrap_or(u16::MAX);
+        let whole = Record { generation, taken: all, accounted: all }.to_word();
+        for _ in 0..W::TRIES_MAX {
+            match self.record.load() {
+                seen if seen == whole => return false,
+                seen if self.record.compare_exchange(seen, GIVEN_UP).is_ok() => return true,
+                _ => {}
+            }
+        }
+        true
     }
 
     /// Replaces the peer's record, as the peer, by what `change` makes of it. False if

@@ -235,3 +235,37 @@ fn a_late_peer_does_not_speak_for_the_next_one() {
     }
     assert_eq!(claims.settled(4, 2, 0), Settled::Whole);
 }
+
+/// Which is how both know whether one was alone: exactly one of the two is so.
+#[test]
+fn who_gives_up_and_who_has_copied_all_agree() {
+    for steps in 0..=4 {
+        let claims = used(5);
+        let mut last = None;
+        let mut step_on = |claims: &Claims, step: u32| {
+            if step.is_multiple_of(2) {
+                let _ = claims.take(5, Side::Peer, 2);
+            } else {
+                last = Some(claims.account(5, Side::Peer, 2, true));
+            }
+        };
+        (0..steps).for_each(|step| step_on(&claims, step));
+        let is_given_up = claims.give_up(5, 2);
+        (steps..4).for_each(|step| step_on(&claims, step));
+        assert_eq!(is_given_up, steps < 4);
+        let is_alone = last == Some(Accounted::NoMore);
+        assert!(is_alone != is_given_up, "after {steps} steps");
+    }
+}
+
+#[test]
+fn a_chunk_that_was_not_copied_is_not_accounted_for_behind_a_forged_word() {
+    let claims = used(5);
+    claims.take(5, Side::Peer, 2).unwrap();
+    // Somebody says that it is accounted for.
+    claims.word().set(claims.word().get() & !PEER_COPIES);
+    assert_eq!(claims.account(5, Side::Peer, 2, false), Accounted::Late);
+    claims.take(5, Side::Owner, 2).unwrap();
+    claims.account(5, Side::Owner, 2, true);
+    assert_eq!(claims.settled(5, 2, 1), Settled::Doubtful);
+}

@@ -121,8 +121,11 @@ impl Peers {
     }
 
     /// The sender of a message that was taken from its queue has been told of its end.
+    /// Of one that is gone nothing is counted any more.
     pub fn note_told(&mut self, peer: PeerId) {
-        self.state_mut(peer).cursor.note_told();
+        if self.gone(peer).is_none() {
+            self.state_mut(peer).cursor.note_told();
+        }
     }
 
     /// Forgets what was asked of a peer that is gone, and what it has announced.

@@ -2,6 +2,7 @@
 
 mod world;
 
+use sluice_link::PeerError;
 use sluice_proto::{Config, Failure, Probe, ProbeAction, Recv, Space};
 use sluice_wire::{Credits, Found, MatchBits, Nanos, Packet, PeerId, PtIndex, Region, Waiting};
 use world::net::{Mode, layout};
@@ -181,6 +182,32 @@ fn a_sender_whose_taken_messages_have_ended_is_not_asked() {
     assert_eq!(world.processes[1].endpoint.stats().asked_for, 1);
     receive(&mut world, 1, 1);
     knows_at_once(&mut world);
+}
+
+/// What was asked of it is forgotten by then.
+#[test]
+fn a_claimed_message_of_a_sender_that_has_died_is_dropped() {
+    let mut world = narrow(1, 8);
+    send(&mut world, 1, 1);
+    send(&mut world, 2, 2);
+    world.run();
+    let probe = Probe {
+        space: Space::Tagged,
+        source: Some(PeerId(0)),
+        tag: 2,
+        ignore: 0,
+        context: 9,
+        action: ProbeAction::Claim,
+    };
+    world.probe(1, &probe).unwrap();
+    world.run();
+    assert_eq!(world.ends(1), [(9, Ok(()))]);
+    world.kill(0);
+    world.peer_gone(1, 0, PeerError::Dead);
+    let process = &mut world.processes[1];
+    process.endpoint.discard_claimed(Nanos(0), &mut process.port, 9, true).unwrap();
+    world.run();
+    assert_eq!(world.pending(1).claimed, 0);
 }
 
 /// It is done when it has written the last chunk, and no word tells it so.

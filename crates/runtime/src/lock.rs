@@ -16,6 +16,7 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -23,6 +24,9 @@ const POISONED: u32 = 2;
 
 /// How often to look at a taken lock before the processor is given away.
 const SPINS: u32 = 100;
+/// How often it then gives its core away before it sleeps.
+const YIELDS: u32 = 1000;
+const NAP: Duration = Duration::from_micros(50);
 
 /// A value that one thread at a time may use.
 #[derive(Debug)]
@@ -131,7 +135,12 @@ impl<T> Lock<T> {
                     spins += 1;
                     std::hint::spin_loop();
                 }
-                Err(Unavailable::Held) => std::thread::yield_now(),
+                Err(Unavailable::Held) if spins < SPINS + YIELDS => {
+                    spins += 1;
+                    std::thread::yield_now();
+                }
+                // A yield lets nobody run who has a lower priority.
+                Err(Unavailable::Held) => std::thread::sleep(NAP),
             }
         }
     }

@@ -10,6 +10,7 @@ use super::card::{Card, Place, file_name, user_dirs};
 use super::config::{Config, SegmentKind};
 use super::error::OpenError;
 use super::identity::Identity;
+use super::watch::is_shortage;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags,
@@ -299,16 +300,19 @@ pub(super) fn open_descriptor(pid: u32, fd: u32) -> io::Result<OwnedFd> {
 
 /// Opens a mailbox file of a user, which is this one, in whichever directory it is.
 fn open_file(name: &str, shm_dir: &Path, uid: u32) -> io::Result<OwnedFd> {
-    let mut failed = Errno::NOENT;
-    for dir in user_dirs(shm_dir, uid) {
-        match rustix::fs::open(dir.join(name), OPEN_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(fd) => return Ok(fd),
+    for path in user_dirs(shm_dir, uid) {
+        let dir = match existing_dir(&path, uid) {
+            Ok(dir) => dir,
+            Err(OpenError::Dir { cause, .. }) if is_shortage(&cause) => return Err(cause),
+            // It is not there, or another user's, which says nothing of the file.
+            Err(_) => continue,
+        };
+        match rustix::fs::openat(&dir, name, OPEN_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
             Err(Errno::NOENT) => {}
-            // Perhaps somebody else's directory.
-            Err(errno) => failed = errno,
+            end => return Ok(end?),
         }
     }
-    Err(failed.into())
+    Err(Errno::NOENT.into())
 }
 
 /// Removes the mailbox file of a peer that has ended, unless another process

@@ -109,6 +109,15 @@ pub(super) struct Held {
     pid: u32,
 }
 
+impl Held {
+    /// Whether its name still leads to it. Somebody may have removed it: systemd removes
+    /// what a user has in `/dev/shm` when the user's last session ends (`RemoveIPC`).
+    pub(super) fn is_there(&self) -> bool {
+        self.pid != std::process::id()
+            || rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         if self.pid != std::process::id() {
@@ -153,7 +162,9 @@ pub(super) fn hold(
             Err(Errno::EXIST) => {
                 let own = Holder::of(identity);
                 match look(&dir, name, identity) {
-                    Ok(found) if found.is_stale(&own) => remove_stale(&dir, name, &own, &found)?,
+                    Ok(found) if found.is_stale(&own) => {
+                        remove_stale(&dir, name, &own, &found, DIR_LOCK_TRIES_MAX)?
+                    }
                     Ok(found) => return Err(HeldError::InUse { pid: found.holder.pid }),
                     Err(HeldError::NotFound) => {}
                     Err(why) => return Err(why),
@@ -194,12 +205,16 @@ pub(super) fn sweep(dir_path: &Path, identity: &Identity, prefix: &str, files_ma
         name.starts_with(prefix).then(|| name.to_owned())
     });
     for name in names.take(files_max) {
-        if let Ok(found) = look(&dir, &name, identity)
-            && found.is_stale(&own)
-            && remove_stale(&dir, &name, &own, &found).is_ok()
-        {
-            removed += 1;
+        let Ok(found) = look(&dir, &name, identity) else { continue };
+        if !found.is_stale(&own) {
+            continue;
         }
+        // One who was stopped while it had the lock of the directory must not stop
+        // whoever starts: the rest is for a later start.
+        if remove_stale(&dir, &name, &own, &found, 1).is_err() {
+            break;
+        }
+        removed += 1;
     }
     removed
 }
@@ -300,11 +315,17 @@ fn look(dir: &OwnedFd, name: &str, identity: &Identity) -> Result<Found, HeldErr
 }
 
 /// Removes a file that was found stale, unless another process did.
-fn remove_stale(dir: &OwnedFd, name: &str, own: &Holder, found: &Found) -> Result<(), HeldError> {
+fn remove_stale(
+    dir: &OwnedFd,
+    name: &str,
+    own: &Holder,
+    found: &Found,
+    tries_max: u32,
+) -> Result<(), HeldError> {
     let mut tries = 0;
     while let Err(errno) = rustix::fs::flock(dir, FlockOperation::NonBlockingLockExclusive) {
         tries += 1;
-        if errno != Errno::WOULDBLOCK || tries == DIR_LOCK_TRIES_MAX {
+        if errno != Errno::WOULDBLOCK || tries == tries_max {
             return Err(errno.into());
         }
         std::thread::sleep(DIR_LOCK_PAUSE);

@@ -34,6 +34,10 @@ pub(super) fn publish(card: &Card, identity: &Identity, shm_dir: &Path) -> Resul
     for dir in user_dirs(shm_dir, identity.uid) {
         sweep(&dir, identity, PREFIX, SWEEP_FILES_MAX);
     }
+    hold_card(card, identity, shm_dir)
+}
+
+fn hold_card(card: &Card, identity: &Identity, shm_dir: &Path) -> Result<Held, OpenError> {
     let dir = find_user_dir(shm_dir, identity.uid)?;
     let name = file_of(&card.address());
     hold(&dir, identity, &name, &card.to_bytes()).map_err(|why| {
@@ -96,6 +100,22 @@ pub(super) fn path_of(address: &Address, shm_dir: &Path, uid: u32) -> PathBuf {
 }
 
 impl Shm {
+    /// Puts this process's card back if somebody has removed it.
+    pub(super) fn keep_card(&mut self) {
+        if self.published.is_there() {
+            return;
+        }
+        // What stands in the way now may be gone the next time.
+        if let Ok(published) = hold_card(&self.card, &self.identity, &self.shm_dir) {
+            self.warn.0(&format!(
+                "somebody removed the card of this process from {}; it is put back (systemd does \
+                 that at the end of a session, unless RemoveIPC=no)",
+                self.shm_dir.display()
+            ));
+            self.published = published;
+        }
+    }
+
     /// The peer with this card, which another process says is its own.
     pub(super) fn admit(&mut self, card: &Card) -> Result<PeerId, CardError> {
         card.check(&self.card, self.identity.uid)?;

@@ -119,7 +119,7 @@ pub struct Shm {
 
     /// By which peers find the mailbox; dropped, and with it the file of the card,
     /// before the mailbox is.
-    _published: Held,
+    published: Held,
     segment: Segment,
     doorbell: Doorbell,
     backing: Backing,
@@ -199,7 +199,7 @@ impl Shm {
             backing,
             address: card.address(),
             card,
-            _published: published,
+            published,
             bulk: config.bulk,
             checks: config.guard == Guard::Check,
             shm_dir: config.shm_dir,

@@ -162,8 +162,8 @@ impl Shm {
         }
         let mut settled = self.segment.tally(place).settled(generation, count, share.own);
         if settled == Settled::Doubtful {
-            let since = *share.doubted_since.get_or_insert(self.clock);
-            if self.clock.since(since) > DOUBT_PATIENCE {
+            let now = self.refresh_now();
+            if now.since(*share.doubted_since.get_or_insert(now)) > DOUBT_PATIENCE {
                 settled = Settled::Spoiled;
             }
         } else {
@@ -186,6 +186,10 @@ impl Shm {
             (Settled::Spoiled | Settled::Left | Settled::Whole, failed) => {
                 self.stats.violations += 1;
                 self.tallies.set_spoiled(share.tally);
+                let is_given_up = self.segment.tally(place).give_up(generation, count);
+                if !is_given_up && share.own == 0 {
+                    return Turn::End(self.whole(&share));
+                }
                 Turn::End(Err(failed.unwrap_or(RailError::Shared)))
             }
         }

@@ -71,6 +71,26 @@ fn a_card_lies_under_the_mark_of_its_key_while_its_rail_is_open() {
     }
 }
 
+/// As systemd does when the last session of a user ends.
+#[test]
+fn a_card_that_somebody_removes_is_put_back() {
+    let dir = Dir::new("removed");
+    let (mut shm, mut other) = (open(&dir, SegmentKind::Memfd), open(&dir, SegmentKind::Memfd));
+    let path = path(&dir, &shm.address());
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    let begin = Instant::now();
+    while !path.exists() {
+        advance_clock(Nanos(10_000_000));
+        poll(&mut shm, &mut Recorder::default());
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    let peer = other.peer(&shm.address()).unwrap();
+    assert!(other.connect(peer).is_ok());
+    assert!(LINES.take().iter().any(|line| line.contains("RemoveIPC")));
+    drop(shm);
+    assert!(!path.exists());
+}
+
 #[test]
 fn an_address_is_looked_up_when_it_is_used_and_not_before() {
     let dir = Dir::new("lazy");
