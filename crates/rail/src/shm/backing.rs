@@ -6,11 +6,11 @@
 //! anybody may know of it until the owner ends, however it ends; one that can
 //! be locked is therefore stale and may be removed.
 
-use super::card::{Card, Place, file_name, user_dirs};
+use super::card::{Card, Place, file_name};
 use super::config::{Config, SegmentKind};
-use super::error::OpenError;
+use super::dirs::{existing_dir, find_user_dir, private_dir, user_dirs};
+use super::error::{OpenError, is_shortage};
 use super::identity::Identity;
-use super::watch::is_shortage;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags,
@@ -155,60 +155,6 @@ fn create_file(
         return Ok(backing);
     }
     Err(failed(Errno::AGAIN))
-}
-
-/// The directory of this user's files: the first of [`user_dirs`] that is private to
-/// the user, or the first that can be made so. Anybody may make a directory of such
-/// a name where all users may write, and who comes first must not stop the rest.
-///
-/// # Errors
-/// If none is to be had, why not the first.
-pub(super) fn find_user_dir(shm_dir: &Path, uid: u32) -> Result<PathBuf, OpenError> {
-    if let Some(there) = user_dirs(shm_dir, uid).find(|dir| existing_dir(dir, uid).is_ok()) {
-        return Ok(there);
-    }
-    let mut first = None;
-    for dir in user_dirs(shm_dir, uid) {
-        match private_dir(&dir, uid) {
-            Ok(_) => return Ok(dir),
-            Err(why @ OpenError::DirForeign { .. }) => first = first.or(Some(why)),
-            Err(why) => return Err(first.unwrap_or(why)),
-        }
-    }
-    Err(first.expect("there are several"))
-}
-
-/// Opens the directory, making it if need be. `None` if it vanished meanwhile.
-pub(super) fn private_dir(path: &Path, uid: u32) -> Result<Option<OwnedFd>, OpenError> {
-    match rustix::fs::mkdir(path, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(OpenError::Dir { path: path.into(), cause: errno.into() }),
-    }
-    match existing_dir(path, uid) {
-        Err(OpenError::Dir { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some),
-    }
-}
-
-/// Opens the directory, which is there.
-pub(super) fn existing_dir(path: &Path, uid: u32) -> Result<OwnedFd, OpenError> {
-    let failed = |errno: Errno| OpenError::Dir { path: path.into(), cause: errno.into() };
-    let foreign = |owner| OpenError::DirForeign { path: path.into(), uid, owner };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(dir) => dir,
-        // Others' directories cannot even be opened.
-        Err(errno @ (Errno::LOOP | Errno::NOTDIR | Errno::ACCESS)) => {
-            let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
-            return Err(owner.map_or_else(|_| failed(errno), foreign));
-        }
-        Err(errno) => return Err(failed(errno)),
-    };
-    let stat = rustix::fs::fstat(&dir).map_err(failed)?;
-    if stat.st_uid != uid || stat.st_mode & 0o077 != 0 {
-        return Err(foreign(stat.st_uid));
-    }
-    Ok(dir)
 }
 
 /// Removes what ended processes of this user have left, wherever it lies.

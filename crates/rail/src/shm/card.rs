@@ -9,6 +9,7 @@
 //! says whether this process can use it, and attaching checks the rest.
 
 use super::address::{Address, KEY_BYTES, tag_of};
+use super::dirs::user_dir;
 use super::error::CardError;
 use super::held::Holder;
 use super::identity::Identity;
@@ -20,8 +21,6 @@ use std::path::{Path, PathBuf};
 pub(super) const CARD_BYTES: usize = 88;
 /// Where the checksum stands, behind all that it covers.
 const CHECK_AT: usize = CARD_BYTES - 4;
-/// How many directories a user may have files in.
-const USER_DIRS: u32 = 8;
 const MAGIC: [u8; 4] = *b"SLcd";
 const KIND_MEMFD: u8 = 1;
 const KIND_FILE: u8 = 2;
@@ -176,19 +175,6 @@ impl Card {
     pub(super) fn file_name(&self) -> String {
         file_name(self.pid, self.start_time, self.mark())
     }
-}
-
-/// The directory of one user's files, as a rule.
-pub(super) fn user_dir(shm_dir: &Path, uid: u32) -> PathBuf {
-    shm_dir.join(format!("sluice-{uid}"))
-}
-
-/// All directories in which they may be, in the order in which they are tried:
-/// another user may have taken the first.
-pub(super) fn user_dirs(shm_dir: &Path, uid: u32) -> impl Iterator<Item = PathBuf> {
-    let spare = (1..USER_DIRS).map(move |number| format!("sluice-{uid}-{number}"));
-    let spare = spare.map(|name| shm_dir.join(name));
-    std::iter::once(user_dir(shm_dir, uid)).chain(spare)
 }
 
 /// The name of one mailbox file.

@@ -1,4 +1,4 @@
-//! Why a rail could not be opened, or a peer not be named.
+//! Why a rail could not be opened, a peer not be named, or its card not be read.
 
 use super::limits::{ADDRESS_VERSION, CARD_VERSION, PEERS_MAX};
 use sluice_link::LayoutError;
@@ -191,4 +191,10 @@ impl CardError {
                 | Conflict { .. }
         )
     }
+}
+
+/// Whether it is this process that lacks something, and the same may work later.
+pub(super) fn is_shortage(cause: &io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
+    cause.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
 }

@@ -15,7 +15,7 @@
 //! under the lock of the directory, and only after the name was seen to still
 //! lead to the file that was found stale.
 
-use super::backing::{existing_dir, private_dir};
+use super::dirs::{existing_dir, private_dir};
 use super::identity::{Identity, stat_of};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};

@@ -2,9 +2,9 @@
 //! and whether peers live and still have their mailboxes.
 
 use super::Shm;
-use super::peers::{Life, Standing};
+use super::peers::Life;
 use super::ring::Stuck;
-use super::segment::Claim;
+use super::segment::{Claim, Standing};
 use super::watch::{Watch, poll_now};
 use sluice_link::PeerError;
 use sluice_wire::{Nanos, PeerId};

@@ -7,13 +7,12 @@
 
 use super::Shm;
 use super::address::Address;
-use super::backing::{existing_dir, find_user_dir};
-use super::card::{Card, user_dir, user_dirs};
-use super::error::{CardError, OpenError};
+use super::card::Card;
+use super::dirs::{existing_dir, find_user_dir, user_dir, user_dirs};
+use super::error::{CardError, OpenError, is_shortage};
 use super::held::{self, Held, HeldError, hold, sweep};
 use super::identity::Identity;
 use super::peers::Life;
-use super::watch::is_shortage;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
 use std::io;

@@ -32,6 +32,7 @@ mod claims;
 mod client;
 mod config;
 mod copy;
+mod dirs;
 mod doorbell;
 mod drive;
 mod error;

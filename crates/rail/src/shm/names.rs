@@ -8,7 +8,7 @@
 //! like every address.
 
 use super::address::{ADDRESS_BYTES, Address};
-use super::backing::{existing_dir, find_user_dir};
+use super::dirs::{existing_dir, find_user_dir};
 use super::error::{AddressError, OpenError};
 use super::held::{Held, HeldError, hold, read, sweep};
 use super::identity::Identity;

@@ -10,7 +10,7 @@ use super::card::Card;
 use super::doorbell;
 use super::error::{AddressError, CardError};
 use super::limits::PEERS_MAX;
-use super::segment::{Entry, Segment, SharedBell, Writer};
+use super::segment::{Entry, Segment, SharedBell, Standing, Writer};
 use super::watch::Watch;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
@@ -66,17 +66,6 @@ impl Peer {
         let ended = matches!(self.life, Life::Ending { .. } | Life::Ended);
         !ended && !self.lost && self.gone.is_none()
     }
-}
-
-/// What a mapped mailbox is to this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It takes what this process writes.
-    Fine,
-    /// Its owner has given this process up.
-    Refused,
-    /// Somebody else has written over it.
-    Overwritten,
 }
 
 /// The way into a peer's mailbox: all that a packet needs.

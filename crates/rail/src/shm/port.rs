@@ -9,7 +9,8 @@ use super::identity::is_exiting;
 use super::peers::Life;
 use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
-use crate::shm::watch::{Watch, is_shortage};
+use crate::shm::error::is_shortage;
+use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::Side;
 use sluice_link::{
     Connect, LocalMemory, Opened, PeerError, Port, RailError, Remote, RemoteCaps, RemoteMemory,

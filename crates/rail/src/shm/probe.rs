@@ -3,8 +3,9 @@
 //! Every probe says what came out and, where something was refused, the line
 //! that would mend it. Nothing is left behind.
 
-use super::backing::{find_user_dir, in_own_user_namespace, is_dumpable, kind_here};
+use super::backing::{in_own_user_namespace, is_dumpable, kind_here};
 use super::config::SegmentKind;
+use super::dirs::find_user_dir;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Access, MemfdFlags, SealFlags};
 use rustix::io::Errno;

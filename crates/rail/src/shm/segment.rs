@@ -19,7 +19,6 @@ use super::bell::Bell;
 use super::card::{CARD_BYTES, Card};
 use super::error::CardError;
 use super::guard::MappedFile;
-use super::peers::Standing;
 use super::ring::{self, Slot};
 use super::tally::Line;
 use rustix::fd::AsFd;
@@ -118,6 +117,17 @@ fn refused(claim: u64) -> u64 {
 /// The claim of a writer that has written its last.
 fn closed(claim: u64) -> u64 {
     (claim & !CLAIM_STATE) | CLAIM_CLOSED
+}
+
+/// What a mapped mailbox is to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It takes what this process writes.
+    Fine,
+    /// Its owner has given this process up.
+    Refused,
+    /// Somebody else has written over it.
+    Overwritten,
 }
 
 /// An entry of a peer's mailbox that this process has claimed.

@@ -6,6 +6,7 @@
 
 use super::backing::open_peer;
 use super::card::Card;
+use super::error::is_shortage;
 use super::identity::stat_of;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::FlockOperation;
@@ -107,12 +108,6 @@ fn has_ended_by_stat(card: &Card) -> bool {
 /// Whether a look into `/proc` failed because there is no such process.
 fn says_nobody(cause: &io::Error) -> bool {
     cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH)
-}
-
-/// Whether it is this process that lacks something, and the same may work later.
-pub(super) fn is_shortage(cause: &io::Error) -> bool {
-    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
-    cause.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
 }
 
 fn pollfd(fd: &OwnedFd) -> libc::pollfd {

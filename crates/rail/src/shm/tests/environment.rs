@@ -1,7 +1,7 @@
 //! Systems that forbid something, directories of others, files that vanish.
 
 use super::super::backing::open_descriptor;
-use super::super::card::user_dirs;
+use super::super::dirs::user_dirs;
 use super::super::identity::stat_of;
 use super::super::probe;
 use super::super::watch::Watch;

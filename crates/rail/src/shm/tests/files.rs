@@ -34,7 +34,7 @@ impl Dir {
     }
 
     pub(super) fn user_dir(&self) -> PathBuf {
-        super::super::card::user_dir(&self.0, rustix::process::geteuid().as_raw())
+        super::super::dirs::user_dir(&self.0, rustix::process::geteuid().as_raw())
     }
 
     /// How many mailbox files there are, and how many cards.

@@ -1,7 +1,7 @@
 //! Names in a directory of each test's own.
 
 use super::super::address::{KEY_BYTES, tag_of};
-use super::super::card::user_dir;
+use super::super::dirs::user_dir;
 use super::*;
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
