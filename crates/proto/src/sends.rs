@@ -3,9 +3,10 @@
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::core::Core;
 use crate::queue::Waiter;
-use crate::rendezvous::ability::revoke;
+use crate::rendezvous::ability::{revoke, shared};
+use crate::rendezvous::moved::Moved;
 use crate::request::{SendOp, SendState, SenderCopy};
-use sluice_link::{PeerError, Port};
+use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::{Handle, NiFail, Table, UnexpectedBytes};
 use sluice_wire::{Addr, PeerId};
 
@@ -126,7 +127,8 @@ impl Sends {
         }
     }
 
-    /// Ends every send to a peer that is gone.
+    /// Ends every send to a peer that is gone. One from whose memory the rail still
+    /// writes, to a peer that this process has given up, stays until that has ended.
     pub fn fail_all<P: Port>(
         &mut self,
         core: &mut Core,
@@ -146,8 +148,28 @@ impl Sends {
                 let _ = core.ni.me_unlink(exposed.entry);
                 revoke(port, peer, exposed.key);
             }
-            self.finish(core, port, handle, Err(Failure::PeerGone { peer, why }));
+            if !self.stays(port, handle, why) {
+                self.finish(core, port, handle, Err(Failure::PeerGone { peer, why }));
+            }
         }
+    }
+
+    /// Whether the rail still writes from the memory of a send to a peer that is gone.
+    /// Then its end is known, and comes with that of the writing.
+    fn stays<P: Port>(&mut self, port: &mut P, handle: Handle<SendOp>, why: PeerError) -> bool {
+        let Some(op) = self.ops.get_mut(handle) else { return false };
+        let is_leaving = matches!(op.state, SendState::Leaving(_));
+        let is_written = match op.part {
+            SenderCopy::None | SenderCopy::Done => false,
+            SenderCopy::Putting { .. } => true,
+            SenderCopy::Sharing(_) => {
+                is_leaving || !shared(port).leave_shared(Moved::Send(handle).token())
+            }
+        };
+        if is_written && !is_leaving {
+            op.state = SendState::Leaving(Err(NiFail::Undeliverable(why)));
+        }
+        is_written
     }
 
     /// Panics unless the counts are in order, and as many sends wait for credits as

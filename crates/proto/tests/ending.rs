@@ -234,6 +234,28 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
     }
 }
 
+/// The rail goes on with what it was given: it reads memory that must stay the send's.
+#[test]
+fn a_send_to_a_peer_that_is_given_up_stays_while_its_bytes_are_written() {
+    for tallies in [false, true] {
+        let mode = Mode { can_read: tallies, only_writes: true, tallies, ..Mode::default() };
+        let config = Config { share_bytes_min: 100, ..Config::default() };
+        let mut world = World::new(&[layout(8, 8, 8, 4, 64); 2], mode, config, 1);
+        let bytes = world.alloc(0, &pattern(1, LEN));
+        world.send(0, &send_to(1, bytes, 7, 1)).unwrap();
+        world.deliver(0, 1);
+        let buf = world.alloc(1, &vec![0; LEN as usize]);
+        world.recv(1, &recv_from(0, buf, 7, 2)).unwrap();
+        world.deliver(1, 0);
+        assert_eq!(world.pending(0).sends, 1, "it writes");
+        world.forge(1, 0, &Packet::Credit, 77, Credits::default());
+        assert_eq!((world.ends(0), world.pending(0).sends), (vec![], 1));
+        world.run();
+        assert_eq!(world.ends(0), [(1, broke(1))]);
+        assert_eq!(world.pending(0).sends, 0);
+    }
+}
+
 #[test]
 fn a_put_beyond_the_credits_is_refused() {
     let mut world = World::new(&[layout(2, 2, 2, 2, 2); 2], Mode::default(), Config::default(), 1);
