@@ -48,7 +48,7 @@ deny:                           ## Check licences, versions and sources of the d
 miri:                           ## Run the tests of unsafe code under Miri (installs a nightly toolchain)
 	@scripts/miri.sh
 
-loom:                           ## Model-check the mailbox's ring, bell and tallies
+loom:                           ## Model-check the mailbox's ring, bell and chunk claims
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib
 
 fuzz:                           ## Fuzz packets and addresses, a minute each (needs cargo-fuzz and nightly)

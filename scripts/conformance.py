@@ -63,7 +63,7 @@ def rust_tests():
                 continue
             text = read(os.path.join(folder, file))
             tests = TEST.findall(text)
-            if os.path.basename(folder) == "body":
+            if os.path.basename(folder) == "conformance":
                 # Only those that are listed become tests.
                 listed = read(os.path.join(folder, "mod.rs"))
                 tests += [name for name in SCENARIO.findall(text)

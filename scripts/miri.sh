@@ -39,7 +39,7 @@ miri() {
 set -o pipefail
 
 # What is repeated thousands of times between threads takes Miri a minute and more.
-miri sluice-rail shm::ring shm::copy shm::tallies shm::lent shm::address \
+miri sluice-rail shm::ring shm::copy shm::chunk_claims shm::lent shm::address \
     --skip many_threads_lose_nothing
 miri sluice-provider cq::entry guard::
 miri sluice-runtime lock:: --skip one_at_a_time

@@ -97,7 +97,11 @@ pub fn costs_text(costs: &Costs) -> Table {
     direct(if has_stated_packet(costs) { "packet (stated)" } else { "packet" }, Some(packet));
     direct("direct read", costs.read);
     direct("direct write", costs.write);
-    rows.row(vec!["tally".into(), costs.tally_ns.map_or_else(none, |ns| ns.to_string()), none()]);
+    rows.row(vec![
+        "chunk claims".into(),
+        costs.claim_ns.map_or_else(none, |ns| ns.to_string()),
+        none(),
+    ]);
     rows
 }
 
@@ -119,7 +123,7 @@ pub fn costs_json(costs: &Costs) -> Value {
         "packet_is_stated": has_stated_packet(costs),
         "read": direct(costs.read),
         "write": direct(costs.write),
-        "tally_ns": costs.tally_ns,
+        "claim_ns": costs.claim_ns,
     })
 }
 

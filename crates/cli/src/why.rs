@@ -178,7 +178,7 @@ impl Rail {
         };
         let mailboxes = found.detail.split(',').next().unwrap_or_default();
         Ok(Rail {
-            able: Able { reads: direct, writes: direct, tallies: true },
+            able: Able { reads: direct, writes: direct, chunk_claims: true },
             said: format!("{mailboxes}, {moves}"),
             mend,
         })
@@ -268,7 +268,7 @@ impl Answer<'_> {
                 "chosen": true,
                 "reads": able.reads,
                 "writes": able.writes,
-                "tallies": able.tallies,
+                "chunk_claims": able.chunk_claims,
                 "detail": self.rail.said,
                 "remedy": self.rail.mend,
             }],

@@ -67,7 +67,7 @@ struct Failure {
 
 /// What one thread, or all, have seen.
 #[derive(Debug, Default)]
-struct Tally {
+struct Outcomes {
     seeds: u64,
     sum: Summary,
     failures: Vec<Failure>,
@@ -80,14 +80,14 @@ pub fn run(args: &SwarmArgs) -> Result<ExitCode> {
         bail!("no seeds: {} is not less than {}", seeds.start, seeds.end);
     }
     let start = Instant::now();
-    let tally = with_quiet_panics(|| run_all(&seeds, args));
+    let outcomes = with_quiet_panics(|| run_all(&seeds, args));
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
-        json(&tally, seconds)?;
+        json(&outcomes, seconds)?;
     } else {
-        text(&tally, seconds, args.trace)?;
+        text(&outcomes, seconds, args.trace)?;
     }
-    Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if outcomes.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -97,7 +97,7 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     parsed.ok_or_else(|| "must be two numbers like 0..1000".to_owned())
 }
 
-fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Tally {
+fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Outcomes {
     let count = seeds.end - seeds.start;
     let threads = args
         .threads
@@ -107,22 +107,22 @@ fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Tally {
     let bar = bar(count, args.json || args.trace);
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
-        let mut tally = Tally::default();
+        let mut outcomes = Outcomes::default();
         while failed.load(Ordering::Relaxed) < FAILURES_MAX {
             let taken = next.fetch_add(1, Ordering::Relaxed);
             if taken >= count {
                 break;
             }
-            if !tally.add(seeds.start + taken, args.trace) {
+            if !outcomes.add(seeds.start + taken, args.trace) {
                 failed.fetch_add(1, Ordering::Relaxed);
             }
             if let Some(bar) = &bar {
                 bar.inc(1);
             }
         }
-        tally
+        outcomes
     };
-    let mut all = Tally::default();
+    let mut all = Outcomes::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         for worker in workers {
@@ -136,7 +136,7 @@ fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Tally {
     all
 }
 
-impl Tally {
+impl Outcomes {
     /// Runs a seed. False if it failed.
     fn add(&mut self, seed: u64, whole: bool) -> bool {
         let mut trace = if whole { Trace::whole() } else { Trace::tail() };
@@ -159,7 +159,7 @@ impl Tally {
         true
     }
 
-    fn join(&mut self, other: Tally) {
+    fn join(&mut self, other: Outcomes) {
         self.seeds += other.seeds;
         self.sum = sum(&self.sum, &other.sum);
         self.failures.extend(other.failures);
@@ -182,11 +182,11 @@ fn sum(a: &Summary, b: &Summary) -> Summary {
     }
 }
 
-fn json(tally: &Tally, seconds: f64) -> Result<()> {
-    let sum = &tally.sum;
+fn json(outcomes: &Outcomes, seconds: f64) -> Result<()> {
+    let sum = &outcomes.sum;
     let document = serde_json::json!({
-        "seeds": tally.seeds,
-        "failed": tally.failures.len(),
+        "seeds": outcomes.seeds,
+        "failed": outcomes.failures.len(),
         "seconds": seconds,
         "processes": sum.processes,
         "messages": sum.messages,
@@ -197,7 +197,7 @@ fn json(tally: &Tally, seconds: f64) -> Result<()> {
         "steps": sum.steps,
         "hash": format!("{:016x}", sum.hash),
         "worlds_with": sum.coverage,
-        "failures": tally.failures,
+        "failures": outcomes.failures,
     });
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &document)?;
@@ -205,9 +205,9 @@ fn json(tally: &Tally, seconds: f64) -> Result<()> {
     Ok(())
 }
 
-fn text(tally: &Tally, seconds: f64, traced: bool) -> Result<()> {
+fn text(outcomes: &Outcomes, seconds: f64, traced: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    for failure in tally.failures.iter().take(TRACES_MAX) {
+    for failure in outcomes.failures.iter().take(TRACES_MAX) {
         writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
         if !traced {
             for line in &failure.trace {
@@ -216,16 +216,16 @@ fn text(tally: &Tally, seconds: f64, traced: bool) -> Result<()> {
         }
         writeln!(out, "replay it with: {}\n", failure.replay)?;
     }
-    for failure in tally.failures.iter().skip(TRACES_MAX) {
+    for failure in outcomes.failures.iter().skip(TRACES_MAX) {
         writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
     }
-    let sum = &tally.sum;
+    let sum = &outcomes.sum;
     writeln!(
         out,
         "seeds: {}, failed: {}, in {}: {} messages of {} processes, {} waited for credits, {} were \
          asked for, {} probes found one, {} steps, hash {:016x}",
-        tally.seeds,
-        tally.failures.len(),
+        outcomes.seeds,
+        outcomes.failures.len(),
         duration(std::time::Duration::from_secs_f64(seconds)),
         sum.messages,
         sum.processes,

@@ -31,7 +31,7 @@ pub struct Account {
     /// In a dynamic account, the static slots.
     quota: u16,
     is_dynamic: bool,
-    /// Of a dynamic account: slots that rode back since the last threshold.
+    /// Of a dynamic account: slots that were piggybacked since the last threshold.
     piggybacked: u16,
     at_sender: u16,
     held: u16,
@@ -85,7 +85,7 @@ impl Account {
         }
     }
 
-    /// Of a dynamic region: slots that rode back since the last threshold.
+    /// Of a dynamic region: slots that were piggybacked since the last threshold.
     #[inline]
     pub(crate) fn piggybacked(&self) -> u16 {
         self.piggybacked
@@ -98,16 +98,16 @@ impl Account {
 
     /// Returns freed slots of a dynamic region before the threshold.
     #[inline]
-    pub(crate) fn ride(&mut self, slots: u16) {
+    pub(crate) fn piggyback_slots(&mut self, slots: u16) {
         self.owed -= slots;
         self.at_sender += slots;
         self.piggybacked += slots;
     }
 
-    /// Whether all that is owed may ride without reaching the threshold. Never while
+    /// Whether all that is owed may be piggybacked without reaching the threshold. Never while
     /// the limits are zero.
     #[inline]
-    pub(crate) fn rides_below_threshold(&self) -> bool {
+    pub(crate) fn piggybacks_below_threshold(&self) -> bool {
         u32::from(self.owed) + u32::from(self.piggybacked) < u32::from(self.threshold)
     }
 
@@ -355,9 +355,9 @@ mod tests {
         account.note_limits(3, 4);
         assert!(account.arrive(3));
         account.free(2);
-        assert!(account.rides_below_threshold());
+        assert!(account.piggybacks_below_threshold());
         account.free(1);
-        assert!(!account.rides_below_threshold());
+        assert!(!account.piggybacks_below_threshold());
     }
 
     #[test]

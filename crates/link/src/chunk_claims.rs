@@ -1,10 +1,9 @@
 //! The claims on the chunks of a transfer that two processes copy together: how many
 //! chunks each has taken, and whether it has accounted for the last of them, in one
-//! word, and beside it the peer's own record. The ports call this a *tally*
-//! ([`crate::Tally`]).
+//! word, and beside it the peer's own record. A [`ClaimsId`](crate::ClaimsId) names them.
 //!
-//! Its owner, the receiver, opens it in a new *generation*. The other side, its
-//! peer, uses it or the owner revokes it, whoever is first. From then on each
+//! Their owner, the receiver, opens them in a new *generation*. The other side, its
+//! peer, uses them or the owner revokes them, whoever is first. From then on each
 //! side takes chunks, copies them, and accounts for them. A side that cannot
 //! copy a chunk says that the transfer is *broken* as it accounts for it, and
 //! nobody takes any more.
@@ -42,7 +41,7 @@
 //! - Of a side that does not keep to them no call waits
 //!   ([`ClaimsWord::TRIES_MAX`]), and no call answers with a chunk that there is not.
 
-use crate::port::TallyStart;
+use crate::port::ClaimsStart;
 use std::cell::Cell;
 
 /// Where the claims of a transfer are kept. Every step releases what was done
@@ -118,7 +117,7 @@ const GENERATION_SHIFT: u32 = u64::BITS - GENERATION_BITS;
 
 const _: () = assert!(STATE_SHIFT + 2 <= GENERATION_SHIFT);
 
-/// Bits of a generation. They and a place make the name of a tally.
+/// Bits of a generation. They and a place make a [`ClaimsId`](crate::ClaimsId).
 pub const GENERATION_BITS: u32 = 24;
 
 /// Bytes of a chunk of a transfer of `len` bytes; the last one may be shorter.
@@ -321,23 +320,23 @@ impl<W: ClaimsWord> ChunkClaims<W> {
 
     /// Opens them, as their owner. Nobody who keeps to the rules changes closed
     /// ones, so nothing is waited for.
-    pub fn open(&self, generation: u32, start: TallyStart) {
+    pub fn open(&self, generation: u32, start: ClaimsStart) {
         let state = match start {
-            TallyStart::Free => STATE_FREE,
-            TallyStart::Used => STATE_USED,
+            ClaimsStart::Free => STATE_FREE,
+            ClaimsStart::Used => STATE_USED,
         };
         self.record.store(Record { generation, taken: 0, accounted: 0 }.to_word());
         self.word.store(fresh(generation, state));
     }
 
-    /// Uses it, as the peer, if it is free.
+    /// Uses them, as the peer, if they are free.
     #[inline]
     #[must_use]
-    pub fn use_it(&self, generation: u32) -> bool {
+    pub fn try_use(&self, generation: u32) -> bool {
         self.leave_free(generation, fresh(generation, STATE_USED))
     }
 
-    /// Closes it, as its owner, if it is free.
+    /// Closes them, as their owner, if they are free.
     #[inline]
     #[must_use]
     pub fn revoke(&self, generation: u32) -> bool {
@@ -349,8 +348,8 @@ impl<W: ClaimsWord> ChunkClaims<W> {
         self.word.compare_exchange(free, to).is_ok()
     }
 
-    /// Closes it, as its owner, whatever it is. When this returns the other side can
-    /// take no chunk any more; a store might still be on its way to it.
+    /// Closes them, as their owner, in whatever state they are. When this returns the
+    /// other side can take no chunk any more; a store might still be on its way to it.
     pub fn close(&self, generation: u32) {
         self.word.swap(fresh(generation, STATE_CLOSED));
     }

@@ -11,7 +11,7 @@ fn claims(word: u64) -> Claims {
 
 fn used(generation: u32) -> Claims {
     let claims = claims(0);
-    claims.open(generation, TallyStart::Used);
+    claims.open(generation, ClaimsStart::Used);
     claims
 }
 
@@ -43,13 +43,13 @@ fn sixty_four_kibibytes_have_two_halves() {
 #[test]
 fn a_transfer_is_used_or_revoked_once() {
     let claims = claims(0);
-    claims.open(7, TallyStart::Free);
-    assert!(!claims.use_it(6) && !claims.revoke(8));
+    claims.open(7, ClaimsStart::Free);
+    assert!(!claims.try_use(6) && !claims.revoke(8));
     assert!(!claims.is_closed(7) && claims.is_closed(6));
     assert_eq!(claims.take(7, Side::Peer, 3), None, "it has to be used first");
-    assert!(claims.use_it(7) && !claims.use_it(7) && !claims.revoke(7));
-    claims.open(8, TallyStart::Free);
-    assert!(claims.revoke(8) && !claims.use_it(8) && !claims.revoke(8));
+    assert!(claims.try_use(7) && !claims.try_use(7) && !claims.revoke(7));
+    claims.open(8, ClaimsStart::Free);
+    assert!(claims.revoke(8) && !claims.try_use(8) && !claims.revoke(8));
     assert!(claims.is_closed(8));
     assert_eq!(claims.take(8, Side::Peer, 3), None);
 }
@@ -226,7 +226,7 @@ fn a_late_peer_does_not_speak_for_the_next_one() {
     let claims = used(3);
     claims.take(3, Side::Peer, 2).unwrap();
     claims.close(3);
-    claims.open(4, TallyStart::Used);
+    claims.open(4, ClaimsStart::Used);
     claims.account(3, Side::Peer, 2, true);
     assert_eq!(claims.take(3, Side::Peer, 2), None);
     for taken in [1, 0] {

@@ -28,9 +28,9 @@ pub struct Costs {
     pub read: Option<Direct>,
     /// Writing it.
     pub write: Option<Direct>,
-    /// Opening a tally, taking the chunks of a transfer and closing it; `None` if the
-    /// rail has none.
-    pub tally_ns: Option<u64>,
+    /// Opening chunk claims, taking the chunks of a transfer and closing them; `None` if
+    /// the rail has none.
+    pub claim_ns: Option<u64>,
 }
 
 impl Default for Costs {
@@ -41,7 +41,7 @@ impl Default for Costs {
             packet_byte_ps: 350,
             read: Some(direct),
             write: Some(direct),
-            tally_ns: Some(100),
+            claim_ns: Some(100),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Costs {
             && byte(self.packet_byte_ps)
             && direct(self.read)
             && direct(self.write)
-            && self.tally_ns.is_none_or(step)
+            && self.claim_ns.is_none_or(step)
     }
 }
 
@@ -78,14 +78,14 @@ mod tests {
         let never = Some(Direct { start_ns: 0, byte_ps: 75 });
         let crawls = Some(Direct { start_ns: 1, byte_ps: Costs::BYTE_PS_MAX + 1 });
         assert!(stated.are_plausible());
-        assert!(Costs { read: None, write: None, tally_ns: None, ..stated }.are_plausible());
+        assert!(Costs { read: None, write: None, claim_ns: None, ..stated }.are_plausible());
         for bad in [
             Costs { packet_ns: 0, ..stated },
             Costs { packet_ns: Costs::STEP_NS_MAX + 1, ..stated },
             Costs { packet_byte_ps: 0, ..stated },
             Costs { read: never, ..stated },
             Costs { write: crawls, ..stated },
-            Costs { tally_ns: Some(0), ..stated },
+            Costs { claim_ns: Some(0), ..stated },
         ] {
             assert!(!bad.are_plausible(), "{bad:?}");
         }

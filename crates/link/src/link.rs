@@ -102,9 +102,9 @@ impl Link {
     }
 
     /// Credits for a packet that goes anyway, if there is nothing to decide about
-    /// them: the common case. `piggybacks`: whether any ride at all.
+    /// them: the common case. `piggybacks`: whether any are at all.
     #[inline(always)]
-    pub(crate) fn take_riding_quickly(
+    pub(crate) fn take_piggyback_quickly(
         &mut self,
         dynamic: Option<&mut Dynamic>,
         piggybacks: bool,
@@ -114,7 +114,7 @@ impl Link {
         }
         let data = match dynamic {
             None => self.data.piggyback(u16::MAX),
-            Some(dynamic) => dynamic.take_riding_quickly(&mut self.data)?,
+            Some(dynamic) => dynamic.take_piggyback_quickly(&mut self.data)?,
         };
         Some(Credits { data, control: self.take_owed_control() })
     }
@@ -122,7 +122,7 @@ impl Link {
     /// Credits for a packet that goes anyway, whatever follows from them.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_riding(
+    pub(crate) fn take_piggyback(
         &mut self,
         dynamic: Option<&mut Dynamic>,
         piggybacks: bool,
@@ -133,7 +133,7 @@ impl Link {
         let data = match dynamic {
             None => self.data.piggyback(u16::MAX),
             Some(_) if self.data.owed() == 0 => 0,
-            Some(dynamic) => dynamic.take_riding(self.sender, &mut self.data),
+            Some(dynamic) => dynamic.take_piggyback(self.sender, &mut self.data),
         };
         Credits { data, control: self.take_owed_control() }
     }

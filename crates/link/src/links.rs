@@ -17,7 +17,7 @@ pub struct Links {
     pub(crate) layout: Layout,
     /// Who gets how much of a dynamic data region; `None` if quotas are fixed.
     pub(crate) dynamic: Option<Box<Dynamic>>,
-    /// Whether credits ride on packets that go anyway.
+    /// Whether credits are piggybacked on packets that go anyway.
     pub(crate) piggybacks: bool,
     /// Whether a steal has left a sender that may have to be asked for credits.
     pub(crate) someone_reduced: bool,

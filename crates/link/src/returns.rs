@@ -39,7 +39,7 @@ impl Links {
         }
     }
 
-    /// Sends a packet, and with it the credits that ride.
+    /// Sends a packet, and piggybacks credits on it.
     #[inline(always)]
     pub(crate) fn transmit<P: Port>(
         &mut self,
@@ -54,10 +54,10 @@ impl Links {
             unreachable!("only of peers that there are");
         };
         let link: &mut Link = link;
-        let credits = match link.take_riding_quickly(dynamic.as_deref_mut(), *piggybacks) {
+        let credits = match link.take_piggyback_quickly(dynamic.as_deref_mut(), *piggybacks) {
             Some(credits) => credits,
             None => {
-                let credits = link.take_riding(dynamic.as_deref_mut(), *piggybacks);
+                let credits = link.take_piggyback(dynamic.as_deref_mut(), *piggybacks);
                 *someone_reduced = dynamic.as_ref().is_some_and(|d| d.someone_reduced());
                 credits
             }
@@ -191,7 +191,7 @@ impl Links {
     }
 
     /// Sends a credit packet in a place of the data (of fixed quotas) or the control
-    /// region's returns; whatever the other region owes rides along.
+    /// region's returns; whatever the other region owes is piggybacked.
     fn send_credits<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
         // A peer that cannot be reached needs no credits.
         if self.connected(port, peer).is_err() {
@@ -204,10 +204,12 @@ impl Links {
             let control = link.control.take_for_packet(u16::MAX) as u8;
             Credits { data: 0, control }
         };
-        // Nothing is left to ride of what has been taken.
-        let rides = self.take_riding(peer);
-        let credits =
-            Credits { data: taken.data + rides.data, control: taken.control + rides.control };
+        // Nothing is left to piggyback of what has been taken.
+        let piggybacked = self.take_piggyback(peer);
+        let credits = Credits {
+            data: taken.data + piggybacked.data,
+            control: taken.control + piggybacked.control,
+        };
         let link = self.link_mut(peer);
         link.transmit(port, peer, &Packet::Credit, credits, Region::EMPTY, Token(0));
         self.ask_reduced(port);
@@ -224,7 +226,7 @@ impl Links {
                     Packet::ReturnResponse(ReturnResponse { slots })
                 }
             };
-            let credits = self.take_riding(peer);
+            let credits = self.take_piggyback(peer);
             let link = self.link_mut(peer);
             link.transmit(port, peer, &packet, credits, Region::EMPTY, Token(0));
         }
@@ -248,16 +250,16 @@ impl Links {
             link.data.note_limits(0, u16::MAX);
             link.compulsory.ask();
             link.compulsory.take_credits(&mut link.data_credits);
-            // What rides along reaches no threshold: the peer is blocked.
+            // What is piggybacked reaches no threshold: the peer is blocked.
             self.send_compulsory(port, peer);
         }
     }
 
     /// Credits for a packet of the flow control's own.
-    fn take_riding(&mut self, peer: PeerId) -> Credits {
+    fn take_piggyback(&mut self, peer: PeerId) -> Credits {
         let piggybacks = self.piggybacks;
         let (dynamic, link) = self.parts(peer);
-        link.take_riding(dynamic, piggybacks)
+        link.take_piggyback(dynamic, piggybacks)
     }
 
     pub(crate) fn work_when_idle(&mut self, peer: PeerId) {

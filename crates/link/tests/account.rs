@@ -16,7 +16,7 @@ enum Step {
     Free(u32),
     /// The receiver is idle.
     Idle,
-    /// Credits ride on a packet that goes anyway, at most so many.
+    /// Credits are piggybacked on a packet that goes anyway, at most so many.
     Piggyback(u16),
     /// The sender reads the oldest packet in its mailbox.
     Read,

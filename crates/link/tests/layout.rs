@@ -68,7 +68,7 @@ fn a_dynamic_region_fills_the_ring() {
 #[test]
 fn every_kind_of_packet_has_its_region() {
     let (pt_index, match_bits, status) = (PtIndex(0), MatchBits(1), Status::Ok);
-    let rts = Rts { total_len: 1, from: RemoteKey::NONE, key: match_bits, tally: None };
+    let rts = Rts { total_len: 1, from: RemoteKey::NONE, key: match_bits, claims: None };
     let put = Put {
         pt_index,
         match_bits,

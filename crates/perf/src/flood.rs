@@ -122,7 +122,7 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
     progress.show("nothing is wanted");
     node.look_on(Duration::from_secs_f64(args.quiet))?;
     progress.at(0, 1, size);
-    let mut tally = Tally::default();
+    let mut arrivals = Arrivals::default();
     let mut wanted = messages;
     while wanted > 0 {
         let window = wanted.min(window_max);
@@ -134,7 +134,7 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
             let place = (wanted - 1).checked_sub(ended.number).filter(|place| *place < window);
             let place = place.context("a message came that nobody wanted")?;
             let at = (place * size) as usize;
-            tally.count(&ended, contents, &node.recv_buf()[at..at + size as usize]);
+            arrivals.count(&ended, contents, &node.recv_buf()[at..at + size as usize]);
         }
         wanted -= window;
         progress.within((messages - wanted) as f64 / messages as f64);
@@ -150,8 +150,8 @@ fn receive_all(node: &mut Node, args: &FloodArgs, progress: &mut Progress) -> Re
         peak_rss_bytes: resident_bytes_peak()?,
         sender_peak_rss_bytes,
         seconds,
-        lost: messages - tally.received.min(messages),
-        corrupt: tally.corrupt,
+        lost: messages - arrivals.received.min(messages),
+        corrupt: arrivals.corrupt,
     })
 }
 
@@ -162,12 +162,12 @@ fn as_many(most: u64, size: u64) -> u64 {
 
 /// What has come, and how.
 #[derive(Debug, Default)]
-struct Tally {
+struct Arrivals {
     received: u64,
     corrupt: u64,
 }
 
-impl Tally {
+impl Arrivals {
     /// Counts a message that lies in `bytes`, one of so many contents.
     fn count(&mut self, ended: &Numbered, contents: u64, bytes: &[u8]) {
         self.received += 1;
@@ -232,15 +232,15 @@ mod tests {
         let mut bytes = [0; 64];
         fill(&mut bytes, 7);
         let right = Numbered { number: 7, len: 64, data: Some(7) };
-        let mut tally = Tally::default();
-        tally.count(&right, 1024, &bytes);
-        assert_eq!((tally.received, tally.corrupt), (1, 0));
-        tally.count(&Numbered { len: 63, ..right }, 1024, &bytes);
-        tally.count(&Numbered { data: Some(8), ..right }, 1024, &bytes);
-        tally.count(&Numbered { number: 8, data: Some(8), ..right }, 1024, &bytes);
+        let mut arrivals = Arrivals::default();
+        arrivals.count(&right, 1024, &bytes);
+        assert_eq!((arrivals.received, arrivals.corrupt), (1, 0));
+        arrivals.count(&Numbered { len: 63, ..right }, 1024, &bytes);
+        arrivals.count(&Numbered { data: Some(8), ..right }, 1024, &bytes);
+        arrivals.count(&Numbered { number: 8, data: Some(8), ..right }, 1024, &bytes);
         bytes[63] ^= 1;
-        tally.count(&right, 1024, &bytes);
-        assert_eq!((tally.received, tally.corrupt), (5, 4));
+        arrivals.count(&right, 1024, &bytes);
+        assert_eq!((arrivals.received, arrivals.corrupt), (5, 4));
     }
 
     #[test]

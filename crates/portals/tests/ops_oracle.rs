@@ -64,7 +64,7 @@ impl Run {
             can_read: draw.percent(70),
             forbidden_percent: *draw.pick(&[0, 0, 30]),
             only_writes: false,
-            tallies: false,
+            chunk_claims: false,
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
         };

@@ -3,7 +3,7 @@
 use crate::queue::Queue;
 use crate::rendezvous::rtr_list::{AnnouncedRecv, RtrList};
 use crate::stall_cursor::StallCursor;
-use sluice_link::{PeerError, Tally};
+use sluice_link::{ClaimsId, PeerError};
 use sluice_wire::{Nanos, PeerId, Search};
 
 /// What an endpoint knows of a peer that one of the two is stalled toward, that has
@@ -113,10 +113,10 @@ impl Peers {
         self.any_rtrs = true;
     }
 
-    /// A receive with this tally is announced no more. What its source was told.
-    pub fn take_announced(&mut self, peer: PeerId, tally: Tally) -> Option<AnnouncedRecv> {
+    /// A receive with these chunk claims is announced no more. What its source was told.
+    pub fn take_announced(&mut self, peer: PeerId, claims: ClaimsId) -> Option<AnnouncedRecv> {
         let announced = &mut self.state_mut(peer).announced;
-        let at = announced.iter().position(|announced| announced.tally == tally)?;
+        let at = announced.iter().position(|announced| announced.claims == claims)?;
         Some(announced.swap_remove(at))
     }
 

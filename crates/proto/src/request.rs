@@ -6,7 +6,7 @@
 
 use crate::api::{Probe, Recv, Send};
 use crate::rendezvous::pull::Pull;
-use sluice_link::Tally;
+use sluice_link::ClaimsId;
 use sluice_portals::{Event, Handle, Me, NiFail};
 use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 
@@ -60,8 +60,8 @@ pub(crate) enum SendState {
 pub(crate) enum SenderCopy {
     /// Nothing: it was not asked to.
     None,
-    /// It copies the chunks that it takes from this tally of the receiver.
-    Sharing(Tally),
+    /// It copies the chunks that it takes by these claims of the receiver's.
+    Sharing(ClaimsId),
     /// It writes all that the receiver asked for under this name.
     Putting { op: u64, len: u64 },
     /// Nothing any more.
@@ -84,9 +84,9 @@ pub(crate) struct RecvOp {
     /// Order of posting, for cancel.
     pub serial: u64,
     pub state: RecvState,
-    /// While it waits for a message and its source was told so: the tally that
-    /// decides who uses it.
-    pub announced: Option<Tally>,
+    /// While it waits for a message and its source was told so: the chunk claims that
+    /// decide who uses it.
+    pub announced: Option<ClaimsId>,
 }
 
 impl RecvOp {

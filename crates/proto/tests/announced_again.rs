@@ -22,7 +22,7 @@ const CONFIG: Config = Config {
 };
 
 fn pair() -> World {
-    World::new(&[roomy(); 2], Mode { tallies: true, ..Mode::default() }, CONFIG, 1)
+    World::new(&[roomy(); 2], Mode { chunk_claims: true, ..Mode::default() }, CONFIG, 1)
 }
 
 fn post(world: &mut World, context: u64) {

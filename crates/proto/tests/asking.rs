@@ -214,7 +214,7 @@ fn a_claimed_message_of_a_sender_that_has_died_is_dropped() {
 #[test]
 fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
     let config = Config { share_bytes_min: 100, ..Config::default() };
-    let mode = Mode { tallies: true, ..Mode::default() };
+    let mode = Mode { chunk_claims: true, ..Mode::default() };
     let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
     send(&mut world, 1, 1);
     world.run();
@@ -248,7 +248,7 @@ fn messages_that_wait_block_the_receives_that_were_announced_before() {
             share_bytes_min: 100,
             ..Config::default()
         };
-        let mode = Mode { tallies: true, ..Mode::default() };
+        let mode = Mode { chunk_claims: true, ..Mode::default() };
         let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
         let buf = world.alloc(1, &[0; 500]);
         for tag in [1, 2] {

@@ -22,7 +22,7 @@ const CONFIG: Config = Config {
 };
 
 fn pair() -> World {
-    let mode = Mode { tallies: true, connecting_percent: 100, ..Mode::default() };
+    let mode = Mode { chunk_claims: true, connecting_percent: 100, ..Mode::default() };
     World::new(&[roomy(); 2], mode, CONFIG, 1)
 }
 

@@ -237,8 +237,9 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
 /// The rail goes on with what it was given: it reads memory that must stay the send's.
 #[test]
 fn a_send_to_a_peer_that_is_given_up_stays_while_its_bytes_are_written() {
-    for tallies in [false, true] {
-        let mode = Mode { can_read: tallies, only_writes: true, tallies, ..Mode::default() };
+    for chunk_claims in [false, true] {
+        let mode =
+            Mode { can_read: chunk_claims, only_writes: true, chunk_claims, ..Mode::default() };
         let config = Config { share_bytes_min: 100, ..Config::default() };
         let mut world = World::new(&[layout(8, 8, 8, 4, 64); 2], mode, config, 1);
         let bytes = world.alloc(0, &pattern(1, LEN));

@@ -35,7 +35,7 @@ fn packet(draw: &mut Random) -> Packet {
         // Maybe one that was given out, to whomever.
         from: RemoteKey::from_bits(*draw.pick(&[0, 1 << 32, 1 << 32 | 1, 2 << 32, u64::MAX])),
     };
-    let rts = Rts { total_len: found.total_len, from: found.from, key, tally: None };
+    let rts = Rts { total_len: found.total_len, from: found.from, key, claims: None };
     match draw.below(9) {
         0 | 1 => Packet::Waiting(Waiting { watched: draw.percent(50), number, found: Some(found) }),
         2 => Packet::Waiting(Waiting { watched: false, number, found: None }),

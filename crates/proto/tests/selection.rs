@@ -12,10 +12,10 @@ use world::{World, pattern, recv_from, send_to};
 
 /// A rail, and whether the simulated one behaves like it.
 fn rails() -> Vec<(Mode, Able)> {
-    let able = |reads, writes, tallies| Able { reads, writes, tallies };
+    let able = |reads, writes, chunk_claims| Able { reads, writes, chunk_claims };
     let nothing = Mode { can_read: false, ..Mode::default() };
     vec![
-        (Mode { tallies: true, ..Mode::default() }, able(true, true, true)),
+        (Mode { chunk_claims: true, ..Mode::default() }, able(true, true, true)),
         (Mode::default(), able(true, true, false)),
         (Mode { only_writes: true, ..nothing }, able(false, true, false)),
         (nothing, able(false, false, false)),
@@ -71,7 +71,7 @@ fn observed(tables: [&Table; 2], mode: Mode, facts: &Facts) -> Protocol {
         (_, 1) => Protocol::Speculative,
         _ => {
             let way = packets.find_map(|packet| match packet {
-                Packet::Cts(cts) if cts.tally.is_some() => Some(Protocol::Cooperative),
+                Packet::Cts(cts) if cts.claims.is_some() => Some(Protocol::Cooperative),
                 Packet::Cts(_) => Some(Protocol::Put),
                 Packet::Get(_) => Some(Protocol::Pull),
                 _ => None,

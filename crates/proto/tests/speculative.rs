@@ -27,7 +27,7 @@ const CONFIG: Config = Config {
 };
 
 fn pair() -> World {
-    World::new(&[roomy(); 2], Mode { tallies: true, ..Mode::default() }, CONFIG, 1)
+    World::new(&[roomy(); 2], Mode { chunk_claims: true, ..Mode::default() }, CONFIG, 1)
 }
 
 /// A receive of process 1 from process 0.
@@ -66,7 +66,7 @@ fn a_late_sender_writes_while_the_receiver_does_nothing() {
     assert_eq!(world.sent_packets(1, 0), [""; 0], "the sender knows that it is done");
     let stats = (world.processes[1].endpoint.stats(), world.processes[0].endpoint.stats());
     assert_eq!((stats.0.announced, stats.1.rtrs_used), (1, 1));
-    assert_eq!(world.processes[0].port.net().tallies.open_of(1), 0);
+    assert_eq!(world.processes[0].port.net().claims.open_of(1), 0);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_sender_that_came_first_is_invited_and_may_come_too_late() {
         assert_eq!(world.bytes(1, buf), pattern(1, LEN));
         let fins: &[&str] = if invited { &[] } else { &["fin"] };
         assert_eq!(world.sent_packets(1, 0), fins);
-        assert_eq!(world.processes[0].port.net().tallies.open_of(1), 0);
+        assert_eq!(world.processes[0].port.net().claims.open_of(1), 0);
     }
 }
 
@@ -114,7 +114,7 @@ fn a_sender_that_came_first_is_invited_and_may_come_too_late() {
 fn pair_without_credits(receives: u64) -> (World, Vec<Region>) {
     let config = Config { inject_bytes_max: 0, ..CONFIG };
     let layouts = [roomy(), layout(2, 2, 8, 4, 12)];
-    let mut world = World::new(&layouts, Mode { tallies: true, ..Mode::default() }, config, 1);
+    let mut world = World::new(&layouts, Mode { chunk_claims: true, ..Mode::default() }, config, 1);
     let bufs = (0..receives).map(|nth| post(&mut world, 7, 70 + nth)).collect();
     deliver_all_to(&mut world, 1, 0);
     for id in [1, 2] {
@@ -298,7 +298,7 @@ fn a_longer_message_fills_the_buffer_and_no_more() {
 fn a_sender_without_credits_lets_go_of_what_it_was_told() {
     // Two slots: a message that nobody wants takes both.
     let layouts = [layout(2, 2, 8, 4, 40); 2];
-    let mode = Mode { tallies: true, ..Mode::default() };
+    let mode = Mode { chunk_claims: true, ..Mode::default() };
     let mut world = World::new(&layouts, mode, CONFIG, 1);
     let buf = post(&mut world, 7, 70);
     deliver_all_to(&mut world, 1, 0);
@@ -315,7 +315,7 @@ fn a_sender_without_credits_lets_go_of_what_it_was_told() {
     assert_eq!(world.bytes(1, buf), pattern(3, LEN));
     assert_eq!(world.bytes(1, second), pattern(4, LEN));
     assert_eq!(world.pending(1).recvs, 0);
-    assert_eq!(world.processes[0].port.net().tallies.open_of(1), 0);
+    assert_eq!(world.processes[0].port.net().claims.open_of(1), 0);
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn a_sender_that_dies_in_the_middle_fails_the_receive() {
     let mut ends = world.ends(1);
     ends.sort_by_key(|(context, _)| *context);
     assert_eq!(ends, [(70, Err(gone)), (71, Err(gone))]);
-    assert_eq!(world.processes[0].port.net().tallies.open_of(1), 0);
+    assert_eq!(world.processes[0].port.net().claims.open_of(1), 0);
 }
 
 #[test]
@@ -412,14 +412,14 @@ fn assert_given_up(world: &mut World, packet: &Packet, seq: u32) {
 }
 
 #[test]
-fn a_message_that_names_a_tally_of_another_receive_breaks_the_protocol() {
-    let rts = |tally| Rts {
+fn a_message_that_names_the_claims_of_another_receive_breaks_the_protocol() {
+    let rts = |claims| Rts {
         total_len: LEN,
         from: RemoteKey::NONE,
         key: MatchBits(1),
-        tally: NonZeroU32::new(tally),
+        claims: NonZeroU32::new(claims),
     };
-    let put = |tally| {
+    let put = |claims| {
         Packet::Put(Put {
             pt_index: PtIndex(0),
             match_bits: MatchBits(7),
@@ -427,15 +427,15 @@ fn a_message_that_names_a_tally_of_another_receive_breaks_the_protocol() {
             user: 0,
             remote_offset: 0,
             ack: None,
-            rts: Some(rts(tally)),
+            rts: Some(rts(claims)),
             bulk: None,
         })
     };
-    for tally in [2, 9] {
+    for claims in [2, 9] {
         let mut world = pair();
         post(&mut world, 7, 70);
         post(&mut world, 8, 71);
-        assert_given_up(&mut world, &put(tally), 0);
+        assert_given_up(&mut world, &put(claims), 0);
     }
 }
 
@@ -443,7 +443,7 @@ fn a_message_that_names_a_tally_of_another_receive_breaks_the_protocol() {
 fn words_about_transfers_that_are_not_there_break_the_protocol() {
     let written = Written { op: 1 << 32, len: LEN, status: Status::Ok };
     let cts =
-        sluice_wire::Cts { key: MatchBits(1), into: RemoteKey::NONE, len: 1, op: 0, tally: None };
+        sluice_wire::Cts { key: MatchBits(1), into: RemoteKey::NONE, len: 1, op: 0, claims: None };
     for packet in [Packet::Written(written), Packet::Cts(cts)] {
         let mut world = pair();
         post(&mut world, 7, 70);
@@ -461,7 +461,7 @@ fn too_many_announcements_break_the_protocol() {
     assert_eq!(world.on_their_way(1, 0), 16, "no more are announced");
     deliver_all_to(&mut world, 1, 0);
     let net = world.processes[0].port.clone();
-    let tally = net.net_mut().tallies.open(1, 0, sluice_link::TallyStart::Free);
+    let claims = net.net_mut().claims.open(1, 0, sluice_link::ClaimsStart::Free);
     let rtr = sluice_wire::Rtr {
         pt_index: PtIndex(0),
         match_bits: MatchBits(99),
@@ -469,7 +469,7 @@ fn too_many_announcements_break_the_protocol() {
         into: RemoteKey::NONE,
         len: LEN,
         seen: PacketSeq(0),
-        tally: tally.0,
+        claims: claims.0,
     };
     world.forge(1, 0, &Packet::Rtr(rtr), 16, Credits::default());
     assert_eq!(world.processes[0].endpoint.stats().violations, 1);

@@ -49,9 +49,9 @@ fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
     let dir = provider_dir("tune");
     let figures = dir.join("figures");
     // Of a machine where a call is dear and packets are quick.
-    let stated = "sluice-tune 1\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
+    let stated = "sluice-tune 2\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
                   read_start_ns_byte_ps 5000 75\nwrite_start_ns_byte_ps 5000 75\n\
-                  tally_ns 60\nend\n";
+                  claim_ns 60\nend\n";
     std::fs::write(&figures, stated).expect("written");
     let mut messages = with_provider(compile(&dir, "messages"), &dir);
     messages

@@ -22,7 +22,7 @@ pub mod tune;
 #[cfg(not(loom))]
 pub mod waker;
 
-// The model checker explores the ring, the bell and the tally alone: its
+// The model checker explores the ring, the bell and the chunk claims alone: its
 // atomics cannot live in mapped memory.
 #[cfg(loom)]
 #[allow(dead_code)]
@@ -30,9 +30,9 @@ pub mod waker;
 mod bell;
 #[cfg(loom)]
 #[allow(dead_code)]
-#[path = "shm/ring.rs"]
-mod ring;
+#[path = "shm/claims_line.rs"]
+mod claims_line;
 #[cfg(loom)]
 #[allow(dead_code)]
-#[path = "shm/tally.rs"]
-mod tally;
+#[path = "shm/ring.rs"]
+mod ring;

@@ -163,7 +163,7 @@ pub struct Flow {
     /// Of these, for credit packets.
     #[serde(default = "two")]
     pub credit_slots: u32,
-    /// Whether credits ride on packets that have room for them.
+    /// Whether credits are piggybacked on packets that have room for them.
     #[serde(default)]
     pub piggyback: bool,
 }

@@ -183,7 +183,7 @@ mod tests {
     fn what_is_packed_comes_out_as_it_was() {
         let mut store = Store::default();
         let (from, key) = (RemoteKey::from_bits(7), MatchBits(u64::MAX));
-        let rts = Some(Rts { total_len: 9, from, key, tally: None });
+        let rts = Some(Rts { total_len: 9, from, key, claims: None });
         let packets = [
             Packet::Credit,
             Packet::ReturnRequest,

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chunk_claims;
 pub mod config;
 mod error;
 mod fabric;
@@ -32,7 +33,6 @@ mod queue;
 mod reference;
 mod simulation;
 pub mod swarm;
-mod tally;
 mod ways;
 mod world;
 

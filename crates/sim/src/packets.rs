@@ -9,7 +9,7 @@
 //! most one to each other process. A posted one without a credit is laid aside,
 //! and the next one goes on; it takes its turn again when a credit has come.
 //!
-//! With piggybacking credits ride on the last packet of a message if it has
+//! With piggybacking credits go on the last packet of a message if it has
 //! room for them, and on no other.
 
 use crate::config::{Config, Cost, FEW_SENDERS};
@@ -28,8 +28,8 @@ const PACKET_BYTES: u32 = 56;
 /// 5.4 says that it has no room for two of credits, while that of 2,044 bytes
 /// has. With 24 both are so, and a message is 37 packets as well.
 const HEADER_BYTES: u32 = 24;
-/// Bytes that riding credits take (section 5.4).
-const RIDING_BYTES: u32 = 2;
+/// Bytes that piggybacked credits take (section 5.4).
+const PIGGYBACK_BYTES: u32 = 2;
 /// Longest message that goes in packets (section 3).
 const EAGER_BYTES_MAX: u32 = 2048;
 
@@ -103,7 +103,7 @@ impl Sending {
     /// Whether the last packet has room for credits.
     fn leaves_room(&self) -> bool {
         let bytes = if self.is_announced { 0 } else { self.bytes };
-        packets_of(bytes) * PACKET_BYTES >= bytes + HEADER_BYTES + RIDING_BYTES
+        packets_of(bytes) * PACKET_BYTES >= bytes + HEADER_BYTES + PIGGYBACK_BYTES
     }
 }
 
@@ -306,14 +306,14 @@ impl Library for Packets {
             (false, false) => (MORE, 0),
         };
         let packet = Packet::Put(short(user, value));
-        let rides = self.piggyback && sending.packets_left == 1 && sending.leaves_room();
-        if rides {
+        let is_piggybacked = self.piggyback && sending.packets_left == 1 && sending.leaves_room();
+        if is_piggybacked {
             self.links.set_piggyback(true);
         }
         self.links
             .send_data(port, PeerId(sending.to), &packet, Region::EMPTY, Token(0))
             .expect("a credit was there");
-        if rides {
+        if is_piggybacked {
             self.links.set_piggyback(false);
         }
         sending.packets_left -= 1;

@@ -1,12 +1,12 @@
 //! The world as one simulated process sees it. What a machine asks for is
 //! collected and carried out when its call has returned.
 
+use crate::chunk_claims::{AllClaims, Share};
 use crate::memory::Memory;
-use crate::tally::{Share, Tallies};
 use crate::ways::{Way, Ways};
 use sluice_link::{
-    Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port, Remote, RemoteCaps,
-    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
+    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 
@@ -48,7 +48,7 @@ pub(crate) struct Outbox {
 pub(crate) struct Direct {
     pub reads: bool,
     pub writes: bool,
-    pub tallies: bool,
+    pub chunk_claims: bool,
 }
 
 /// How the mailboxes of a world are divided.
@@ -81,7 +81,7 @@ pub(crate) struct Placed {
 pub(crate) struct SimPort<'a> {
     pub me: u32,
     pub direct: Direct,
-    pub tallies: &'a mut Tallies,
+    pub claims: &'a mut AllClaims,
     /// What this process has exposed.
     pub exposures: &'a mut Exposures,
     /// Of the shared transfer whose end is being told: whether the writing side
@@ -252,44 +252,58 @@ impl Port for SimPort<'_> {
 }
 
 impl SharedCopy for SimPort<'_> {
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        if !self.direct.tallies {
+    fn open_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
+        if !self.direct.chunk_claims {
             return None;
         }
-        self.tallies.open(self.me, peer.0, start)
+        self.claims.open(self.me, peer.0, start)
     }
 
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.tallies.revoke(self.me, tally)
+    fn revoke_claims(&mut self, claims: ClaimsId) -> bool {
+        self.claims.revoke(self.me, claims)
     }
 
-    fn close_tally(&mut self, tally: Tally) {
-        self.tallies.close(self.me, tally);
+    fn close_claims(&mut self, claims: ClaimsId) {
+        self.claims.close(self.me, claims);
     }
 
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
+    fn use_claims(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
         self.outbox.exchanges.push(peer);
-        self.tallies.use_it(self.me, peer.0, tally)
+        self.claims.try_use(self.me, peer.0, claims)
     }
 
     // The owner's interface tells the peer's when it closes one.
-    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.tallies.is_closed(peer.0, tally)
+    fn are_claims_closed(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.claims.is_closed(peer.0, claims)
     }
 
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
-        self.tallies.is_written(self.me, tally, len)
+    fn is_written(&mut self, claims: ClaimsId, len: u64) -> bool {
+        self.claims.is_written(self.me, claims, len)
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
+    fn read_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Remote,
+        to: Region,
+        token: Token,
+    ) {
         let (who, peer) = (self.me, peer.0);
-        let share = Share { who, peer, tally, is_write: false, local: to, remote: from, token };
+        let share = Share { who, peer, claims, is_write: false, local: to, remote: from, token };
         self.outbox.shares.push(share);
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
+    fn write_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Region,
+        to: Remote,
+        token: Token,
+    ) {
         let (who, peer) = (self.me, peer.0);
-        let share = Share { who, peer, tally, is_write: true, local: from, remote: to, token };
+        let share = Share { who, peer, claims, is_write: true, local: from, remote: to, token };
         self.outbox.shares.push(share);
     }
 
@@ -298,7 +312,7 @@ impl SharedCopy for SimPort<'_> {
         false
     }
 
-    fn was_written_alone(&mut self, _peer: Option<PeerId>, _tally: Tally) -> bool {
+    fn was_written_alone(&mut self, _peer: Option<PeerId>, _claims: ClaimsId) -> bool {
         self.written_alone
     }
 }

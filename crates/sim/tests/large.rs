@@ -28,8 +28,8 @@ fn pair(processes: u32) -> Config {
     config
 }
 
-const ANNOUNCED: Rail = Rail { reads: true, writes: true, tallies: true };
-const READ: Rail = Rail { tallies: false, ..ANNOUNCED };
+const ANNOUNCED: Rail = Rail { reads: true, writes: true, chunk_claims: true };
+const READ: Rail = Rail { chunk_claims: false, ..ANNOUNCED };
 const WRITTEN: Rail = Rail { reads: false, ..READ };
 
 fn overlap(rail: Rail, first: First, side: Side, bytes: u32) -> Config {
@@ -139,7 +139,7 @@ fn pace(shares: Shares, sink_factor: u32, rail: Rail) -> Config {
     config
 }
 
-const CHUNKS: Rail = Rail { reads: false, writes: false, tallies: false };
+const CHUNKS: Rail = Rail { reads: false, writes: false, chunk_claims: false };
 
 fn kept_pct(config: &Config) -> (f64, Outcome) {
     let (alone, beside) = (run(&config.reference()), run(config));

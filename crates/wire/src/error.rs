@@ -40,9 +40,9 @@ pub enum WireError {
     /// A type of items that does not exist.
     #[error("unknown datatype {0}")]
     Datatype(u8),
-    /// An RTR without a tally.
-    #[error("an RTR names no tally")]
-    NoTally,
+    /// An RTR without chunk claims.
+    #[error("an RTR names no chunk claims")]
+    NoClaims,
     /// A payload where none may be.
     #[error("packet kind {kind} carries {len} bytes of payload but may carry none")]
     Payload {

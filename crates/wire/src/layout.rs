@@ -63,7 +63,7 @@ pub(crate) struct Head {
     pub control_credits: u8,
     pub flags: u8,
     /// Of a put whose data is fetched: the length of that. Of an announced one:
-    /// the tally it uses.
+    /// the name of the chunk claims that it uses.
     pub payload_len: U32,
     pub pt_index: u8,
     /// Put: a byte that belongs to the layer above Portals. Atomic: what is

@@ -51,9 +51,9 @@ fn put_options() -> impl Strategy<Value = (Put, u32)> {
     prop_oneof![
         (word(), proptest::option::of((ack_kind(), word())), any::<u32>())
             .prop_map(|(remote_offset, ack, len)| (Put { remote_offset, ack, ..PLAIN }, len)),
-        (word(), remote_key(), word(), any::<u32>()).prop_map(|(total_len, from, key, tally)| {
-            let tally = NonZeroU32::new(tally);
-            let rts = Rts { total_len, from, key: MatchBits(key), tally };
+        (word(), remote_key(), word(), any::<u32>()).prop_map(|(total_len, from, key, claims)| {
+            let claims = NonZeroU32::new(claims);
+            let rts = Rts { total_len, from, key: MatchBits(key), claims };
             (Put { rts: Some(rts), ..PLAIN }, 0)
         }),
         (
@@ -109,7 +109,7 @@ fn stalled() -> impl Strategy<Value = (Packet, u32)> {
         Just(Packet::ReturnRequest),
         word().prop_map(|slots| Packet::ReturnResponse(ReturnResponse { slots })),
         (any::<u8>(), word(), word(), remote_key(), word(), any::<(u32, NonZeroU32)>()).prop_map(
-            |(pt, bits, ignore_bits, into, len, (seen, tally))| {
+            |(pt, bits, ignore_bits, into, len, (seen, claims))| {
                 Packet::Rtr(Rtr {
                     pt_index: PtIndex(pt),
                     match_bits: MatchBits(bits),
@@ -117,14 +117,14 @@ fn stalled() -> impl Strategy<Value = (Packet, u32)> {
                     into,
                     len,
                     seen: PacketSeq(seen),
-                    tally,
+                    claims,
                 })
             }
         ),
         (word(), remote_key(), word(), word(), any::<u32>()).prop_map(
-            |(key, into, len, op, tally)| {
-                let (key, tally) = (MatchBits(key), NonZeroU32::new(tally));
-                Packet::Cts(Cts { key, into, len, op, tally })
+            |(key, into, len, op, claims)| {
+                let (key, claims) = (MatchBits(key), NonZeroU32::new(claims));
+                Packet::Cts(Cts { key, into, len, op, claims })
             }
         ),
         (word(), word(), status()).prop_map(|(op, len, status)| Packet::Written(Written {

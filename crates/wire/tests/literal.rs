@@ -112,7 +112,7 @@ fn slots_hold_their_packet_and_no_slot_is_spare() {
 }
 
 const RTS: Rts =
-    Rts { total_len: 1, from: RemoteKey::from_bits(1), key: MatchBits(1), tally: None };
+    Rts { total_len: 1, from: RemoteKey::from_bits(1), key: MatchBits(1), claims: None };
 const BULK: Bulk = Bulk { len: 1, from: RemoteKey::from_bits(1) };
 
 fn emit(packet: Packet, payload_len: u32) {

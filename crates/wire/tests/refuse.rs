@@ -306,14 +306,14 @@ fn operations_and_types() {
 }
 
 #[test]
-fn an_rtr_without_a_tally() {
+fn an_rtr_without_claims() {
     let mut bytes = case("rtr").bytes;
     bytes[60..64].fill(0);
-    assert_eq!(Packet::parse(&bytes), Err(WireError::NoTally));
+    assert_eq!(Packet::parse(&bytes), Err(WireError::NoClaims));
 }
 
 #[test]
-fn a_cts_with_something_behind_its_tally() {
+fn a_cts_with_something_behind_its_claims() {
     for at in 60..64 {
         assert_eq!(with("cts", at, 1), Err(WireError::Reserved(17)));
     }
@@ -365,7 +365,7 @@ fn errors_read_well() {
         (WireError::Status(9), "unknown status 9"),
         (WireError::AtomicOp(18), "unknown atomic operation 18"),
         (WireError::Datatype(14), "unknown datatype 14"),
-        (WireError::NoTally, "an RTR names no tally"),
+        (WireError::NoClaims, "an RTR names no chunk claims"),
         (
             WireError::Payload { kind: 6, len: 1 },
             "packet kind 6 carries 1 bytes of payload but may carry none",

@@ -271,7 +271,7 @@ impl<const P: usize> ShardState<P> {
         let has_data = source.born <= now && source.born != NEVER;
         let is_free = has_data && !at_limit;
         let partner = net.pattern.as_ref().and_then(|pattern| pattern.partner(source.node));
-        // What is owed to the partner rides on data; if no data may go, and to
+        // What is owed to the partner is piggybacked on data; if no data may go, and to
         // others always, it goes by itself.
         let owed = match (partner, is_free) {
             (Some(partner), false) if source.debt.credits > 0 || source.debt.marks > 0 => {

@@ -1,7 +1,7 @@
 //! Rails over shared memory, all of this process and thread, polled in turn.
 //! Each has memory of its own, and the guard looks at it before it is used.
 
-use crate::body::World;
+use crate::conformance::World;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Limits, Ni, Taken};
@@ -280,4 +280,4 @@ impl World for Real {
     }
 }
 
-crate::body::tests_over!(Real);
+crate::conformance::tests_over!(Real);

@@ -1,7 +1,7 @@
 //! Two or three machines in virtual time: whatever may happen next happens in
 //! an order that a seed decides.
 
-use crate::body::World;
+use crate::conformance::World;
 use crate::pair::net::random::Random;
 use crate::pair::net::{Mode, NetPort, roomy};
 use crate::pair::{Pair, Side};
@@ -104,4 +104,4 @@ impl World for Simulated {
     }
 }
 
-crate::body::tests_over!(Simulated);
+crate::conformance::tests_over!(Simulated);

@@ -126,21 +126,21 @@ impl Dynamic {
         }
         let mut credits = 0;
         while self.is_due(sender, account) && self.available(account) > 0 {
-            credits += self.cross(sender, account, Way::Regular);
+            credits += self.cross(sender, account, Crossing::Regular);
         }
         credits
     }
 
-    /// Credits to ride on a packet that goes anyway, if all that is owed may and
+    /// Credits to piggyback on a packet that goes anyway, if all that is owed may and
     /// nothing else follows from it: the common case.
     #[inline(always)]
-    pub(crate) fn take_riding_quickly(&mut self, account: &mut Account) -> Option<u16> {
+    pub(crate) fn take_piggyback_quickly(&mut self, account: &mut Account) -> Option<u16> {
         let owed = account.owed();
         // Of a sender that only listens nothing is looked at.
         if owed == 0 {
             return Some(0);
         }
-        if !account.rides_below_threshold() {
+        if !account.piggybacks_below_threshold() {
             return None;
         }
         let shared = match account.at_sender() >= self.static_slots {
@@ -151,37 +151,37 @@ impl Dynamic {
             return None;
         }
         self.pool -= shared;
-        account.ride(owed);
+        account.piggyback_slots(owed);
         Some(owed)
     }
 
-    /// Credits to ride on a packet that goes anyway. What was freed rides, and the
+    /// Credits to piggyback on a packet that goes anyway. What was freed is piggybacked, and the
     /// threshold may be reached by it (section 6.6.1).
-    pub(crate) fn take_riding(&mut self, sender: u32, account: &mut Account) -> u16 {
+    pub(crate) fn take_piggyback(&mut self, sender: u32, account: &mut Account) -> u16 {
         let available = self.available(account);
         let Sender { thresholds, blocked, .. } = self.sender(sender);
         let progress = u32::from(account.owed()) + u32::from(account.piggybacked());
         if *blocked || progress >= u32::from(thresholds.current()) {
-            return self.take_riding_across(sender, account);
+            return self.take_piggyback_across(sender, account);
         }
         let credits = u32::from(account.owed()).min(available) as u16;
         let before = self.beyond_static(account);
-        account.ride(credits);
+        account.piggyback_slots(credits);
         self.pool -= self.beyond_static(account) - before;
         credits
     }
 
-    /// As [`Dynamic::take_riding`], if the threshold is reached or the sender is
+    /// As [`Dynamic::take_piggyback`], if the threshold is reached or the sender is
     /// blocked.
     #[cold]
     #[inline(never)]
-    fn take_riding_across(&mut self, sender: u32, account: &mut Account) -> u16 {
+    fn take_piggyback_across(&mut self, sender: u32, account: &mut Account) -> u16 {
         if self.sender(sender).blocked {
             return self.give_blocked(account);
         }
         let mut credits = 0;
         while self.would_cross(sender, account) {
-            credits += self.cross(sender, account, Way::Riding);
+            credits += self.cross(sender, account, Crossing::Piggybacked);
         }
         credits
     }
@@ -212,9 +212,9 @@ impl Dynamic {
         if regular > 0 {
             return regular;
         }
-        match self.take_riding(sender, account) {
+        match self.take_piggyback(sender, account) {
             // An adjustment by excess returns nothing, but what it left owed may go.
-            0 => self.take_riding(sender, account),
+            0 => self.take_piggyback(sender, account),
             credits => credits,
         }
     }
@@ -358,14 +358,14 @@ impl Dynamic {
     ///
     /// The slots by which the threshold is exceeded stay owed. The paper loses
     /// them, which would let the thresholds outgrow the sender's credits.
-    fn cross(&mut self, number: u32, account: &mut Account, way: Way) -> u16 {
+    fn cross(&mut self, number: u32, account: &mut Account, crossing: Crossing) -> u16 {
         self.count_crossing(number);
         let Sender { thresholds, intended, .. } = self.sender(number);
         let reached = thresholds.current();
         let intended = (*intended).min(u32::from(u16::MAX)) as u16;
         let computed = return_threshold(intended, thresholds.count() - 1);
         // In the regular way what was piggybacked plays no part any more.
-        let piggybacked = if way == Way::Riding { account.piggybacked() } else { 0 };
+        let piggybacked = if crossing == Crossing::Piggybacked { account.piggybacked() } else { 0 };
         account.settle(reached - piggybacked);
         // Static slots that are kept for the sender are owed to it, or given now.
         let kept = self.kept(account).saturating_sub(account.owed());
@@ -471,11 +471,11 @@ impl Dynamic {
 
 /// How a threshold is reached (section 6.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Crossing {
     /// By freed slots alone.
     Regular,
     /// By freed slots and those that were piggybacked before.
-    Riding,
+    Piggybacked,
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ impl Receiver {
         self.dynamic.take_regular(of, &mut self.accounts[of as usize])
     }
 
-    fn riding(&mut self, of: u32) -> u16 {
-        self.dynamic.take_riding(of, &mut self.accounts[of as usize])
+    fn piggyback(&mut self, of: u32) -> u16 {
+        self.dynamic.take_piggyback(of, &mut self.accounts[of as usize])
     }
 
     /// The sender crosses as many thresholds as make a monitoring point.
@@ -131,25 +131,25 @@ fn figure_14_the_trace() {
 
     // Block 5: by piggybacking, the second time with adjustment by deficit.
     receiver.packet(0);
-    assert_eq!(receiver.riding(0), 1);
+    assert_eq!(receiver.piggyback(0), 1);
     assert_eq!(receiver.state(0), (vec![2, 4, 2], 0, 1, 7));
     receiver.packet(0);
-    assert_eq!(receiver.riding(0), 1);
+    assert_eq!(receiver.piggyback(0), 1);
     assert_eq!(receiver.state(0), (vec![4, 2, 2], 0, 0, 7));
 
     // Block 6: adjustment by excess. Two should be returned, three were.
     for piggybacked in 1..4 {
         receiver.packet(0);
-        assert_eq!(receiver.riding(0), 1);
+        assert_eq!(receiver.piggyback(0), 1);
         assert_eq!(receiver.state(0), (vec![4, 2, 2], 0, piggybacked, 7));
     }
     receiver.packet(0);
-    assert_eq!(receiver.riding(0), 0);
+    assert_eq!(receiver.piggyback(0), 0);
     assert_eq!(receiver.state(0), (vec![3, 2, 2], 0, 0, 6));
 
     // Block 7: the regular way, with a credit piggybacked before.
     receiver.packet(0);
-    assert_eq!(receiver.riding(0), 1);
+    assert_eq!(receiver.piggyback(0), 1);
     for _ in 0..3 {
         assert_eq!(receiver.regular(0), 0);
         receiver.packet(0);
@@ -188,18 +188,18 @@ fn a_message_of_several_slots_may_cross_several_thresholds_and_the_rest_stays_ow
 }
 
 #[test]
-fn what_rides_beyond_the_threshold_stays_owed() {
+fn what_is_piggybacked_beyond_the_threshold_stays_owed() {
     let mut receiver = Receiver::new(1, 5, 0, 1);
     assert_eq!(receiver.thresholds(0), [3, 3]);
     receiver.packet(0);
     receiver.packet(0);
-    assert_eq!(receiver.riding(0), 2);
+    assert_eq!(receiver.piggyback(0), 2);
     let account = &mut receiver.accounts[0];
     assert!(account.arrive(4));
     account.free(4);
     receiver.dynamic.on_freed(account, 4);
     // Six freed since, of which the threshold is three.
-    assert_eq!(receiver.riding(0), 4);
+    assert_eq!(receiver.piggyback(0), 4);
     assert_eq!(receiver.state(0), (vec![3, 3], 0, 0, 5));
     receiver.check();
 }
@@ -422,10 +422,10 @@ mod blocked {
         let mut receiver = receiver();
         for _ in 0..4 {
             receiver.packet(1);
-            assert_eq!(receiver.riding(1), 0);
+            assert_eq!(receiver.piggyback(1), 0);
         }
         receiver.packet(1);
-        assert_eq!(receiver.riding(1), 1);
+        assert_eq!(receiver.piggyback(1), 1);
         receiver.check();
     }
 

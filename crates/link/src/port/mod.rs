@@ -19,7 +19,7 @@ mod transport;
 pub use machine::Machine;
 pub use memory::LocalMemory;
 pub use remote::{RailError, Remote, RemoteCaps, RemoteMemory, Rights};
-pub use shared::{NoShared, SharedCopy, Tally, TallyStart};
+pub use shared::{ClaimsId, ClaimsStart, NoShared, SharedCopy};
 pub use transport::{Connect, PeerError, Transmitted, Transport};
 
 /// Names a request to a port until the port has reported its end. Chosen by

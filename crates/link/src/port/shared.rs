@@ -4,65 +4,79 @@ use super::{Remote, Token};
 use sluice_wire::{PeerId, Region};
 use std::num::NonZeroU32;
 
-/// Names a tally of a process: the shared count of the chunks of one transfer
-/// that two processes may copy together. Never zero, and not used again soon
-/// after it was closed.
+/// Names chunk claims of a process: the shared word that records who has claimed which
+/// chunks of one transfer that two processes may copy together. Never zero, and not
+/// used again soon after the claims were closed.
 ///
-/// Its owner, the receiver, opens it for one peer. It begins *free* or *used*. A
-/// free one is used by the peer ([`SharedCopy::use_tally`]) or closed by its owner
-/// ([`SharedCopy::revoke_tally`]), whichever comes first: exactly one of the two
-/// succeeds. Once used, each chunk is taken from it by one side and copied by
+/// Their owner, the receiver, opens them for one peer. They begin *free* or *used*.
+/// Free ones are used by the peer ([`SharedCopy::use_claims`]) or closed by their owner
+/// ([`SharedCopy::revoke_claims`]), whichever comes first: exactly one of the two
+/// succeeds. Once they are used, each chunk is claimed by one side and copied by
 /// that side ([`SharedCopy::read_shared`], [`SharedCopy::write_shared`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tally(pub NonZeroU32);
+pub struct ClaimsId(pub NonZeroU32);
 
-/// How a tally begins.
+/// How chunk claims begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TallyStart {
-    /// The peer has to use it before anything moves.
+pub enum ClaimsStart {
+    /// The peer has to use them before anything moves.
     Free,
-    /// Both sides know which message it is for.
+    /// Both sides know which message they are for.
     Used,
 }
 
 /// Transfers that both processes copy together.
 pub trait SharedCopy {
-    /// Opens a tally for one transfer from `peer`, which has been connected, to
-    /// this process. `None`: there is none to be had, or the rail knows no such
+    /// Opens chunk claims for one transfer from `peer`, which has been connected, to
+    /// this process. `None`: there are none to be had, or the rail knows no such
     /// thing.
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally>;
+    fn open_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId>;
 
-    /// Closes a tally of this process if it is still free. False if the peer
-    /// has used it.
-    fn revoke_tally(&mut self, tally: Tally) -> bool;
+    /// Closes chunk claims of this process if they are still free. False if the peer
+    /// has used them.
+    fn revoke_claims(&mut self, claims: ClaimsId) -> bool;
 
-    /// Closes a tally of this process, which no [`SharedCopy::read_shared`] under way
-    /// names. The peer cannot use it any more.
-    fn close_tally(&mut self, tally: Tally);
+    /// Closes chunk claims of this process, which no [`SharedCopy::read_shared`] under
+    /// way names. The peer cannot use them any more.
+    fn close_claims(&mut self, claims: ClaimsId);
 
-    /// Uses a free tally of `peer`. False if it is used or closed already.
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool;
+    /// Uses free chunk claims of `peer`. False if they are used or closed already.
+    fn use_claims(&mut self, peer: PeerId, claims: ClaimsId) -> bool;
 
-    /// Whether a tally of `peer` is closed.
-    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool;
+    /// Whether chunk claims of `peer` are closed.
+    fn are_claims_closed(&mut self, peer: PeerId, claims: ClaimsId) -> bool;
 
     /// Whether the peer has copied all of a transfer of `len` bytes before this
-    /// process took a chunk of it. `tally` is this process's, and used. Then
+    /// process took a chunk of it. `claims` are this process's, and used. Then
     /// nothing is left for [`SharedCopy::read_shared`] to do.
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool;
+    fn is_written(&mut self, claims: ClaimsId, len: u64) -> bool;
 
     /// Starts to move `to.len` bytes at `from` in the memory of `peer` into `to`
-    /// together with the peer: each side copies the chunks that it takes from
-    /// `tally`, which is this process's, and used. Ends with
-    /// [`Machine::on_moved`](super::Machine::on_moved) when all bytes are here, whoever copied them; also
-    /// when the peer dies.
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token);
+    /// together with the peer: each side copies the chunks that it takes by
+    /// `claims`, which are this process's, and used. Ends with
+    /// [`Machine::on_moved`](super::Machine::on_moved) when all bytes are here, whoever
+    /// copied them; also when the peer dies.
+    fn read_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Remote,
+        to: Region,
+        token: Token,
+    );
 
-    /// The other side of [`SharedCopy::read_shared`]: `tally` is of `peer`, `from` is
-    /// here and `to` there. Ends with [`Machine::on_moved`](super::Machine::on_moved) when no chunk is left
-    /// to be taken and none that this side took is under way; at once if the
-    /// tally is closed by now; or by [`SharedCopy::leave_shared`].
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token);
+    /// The other side of [`SharedCopy::read_shared`]: `claims` are of `peer`, `from` is
+    /// here and `to` there. Ends with [`Machine::on_moved`](super::Machine::on_moved) when
+    /// no chunk is left to be taken and none that this side took is under way; at once if
+    /// the claims are closed by now; or by [`SharedCopy::leave_shared`].
+    fn write_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Region,
+        to: Remote,
+        token: Token,
+    );
 
     /// Ends this process's part in a [`SharedCopy::write_shared`] now, because its
     /// receiver is done with the message. True if that could be done at once: its
@@ -70,11 +84,11 @@ pub trait SharedCopy {
     fn leave_shared(&mut self, token: Token) -> bool;
 
     /// Whether the shared transfer whose end is being told was copied by the
-    /// writing side alone. Only within [`Machine::on_moved`](super::Machine::on_moved). `peer` owns the tally,
-    /// or this process if it is `None`. Each side knows the answer from the chunks
-    /// that it took itself, all of them or none; so both get the same one, though
-    /// the tally may be closed by now.
-    fn was_written_alone(&mut self, peer: Option<PeerId>, tally: Tally) -> bool;
+    /// writing side alone. Only within [`Machine::on_moved`](super::Machine::on_moved).
+    /// `peer` owns the claims, or this process if it is `None`. Each side knows the answer
+    /// from the chunks that it took itself, all of them or none; so both get the same one,
+    /// though the claims may be closed by now.
+    fn was_written_alone(&mut self, peer: Option<PeerId>, claims: ClaimsId) -> bool;
 }
 
 /// The [`SharedCopy`] of a port that has none: there is no such value.
@@ -82,35 +96,35 @@ pub trait SharedCopy {
 pub enum NoShared {}
 
 impl SharedCopy for NoShared {
-    fn open_tally(&mut self, _: PeerId, _: TallyStart) -> Option<Tally> {
+    fn open_claims(&mut self, _: PeerId, _: ClaimsStart) -> Option<ClaimsId> {
         match *self {}
     }
 
-    fn revoke_tally(&mut self, _: Tally) -> bool {
+    fn revoke_claims(&mut self, _: ClaimsId) -> bool {
         match *self {}
     }
 
-    fn close_tally(&mut self, _: Tally) {
+    fn close_claims(&mut self, _: ClaimsId) {
         match *self {}
     }
 
-    fn use_tally(&mut self, _: PeerId, _: Tally) -> bool {
+    fn use_claims(&mut self, _: PeerId, _: ClaimsId) -> bool {
         match *self {}
     }
 
-    fn is_tally_closed(&mut self, _: PeerId, _: Tally) -> bool {
+    fn are_claims_closed(&mut self, _: PeerId, _: ClaimsId) -> bool {
         match *self {}
     }
 
-    fn is_written(&mut self, _: Tally, _: u64) -> bool {
+    fn is_written(&mut self, _: ClaimsId, _: u64) -> bool {
         match *self {}
     }
 
-    fn read_shared(&mut self, _: PeerId, _: Tally, _: Remote, _: Region, _: Token) {
+    fn read_shared(&mut self, _: PeerId, _: ClaimsId, _: Remote, _: Region, _: Token) {
         match *self {}
     }
 
-    fn write_shared(&mut self, _: PeerId, _: Tally, _: Region, _: Remote, _: Token) {
+    fn write_shared(&mut self, _: PeerId, _: ClaimsId, _: Region, _: Remote, _: Token) {
         match *self {}
     }
 
@@ -118,7 +132,7 @@ impl SharedCopy for NoShared {
         match *self {}
     }
 
-    fn was_written_alone(&mut self, _: Option<PeerId>, _: Tally) -> bool {
+    fn was_written_alone(&mut self, _: Option<PeerId>, _: ClaimsId) -> bool {
         match *self {}
     }
 }

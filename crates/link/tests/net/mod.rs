@@ -5,13 +5,14 @@
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
+pub mod chunk_claims;
 pub mod memory;
 pub mod port;
 pub mod random;
-pub mod tally;
 
 pub use port::NetPort;
 
+use chunk_claims::AllClaims;
 use memory::{Process, range};
 use random::Random;
 use sluice_link::{
@@ -20,7 +21,6 @@ use sluice_link::{
 };
 use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, Region, slots_for};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tally::Tallies;
 
 /// What memory holds once it was given back or its owner may not look.
 pub const POISON: u8 = 0xDD;
@@ -40,7 +40,7 @@ pub struct Mode {
     /// Whether processes that cannot read each other's memory can write it.
     pub only_writes: bool,
     /// Whether processes that can read each other's memory share transfers.
-    pub tallies: bool,
+    pub chunk_claims: bool,
     /// How many of a hundred ways take time to be opened.
     pub connecting_percent: u64,
     /// Of how many of a hundred packets the rail asks the machine where their payload
@@ -56,7 +56,7 @@ impl Default for Mode {
             can_read: true,
             forbidden_percent: 0,
             only_writes: false,
-            tallies: false,
+            chunk_claims: false,
             connecting_percent: 0,
             placing_percent: 0,
         }
@@ -140,7 +140,7 @@ pub struct Net {
     pub exposures: Vec<Exposures>,
     /// Keys that did not reach memory: who used them, whose they were to be, and why.
     pub misused: Vec<(usize, usize, KeyError)>,
-    pub tallies: Tallies,
+    pub claims: AllClaims,
     written: Vec<(usize, Token)>,
     unreadable: BTreeSet<(usize, usize)>,
     dead: BTreeSet<usize>,
@@ -180,8 +180,8 @@ impl Net {
         }
         events.extend(self.written.iter().map(|&(who, token)| Event::Transmitted(who, token.0)));
         events.extend((0..self.reads.len()).map(Event::Read));
-        let shares = self.tallies.shares.iter().enumerate();
-        let able = shares.filter(|(_, share)| self.tallies.can_go_on(share));
+        let shares = self.claims.shares.iter().enumerate();
+        let able = shares.filter(|(_, share)| self.claims.can_go_on(share));
         events.extend(able.map(|(at, _)| Event::Share(at)));
         let connecting = self.connecting.iter().filter(|(who, _)| !self.dead.contains(who));
         events.extend(connecting.map(|&(who, peer)| Event::Connected(who, peer)));
@@ -352,7 +352,7 @@ impl Net {
         }
         self.written.retain(|(owner, _)| *owner != who);
         self.reads.retain(|read| read.reader != who);
-        self.tallies.shares.retain(|share| share.who != who);
+        self.claims.shares.retain(|share| share.who != who);
         for other in 0..self.processes.len() {
             self.part(other, who);
         }

@@ -1,13 +1,13 @@
 //! What a machine asks of the network ([`Port`]), and what a test asks of the
 //! memory of one process.
 
+use super::chunk_claims::AllClaims;
 use super::memory::{Barred, Process, range};
 use super::random::Random;
-use super::tally::Tallies;
 use super::{Mode, Net, POISON, Read, flight, take_bytes};
 use sluice_link::{
-    Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port, Remote, RemoteCaps,
-    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
+    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 use std::cell::{Ref, RefCell, RefMut};
@@ -33,7 +33,7 @@ impl NetPort {
             reads: Vec::new(),
             exposures: (0..count).map(|_| Exposures::default()).collect(),
             misused: Vec::new(),
-            tallies: Tallies::default(),
+            claims: AllClaims::default(),
             written: Vec::new(),
             unreadable: BTreeSet::new(),
             dead: BTreeSet::new(),
@@ -291,49 +291,63 @@ impl Port for NetPort {
 }
 
 impl SharedCopy for NetPort {
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+    fn open_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
         let able = self.caps(peer).read;
         let net = &mut *self.net.borrow_mut();
-        (able && net.mode.tallies).then(|| net.tallies.open(self.me, peer.index(), start))
+        (able && net.mode.chunk_claims).then(|| net.claims.open(self.me, peer.index(), start))
     }
 
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.net.borrow_mut().tallies.revoke(self.me, tally)
+    fn revoke_claims(&mut self, claims: ClaimsId) -> bool {
+        self.net.borrow_mut().claims.revoke(self.me, claims)
     }
 
-    fn close_tally(&mut self, tally: Tally) {
-        self.net.borrow_mut().tallies.close(self.me, tally);
+    fn close_claims(&mut self, claims: ClaimsId) {
+        self.net.borrow_mut().claims.close(self.me, claims);
     }
 
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.net.borrow_mut().tallies.use_it(self.me, peer.index(), tally)
+    fn use_claims(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.net.borrow_mut().claims.try_use(self.me, peer.index(), claims)
     }
 
-    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.net.borrow().tallies.is_closed(peer.index(), tally)
+    fn are_claims_closed(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.net.borrow().claims.is_closed(peer.index(), claims)
     }
 
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
-        self.net.borrow().tallies.is_written(self.me, tally, len)
+    fn is_written(&mut self, claims: ClaimsId, len: u64) -> bool {
+        self.net.borrow().claims.is_written(self.me, claims, len)
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
+    fn read_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Remote,
+        to: Region,
+        token: Token,
+    ) {
         let pair = (self.me, peer.index());
-        self.net.borrow_mut().tallies.begin(pair, tally, false, to, from, token);
+        self.net.borrow_mut().claims.begin(pair, claims, false, to, from, token);
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
+    fn write_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Region,
+        to: Remote,
+        token: Token,
+    ) {
         let pair = (self.me, peer.index());
-        self.net.borrow_mut().tallies.begin(pair, tally, true, from, to, token);
+        self.net.borrow_mut().claims.begin(pair, claims, true, from, to, token);
     }
 
     fn leave_shared(&mut self, token: Token) -> bool {
         // A rail may put it off, and tell of its end.
         let mut net = self.net.borrow_mut();
-        net.random.percent(50) && net.tallies.leave(self.me, token)
+        net.random.percent(50) && net.claims.leave(self.me, token)
     }
 
-    fn was_written_alone(&mut self, _peer: Option<PeerId>, tally: Tally) -> bool {
-        self.net.borrow().tallies.was_alone(tally)
+    fn was_written_alone(&mut self, _peer: Option<PeerId>, claims: ClaimsId) -> bool {
+        self.net.borrow().claims.was_alone(claims)
     }
 }

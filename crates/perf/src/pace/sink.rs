@@ -8,8 +8,8 @@
 //! it counts, and [`Sink::caught_up`] tells when the rate has allowed it.
 
 use sluice_link::{
-    Connect, LocalMemory, Machine, Opened, PeerError, Port, RailError, Remote, RemoteCaps,
-    RemoteMemory, Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, LocalMemory, Machine, Opened, PeerError, Port, RailError,
+    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
 };
 use sluice_proto::Endpoint;
 use sluice_wire::{Addr, HeadBuf, Nanos, Parsed, PeerId, Region, RemoteKey};
@@ -285,46 +285,60 @@ impl<P: Port> SlowedPort<'_, P> {
 }
 
 impl<P: Port> SharedCopy for SlowedPort<'_, P> {
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        self.inner().open_tally(peer, start)
+    fn open_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
+        self.inner().open_claims(peer, start)
     }
 
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.inner().revoke_tally(tally)
+    fn revoke_claims(&mut self, claims: ClaimsId) -> bool {
+        self.inner().revoke_claims(claims)
     }
 
-    fn close_tally(&mut self, tally: Tally) {
-        self.inner().close_tally(tally);
+    fn close_claims(&mut self, claims: ClaimsId) {
+        self.inner().close_claims(claims);
     }
 
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.inner().use_tally(peer, tally)
+    fn use_claims(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.inner().use_claims(peer, claims)
     }
 
-    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.inner().is_tally_closed(peer, tally)
+    fn are_claims_closed(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.inner().are_claims_closed(peer, claims)
     }
 
     // The sink takes its time whoever copies: it has to see the read.
-    fn is_written(&mut self, _tally: Tally, _len: u64) -> bool {
+    fn is_written(&mut self, _claims: ClaimsId, _len: u64) -> bool {
         false
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
+    fn read_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Remote,
+        to: Region,
+        token: Token,
+    ) {
         self.sink.reads(self.now_ns, to, token);
-        self.inner().read_shared(peer, tally, from, to, token);
+        self.inner().read_shared(peer, claims, from, to, token);
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
-        self.inner().write_shared(peer, tally, from, to, token);
+    fn write_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Region,
+        to: Remote,
+        token: Token,
+    ) {
+        self.inner().write_shared(peer, claims, from, to, token);
     }
 
     fn leave_shared(&mut self, token: Token) -> bool {
         self.inner().leave_shared(token)
     }
 
-    fn was_written_alone(&mut self, peer: Option<PeerId>, tally: Tally) -> bool {
-        self.inner().was_written_alone(peer, tally)
+    fn was_written_alone(&mut self, peer: Option<PeerId>, claims: ClaimsId) -> bool {
+        self.inner().was_written_alone(peer, claims)
     }
 }
 

@@ -159,8 +159,8 @@ pub struct Event {
     pub hdr_data: u64,
     /// Length that was asked for, or announced.
     pub rlength: u64,
-    /// Length that was moved. Of an announcement nothing was; its tally stands
-    /// here.
+    /// Length that was moved. Of an announcement nothing was; the name of its chunk
+    /// claims stands here.
     pub mlength: u64,
     /// Offset that was asked for in the target's entry. An announcement has
     /// none; the name of the data stands here.
@@ -209,7 +209,7 @@ impl Event {
         event.user = found.user;
         event.rlength = found.total_len;
         let (total_len, from) = (found.total_len, found.from);
-        event.announce(Some(Rts { total_len, from, key, tally: None }));
+        event.announce(Some(Rts { total_len, from, key, claims: None }));
         event
     }
 
@@ -220,8 +220,8 @@ impl Event {
     pub fn rts(&self) -> Option<Rts> {
         let from = RemoteKey::from_bits(self.start.0);
         let key = MatchBits(self.remote_offset);
-        let tally = NonZeroU32::new(self.mlength as u32);
-        self.is_announced.then_some(Rts { total_len: self.rlength, from, key, tally })
+        let claims = NonZeroU32::new(self.mlength as u32);
+        self.is_announced.then_some(Rts { total_len: self.rlength, from, key, claims })
     }
 
     /// The event tells of an announcement.
@@ -230,7 +230,7 @@ impl Event {
         if let Some(rts) = rts {
             self.is_announced = true;
             (self.start, self.remote_offset) = (Addr(rts.from.bits()), rts.key.0);
-            self.mlength = rts.tally.map_or(0, |tally| u64::from(tally.get()));
+            self.mlength = rts.claims.map_or(0, |claims| u64::from(claims.get()));
         }
     }
 }

@@ -161,8 +161,8 @@ impl Slab<Header> {
             return None;
         }
         let (from, key) = self.beside(slot).rts;
-        // Whoever uses a tally meets a posted entry.
-        Some(Rts { total_len: header.rlength, from, key, tally: None })
+        // Whoever uses chunk claims meets a posted entry.
+        Some(Rts { total_len: header.rlength, from, key, claims: None })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::api::{Completion, Failure};
 use crate::rendezvous::pull::Announced;
 use crate::rendezvous::sender::end_exposed;
 use crate::request::{RecvOp, SendState};
-use sluice_link::{Port, Tally};
+use sluice_link::{ClaimsId, Port};
 use sluice_portals::{EqTaken, Event, EventKind, Handle};
 use sluice_wire::Rts;
 
@@ -73,7 +73,7 @@ impl Endpoint {
         rts: Rts,
     ) {
         let Endpoint { core, recvs, rtrs, pulls, .. } = self;
-        let named = rts.tally.map(Tally);
+        let named = rts.claims.map(ClaimsId);
         let recv = rtrs.on_announcement(core, recvs, port, handle, event.peer, named);
         let message = Announced { event: *event, rts, taken: false, recv };
         pulls.start(core, recvs, port, handle, message);

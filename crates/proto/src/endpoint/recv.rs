@@ -61,12 +61,12 @@ impl Endpoint {
         let Some(handle) = self.recvs.oldest_posted(context) else { return false };
         // Its message is on its way if the source has used it.
         let announced = self.recvs.get(handle).and_then(|op| op.announced);
-        if announced.is_some_and(|tally| !shared(port).revoke_tally(tally)) {
+        if announced.is_some_and(|claims| !shared(port).revoke_claims(claims)) {
             return false;
         }
         let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return false };
-        if let (Some(peer), Some(tally)) = (op.recv.source, announced)
-            && let Some(announced) = self.core.peers.take_announced(peer, tally)
+        if let (Some(peer), Some(claims)) = (op.recv.source, announced)
+            && let Some(announced) = self.core.peers.take_announced(peer, claims)
         {
             revoke(port, peer, announced.into);
         }

@@ -32,9 +32,9 @@ pub(crate) fn start_announced<P: Port>(
                 let from = Region { addr: send.buf.addr, len: send.buf.len.min(rtr.len) };
                 let token = Moved::Send(handle).token();
                 let into = Remote::whole(rtr.into);
-                shared(port).write_shared(send.peer, rtr.tally, from, into, token);
+                shared(port).write_shared(send.peer, rtr.claims, from, into, token);
             }
-            let part = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.tally));
+            let part = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.claims));
             Ok(Started::Waits(SendState::Announced(exposed), part))
         }
         Err(error) => {
@@ -72,7 +72,7 @@ fn put_announcement<P: Port>(
     from: RemoteKey,
 ) -> Result<Option<Rtr>, PtlError> {
     let target = send.target();
-    let rts = Rts { total_len: send.buf.len, from, key, tally: None };
+    let rts = Rts { total_len: send.buf.len, from, key, claims: None };
     let extras = PutExtras {
         ack: None,
         hdr_data: send.data.unwrap_or(0),
@@ -84,7 +84,7 @@ fn put_announcement<P: Port>(
     } else {
         None
     };
-    let rts = Rts { tally: rtr.map(|rtr| rtr.tally.0), ..rts };
+    let rts = Rts { claims: rtr.map(|rtr| rtr.claims.0), ..rts };
     let extras = PutExtras { rts: Some(rts), ..extras };
     // The announcement has no bytes of the user's, so its own send event
     // means nothing: the user pointer zero.

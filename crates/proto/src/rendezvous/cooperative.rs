@@ -1,5 +1,5 @@
-//! Cooperative rendezvous: both sides copy, each the chunks that it takes from
-//! one tally in the receiver's memory.
+//! Cooperative rendezvous: both sides copy, each the chunks that it claims. The chunk
+//! claims are in the receiver's memory.
 //!
 //! The receiver begins when the message has met its receive. If the sender does
 //! not write already because of an RTR (`speculative`), a CTS invites it
@@ -10,9 +10,9 @@
 //! If the sender took every chunk, both sides see that, the sender is done at
 //! once, and no get-done follows. Else a get-done ends the sender's part, at once
 //! if that has not had its turn. A side whose copying fails leaves the rest to the
-//! receiver, which then moves the message as if there were no tally.
+//! receiver, which then moves the message as if there were no chunk claims.
 
-use super::ability::{able_with, open_tally, revoke, shared};
+use super::ability::{able_with, open_claims, revoke, shared};
 use super::moved::Moved;
 use super::pull::BulkMethod;
 use super::pulls::Pulls;
@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::selection::Protocol;
-use sluice_link::{PeerError, Port, RailError, Remote, Rights, SharedCopy, TallyStart};
+use sluice_link::{ClaimsStart, PeerError, Port, RailError, Remote, Rights, SharedCopy};
 use sluice_portals::Handle;
 use sluice_wire::{Cts, Packet, Region};
 
@@ -39,30 +39,35 @@ impl Pulls {
         let table = core.config.table();
         let mut able = able_with(port, peer, true);
         let mut method = table.way(want, able);
-        let mut tally = None;
+        let mut claims = None;
         if method == Protocol::Cooperative {
-            tally = open_tally(port, peer, TallyStart::Used);
+            claims = open_claims(port, peer, ClaimsStart::Used);
             // They may be used up.
-            able.tallies = tally.is_some();
+            able.chunk_claims = claims.is_some();
             method = table.way(want, able);
         }
         if !matches!(method, Protocol::Cooperative | Protocol::Put) {
             return false;
         }
         let into = port.expose(peer, buf.truncated(want), Rights::WRITE);
-        let cts =
-            Cts { key, into, len: want, op: handle.to_u64(), tally: tally.map(|tally| tally.0) };
+        let cts = Cts {
+            key,
+            into,
+            len: want,
+            op: handle.to_u64(),
+            claims: claims.map(|claims| claims.0),
+        };
         if core.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
-            if let Some(tally) = tally {
-                shared(port).close_tally(tally);
+            if let Some(claims) = claims {
+                shared(port).close_claims(claims);
             }
             revoke(port, peer, into);
             return false;
         }
         pull.into = into;
-        match tally {
-            Some(tally) => {
-                pull.method = BulkMethod::Shared(tally);
+        match claims {
+            Some(claims) => {
+                pull.method = BulkMethod::Shared(claims);
                 Pulls::read_shared(recvs, port, handle);
             }
             None => Pulls::await_written(recvs, handle),
@@ -73,12 +78,12 @@ impl Pulls {
     /// Takes part, as the receiver.
     pub(super) fn read_shared<P: Port>(recvs: &mut Recvs, port: &mut P, handle: Handle<RecvOp>) {
         let Some((buf, pull)) = recvs.pulling(handle) else { return };
-        let BulkMethod::Shared(tally) = pull.method else { return };
+        let BulkMethod::Shared(claims) = pull.method else { return };
         (pull.asked, pull.in_flight) = (pull.want, 1);
         let to = Region { addr: buf.addr, len: pull.want };
         let token = Moved::Recv(handle).token();
         let from = Remote::whole(pull.from);
-        shared(port).read_shared(pull.event.peer, tally, from, to, token);
+        shared(port).read_shared(pull.event.peer, claims, from, to, token);
     }
 
     /// A shared transfer to this process has ended.
@@ -91,13 +96,13 @@ impl Pulls {
         outcome: Result<(), RailError>,
     ) {
         let Some(pull) = recvs.pull_mut(handle) else { return };
-        let BulkMethod::Shared(tally) = pull.method else { return };
+        let BulkMethod::Shared(claims) = pull.method else { return };
         let peer = pull.event.peer;
         pull.in_flight = 0;
         match outcome {
             Ok(()) => {
                 pull.got = pull.want;
-                pull.sender_knows = shared(port).was_written_alone(None, tally);
+                pull.sender_knows = shared(port).was_written_alone(None, claims);
             }
             Err(RailError::PeerGone) => {
                 pull.failure.get_or_insert(Failure::PeerGone { peer, why: PeerError::Dead });
@@ -106,7 +111,7 @@ impl Pulls {
                 pull.failure.get_or_insert(Failure::Fault);
             }
             Err(RailError::Shared | RailError::Forbidden) => {
-                shared(port).close_tally(tally);
+                shared(port).close_claims(claims);
                 pull.method = BulkMethod::Asked;
                 pull.asked = 0;
                 if pull.failure.is_none() {

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`get`] | the receiver, by direct reads or by gets of chunks ([`window`], [`budget`]) |
 //! | [`put`] | the sender, once it was told where to (CTS) |
-//! | [`cooperative`] | both, each the chunks that it takes from a tally |
+//! | [`cooperative`] | both, each the chunks that it claims |
 //! | [`speculative`] | both; the receiver came first and said where to (RTR) |
 //!
 //! What they share: [`announce`] and [`sender`] are the sender's half, [`pulls`] and
@@ -57,11 +57,11 @@ impl Pulls {
             core.ni.end_hold(port, hold);
         }
         let gone = core.peers.gone(event.peer);
-        let tally = announced.map(|announced| announced.tally);
+        let claims = announced.map(|announced| announced.claims);
         let Some(op) = recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
         let is_written =
-            gone.is_none() && tally.is_some_and(|tally| shared(port).is_written(tally, want));
+            gone.is_none() && claims.is_some_and(|claims| shared(port).is_written(claims, want));
         let pull = Pull {
             event,
             taken,
@@ -74,7 +74,7 @@ impl Pulls {
             in_flight: 0,
             window: Window::new(core.ni.get_bytes_max(), self.budget.bytes_max()),
             awaits_turn: false,
-            method: tally.map_or(BulkMethod::Asked, BulkMethod::Shared),
+            method: claims.map_or(BulkMethod::Asked, BulkMethod::Shared),
             direct: true,
             sender_knows: is_written,
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
@@ -85,7 +85,7 @@ impl Pulls {
             return self.end(core, port, &recv, &pull);
         }
         op.state = RecvState::Pulling(Box::new(pull));
-        if tally.is_some() {
+        if claims.is_some() {
             Pulls::read_shared(recvs, port, handle);
         } else if !Pulls::invite(core, recvs, port, handle) {
             self.fetch(core, recvs, port, handle);

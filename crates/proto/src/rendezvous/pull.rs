@@ -3,7 +3,7 @@
 use super::rtr_list::AnnouncedRecv;
 use super::window::Window;
 use crate::api::Failure;
-use sluice_link::Tally;
+use sluice_link::ClaimsId;
 use sluice_portals::Event;
 use sluice_wire::{MatchBits, RemoteKey, Rts};
 
@@ -46,8 +46,8 @@ pub(crate) struct Pull {
 pub(crate) enum BulkMethod {
     /// This process asks for them.
     Asked,
-    /// Both sides take chunks from this tally.
-    Shared(Tally),
+    /// Both sides take chunks by these claims.
+    Shared(ClaimsId),
     /// The sender writes them and says so.
     Written,
 }

@@ -56,8 +56,8 @@ impl Pulls {
 
     /// Nothing of a pull is under way, and its receive is no more.
     pub(super) fn end<P: Port>(&mut self, core: &mut Core, port: &mut P, recv: &Recv, pull: &Pull) {
-        if let BulkMethod::Shared(tally) = pull.method {
-            shared(port).close_tally(tally);
+        if let BulkMethod::Shared(claims) = pull.method {
+            shared(port).close_claims(claims);
         }
         revoke(port, pull.event.peer, pull.into);
         let excess = pull.event.rlength - pull.want;

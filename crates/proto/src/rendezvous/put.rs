@@ -1,6 +1,6 @@
 //! Rendezvous by put: RTS → CTS → write → FIN.
 //!
-//! For rails that write remote memory and cannot read it. The CTS names no tally:
+//! For rails that write remote memory and cannot read it. The CTS names no chunk claims:
 //! the sender writes all that was asked for ([`super::sender`]), says so, and is done.
 //! If it cannot, the receiver asks for the bytes by gets.
 

@@ -6,7 +6,7 @@
 
 use crate::api::Space;
 use crate::wanted::Wanted;
-use sluice_link::{SharedCopy, Tally};
+use sluice_link::{ClaimsId, SharedCopy};
 use sluice_wire::{PacketSeq, PeerId, RemoteKey};
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const SENT_MAX: usize = 32;
 /// A receive of this process that was announced to its source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnnouncedRecv {
-    pub tally: Tally,
+    pub claims: ClaimsId,
     /// Names its buffer, for the source to write.
     pub into: RemoteKey,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Rtr {
     /// Names its buffer.
     pub into: RemoteKey,
     pub len: u64,
-    pub tally: Tally,
+    pub claims: ClaimsId,
     /// Which message it meets is not known.
     is_blocked: bool,
 }
@@ -63,15 +63,15 @@ impl RtrList {
         rtr: &sluice_wire::Rtr,
         waits: bool,
     ) -> bool {
-        self.listed.retain(|rtr| !shared.is_tally_closed(peer, rtr.tally));
+        self.listed.retain(|rtr| !shared.are_claims_closed(peer, rtr.claims));
         if self.listed.len() == RTRS_MAX {
             return false;
         }
         let overlaps = |older: &Rtr| older.is_blocked && older.wanted.overlaps(&wanted);
         let is_blocked =
             waits || self.may_have_sent(rtr.seen, &wanted) || self.listed.iter().any(overlaps);
-        let (into, len, tally) = (rtr.into, rtr.len, Tally(rtr.tally));
-        self.listed.push_back(Rtr { wanted, into, len, tally, is_blocked });
+        let (into, len, claims) = (rtr.into, rtr.len, ClaimsId(rtr.claims));
+        self.listed.push_back(Rtr { wanted, into, len, claims, is_blocked });
         true
     }
 

@@ -9,7 +9,7 @@ use crate::portal::PT_BULK;
 use crate::request::{SendOp, SendState, SenderCopy};
 use crate::sends::Sends;
 use crate::stalled::Stalled;
-use sluice_link::{Port, RailError, Remote, SharedCopy, Tally};
+use sluice_link::{ClaimsId, Port, RailError, Remote, SharedCopy};
 use sluice_portals::{Handle, NiFail};
 use sluice_wire::{Cts, PeerId, Region, Status, Written};
 
@@ -32,11 +32,11 @@ pub(crate) fn on_cts<P: Port>(
     let from = Region { addr: bytes.addr, len: cts.len };
     let into = Remote::whole(cts.into);
     let token = Moved::Send(handle).token();
-    match cts.tally.map(Tally) {
-        Some(tally) => {
+    match cts.claims.map(ClaimsId) {
+        Some(claims) => {
             let Some(shared) = port.shared() else { return false };
-            op.part = SenderCopy::Sharing(tally);
-            shared.write_shared(peer, tally, from, into, token);
+            op.part = SenderCopy::Sharing(claims);
+            shared.write_shared(peer, claims, from, into, token);
         }
         None => {
             op.part = SenderCopy::Putting { op: cts.op, len: cts.len };
@@ -60,8 +60,8 @@ pub(crate) fn on_written_out<P: Port>(
     let (peer, part) = (op.send.peer, std::mem::replace(&mut op.part, SenderCopy::Done));
     let state = op.state;
     let is_done = match part {
-        SenderCopy::Sharing(tally) => {
-            outcome.is_ok() && shared(port).was_written_alone(Some(peer), tally)
+        SenderCopy::Sharing(claims) => {
+            outcome.is_ok() && shared(port).was_written_alone(Some(peer), claims)
         }
         SenderCopy::Putting { op, len } => {
             let written = Written { op, len, status: status_of(outcome) };

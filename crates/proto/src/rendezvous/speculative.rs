@@ -6,13 +6,13 @@
 //! announced there too ([`Rtrs`]). The sender lists what was announced, in order
 //! ([`RtrList`]); each message that it sends uses the first receive listed that
 //! accepts it. What they cannot know of each other, one word of the receiver's memory
-//! decides, the *tally*: a receive is used by its sender or taken back (cancelled),
+//! decides, the *chunk claims*: a receive is used by its sender or taken back (cancelled),
 //! whoever is first. `docs/decisions/0007-large-messages.md` gives the whole rule.
 //!
-//! Invariant of the receiver: a posted receive with a tally has a known source, which
+//! Invariant of the receiver: a posted receive with chunk claims has a known source, which
 //! was told of it.
 
-use super::ability::{able_with, open_tally, revoke, shared};
+use super::ability::{able_with, open_claims, revoke, shared};
 use super::rtr_list::{AnnouncedRecv, RTRS_MAX, Rtr, RtrList};
 use super::rtr_throttle::RtrThrottle;
 use crate::api::{Recv, Send, Space};
@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::wanted::Wanted;
-use sluice_link::{Port, Rights, SharedCopy, Tally, TallyStart};
+use sluice_link::{ClaimsId, ClaimsStart, Port, Rights, SharedCopy};
 use sluice_portals::{Handle, PtlError, PutExtras, Target};
 use sluice_wire::{MatchBits, Packet, PeerId};
 
@@ -31,7 +31,7 @@ const OLDER_MAX: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Rtrs {
     throttle: RtrThrottle,
-    /// A peer whose message named a tally that is not that of the receive it met.
+    /// A peer whose message named chunk claims that are not those of the receive it met.
     mismatch: Option<PeerId>,
 }
 
@@ -55,13 +55,13 @@ impl Rtrs {
         {
             return;
         }
-        // Tallies may be used up, which opening one will tell.
+        // Chunk claims may be used up, which opening some will tell.
         let able = able_with(port, peer, true);
         let table = core.config.table();
         if table.objection_to_announcing(recv.buf.len, true, able).is_some() {
             return;
         }
-        let Some(tally) = open_tally(port, peer, TallyStart::Free) else { return };
+        let Some(claims) = open_claims(port, peer, ClaimsStart::Free) else { return };
         let into = port.expose(peer, recv.buf, Rights::WRITE);
         let wanted = Wanted::of(recv);
         let rtr = sluice_wire::Rtr {
@@ -71,16 +71,16 @@ impl Rtrs {
             into,
             len: recv.buf.len,
             seen: core.ni.links().expected_seq(peer),
-            tally: tally.0,
+            claims: claims.0,
         };
         if core.ni.tell(port, peer, &Packet::Rtr(rtr)).is_err() {
-            shared(port).close_tally(tally);
+            shared(port).close_claims(claims);
             return revoke(port, peer, into);
         }
         core.stats.announced += 1;
-        core.peers.state_mut(peer).announced.push(AnnouncedRecv { tally, into });
+        core.peers.state_mut(peer).announced.push(AnnouncedRecv { claims, into });
         if let Some(op) = recvs.get_mut(handle) {
-            op.announced = Some(tally);
+            op.announced = Some(claims);
         }
     }
 
@@ -107,7 +107,7 @@ impl Rtrs {
         }
     }
 
-    /// An announced message has met a receive, and names this tally, if any. The
+    /// An announced message has met a receive, and names these chunk claims, if any. The
     /// receive as it was announced, if the sender writes there already.
     pub fn on_announcement<P: Port>(
         &mut self,
@@ -116,20 +116,20 @@ impl Rtrs {
         port: &mut P,
         handle: Handle<RecvOp>,
         peer: PeerId,
-        tally: Option<Tally>,
+        claims: Option<ClaimsId>,
     ) -> Option<AnnouncedRecv> {
         let announced = recvs.get(handle).and_then(|op| op.announced);
-        if tally.is_some() && tally != announced {
+        if claims.is_some() && claims != announced {
             // The message is taken all the same: its receive would be lost else.
             self.mismatch = Some(peer);
         }
-        let is_used = tally.is_some() && tally == announced;
+        let is_used = claims.is_some() && claims == announced;
         announced?;
         self.end(core, recvs, port, handle, is_used)
     }
 
     /// A posted receive waits no more. If it was announced, that is over: `used`
-    /// by the message that it has met, which has tally and key from now on, or not. The
+    /// by the message that it has met, which has claims and key from now on, or not. The
     /// receive as it was announced, if it was used.
     #[cold]
     #[inline(never)]
@@ -142,20 +142,20 @@ impl Rtrs {
         used: bool,
     ) -> Option<AnnouncedRecv> {
         let op = recvs.get_mut(handle)?;
-        let tally = op.announced.take()?;
+        let claims = op.announced.take()?;
         let recv = op.recv;
         let peer = recv.source?;
         self.throttle.note(peer, &recv, used);
-        let announced = core.peers.take_announced(peer, tally)?;
+        let announced = core.peers.take_announced(peer, claims)?;
         if used {
             return Some(announced);
         }
-        shared(port).close_tally(tally);
+        shared(port).close_claims(claims);
         revoke(port, peer, announced.into);
         None
     }
 
-    /// Whether a message named a wrong tally since the last look.
+    /// Whether a message named wrong chunk claims since the last look.
     #[inline]
     pub fn take_mismatch(&mut self) -> bool {
         self.mismatch.take().is_some()
@@ -233,7 +233,7 @@ pub(crate) fn use_rtr<P: Port>(
         let rtr = rtrs.take(at);
         // Else it was cancelled, and the message meets another.
         if let Some(rtr) = rtr
-            && shared(port).use_tally(send.peer, rtr.tally)
+            && shared(port).use_claims(send.peer, rtr.claims)
         {
             return Ok(Some(rtr));
         }

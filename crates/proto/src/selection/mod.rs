@@ -64,7 +64,7 @@ pub enum Protocol {
     Eager,
     /// The receive was announced (RTR), and the sender writes where it says.
     Speculative,
-    /// Both sides copy, after a CTS with a tally.
+    /// Both sides copy, after a CTS with chunk claims.
     Cooperative,
     /// The receiver reads the sender's memory.
     Get,
@@ -136,8 +136,8 @@ pub struct Able {
     pub reads: bool,
     /// Write its memory.
     pub writes: bool,
-    /// Open a tally for it.
-    pub tallies: bool,
+    /// Open chunk claims for it.
+    pub chunk_claims: bool,
 }
 
 /// What a choice depends on besides the table.
@@ -196,9 +196,9 @@ pub enum Reason {
     /// The rail does not write there.
     #[error("the rail cannot write the peer's memory")]
     CannotWrite,
-    /// There is no tally for it.
-    #[error("the rail has no tally for it")]
-    NoTally,
+    /// There are no chunk claims for it.
+    #[error("the rail has no chunk claims for it")]
+    NoClaims,
     /// It would do, but another one comes before it.
     #[error("{0} comes before it")]
     Behind(Protocol),
@@ -290,8 +290,8 @@ impl Table {
         // Where the one direction is not allowed the other is not either.
         } else if !able.reads {
             Some(Reason::CannotRead)
-        } else if !able.tallies {
-            Some(Reason::NoTally)
+        } else if !able.chunk_claims {
+            Some(Reason::NoClaims)
         } else {
             None
         }
@@ -310,7 +310,7 @@ impl Table {
             Protocol::Cooperative if len < self.share_bytes_min => {
                 Some(Reason::Short { min: self.share_bytes_min })
             }
-            Protocol::Cooperative if !able.tallies => Some(Reason::NoTally),
+            Protocol::Cooperative if !able.chunk_claims => Some(Reason::NoClaims),
             Protocol::Get if !able.reads => Some(Reason::CannotRead),
             Protocol::Put if !able.writes => Some(Reason::CannotWrite),
             _ => None,

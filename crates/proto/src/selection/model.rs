@@ -10,7 +10,7 @@
 //! | get | RTS, start of a read | read's byte |
 //! | put | RTS, CTS, start of a write, written | write's byte |
 //! | pull | RTS, get, reply | packet's byte |
-//! | cooperative | RTS, tally, CTS, start of a read | half a read's byte |
+//! | cooperative | RTS, chunk claims, CTS, start of a read | half a read's byte |
 //!
 //! Each threshold is a power of two within bounds. The costs were measured on a machine
 //! that does other things too, maybe while all ranks of a job started at once: a
@@ -61,17 +61,17 @@ fn eager_bytes_max(costs: &Costs) -> u64 {
 
 /// The shortest receive whose announcement costs little beside its transfer.
 fn announce_bytes_min(costs: &Costs) -> u64 {
-    let (Some(read), Some(tally_ns)) = (costs.read, costs.tally_ns) else { return NEVER };
+    let (Some(read), Some(claim_ns)) = (costs.read, costs.claim_ns) else { return NEVER };
     let (min, max) = ANNOUNCE_BYTES;
-    let rtr_ps = (costs.packet_ns + tally_ns) * 1000;
+    let rtr_ps = (costs.packet_ns + claim_ns) * 1000;
     powers(min, max).find(|&len| rtr_ps * ANNOUNCE_PART <= get(costs, read, len)).unwrap_or(max)
 }
 
 /// The shortest message that two copy clearly faster than one.
 fn share_bytes_min(costs: &Costs) -> u64 {
-    let (Some(read), Some(tally_ns)) = (costs.read, costs.tally_ns) else { return NEVER };
+    let (Some(read), Some(claim_ns)) = (costs.read, costs.claim_ns) else { return NEVER };
     let (min, max) = SHARE_BYTES;
-    let start_ns = 2 * costs.packet_ns + tally_ns + read.start_ns;
+    let start_ns = 2 * costs.packet_ns + claim_ns + read.start_ns;
     let is_faster = |len: &u64| {
         let shared_ps = line(start_ns, read.byte_ps, *len / 2);
         shared_ps + shared_ps / SHARE_PART <= get(costs, read, *len)
@@ -79,7 +79,7 @@ fn share_bytes_min(costs: &Costs) -> u64 {
     powers(min, max).find(is_faster).unwrap_or(max)
 }
 
-/// A message that was announced, as the rail moves it best without a tally.
+/// A message that was announced, as the rail moves it best without chunk claims.
 fn announced(costs: &Costs, len: u64) -> u64 {
     match (costs.read, costs.write) {
         (Some(read), _) => get(costs, read, len),
@@ -156,13 +156,13 @@ mod tests {
         let fast_write = Costs { write: direct(50, 10), packet_byte_ps: 900, ..no_read };
         assert_eq!(table(fast_write), [4 * KIB, NEVER, NEVER]);
         // Chunks cost what eager costs, and the asking besides.
-        let only_packets = Costs { read: None, write: None, tally_ns: None, ..stated };
+        let only_packets = Costs { read: None, write: None, claim_ns: None, ..stated };
         assert_eq!(table(only_packets), [8 * KIB, NEVER, NEVER]);
-        // A tally is of no use to who can neither read nor write.
-        let only_tallies = Costs { tally_ns: Some(1), ..only_packets };
-        assert_eq!(table(only_tallies), [8 * KIB, NEVER, NEVER]);
-        let no_tally = Costs { tally_ns: None, ..stated };
-        assert_eq!(table(no_tally), [4 * KIB, NEVER, NEVER]);
+        // Chunk claims are of no use to who can neither read nor write.
+        let only_claims = Costs { claim_ns: Some(1), ..only_packets };
+        assert_eq!(table(only_claims), [8 * KIB, NEVER, NEVER]);
+        let no_claims = Costs { claim_ns: None, ..stated };
+        assert_eq!(table(no_claims), [4 * KIB, NEVER, NEVER]);
     }
 
     /// All corners of what is plausible: nothing overflows, nothing leaves its bounds.
@@ -173,11 +173,11 @@ mod tests {
             for packet_byte_ps in bytes {
                 for start_ns in steps {
                     for byte_ps in bytes {
-                        for tally_ns in steps {
+                        for claim_ns in steps {
                             let read = direct(start_ns, byte_ps);
-                            let tally_ns = Some(tally_ns);
+                            let claim_ns = Some(claim_ns);
                             let costs =
-                                Costs { packet_ns, packet_byte_ps, read, write: read, tally_ns };
+                                Costs { packet_ns, packet_byte_ps, read, write: read, claim_ns };
                             let found = table(costs);
                             let bounds = [EAGER_BYTES, ANNOUNCE_BYTES, SHARE_BYTES];
                             for (len, (min, max)) in found.into_iter().zip(bounds) {

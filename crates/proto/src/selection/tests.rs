@@ -4,7 +4,7 @@ use super::*;
 use sluice_link::{Costs, Direct};
 
 const KIB: u64 = 1 << 10;
-const ALL: Able = Able { reads: true, writes: true, tallies: true };
+const ALL: Able = Able { reads: true, writes: true, chunk_claims: true };
 
 fn facts(len: u64, first: First, able: Able) -> Facts {
     Facts { len, recv_len: len, first, source_known: true, fits: true, able }
@@ -37,17 +37,17 @@ fn rails_that_can_less() {
     let lens = [8, 5 * KIB, 32 * KIB, 1 << 20];
     let table = Table::default();
     let rows = [
-        (Able { tallies: false, ..ALL }, [Eager, Get, Get, Get]),
+        (Able { chunk_claims: false, ..ALL }, [Eager, Get, Get, Get]),
         (Able { reads: false, ..ALL }, [Eager, Put, Put, Put]),
-        (Able { reads: false, tallies: false, ..ALL }, [Eager, Put, Put, Put]),
+        (Able { reads: false, chunk_claims: false, ..ALL }, [Eager, Put, Put, Put]),
         (Able { writes: false, ..ALL }, [Eager, Get, Get, Cooperative]),
-        (Able { reads: false, writes: false, tallies: true }, [Eager, Pull, Pull, Pull]),
-        (Able { reads: false, writes: false, tallies: false }, [Eager, Pull, Pull, Pull]),
+        (Able { reads: false, writes: false, chunk_claims: true }, [Eager, Pull, Pull, Pull]),
+        (Able { reads: false, writes: false, chunk_claims: false }, [Eager, Pull, Pull, Pull]),
     ];
     for (able, expected) in rows {
         assert_eq!(protocols(&table, First::Sender, able, &lens), expected, "{able:?}");
-        // Without reads and a tally nothing is announced.
-        if !able.reads || !able.tallies {
+        // Without reads and chunk claims nothing is announced.
+        if !able.reads || !able.chunk_claims {
             assert_eq!(protocols(&table, First::Receiver, able, &lens), expected, "{able:?}");
         }
     }
@@ -71,9 +71,9 @@ fn rails_of_stated_performance() {
     let found = protocols(&fast, First::Receiver, ALL, &lens);
     assert_eq!(found, [Get, Protocol::Speculative]);
     // Nothing but packets.
-    let packets = Costs { read: None, write: None, tally_ns: None, ..Costs::default() };
+    let packets = Costs { read: None, write: None, claim_ns: None, ..Costs::default() };
     let packets = Table::of(&packets);
-    let able = Able { reads: false, writes: false, tallies: false };
+    let able = Able { reads: false, writes: false, chunk_claims: false };
     let found = protocols(&packets, First::Receiver, able, &[8 * KIB, 8 * KIB + 1, NEVER]);
     assert_eq!(found, [Eager, Pull, Pull]);
 }
@@ -100,12 +100,12 @@ fn each_rejection_has_its_reason() {
     for protocol in [Protocol::Speculative, Protocol::Cooperative, Protocol::Get] {
         assert_eq!(reason(&deaf, protocol), Reason::CannotRead, "{protocol}");
     }
-    let packets = Able { reads: false, writes: false, tallies: false };
+    let packets = Able { reads: false, writes: false, chunk_claims: false };
     let packets = table.choose(&facts(1 << 20, First::Sender, packets));
     assert_eq!(reason(&packets, Protocol::Put), Reason::CannotWrite);
-    let spent = table.choose(&facts(1 << 20, First::Receiver, Able { tallies: false, ..ALL }));
-    assert_eq!(reason(&spent, Protocol::Speculative), Reason::NoTally);
-    assert_eq!(reason(&spent, Protocol::Cooperative), Reason::NoTally);
+    let spent = table.choose(&facts(1 << 20, First::Receiver, Able { chunk_claims: false, ..ALL }));
+    assert_eq!(reason(&spent, Protocol::Speculative), Reason::NoClaims);
+    assert_eq!(reason(&spent, Protocol::Cooperative), Reason::NoClaims);
     let never = Table { announce_bytes_min: NEVER, share_bytes_min: NEVER, ..table };
     let never = never.choose(&facts(1 << 20, First::Receiver, ALL));
     assert_eq!(reason(&never, Protocol::Speculative), Reason::NeverPays);
@@ -133,6 +133,7 @@ fn ranges_are_the_choices_by_length() {
     let expected = [(0, Eager), (4 * KIB + 1, Get), (32 * KIB, Speculative)];
     assert_eq!(table.ranges(&receiver), expected);
     let never = Table { announce_bytes_min: NEVER, share_bytes_min: NEVER, ..table };
-    let packets = facts(0, First::Receiver, Able { reads: false, writes: false, tallies: true });
+    let packets =
+        facts(0, First::Receiver, Able { reads: false, writes: false, chunk_claims: true });
     assert_eq!(never.ranges(&packets), [(0, Eager), (4 * KIB + 1, Pull)]);
 }

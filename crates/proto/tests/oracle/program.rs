@@ -110,7 +110,7 @@ impl Program {
             can_read: draw.percent(50),
             forbidden_percent: if draw.percent(30) { 30 } else { 0 },
             only_writes: draw.percent(50),
-            tallies: draw.percent(60),
+            chunk_claims: draw.percent(60),
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
         };

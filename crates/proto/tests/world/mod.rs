@@ -293,8 +293,8 @@ impl World {
     pub fn move_by(&mut self, who: usize) {
         loop {
             let net = self.processes[0].port.net();
-            let able = |share: &net::tally::Share| net.tallies.can_go_on(share);
-            let mut shares = net.tallies.shares.iter();
+            let able = |share: &net::chunk_claims::Share| net.claims.can_go_on(share);
+            let mut shares = net.claims.shares.iter();
             let at = shares.position(|share| share.who == who && able(share));
             drop(net);
             match at {
@@ -384,8 +384,8 @@ impl World {
         }
         net.net_mut().part(who, peer);
         loop {
-            let shares = |share: &net::tally::Share| share.who == who && share.peer == peer;
-            let at = net.net().tallies.shares.iter().position(shares);
+            let shares = |share: &net::chunk_claims::Share| share.who == who && share.peer == peer;
+            let at = net.net().claims.shares.iter().position(shares);
             match at {
                 Some(at) => self.happen(Event::Share(at)),
                 None => break,

@@ -12,10 +12,10 @@
 //! anybody waiting for it. One that waits for the other side's chunks stands
 //! aside, and is looked at once in each pass.
 
-use super::segment::TALLIES_MAX;
+use super::segment::CHUNK_CLAIMS_MAX;
 use rustix::io::Errno;
 use sluice_link::chunk_claims::{Side, chunk_bytes};
-use sluice_link::{RailError, Tally, Token};
+use sluice_link::{ClaimsId, RailError, Token};
 use sluice_wire::{Addr, Nanos, PeerId, Region};
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ pub(super) enum Direction {
 /// What a transfer that both sides copy is to this side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    pub(super) tally: Tally,
+    pub(super) claims: ClaimsId,
     pub(super) side: Side,
     /// Chunks that this side has taken, and accounted for.
     pub(super) own: u32,
@@ -48,13 +48,13 @@ pub(super) struct Share {
     pub(super) failed: Option<RailError>,
     /// The peer still lived after this side's last read, so the bytes are its own.
     pub(super) is_vouched: bool,
-    /// Since when the tally and the peer's record contradict each other.
+    /// Since when the claims and the peer's record contradict each other.
     pub(super) doubted_since: Option<Nanos>,
 }
 
 impl Share {
-    pub(super) fn new(tally: Tally, side: Side) -> Share {
-        Share { tally, side, own: 0, failed: None, is_vouched: false, doubted_since: None }
+    pub(super) fn new(claims: ClaimsId, side: Side) -> Share {
+        Share { claims, side, own: 0, failed: None, is_vouched: false, doubted_since: None }
     }
 }
 
@@ -96,8 +96,8 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     transfers: VecDeque<Transfer>,
-    /// Those that wait for the other side. Each has a tally of this process, so
-    /// there are no more than there are tallies.
+    /// Those that wait for the other side. Each has chunk claims of this process, so
+    /// there are no more than [`CHUNK_CLAIMS_MAX`].
     waiting: VecDeque<Transfer>,
 }
 
@@ -113,8 +113,8 @@ impl Queue {
 
     /// Sets a transfer aside that waits for the other side.
     pub(super) fn set_aside(&mut self, transfer: Transfer) {
-        let most = usize::from(TALLIES_MAX);
-        assert!(self.waiting.len() < most, "one read for each tally");
+        let most = usize::from(CHUNK_CLAIMS_MAX);
+        assert!(self.waiting.len() < most, "one read for each transfer's claims");
         self.waiting.push_back(transfer);
     }
 
@@ -169,10 +169,10 @@ impl Queue {
         })
     }
 
-    /// Whether one of this process's tallies is in use here.
-    pub(super) fn holds(&self, tally: Tally) -> bool {
+    /// Whether these chunk claims of this process are in use here.
+    pub(super) fn holds(&self, claims: ClaimsId) -> bool {
         self.transfers.iter().chain(&self.waiting).any(|transfer| {
-            let own = |share: Share| share.side == Side::Owner && share.tally == tally;
+            let own = |share: Share| share.side == Side::Owner && share.claims == claims;
             transfer.share.is_some_and(own)
         })
     }

@@ -11,21 +11,21 @@
 //! all of the cost.
 
 use super::bulk::{self, Direction};
+use super::claims_line::Line;
 use super::copy::{NEXT_BYTES, fill_next, take_next};
 use super::ring::{Slot, WORDS};
-use super::tally::Line;
 use crate::signals::with_signals_blocked;
 use crate::tune::Subject;
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
 use sluice_link::chunk_claims::Side;
-use sluice_link::{Costs, Direct, TallyStart};
+use sluice_link::{ClaimsStart, Costs, Direct};
 use sluice_wire::Addr;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long reads, writes and packets may take each, so 24 ms in all; a tally takes
+/// How long reads, writes and packets may take each, so 24 ms in all; chunk claims take
 /// microseconds.
 const PATIENCE: Duration = Duration::from_millis(8);
 /// Rounds of each, if they are done before.
@@ -42,8 +42,8 @@ const SLOTS: usize = (4usize << 10).div_ceil(NEXT_BYTES);
 /// take turns no faster than that ([`Desk::wait_for`]).
 const HANDOVER_NS_MAX: u64 = 2_000;
 
-/// Tallies opened and closed in a round.
-const TALLIES: u32 = 64;
+/// How often chunk claims are opened and closed in a round.
+const CLAIMS_OPENED: u32 = 64;
 
 /// What moves cost on the rail in shared memory, between memories of hosts.
 pub const COSTS: Subject = Subject { name: "shm-host", measure: calibrate };
@@ -58,7 +58,7 @@ fn calibrate() -> Costs {
         packet_byte_ps,
         read: direct(Direction::Read),
         write: direct(Direction::Write),
-        tally_ns: Some(tally_ns()),
+        claim_ns: Some(claim_ns()),
     };
     // A clock that stood still, or jumped.
     if costs.are_plausible() { costs } else { stated }
@@ -223,14 +223,14 @@ fn handovers() -> Option<[u64; 2]> {
     (best[0] <= HANDOVER_NS_MAX && best[1] < u64::MAX).then_some(best)
 }
 
-/// A tally, from opening it to closing it, with two chunks taken from it.
-fn tally_ns() -> u64 {
+/// Chunk claims, from opening to closing them, with two chunks taken.
+fn claim_ns() -> u64 {
     let line = Line::unused();
     let mut best = u64::MAX;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        for generation in 1..=TALLIES {
-            line.open(generation, TallyStart::Used);
+        for generation in 1..=CLAIMS_OPENED {
+            line.open(generation, ClaimsStart::Used);
             for side in [Side::Owner, Side::Peer] {
                 black_box(line.take(generation, side, 2));
                 black_box(line.account(generation, side, 2, true));
@@ -239,7 +239,7 @@ fn tally_ns() -> u64 {
         }
         best = best.min(ns_since(start));
     }
-    (best / u64::from(TALLIES)).max(1)
+    (best / u64::from(CLAIMS_OPENED)).max(1)
 }
 
 /// Keeps the calling thread away from this core, if the process may use another.
@@ -281,7 +281,7 @@ mod tests {
     fn whatever_the_machine_does_the_figures_can_be_used() {
         let costs = calibrate();
         assert!(costs.are_plausible(), "{costs:?}");
-        assert!(costs.tally_ns.is_some(), "{costs:?}");
+        assert!(costs.claim_ns.is_some(), "{costs:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::doorbell::SLEEP_NS_MAX;
 use super::peers::Life;
 use super::ring::{WORDS, writer_of};
 use super::{Shm, backing};
-use sluice_link::{Machine, PeerError, RailError, Tally};
+use sluice_link::{ClaimsId, Machine, PeerError, RailError};
 use sluice_wire::{Nanos, Packet, PeerId, Put, Rts, slots_for};
 
 /// Polls between two looks at the clock. A power of two.
@@ -142,8 +142,8 @@ impl Shm {
             payload_len: packet.payload_len,
         };
         self.stats.packets_in += 1;
-        if let Packet::Put(Put { rts: Some(Rts { tally: Some(tally), .. }), .. }) = packet.packet
-            && let Some((line, _)) = self.own_tally(Tally(tally))
+        if let Packet::Put(Put { rts: Some(Rts { claims: Some(claims), .. }), .. }) = packet.packet
+            && let Some((line, _)) = self.own_line(ClaimsId(claims))
         {
             // It was written by the other core, and is looked at once it is matched.
             line.fetch();
@@ -398,7 +398,7 @@ impl Shm {
     fn reclaim(&mut self, peer: PeerId) {
         self.peers.detach(peer, &self.card);
         self.release_all_of(peer);
-        self.tallies.release(peer);
+        self.own_claims.release(peer);
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;
             if let Some(card) = &known.card {

@@ -3,11 +3,12 @@
 //!
 //! Owns: the segments (`segment`, `backing`), the ring in them (`ring`,
 //! `copy`), the peers and whether they live (`peers`, `watch`), direct moves
-//! (`bulk`), those that both sides copy (`shared`, with their `tally` and the
-//! record of `tallies`), the memory of the client (`client`, `guard`), lent memory
-//! (`lent`), what moves cost (`calibrate`), what wakes a sleeper (`bell`, `doorbell`), the names by which
-//! processes find each other (`names`), and the cards that say where the mailbox of an address is (`card`, `lookup`);
-//! both are files that their process holds (`held`).
+//! (`bulk`), those that both sides copy (`shared`, with their `claims_line` and the
+//! record of `chunk_claims`), the memory of the client (`client`, `guard`), lent memory
+//! (`lent`), what moves cost (`calibrate`), what wakes a sleeper (`bell`, `doorbell`), the
+//! names by which processes find each other (`names`), and the cards that say where the
+//! mailbox of an address is (`card`, `lookup`); both are files that their process holds
+//! (`held`).
 //! `drive` runs a machine over them (`claims`: who writes into the own mailbox);
 //! `port` is what the machine may ask for.
 //! `docs/decisions/0001-the-path-of-a-message.md` says why it is built this way.
@@ -28,7 +29,9 @@ pub(crate) mod bell;
 mod bulk;
 mod calibrate;
 mod card;
+mod chunk_claims;
 mod claims;
+mod claims_line;
 mod client;
 mod config;
 mod copy;
@@ -51,8 +54,6 @@ mod ring;
 mod segment;
 mod shared;
 mod stats;
-mod tallies;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -77,7 +78,7 @@ use peers::Peers;
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
 use segment::{Reader, Segment, segment_bytes};
-use sluice_link::{Layout, PeerError, Tally};
+use sluice_link::{ClaimsId, Layout, PeerError};
 use sluice_wire::{Nanos, PeerId, Region};
 use std::collections::HashSet;
 use std::io;
@@ -101,10 +102,10 @@ pub struct Shm {
     packet_slots_max: u32,
     current: Current,
     transfers: bulk::Queue,
-    tallies: tallies::Tallies,
-    /// The newest transfer to a tally of a peer that this process has copied
+    own_claims: chunk_claims::OwnClaims,
+    /// The newest transfer by chunk claims of a peer that this process has copied
     /// alone.
-    written_alone: Option<(PeerId, Tally)>,
+    written_alone: Option<(PeerId, ClaimsId)>,
     lent: Lent,
     stats: Stats,
 
@@ -186,7 +187,7 @@ impl Shm {
                 .max(u32::from(layout.reply_slots)),
             current: Current::NONE,
             transfers: bulk::Queue::default(),
-            tallies: tallies::Tallies::new(),
+            own_claims: chunk_claims::OwnClaims::new(),
             written_alone: None,
             lent: Lent::new(),
             stats: Stats::default(),

@@ -13,8 +13,8 @@ use crate::shm::error::is_shortage;
 use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::Side;
 use sluice_link::{
-    Connect, LocalMemory, Opened, PeerError, Port, RailError, Remote, RemoteCaps, RemoteMemory,
-    Rights, SharedCopy, Tally, TallyStart, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, LocalMemory, Opened, PeerError, Port, RailError, Remote,
+    RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, RemoteKey, SLOT_BYTES, slots_for};
 use std::io;
@@ -182,37 +182,51 @@ impl Port for Shm {
 }
 
 impl SharedCopy for Shm {
-    fn open_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
-        self.open_own_tally(peer, start)
+    fn open_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
+        self.open_own_claims(peer, start)
     }
 
-    fn revoke_tally(&mut self, tally: Tally) -> bool {
-        self.revoke_own_tally(tally)
+    fn revoke_claims(&mut self, claims: ClaimsId) -> bool {
+        self.revoke_own_claims(claims)
     }
 
-    fn close_tally(&mut self, tally: Tally) {
-        self.close_own_tally(tally);
+    fn close_claims(&mut self, claims: ClaimsId) {
+        self.close_own_claims(claims);
     }
 
-    fn use_tally(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.tally_of(peer, tally).is_some_and(|(line, generation)| line.use_it(generation))
+    fn use_claims(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.line_of(peer, claims).is_some_and(|(line, generation)| line.try_use(generation))
     }
 
-    fn is_tally_closed(&mut self, peer: PeerId, tally: Tally) -> bool {
-        self.tally_of(peer, tally).is_none_or(|(line, generation)| line.is_closed(generation))
+    fn are_claims_closed(&mut self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.line_of(peer, claims).is_none_or(|(line, generation)| line.is_closed(generation))
     }
 
-    fn is_written(&mut self, tally: Tally, len: u64) -> bool {
-        self.is_own_tally_written(tally, len)
+    fn is_written(&mut self, claims: ClaimsId, len: u64) -> bool {
+        self.is_own_transfer_written(claims, len)
     }
 
-    fn read_shared(&mut self, peer: PeerId, tally: Tally, from: Remote, to: Region, token: Token) {
-        let share = Share::new(tally, Side::Owner);
+    fn read_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Remote,
+        to: Region,
+        token: Token,
+    ) {
+        let share = Share::new(claims, Side::Owner);
         self.start(peer, Direction::Read, to, from, token, Some(share));
     }
 
-    fn write_shared(&mut self, peer: PeerId, tally: Tally, from: Region, to: Remote, token: Token) {
-        let share = Share::new(tally, Side::Peer);
+    fn write_shared(
+        &mut self,
+        peer: PeerId,
+        claims: ClaimsId,
+        from: Region,
+        to: Remote,
+        token: Token,
+    ) {
+        let share = Share::new(claims, Side::Peer);
         self.start(peer, Direction::Write, from, to, token, Some(share));
     }
 
@@ -224,10 +238,10 @@ impl SharedCopy for Shm {
         left
     }
 
-    fn was_written_alone(&mut self, peer: Option<PeerId>, tally: Tally) -> bool {
+    fn was_written_alone(&mut self, peer: Option<PeerId>, claims: ClaimsId) -> bool {
         match peer {
-            Some(peer) => self.has_written_alone(peer, tally),
-            None => self.tallies.is_alone(tally),
+            Some(peer) => self.has_written_alone(peer, claims),
+            None => self.own_claims.is_alone(claims),
         }
     }
 }

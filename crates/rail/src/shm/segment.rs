@@ -3,11 +3,11 @@
 //! | at | what |
 //! |---|---|
 //! | 0 | header: sixteen words that its owner stores once |
-//! | 128 | count of claims, so that the owner notices new writers |
+//! | 128 | count of claims of entries, so that the owner notices new writers |
 //! | 192 | not zero once the owner reads no more |
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
-//! | 4096 | [`TALLIES_MAX`] tallies for the transfers that others help to copy, each alone in its line |
+//! | 4096 | [`CHUNK_CLAIMS_MAX`] lines of chunk claims, each for a transfer that another helps to copy |
 //! | 20480 | one [`ENTRY_BYTES`] entry per writer: claim, card, intent |
 //! | next page | the ring |
 //!
@@ -17,10 +17,10 @@
 
 use super::bell::Bell;
 use super::card::{CARD_BYTES, Card};
+use super::claims_line::Line;
 use super::error::CardError;
 use super::guard::MappedFile;
 use super::ring::{self, Slot};
-use super::tally::Line;
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sluice_link::{Grant, Layout};
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const ENTRY_BYTES: usize = 256;
 /// Most transfers at a time that a process and its peers copy together. More are
 /// copied by one side.
-pub(super) const TALLIES_MAX: u16 = 256;
+pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
 const VERSION: u64 = 7;
@@ -44,8 +44,8 @@ const CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
 const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
-const TALLIES_AT: usize = PAGE_BYTES;
-const ENTRIES_AT: usize = TALLIES_AT + TALLIES_MAX as usize * size_of::<Line>();
+const CHUNK_CLAIMS_AT: usize = PAGE_BYTES;
+const ENTRIES_AT: usize = CHUNK_CLAIMS_AT + CHUNK_CLAIMS_MAX as usize * size_of::<Line>();
 pub(super) const ENTRY_CARD_AT: usize = 8;
 const ENTRY_INTENT_AT: usize = 128;
 
@@ -54,7 +54,7 @@ const _: () = {
     assert!(CLAIMS_AT + 64 <= CLOSED_AT);
     assert!(CLOSED_AT + 64 <= TAIL_AT);
     assert!(TAIL_AT + 128 <= BELL_AT);
-    assert!(BELL_AT + 128 <= TALLIES_AT);
+    assert!(BELL_AT + 128 <= CHUNK_CLAIMS_AT);
     // Pages of their own, and what the table above says.
     assert!(ENTRIES_AT.is_multiple_of(PAGE_BYTES) && ENTRIES_AT == 20480);
     assert!(CARD_BYTES.is_multiple_of(8) && ENTRY_CARD_AT + CARD_BYTES <= ENTRY_INTENT_AT);
@@ -400,12 +400,12 @@ impl Segment {
         Card::from_bytes(&bytes)
     }
 
-    /// The tally at `place`, which is below [`TALLIES_MAX`].
-    pub(super) fn tally(&self, place: u16) -> &Line {
-        assert!(place < TALLIES_MAX);
-        let at = TALLIES_AT + usize::from(place) * size_of::<Line>();
+    /// The chunk claims at `place`, which is below [`CHUNK_CLAIMS_MAX`].
+    pub(super) fn claims_line(&self, place: u16) -> &Line {
+        assert!(place < CHUNK_CLAIMS_MAX);
+        let at = CHUNK_CLAIMS_AT + usize::from(place) * size_of::<Line>();
         // SAFETY: inside the table by the assertion, which is inside every
-        // segment, and aligned; a tally is one atomic word; the borrow of `self`
+        // segment, and aligned; a line is of atomic words; the borrow of `self`
         // keeps it mapped.
         unsafe { self.mapping.at(at, size_of::<Line>()).cast().as_ref() }
     }
@@ -532,7 +532,7 @@ impl Segment {
     }
 
     #[cfg(test)]
-    pub(super) fn tally_offset(place: u16) -> usize {
-        TALLIES_AT + usize::from(place) * size_of::<Line>()
+    pub(super) fn claims_line_offset(place: u16) -> usize {
+        CHUNK_CLAIMS_AT + usize::from(place) * size_of::<Line>()
     }
 }

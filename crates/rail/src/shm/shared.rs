@@ -1,4 +1,4 @@
-//! Transfers that both sides copy, each the chunks that it takes from a tally
+//! Transfers that both sides copy, each the chunks that it claims
 //! (`sluice_link::chunk_claims`; `docs/decisions/0007-large-messages.md`).
 //!
 //! A turn takes one chunk, copies all of it and accounts for it, so between
@@ -10,10 +10,10 @@
 //!
 //! Invariants:
 //! - This side copies at most as many chunks as the transfer has, each inside
-//!   it, whatever the tally says.
-//! - One word of a tally that anybody else writes makes a transfer end with an error or
+//!   it, whatever the chunk claims say.
+//! - One word of them that anybody else writes makes a transfer end with an error or
 //!   be done by one side. The place is not used again while a suspect may write there
-//!   (`tallies`). A peer that lies about what it has copied can leave out bytes, as it
+//!   (`chunk_claims`). A peer that lies about what it has copied can leave out bytes, as it
 //!   can in what it sends.
 //! - Both sides agree on whether the writer has copied all alone, by what each
 //!   knows itself: the reader that it took nothing, the writer that it took
@@ -21,84 +21,84 @@
 
 use super::Shm;
 use super::bulk::{Direction, Share, Transfer, Turn};
+use super::chunk_claims::parts;
+use super::claims_line::Line;
 use super::peers::Life;
-use super::tallies::parts;
-use super::tally::Line;
 use sluice_link::chunk_claims::{Accounted, Settled, Side, chunk, chunks};
-use sluice_link::{RailError, Tally, TallyStart};
+use sluice_link::{ClaimsId, ClaimsStart, RailError};
 use sluice_wire::{Nanos, PeerId};
 
-/// How long a tally and the record of its peer may contradict each other. An honest
+/// How long claims and the record of their peer may contradict each other. An honest
 /// peer changes one right after the other.
 const DOUBT_PATIENCE: Nanos = Nanos(500_000_000);
 
 impl Shm {
-    /// Opens a tally for a transfer from `peer`.
-    pub(super) fn open_own_tally(&mut self, peer: PeerId, start: TallyStart) -> Option<Tally> {
+    /// Opens chunk claims for a transfer from `peer`.
+    pub(super) fn open_own_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
         if self.peers.get(peer)?.gone.is_some() {
             return None;
         }
-        let tally = self.tallies.open(peer)?;
-        let (line, generation) = self.own_tally(tally).expect("it was just opened");
+        let claims = self.own_claims.open(peer)?;
+        let (line, generation) = self.own_line(claims).expect("it was just opened");
         line.open(generation, start);
-        Some(tally)
+        Some(claims)
     }
 
-    /// Closes a tally of this process if it is free.
-    pub(super) fn revoke_own_tally(&mut self, tally: Tally) -> bool {
+    /// Closes chunk claims of this process if they are free.
+    pub(super) fn revoke_own_claims(&mut self, claims: ClaimsId) -> bool {
         let revoked =
-            self.own_tally(tally).is_some_and(|(line, generation)| line.revoke(generation));
+            self.own_line(claims).is_some_and(|(line, generation)| line.revoke(generation));
         if revoked {
-            self.give_back_tally(tally);
+            self.give_back_claims(claims);
         }
         revoked
     }
 
-    /// Closes a tally of this process.
-    pub(super) fn close_own_tally(&mut self, tally: Tally) {
-        debug_assert!(!self.transfers.holds(tally), "no read names it");
-        let Some((line, generation)) = self.own_tally(tally) else { return };
+    /// Closes chunk claims of this process.
+    pub(super) fn close_own_claims(&mut self, claims: ClaimsId) {
+        debug_assert!(!self.transfers.holds(claims), "no read names it");
+        let Some((line, generation)) = self.own_line(claims) else { return };
         line.close(generation);
-        self.give_back_tally(tally);
+        self.give_back_claims(claims);
     }
 
-    fn give_back_tally(&mut self, tally: Tally) {
-        let peer = self.tallies.peer_of(tally).and_then(|peer| self.peers.get(peer));
+    fn give_back_claims(&mut self, claims: ClaimsId) {
+        let peer = self.own_claims.peer_of(claims).and_then(|peer| self.peers.get(peer));
         let may_write = peer.is_some_and(|peer| peer.life != Life::Ended);
         let given_up = peer.is_some_and(|peer| peer.gone.is_some());
-        self.tallies.close(tally, may_write, given_up);
+        self.own_claims.close(claims, may_write, given_up);
     }
 
-    /// An open tally of this process, and its generation.
-    pub(super) fn own_tally(&self, tally: Tally) -> Option<(&Line, u32)> {
-        let (place, generation) = self.tallies.find(tally)?;
-        Some((self.segment.tally(place), generation))
+    /// Open chunk claims of this process, and their generation.
+    pub(super) fn own_line(&self, claims: ClaimsId) -> Option<(&Line, u32)> {
+        let (place, generation) = self.own_claims.find(claims)?;
+        Some((self.segment.claims_line(place), generation))
     }
 
-    /// What a peer calls `tally`, and the generation that it means. `None` if its
+    /// What a peer calls `claims`, and the generation that it means. `None` if its
     /// mailbox is not mapped, or it cannot have said that.
-    pub(super) fn tally_of(&self, peer: PeerId, tally: Tally) -> Option<(&Line, u32)> {
+    pub(super) fn line_of(&self, peer: PeerId, claims: ClaimsId) -> Option<(&Line, u32)> {
         let segment = self.peers.get(peer)?.segment.as_ref()?;
-        let (place, generation) = parts(tally)?;
-        Some((segment.tally(place), generation))
+        let (place, generation) = parts(claims)?;
+        Some((segment.claims_line(place), generation))
     }
 
-    /// Whether the peer has copied all of a transfer to a tally of this process.
-    pub(super) fn is_own_tally_written(&mut self, tally: Tally, len: u64) -> bool {
-        let is_whole = self.own_tally(tally).is_some_and(|(line, generation)| {
+    /// Whether the peer has copied all of a transfer by chunk claims of this process.
+    pub(super) fn is_own_transfer_written(&mut self, claims: ClaimsId, len: u64) -> bool {
+        let is_whole = self.own_line(claims).is_some_and(|(line, generation)| {
             line.settled(generation, chunks(len), 0) == Settled::Whole
         });
         if is_whole {
-            self.tallies.set_alone(tally);
+            self.own_claims.set_alone(claims);
             self.stats.count_end(Direction::Read, true);
         }
         is_whole
     }
 
-    /// Whether this process has copied all of the transfer to a tally of `peer`
-    /// that has just ended. The tally may be closed by now, and its place used again.
-    pub(super) fn has_written_alone(&self, peer: PeerId, tally: Tally) -> bool {
-        self.written_alone == Some((peer, tally))
+    /// Whether this process has copied all of the transfer by `claims` of `peer` that
+    /// has just ended. They may be closed by now, and their place used again.
+    pub(super) fn has_written_alone(&self, peer: PeerId, claims: ClaimsId) -> bool {
+        self.written_alone == Some((peer, claims))
     }
 
     /// One chunk of a transfer that both sides copy, if one is left.
@@ -117,11 +117,11 @@ impl Shm {
         if segment.is_none_or(|segment| segment.is_closed()) {
             return Turn::End(Err(RailError::PeerGone));
         }
-        let here = self.tally_of(transfer.peer, share.tally).filter(|_| share.own < count);
+        let here = self.line_of(transfer.peer, share.claims).filter(|_| share.own < count);
         let taken = here.and_then(|(line, generation)| line.take(generation, Side::Peer, count));
         let Some(taken) = taken else { return Turn::End(Ok(())) };
         let copied = self.copy_chunk(&transfer, taken);
-        let Some((line, generation)) = self.tally_of(transfer.peer, share.tally) else {
+        let Some((line, generation)) = self.line_of(transfer.peer, share.claims) else {
             return Turn::End(Err(RailError::PeerGone));
         };
         let accounted = line.account(generation, Side::Peer, count, copied.is_ok());
@@ -133,7 +133,7 @@ impl Shm {
         match accounted {
             Accounted::More => return Turn::More(transfer),
             Accounted::NoMore if share.own == count => {
-                self.written_alone = Some((transfer.peer, share.tally));
+                self.written_alone = Some((transfer.peer, share.claims));
             }
             Accounted::NoMore | Accounted::Late => {}
         }
@@ -142,15 +142,16 @@ impl Shm {
 
     fn turn_of_reader(&mut self, mut transfer: Transfer, mut share: Share) -> Turn {
         let count = chunks(transfer.local.len);
-        let Some((place, generation)) = self.tallies.find(share.tally) else {
+        let Some((place, generation)) = self.own_claims.find(share.claims) else {
             return Turn::End(Err(RailError::Shared));
         };
         if share.failed.is_none()
             && share.own < count
-            && let Some(taken) = self.segment.tally(place).take(generation, Side::Owner, count)
+            && let Some(taken) =
+                self.segment.claims_line(place).take(generation, Side::Owner, count)
         {
             let copied = self.copy_chunk(&transfer, taken);
-            let line = self.segment.tally(place);
+            let line = self.segment.claims_line(place);
             line.account(generation, Side::Owner, count, copied.is_ok());
             share.own += 1;
             share.is_vouched = false;
@@ -160,7 +161,7 @@ impl Shm {
                 return Turn::End(Err(RailError::PeerGone));
             }
         }
-        let mut settled = self.segment.tally(place).settled(generation, count, share.own);
+        let mut settled = self.segment.claims_line(place).settled(generation, count, share.own);
         if settled == Settled::Doubtful {
             let now = self.refresh_now();
             if now.since(*share.doubted_since.get_or_insert(now)) > DOUBT_PATIENCE {
@@ -185,8 +186,8 @@ impl Shm {
             (Settled::Whole, None) => Turn::End(self.whole(&share)),
             (Settled::Spoiled | Settled::Left | Settled::Whole, failed) => {
                 self.stats.violations += 1;
-                self.tallies.set_spoiled(share.tally);
-                let is_given_up = self.segment.tally(place).give_up(generation, count);
+                self.own_claims.set_spoiled(share.claims);
+                let is_given_up = self.segment.claims_line(place).give_up(generation, count);
                 if !is_given_up && share.own == 0 {
                     return Turn::End(self.whole(&share));
                 }
@@ -198,7 +199,7 @@ impl Shm {
     /// All chunks of a transfer to this process are accounted for.
     fn whole(&mut self, share: &Share) -> Result<(), RailError> {
         if share.own == 0 {
-            self.tallies.set_alone(share.tally);
+            self.own_claims.set_alone(share.claims);
         } else if !share.is_vouched {
             return Err(RailError::PeerGone);
         }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The format, and what the figures mean. Raised when either changes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const MAGIC: &str = "sluice-tune";
 const END: &str = "end";
 /// What stands for a way that the rail does not have.
@@ -86,7 +86,7 @@ fn emit(costs: &Costs, machine: &str) -> String {
         Some(way) => format!("{} {}", way.start_ns, way.byte_ps),
         None => NONE.to_owned(),
     };
-    let tally = costs.tally_ns.map_or(NONE.to_owned(), |ns| ns.to_string());
+    let claims = costs.claim_ns.map_or(NONE.to_owned(), |ns| ns.to_string());
     format!(
         "{MAGIC} {VERSION}\n\
          machine {machine}\n\
@@ -94,7 +94,7 @@ fn emit(costs: &Costs, machine: &str) -> String {
          packet_byte_ps {}\n\
          read_start_ns_byte_ps {}\n\
          write_start_ns_byte_ps {}\n\
-         tally_ns {tally}\n\
+         claim_ns {claims}\n\
          {END}\n",
         costs.packet_ns,
         costs.packet_byte_ps,
@@ -133,7 +133,7 @@ fn parse(text: &str, machine: Option<&str>) -> Result<Costs, Unusable> {
         packet_byte_ps: number(value("packet_byte_ps")?).ok_or(Unusable::Damaged(4))?,
         read: direct(value("read_start_ns_byte_ps")?).ok_or(Unusable::Damaged(5))?,
         write: direct(value("write_start_ns_byte_ps")?).ok_or(Unusable::Damaged(6))?,
-        tally_ns: or_none(value("tally_ns")?, number).ok_or(Unusable::Damaged(7))?,
+        claim_ns: or_none(value("claim_ns")?, number).ok_or(Unusable::Damaged(7))?,
     };
     let is_whole = lines.next() == Some(END) && lines.next().is_none() && text.ends_with('\n');
     if !is_whole || !costs.are_plausible() {
@@ -169,7 +169,7 @@ mod tests {
         let stated = Costs::default();
         let rows = [
             stated,
-            Costs { read: None, tally_ns: None, ..stated },
+            Costs { read: None, claim_ns: None, ..stated },
             Costs { write: None, packet_ns: 1, ..stated },
         ];
         for costs in rows {
@@ -182,9 +182,9 @@ mod tests {
     #[test]
     fn the_file_is_these_lines() {
         let text = emit(&Costs { write: None, ..Costs::default() }, MACHINE);
-        let expected = "sluice-tune 1\nmachine a processor; a kernel\npacket_ns 250\n\
+        let expected = "sluice-tune 2\nmachine a processor; a kernel\npacket_ns 250\n\
                         packet_byte_ps 350\nread_start_ns_byte_ps 1200 75\n\
-                        write_start_ns_byte_ps none\ntally_ns 100\nend\n";
+                        write_start_ns_byte_ps none\nclaim_ns 100\nend\n";
         assert_eq!(text, expected);
     }
 
@@ -205,12 +205,12 @@ mod tests {
             error.to_string()
         };
         assert!(said("sluice-tune", "[settings]").contains("not a file of figures"));
-        assert!(said("sluice-tune 1", "sluice-tune 0").contains("version 0"));
+        assert!(said("sluice-tune 2", "sluice-tune 0").contains("version 0"));
         assert!(said("a kernel", "b kernel").contains("another machine: a processor; b kernel"));
         assert!(said("packet_ns 250", "packet_ns -250").contains("line 3"));
         assert!(said("packet_ns 250", "packet_ns ").contains("line 3"));
         assert!(said("1200 75", "1200").contains("line 5"));
-        assert!(said("tally_ns 100", "tally_ns 1e2").contains("line 7"));
+        assert!(said("claim_ns 100", "claim_ns 1e2").contains("line 7"));
         // No machine is like that.
         assert!(said("packet_ns 250", "packet_ns 0").contains("line 8"));
         assert!(said("packet_ns 250", "packet_ns 99999999").contains("line 8"));

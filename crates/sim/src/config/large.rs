@@ -13,14 +13,14 @@ pub struct Rail {
     pub reads: bool,
     /// A process can have another one's memory written.
     pub writes: bool,
-    /// The interfaces keep tallies: words that two processes exchange. Receives
+    /// The interfaces keep chunk claims: words that two processes exchange. Receives
     /// are announced only where there are some.
-    pub tallies: bool,
+    pub chunk_claims: bool,
 }
 
 impl Default for Rail {
     fn default() -> Rail {
-        Rail { reads: true, writes: true, tallies: false }
+        Rail { reads: true, writes: true, chunk_claims: false }
     }
 }
 

@@ -35,10 +35,10 @@ impl Coverage {
         match packet.packet {
             Packet::Rtr(_) => self.receives_announced = 1,
             Packet::Put(put) => {
-                let has_used = put.rts.is_some_and(|rts| rts.tally.is_some());
+                let has_used = put.rts.is_some_and(|rts| rts.claims.is_some());
                 self.announced_used |= u64::from(has_used);
             }
-            Packet::Cts(cts) => self.shared_transfers |= u64::from(cts.tally.is_some()),
+            Packet::Cts(cts) => self.shared_transfers |= u64::from(cts.claims.is_some()),
             Packet::ReturnRequest => self.credits_asked_back = 1,
             _ => {}
         }

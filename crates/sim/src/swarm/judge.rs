@@ -153,7 +153,8 @@ impl Judge {
         }
         let by_dead = wanted.source.is_some() && wanted.source == world.dead();
         let comes = || self.matcher.coming(who, &wanted).is_some();
-        let may_be_used = world.has_tallies() && wanted.source.is_some() && (by_dead || comes());
+        let may_be_used =
+            world.has_chunk_claims() && wanted.source.is_some() && (by_dead || comes());
         assert!(may_be_used, "receive {context} was not cancelled");
     }
 
@@ -274,8 +275,8 @@ impl Judge {
         for who in (0..count).filter(|who| !world.is_dead(*who)).collect::<Vec<_>>() {
             let endpoint = world.endpoint(who);
             assert_eq!(endpoint.pending(), Pending::default(), "pending at {who}");
-            let open = world.open_tallies(who);
-            assert_eq!(open, 0, "tallies of {who} that nobody needs");
+            let open = world.open_claims(who);
+            assert_eq!(open, 0, "chunk claims of {who} that nobody needs");
             let links = endpoint.links();
             let held = (links.slots_held(), links.reply_slots_reserved());
             assert_eq!(held, (0, 0), "slots that {who} holds and has set aside");
@@ -357,8 +358,8 @@ impl Judge {
             && names_dead(world, end, dead)
         {
             assert!(posted.who == who && !posted.done, "receive {context}");
-            let has_tallies = world.has_tallies();
-            return self.receive_failed(world.memory(who), who, context, dead, has_tallies);
+            let has_chunk_claims = world.has_chunk_claims();
+            return self.receive_failed(world.memory(who), who, context, dead, has_chunk_claims);
         }
         let memory = world.memory(who);
         let posted = self.recvs.get_mut(&context).expect("it was posted");
@@ -406,7 +407,7 @@ impl Judge {
         who: usize,
         context: u64,
         dead: usize,
-        has_tallies: bool,
+        has_chunk_claims: bool,
     ) {
         let posted = self.recvs.get_mut(&context).expect("it was posted");
         posted.done = true;
@@ -427,7 +428,7 @@ impl Judge {
             let source = mine.and_then(|(_, wanted)| wanted.source);
             assert_eq!(source, Some(dead), "others could fill receive {context}");
             self.matcher.cancel(who, context);
-            let from = if has_tallies { len as usize } else { 0 };
+            let from = if has_chunk_claims { len as usize } else { 0 };
             assert!(untouched(&bytes[from..]), "bytes of receive {context}");
         }
         memory.release(whole);

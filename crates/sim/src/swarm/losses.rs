@@ -90,7 +90,7 @@ impl World<'_> {
                 self.moved(who, what);
             }
         }
-        for token in self.tallies.end_with(who as u32, peer as u32) {
+        for token in self.claims.end_with(who as u32, peer as u32) {
             self.note(who, What::Moved(peer, 0, false));
             self.step(who, &[], |endpoint, now, port| {
                 endpoint.on_moved(now, port, token, Err(RailError::PeerGone));

@@ -26,9 +26,9 @@ pub struct Setup {
     /// find that out by trying.
     pub unreadable_percent: u64,
     pub forbidden_percent: u64,
-    /// Whether there are tallies, and the bytes of a chunk; none: who uses a tally
-    /// takes all.
-    pub tallies: Option<Option<u64>>,
+    /// Whether there are chunk claims, and the bytes of a chunk; none: who uses
+    /// claims takes all.
+    pub chunk_claims: Option<Option<u64>>,
     /// Of a hundred phases, how many begin with receives.
     pub awaited_percent: u64,
     /// Whether packets are taken before their memory is read.
@@ -82,7 +82,7 @@ impl Setup {
         let ends = draw.percent(12);
         let death = ends.then(|| (draw.below(count) as usize, draw.below(2_000)));
         let mut setup = Setup {
-            tallies: None,
+            chunk_claims: None,
             awaited_percent: 0,
             is_late,
             placing_percent: Draw::stream(seed, 13).pick(&[0, 50, 100]),
@@ -109,7 +109,7 @@ impl Setup {
         let longest = u64::from(endpoint.eager_bytes_max).max(2 * setup.chunk_bytes());
         let chunk_bytes = chunk_bytes.map(|bytes: u64| bytes.max(longest / 32));
         if draw.percent(60) {
-            setup.tallies = Some(chunk_bytes);
+            setup.chunk_claims = Some(chunk_bytes);
             // Who cannot read announces nothing.
             setup.unreadable_percent = draw.pick(&[0, 0, 50]);
             setup.endpoint.announce_bytes_min = draw.pick(&[0, 0, 100]);

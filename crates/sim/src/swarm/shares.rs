@@ -3,8 +3,8 @@
 
 use super::trace::What;
 use super::world::{Event, World};
+use crate::chunk_claims::{Share, Turn as Step};
 use crate::port::Move;
-use crate::tally::{Share, Turn as Step};
 use sluice_link::{Machine as _, RailError};
 use sluice_wire::PeerId;
 
@@ -12,7 +12,7 @@ impl World<'_> {
     /// The side of a shared transfer that has a turn, unless one of both is dead:
     /// then nothing comes of it, and whoever is alive is told that later.
     fn living_share(&self, part: u32) -> Option<Share> {
-        let share = self.tallies.share(part)?;
+        let share = self.claims.share(part)?;
         let is_dead = [share.who, share.peer].into_iter().any(|one| self.is_dead(one as usize));
         (!is_dead).then_some(share)
     }
@@ -21,7 +21,7 @@ impl World<'_> {
     pub(super) fn turn(&mut self, part: u32) -> Option<usize> {
         let share = self.living_share(part)?;
         let who = share.who as usize;
-        match self.tallies.turn(part) {
+        match self.claims.turn(part) {
             Step::Wait => None,
             Step::Copy(_, len) => {
                 let late_ns = self.draw.below(self.setup.jitter_ns + 1);
@@ -45,7 +45,7 @@ impl World<'_> {
     /// A side of a shared transfer has copied a chunk, or was refused.
     pub(super) fn copied(&mut self, part: u32) {
         let Some(share) = self.living_share(part) else { return };
-        let Some((local, remote)) = self.tallies.chunk(part) else { return };
+        let Some((local, remote)) = self.claims.chunk(part) else { return };
         let (who, peer) = (share.who as usize, share.peer as usize);
         let outcome = if self.forbidden[who][peer] {
             self.unreadable[who][peer] = true;
@@ -59,18 +59,18 @@ impl World<'_> {
             }
             Ok(())
         };
-        let waiting = self.tallies.copied(part, outcome);
+        let waiting = self.claims.copied(part, outcome);
         for part in waiting.into_iter().chain([part]) {
             self.queue.add(self.now_ns, Event::Turn { part });
         }
     }
 
-    pub fn open_tallies(&self, who: usize) -> usize {
-        self.tallies.open_of(who as u32)
+    pub fn open_claims(&self, who: usize) -> usize {
+        self.claims.open_of(who as u32)
     }
 
     /// Whether receives can be announced.
-    pub fn has_tallies(&self) -> bool {
-        self.setup.tallies.is_some()
+    pub fn has_chunk_claims(&self) -> bool {
+        self.setup.chunk_claims.is_some()
     }
 }

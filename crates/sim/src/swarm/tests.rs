@@ -42,7 +42,7 @@ fn some_of_the_first_seeds_have_deaths_and_late_reads() {
 #[test]
 fn some_of_the_first_seeds_announce_receives_and_share_transfers() {
     let [mut announced, mut used, mut shared] = [0; 3];
-    for seed in (0..200).filter(|&seed| Setup::draw(seed).tallies.is_some()) {
+    for seed in (0..200).filter(|&seed| Setup::draw(seed).chunk_claims.is_some()) {
         let mut trace = Trace::whole();
         run(seed, &mut trace);
         let is_sent = |wanted: fn(&Packet) -> bool| {
@@ -50,9 +50,9 @@ fn some_of_the_first_seeds_announce_receives_and_share_transfers() {
         };
         announced += u64::from(is_sent(|packet| matches!(packet, Packet::Rtr(_))));
         shared +=
-            u64::from(is_sent(|packet| matches!(packet, Packet::Cts(cts) if cts.tally.is_some())));
+            u64::from(is_sent(|packet| matches!(packet, Packet::Cts(cts) if cts.claims.is_some())));
         used += u64::from(is_sent(
-            |packet| matches!(packet, Packet::Put(put) if put.rts.is_some_and(|rts| rts.tally.is_some())),
+            |packet| matches!(packet, Packet::Put(put) if put.rts.is_some_and(|rts| rts.claims.is_some())),
         ));
     }
     assert!(announced > 50 && shared > 20 && used > 20, "{announced}, {shared}, {used}");

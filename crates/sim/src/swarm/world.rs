@@ -15,11 +15,11 @@ use super::draw::Draw;
 use super::losses::Losses;
 use super::setup::Setup;
 use super::trace::{Entry, Trace, What};
+use crate::chunk_claims::AllClaims;
 use crate::flight::{Flight, Store};
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
-use crate::tally::Tallies;
 use crate::ways::Ways;
 use sluice_link::{Exposures, Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
@@ -133,7 +133,7 @@ pub struct World<'t> {
     pub(super) forbidden: Vec<Vec<bool>>,
     pub(super) store: Store,
     outbox: Outbox,
-    pub(super) tallies: Tallies,
+    pub(super) claims: AllClaims,
     /// What each process has exposed.
     exposures: Vec<Exposures>,
     /// Where opening them takes time.
@@ -187,9 +187,9 @@ impl<'t> World<'t> {
             forbidden,
             store: Store::default(),
             outbox: Outbox::default(),
-            tallies: match setup.tallies.flatten() {
-                Some(chunk_bytes) => Tallies::of_chunks(chunk_bytes),
-                None => Tallies::of_interfaces(),
+            claims: match setup.chunk_claims.flatten() {
+                Some(chunk_bytes) => AllClaims::of_chunks(chunk_bytes),
+                None => AllClaims::of_interfaces(),
             },
             exposures: (0..count).map(|_| Exposures::default()).collect(),
             ways: (setup.connecting_ns > 0).then(Ways::default),
@@ -440,8 +440,12 @@ impl<'t> World<'t> {
         let late = if self.setup.is_late { self.draw_late.bits() } else { 0 };
         let mut port = SimPort {
             me: who as u32,
-            direct: Direct { reads: true, writes: true, tallies: self.setup.tallies.is_some() },
-            tallies: &mut self.tallies,
+            direct: Direct {
+                reads: true,
+                writes: true,
+                chunk_claims: self.setup.chunk_claims.is_some(),
+            },
+            claims: &mut self.claims,
             exposures: &mut self.exposures[who],
             written_alone: false,
             mailboxes: Mailboxes::Each(&self.setup.layouts),
@@ -503,7 +507,7 @@ impl<'t> World<'t> {
         // An exchange has its answer at once: nothing else happens in a step.
         outbox.exchanges.clear();
         for share in outbox.shares.drain(..) {
-            let part = self.tallies.begin(share);
+            let part = self.claims.begin(share);
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
             self.queue.add(self.now_ns + late_ns, Event::Turn { part });
         }

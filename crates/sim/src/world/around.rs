@@ -1,9 +1,9 @@
 //! What the machines of a world reach through their ports.
 
+use crate::chunk_claims::AllClaims;
 use crate::config::Config;
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Outbox, SimPort};
-use crate::tally::Tallies;
 use sluice_link::{Exposures, Layout};
 
 /// See the module.
@@ -12,7 +12,7 @@ pub(super) struct Around {
     /// What every mailbox is.
     pub layout: Layout,
     pub memories: Vec<Memory>,
-    pub tallies: Tallies,
+    pub claims: AllClaims,
     /// What each process has exposed.
     pub exposures: Vec<Exposures>,
     /// What the machine that was called last has asked for.
@@ -26,10 +26,14 @@ impl Around {
         Around {
             layout,
             memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
-            tallies: Tallies::of_interfaces(),
+            claims: AllClaims::of_interfaces(),
             exposures: (0..config.processes).map(|_| Exposures::default()).collect(),
             outbox: Outbox::default(),
-            direct: Direct { reads: rail.reads, writes: rail.writes, tallies: rail.tallies },
+            direct: Direct {
+                reads: rail.reads,
+                writes: rail.writes,
+                chunk_claims: rail.chunk_claims,
+            },
         }
     }
 
@@ -39,7 +43,7 @@ impl Around {
         SimPort {
             me: process as u32,
             direct: self.direct,
-            tallies: &mut self.tallies,
+            claims: &mut self.claims,
             exposures: &mut self.exposures[process],
             written_alone: false,
             mailboxes: Mailboxes::Alike(&self.layout),

@@ -6,11 +6,11 @@
 //! the answer. Who had no right to a chunk yet asks for it first, in the same time.
 
 use super::{Event, World};
+use crate::chunk_claims::{Share, Turn};
 use crate::fabric::{Effect, Step};
 use crate::flight::Flight;
 use crate::library::Library;
 use crate::port::Move;
-use crate::tally::{Share, Turn};
 use sluice_link::{MailboxRegion, RailError, Token};
 use sluice_wire::{Nanos, PeerId, Region};
 
@@ -66,8 +66,8 @@ impl<L: Library> World<L> {
         }
         for share in outbox.shares.drain(..) {
             let Share { is_write, peer, .. } = share;
-            let may_begin = !is_write || self.around.tallies.is_reserved(&share);
-            let part = self.around.tallies.begin(share);
+            let may_begin = !is_write || self.around.claims.is_reserved(&share);
+            let part = self.around.claims.begin(share);
             let wait_ns = if may_begin { 0 } else { self.round_ns(process, peer) };
             self.queue.add(now + wait_ns, Event::Turn { part });
         }
@@ -126,7 +126,7 @@ impl<L: Library> World<L> {
             let bytes = self.around.memories[from as usize].read(region).to_vec();
             self.around.memories[to as usize].write(at, &bytes);
         }
-        let woken = part.and_then(|part| self.around.tallies.copied(part, Ok(())));
+        let woken = part.and_then(|part| self.around.claims.copied(part, Ok(())));
         if let Some(waiting) = woken {
             self.queue.add(now, Event::Turn { part: waiting });
         }
@@ -153,8 +153,8 @@ impl<L: Library> World<L> {
 
     /// A side of a shared transfer has its turn.
     pub(super) fn turn(&mut self, now: u64, part: u32) {
-        let Some(share) = self.around.tallies.share(part) else { return };
-        match self.around.tallies.turn(part) {
+        let Some(share) = self.around.claims.share(part) else { return };
+        match self.around.claims.turn(part) {
             Turn::Wait => {}
             Turn::Copy(offset, len) => {
                 let local = Region { addr: share.local.addr.offset(offset), len };

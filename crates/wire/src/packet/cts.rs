@@ -20,9 +20,9 @@ pub struct Cts {
     pub len: u64,
     /// The receiver's name for the transfer, to be said in [`Written`](super::Written).
     pub op: u64,
-    /// The tally in the receiver's memory from which both sides take chunks. `None`:
+    /// The chunk claims in the receiver's memory by which both sides take chunks. `None`:
     /// the sender writes all of them, and answers with a [`Written`](super::Written).
-    pub tally: Option<NonZeroU32>,
+    pub claims: Option<NonZeroU32>,
 }
 
 /// Follows the head of a CTS.
@@ -33,7 +33,7 @@ struct CtsBody {
     pub into: U64,
     pub len: U64,
     pub op: U64,
-    pub tally: U32,
+    pub claims: U32,
     pub reserved: U32,
 }
 
@@ -58,7 +58,7 @@ impl Cts {
             into: U64::new(self.into.bits()),
             len: U64::new(self.len),
             op: U64::new(self.op),
-            tally: U32::new(self.tally.map_or(0, NonZeroU32::get)),
+            claims: U32::new(self.claims.map_or(0, NonZeroU32::get)),
             reserved: U32::ZERO,
         }));
         buf
@@ -76,7 +76,7 @@ impl Cts {
             into: RemoteKey::from_bits(body.into.get()),
             len: body.len.get(),
             op: body.op.get(),
-            tally: NonZeroU32::new(body.tally.get()),
+            claims: NonZeroU32::new(body.claims.get()),
         })
     }
 }

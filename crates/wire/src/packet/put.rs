@@ -19,9 +19,9 @@ pub struct Rts {
     pub from: RemoteKey,
     /// Match bits of the sender's get entry.
     pub key: MatchBits,
-    /// The tally of the [`Rtr`](super::Rtr) that this message uses: its data is being
+    /// The chunk claims of the [`Rtr`](super::Rtr) that this message uses: its data is being
     /// written to where that wanted it.
-    pub tally: Option<NonZeroU32>,
+    pub claims: Option<NonZeroU32>,
 }
 
 /// Data of a put that the target fetches as soon as the put has matched. An
@@ -145,8 +145,8 @@ impl Put {
             flags |= FLAG_RTS;
         }
         let mut payload_len = heading.payload_len;
-        if let Some(Rts { tally: Some(tally), .. }) = self.rts {
-            payload_len = tally.get();
+        if let Some(Rts { claims: Some(claims), .. }) = self.rts {
+            payload_len = claims.get();
         }
         if let Some(bulk) = self.bulk {
             assert!(
@@ -228,7 +228,7 @@ impl Put {
                 total_len: part.total_len.get(),
                 from: RemoteKey::from_bits(part.from.get()),
                 key: MatchBits(part.key.get()),
-                tally: NonZeroU32::new(head.payload_len.get()),
+                claims: NonZeroU32::new(head.payload_len.get()),
             })
         };
         let bulk = if flags & FLAG_BULK == 0 {

@@ -25,8 +25,8 @@ pub struct Rtr {
     /// The first packet of this pair that was not handled when the receive was
     /// posted: none before it matches the receive.
     pub seen: PacketSeq,
-    /// The tally in the receiver's memory that decides who uses the receive.
-    pub tally: NonZeroU32,
+    /// The chunk claims in the receiver's memory that decide who uses the receive.
+    pub claims: NonZeroU32,
 }
 
 /// Follows the head of an RTR.
@@ -38,7 +38,7 @@ struct RtrBody {
     pub into: U64,
     pub len: U64,
     pub seen: U32,
-    pub tally: U32,
+    pub claims: U32,
 }
 
 const _: () = {
@@ -63,7 +63,7 @@ impl Rtr {
             into: U64::new(self.into.bits()),
             len: U64::new(self.len),
             seen: U32::new(self.seen.0),
-            tally: U32::new(self.tally.get()),
+            claims: U32::new(self.claims.get()),
         }));
         buf
     }
@@ -79,7 +79,7 @@ impl Rtr {
             into: RemoteKey::from_bits(body.into.get()),
             len: body.len.get(),
             seen: PacketSeq(body.seen.get()),
-            tally: NonZeroU32::new(body.tally.get()).ok_or(WireError::NoTally)?,
+            claims: NonZeroU32::new(body.claims.get()).ok_or(WireError::NoClaims)?,
         })
     }
 }

@@ -8,8 +8,8 @@ use std::mem::size_of;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The bytes that a [`Cts`](super::Cts) without a tally asked for have been written, or will
-/// not be.
+/// The bytes that a [`Cts`](super::Cts) without chunk claims asked for have been written,
+/// or will not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The receiver's name for the transfer.

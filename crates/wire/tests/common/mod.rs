@@ -164,7 +164,7 @@ fn puts() -> Vec<Case> {
                     total_len: 0x5152_5354_5556_5758,
                     from: RemoteKey::from_bits(0x6162_6364_6566_6768),
                     key: MatchBits(0x7172_7374_7576_7778),
-                    tally: None,
+                    claims: None,
                 }),
                 ..PLAIN
             },
@@ -174,13 +174,13 @@ fn puts() -> Vec<Case> {
              5857565554535251 6867666564636261 7877767574737271",
         ),
         put(
-            "put, announced, with a tally",
+            "put, announced, with chunk claims",
             Put {
                 rts: Some(Rts {
                     total_len: 0x5152_5354_5556_5758,
                     from: RemoteKey::from_bits(0x6162_6364_6566_6768),
                     key: MatchBits(0x7172_7374_7576_7778),
-                    tally: NonZeroU32::new(0x9192_9394),
+                    claims: NonZeroU32::new(0x9192_9394),
                 }),
                 ..PLAIN
             },

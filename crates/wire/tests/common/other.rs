@@ -336,7 +336,7 @@ pub fn controls() -> Vec<Case> {
                 into: RemoteKey::from_bits(0x8182_8384_8586_8788),
                 len: NUMBER,
                 seen: PacketSeq(0xa1a2_a3a4),
-                tally: NonZeroU32::new(0x9192_9394).expect("not zero"),
+                claims: NonZeroU32::new(0x9192_9394).expect("not zero"),
             }),
             0,
             "000000000000 02 10 07000000 0001 02 00 00000000 09 00 00 00
@@ -350,7 +350,7 @@ pub fn controls() -> Vec<Case> {
                 into: RemoteKey::from_bits(0x8182_8384_8586_8788),
                 len: NUMBER,
                 op: OP,
-                tally: None,
+                claims: None,
             }),
             0,
             "000000000000 02 11 07000000 0001 02 00 00000000 00 00 00 00
@@ -358,13 +358,13 @@ pub fn controls() -> Vec<Case> {
              00000000 00000000",
         ),
         other(
-            "cts with a tally",
+            "cts with chunk claims",
             Packet::Cts(Cts {
                 key: MatchBits(0x0102_0304_0506_0708),
                 into: RemoteKey::from_bits(0x8182_8384_8586_8788),
                 len: NUMBER,
                 op: OP,
-                tally: NonZeroU32::new(0x9192_9394),
+                claims: NonZeroU32::new(0x9192_9394),
             }),
             0,
             "000000000000 02 11 07000000 0001 02 00 00000000 00 00 00 00

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::hash::fnv1a;
 use sluice_link::chunk_claims::{Side, chunks};
-use sluice_link::{SharedCopy, Tally, Token, Transport};
+use sluice_link::{ClaimsId, SharedCopy, Token, Transport};
 use sluice_wire::{Addr, MatchBits, Packet, PeerId, PtIndex, Put, Region, Rts, slots_for};
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU32;
@@ -170,10 +170,10 @@ fn share(shm: &mut Shm, peer: PeerId, number: i64) {
     loop {
         poll_until(shm, &mut machine, "a place", |_, machine| !machine.packets.is_empty());
         let told = machine.packets.remove(0).put();
-        let Some(tally) = NonZeroU32::new(told.hdr_data as u32).map(Tally) else { return };
+        let Some(claims) = NonZeroU32::new(told.hdr_data as u32).map(ClaimsId) else { return };
         let len = told.hdr_data >> 32;
         if let Ok(silent_at) = u32::try_from(number) {
-            let (line, generation) = shm.tally_of(peer, tally).unwrap();
+            let (line, generation) = shm.line_of(peer, claims).unwrap();
             let mut taken = None;
             while taken != Some(silent_at) {
                 let _ = taken.map(|_| line.account(generation, Side::Peer, chunks(len), true));
@@ -183,10 +183,10 @@ fn share(shm: &mut Shm, peer: PeerId, number: i64) {
             continue;
         }
         let from = Region { len, ..region_of(&bytes) };
-        shm.write_shared(peer, tally, from, at(Addr(told.match_bits.0)), Token(1));
+        shm.write_shared(peer, claims, from, at(Addr(told.match_bits.0)), Token(1));
         poll_until(shm, &mut machine, "its part", |_, machine| !machine.reads.is_empty());
         assert_eq!(machine.reads.remove(0).1, Ok(()));
-        let alone = shm.was_written_alone(Some(peer), tally);
+        let alone = shm.was_written_alone(Some(peer), claims);
         send(shm, peer, put(u64::from(alone), 0), b"done");
     }
 }
@@ -206,7 +206,7 @@ fn announce(shm: &mut Shm, peer: PeerId, bytes: &mut [u8]) {
         total_len: region_of(bytes).len,
         from: at(addr_of(bytes)).key,
         key: MatchBits(0),
-        tally: None,
+        claims: None,
     };
     let announced = Packet::Put(Put {
         pt_index: PtIndex(0),

@@ -5,10 +5,10 @@ use super::child::{Child, OFFERED_BYTES};
 use super::closing::pair;
 use super::reads::reads_work;
 use super::{Noise, Recorder, addr_of, at, open, poll, poll_until, put, region_of, send, settle};
-use crate::shm::segment::TALLIES_MAX;
+use crate::shm::segment::CHUNK_CLAIMS_MAX;
 use sluice_link::chunk_claims::{Side, chunk_bytes, chunks};
 use sluice_link::{
-    RailError, Remote, RemoteMemory, SharedCopy, Tally, TallyStart, Token, Transport,
+    ClaimsId, ClaimsStart, RailError, Remote, RemoteMemory, SharedCopy, Token, Transport,
 };
 use sluice_wire::{PeerId, Region};
 use std::num::NonZeroU32;
@@ -43,22 +43,22 @@ impl Both {
         both
     }
 
-    pub(super) fn open(&mut self) -> Tally {
-        self.a.open_tally(self.to_b, TallyStart::Used).unwrap()
+    pub(super) fn open(&mut self) -> ClaimsId {
+        self.a.open_claims(self.to_b, ClaimsStart::Used).unwrap()
     }
 
     /// The receiver's side.
-    pub(super) fn read(&mut self, tally: Tally, token: u64) {
+    pub(super) fn read(&mut self, claims: ClaimsId, token: u64) {
         let len = self.target.len() as u64;
         let to = Region { addr: addr_of(&mut self.target), len };
         let from = region_of(&self.source).addr;
-        self.a.read_shared(self.to_b, tally, at(from), to, Token(token));
+        self.a.read_shared(self.to_b, claims, at(from), to, Token(token));
     }
 
     /// The sender's side.
-    pub(super) fn write(&mut self, tally: Tally, token: u64) {
+    pub(super) fn write(&mut self, claims: ClaimsId, token: u64) {
         let to = addr_of(&mut self.target);
-        self.b.write_shared(self.to_a, tally, region_of(&self.source), at(to), Token(token));
+        self.b.write_shared(self.to_a, claims, region_of(&self.source), at(to), Token(token));
     }
 
     /// Polls the receiver until its transfer has ended.
@@ -79,9 +79,9 @@ impl Both {
     }
 
     /// Whether the sender copied all, as each side sees it.
-    fn alone(&mut self, tally: Tally) -> bool {
-        let at_b = self.b.was_written_alone(Some(self.to_a), tally);
-        assert_eq!(self.a.was_written_alone(None, tally), at_b);
+    fn alone(&mut self, claims: ClaimsId) -> bool {
+        let at_b = self.b.was_written_alone(Some(self.to_a), claims);
+        assert_eq!(self.a.was_written_alone(None, claims), at_b);
         at_b
     }
 }
@@ -92,18 +92,18 @@ fn the_reader_copies_alone() {
         return;
     }
     let mut both = Both::new(3_000_001);
-    let tally = both.open();
-    both.read(tally, 1);
+    let claims = both.open();
+    both.read(claims, 1);
     assert_eq!(both.end_a(), Ok(()));
     both.check();
-    // The writer comes too late, before and after the tally is closed.
-    both.write(tally, 2);
-    assert_eq!((both.end_b(), both.alone(tally)), (Ok(()), false));
-    assert!(!both.b.is_tally_closed(both.to_a, tally));
-    both.a.close_tally(tally);
-    assert!(both.b.is_tally_closed(both.to_a, tally));
-    both.write(tally, 3);
-    assert_eq!((both.end_b(), both.alone(tally)), (Ok(()), false));
+    // The writer comes too late, before and after the claims are closed.
+    both.write(claims, 2);
+    assert_eq!((both.end_b(), both.alone(claims)), (Ok(()), false));
+    assert!(!both.b.are_claims_closed(both.to_a, claims));
+    both.a.close_claims(claims);
+    assert!(both.b.are_claims_closed(both.to_a, claims));
+    both.write(claims, 3);
+    assert_eq!((both.end_b(), both.alone(claims)), (Ok(()), false));
     let (at_a, at_b) = (both.a.stats(), both.b.stats());
     assert_eq!((at_a.read_bytes, at_a.reads_done, at_a.reads_failed), (3_000_001, 1, 0));
     assert_eq!((at_b.written_bytes, at_b.writes_done, at_b.writes_failed), (0, 2, 0));
@@ -115,22 +115,22 @@ fn the_writer_copies_alone() {
         return;
     }
     let mut both = Both::new(3_000_001);
-    let tally = both.open();
-    both.write(tally, 1);
+    let claims = both.open();
+    both.write(claims, 1);
     assert_eq!(both.end_b(), Ok(()));
-    assert!(both.b.was_written_alone(Some(both.to_a), tally));
+    assert!(both.b.was_written_alone(Some(both.to_a), claims));
     both.check();
-    both.read(tally, 2);
-    assert_eq!((both.end_a(), both.alone(tally)), (Ok(()), true));
-    both.a.close_tally(tally);
-    assert!(both.alone(tally), "a closed one still says so");
+    both.read(claims, 2);
+    assert_eq!((both.end_a(), both.alone(claims)), (Ok(()), true));
+    both.a.close_claims(claims);
+    assert!(both.alone(claims), "a closed one still says so");
     // Its place becomes another one's. The writer knows by itself.
-    for _ in 0..TALLIES_MAX {
+    for _ in 0..CHUNK_CLAIMS_MAX {
         let other = both.open();
-        both.a.close_tally(other);
+        both.a.close_claims(other);
     }
-    assert!(both.b.was_written_alone(Some(both.to_a), tally));
-    assert!(both.b.is_tally_closed(both.to_a, tally));
+    assert!(both.b.was_written_alone(Some(both.to_a), claims));
+    assert!(both.b.are_claims_closed(both.to_a, claims));
     assert_eq!((both.a.stats().read_bytes, both.b.stats().written_bytes), (0, 3_000_001));
 }
 
@@ -141,24 +141,24 @@ fn a_transfer_that_is_written_needs_no_read() {
     }
     let mut both = Both::new(3_000_001);
     let len = both.target.len() as u64;
-    let tally = both.open();
-    assert!(!both.a.is_written(tally, len), "nobody has begun");
-    both.write(tally, 1);
-    assert!(!both.a.is_written(tally, len), "no chunk is taken");
+    let claims = both.open();
+    assert!(!both.a.is_written(claims, len), "nobody has begun");
+    both.write(claims, 1);
+    assert!(!both.a.is_written(claims, len), "no chunk is taken");
     assert_eq!(both.end_b(), Ok(()));
-    assert!(both.a.is_written(tally, len));
-    assert!(both.alone(tally));
+    assert!(both.a.is_written(claims, len));
+    assert!(both.alone(claims));
     both.check();
-    both.a.close_tally(tally);
-    assert!(!both.a.is_written(tally, len), "closed");
+    both.a.close_claims(claims);
+    assert!(!both.a.is_written(claims, len), "closed");
     assert_eq!(both.a.stats().reads_done, 1);
 
     // The reader has copied some itself: it has to see it through.
-    let tally = both.open();
-    both.read(tally, 2);
+    let claims = both.open();
+    both.read(claims, 2);
     assert_eq!(both.end_a(), Ok(()));
-    assert!(!both.a.is_written(tally, len));
-    assert!(!both.alone(tally));
+    assert!(!both.a.is_written(claims, len));
+    assert!(!both.alone(claims));
 }
 
 #[test]
@@ -168,16 +168,16 @@ fn an_empty_transfer_ends_on_both_sides() {
     }
     for writer_first in [false, true] {
         let mut both = Both::new(0);
-        let tally = both.open();
-        both.read(tally, 1);
-        both.write(tally, 2);
+        let claims = both.open();
+        both.read(claims, 1);
+        both.write(claims, 2);
         let ends = if writer_first {
             let end = both.end_b();
             (both.end_a(), end)
         } else {
             (both.end_a(), both.end_b())
         };
-        assert_eq!((ends, both.alone(tally)), ((Ok(()), Ok(())), writer_first));
+        assert_eq!((ends, both.alone(claims)), ((Ok(()), Ok(())), writer_first));
     }
 }
 
@@ -197,16 +197,16 @@ fn transfers_of_all_sizes_are_whole() {
         let len = (near + noise.below(3)).saturating_sub(1) as usize;
         both.source = noise.bytes(len);
         both.target = vec![0; len];
-        let tally = both.open();
+        let claims = both.open();
         // Who comes first, and who comes at all.
         let (reads, writes) = (noise.below(4), noise.below(4));
         let before = (both.a.stats().read_bytes, both.b.stats().written_bytes);
         for turn in 0.. {
             if turn == reads {
-                both.read(tally, round);
+                both.read(claims, round);
             }
             if turn == writes {
-                both.write(tally, round);
+                both.write(claims, round);
             }
             match noise.below(2) {
                 0 => poll(&mut both.a, &mut both.at_a),
@@ -222,15 +222,18 @@ fn transfers_of_all_sizes_are_whole() {
         let (read, written) = (after.0 - before.0, after.1 - before.1);
         assert_eq!(read + written, len as u64, "each byte once");
         if len > 0 {
-            assert_eq!(both.alone(tally), read == 0);
+            assert_eq!(both.alone(claims), read == 0);
         }
         shared += u32::from(read > 0 && written > 0);
-        alone += u32::from(both.alone(tally));
-        both.a.close_tally(tally);
+        alone += u32::from(both.alone(claims));
+        both.a.close_claims(claims);
         both.check();
     }
     assert!(shared > 20 && alone > 20, "{shared} {alone}");
-    assert_eq!((both.a.stats().violations, both.a.tallies.free()), (0, usize::from(TALLIES_MAX)));
+    assert_eq!(
+        (both.a.stats().violations, both.a.own_claims.free()),
+        (0, usize::from(CHUNK_CLAIMS_MAX))
+    );
 }
 
 /// Each side in a thread of its own, so that they meet anywhere.
@@ -246,9 +249,9 @@ fn two_threads_copy_at_once() {
         let len = noise.below(6 << 20) as usize;
         both.source = noise.bytes(len);
         both.target = vec![0; len];
-        let tally = both.open();
-        both.read(tally, round);
-        both.write(tally, round);
+        let claims = both.open();
+        both.read(claims, round);
+        both.write(claims, round);
         let Both { a, at_a, b, at_b, .. } = &mut both;
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -259,16 +262,16 @@ fn two_threads_copy_at_once() {
             });
         });
         assert_eq!((both.end_a(), both.end_b()), (Ok(()), Ok(())));
-        let _ = both.alone(tally);
-        both.a.close_tally(tally);
+        let _ = both.alone(claims);
+        both.a.close_claims(claims);
         both.check();
     }
 }
 
 /// Asks a process to help with `len` of the bytes that it offered.
-pub(super) fn ask(shm: &mut Shm, to: PeerId, tally: Tally, target: &mut [u8]) {
+pub(super) fn ask(shm: &mut Shm, to: PeerId, claims: ClaimsId, target: &mut [u8]) {
     let (at, len) = (addr_of(target).0, target.len() as u64);
-    send(shm, to, put(at, u64::from(tally.0.get()) | len << 32), &[]);
+    send(shm, to, put(at, u64::from(claims.0.get()) | len << 32), &[]);
 }
 
 #[test]
@@ -288,21 +291,21 @@ fn two_processes_copy_at_once() {
     for round in 0..ROUNDS {
         let len = noise.below(OFFERED_BYTES as u64) as usize;
         let mut target = vec![0; len];
-        let tally = shm.open_tally(from, TallyStart::Used).unwrap();
-        ask(&mut shm, from, tally, &mut target);
+        let claims = shm.open_claims(from, ClaimsStart::Used).unwrap();
+        ask(&mut shm, from, claims, &mut target);
         let to = Region { addr: addr_of(&mut target), len: len as u64 };
         let both = |machine: &Recorder| machine.reads.len() + machine.packets.len() == 2;
         // One of two times the writer has all the time it wants.
         if round % 2 == 0 {
             poll_until(&mut shm, &mut machine, "its part", |_, at| !at.packets.is_empty());
         }
-        shm.read_shared(from, tally, Remote::whole(rts.from), to, Token(round));
+        shm.read_shared(from, claims, Remote::whole(rts.from), to, Token(round));
         poll_until(&mut shm, &mut machine, "both parts", |_, machine| both(machine));
         assert_eq!(machine.reads, [(Token(round), Ok(()))]);
         let alone = machine.packets[0].put().match_bits.0 == 1;
-        assert_eq!(shm.was_written_alone(None, tally), alone);
+        assert_eq!(shm.was_written_alone(None, claims), alone);
         assert!(alone || round % 2 == 1);
-        shm.close_tally(tally);
+        shm.close_claims(claims);
         assert!(std::hint::black_box(target) == Noise(1).bytes(OFFERED_BYTES)[..len]);
         (machine.reads, machine.packets) = (vec![], vec![]);
     }
@@ -311,55 +314,55 @@ fn two_processes_copy_at_once() {
 }
 
 #[test]
-fn one_of_two_has_a_free_tally() {
+fn one_of_two_uses_free_claims() {
     let mut both = Both::new(0);
     let (to_b, to_a) = (both.to_b, both.to_a);
-    let free = |both: &mut Both| both.a.open_tally(to_b, TallyStart::Free).unwrap();
+    let free = |both: &mut Both| both.a.open_claims(to_b, ClaimsStart::Free).unwrap();
     let used = free(&mut both);
-    assert!(both.b.use_tally(to_a, used) && !both.b.use_tally(to_a, used));
-    assert!(!both.a.revoke_tally(used) && !both.b.is_tally_closed(to_a, used));
+    assert!(both.b.use_claims(to_a, used) && !both.b.use_claims(to_a, used));
+    assert!(!both.a.revoke_claims(used) && !both.b.are_claims_closed(to_a, used));
     let revoked = free(&mut both);
-    assert!(both.a.revoke_tally(revoked) && !both.a.revoke_tally(revoked));
-    assert!(!both.b.use_tally(to_a, revoked) && both.b.is_tally_closed(to_a, revoked));
-    both.a.close_tally(used);
-    both.a.close_tally(used);
-    assert!(!both.b.use_tally(to_a, used));
-    assert_eq!(both.a.tallies.free(), usize::from(TALLIES_MAX));
+    assert!(both.a.revoke_claims(revoked) && !both.a.revoke_claims(revoked));
+    assert!(!both.b.use_claims(to_a, revoked) && both.b.are_claims_closed(to_a, revoked));
+    both.a.close_claims(used);
+    both.a.close_claims(used);
+    assert!(!both.b.use_claims(to_a, used));
+    assert_eq!(both.a.own_claims.free(), usize::from(CHUNK_CLAIMS_MAX));
 }
 
 #[test]
-fn names_of_no_tally_lead_nowhere() {
+fn names_of_no_claims_lead_nowhere() {
     let mut both = Both::new(100);
     let open = both.open();
-    let words = [1, 0xff, 0x100 | u32::from(TALLIES_MAX - 1), open.0.get() + 0x100, u32::MAX];
+    let words = [1, 0xff, 0x100 | u32::from(CHUNK_CLAIMS_MAX - 1), open.0.get() + 0x100, u32::MAX];
     for word in words {
-        let tally = Tally(NonZeroU32::new(word).unwrap());
-        assert!(!both.b.use_tally(both.to_a, tally) && !both.a.revoke_tally(tally));
-        assert!(both.b.is_tally_closed(both.to_a, tally));
-        assert!(!both.b.was_written_alone(Some(both.to_a), tally));
-        assert!(!both.a.was_written_alone(None, tally));
-        both.write(tally, 1);
-        both.read(tally, 2);
+        let claims = ClaimsId(NonZeroU32::new(word).unwrap());
+        assert!(!both.b.use_claims(both.to_a, claims) && !both.a.revoke_claims(claims));
+        assert!(both.b.are_claims_closed(both.to_a, claims));
+        assert!(!both.b.was_written_alone(Some(both.to_a), claims));
+        assert!(!both.a.was_written_alone(None, claims));
+        both.write(claims, 1);
+        both.read(claims, 2);
         assert_eq!((both.end_b(), both.end_a()), (Ok(()), Err(RailError::Shared)));
-        both.a.close_tally(tally);
+        both.a.close_claims(claims);
     }
     let nobody = PeerId(77);
-    assert!(!both.b.use_tally(nobody, open) && both.b.is_tally_closed(nobody, open));
-    assert_eq!(both.a.open_tally(nobody, TallyStart::Free), None);
+    assert!(!both.b.use_claims(nobody, open) && both.b.are_claims_closed(nobody, open));
+    assert_eq!(both.a.open_claims(nobody, ClaimsStart::Free), None);
     both.b.write_shared(nobody, open, Region::EMPTY, at(addr_of(&mut both.target)), Token(1));
     assert_eq!(both.end_b(), Err(RailError::PeerGone));
 }
 
 #[test]
-fn there_are_only_so_many_tallies() {
+fn there_are_only_so_many_chunk_claims() {
     let mut both = Both::new(0);
-    let all: Vec<Tally> =
-        std::iter::from_fn(|| both.a.open_tally(both.to_b, TallyStart::Free)).collect();
-    assert_eq!(all.len(), usize::from(TALLIES_MAX));
-    for tally in all {
-        assert!(both.a.revoke_tally(tally));
+    let all: Vec<ClaimsId> =
+        std::iter::from_fn(|| both.a.open_claims(both.to_b, ClaimsStart::Free)).collect();
+    assert_eq!(all.len(), usize::from(CHUNK_CLAIMS_MAX));
+    for claims in all {
+        assert!(both.a.revoke_claims(claims));
     }
-    assert!(both.a.open_tally(both.to_b, TallyStart::Free).is_some());
+    assert!(both.a.open_claims(both.to_b, ClaimsStart::Free).is_some());
 }
 
 /// Waiting for the last chunk of the other side holds up neither the mailbox nor
@@ -371,11 +374,11 @@ fn who_waits_looks_after_the_rest() {
     }
     const PACKETS: u64 = 100;
     let mut both = Both::new(1 << 20);
-    let tally = both.open();
+    let claims = both.open();
     let count = chunks(1 << 20);
-    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
     assert_eq!(line.take(generation, Side::Peer, count), Some(count - 1));
-    both.read(tally, 1);
+    both.read(claims, 1);
     for n in 0..PACKETS {
         send(&mut both.b, both.to_a, put(n, 0), &[1; 100]);
         assert!(poll(&mut both.a, &mut both.at_a) > 0);
@@ -394,10 +397,10 @@ fn who_waits_looks_after_the_rest() {
     // The other side's chunk.
     let last = (1 << 20) - chunk_bytes(1 << 20) as usize;
     both.target[last..].copy_from_slice(&both.source[last..]);
-    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
     line.account(generation, Side::Peer, count, true);
     assert_eq!((poll(&mut both.a, &mut both.at_a), both.at_a.reads.len()), (1, 1));
-    assert_eq!((both.end_a(), both.a.was_written_alone(None, tally)), (Ok(()), false));
+    assert_eq!((both.end_a(), both.a.was_written_alone(None, claims)), (Ok(()), false));
     both.check();
     assert_eq!(both.at_a.packets.len() as u64, PACKETS);
 }
@@ -405,25 +408,25 @@ fn who_waits_looks_after_the_rest() {
 #[test]
 fn a_writer_leaves_at_once() {
     let mut both = Both::new(1 << 20);
-    let tally = both.open();
+    let claims = both.open();
     assert!(!both.b.leave_shared(Token(1)), "it has not begun");
-    both.write(tally, 1);
+    both.write(claims, 1);
     assert!(both.b.leave_shared(Token(1)) && !both.b.leave_shared(Token(1)));
     settle(&mut both.b, &mut both.at_b);
     assert_eq!(both.at_b.reads, [], "what was left is not told of");
     let stats = both.b.stats();
     assert_eq!((stats.writes_done, stats.writes_failed, stats.written_bytes), (1, 0, 0));
     // A reader, and a writer that is not shared, stay.
-    both.read(tally, 2);
+    both.read(claims, 2);
     assert!(!both.a.leave_shared(Token(2)));
     let to = addr_of(&mut both.target);
     both.b.write_remote(both.to_a, region_of(&both.source), at(to), Token(3));
-    both.write(tally, 4);
+    both.write(claims, 4);
     assert!(!both.b.leave_shared(Token(3)));
     assert!(!both.b.leave_shared(Token(4)), "another has its turn first");
     if reads_work() {
         assert_eq!((both.end_a(), both.end_b(), both.end_b()), (Ok(()), Ok(()), Ok(())));
-        assert!(!both.alone(tally));
+        assert!(!both.alone(claims));
         both.check();
     }
 }

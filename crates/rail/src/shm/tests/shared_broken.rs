@@ -1,8 +1,8 @@
 //! Transfers that two sides copy, when one of them cannot, dies, or does not
 //! keep to the rules.
 
+use super::super::chunk_claims::parts;
 use super::super::segment::Segment;
-use super::super::tallies::parts;
 use super::super::{BulkKind, Config, Shm};
 use super::child::{Child, OFFERED_BYTES};
 use super::closing::attach;
@@ -11,11 +11,11 @@ use super::shared::{Both, ask};
 use super::{
     Noise, PATIENCE, Recorder, addr_of, at, open, poll, poll_until, put, region_of, settle,
 };
-use crate::shm::segment::TALLIES_MAX;
+use crate::shm::segment::CHUNK_CLAIMS_MAX;
 use crate::shm::watch::Watch;
 use sluice_link::chunk_claims::{Settled, Side, chunk_bytes, chunks};
 use sluice_link::{
-    PeerError, RailError, Remote, RemoteMemory, SharedCopy, TallyStart, Token, Transport,
+    ClaimsStart, PeerError, RailError, Remote, RemoteMemory, SharedCopy, Token, Transport,
 };
 use sluice_wire::{Addr, Credits, PacketSeq, PeerId, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,21 +31,21 @@ fn a_writer_that_cannot_read_its_own_memory_breaks_it() {
         return;
     }
     let mut both = Both::new(LEN);
-    let tally = both.open();
+    let claims = both.open();
     let nothing = Region { addr: NOWHERE, len: LEN as u64 };
     let to = addr_of(&mut both.target);
-    both.b.write_shared(both.to_a, tally, nothing, at(to), Token(1));
+    both.b.write_shared(both.to_a, claims, nothing, at(to), Token(1));
     assert_eq!(both.end_b(), Err(RailError::Fault));
-    both.read(tally, 2);
+    both.read(claims, 2);
     assert_eq!(both.end_a(), Err(RailError::Shared));
-    both.write(tally, 3);
+    both.write(claims, 3);
     assert_eq!(both.end_b(), Ok(()), "nothing is left to be taken");
-    assert!(!both.b.was_written_alone(Some(both.to_a), tally));
-    assert!(!both.a.was_written_alone(None, tally));
+    assert!(!both.b.was_written_alone(Some(both.to_a), claims));
+    assert!(!both.a.was_written_alone(None, claims));
     assert_eq!((both.a.stats().reads_failed, both.b.stats().writes_failed), (1, 1));
     assert_eq!(both.a.stats().read_bytes, 0);
-    both.a.close_tally(tally);
-    assert_eq!(both.a.tallies.free(), usize::from(TALLIES_MAX));
+    both.a.close_claims(claims);
+    assert_eq!(both.a.own_claims.free(), usize::from(CHUNK_CLAIMS_MAX));
 }
 
 #[test]
@@ -56,15 +56,15 @@ fn a_reader_that_cannot_write_its_own_memory_breaks_it() {
     let mut both = Both::new(LEN);
     let ends = [(NOWHERE, RailError::Fault), (Addr(u64::MAX - 5), RailError::Fault)];
     for (addr, why) in ends {
-        let tally = both.open();
+        let claims = both.open();
         let to = Region { addr, len: LEN as u64 };
-        both.a.read_shared(both.to_b, tally, at(region_of(&both.source).addr), to, Token(1));
+        both.a.read_shared(both.to_b, claims, at(region_of(&both.source).addr), to, Token(1));
         assert_eq!(both.end_a(), Err(why));
-        both.write(tally, 2);
+        both.write(claims, 2);
         assert_eq!(both.end_b(), Ok(()), "nothing is left to be taken");
-        assert!(!both.b.was_written_alone(Some(both.to_a), tally));
+        assert!(!both.b.was_written_alone(Some(both.to_a), claims));
         assert_eq!(both.b.stats().written_bytes, 0);
-        both.a.close_tally(tally);
+        both.a.close_claims(claims);
     }
 }
 
@@ -86,23 +86,23 @@ fn a_broken_transfer_ends_after_the_last_chunk_under_way() {
         (whole, true, Ok(())),
     ];
     for (to, copied, end) in ends {
-        let tally = both.open();
-        let taken = both.b.tally_of(both.to_a, tally).unwrap();
+        let claims = both.open();
+        let taken = both.b.line_of(both.to_a, claims).unwrap();
         assert_eq!(taken.0.take(taken.1, Side::Peer, count), Some(count - 1));
-        both.a.read_shared(both.to_b, tally, at(region_of(&both.source).addr), to, Token(1));
+        both.a.read_shared(both.to_b, claims, at(region_of(&both.source).addr), to, Token(1));
         for _ in 0..1000 {
             poll(&mut both.a, &mut both.at_a);
             assert_eq!(both.at_a.reads, []);
         }
-        let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+        let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
         line.account(generation, Side::Peer, count, copied);
         assert_eq!(both.end_a(), end);
-        both.a.close_tally(tally);
+        both.a.close_claims(claims);
     }
 }
 
 #[test]
-fn who_may_not_write_says_so_in_the_tally() {
+fn who_may_not_write_says_so_in_the_claims() {
     if !reads_work() {
         return;
     }
@@ -115,12 +115,12 @@ fn who_may_not_write_says_so_in_the_tally() {
     let (source, mut target) = (vec![1; 64 << 10], vec![0; 64 << 10]);
     let to = Region { addr: addr_of(&mut target), len: 64 << 10 };
     let (mut at_a, mut at_b) = (Recorder::default(), Recorder::default());
-    let tally = a.open_tally(to_b, TallyStart::Free).unwrap();
-    assert!(!b.caps(to_a).write && b.use_tally(to_a, tally));
-    b.write_shared(to_a, tally, region_of(&source), at(to.addr), Token(1));
+    let claims = a.open_claims(to_b, ClaimsStart::Free).unwrap();
+    assert!(!b.caps(to_a).write && b.use_claims(to_a, claims));
+    b.write_shared(to_a, claims, region_of(&source), at(to.addr), Token(1));
     poll_until(&mut b, &mut at_b, "the writer's end", |_, at| !at.reads.is_empty());
     assert_eq!(at_b.reads, [(Token(1), Err(RailError::Forbidden))]);
-    a.read_shared(to_b, tally, at(region_of(&source).addr), to, Token(2));
+    a.read_shared(to_b, claims, at(region_of(&source).addr), to, Token(2));
     poll_until(&mut a, &mut at_a, "the reader's end", |_, at| !at.reads.is_empty());
     assert_eq!(at_a.reads, [(Token(2), Err(RailError::Shared))]);
     assert_eq!(std::hint::black_box(target), vec![0; 64 << 10]);
@@ -133,10 +133,10 @@ fn the_end_of_the_writer_ends_the_waiting() {
         return;
     }
     let mut both = Both::new(LEN);
-    let tally = both.open();
-    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    let claims = both.open();
+    let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
     assert!(line.take(generation, Side::Peer, chunks(LEN as u64)).is_some());
-    both.read(tally, 1);
+    both.read(claims, 1);
     let late = both.open();
     let Both { mut a, to_b, mut at_a, b, source, mut target, .. } = both;
     while a.transfers.aside() == 0 {
@@ -149,15 +149,15 @@ fn the_end_of_the_writer_ends_the_waiting() {
     });
     assert_eq!(at_a.reads, [(Token(1), Err(RailError::PeerGone))]);
     assert_eq!(at_a.gone, [(to_b, PeerError::Dead)]);
-    a.close_tally(tally);
+    a.close_claims(claims);
     // One that begins now has nobody to wait for.
     let to = Region { addr: addr_of(&mut target), len: LEN as u64 };
     a.read_shared(to_b, late, at(region_of(&source).addr), to, Token(2));
     poll_until(&mut a, &mut at_a, "the late one", |_, at| at.reads.len() == 2);
     assert_eq!(at_a.reads[1], (Token(2), Err(RailError::PeerGone)));
-    a.close_tally(late);
-    assert_eq!(a.open_tally(to_b, TallyStart::Used), None);
-    assert_eq!(a.tallies.free(), usize::from(TALLIES_MAX));
+    a.close_claims(late);
+    assert_eq!(a.open_claims(to_b, ClaimsStart::Used), None);
+    assert_eq!(a.own_claims.free(), usize::from(CHUNK_CLAIMS_MAX));
 }
 
 /// The reader's rail ends in the middle.
@@ -167,8 +167,8 @@ fn the_end_of_the_reader_ends_the_writing() {
         return;
     }
     let mut both = Both::new(16 << 20);
-    let tally = both.open();
-    both.write(tally, 1);
+    let claims = both.open();
+    both.write(claims, 1);
     poll(&mut both.b, &mut both.at_b);
     assert_eq!(both.at_b.reads, []);
     let Both { a, mut b, to_a, mut at_b, .. } = both;
@@ -176,7 +176,7 @@ fn the_end_of_the_reader_ends_the_writing() {
     poll_until(&mut b, &mut at_b, "its end", |_, at| !at.gone.is_empty());
     assert_eq!(at_b.reads, [(Token(1), Err(RailError::PeerGone))]);
     assert!(b.stats().written_bytes < 16 << 20);
-    assert!(b.is_tally_closed(to_a, tally) && !b.was_written_alone(Some(to_a), tally));
+    assert!(b.are_claims_closed(to_a, claims) && !b.was_written_alone(Some(to_a), claims));
 }
 
 /// A process killed while it holds a chunk, whichever one it is.
@@ -194,11 +194,11 @@ fn a_writer_killed_in_the_middle_stops_nobody() {
         let (from, rts) = (machine.packets[0].from, machine.packets[0].put().rts.unwrap());
         shm.connect(from).unwrap();
         let mut target = vec![0; OFFERED_BYTES];
-        let tally = shm.open_tally(from, TallyStart::Used).unwrap();
-        ask(&mut shm, from, tally, &mut target);
+        let claims = shm.open_claims(from, ClaimsStart::Used).unwrap();
+        ask(&mut shm, from, claims, &mut target);
         poll_until(&mut shm, &mut machine, "its silence", |_, at| at.packets.len() == 2);
         let to = Region { addr: addr_of(&mut target), len: OFFERED_BYTES as u64 };
-        shm.read_shared(from, tally, Remote::whole(rts.from), to, Token(1));
+        shm.read_shared(from, claims, Remote::whole(rts.from), to, Token(1));
         for _ in 0..10_000 {
             poll(&mut shm, &mut machine);
         }
@@ -208,8 +208,8 @@ fn a_writer_killed_in_the_middle_stops_nobody() {
         assert_eq!(machine.reads, [(Token(1), Err(RailError::PeerGone))]);
         let left = u64::from(silent_at) * chunk_bytes(OFFERED_BYTES as u64);
         assert!(shm.stats().read_bytes <= left);
-        shm.close_tally(tally);
-        assert_eq!(shm.tallies.free(), usize::from(TALLIES_MAX));
+        shm.close_claims(claims);
+        assert_eq!(shm.own_claims.free(), usize::from(CHUNK_CLAIMS_MAX));
     }
 }
 
@@ -227,22 +227,22 @@ fn a_writer_killed_at_any_time_stops_nobody() {
         let (from, rts) = (machine.packets[0].from, machine.packets[0].put().rts.unwrap());
         shm.connect(from).unwrap();
         let mut target = vec![0; OFFERED_BYTES];
-        let tally = shm.open_tally(from, TallyStart::Used).unwrap();
-        ask(&mut shm, from, tally, &mut target);
+        let claims = shm.open_claims(from, ClaimsStart::Used).unwrap();
+        ask(&mut shm, from, claims, &mut target);
         // Until so many chunks are taken, then it is killed.
-        let (line, generation) = shm.own_tally(tally).unwrap();
+        let (line, generation) = shm.own_line(claims).unwrap();
         let begin = Instant::now();
         while line.settled(generation, round + 1, 0) == Settled::Left {
             assert!(begin.elapsed() < PATIENCE);
         }
         child.kill();
         let to = Region { addr: addr_of(&mut target), len: OFFERED_BYTES as u64 };
-        shm.read_shared(from, tally, Remote::whole(rts.from), to, Token(1));
+        shm.read_shared(from, claims, Remote::whole(rts.from), to, Token(1));
         poll_until(&mut shm, &mut machine, "its end", |_, at| !at.gone.is_empty());
         let [(_, end)] = machine.reads[..] else { panic!("one end") };
         // What it had finished is whole.
         if end.is_ok() {
-            assert!(shm.was_written_alone(None, tally));
+            assert!(shm.was_written_alone(None, claims));
             assert!(std::hint::black_box(target) == Noise(1).bytes(OFFERED_BYTES));
         } else {
             assert_eq!(end, Err(RailError::PeerGone));
@@ -250,38 +250,38 @@ fn a_writer_killed_at_any_time_stops_nobody() {
     }
 }
 
-/// A peer that was given up may still write where its tallies are.
+/// A peer that was given up may still write where its chunk claims are.
 #[test]
-fn tallies_of_a_peer_that_is_given_up_are_kept_until_its_end() {
+fn claims_of_a_peer_that_is_given_up_are_kept_until_its_end() {
     if !reads_work() {
         return;
     }
-    let all = usize::from(TALLIES_MAX);
+    let all = usize::from(CHUNK_CLAIMS_MAX);
     let mut both = Both::new(LEN);
-    let tally = both.open();
-    let free = both.a.open_tally(both.to_b, TallyStart::Free).unwrap();
-    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    let claims = both.open();
+    let free = both.a.open_claims(both.to_b, ClaimsStart::Free).unwrap();
+    let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
     assert!(line.take(generation, Side::Peer, chunks(LEN as u64)).is_some());
-    both.read(tally, 1);
+    both.read(claims, 1);
     let head = put(2, 0).emit(PacketSeq(0), Credits::default(), u32::MAX);
     both.b.transmit(both.to_a, &head, Region::EMPTY, Token(0));
     settle(&mut both.a, &mut both.at_a);
     assert_eq!(both.at_a.gone, [(both.to_b, PeerError::Protocol)]);
     assert_eq!(both.at_a.reads, [(Token(1), Err(RailError::PeerGone))]);
-    both.a.close_tally(tally);
-    assert!(both.a.revoke_tally(free));
-    assert_eq!(both.a.tallies.free(), all - 2);
+    both.a.close_claims(claims);
+    assert!(both.a.revoke_claims(free));
+    assert_eq!(both.a.own_claims.free(), all - 2);
     // It learns of it and closes its entry, and only then are they free.
     settle(&mut both.b, &mut both.at_b);
     settle(&mut both.a, &mut both.at_a);
-    assert_eq!(both.a.tallies.free(), all);
+    assert_eq!(both.a.own_claims.free(), all);
 }
 
-/// The word that `noise` writes over a tally: anything, or what a transfer of a
+/// The word that `noise` writes over chunk claims: anything, or what a transfer of a
 /// few chunks might look like.
 fn scribble(segment: &Segment, noise: &mut Noise, place: u16) {
-    assert!(place < TALLIES_MAX);
-    let word = segment.word_at(Segment::tally_offset(place));
+    assert!(place < CHUNK_CLAIMS_MAX);
+    let word = segment.word_at(Segment::claims_line_offset(place));
     let seen = word.load(Ordering::Relaxed);
     let value = match noise.below(4) {
         0 => noise.next(),
@@ -309,7 +309,7 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
         scope.spawn(|| {
             let mut noise = Noise(1);
             while !stop.load(Ordering::Relaxed) {
-                let place = noise.below(u64::from(TALLIES_MAX)) as u16;
+                let place = noise.below(u64::from(CHUNK_CLAIMS_MAX)) as u16;
                 scribble(&segment, &mut noise, place);
             }
         });
@@ -318,12 +318,12 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
             let len = noise.below(2 << 20);
             let source = noise.bytes(len as usize);
             let mut target = vec![0xaa; len as usize + 2 * EDGE];
-            let Some(tally) = both.a.open_tally(both.to_b, TallyStart::Used) else { break };
-            let place = parts(tally).unwrap().0;
+            let Some(claims) = both.a.open_claims(both.to_b, ClaimsStart::Used) else { break };
+            let place = parts(claims).unwrap().0;
             let before = (both.a.stats().read_bytes, both.b.stats().written_bytes);
             let to = Region { addr: addr_of(&mut target).offset(EDGE as u64), len };
-            both.a.read_shared(both.to_b, tally, at(region_of(&source).addr), to, Token(round));
-            both.b.write_shared(both.to_a, tally, region_of(&source), at(to.addr), Token(round));
+            both.a.read_shared(both.to_b, claims, at(region_of(&source).addr), to, Token(round));
+            both.b.write_shared(both.to_a, claims, region_of(&source), at(to.addr), Token(round));
             // A transfer that waits for chunks that nobody took would wait as long
             // as its peer lives; the scribbling wakes it.
             for _ in 0.. {
@@ -343,7 +343,7 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
             both.at_b.reads.clear();
             assert!(matches!(end, Ok(()) | Err(RailError::Shared)), "{end:?}");
             ends[usize::from(end.is_ok())] += 1;
-            both.a.close_tally(tally);
+            both.a.close_claims(claims);
             let target = std::hint::black_box(target);
             assert!(target[..EDGE].iter().all(|&byte| byte == 0xaa));
             assert!(target[EDGE + len as usize..].iter().all(|&byte| byte == 0xaa));
@@ -356,11 +356,11 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
     let Both { mut a, b, mut at_a, .. } = both;
     drop(b);
     poll_until(&mut a, &mut at_a, "its end", |_, at| !at.gone.is_empty());
-    assert_eq!(a.tallies.free(), usize::from(TALLIES_MAX));
+    assert_eq!(a.own_claims.free(), usize::from(CHUNK_CLAIMS_MAX));
     let mut both = Both::new(LEN);
-    let tally = both.open();
-    both.write(tally, 1);
-    both.read(tally, 2);
+    let claims = both.open();
+    both.write(claims, 1);
+    both.read(claims, 2);
     assert_eq!((both.end_a(), both.end_b()), (Ok(()), Ok(())));
     both.check();
 }
@@ -379,9 +379,9 @@ fn bytes_of_one_that_has_ended_are_not_believed() {
         return;
     }
     let mut both = Both::new(LEN);
-    let tally = both.open();
+    let claims = both.open();
     end_unseen(&mut both.a, both.to_b);
-    both.read(tally, 1);
+    both.read(claims, 1);
     assert_eq!(both.end_a(), Err(RailError::PeerGone));
     assert_eq!(both.at_a.gone, [], "nobody has told of it");
 }
@@ -393,18 +393,18 @@ fn the_end_of_one_after_all_is_copied_changes_nothing() {
         return;
     }
     let mut both = Both::new(LEN);
-    let tally = both.open();
+    let claims = both.open();
     let count = chunks(LEN as u64);
-    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
     assert_eq!(line.take(generation, Side::Peer, count), Some(count - 1));
-    both.read(tally, 1);
+    both.read(claims, 1);
     while both.a.transfers.aside() == 0 {
         poll(&mut both.a, &mut both.at_a);
     }
     end_unseen(&mut both.a, both.to_b);
     let last = LEN - chunk_bytes(LEN as u64) as usize;
     both.target[last..].copy_from_slice(&both.source[last..]);
-    let (line, generation) = both.b.tally_of(both.to_a, tally).unwrap();
+    let (line, generation) = both.b.line_of(both.to_a, claims).unwrap();
     line.account(generation, Side::Peer, count, true);
     assert_eq!(both.end_a(), Ok(()));
     both.check();

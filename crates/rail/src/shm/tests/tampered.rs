@@ -6,15 +6,16 @@
 //! from a true one (`garbage` forges them, and asks for less).
 
 use super::super::card::CARD_BYTES;
+use super::super::chunk_claims::parts;
 use super::super::segment::{ENTRY_CARD_AT, Segment};
-use super::super::tallies::parts;
 use super::super::{Config, Shm, Warn};
 use super::child::put_slots;
 use super::reads::reads_work;
 use super::{Noise, addr_of, advance_clock, at, grant_of, put, region_of};
 use crate::hash::fnv1a;
 use sluice_link::{
-    Machine, Opened, PeerError, Port, RailError, SharedCopy, Tally, TallyStart, Token, Transport,
+    ClaimsId, ClaimsStart, Machine, Opened, PeerError, Port, RailError, SharedCopy, Token,
+    Transport,
 };
 use sluice_wire::{Addr, Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region};
 use std::num::NonZeroU32;
@@ -50,9 +51,9 @@ struct Exchange {
     next_out: PacketSeq,
     source: Vec<u8>,
     target: Vec<u8>,
-    /// The tally of the transfer to this process.
-    tally: Option<Tally>,
-    wanted: Option<(Tally, Addr)>,
+    /// The chunk claims of the transfer to this process.
+    claims: Option<ClaimsId>,
+    wanted: Option<(ClaimsId, Addr)>,
     read: Option<Result<(), RailError>>,
     written: bool,
 }
@@ -112,8 +113,8 @@ impl Machine for Process {
         with.owed += put_slots(payload.len()) as u16;
         with.received += 1;
         if put.pt_index == WANTED {
-            let tally = NonZeroU32::new(put.hdr_data as u32).map(Tally);
-            with.wanted = tally.map(|tally| (tally, Addr(put.match_bits.0)));
+            let claims = NonZeroU32::new(put.hdr_data as u32).map(ClaimsId);
+            with.wanted = claims.map(|claims| (claims, Addr(put.match_bits.0)));
         } else {
             self.wrong |= fnv1a(&payload) != put.hdr_data;
         }
@@ -169,14 +170,14 @@ fn step(shm: &mut Shm, process: &mut Process, noise: &mut Noise) {
         if with.owed > 0 && noise.below(3) == 0 {
             emit(shm, with, Packet::Credit, &[]);
         }
-        if with.received > BULK_AFTER && with.tally.is_none() {
+        if with.received > BULK_AFTER && with.claims.is_none() {
             ask(shm, with, index);
         }
-        if let Some((tally, to)) = with.wanted.take() {
+        if let Some((claims, to)) = with.wanted.take() {
             let token = Token(index as u64 * 2 + 1);
-            shm.write_shared(with.peer, tally, region_of(&with.source), at(to), token);
+            shm.write_shared(with.peer, claims, region_of(&with.source), at(to), token);
         }
-        if with.sent < MESSAGES + u64::from(with.tally.is_some()) && noise.below(3) == 0 {
+        if with.sent < MESSAGES + u64::from(with.claims.is_some()) && noise.below(3) == 0 {
             let len = [0, 8, 100, 700][noise.below(4) as usize];
             let payload = noise.bytes(len);
             transmit(shm, with, put(0, fnv1a(&payload)), &payload);
@@ -201,20 +202,20 @@ fn emit(shm: &mut Shm, with: &mut Exchange, packet: Packet, payload: &[u8]) {
     shm.transmit(with.peer, &head, region_of(payload), Token(0));
 }
 
-/// Opens a tally for a transfer from a peer, says so, and takes part in it.
+/// Opens chunk claims for a transfer from a peer, says so, and takes part in it.
 fn ask(shm: &mut Shm, with: &mut Exchange, index: usize) {
     if with.credits < put_slots(0) {
         return;
     }
-    let Some(tally) = shm.open_tally(with.peer, TallyStart::Used) else { return };
-    with.tally = Some(tally);
+    let Some(claims) = shm.open_claims(with.peer, ClaimsStart::Used) else { return };
+    with.claims = Some(claims);
     let to = Region { addr: addr_of(&mut with.target), len: BULK_BYTES as u64 };
-    let Packet::Put(wanted) = put(to.addr.0, u64::from(tally.0.get())) else { return };
+    let Packet::Put(wanted) = put(to.addr.0, u64::from(claims.0.get())) else { return };
     let wanted = Packet::Put(Put { pt_index: WANTED, ..wanted });
     transmit(shm, with, wanted, &[]);
     // The peer's are the same, and in this process too.
     let from = region_of(&with.source).addr;
-    shm.read_shared(with.peer, tally, at(from), to, Token(index as u64 * 2));
+    shm.read_shared(with.peer, claims, at(from), to, Token(index as u64 * 2));
 }
 
 /// Where somebody writes.
@@ -225,7 +226,7 @@ enum Place {
     Closed,
     Tail,
     Bell,
-    Tally,
+    ChunkClaims,
     Claim,
     Address,
     Intent,
@@ -239,7 +240,7 @@ const PLACES: [Place; 11] = [
     Place::Closed,
     Place::Tail,
     Place::Bell,
-    Place::Tally,
+    Place::ChunkClaims,
     Place::Claim,
     Place::Address,
     Place::Intent,
@@ -260,11 +261,11 @@ fn tamper(shm: &Shm, process: &Process, place: Place, noise: &mut Noise) -> bool
         Place::Tail => Segment::tail_offset(),
         Place::Bell => 384,
         // The claims, or the peer's record.
-        Place::Tally => {
+        Place::ChunkClaims => {
             let under_way = process.others.iter().filter(|with| with.read.is_none());
-            let mut open = under_way.filter_map(|with| parts(with.tally?));
+            let mut open = under_way.filter_map(|with| parts(with.claims?));
             let Some((place, _)) = open.next() else { return false };
-            Segment::tally_offset(place) + noise.below(2) as usize * 8
+            Segment::claims_line_offset(place) + noise.below(2) as usize * 8
         }
         Place::Claim => entry,
         Place::Address => entry + ENTRY_CARD_AT + noise.below(CARD_BYTES as u64 / 8) as usize * 8,
@@ -318,7 +319,7 @@ fn open(count: usize) -> Vec<(Option<Shm>, Process)> {
                 next_out: PacketSeq(0),
                 source: Noise(SOURCE).bytes(BULK_BYTES),
                 target: vec![0; BULK_BYTES],
-                tally: None,
+                claims: None,
                 wanted: None,
                 read: None,
                 written: false,
@@ -429,14 +430,14 @@ fn whoever_writes_over_shared_memory_leaves_nobody_waiting() {
     assert!(one.is_some() || failed > 20, "most errors were never told: {failed}");
 }
 
-/// One word of a tally, again and again.
+/// One word of chunk claims, again and again.
 #[test]
-fn whoever_writes_over_a_tally_neither_stalls_nor_fakes_a_transfer() {
+fn whoever_writes_over_claims_neither_stalls_nor_fakes_a_transfer() {
     if !reads_work() {
         return;
     }
     for seed in 0..400 {
-        if let Err(what) = trial_at(&[Place::Tally], 2, Noise(seed)) {
+        if let Err(what) = trial_at(&[Place::ChunkClaims], 2, Noise(seed)) {
             panic!("seed {seed}: {what}");
         }
     }

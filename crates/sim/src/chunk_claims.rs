@@ -1,4 +1,4 @@
-//! Tallies, and the transfers that two processes share, as the interfaces of the
+//! Chunk claims, and the transfers that two processes share, as the interfaces of the
 //! simulated nodes keep them: who moves which chunk is decided by the claims that
 //! ship ([`ChunkClaims`]), each in a place of its owner's that is used again in
 //! another generation.
@@ -8,20 +8,20 @@
 //! next turn.
 //!
 //! Where an interface moves whole messages by itself there is nothing to be won
-//! by two of them moving one, so there a chunk is all bytes, and who uses a free
-//! tally has taken them in the same exchange.
+//! by two of them moving one, so there a chunk is all bytes, and who uses free
+//! claims has taken them in the same exchange.
 //!
-//! Invariant: a tally is closed under no read.
+//! Invariant: claims are closed under no read.
 
 use sluice_link::chunk_claims::{ChunkClaims, GENERATION_BITS, Settled, Side};
-use sluice_link::{RailError, Remote, Tally, TallyStart, Token};
+use sluice_link::{ClaimsId, ClaimsStart, RailError, Remote, Token};
 use sluice_wire::Region;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 const PLACE_BITS: u32 = u32::BITS - GENERATION_BITS;
-/// Tallies of one process.
+/// Most chunk claims of one process.
 const PLACES_MAX: usize = 1 << PLACE_BITS;
 const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
 
@@ -50,7 +50,7 @@ struct Places {
 pub(crate) struct Share {
     pub who: u32,
     pub peer: u32,
-    pub tally: Tally,
+    pub claims: ClaimsId,
     pub is_write: bool,
     pub local: Region,
     pub remote: Remote,
@@ -96,9 +96,9 @@ pub(crate) enum Turn {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Tallies {
+pub(crate) struct AllClaims {
     chunk_bytes: u64,
-    /// Who uses a free tally takes all bytes of its transfer.
+    /// Who uses free claims takes all bytes of their transfer.
     reserves: bool,
     /// By owner.
     places: BTreeMap<u32, Places>,
@@ -106,15 +106,15 @@ pub(crate) struct Tallies {
     begun: u32,
 }
 
-impl Tallies {
+impl AllClaims {
     /// Those of interfaces that move a message in one go.
-    pub fn of_interfaces() -> Tallies {
-        Tallies { reserves: true, ..Tallies::of_chunks(u64::MAX) }
+    pub fn of_interfaces() -> AllClaims {
+        AllClaims { reserves: true, ..AllClaims::of_chunks(u64::MAX) }
     }
 
     /// Both sides take chunks of so many bytes.
-    pub fn of_chunks(chunk_bytes: u64) -> Tallies {
-        Tallies {
+    pub fn of_chunks(chunk_bytes: u64) -> AllClaims {
+        AllClaims {
             chunk_bytes,
             reserves: false,
             places: BTreeMap::new(),
@@ -123,7 +123,7 @@ impl Tallies {
         }
     }
 
-    pub fn open(&mut self, owner: u32, peer: u32, start: TallyStart) -> Option<Tally> {
+    pub fn open(&mut self, owner: u32, peer: u32, start: ClaimsStart) -> Option<ClaimsId> {
         let Places { all, free } = self.places.entry(owner).or_default();
         let at = free.pop().unwrap_or(all.len());
         if at == PLACES_MAX {
@@ -140,39 +140,39 @@ impl Tallies {
         place.claims.open(generation, start);
         (place.generation, place.peer) = (generation, peer);
         (place.is_open, place.is_reserved) = (true, false);
-        NonZeroU32::new(generation << PLACE_BITS | at as u32).map(Tally)
+        NonZeroU32::new(generation << PLACE_BITS | at as u32).map(ClaimsId)
     }
 
     /// Closes a free one.
-    pub fn revoke(&mut self, owner: u32, tally: Tally) -> bool {
-        let is_revoked = self.own(owner, tally).is_some_and(|(place, generation)| {
+    pub fn revoke(&mut self, owner: u32, id: ClaimsId) -> bool {
+        let is_revoked = self.own(owner, id).is_some_and(|(place, generation)| {
             let is_free = place.claims.revoke(generation);
             place.is_open &= !is_free;
             is_free
         });
         if is_revoked {
-            self.give_back(owner, tally);
+            self.give_back(owner, id);
         }
         is_revoked
     }
 
-    pub fn close(&mut self, owner: u32, tally: Tally) {
-        let (place, generation) = self.own(owner, tally).expect("closed once, by its owner");
+    pub fn close(&mut self, owner: u32, id: ClaimsId) {
+        let (place, generation) = self.own(owner, id).expect("closed once, by its owner");
         place.claims.close(generation);
         place.is_open = false;
         let reads = |part: &Part| {
-            let Share { who, is_write, tally: its, .. } = part.share;
-            (who, is_write, its) == (owner, false, tally)
+            let Share { who, is_write, claims: its, .. } = part.share;
+            (who, is_write, its) == (owner, false, id)
         };
         assert!(!self.parts.values().any(reads), "closed under a transfer");
-        self.give_back(owner, tally);
+        self.give_back(owner, id);
     }
 
-    pub fn use_it(&mut self, user: u32, owner: u32, tally: Tally) -> bool {
+    pub fn try_use(&mut self, user: u32, owner: u32, id: ClaimsId) -> bool {
         let reserves = self.reserves;
-        let Some((place, generation)) = self.place(owner, tally) else { return false };
+        let Some((place, generation)) = self.place(owner, id) else { return false };
         let is_his = place.generation != generation || place.peer == user;
-        if !is_his || !place.claims.use_it(generation) {
+        if !is_his || !place.claims.try_use(generation) {
             return false;
         }
         if reserves {
@@ -183,24 +183,24 @@ impl Tallies {
         true
     }
 
-    pub fn is_closed(&self, owner: u32, tally: Tally) -> bool {
-        let (at, generation) = parts(tally);
+    pub fn is_closed(&self, owner: u32, id: ClaimsId) -> bool {
+        let (at, generation) = parts(id);
         let place = self.places.get(&owner).and_then(|places| places.all.get(at));
         place.is_none_or(|place| place.claims.is_closed(generation))
     }
 
     /// Whether the other side has copied all bytes of a transfer of which the owner
     /// has not begun its part.
-    pub fn is_written(&mut self, owner: u32, tally: Tally, len: u64) -> bool {
+    pub fn is_written(&mut self, owner: u32, id: ClaimsId, len: u64) -> bool {
         let count = self.chunks(len);
-        self.own(owner, tally).is_some_and(|(place, generation)| {
+        self.own(owner, id).is_some_and(|(place, generation)| {
             let settled = place.claims.settled(generation, count, 0);
             assert_ne!(settled, Settled::Spoiled, "asked of a transfer under way");
             settled == Settled::Whole
         })
     }
 
-    /// Whether all bytes of a transfer belong to this side, which used its tally and
+    /// Whether all bytes of a transfer belong to this side, which used its claims and
     /// has not begun.
     pub fn is_reserved(&mut self, share: &Share) -> bool {
         share.is_write && self.of(share).is_some_and(|(place, _)| place.is_reserved)
@@ -239,7 +239,7 @@ impl Tallies {
         tokens
     }
 
-    /// How many tallies of a process are open.
+    /// How many chunk claims of a process are open.
     pub fn open_of(&self, owner: u32) -> usize {
         let places = self.places.get(&owner);
         places.map_or(0, |places| places.all.iter().filter(|place| place.is_open).count())
@@ -280,7 +280,7 @@ impl Tallies {
             place.claims.account(generation, share.side(), count, outcome.is_ok());
         }
         let waits = |part: &Part| {
-            part.waits && (part.share.owner(), part.share.tally) == (share.owner(), share.tally)
+            part.waits && (part.share.owner(), part.share.claims) == (share.owner(), share.claims)
         };
         let (&name, part) = self.parts.iter_mut().find(|(_, part)| waits(part))?;
         part.waits = false;
@@ -329,27 +329,27 @@ impl Tallies {
         (offset, self.chunk_bytes.min(len - offset))
     }
 
-    fn give_back(&mut self, owner: u32, tally: Tally) {
+    fn give_back(&mut self, owner: u32, id: ClaimsId) {
         let places = self.places.get_mut(&owner).expect("it was open");
-        places.free.push(parts(tally).0);
+        places.free.push(parts(id).0);
     }
 
     /// A place, and the generation that is asked for, which may be another.
-    fn place(&mut self, owner: u32, tally: Tally) -> Option<(&mut Place, u32)> {
-        let (at, generation) = parts(tally);
+    fn place(&mut self, owner: u32, id: ClaimsId) -> Option<(&mut Place, u32)> {
+        let (at, generation) = parts(id);
         let place = self.places.get_mut(&owner)?.all.get_mut(at)?;
         Some((place, generation))
     }
 
-    /// The place of an open tally.
-    fn own(&mut self, owner: u32, tally: Tally) -> Option<(&mut Place, u32)> {
-        let found = self.place(owner, tally);
+    /// The place of open claims.
+    fn own(&mut self, owner: u32, id: ClaimsId) -> Option<(&mut Place, u32)> {
+        let found = self.place(owner, id);
         found.filter(|(place, generation)| place.is_open && place.generation == *generation)
     }
 
     /// The place that a part is about, if its transfer is not over.
     fn of(&mut self, share: &Share) -> Option<(&mut Place, u32)> {
-        self.own(share.owner(), share.tally)
+        self.own(share.owner(), share.claims)
     }
 
     fn part_mut(&mut self, name: u32) -> &mut Part {
@@ -358,8 +358,8 @@ impl Tallies {
 }
 
 /// Place and generation.
-fn parts(tally: Tally) -> (usize, u32) {
-    let name = tally.0.get();
+fn parts(id: ClaimsId) -> (usize, u32) {
+    let name = id.0.get();
     (name as usize % PLACES_MAX, name >> PLACE_BITS)
 }
 
@@ -368,77 +368,77 @@ mod tests {
     use super::*;
     use sluice_wire::{Addr, RemoteKey};
 
-    fn share(tally: Tally, is_write: bool, len: u64) -> Share {
+    fn share(id: ClaimsId, is_write: bool, len: u64) -> Share {
         let (who, peer) = if is_write { (0, 1) } else { (1, 0) };
         let local = Region { addr: Addr(64), len };
         let remote = Remote::whole(RemoteKey::NONE);
-        Share { who, peer, tally, is_write, local, remote, token: Token(0) }
+        Share { who, peer, claims: id, is_write, local, remote, token: Token(0) }
     }
 
     #[test]
     fn who_uses_a_free_one_has_all_bytes_and_the_reader_waits() {
-        let mut tallies = Tallies::of_interfaces();
-        let tally = tallies.open(1, 0, TallyStart::Free).expect("there are some");
-        assert!(tallies.use_it(0, 1, tally) && !tallies.revoke(1, tally));
-        let reader = tallies.begin(share(tally, false, 100));
-        assert_eq!(tallies.turn(reader), Turn::Wait);
-        let writer = tallies.begin(share(tally, true, 100));
-        assert_eq!(tallies.turn(writer), Turn::Copy(0, 100));
-        assert_eq!(tallies.copied(writer, Ok(())), Some(reader));
-        assert_eq!(tallies.turn(reader), Turn::End(Ok(()), true));
-        tallies.close(1, tally);
-        assert_eq!(tallies.turn(writer), Turn::End(Ok(()), true));
+        let mut claims = AllClaims::of_interfaces();
+        let id = claims.open(1, 0, ClaimsStart::Free).expect("there are some");
+        assert!(claims.try_use(0, 1, id) && !claims.revoke(1, id));
+        let reader = claims.begin(share(id, false, 100));
+        assert_eq!(claims.turn(reader), Turn::Wait);
+        let writer = claims.begin(share(id, true, 100));
+        assert_eq!(claims.turn(writer), Turn::Copy(0, 100));
+        assert_eq!(claims.copied(writer, Ok(())), Some(reader));
+        assert_eq!(claims.turn(reader), Turn::End(Ok(()), true));
+        claims.close(1, id);
+        assert_eq!(claims.turn(writer), Turn::End(Ok(()), true));
     }
 
     #[test]
     fn a_writer_that_comes_late_finds_nothing_left() {
-        let mut tallies = Tallies::of_interfaces();
-        let tally = tallies.open(1, 0, TallyStart::Used).expect("there are some");
-        let reader = tallies.begin(share(tally, false, 100));
-        assert_eq!(tallies.turn(reader), Turn::Copy(0, 100));
-        let writer = tallies.begin(share(tally, true, 100));
-        assert_eq!(tallies.turn(writer), Turn::End(Ok(()), false));
-        assert_eq!(tallies.copied(reader, Ok(())), None);
-        assert_eq!(tallies.turn(reader), Turn::End(Ok(()), false));
+        let mut claims = AllClaims::of_interfaces();
+        let id = claims.open(1, 0, ClaimsStart::Used).expect("there are some");
+        let reader = claims.begin(share(id, false, 100));
+        assert_eq!(claims.turn(reader), Turn::Copy(0, 100));
+        let writer = claims.begin(share(id, true, 100));
+        assert_eq!(claims.turn(writer), Turn::End(Ok(()), false));
+        assert_eq!(claims.copied(reader, Ok(())), None);
+        assert_eq!(claims.turn(reader), Turn::End(Ok(()), false));
     }
 
     #[test]
     fn each_chunk_is_taken_once_and_a_failure_ends_both() {
-        let mut tallies = Tallies::of_chunks(40);
-        let tally = tallies.open(1, 0, TallyStart::Used).expect("there are some");
-        let reader = tallies.begin(share(tally, false, 100));
-        let writer = tallies.begin(share(tally, true, 100));
-        assert_eq!(tallies.turn(reader), Turn::Copy(0, 40));
-        assert_eq!(tallies.turn(writer), Turn::Copy(80, 20));
-        assert_eq!(tallies.copied(reader, Ok(())), None);
-        assert_eq!(tallies.turn(reader), Turn::Copy(40, 40));
-        assert_eq!(tallies.copied(reader, Ok(())), None);
-        assert_eq!(tallies.turn(reader), Turn::Wait);
-        assert_eq!(tallies.copied(writer, Err(RailError::Forbidden)), Some(reader));
-        assert_eq!(tallies.turn(reader), Turn::End(Err(RailError::Shared), false));
-        assert_eq!(tallies.turn(writer), Turn::End(Err(RailError::Forbidden), false));
+        let mut claims = AllClaims::of_chunks(40);
+        let id = claims.open(1, 0, ClaimsStart::Used).expect("there are some");
+        let reader = claims.begin(share(id, false, 100));
+        let writer = claims.begin(share(id, true, 100));
+        assert_eq!(claims.turn(reader), Turn::Copy(0, 40));
+        assert_eq!(claims.turn(writer), Turn::Copy(80, 20));
+        assert_eq!(claims.copied(reader, Ok(())), None);
+        assert_eq!(claims.turn(reader), Turn::Copy(40, 40));
+        assert_eq!(claims.copied(reader, Ok(())), None);
+        assert_eq!(claims.turn(reader), Turn::Wait);
+        assert_eq!(claims.copied(writer, Err(RailError::Forbidden)), Some(reader));
+        assert_eq!(claims.turn(reader), Turn::End(Err(RailError::Shared), false));
+        assert_eq!(claims.turn(writer), Turn::End(Err(RailError::Forbidden), false));
     }
 
     #[test]
     fn one_that_was_taken_back_is_not_used() {
-        let mut tallies = Tallies::of_interfaces();
-        let tally = tallies.open(1, 0, TallyStart::Free).expect("there are some");
-        assert!(!tallies.use_it(2, 1, tally), "it was opened for another");
-        assert!(!tallies.revoke(0, tally), "its owner is another");
-        assert!(tallies.revoke(1, tally) && tallies.is_closed(1, tally));
-        assert!(!tallies.use_it(0, 1, tally));
+        let mut claims = AllClaims::of_interfaces();
+        let id = claims.open(1, 0, ClaimsStart::Free).expect("there are some");
+        assert!(!claims.try_use(2, 1, id), "it was opened for another");
+        assert!(!claims.revoke(0, id), "its owner is another");
+        assert!(claims.revoke(1, id) && claims.is_closed(1, id));
+        assert!(!claims.try_use(0, 1, id));
     }
 
     #[test]
     fn who_comes_late_touches_nothing_of_the_next_transfer() {
-        let mut tallies = Tallies::of_chunks(40);
-        let old = tallies.open(1, 0, TallyStart::Used).expect("there are some");
-        let late = tallies.begin(share(old, true, 100));
-        tallies.close(1, old);
-        let next = tallies.open(1, 0, TallyStart::Free).expect("there are some");
+        let mut claims = AllClaims::of_chunks(40);
+        let old = claims.open(1, 0, ClaimsStart::Used).expect("there are some");
+        let late = claims.begin(share(old, true, 100));
+        claims.close(1, old);
+        let next = claims.open(1, 0, ClaimsStart::Free).expect("there are some");
         assert_eq!(parts(next).0, parts(old).0, "the same place");
-        assert!(!tallies.use_it(0, 1, old) && tallies.is_closed(1, old));
-        assert_eq!(tallies.turn(late), Turn::End(Ok(()), false));
-        assert!(!tallies.is_closed(1, next) && tallies.use_it(0, 1, next));
+        assert!(!claims.try_use(0, 1, old) && claims.is_closed(1, old));
+        assert_eq!(claims.turn(late), Turn::End(Ok(()), false));
+        assert!(!claims.is_closed(1, next) && claims.try_use(0, 1, next));
     }
 }

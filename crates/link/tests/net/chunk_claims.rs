@@ -1,12 +1,12 @@
-//! Tallies and the transfers that two processes share, in the network of the
+//! Chunk claims and the transfers that two processes share, in the network of the
 //! tests: each chunk is taken in one event and copied in another, so anything may
-//! happen in between. Who may take which chunk is decided by the claims that the
-//! rail uses too.
+//! happen in between. Who may take which chunk is decided by the [`ChunkClaims`] that
+//! the rail uses too.
 
 use super::Net;
 use super::memory::{Process, range};
 use sluice_link::chunk_claims::{ChunkClaims, Settled, Side};
-use sluice_link::{RailError, Remote, Tally, TallyStart, Token};
+use sluice_link::{ClaimsId, ClaimsStart, RailError, Remote, Token};
 use sluice_wire::Region;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn chunks(len: u64) -> u32 {
     len.div_ceil(CHUNK_BYTES).max(1) as u32
 }
 
-/// An open tally. Its number is its generation too.
+/// Open chunk claims. Their number is their generation too.
 #[derive(Debug)]
 struct Open {
     owner: usize,
@@ -33,7 +33,7 @@ struct Open {
 pub struct Share {
     pub who: usize,
     pub peer: usize,
-    tally: u32,
+    claims: u32,
     is_write: bool,
     local: Region,
     remote: Remote,
@@ -52,56 +52,56 @@ impl Share {
 }
 
 #[derive(Debug, Default)]
-pub struct Tallies {
+pub struct AllClaims {
     opened: u32,
     /// Closed ones are not here.
     open: BTreeMap<u32, Open>,
     pub shares: Vec<Share>,
     /// The shared transfer that ended last, and whether the side that does not own
-    /// the tally has copied all of it.
+    /// the claims has copied all of it.
     was_alone: bool,
     ended: u32,
 }
 
-impl Tallies {
-    pub fn open(&mut self, owner: usize, peer: usize, start: TallyStart) -> Tally {
+impl AllClaims {
+    pub fn open(&mut self, owner: usize, peer: usize, start: ClaimsStart) -> ClaimsId {
         self.opened += 1;
         let claims = ChunkClaims::new(Cell::new(ChunkClaims::<Cell<u64>>::UNUSED), Cell::new(0));
         claims.open(self.opened, start);
         self.open.insert(self.opened, Open { owner, peer, claims });
-        Tally(NonZeroU32::new(self.opened).expect("not zero"))
+        ClaimsId(NonZeroU32::new(self.opened).expect("not zero"))
     }
 
-    pub fn revoke(&mut self, owner: usize, tally: Tally) -> bool {
-        let own = self.of(tally).filter(|open| open.owner == owner);
-        let is_free = own.is_some_and(|open| open.claims.revoke(tally.0.get()));
+    pub fn revoke(&mut self, owner: usize, id: ClaimsId) -> bool {
+        let own = self.of(id).filter(|open| open.owner == owner);
+        let is_free = own.is_some_and(|open| open.claims.revoke(id.0.get()));
         if is_free {
-            self.open.remove(&tally.0.get());
+            self.open.remove(&id.0.get());
         }
         is_free
     }
 
-    pub fn close(&mut self, owner: usize, tally: Tally) {
-        let open = self.open.remove(&tally.0.get()).expect("closed once");
+    pub fn close(&mut self, owner: usize, id: ClaimsId) {
+        let open = self.open.remove(&id.0.get()).expect("closed once");
         assert_eq!(open.owner, owner, "closed by its owner");
-        let tally = tally.0.get();
-        let reads = |share: &Share| !share.is_write && share.tally == tally;
+        let id = id.0.get();
+        let reads = |share: &Share| !share.is_write && share.claims == id;
         assert!(!self.shares.iter().any(reads), "closed under a transfer");
     }
 
-    pub fn use_it(&self, user: usize, owner: usize, tally: Tally) -> bool {
-        let offered = self.of(tally).filter(|open| open.owner == owner && open.peer == user);
-        offered.is_some_and(|open| open.claims.use_it(tally.0.get()))
+    pub fn try_use(&self, user: usize, owner: usize, id: ClaimsId) -> bool {
+        let offered = self.of(id).filter(|open| open.owner == owner && open.peer == user);
+        offered.is_some_and(|open| open.claims.try_use(id.0.get()))
     }
 
-    pub fn is_closed(&self, owner: usize, tally: Tally) -> bool {
-        self.of(tally).is_none_or(|open| open.owner != owner)
+    pub fn is_closed(&self, owner: usize, id: ClaimsId) -> bool {
+        self.of(id).is_none_or(|open| open.owner != owner)
     }
 
     pub fn begin(
         &mut self,
         (who, peer): (usize, usize),
-        tally: Tally,
+        id: ClaimsId,
         is_write: bool,
         local: Region,
         remote: Remote,
@@ -110,7 +110,7 @@ impl Tallies {
         self.shares.push(Share {
             who,
             peer,
-            tally: tally.0.get(),
+            claims: id.0.get(),
             is_write,
             local,
             remote,
@@ -130,32 +130,32 @@ impl Tallies {
     }
 
     /// Whether the other side has copied all, before the owner began.
-    pub fn is_written(&self, owner: usize, tally: Tally, len: u64) -> bool {
-        self.of(tally).is_some_and(|open| {
+    pub fn is_written(&self, owner: usize, id: ClaimsId, len: u64) -> bool {
+        self.of(id).is_some_and(|open| {
             assert_eq!(open.owner, owner, "asked of one's own transfer");
-            open.claims.settled(tally.0.get(), chunks(len), 0) == Settled::Whole
+            open.claims.settled(id.0.get(), chunks(len), 0) == Settled::Whole
         })
     }
 
-    pub fn was_alone(&self, tally: Tally) -> bool {
-        assert_eq!(self.ended, tally.0.get(), "asked of the transfer that has just ended");
+    pub fn was_alone(&self, id: ClaimsId) -> bool {
+        assert_eq!(self.ended, id.0.get(), "asked of the transfer that has just ended");
         self.was_alone
     }
 
-    /// Tallies of a process that are open.
+    /// How many chunk claims of a process are open.
     pub fn open_of(&self, owner: usize) -> usize {
         self.open.values().filter(|open| open.owner == owner).count()
     }
 
-    fn of(&self, tally: Tally) -> Option<&Open> {
-        self.open.get(&tally.0.get())
+    fn of(&self, id: ClaimsId) -> Option<&Open> {
+        self.open.get(&id.0.get())
     }
 
     /// Whether a side has something to do: the reader may have to wait for chunks
     /// that the writer has taken.
     pub fn can_go_on(&self, share: &Share) -> bool {
-        let Some(open) = self.open.get(&share.tally) else { return true };
-        let settled = || open.claims.settled(share.tally, chunks(share.local.len), share.own);
+        let Some(open) = self.open.get(&share.claims) else { return true };
+        let settled = || open.claims.settled(share.claims, chunks(share.local.len), share.own);
         share.chunk.is_some() || share.is_write || settled() != Settled::Waiting
     }
 }
@@ -164,28 +164,28 @@ impl Net {
     /// A side of a shared transfer takes a chunk, copies the one that it has, or
     /// ends, which is told.
     pub fn step_share(&mut self, at: usize) -> Option<(usize, Token, Result<(), RailError>)> {
-        let share = &self.tallies.shares[at];
+        let share = &self.claims.shares[at];
         let (who, peer, token) = (share.who, share.peer, share.token);
         let is_gone = self.dead.contains(&peer) || self.parted.contains(&(who, peer));
         if is_gone {
-            self.tallies.shares.remove(at);
+            self.claims.shares.remove(at);
             return Some((who, token, Err(RailError::PeerGone)));
         }
-        if let Some(chunk) = self.tallies.shares[at].chunk.take() {
+        if let Some(chunk) = self.claims.shares[at].chunk.take() {
             self.copy_chunk(at, chunk);
             return None;
         }
-        let share = &mut self.tallies.shares[at];
-        let claims = self.tallies.open.get(&share.tally).map(|open| &open.claims);
+        let share = &mut self.claims.shares[at];
+        let claims = self.claims.open.get(&share.claims).map(|open| &open.claims);
         let (side, count) = (share.side(), chunks(share.local.len));
         if let Some(claims) = claims {
             let may_take = share.failure.is_none() && share.own < count;
-            if may_take && let Some(chunk) = claims.take(share.tally, side, count) {
+            if may_take && let Some(chunk) = claims.take(share.claims, side, count) {
                 share.chunk = Some(chunk);
                 return None;
             }
             if !share.is_write {
-                let settled = claims.settled(share.tally, count, share.own);
+                let settled = claims.settled(share.claims, count, share.own);
                 let is_broken = settled == Settled::Broken;
                 assert!(is_broken || settled == Settled::Whole, "the reader waits: {settled:?}");
                 if is_broken {
@@ -193,18 +193,18 @@ impl Net {
                 }
             }
         }
-        let share = self.tallies.shares.remove(at);
+        let share = self.claims.shares.remove(at);
         let its_part = if share.is_write { count } else { 0 };
-        self.tallies.was_alone = share.own == its_part && share.failure.is_none();
-        self.tallies.ended = share.tally;
+        self.claims.was_alone = share.own == its_part && share.failure.is_none();
+        self.claims.ended = share.claims;
         Some((who, token, share.failure.map_or(Ok(()), Err)))
     }
 
     /// A side copies the chunk that it has taken, and accounts for it.
     fn copy_chunk(&mut self, at: usize, chunk: u32) {
-        let Share { who, peer, tally, is_write, local, remote, .. } = self.tallies.shares[at];
+        let Share { who, peer, claims: id, is_write, local, remote, .. } = self.claims.shares[at];
         let count = chunks(local.len);
-        let moved = if self.tallies.open.contains_key(&tally) {
+        let moved = if self.claims.open.contains_key(&id) {
             let offset = u64::from(chunk) * CHUNK_BYTES;
             let len = CHUNK_BYTES.min(local.len - offset);
             let local = Region { addr: local.addr.offset(offset), len };
@@ -215,12 +215,12 @@ impl Net {
             assert_eq!(local.len, 0, "nobody closes it while bytes are copied");
             Ok(())
         };
-        let share = &mut self.tallies.shares[at];
+        let share = &mut self.claims.shares[at];
         share.failure = moved.err();
         share.own += 1;
         let side = share.side();
-        if let Some(open) = self.tallies.open.get(&tally) {
-            open.claims.account(tally, side, count, moved.is_ok());
+        if let Some(open) = self.claims.open.get(&id) {
+            open.claims.account(id, side, count, moved.is_ok());
         }
     }
 

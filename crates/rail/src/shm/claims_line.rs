@@ -1,5 +1,5 @@
 //! Chunk claims in shared memory, alone in their cache line. What the words mean is
-//! [`sluice_link::chunk_claims`]; the ports call it a tally.
+//! [`sluice_link::chunk_claims`].
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ impl ClaimsWord for SharedWord {
     }
 }
 
-/// A tally: claims alone in their cache line.
+/// Chunk claims, alone in their cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -91,5 +91,5 @@ impl Deref for Line {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tally_loom.rs"]
+#[path = "chunk_claims_loom.rs"]
 mod tests;

@@ -1,16 +1,16 @@
-//! The tally under the model checker: an owner and its peer in every
+//! Chunk claims under the model checker: an owner and its peer in every
 //! interleaving.
 
 use super::*;
 use loom::sync::Arc;
 use loom::thread;
-use sluice_link::TallyStart;
+use sluice_link::ClaimsStart;
 use sluice_link::chunk_claims::{Accounted, Settled, Side};
 
 const GENERATION: u32 = 1;
 const CHUNKS: u32 = 2;
 
-/// A transfer: its tally, and what was copied.
+/// A transfer: its claims, and what was copied.
 struct Transfer {
     line: Line,
     /// How often each chunk was copied, written without order of its own.
@@ -18,7 +18,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    fn open(start: TallyStart) -> Arc<Transfer> {
+    fn open(start: ClaimsStart) -> Arc<Transfer> {
         let line = Line::new(0);
         line.open(GENERATION, start);
         Arc::new(Transfer { line, copied: [AtomicU64::new(0), AtomicU64::new(0)] })
@@ -52,9 +52,9 @@ impl Transfer {
 }
 
 #[test]
-fn tally_each_chunk_is_copied_once() {
+fn claims_let_each_chunk_be_copied_once() {
     loom::model(|| {
-        let transfer = Transfer::open(TallyStart::Used);
+        let transfer = Transfer::open(ClaimsStart::Used);
         let other = transfer.clone();
         let peer = thread::spawn(move || other.copy(Side::Peer, None));
         let own = transfer.copy(Side::Owner, None);
@@ -72,12 +72,12 @@ fn tally_each_chunk_is_copied_once() {
 }
 
 #[test]
-fn tally_is_used_or_revoked() {
+fn claims_are_used_or_revoked() {
     loom::model(|| {
-        let transfer = Transfer::open(TallyStart::Free);
+        let transfer = Transfer::open(ClaimsStart::Free);
         let other = transfer.clone();
         let peer = thread::spawn(move || {
-            let used = other.line.use_it(GENERATION);
+            let used = other.line.try_use(GENERATION);
             (used, other.copy(Side::Peer, None))
         });
         let revoked = transfer.line.revoke(GENERATION);
@@ -90,10 +90,10 @@ fn tally_is_used_or_revoked() {
 
 /// Nobody copies any more once its owner sees that it is broken.
 #[test]
-fn tally_that_is_broken_is_waited_for() {
+fn claims_that_are_broken_are_waited_for() {
     for side in [Side::Owner, Side::Peer] {
         loom::model(move || {
-            let transfer = Transfer::open(TallyStart::Used);
+            let transfer = Transfer::open(ClaimsStart::Used);
             let other = transfer.clone();
             // The first chunk that this side takes.
             let first = if side == Side::Owner { 0 } else { CHUNKS - 1 };
@@ -117,16 +117,16 @@ fn tally_that_is_broken_is_waited_for() {
 /// A peer that comes after the end neither takes nor accounts for a chunk of the
 /// next transfer, of which one is under way.
 #[test]
-fn tally_of_the_next_generation_is_not_touched() {
+fn claims_of_the_next_generation_are_not_touched() {
     loom::model(|| {
-        let transfer = Transfer::open(TallyStart::Used);
+        let transfer = Transfer::open(ClaimsStart::Used);
         let other = transfer.clone();
         let peer = thread::spawn(move || {
-            let used = other.line.use_it(GENERATION);
+            let used = other.line.try_use(GENERATION);
             (used, other.copy(Side::Peer, None))
         });
         transfer.line.close(GENERATION);
-        transfer.line.open(GENERATION + 1, TallyStart::Used);
+        transfer.line.open(GENERATION + 1, ClaimsStart::Used);
         assert_eq!(transfer.line.take(GENERATION + 1, Side::Owner, CHUNKS), Some(0));
         let (used, theirs) = peer.join().unwrap();
         assert!(!used && theirs <= CHUNKS);

@@ -105,12 +105,12 @@ macro_rules! tests_over {
         $(
             #[test]
             fn $scenario() {
-                crate::body::over::<$world>(crate::body::$scenario::<$world>);
+                crate::conformance::over::<$world>(crate::conformance::$scenario::<$world>);
             }
         )*
     };
     ($world:ty) => {
-        crate::body::tests_over! { $world:
+        crate::conformance::tests_over! { $world:
             puts_of_every_length_arrive_whole
             gets_of_every_length_bring_everything
             what_does_not_fit_is_cut

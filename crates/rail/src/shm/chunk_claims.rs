@@ -1,17 +1,17 @@
-//! Which tallies of this process are in use: its own record, which never
-//! believes the shared memory that the tallies themselves lie in.
+//! Which chunk claims of this process are in use: its own record, which never
+//! believes the shared memory that the claims themselves lie in.
 //!
 //! Invariants:
-//! - A tally's name, its place and its generation, is not used again in the
+//! - The name of chunk claims, a place and a generation, is not used again in the
 //!   16,777,214 generations that follow at that place.
 //! - Of the places that were given back last, eight take turns: their lines are in
 //!   the cache, and unless nearly all places are open a name is not used again in
-//!   eight times as many tallies.
+//!   eight times as many transfers.
 //! - A place at which a process may still write that is no longer trusted is
 //!   kept back until that process has ended.
 
-use super::segment::TALLIES_MAX;
-use sluice_link::Tally;
+use super::segment::CHUNK_CLAIMS_MAX;
+use sluice_link::ClaimsId;
 use sluice_link::chunk_claims::GENERATION_BITS;
 use sluice_wire::PeerId;
 use std::collections::VecDeque;
@@ -20,23 +20,23 @@ use std::num::NonZeroU32;
 const GENERATION_SHIFT: u32 = u32::BITS - GENERATION_BITS;
 const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
 
-const _: () = assert!(TALLIES_MAX as u32 <= 1 << GENERATION_SHIFT);
+const _: () = assert!(CHUNK_CLAIMS_MAX as u32 <= 1 << GENERATION_SHIFT);
 
 /// Places that take turns where one is open at a time.
 const ROTATION: usize = 8;
 
-/// The name of the tally at `place` in `generation`.
-fn name(place: u16, generation: u32) -> Tally {
+/// The name of the claims at `place` in `generation`.
+fn name(place: u16, generation: u32) -> ClaimsId {
     let word = generation << GENERATION_SHIFT | u32::from(place);
-    Tally(NonZeroU32::new(word).expect("generations are not zero"))
+    ClaimsId(NonZeroU32::new(word).expect("generations are not zero"))
 }
 
-/// Place and generation of a tally. `None` if no process names one like this.
-pub(super) fn parts(tally: Tally) -> Option<(u16, u32)> {
-    let word = tally.0.get();
+/// Place and generation of chunk claims. `None` if no process names any like this.
+pub(super) fn parts(id: ClaimsId) -> Option<(u16, u32)> {
+    let word = id.0.get();
     let place = (word & ((1 << GENERATION_SHIFT) - 1)) as u16;
     let generation = word >> GENERATION_SHIFT;
-    (place < TALLIES_MAX && generation != 0).then_some((place, generation))
+    (place < CHUNK_CLAIMS_MAX && generation != 0).then_some((place, generation))
 }
 
 /// What a place is.
@@ -61,14 +61,14 @@ struct Slot {
 
 /// The record of all places.
 #[derive(Debug)]
-pub(super) struct Tallies {
+pub(super) struct OwnClaims {
     slots: Box<[Slot]>,
     /// Free places, the one that was free for longest first.
     free: VecDeque<u16>,
 }
 
-impl Tallies {
-    pub(super) fn new() -> Tallies {
+impl OwnClaims {
+    pub(super) fn new() -> OwnClaims {
         let nobodys = Slot {
             place: Place::Free,
             generation: 0,
@@ -76,14 +76,14 @@ impl Tallies {
             alone: false,
             spoiled: false,
         };
-        Tallies {
-            slots: vec![nobodys; usize::from(TALLIES_MAX)].into(),
-            free: (0..TALLIES_MAX).rev().collect(),
+        OwnClaims {
+            slots: vec![nobodys; usize::from(CHUNK_CLAIMS_MAX)].into(),
+            free: (0..CHUNK_CLAIMS_MAX).rev().collect(),
         }
     }
 
     /// Takes a place for a transfer from `peer`, if there is one.
-    pub(super) fn open(&mut self, peer: PeerId) -> Option<Tally> {
+    pub(super) fn open(&mut self, peer: PeerId) -> Option<ClaimsId> {
         let at = self.free.remove(self.free.len().saturating_sub(ROTATION))?;
         let slot = &mut self.slots[usize::from(at)];
         assert!(slot.place == Place::Free);
@@ -92,45 +92,45 @@ impl Tallies {
         Some(name(at, generation))
     }
 
-    /// Place and generation of a tally, if it is open.
-    pub(super) fn find(&self, tally: Tally) -> Option<(u16, u32)> {
-        let (at, generation) = parts(tally)?;
+    /// Place and generation of chunk claims, if they are open.
+    pub(super) fn find(&self, id: ClaimsId) -> Option<(u16, u32)> {
+        let (at, generation) = parts(id)?;
         let slot = &self.slots[usize::from(at)];
         (slot.place == Place::Open && slot.generation == generation).then_some((at, generation))
     }
 
-    /// Whose transfer an open tally is for.
-    pub(super) fn peer_of(&self, tally: Tally) -> Option<PeerId> {
-        self.find(tally).map(|(at, _)| self.slots[usize::from(at)].peer)
+    /// Whose transfer open claims are for.
+    pub(super) fn peer_of(&self, id: ClaimsId) -> Option<PeerId> {
+        self.find(id).map(|(at, _)| self.slots[usize::from(at)].peer)
     }
 
-    /// The peer has copied all of the transfer of an open tally.
-    pub(super) fn set_alone(&mut self, tally: Tally) {
-        if let Some((at, _)) = self.find(tally) {
+    /// The peer has copied all of the transfer of open claims.
+    pub(super) fn set_alone(&mut self, id: ClaimsId) {
+        if let Some((at, _)) = self.find(id) {
             self.slots[usize::from(at)].alone = true;
         }
     }
 
-    /// Whether the peer has copied all, also for a while after the tally was
+    /// Whether the peer has copied all, also for a while after the claims were
     /// closed.
-    pub(super) fn is_alone(&self, tally: Tally) -> bool {
-        parts(tally).is_some_and(|(at, generation)| {
+    pub(super) fn is_alone(&self, id: ClaimsId) -> bool {
+        parts(id).is_some_and(|(at, generation)| {
             let slot = &self.slots[usize::from(at)];
             slot.generation == generation && slot.alone
         })
     }
 
-    /// Somebody has scribbled over an open tally.
-    pub(super) fn set_spoiled(&mut self, tally: Tally) {
-        if let Some((at, _)) = self.find(tally) {
+    /// Somebody has scribbled over open claims.
+    pub(super) fn set_spoiled(&mut self, id: ClaimsId) {
+        if let Some((at, _)) = self.find(id) {
             self.slots[usize::from(at)].spoiled = true;
         }
     }
 
-    /// Gives back the place of an open tally. It is kept back if its peer may
+    /// Gives back the place of open claims. It is kept back if their peer may
     /// still write there and was given up, or somebody has scribbled over it.
-    pub(super) fn close(&mut self, tally: Tally, may_write: bool, given_up: bool) {
-        let Some((at, _)) = self.find(tally) else { return };
+    pub(super) fn close(&mut self, id: ClaimsId, may_write: bool, given_up: bool) {
+        let Some((at, _)) = self.find(id) else { return };
         let slot = &mut self.slots[usize::from(at)];
         if may_write && (given_up || slot.spoiled) {
             slot.place = Place::Kept;
@@ -164,11 +164,11 @@ mod tests {
 
     #[test]
     fn a_name_is_not_used_again_soon() {
-        let mut tallies = Tallies::new();
+        let mut own = OwnClaims::new();
         let mut opened = || {
-            let next = tallies.open(PeerId(1)).unwrap();
-            tallies.close(next, true, false);
-            assert_eq!(tallies.find(next), None);
+            let next = own.open(PeerId(1)).unwrap();
+            own.close(next, true, false);
+            assert_eq!(own.find(next), None);
             next
         };
         let first = opened();
@@ -177,12 +177,12 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ROTATION, "eight places take turns");
-        let slot = &mut tallies.slots[usize::from(parts(first).unwrap().0)];
+        let slot = &mut own.slots[usize::from(parts(first).unwrap().0)];
         slot.generation = GENERATION_MAX - 1;
         let names: Vec<_> = (0..2 * ROTATION + 1)
             .map(|_| {
-                let next = tallies.open(PeerId(1)).unwrap();
-                tallies.close(next, true, false);
+                let next = own.open(PeerId(1)).unwrap();
+                own.close(next, true, false);
                 parts(next).unwrap()
             })
             .filter(|(place, _)| *place == parts(first).unwrap().0)
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn few_places_take_turns_after_a_burst() {
-        let mut tallies = Tallies::new();
-        let all: Vec<_> = (0..100).map(|_| tallies.open(PeerId(1)).unwrap()).collect();
-        for tally in all {
-            tallies.close(tally, true, false);
+        let mut own = OwnClaims::new();
+        let all: Vec<_> = (0..100).map(|_| own.open(PeerId(1)).unwrap()).collect();
+        for id in all {
+            own.close(id, true, false);
         }
         let places: BTreeSet<_> = (0..100)
             .map(|_| {
-                let next = tallies.open(PeerId(1)).unwrap();
-                tallies.close(next, true, false);
+                let next = own.open(PeerId(1)).unwrap();
+                own.close(next, true, false);
                 parts(next).unwrap().0
             })
             .collect();
@@ -209,34 +209,34 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many() {
-        let mut tallies = Tallies::new();
-        let all: Vec<Tally> = std::iter::from_fn(|| tallies.open(PeerId(1))).collect();
-        assert_eq!(all.len(), usize::from(TALLIES_MAX));
-        for (at, &tally) in all.iter().enumerate() {
+        let mut own = OwnClaims::new();
+        let all: Vec<ClaimsId> = std::iter::from_fn(|| own.open(PeerId(1))).collect();
+        assert_eq!(all.len(), usize::from(CHUNK_CLAIMS_MAX));
+        for (at, &id) in all.iter().enumerate() {
             // Of each four two are kept back: the peer of one was given up, and
             // another was scribbled over. The last peer has ended.
             if at % 4 >= 2 {
-                tallies.set_spoiled(tally);
+                own.set_spoiled(id);
             }
-            tallies.close(tally, at % 4 != 3, at % 4 == 1);
-            tallies.close(tally, false, false);
+            own.close(id, at % 4 != 3, at % 4 == 1);
+            own.close(id, false, false);
         }
-        assert_eq!(tallies.free(), all.len() / 2);
-        tallies.release(PeerId(2));
-        assert_eq!(tallies.free(), all.len() / 2);
-        tallies.release(PeerId(1));
-        assert_eq!(tallies.free(), all.len());
+        assert_eq!(own.free(), all.len() / 2);
+        own.release(PeerId(2));
+        assert_eq!(own.free(), all.len() / 2);
+        own.release(PeerId(1));
+        assert_eq!(own.free(), all.len());
     }
 
     #[test]
     fn names_from_outside_are_looked_at() {
-        let tally = |word| Tally(NonZeroU32::new(word).unwrap());
-        assert_eq!(parts(tally(0xffff_ff03)), Some((3, GENERATION_MAX)));
-        assert_eq!(parts(tally(0x0000_0003)), None);
-        let mut tallies = Tallies::new();
-        let open = tallies.open(PeerId(1)).unwrap();
-        assert_eq!(tallies.find(tally(open.0.get() + (1 << GENERATION_SHIFT))), None);
-        assert_eq!(tallies.peer_of(open), Some(PeerId(1)));
-        assert!(!tallies.is_alone(tally(u32::MAX)));
+        let id = |word| ClaimsId(NonZeroU32::new(word).unwrap());
+        assert_eq!(parts(id(0xffff_ff03)), Some((3, GENERATION_MAX)));
+        assert_eq!(parts(id(0x0000_0003)), None);
+        let mut own = OwnClaims::new();
+        let open = own.open(PeerId(1)).unwrap();
+        assert_eq!(own.find(id(open.0.get() + (1 << GENERATION_SHIFT))), None);
+        assert_eq!(own.peer_of(open), Some(PeerId(1)));
+        assert!(!own.is_alone(id(u32::MAX)));
     }
 }
