@@ -18,10 +18,10 @@ const TIMEOUT_MAX_S: u64 = 86_400;
 /// How this process joins its job, and how long it waits for others.
 pub(super) struct Plan {
     pub timeout: Duration,
-    pub way: Way,
+    pub bootstrap: Bootstrap,
 }
 
-pub(super) enum Way {
+pub(super) enum Bootstrap {
     Alone,
     Pmi1 { fd: i32, rank: u32, size: u32 },
     Pmix,
@@ -54,7 +54,7 @@ pub(super) fn plan(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Plan, Jo
             }
         },
     };
-    Ok(Plan { timeout: Duration::from_secs(timeout_s), way: env.way()? })
+    Ok(Plan { timeout: Duration::from_secs(timeout_s), bootstrap: env.bootstrap()? })
 }
 
 struct Env<'a> {
@@ -62,11 +62,11 @@ struct Env<'a> {
 }
 
 impl Env<'_> {
-    fn way(&self) -> Result<Way, JobError> {
+    fn bootstrap(&self) -> Result<Bootstrap, JobError> {
         if let Some(fd) = self.text("PMI_FD")? {
             let (rank, size) = self.place("PMI_FD", "PMI_RANK", "PMI_SIZE")?;
             return match fd.parse::<i32>() {
-                Ok(number) if number >= 0 => Ok(Way::Pmi1 { fd: number, rank, size }),
+                Ok(number) if number >= 0 => Ok(Bootstrap::Pmi1 { fd: number, rank, size }),
                 _ => Err(JobError::Variable {
                     name: "PMI_FD",
                     value: fd,
@@ -75,9 +75,9 @@ impl Env<'_> {
             };
         }
         if self.is_set("PMIX_NAMESPACE") {
-            return Ok(Way::Pmix);
+            return Ok(Bootstrap::Pmix);
         }
-        let Some(at) = self.text("SLUICE_JOB")? else { return Ok(Way::Alone) };
+        let Some(at) = self.text("SLUICE_JOB")? else { return Ok(Bootstrap::Alone) };
         if !names_a_port(&at) {
             return Err(JobError::Variable {
                 name: "SLUICE_JOB",
@@ -86,7 +86,7 @@ impl Env<'_> {
             });
         }
         let (rank, size) = self.place("SLUICE_JOB", "SLUICE_JOB_RANK", "SLUICE_JOB_SIZE")?;
-        Ok(Way::Rendezvous(Meeting { at, key: self.key()?, rank, size }))
+        Ok(Bootstrap::Rendezvous(Meeting { at, key: self.key()?, rank, size }))
     }
 
     fn key(&self) -> Result<Vec<u8>, JobError> {
@@ -189,8 +189,11 @@ mod tests {
 
     #[test]
     fn nothing_set_is_a_job_of_one() {
-        assert!(matches!(of(&[]).unwrap().way, Way::Alone));
-        assert!(matches!(of(&[("PMI_FD", ""), ("SLUICE_JOB", "")]).unwrap().way, Way::Alone));
+        assert!(matches!(of(&[]).unwrap().bootstrap, Bootstrap::Alone));
+        assert!(matches!(
+            of(&[("PMI_FD", ""), ("SLUICE_JOB", "")]).unwrap().bootstrap,
+            Bootstrap::Alone
+        ));
         assert_eq!(of(&[]).unwrap().timeout, Duration::from_secs(120));
     }
 
@@ -199,9 +202,11 @@ mod tests {
         let mut all = vec![("PMI_FD", "5"), ("PMI_RANK", "1"), ("PMI_SIZE", "4")];
         all.push(("PMIX_NAMESPACE", "job"));
         all.extend(MEETING);
-        assert!(matches!(of(&all).unwrap().way, Way::Pmi1 { fd: 5, rank: 1, size: 4 }));
-        assert!(matches!(of(&all[1..]).unwrap().way, Way::Pmix));
-        let Way::Rendezvous(meeting) = of(&all[4..]).unwrap().way else { panic!("no meeting") };
+        assert!(matches!(of(&all).unwrap().bootstrap, Bootstrap::Pmi1 { fd: 5, rank: 1, size: 4 }));
+        assert!(matches!(of(&all[1..]).unwrap().bootstrap, Bootstrap::Pmix));
+        let Bootstrap::Rendezvous(meeting) = of(&all[4..]).unwrap().bootstrap else {
+            panic!("no meeting")
+        };
         assert_eq!((meeting.rank, meeting.size, meeting.at.as_str()), (2, 3, "node1:7000"));
         assert_eq!(meeting.key, b"open sesame");
     }

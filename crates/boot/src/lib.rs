@@ -25,7 +25,7 @@ mod wait;
 
 pub use error::JobError;
 
-use env::{Plan, Way};
+use env::{Bootstrap, Plan};
 use wait::Waits;
 
 /// The most that one rank may contribute to one exchange, in bytes.
@@ -76,16 +76,16 @@ impl Job {
 
     fn start_by(plan: Plan, poll: Option<fn() -> usize>) -> Result<Job, JobError> {
         let waits = Waits { timeout: plan.timeout, poll };
-        let (rank, size, link) = match plan.way {
-            Way::Alone => (0, 1, Link::Alone),
-            Way::Pmi1 { fd, rank, size } => {
+        let (rank, size, link) = match plan.bootstrap {
+            Bootstrap::Alone => (0, 1, Link::Alone),
+            Bootstrap::Pmi1 { fd, rank, size } => {
                 (rank, size, Link::Pmi1(pmi1::Pmi1::take(fd, rank, size, waits)?))
             }
-            Way::Pmix => {
+            Bootstrap::Pmix => {
                 let pmix = pmix::Pmix::start(waits)?;
                 (pmix.rank(), pmix.size(), Link::Pmix(Box::new(pmix)))
             }
-            Way::Rendezvous(meeting) => {
+            Bootstrap::Rendezvous(meeting) => {
                 let (rank, size) = (meeting.rank, meeting.size);
                 let met = rendezvous::Rendezvous::start(&meeting, waits)?;
                 (rank, size, Link::Rendezvous(met))

@@ -479,7 +479,7 @@ fn kill(signal: &str, pid: u32) {
     assert!(status.success());
 }
 
-/// Whether a process is there and not merely unburied.
+/// Whether a process is there and not merely one that nobody has reaped.
 fn lives(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))

@@ -15,8 +15,8 @@ pub enum SendError {
         /// Credits that there are.
         have: u32,
     },
-    /// The way to the peer is being opened.
-    #[error("the way to the peer is being opened")]
+    /// The connection to the peer is being opened.
+    #[error("the connection to the peer is being opened")]
     Connecting,
     /// The peer cannot be reached.
     #[error(transparent)]

@@ -11,7 +11,7 @@ use sluice_wire::{Credits, Packet, PacketSeq, PeerId, Region};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// What the peer's mailbox grants; `None` until the way there is open.
+    /// What the peer's mailbox grants; `None` until the connection is open.
     pub(crate) granted: Option<Grant>,
     pub(crate) data_credits: u16,
     /// Most data credits that the peer's mailbox can give.
@@ -25,7 +25,7 @@ pub(crate) struct Link {
     pub(crate) in_idle_work: bool,
     /// Whether the peer's mailbox has a dynamic region.
     pub(crate) peer_is_dynamic: bool,
-    /// Whether the way to the peer is being opened.
+    /// Whether the connection to the peer is being opened.
     pub(crate) is_connecting: bool,
     pub(crate) compulsory: Compulsory,
     /// The peer's number as a sender into a dynamic region of this process.

@@ -463,7 +463,7 @@ impl Links {
         self.peers[index] = Some(Box::new(link));
     }
 
-    /// Opens the way to `peer`, if it is not open.
+    /// Opens the connection to `peer`, if it is not open.
     ///
     /// # Errors
     /// [`SendError::Connecting`] if it is not open yet; why the peer cannot be
@@ -476,7 +476,7 @@ impl Links {
         self.connected(port, peer).map(drop)
     }
 
-    /// The way to `peer` has been opened, which was asked for before.
+    /// The connection to `peer` has been opened, which was asked for before.
     ///
     /// # Errors
     /// Why nothing can be sent there all the same. The peer is to be given up.
@@ -513,7 +513,7 @@ impl Links {
             Connect::Ready(opened) => Ok(self.open(peer, opened)?),
             Connect::Pending => {
                 let heard_of = self.expected_seq(peer) != PacketSeq(0);
-                assert!(!heard_of, "the way to a peer that has sent something is open");
+                assert!(!heard_of, "the connection to a peer that has sent something is open");
                 self.link_mut(peer).is_connecting = true;
                 Err(SendError::Connecting)
             }

@@ -57,7 +57,7 @@ pub(crate) fn on_decline<P: Port>(
     if core.ni.me_unlink(exposed.entry).is_err() {
         return false;
     }
-    if op.part != SenderCopy::None {
+    if op.sender_copy != SenderCopy::None {
         return false;
     }
     op.state = SendState::Queued;

@@ -15,7 +15,7 @@ use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 pub(crate) struct SendOp {
     pub send: Send,
     pub state: SendState,
-    pub part: SenderCopy,
+    pub sender_copy: SenderCopy,
     /// Lent memory that holds the bytes of an injected message: the caller's
     /// own may have changed since.
     pub copy: Option<Addr>,

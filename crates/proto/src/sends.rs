@@ -159,7 +159,7 @@ impl Sends {
     fn stays<P: Port>(&mut self, port: &mut P, handle: Handle<SendOp>, why: PeerError) -> bool {
         let Some(op) = self.ops.get_mut(handle) else { return false };
         let is_leaving = matches!(op.state, SendState::Leaving(_));
-        let is_written = match op.part {
+        let is_written = match op.sender_copy {
             SenderCopy::None | SenderCopy::Done => false,
             SenderCopy::Putting { .. } => true,
             SenderCopy::Sharing(_) => {
@@ -188,6 +188,6 @@ impl SendOp {
     /// A send of which nothing has gone yet; `copy` is where its bytes are, if not in
     /// its own memory.
     pub fn queued(send: &Send, copy: Option<Addr>) -> SendOp {
-        SendOp { send: *send, state: SendState::Queued, part: SenderCopy::None, copy }
+        SendOp { send: *send, state: SendState::Queued, sender_copy: SenderCopy::None, copy }
     }
 }

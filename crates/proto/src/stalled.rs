@@ -154,9 +154,9 @@ impl Stalled {
         let announce = announce || never_fits(core, &send);
         match start(core, port, &Send { buf: bytes, ..send }, handle, announce) {
             Ok(Started::Done) => sends.finish(core, port, handle, Ok(())),
-            Ok(Started::Waits(state, part)) => {
+            Ok(Started::Waits(state, sender_copy)) => {
                 if let Some(op) = sends.get_mut(handle) {
-                    (op.state, op.part) = (state, part);
+                    (op.state, op.sender_copy) = (state, sender_copy);
                 }
             }
             Err(PtlError::Peer(why)) => {

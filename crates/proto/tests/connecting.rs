@@ -1,5 +1,5 @@
-//! Ways that take time to be opened: what is asked for meanwhile waits, in order, and
-//! ends if the way never opens.
+//! Connections that take time to be opened: what is asked for meanwhile waits, in order, and
+//! ends if the connection never opens.
 
 mod world;
 
@@ -84,7 +84,7 @@ fn both_may_ask_for_the_way_at_once() {
     }
     world.happen(Event::Connected(1, 0));
     assert_eq!(world.sent_packets(1, 0), ["put"]);
-    // It is told that the way is open before that packet is handed over.
+    // It is told that the connection is open before that packet is handed over.
     assert_eq!(world.processes[0].port.net().events(), [Event::Connected(0, 1)]);
     for (who, buf) in buffers.into_iter().enumerate() {
         world.recv(who, &recv_from(1 - who, buf, 7, 2)).unwrap();

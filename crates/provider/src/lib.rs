@@ -8,7 +8,7 @@
 //! | `info/` | `fi_getinfo`: what is offered |
 //! | `fabric.rs`, `domain.rs` | fabric, domain |
 //! | `av.rs` | address vector: peers by number |
-//! | `ep.rs` | endpoint; `transfer.rs` its operations, `tagged.rs` and `msg.rs` the C faces of those |
+//! | `ep.rs` | endpoint; `transfer.rs` its operations, `tagged.rs` and `msg.rs` the C functions of those |
 //! | `cq.rs` | completion queue |
 //! | `eq.rs`, `mr.rs` | event queue, memory region: as little as programs need |
 //! | `report.rs` | what was sent, for `sluice run` |

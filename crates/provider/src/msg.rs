@@ -1,4 +1,4 @@
-//! `fi_msg`: the C face of untagged messages.
+//! `fi_msg`: the C functions of untagged messages.
 
 use crate::ep::Ep;
 use crate::ffi::{self, fi_addr_t, fi_msg, fi_ops_msg, fid_ep};

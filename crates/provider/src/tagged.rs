@@ -1,4 +1,4 @@
-//! `fi_tagged`: the C face of tagged messages.
+//! `fi_tagged`: the C functions of tagged messages.
 
 use crate::ep::Ep;
 use crate::ffi::{self, fi_addr_t, fi_msg_tagged, fi_ops_tagged, fid_ep};

@@ -45,7 +45,7 @@ struct Places {
     free: Vec<usize>,
 }
 
-/// One side's part of a shared transfer.
+/// One side of a shared transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub who: u32,
@@ -73,7 +73,7 @@ impl Share {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct ActiveShare {
     share: Share,
     /// The chunk that it copies.
     chunk: Option<u32>,
@@ -102,7 +102,7 @@ pub(crate) struct AllClaims {
     reserves: bool,
     /// By owner.
     places: BTreeMap<u32, Places>,
-    parts: BTreeMap<u32, Part>,
+    active: BTreeMap<u32, ActiveShare>,
     begun: u32,
 }
 
@@ -118,7 +118,7 @@ impl AllClaims {
             chunk_bytes,
             reserves: false,
             places: BTreeMap::new(),
-            parts: BTreeMap::new(),
+            active: BTreeMap::new(),
             begun: 0,
         }
     }
@@ -160,11 +160,11 @@ impl AllClaims {
         let (place, generation) = self.own(owner, id).expect("closed once, by its owner");
         place.claims.close(generation);
         place.is_open = false;
-        let reads = |part: &Part| {
-            let Share { who, is_write, claims: its, .. } = part.share;
+        let reads = |active: &ActiveShare| {
+            let Share { who, is_write, claims: its, .. } = active.share;
             (who, is_write, its) == (owner, false, id)
         };
-        assert!(!self.parts.values().any(reads), "closed under a transfer");
+        assert!(!self.active.values().any(reads), "closed under a transfer");
         self.give_back(owner, id);
     }
 
@@ -190,7 +190,7 @@ impl AllClaims {
     }
 
     /// Whether the other side has copied all bytes of a transfer of which the owner
-    /// has not begun its part.
+    /// has not begun its side.
     pub fn is_written(&mut self, owner: u32, id: ClaimsId, len: u64) -> bool {
         let count = self.chunks(len);
         self.own(owner, id).is_some_and(|(place, generation)| {
@@ -210,32 +210,32 @@ impl AllClaims {
     pub fn begin(&mut self, share: Share) -> u32 {
         let name = self.begun;
         self.begun = self.begun.wrapping_add(1);
-        let part = Part { share, chunk: None, own: 0, failure: None, waits: false };
-        let before = self.parts.insert(name, part);
+        let active = ActiveShare { share, chunk: None, own: 0, failure: None, waits: false };
+        let before = self.active.insert(name, active);
         assert!(before.is_none(), "fewer than all names are in use");
         name
     }
 
     /// Of a side that has not ended.
     pub fn share(&self, name: u32) -> Option<Share> {
-        self.parts.get(&name).map(|part| part.share)
+        self.active.get(&name).map(|active| active.share)
     }
 
     /// The chunk that a side has taken and not copied: here, and in the other's
     /// memory.
     pub fn chunk(&self, name: u32) -> Option<(Region, Remote)> {
-        let Part { share, chunk, .. } = self.parts.get(&name)?;
+        let ActiveShare { share, chunk, .. } = self.active.get(&name)?;
         let (offset, len) = self.bytes_of((*chunk)?, share.local.len);
         let local = Region { addr: share.local.addr.offset(offset), len };
         Some((local, share.remote_at(offset)))
     }
 
-    /// Ends the parts that a process has in transfers with a peer, which is gone.
+    /// Ends a process's sides of transfers with a peer, which is gone.
     pub fn end_with(&mut self, who: u32, peer: u32) -> Vec<Token> {
-        let of_both = |part: &Part| part.share.who == who && part.share.peer == peer;
-        let ended = self.parts.values().filter(|part| of_both(part));
-        let tokens = ended.map(|part| part.share.token).collect();
-        self.parts.retain(|_, part| !of_both(part));
+        let of_both = |active: &ActiveShare| active.share.who == who && active.share.peer == peer;
+        let ended = self.active.values().filter(|active| of_both(active));
+        let tokens = ended.map(|active| active.share.token).collect();
+        self.active.retain(|_, active| !of_both(active));
         tokens
     }
 
@@ -247,21 +247,24 @@ impl AllClaims {
 
     /// A side that copies nothing has its turn.
     pub fn turn(&mut self, name: u32) -> Turn {
-        let part = self.parts.get_mut(&name).expect("it has begun and not ended");
-        assert!(part.chunk.is_none(), "it copies a chunk");
-        part.waits = false;
-        let part = *part;
-        if let Some(chunk) = self.take(&part) {
-            self.part_mut(name).chunk = Some(chunk);
-            let (offset, len) = self.bytes_of(chunk, part.share.local.len);
+        let active = self.active.get_mut(&name).expect("it has begun and not ended");
+        assert!(active.chunk.is_none(), "it copies a chunk");
+        active.waits = false;
+        let active = *active;
+        if let Some(chunk) = self.take(&active) {
+            self.active_mut(name).chunk = Some(chunk);
+            let (offset, len) = self.bytes_of(chunk, active.share.local.len);
             return Turn::Copy(offset, len);
         }
-        let end =
-            if part.share.is_write { self.end_of_writer(&part) } else { self.end_of_reader(&part) };
-        if end == Turn::Wait {
-            self.part_mut(name).waits = true;
+        let end = if active.share.is_write {
+            self.end_of_writer(&active)
         } else {
-            self.parts.remove(&name);
+            self.end_of_reader(&active)
+        };
+        if end == Turn::Wait {
+            self.active_mut(name).waits = true;
+        } else {
+            self.active.remove(&name);
         }
         end
     }
@@ -269,27 +272,28 @@ impl AllClaims {
     /// The chunk that a side had taken is copied, or could not be. Who waited for
     /// it has a turn now.
     pub fn copied(&mut self, name: u32, outcome: Result<(), RailError>) -> Option<u32> {
-        let part = self.part_mut(name);
-        part.chunk.take().expect("it copies a chunk");
-        part.own += 1;
-        part.failure = outcome.err();
-        let share = part.share;
+        let active = self.active_mut(name);
+        active.chunk.take().expect("it copies a chunk");
+        active.own += 1;
+        active.failure = outcome.err();
+        let share = active.share;
         let count = self.chunks(share.local.len);
         // A reader that has lost its peer may have closed it.
         if let Some((place, generation)) = self.of(&share) {
             place.claims.account(generation, share.side(), count, outcome.is_ok());
         }
-        let waits = |part: &Part| {
-            part.waits && (part.share.owner(), part.share.claims) == (share.owner(), share.claims)
+        let waits = |active: &ActiveShare| {
+            active.waits
+                && (active.share.owner(), active.share.claims) == (share.owner(), share.claims)
         };
-        let (&name, part) = self.parts.iter_mut().find(|(_, part)| waits(part))?;
-        part.waits = false;
+        let (&name, active) = self.active.iter_mut().find(|(_, active)| waits(active))?;
+        active.waits = false;
         Some(name)
     }
 
     /// A chunk for a side, if there is one.
-    fn take(&mut self, part: &Part) -> Option<u32> {
-        let Part { share, own, failure, .. } = part;
+    fn take(&mut self, active: &ActiveShare) -> Option<u32> {
+        let ActiveShare { share, own, failure, .. } = active;
         let count = self.chunks(share.local.len);
         let (place, generation) = self.of(share)?;
         if share.is_write && std::mem::take(&mut place.is_reserved) {
@@ -299,14 +303,14 @@ impl AllClaims {
         may_take.then(|| place.claims.take(generation, share.side(), count)).flatten()
     }
 
-    fn end_of_writer(&self, part: &Part) -> Turn {
-        let is_whole = part.own == self.chunks(part.share.local.len);
-        let outcome = part.failure.map_or(Ok(()), Err);
+    fn end_of_writer(&self, active: &ActiveShare) -> Turn {
+        let is_whole = active.own == self.chunks(active.share.local.len);
+        let outcome = active.failure.map_or(Ok(()), Err);
         Turn::End(outcome, outcome.is_ok() && is_whole)
     }
 
-    fn end_of_reader(&mut self, part: &Part) -> Turn {
-        let Part { share, own, failure, .. } = part;
+    fn end_of_reader(&mut self, active: &ActiveShare) -> Turn {
+        let ActiveShare { share, own, failure, .. } = active;
         let count = self.chunks(share.local.len);
         let (place, generation) = self.of(share).expect("closed under no read");
         match place.claims.settled(generation, count, *own) {
@@ -347,13 +351,13 @@ impl AllClaims {
         found.filter(|(place, generation)| place.is_open && place.generation == *generation)
     }
 
-    /// The place that a part is about, if its transfer is not over.
+    /// The place that a side is about, if its transfer is not over.
     fn of(&mut self, share: &Share) -> Option<(&mut Place, u32)> {
         self.own(share.owner(), share.claims)
     }
 
-    fn part_mut(&mut self, name: u32) -> &mut Part {
-        self.parts.get_mut(&name).expect("it has begun and not ended")
+    fn active_mut(&mut self, name: u32) -> &mut ActiveShare {
+        self.active.get_mut(&name).expect("it has begun and not ended")
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod chunk_claims;
 pub mod config;
+mod connections;
 mod error;
 mod fabric;
 mod flight;
@@ -33,7 +34,6 @@ mod queue;
 mod reference;
 mod simulation;
 pub mod swarm;
-mod ways;
 mod world;
 
 pub use config::Config;

@@ -2,8 +2,8 @@
 //! collected and carried out when its call has returned.
 
 use crate::chunk_claims::{AllClaims, Share};
+use crate::connections::{Connection, Connections};
 use crate::memory::Memory;
-use crate::ways::{Way, Ways};
 use sluice_link::{
     ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
     Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
@@ -37,7 +37,7 @@ pub(crate) struct Outbox {
     pub moves: Vec<Move>,
     /// Parts of shared transfers.
     pub shares: Vec<Share>,
-    /// To whom it has asked for a way that is not open.
+    /// To whom it has asked for a connection that is not open.
     pub connects: Vec<PeerId>,
     /// Whose words it has exchanged: the process waits for each answer.
     pub exchanges: Vec<PeerId>,
@@ -88,8 +88,8 @@ pub(crate) struct SimPort<'a> {
     /// has copied all of it.
     pub written_alone: bool,
     pub mailboxes: Mailboxes<'a>,
-    /// `None`: every way is open.
-    pub ways: Option<&'a mut Ways>,
+    /// `None`: every connection is open.
+    pub connections: Option<&'a mut Connections>,
     /// Whose memory cannot be read from here, by process; those beyond the end
     /// of the list are no such.
     pub unreadable: &'a [bool],
@@ -120,8 +120,8 @@ impl SimPort<'_> {
 
 impl Transport for SimPort<'_> {
     fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
-        if let Some(ways) = &mut self.ways
-            && ways.ask(self.me, peer.0) == Way::Opening
+        if let Some(connections) = &mut self.connections
+            && connections.ask(self.me, peer.0) == Connection::Opening
         {
             self.outbox.connects.push(peer);
             return Ok(Connect::Pending);

@@ -24,7 +24,7 @@ pub trait Machine {
     /// has been handled, or its peer is gone.
     fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region>;
 
-    /// The way to `peer` is open, after it was [`Connect::Pending`](super::Connect).
+    /// The connection to `peer` is open, after it was [`Connect::Pending`](super::Connect).
     /// Told once, before any packet of that peer.
     fn on_connected<P: Port>(&mut self, now: Nanos, port: &mut P, peer: PeerId, opened: Opened);
 

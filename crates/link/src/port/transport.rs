@@ -1,10 +1,10 @@
-//! Packets: the way to a peer, and what is written into its mailbox.
+//! Packets: the connection to a peer, and what is written into its mailbox.
 
 use super::Token;
 use crate::quota::Opened;
 use sluice_wire::{HeadBuf, PeerId, Region};
 
-/// Whether the way to a peer is open.
+/// Whether the connection to a peer is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connect {
     /// It is; the peer's mailbox grants this.
@@ -47,11 +47,11 @@ pub enum PeerError {
     Protocol,
 }
 
-/// The way to the peers' mailboxes.
+/// The connections to the peers' mailboxes.
 pub trait Transport {
-    /// Opens the way to `peer`, if it is not open yet, and says what its
+    /// Opens the connection to `peer`, if it is not open yet, and says what its
     /// mailbox grants to this process. Never [`Connect::Pending`] for a peer of
-    /// which a packet has arrived: a way is open in both directions, or not yet.
+    /// which a packet has arrived: a connection is open in both directions, or not yet.
     ///
     /// # Errors
     /// Why the peer cannot be reached. The machine fails the operation that asked;

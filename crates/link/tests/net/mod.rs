@@ -150,7 +150,7 @@ pub struct Net {
     /// theirs is kept any more.
     parted: BTreeSet<(usize, usize)>,
     pub refuse_connect: Option<PeerError>,
-    /// Pairs between which the way is open, the lower number first.
+    /// Pairs whose connection is open, the lower number first.
     open: BTreeSet<(usize, usize)>,
     /// Pairs (one, other) of which one has asked for the way, and has not been told
     /// that it is open.
@@ -188,7 +188,7 @@ impl Net {
         events
     }
 
-    /// A process asks for the way to another.
+    /// A process asks for the connection to another.
     fn connect(&mut self, who: usize, peer: usize) -> Result<Connect, PeerError> {
         if let Some(why) = self.refuse_connect {
             return Err(why);

@@ -175,7 +175,7 @@ fn watch(second: u32) -> Result<()> {
     std::thread::Builder::new()
         .name("watch".to_owned())
         .spawn(move || {
-            // Looked at only; whoever started it buries it.
+            // Looked at only; whoever started it reaps it.
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             portals::program::abort();
         })

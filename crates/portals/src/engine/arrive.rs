@@ -135,7 +135,7 @@ impl Ni {
         }
     }
 
-    /// The way to a peer is open, which an operation has asked for: what waited for
+    /// The connection to a peer is open, which an operation has asked for: what waited for
     /// it goes.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl Ni {
     }
 }
 
-/// A send that needs a credit it does not have waits, or a way that is not open; any
+/// A send that needs a credit it does not have waits, or a connection that is not open; any
 /// other failure is the peer's.
 pub(crate) fn is_no_credit(error: &SendError) -> bool {
     matches!(error, SendError::NoCredit { .. } | SendError::Connecting)

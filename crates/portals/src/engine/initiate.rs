@@ -359,7 +359,7 @@ impl Ni {
         Ok(self.links.send_control(port, target.peer, &packet)?)
     }
 
-    /// Opens the way to `peer`, if it is not open.
+    /// Opens the connection to `peer`, if it is not open.
     ///
     /// # Errors
     /// [`SendError::Connecting`] if it is not open yet; why it cannot be reached.

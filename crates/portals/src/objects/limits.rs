@@ -102,7 +102,7 @@ impl From<sluice_link::SendError> for PtlError {
     fn from(error: sluice_link::SendError) -> PtlError {
         match error {
             sluice_link::SendError::NoCredit { need, have } => PtlError::NoCredit { need, have },
-            // Nothing is granted before the way is open.
+            // Nothing is granted before the connection is open.
             sluice_link::SendError::Connecting => PtlError::NoCredit { need: 1, have: 0 },
             sluice_link::SendError::Peer(why) => PtlError::Peer(why),
         }

@@ -47,8 +47,8 @@ impl Endpoint {
                 }
                 Ok(())
             }
-            Ok(Started::Waits(state, part)) => {
-                let op = SendOp { send: *send, state, part, copy: None };
+            Ok(Started::Waits(state, sender_copy)) => {
+                let op = SendOp { send: *send, state, sender_copy, copy: None };
                 let inserted = self.sends.insert(op);
                 assert!(inserted == handle, "what was started has this name");
                 Ok(())

@@ -34,8 +34,8 @@ pub(crate) fn start_announced<P: Port>(
                 let into = Remote::whole(rtr.into);
                 shared(port).write_shared(send.peer, rtr.claims, from, into, token);
             }
-            let part = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.claims));
-            Ok(Started::Waits(SendState::Announced(exposed), part))
+            let sender_copy = rtr.map_or(SenderCopy::None, |rtr| SenderCopy::Sharing(rtr.claims));
+            Ok(Started::Waits(SendState::Announced(exposed), sender_copy))
         }
         Err(error) => {
             let unlinked = core.ni.me_unlink(exposed.entry);

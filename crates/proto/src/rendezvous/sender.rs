@@ -26,7 +26,7 @@ pub(crate) fn on_cts<P: Port>(
     let handle = Handle::from_u64(found);
     let Some(op) = sends.get_mut(handle) else { return false };
     let bytes = op.bytes();
-    if op.send.peer != peer || op.part != SenderCopy::None || cts.len > bytes.len {
+    if op.send.peer != peer || op.sender_copy != SenderCopy::None || cts.len > bytes.len {
         return false;
     }
     let from = Region { addr: bytes.addr, len: cts.len };
@@ -35,11 +35,11 @@ pub(crate) fn on_cts<P: Port>(
     match cts.claims.map(ClaimsId) {
         Some(claims) => {
             let Some(shared) = port.shared() else { return false };
-            op.part = SenderCopy::Sharing(claims);
+            op.sender_copy = SenderCopy::Sharing(claims);
             shared.write_shared(peer, claims, from, into, token);
         }
         None => {
-            op.part = SenderCopy::Putting { op: cts.op, len: cts.len };
+            op.sender_copy = SenderCopy::Putting { op: cts.op, len: cts.len };
             port.write_remote(peer, from, into, token);
         }
     }
@@ -57,9 +57,10 @@ pub(crate) fn on_written_out<P: Port>(
     outcome: Result<(), RailError>,
 ) {
     let Some(op) = sends.get_mut(handle) else { return };
-    let (peer, part) = (op.send.peer, std::mem::replace(&mut op.part, SenderCopy::Done));
+    let (peer, sender_copy) =
+        (op.send.peer, std::mem::replace(&mut op.sender_copy, SenderCopy::Done));
     let state = op.state;
-    let is_done = match part {
+    let is_done = match sender_copy {
         SenderCopy::Sharing(claims) => {
             outcome.is_ok() && shared(port).was_written_alone(Some(peer), claims)
         }
@@ -98,12 +99,12 @@ pub(crate) fn end_exposed<P: Port>(
         revoke(port, peer, exposed.key);
     }
     // Mostly it was invited and ended before this process looked.
-    if matches!(op.part, SenderCopy::Sharing(_))
+    if matches!(op.sender_copy, SenderCopy::Sharing(_))
         && shared(port).leave_shared(Moved::Send(handle).token())
     {
-        op.part = SenderCopy::Done;
+        op.sender_copy = SenderCopy::Done;
     }
-    if matches!(op.part, SenderCopy::None | SenderCopy::Done) {
+    if matches!(op.sender_copy, SenderCopy::None | SenderCopy::Done) {
         sends.end(core, port, handle, outcome);
     } else {
         op.state = SendState::Leaving(outcome);

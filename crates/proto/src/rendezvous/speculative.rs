@@ -84,7 +84,7 @@ impl Rtrs {
         }
     }
 
-    /// The way to a peer is open: receives that were posted before can be announced.
+    /// The connection to a peer is open: receives that were posted before can be announced.
     pub fn announce_posted<P: Port>(
         &mut self,
         core: &mut Core,

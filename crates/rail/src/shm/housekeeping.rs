@@ -67,7 +67,7 @@ impl Shm {
         let claims = self.segment.claims();
         if claims != self.housekeeping.claims_seen {
             self.housekeeping.claims_seen = claims;
-            self.adopt_claims();
+            self.adopt_senders();
         }
     }
 
@@ -90,7 +90,7 @@ impl Shm {
         keeping.watches_changed |= self.housekeeping.watches_changed;
         self.housekeeping = keeping;
         if slow {
-            self.adopt_claims();
+            self.adopt_senders();
             self.free_half_claimed(now);
             self.look_for_missed();
         }
@@ -175,7 +175,7 @@ impl Shm {
         if !self.reader.is_behind() {
             return;
         }
-        self.adopt_claims();
+        self.adopt_senders();
         for _ in 0..SKIPS_MAX {
             let stuck = self.reader.stuck(self.segment.intents(), |writer| {
                 let sender = self.senders[writer];

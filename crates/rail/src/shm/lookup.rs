@@ -138,7 +138,7 @@ impl Shm {
         let mut found = find(&address, &self.identity, &self.shm_dir);
         if matches!(found, Err(CardError::Missing)) {
             // It may have spoken, which has not been looked at.
-            self.adopt_claims();
+            self.adopt_senders();
             if let Some(card) = self.peers.get(peer).and_then(|known| known.card.as_deref()) {
                 return Some(*card);
             }

@@ -9,7 +9,7 @@
 //! names by which processes find each other (`names`), and the cards that say where the
 //! mailbox of an address is (`card`, `lookup`); both are files that their process holds
 //! (`held`).
-//! `drive` runs a machine over them (`claims`: who writes into the own mailbox);
+//! `drive` runs a machine over them (`senders`: who writes into the own mailbox);
 //! `port` is what the machine may ask for.
 //! `docs/decisions/0001-the-path-of-a-message.md` says why it is built this way.
 //!
@@ -30,7 +30,6 @@ mod bulk;
 mod calibrate;
 mod card;
 mod chunk_claims;
-mod claims;
 mod claims_line;
 mod client;
 mod config;
@@ -52,6 +51,7 @@ mod port;
 pub mod probe;
 mod ring;
 mod segment;
+mod senders;
 mod shared;
 mod stats;
 #[cfg(test)]
@@ -96,9 +96,9 @@ pub struct Shm {
 
     peers: Peers,
     /// Who writes with which entry of the own mailbox.
-    senders: Vec<claims::Sender>,
-    /// What their claims said when they were found out.
-    claims: Vec<u64>,
+    senders: Vec<senders::Sender>,
+    /// What the claims of their entries said when they were found out.
+    entry_claims: Vec<u64>,
     packet_slots_max: u32,
     current: Current,
     transfers: bulk::Queue,
@@ -181,8 +181,8 @@ impl Shm {
             attention: false,
             clock: clock_now(),
             peers: Peers::default(),
-            senders: vec![claims::Sender::NOBODY; usize::from(layout.senders_max)],
-            claims: vec![0; usize::from(layout.senders_max)],
+            senders: vec![senders::Sender::NOBODY; usize::from(layout.senders_max)],
+            entry_claims: vec![0; usize::from(layout.senders_max)],
             packet_slots_max: (u32::from(layout.grant.data_slots) + layout.dynamic_slots)
                 .max(u32::from(layout.reply_slots)),
             current: Current::NONE,
@@ -339,7 +339,7 @@ impl Shm {
     }
 }
 
-/// Whether all bytes of a region can be read now: for faces that are given
+/// Whether all bytes of a region can be read now: for libraries that are given
 /// pointers by programs. From the first call on this process has a handler for
 /// faults ([`Guard::Check`]).
 #[must_use]

@@ -33,7 +33,7 @@ pub(super) enum Life {
     Ended,
 }
 
-/// One peer. The part that every packet needs is elsewhere ([`Peers::ways`]).
+/// One peer. The part that every packet needs is elsewhere ([`Peers::mailboxes`]).
 #[derive(Debug)]
 pub(super) struct Peer {
     /// Who it is; unknown while only its label is known.
@@ -68,15 +68,15 @@ impl Peer {
     }
 }
 
-/// The way into a peer's mailbox: all that a packet needs.
+/// A peer's mailbox, to be written into: all that a packet needs.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct RemoteMailbox {
     pub(super) writer: Writer,
     /// To be rung after each packet, if its owner may sleep.
     bell: Option<SharedBell>,
 }
 
-impl Way {
+impl RemoteMailbox {
     /// Wakes the owner of the mailbox if it sleeps. To be called when a packet
     /// is published.
     #[inline(always)]
@@ -91,8 +91,8 @@ impl Way {
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     list: Vec<Peer>,
-    /// The ways into the mailboxes by peer. A way's segment is in its [`Peer`].
-    ways: Vec<Option<Way>>,
+    /// The mailboxes by peer. The segment of one is in its [`Peer`].
+    mailboxes: Vec<Option<RemoteMailbox>>,
     by_key: HashMap<[u8; KEY_BYTES], PeerId>,
     /// The newest peer of each label that is not zero.
     by_label: HashMap<u64, PeerId>,
@@ -104,7 +104,7 @@ pub(super) struct Peers {
 pub const fn bytes_per_idle_peer() -> usize {
     // A hash table holds at most 7/8 of its capacity, each with a control byte.
     let hashed = size_of::<([u8; KEY_BYTES], PeerId)>() + size_of::<(u64, PeerId)>() + 2;
-    size_of::<Peer>() + size_of::<Option<Way>>() + hashed * 8 / 7 + 1
+    size_of::<Peer>() + size_of::<Option<RemoteMailbox>>() + hashed * 8 / 7 + 1
 }
 
 impl Peers {
@@ -196,7 +196,7 @@ impl Peers {
             segment: None,
             entry: None,
         });
-        self.ways.push(None);
+        self.mailboxes.push(None);
         if label != 0 {
             self.by_label.insert(label, peer);
         }
@@ -204,8 +204,8 @@ impl Peers {
     }
 
     #[inline]
-    pub(super) fn way(&self, peer: PeerId) -> Option<&Way> {
-        self.ways.get(peer.index())?.as_ref()
+    pub(super) fn mailbox(&self, peer: PeerId) -> Option<&RemoteMailbox> {
+        self.mailboxes.get(peer.index())?.as_ref()
     }
 
     pub(super) fn get(&self, peer: PeerId) -> Option<&Peer> {
@@ -218,10 +218,10 @@ impl Peers {
 
     /// Maps a peer: keeps its mailbox, and the writing end with `entry`.
     pub(super) fn attach(&mut self, peer: PeerId, segment: Box<Segment>, entry: Entry) {
-        assert!(self.ways[peer.index()].is_none(), "a peer is mapped once");
+        assert!(self.mailboxes[peer.index()].is_none(), "a peer is mapped once");
         let bell = segment.sleeps().then(|| segment.bell());
-        let way = Way { writer: segment.writer(entry.index), bell };
-        self.ways[peer.index()] = Some(way);
+        let mailbox = RemoteMailbox { writer: segment.writer(entry.index), bell };
+        self.mailboxes[peer.index()] = Some(mailbox);
         self.list[peer.index()].segment = Some(segment);
         self.list[peer.index()].entry = Some(entry);
         self.list[peer.index()].lost = false;
@@ -229,15 +229,15 @@ impl Peers {
 
     /// Tells all mapped peers that this process writes no more.
     pub(super) fn close(&self, own: &Card) {
-        for (peer, way) in self.list.iter().zip(&self.ways) {
-            tell_closed(peer, way.as_ref(), own);
+        for (peer, mailbox) in self.list.iter().zip(&self.mailboxes) {
+            tell_closed(peer, mailbox.as_ref(), own);
         }
     }
 
     /// Unmaps a peer, which learns that this process writes no more to it.
     pub(super) fn detach(&mut self, peer: PeerId, own: &Card) {
-        tell_closed(&self.list[peer.index()], self.ways[peer.index()].as_ref(), own);
-        self.ways[peer.index()] = None;
+        tell_closed(&self.list[peer.index()], self.mailboxes[peer.index()].as_ref(), own);
+        self.mailboxes[peer.index()] = None;
         self.list[peer.index()].segment = None;
     }
 
@@ -258,8 +258,10 @@ impl Peers {
             return Standing::Overwritten;
         }
         // An entry that is not this process's any more has an intent of others.
-        if let (Standing::Fine, Some(way)) = (segment.standing(entry), &self.ways[peer.index()]) {
-            way.writer.renew_intent();
+        if let (Standing::Fine, Some(mailbox)) =
+            (segment.standing(entry), &self.mailboxes[peer.index()])
+        {
+            mailbox.writer.renew_intent();
         }
         segment.standing(entry)
     }
@@ -281,9 +283,9 @@ impl Peers {
     }
 }
 
-fn tell_closed(peer: &Peer, way: Option<&Way>, own: &Card) {
-    if let (Some(segment), Some(entry), Some(way)) = (&peer.segment, peer.entry, way) {
+fn tell_closed(peer: &Peer, mailbox: Option<&RemoteMailbox>, own: &Card) {
+    if let (Some(segment), Some(entry), Some(mailbox)) = (&peer.segment, peer.entry, mailbox) {
         segment.close(entry, own);
-        way.ring();
+        mailbox.ring();
     }
 }

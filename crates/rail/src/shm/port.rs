@@ -40,7 +40,7 @@ impl Transport for Shm {
         payload: Region,
         _token: Token,
     ) -> Transmitted {
-        let Some(way) = self.peers.way(peer) else { return Transmitted::Done };
+        let Some(mailbox) = self.peers.mailbox(peer) else { return Transmitted::Done };
         self.stats.packets_out += 1;
         let mut first = *head.words();
         let at = head.len();
@@ -50,8 +50,8 @@ impl Transport for Shm {
             // SAFETY: the machine vouches for the payload, by the contract of
             // `transmit`; it fits behind the head.
             unsafe { copy_small(from, byte_at(&mut first, at), payload.len as usize) };
-            way.writer.write(1, &first, |_, _| {}, step);
-            way.ring();
+            mailbox.writer.write(1, &first, |_, _| {}, step);
+            mailbox.ring();
             return Transmitted::Done;
         }
         // SAFETY: as above; `room` is less than the payload and than a slot.
@@ -60,7 +60,7 @@ impl Transport for Shm {
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
         let rest = payload.len as usize - room;
-        way.writer.write(
+        mailbox.writer.write(
             count,
             &first,
             |i, slot| {
@@ -71,7 +71,7 @@ impl Transport for Shm {
             },
             step,
         );
-        way.ring();
+        mailbox.ring();
         Transmitted::Done
     }
 
@@ -437,7 +437,7 @@ impl Shm {
     /// handled first; what is sent to it is swallowed. Its end is reported by the
     /// next poll that has read them.
     fn connect_ended(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
-        self.adopt_claims();
+        self.adopt_senders();
         if self.is_sender(peer) {
             return Ok(self.segment.layout().opened());
         }

@@ -40,7 +40,7 @@ const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
 const VERSION: u64 = 7;
 const HEADER_WORDS: usize = 16;
-const CLAIMS_AT: usize = 128;
+const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
 const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
@@ -50,8 +50,8 @@ pub(super) const ENTRY_CARD_AT: usize = 8;
 const ENTRY_INTENT_AT: usize = 128;
 
 const _: () = {
-    assert!(HEADER_WORDS * 8 <= CLAIMS_AT);
-    assert!(CLAIMS_AT + 64 <= CLOSED_AT);
+    assert!(HEADER_WORDS * 8 <= ENTRY_CLAIMS_AT);
+    assert!(ENTRY_CLAIMS_AT + 64 <= CLOSED_AT);
     assert!(CLOSED_AT + 64 <= TAIL_AT);
     assert!(TAIL_AT + 128 <= BELL_AT);
     assert!(BELL_AT + 128 <= CHUNK_CLAIMS_AT);
@@ -347,7 +347,7 @@ impl Segment {
 
     /// Claims a free entry and writes `own` there. `None` if all are taken.
     pub(super) fn claim(&self, own: &Card) -> Option<Entry> {
-        let claims = self.mapping.word(CLAIMS_AT);
+        let claims = self.mapping.word(ENTRY_CLAIMS_AT);
         for index in 0..self.layout.senders_max {
             let word = self.entry_word(index, 0);
             let seen = word.load(Ordering::Relaxed);
@@ -377,7 +377,7 @@ impl Segment {
 
     /// How often entries were claimed, so far.
     pub(super) fn claims(&self) -> u64 {
-        self.mapping.word(CLAIMS_AT).load(Ordering::Acquire)
+        self.mapping.word(ENTRY_CLAIMS_AT).load(Ordering::Acquire)
     }
 
     /// What the claim of entry `index` says.
@@ -466,7 +466,7 @@ impl Segment {
         let tried = word.compare_exchange(from, closed(from), Ordering::AcqRel, Ordering::Relaxed);
         let done = tried.is_ok();
         if done {
-            self.mapping.word(CLAIMS_AT).fetch_add(1, Ordering::Release);
+            self.mapping.word(ENTRY_CLAIMS_AT).fetch_add(1, Ordering::Release);
         }
         done
     }

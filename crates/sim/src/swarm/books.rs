@@ -9,7 +9,7 @@ use sluice_wire::{Packet, Parsed, PeerId, slots_for};
 
 /// What is between one process and another, on its way or unread.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct InFlight {
     /// Slots of the data region, and credits of it that are given back.
     data_slots: u64,
     data_returned: u64,
@@ -26,14 +26,18 @@ struct Way {
 pub struct Books {
     count: usize,
     /// By sender, then receiver.
-    ways: Vec<Way>,
+    in_flight: Vec<InFlight>,
     /// Who has ended: no book is kept of what it has a part in.
     dead: Vec<bool>,
 }
 
 impl Books {
     pub fn new(count: usize) -> Books {
-        Books { count, ways: vec![Way::default(); count * count], dead: vec![false; count] }
+        Books {
+            count,
+            in_flight: vec![InFlight::default(); count * count],
+            dead: vec![false; count],
+        }
     }
 
     /// A process has ended.
@@ -43,16 +47,16 @@ impl Books {
 
     /// A packet leaves. The slots that it takes.
     pub fn send(&mut self, from: usize, to: usize, packet: &Parsed) -> u32 {
-        let what = Way::of(packet);
-        let way = self.way_mut(from, to);
-        *way = way.with(&what, u64::checked_add);
+        let what = InFlight::of(packet);
+        let between = self.between_mut(from, to);
+        *between = between.with(&what, u64::checked_add);
         what.slots as u32
     }
 
     /// A packet is read, or lost.
     pub fn read(&mut self, from: usize, to: usize, packet: &Parsed) {
-        let way = self.way_mut(from, to);
-        *way = way.with(&Way::of(packet), u64::checked_sub);
+        let between = self.between_mut(from, to);
+        *between = between.with(&InFlight::of(packet), u64::checked_sub);
     }
 
     /// Panics unless everything that `who` has a part in is in order.
@@ -115,7 +119,7 @@ impl Books {
         let theirs = endpoints[from].links().ledger(PeerId(to as u32));
         let theirs = theirs.filter(|ledger| ledger.granted.is_some());
         let ours = endpoints[to].links().ledger(PeerId(from as u32));
-        let (there, back) = (self.way(from, to), self.way(to, from));
+        let (there, back) = (self.between(from, to), self.between(to, from));
 
         let data = theirs.map_or(grant.data_slots, |ledger| ledger.data_credits);
         let data_kept = theirs.map_or(0, |ledger| ledger.data_credits_kept);
@@ -143,7 +147,7 @@ impl Books {
 
     /// What is unread and what is held fits the ring: the sum of its regions.
     fn check_ring(&self, to: usize, layout: &Layout, endpoint: &Endpoint) {
-        let unread: u64 = (0..self.count).map(|from| self.way(from, to).slots).sum();
+        let unread: u64 = (0..self.count).map(|from| self.between(from, to).slots).sum();
         let taken = unread + endpoint.links().slots_held();
         let regions = u64::from(layout.senders_max) * u64::from(layout.grant.total())
             + u64::from(layout.dynamic_slots)
@@ -164,21 +168,21 @@ impl Books {
         assert_eq!(own + links.slots_available(), region, "slots of {who}");
     }
 
-    fn way(&self, from: usize, to: usize) -> &Way {
-        &self.ways[from * self.count + to]
+    fn between(&self, from: usize, to: usize) -> &InFlight {
+        &self.in_flight[from * self.count + to]
     }
 
-    fn way_mut(&mut self, from: usize, to: usize) -> &mut Way {
-        &mut self.ways[from * self.count + to]
+    fn between_mut(&mut self, from: usize, to: usize) -> &mut InFlight {
+        &mut self.in_flight[from * self.count + to]
     }
 }
 
-impl Way {
+impl InFlight {
     /// What one packet counts for.
-    fn of(packet: &Parsed) -> Way {
+    fn of(packet: &Parsed) -> InFlight {
         let slots = u64::from(slots_for(packet.total_bytes()));
         let region = MailboxRegion::of(&packet.packet);
-        Way {
+        InFlight {
             data_slots: if region == MailboxRegion::Data { slots } else { 0 },
             data_returned: match packet.packet {
                 Packet::ReturnResponse(response) => response.slots,
@@ -191,9 +195,9 @@ impl Way {
         }
     }
 
-    fn with(&self, what: &Way, sum: fn(u64, u64) -> Option<u64>) -> Way {
+    fn with(&self, what: &InFlight, sum: fn(u64, u64) -> Option<u64>) -> InFlight {
         let sum = |a, b| sum(a, b).expect("what is read was sent");
-        Way {
+        InFlight {
             data_slots: sum(self.data_slots, what.data_slots),
             data_returned: sum(self.data_returned, what.data_returned),
             control_slots: sum(self.control_slots, what.control_slots),

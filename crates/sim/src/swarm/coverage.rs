@@ -17,7 +17,7 @@ pub struct Coverage {
     pub shared_transfers: u64,
     /// A packet was taken before its memory was read.
     pub pending_transmissions: u64,
-    /// Opening a way took time, and something waited for it.
+    /// Opening a connection took time, and something waited for it.
     pub pending_connections: u64,
     /// A payload was put where it was wanted before the machine handled its packet.
     pub payloads_placed: u64,

@@ -104,8 +104,8 @@ impl World<'_> {
             }
         }
         self.losses.told[who] = true;
-        if let Some(ways) = &mut self.ways {
-            ways.forget(who as u32, peer as u32);
+        if let Some(connections) = &mut self.connections {
+            connections.forget(who as u32, peer as u32);
         }
         self.coverage.deaths = 1;
         self.note(who, What::Loses(peer));

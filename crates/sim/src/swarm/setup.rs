@@ -35,7 +35,7 @@ pub struct Setup {
     pub is_late: bool,
     /// Of a hundred payloads, for how many the rail asks where they should land.
     pub placing_percent: u64,
-    /// Most that it takes to open a way; zero: every way is open.
+    /// Most that it takes to open a connection; zero: every one is open.
     pub connecting_ns: u64,
     /// Who ends, and after how many calls into the machines.
     pub death: Option<(usize, u64)>,

@@ -54,7 +54,7 @@ pub(super) enum What {
     Dies,
     /// It is told that another has.
     Loses(usize),
-    /// It asks for a way, and is told that it is open.
+    /// It asks for a connection, and is told that it is open.
     Connects(usize),
     Connected(usize),
 }
@@ -188,8 +188,8 @@ impl fmt::Display for What {
             What::Phase(phase) => write!(f, "phase {phase} begins"),
             What::Transmitted(to) => write!(f, "has its memory of a packet for {to} read"),
             What::Dies => f.write_str("ends, unnoticed"),
-            What::Connects(peer) => write!(f, "asks for the way to {peer}"),
-            What::Connected(peer) => write!(f, "is told that the way to {peer} is open"),
+            What::Connects(peer) => write!(f, "asks for the connection to {peer}"),
+            What::Connected(peer) => write!(f, "is told that the connection to {peer} is open"),
             What::Loses(peer) => write!(f, "is told that {peer} has ended"),
         }
     }

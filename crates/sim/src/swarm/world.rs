@@ -16,11 +16,11 @@ use super::losses::Losses;
 use super::setup::Setup;
 use super::trace::{Entry, Trace, What};
 use crate::chunk_claims::AllClaims;
+use crate::connections::Connections;
 use crate::flight::{Flight, Store};
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
-use crate::ways::Ways;
 use sluice_link::{Exposures, Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
@@ -62,7 +62,7 @@ pub(super) enum Event {
     Transmitted {
         late: u32,
     },
-    /// A process is told that the way to another is open.
+    /// A process is told that the connection to another is open.
     Connected {
         who: u32,
         peer: u32,
@@ -85,7 +85,7 @@ pub enum Turn {
     Died(usize),
     /// This process has been told that another one has.
     Lost(usize),
-    /// A way that this process has asked for is open.
+    /// A connection that this process has asked for is open.
     Connected(usize),
     /// Nothing is to come.
     Rest,
@@ -137,7 +137,7 @@ pub struct World<'t> {
     /// What each process has exposed.
     exposures: Vec<Exposures>,
     /// Where opening them takes time.
-    pub(super) ways: Option<Ways>,
+    pub(super) connections: Option<Connections>,
     /// Reads under way; none where one has ended before its time.
     pub(super) transfers: Vec<Option<(usize, Move)>>,
     transfers_free: Vec<u32>,
@@ -153,7 +153,7 @@ pub struct World<'t> {
     /// Which packets are taken before their memory is read.
     draw_late: Draw,
     pub(super) draw_death: Draw,
-    /// How long opening a way takes.
+    /// How long opening a connection takes.
     draw_connecting: Draw,
     /// Which payloads the rail puts in their place.
     draw_placing: Draw,
@@ -192,7 +192,7 @@ impl<'t> World<'t> {
                 None => AllClaims::of_interfaces(),
             },
             exposures: (0..count).map(|_| Exposures::default()).collect(),
-            ways: (setup.connecting_ns > 0).then(Ways::default),
+            connections: (setup.connecting_ns > 0).then(Connections::default),
             transfers: Vec::new(),
             transfers_free: Vec::new(),
             lates: Vec::new(),
@@ -288,7 +288,7 @@ impl<'t> World<'t> {
     pub fn read(&mut self, who: usize) -> Option<Read> {
         let flight = self.hosts[who].mailbox.pop_front()?;
         let from = flight.from();
-        // Whoever has asked for the way learns that it is open before anything else.
+        // Whoever has asked for the connection learns that it is open before anything else.
         self.connected(who, from.index());
         let (packet, payload) = flight.unpack(&mut self.store);
         self.note(who, What::Reads(from.index(), packet));
@@ -328,9 +328,12 @@ impl<'t> World<'t> {
         Some(region)
     }
 
-    /// A process is told that a way is open, if it has asked for it and does not know.
+    /// A process is told that a connection is open, if it has asked for it and does not know.
     fn connected(&mut self, who: usize, peer: usize) -> bool {
-        let is_news = self.ways.as_mut().is_some_and(|ways| ways.tell(who as u32, peer as u32));
+        let is_news = self
+            .connections
+            .as_mut()
+            .is_some_and(|connections| connections.tell(who as u32, peer as u32));
         if is_news {
             self.note(who, What::Connected(peer));
             let opened = self.setup.layouts[peer].opened();
@@ -449,7 +452,7 @@ impl<'t> World<'t> {
             exposures: &mut self.exposures[who],
             written_alone: false,
             mailboxes: Mailboxes::Each(&self.setup.layouts),
-            ways: self.ways.as_mut(),
+            connections: self.connections.as_mut(),
             unreadable: &self.unreadable[who],
             outbox: &mut self.outbox,
             memory: &mut self.memories[who],

@@ -47,7 +47,7 @@ impl Around {
             exposures: &mut self.exposures[process],
             written_alone: false,
             mailboxes: Mailboxes::Alike(&self.layout),
-            ways: None,
+            connections: None,
             unreadable: &[],
             outbox: &mut self.outbox,
             memory: &mut self.memories[process],

@@ -31,7 +31,7 @@ fn all_that_was_published_is_delivered_before_the_end_is_told() {
     let mut machine = Recorder::default();
     // The end is known before the first packet is read. That none comes after
     // it, and that it is told once, the recorder sees.
-    b.adopt_claims();
+    b.adopt_senders();
     settle(&mut b, &mut machine);
     let mut noise = Noise(3);
     assert_eq!(machine.packets.len() as u64, PACKETS);
@@ -50,7 +50,7 @@ fn what_is_sent_between_the_end_and_its_report_is_swallowed() {
     let (a, _, mut b, to_a) = pair();
     drop(a);
     send(&mut b, to_a, put(1, 0), &[1; 1000]);
-    b.adopt_claims();
+    b.adopt_senders();
     assert!(b.connect(to_a).is_ok());
     send(&mut b, to_a, put(2, 0), &[1; 1000]);
     let mut machine = Recorder::default();
@@ -128,7 +128,7 @@ fn a_writer_that_closed_before_it_was_ever_seen_is_heard_and_ends() {
         drop(writer);
         let mut machine = Recorder::default();
         if known_first {
-            owner.adopt_claims();
+            owner.adopt_senders();
         }
         settle(&mut owner, &mut machine);
         let [arrived] = &machine.packets[..] else { panic!("one packet") };
@@ -248,7 +248,7 @@ fn moves_under_way_to_a_closed_rail_end_before_its_end_is_told() {
     drop(b);
     // Asked for when it had ended and nobody knew.
     a.read_remote(to_b, at(region_of(&theirs).addr), to, Token(3));
-    a.adopt_claims();
+    a.adopt_senders();
     a.write_remote(to_b, region_of(&theirs), at(addr_of(&mut target)), Token(4));
     for _ in 0..100 {
         assert!(machine.gone.is_empty() || machine.reads.len() == 4);

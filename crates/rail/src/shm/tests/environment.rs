@@ -196,7 +196,7 @@ fn who_is_given_up_by_a_peer_is_told_that_it_was_refused() {
     let (mut a, mut b) = (over_files(&dir.0), over_files(&dir.0));
     let to_b = a.peer(&b.address()).unwrap();
     a.connect(to_b).unwrap();
-    b.adopt_claims();
+    b.adopt_senders();
     b.refuse_entry(0);
     let begin = Instant::now();
     let mut machine = Recorder::default();

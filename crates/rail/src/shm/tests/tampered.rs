@@ -222,12 +222,12 @@ fn ask(shm: &mut Shm, with: &mut Exchange, index: usize) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Header,
-    Claims,
+    EntryClaims,
     Closed,
     Tail,
     Bell,
     ChunkClaims,
-    Claim,
+    EntryClaim,
     Address,
     Intent,
     Unused,
@@ -236,12 +236,12 @@ enum Place {
 
 const PLACES: [Place; 11] = [
     Place::Header,
-    Place::Claims,
+    Place::EntryClaims,
     Place::Closed,
     Place::Tail,
     Place::Bell,
     Place::ChunkClaims,
-    Place::Claim,
+    Place::EntryClaim,
     Place::Address,
     Place::Intent,
     Place::Unused,
@@ -256,7 +256,7 @@ fn tamper(shm: &Shm, process: &Process, place: Place, noise: &mut Noise) -> bool
     let ahead = shm.reader.head() + noise.below(20);
     let at = match place {
         Place::Header => noise.below(16) as usize * 8,
-        Place::Claims => 128,
+        Place::EntryClaims => 128,
         Place::Closed => 192,
         Place::Tail => Segment::tail_offset(),
         Place::Bell => 384,
@@ -267,7 +267,7 @@ fn tamper(shm: &Shm, process: &Process, place: Place, noise: &mut Noise) -> bool
             let Some((place, _)) = open.next() else { return false };
             Segment::claims_line_offset(place) + noise.below(2) as usize * 8
         }
-        Place::Claim => entry,
+        Place::EntryClaim => entry,
         Place::Address => entry + ENTRY_CARD_AT + noise.below(CARD_BYTES as u64 / 8) as usize * 8,
         Place::Intent => entry + 128,
         Place::Unused => [400, 448, 1024, 4032][noise.below(4) as usize],

@@ -1,5 +1,6 @@
-//! The entries of the own mailbox: who writes with them, who has written its
-//! last, and when one is free for the next writer.
+//! The senders into the own mailbox: who writes with which of its entries, who has
+//! written its last, and when an entry is free for the next writer. The claims here are
+//! of entries, not of chunks.
 //!
 //! Invariant: an entry is freed only when everything that was written with it
 //! has been read, so a packet is never taken for one of the next writer.
@@ -76,7 +77,7 @@ const _: () = assert!(super::limits::PEERS_MAX < Sender::ID as usize);
 impl Shm {
     /// Finds out who the writers are that have claimed entries, and which have
     /// written their last.
-    pub(super) fn adopt_claims(&mut self) {
+    pub(super) fn adopt_senders(&mut self) {
         for writer in 0..self.segment.layout().senders_max {
             let word = self.segment.claim_word(writer);
             let claim = Claim::from_word(word);
@@ -86,7 +87,7 @@ impl Shm {
                 self.adopt(writer);
             }
             let peer = self.senders[usize::from(writer)].peer();
-            if peer.is_some() && !is_same_claim(self.claims[usize::from(writer)], word) {
+            if peer.is_some() && !is_same_claim(self.entry_claims[usize::from(writer)], word) {
                 self.claim_was_overwritten(writer);
                 continue;
             }
@@ -123,13 +124,13 @@ impl Shm {
             self.give_up_damaged(peer);
         }
         self.segment.take_back(writer);
-        self.claims[usize::from(writer)] = self.segment.claim_word(writer);
+        self.entry_claims[usize::from(writer)] = self.segment.claim_word(writer);
     }
 
     /// Lets the writer with an entry know that nothing of it is delivered.
     pub(super) fn refuse_entry(&mut self, writer: u16) {
         self.segment.refuse(writer);
-        self.claims[usize::from(writer)] = self.segment.claim_word(writer);
+        self.entry_claims[usize::from(writer)] = self.segment.claim_word(writer);
     }
 
     /// Gives up the peers with whom something was lost that was written into the
@@ -152,7 +153,7 @@ impl Shm {
             return;
         }
         let peer = self.segment.card_of(writer).and_then(|card| self.admit(&card));
-        self.claims[usize::from(writer)] = self.segment.claim_word(writer);
+        self.entry_claims[usize::from(writer)] = self.segment.claim_word(writer);
         self.senders[usize::from(writer)].who = match peer {
             Ok(peer) => {
                 let gone = self.peers.get(peer).and_then(|known| known.gone);
