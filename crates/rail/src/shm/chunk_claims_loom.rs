@@ -88,7 +88,7 @@ fn claims_are_used_or_revoked() {
     });
 }
 
-/// Nobody copies any more once its owner sees that it is broken.
+/// Nobody copies any more once the owner sees that the transfer is broken.
 #[test]
 fn claims_that_are_broken_are_waited_for() {
     for side in [Side::Owner, Side::Peer] {

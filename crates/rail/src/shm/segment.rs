@@ -7,7 +7,7 @@
 //! | 192 | not zero once the owner reads no more |
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
-//! | 4096 | [`CHUNK_CLAIMS_MAX`] lines of chunk claims, each for a transfer that another helps to copy |
+//! | 4096 | [`CHUNK_CLAIMS_MAX`] lines of chunk claims, for transfers that others help to copy |
 //! | 20480 | one [`ENTRY_BYTES`] entry per writer: claim, card, intent |
 //! | next page | the ring |
 //!
