@@ -8,7 +8,8 @@
 //!
 //! Contract: a port never calls back into the machine from inside one of its
 //! methods. What a request leads to arrives later as an input. Machines handle
-//! descriptors ([`Addr`], [`Region`]); only a port touches the bytes.
+//! descriptors ([`Addr`](sluice_wire::Addr), [`Region`](sluice_wire::Region)); only a port
+//! touches the bytes.
 
 mod machine;
 mod memory;
