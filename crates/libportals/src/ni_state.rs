@@ -85,7 +85,7 @@ impl Machine for Engine {
     #[inline]
     fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         if self.ni.on_packet(port, from, packet) == Taken::Violation {
-            self.ni.on_peer_gone(port, from, PeerError::Protocol);
+            self.refuse(port, from, PeerError::Protocol);
         }
     }
 
@@ -95,8 +95,7 @@ impl Machine for Engine {
 
     fn on_connected<P: Port>(&mut self, _: Nanos, port: &mut P, peer: PeerId, opened: Opened) {
         if let Err(why) = self.ni.on_connected(port, peer, opened) {
-            self.ni.on_peer_gone(port, peer, why);
-            self.peers.forget(peer);
+            self.refuse(port, peer, why);
         }
     }
 
@@ -126,5 +125,14 @@ impl Machine for Engine {
 
     fn deadline(&self) -> Option<Nanos> {
         None
+    }
+}
+
+impl Engine {
+    /// Gives a peer up, which the rail learns; its report of the end follows.
+    #[cold]
+    fn refuse<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        self.ni.on_peer_gone(port, peer, why);
+        port.refuse(peer);
     }
 }

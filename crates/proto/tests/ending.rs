@@ -221,6 +221,7 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
         world.forge(1, 0, &packet, seq, credits);
         assert_eq!(world.ends(0), [(1, broke(1))], "{what}");
         assert_eq!(world.processes[0].endpoint.stats().violations, 1, "{what}");
+        assert!(world.processes[0].port.net().has_refused(0, 1), "{what}: the rail knows");
         // It is heard no more, and nothing goes to it, though the port would.
         world.forge(1, 0, &Packet::Credit, seq + 1, nothing);
         world.forget_packets();

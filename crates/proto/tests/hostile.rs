@@ -89,7 +89,7 @@ fn answer(world: &World, draw: &mut Random) -> Option<Packet> {
         }
         Packet::Watch(watch) => {
             let found = found(PtIndex(0), MatchBits(watch.after % 4));
-            Packet::Waiting(Waiting { watched: true, number: watch.after + 1, found })
+            Packet::Waiting(Waiting { watched: true, number: watch.after.wrapping_add(1), found })
         }
         Packet::Waiting(Waiting { number, found: Some(found), .. }) if found.total_len % 2 == 0 => {
             Packet::Decline(Decline { number })

@@ -3,7 +3,9 @@
 mod world;
 
 use sluice_proto::{Config, Failure, Probe, ProbeAction, Space};
-use sluice_wire::{Addr, Nanos, PeerId, Region};
+use sluice_wire::{
+    Addr, Credits, MatchBits, Nanos, Packet, PeerId, PtIndex, Put, Region, RemoteKey, Rts,
+};
 use world::net::{Event, Mode, layout, roomy};
 use world::{World, pattern, recv_from, send_to};
 
@@ -47,6 +49,28 @@ fn without_direct_reads_it_comes_in_replies_that_fit_the_reply_region() {
     assert_eq!(world.bytes(1, buf), pattern(1, LEN));
     // A chunk is 256 slots less a header: 15,332 bytes.
     assert_eq!(world.sent_packets(1, 0), ["get", "get", "get", "fin"]);
+}
+
+/// A rail that can read the memory of some is nothing to one who has exposed none.
+#[test]
+fn a_message_that_names_no_memory_is_asked_for() {
+    let mut world = World::pair(Mode::default());
+    let buf = world.alloc(1, &[0; 100]);
+    world.recv(1, &recv_from(0, buf, 7, 70)).unwrap();
+    let rts = Rts { total_len: 100, from: RemoteKey::NONE, key: MatchBits(1), claims: None };
+    let put = Put {
+        pt_index: PtIndex(0),
+        match_bits: MatchBits(7),
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: None,
+        rts: Some(rts),
+        bulk: None,
+    };
+    world.forge(0, 1, &Packet::Put(put), 0, Credits::default());
+    assert!(world.processes[1].port.net().reads.is_empty());
+    assert_eq!(world.sent_packets(1, 0), ["get"]);
 }
 
 #[test]

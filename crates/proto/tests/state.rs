@@ -51,6 +51,7 @@ impl Transport for Swallow {
         Ok(Connect::Ready(self.0.opened()))
     }
     fn watch(&mut self, _: PeerId) {}
+    fn refuse(&mut self, _: PeerId) {}
     fn transmit(&mut self, _: PeerId, _: &HeadBuf, _: Region, _: Token) -> Transmitted {
         Transmitted::Done
     }

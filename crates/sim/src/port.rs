@@ -132,6 +132,10 @@ impl Transport for SimPort<'_> {
     // The world tells of every end.
     fn watch(&mut self, _peer: PeerId) {}
 
+    fn refuse(&mut self, peer: PeerId) {
+        panic!("all programs here keep to the protocol; process {} refuses {peer:?}", self.me);
+    }
+
     #[inline]
     fn transmit(
         &mut self,

@@ -65,6 +65,11 @@ pub trait Transport {
     /// for here and has sent nothing; one that tells of every end has nothing to do.
     fn watch(&mut self, peer: PeerId);
 
+    /// The machine has given `peer` up for a reason of its own. Before long nothing of it
+    /// is delivered any more, what is moved from or to it ends, and it learns that it was
+    /// refused. [`Machine::on_peer_gone`](super::Machine::on_peer_gone) may follow.
+    fn refuse(&mut self, peer: PeerId);
+
     /// Writes one packet, `head` then the bytes of `payload`, into the mailbox
     /// of `peer`, which has been connected. Credits guarantee the room. A peer
     /// that has died swallows it; [`Machine::on_peer_gone`](super::Machine::on_peer_gone) follows.

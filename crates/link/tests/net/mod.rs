@@ -146,6 +146,8 @@ pub struct Net {
     dead: BTreeSet<usize>,
     /// Pairs (one, other) of which one is told if the other ends.
     watched: BTreeSet<(usize, usize)>,
+    /// The second was given up by the machine of the first.
+    refused: BTreeSet<(usize, usize)>,
     /// Pairs (one, other) of which one has given up the other: no book of
     /// theirs is kept any more.
     parted: BTreeSet<(usize, usize)>,
@@ -365,6 +367,11 @@ impl Net {
     /// Whether `one` has spoken to `other`, heard of it or asked for its end.
     pub fn is_watched(&self, one: usize, other: usize) -> bool {
         self.watched.contains(&(one, other))
+    }
+
+    /// Whether the machine of `one` has given up `other` for a reason of its own.
+    pub fn has_refused(&self, one: usize, other: usize) -> bool {
+        self.refused.contains(&(one, other))
     }
 
     /// `one` has given up `other`: no book of that pair is kept any more.

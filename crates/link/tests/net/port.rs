@@ -38,6 +38,7 @@ impl NetPort {
             unreadable: BTreeSet::new(),
             dead: BTreeSet::new(),
             watched: BTreeSet::new(),
+            refused: BTreeSet::new(),
             parted: BTreeSet::new(),
             refuse_connect: None,
             open: BTreeSet::new(),
@@ -111,6 +112,11 @@ impl Transport for NetPort {
 
     fn watch(&mut self, peer: PeerId) {
         self.net.borrow_mut().watched.insert((self.me, peer.index()));
+    }
+
+    fn refuse(&mut self, peer: PeerId) {
+        let is_new = self.net.borrow_mut().refused.insert((self.me, peer.index()));
+        assert!(is_new, "a peer is refused once");
     }
 
     fn transmit(

@@ -233,6 +233,8 @@ impl Transport for NoRail {
 
     fn watch(&mut self, _: PeerId) {}
 
+    fn refuse(&mut self, _: PeerId) {}
+
     fn transmit(&mut self, _: PeerId, _: &HeadBuf, _: Region, _: Token) -> Transmitted {
         Transmitted::Done
     }

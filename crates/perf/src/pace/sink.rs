@@ -187,6 +187,10 @@ impl<P: Port> Transport for SlowedPort<'_, P> {
         self.port.watch(peer);
     }
 
+    fn refuse(&mut self, peer: PeerId) {
+        self.port.refuse(peer);
+    }
+
     fn transmit(
         &mut self,
         peer: PeerId,

@@ -27,7 +27,7 @@ impl Machine for Endpoint {
             Taken::Fine { brought_credits } => {
                 if self.rtrs.take_mismatch() {
                     self.core.ni.note_violation();
-                    return self.peer_gone(port, from, PeerError::Protocol);
+                    return self.refuse(port, from, PeerError::Protocol);
                 }
                 if brought_credits {
                     self.on_credits(port, from);
@@ -43,10 +43,10 @@ impl Machine for Endpoint {
                 }
                 if !self.on_packet_of_ours(port, from, &packet.packet) {
                     self.core.ni.note_violation();
-                    self.peer_gone(port, from, PeerError::Protocol);
+                    self.refuse(port, from, PeerError::Protocol);
                 }
             }
-            Taken::Violation => self.peer_gone(port, from, PeerError::Protocol),
+            Taken::Violation => self.refuse(port, from, PeerError::Protocol),
         }
     }
 
@@ -62,7 +62,7 @@ impl Machine for Endpoint {
         let connected = self.core.ni.on_connected(port, peer, opened);
         self.drain_events(port);
         if let Err(why) = connected {
-            return self.peer_gone(port, peer, why);
+            return self.refuse(port, peer, why);
         }
         self.on_credits(port, peer);
         if !self.exhausted.is_tracking() {
@@ -168,6 +168,13 @@ impl Endpoint {
             answer_questions(&mut self.core, &mut self.sends, port, peer);
             self.ask_stalled(port, peer);
         }
+    }
+
+    /// This endpoint itself gives a peer up, which the rail learns.
+    #[cold]
+    fn refuse<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        self.peer_gone(port, peer, why);
+        port.refuse(peer);
     }
 
     fn peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {

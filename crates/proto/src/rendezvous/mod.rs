@@ -75,7 +75,7 @@ impl Pulls {
             window: Window::new(core.ni.get_bytes_max(), self.budget.bytes_max()),
             awaits_turn: false,
             method: claims.map_or(BulkMethod::Asked, BulkMethod::Shared),
-            direct: true,
+            direct: rts.from.is_some(),
             sender_knows: is_written,
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
         };

@@ -10,6 +10,7 @@ use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
 use super::peers::Life;
 use super::ring::{WORDS, writer_of};
+use super::segment::Claim;
 use super::{Shm, backing};
 use sluice_link::{ClaimsId, Machine, PeerError, RailError};
 use sluice_wire::{Nanos, Packet, PeerId, Put, Rts, slots_for};
@@ -218,10 +219,12 @@ impl Shm {
         }
         known.gone = Some(why);
         known.direct = false;
+        let mut writes_no_more = false;
         for writer in 0..self.segment.layout().senders_max {
             let sender = &mut self.senders[usize::from(writer)];
             if sender.peer() == Some(peer) && !sender.is_gone() {
                 sender.mark_gone();
+                writes_no_more |= self.segment.claim_of(writer) == Claim::Closed;
                 // One that lives learns of it.
                 if why != PeerError::Dead {
                     self.refuse_entry(writer);
@@ -235,6 +238,10 @@ impl Shm {
             inputs += 1;
         }
         self.peers.detach(peer, &self.card);
+        if writes_no_more {
+            // Its entry is free when what it wrote has been read.
+            self.begin_end(peer);
+        }
         inputs + self.tell_end(now, machine, peer)
     }
 
@@ -343,12 +350,14 @@ impl Shm {
             return;
         }
         let who = self.describe(peer);
-        if why == PeerError::Refused {
-            self.warn.0(&format!("{who} has given this process up, so it is given up here"));
-        } else {
-            self.stats.violations += 1;
-            self.warn.0(&format!("memory shared with {who} was overwritten; it is given up"));
-        }
+        self.stats.violations += u64::from(why != PeerError::Refused);
+        self.warn.0(&match why {
+            PeerError::Refused => {
+                format!("{who} has given this process up, so it is given up here")
+            }
+            PeerError::Protocol => format!("{who} broke the protocol; it is given up"),
+            _ => format!("memory shared with {who} was overwritten; it is given up"),
+        });
         self.condemned.push((peer, why));
         self.attention = true;
     }

@@ -105,6 +105,9 @@ pub(super) struct Held {
     /// Holds the lock.
     file: File,
     path: PathBuf,
+    /// What the file is: a program that closes all descriptors has lost this one, and the
+    /// next file has its number.
+    stat: Stat,
     /// Only the process that made the file removes it, not a fork of it.
     pid: u32,
 }
@@ -114,7 +117,8 @@ impl Held {
     /// what a user has in `/dev/shm` when the user's last session ends (`RemoveIPC`).
     pub(super) fn is_there(&self) -> bool {
         self.pid != std::process::id()
-            || rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
+            || rustix::fs::fstat(&self.file)
+                .is_ok_and(|stat| is_same(&stat, &self.stat) && stat.st_nlink > 0)
     }
 }
 
@@ -125,11 +129,7 @@ impl Drop for Held {
         }
         // While this process lives nobody else replaces its file; somebody may
         // have removed all of them by hand.
-        let own = rustix::fs::fstat(&self.file);
-        let named = rustix::fs::lstat(&self.path);
-        if let (Ok(own), Ok(named)) = (own, named)
-            && is_same(&own, &named)
-        {
+        if rustix::fs::lstat(&self.path).is_ok_and(|named| is_same(&named, &self.stat)) {
             // Whatever fails here, the next one that wants the name mends.
             let _ = std::fs::remove_file(&self.path);
             if let Some(dir) = self.path.parent() {
@@ -156,7 +156,10 @@ pub(super) fn hold(
         let linked = rustix::fs::linkat(&dir, &draft, &dir, name, AtFlags::empty());
         let _ = rustix::fs::unlinkat(&dir, &draft, AtFlags::empty());
         match linked {
-            Ok(()) => return Ok(Held { file, path: dir_path.join(name), pid: identity.pid }),
+            Ok(()) => {
+                let (path, stat) = (dir_path.join(name), rustix::fs::fstat(&file)?);
+                return Ok(Held { file, path, stat, pid: identity.pid });
+            }
             // The draft was taken for a stale one, or the directory vanished.
             Err(Errno::NOENT) => {}
             Err(Errno::EXIST) => {

@@ -32,6 +32,11 @@ impl Transport for Shm {
         self.begin_watch(peer);
     }
 
+    #[cold]
+    fn refuse(&mut self, peer: PeerId) {
+        self.give_up_later(peer, PeerError::Protocol);
+    }
+
     #[inline(always)]
     fn transmit(
         &mut self,
@@ -405,8 +410,9 @@ impl Shm {
             return false;
         }
         let Some(card) = &known.card else { return false };
-        match self.open_segment(card) {
-            Ok(segment) => segment.is_closed(),
+        let opened = backing::open_peer(card, self.identity.uid, &self.shm_dir);
+        match opened.and_then(|(fd, _)| Segment::is_closed_behind(&fd, card.mark())) {
+            Ok(is_closed) => is_closed,
             // It was closed, and its descriptor is another file's by now. Whatever
             // else keeps this process from opening it says nothing about it.
             Err(cause) => {

@@ -310,6 +310,18 @@ impl Segment {
         Ok(Segment { mapping: Arc::new(mapping), layout, sleeps })
     }
 
+    /// Whether the owner of the mailbox behind `fd`, which must have this `mark`, reads no
+    /// more. It is not mapped for that.
+    pub(super) fn is_closed_behind(fd: impl AsFd, mark: u64) -> io::Result<bool> {
+        let mut words = [[0; 8]; CLOSED_AT / 8 + 1];
+        let read = rustix::io::pread(fd, words.as_flattened_mut(), 0)?;
+        let word = |at: usize| u64::from_ne_bytes(words[at / 8]);
+        if read < CLOSED_AT + 8 || [word(0), word(8), word(16)] != [MAGIC, VERSION, mark] {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "another file by now"));
+        }
+        Ok(word(CLOSED_AT) != 0)
+    }
+
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }

@@ -7,8 +7,8 @@
 
 use super::Shm;
 use super::peers::Life;
-use super::segment::{Claim, is_same_claim};
-use super::watch::pid_is_free;
+use super::segment::{Claim, Standing, is_same_claim};
+use super::watch::{has_ended_by_stat, pid_is_free};
 use sluice_link::PeerError;
 use sluice_wire::{Nanos, PeerId};
 
@@ -91,19 +91,37 @@ impl Shm {
                 self.claim_was_overwritten(writer);
                 continue;
             }
-            if claim != Claim::Closed {
-                continue;
-            }
-            let has_ended =
+            let was_reclaimed =
                 |peer| self.peers.get(peer).is_some_and(|known| known.life == Life::Ended);
             match peer {
-                Some(peer) if !has_ended(peer) => self.begin_end(peer),
+                // It claimed this after its end was seen, or what was seen was none.
+                Some(peer)
+                    if claim != Claim::Closed
+                        && was_reclaimed(peer)
+                        && !self.reader.is_behind()
+                        && self.is_surely_over(peer) =>
+                {
+                    self.release(writer);
+                }
+                _ if claim != Claim::Closed => {}
+                Some(peer) if !was_reclaimed(peer) => self.writes_no_more(peer),
                 // Nobody ends with whom it would be freed. What it wrote it
                 // wrote before it closed; if that is not read yet, the next
                 // look frees it.
                 _ if !self.reader.is_behind() => self.release(writer),
                 _ => {}
             }
+        }
+    }
+
+    /// A peer has closed its entry: it has ended, or closed its rail, or it lives and
+    /// takes nothing more from this process.
+    fn writes_no_more(&mut self, peer: PeerId) {
+        let is_known = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
+        if !is_known && self.peers.renew(peer) == Standing::Refused {
+            self.give_up_later(peer, PeerError::Refused);
+        } else {
+            self.begin_end(peer);
         }
     }
 
@@ -156,10 +174,10 @@ impl Shm {
         self.entry_claims[usize::from(writer)] = self.segment.claim_word(writer);
         self.senders[usize::from(writer)].who = match peer {
             Ok(peer) => {
-                let gone = self.peers.get(peer).and_then(|known| known.gone);
-                let mark = if gone.is_some() { Sender::GONE } else { Sender::UNSEEN };
-                // One that lives, and was given up before it first wrote, learns of it.
-                if gone.is_some_and(|why| why != PeerError::Dead) {
+                let is_gone = self.peers.get(peer).is_some_and(|known| known.gone.is_some());
+                let mark = if is_gone { Sender::GONE } else { Sender::UNSEEN };
+                // It was given up before it first wrote. If it lives it learns of it.
+                if is_gone {
                     self.refuse_entry(writer);
                 }
                 self.begin_watch(peer);
@@ -179,13 +197,28 @@ impl Shm {
         self.senders.iter().any(|sender| sender.peer() == Some(peer))
     }
 
-    /// Lets another writer have the entries of a peer that writes no more.
+    /// Lets another writer have the entries of a peer that writes no more. If it may
+    /// after all, it is refused instead.
     pub(super) fn release_all_of(&mut self, peer: PeerId) {
+        let has_ended = self.is_surely_over(peer);
         for writer in 0..self.segment.layout().senders_max {
-            if self.senders[usize::from(writer)].peer() == Some(peer) {
+            if self.senders[usize::from(writer)].peer() != Some(peer) {
+                continue;
+            }
+            if has_ended || self.segment.claim_of(writer) == Claim::Closed {
                 self.release(writer);
+            } else {
+                self.refuse_entry(writer);
             }
         }
+    }
+
+    /// Whether the process of a peer has ended. Its mailbox may be gone while it lives
+    /// and writes: a program that closes all descriptors has closed that, too. Nothing
+    /// but the mailbox tells of a process in another pid namespace.
+    fn is_surely_over(&self, peer: PeerId) -> bool {
+        let card = self.peers.get(peer).and_then(|known| known.card.as_deref());
+        card.is_none_or(|card| card.pid_ns != self.card.pid_ns || has_ended_by_stat(card))
     }
 
     fn release(&mut self, writer: u16) {

@@ -98,7 +98,8 @@ impl Watch {
     }
 }
 
-fn has_ended_by_stat(card: &Card) -> bool {
+/// Whether `/proc` says that the process of `card`, of this pid namespace, has ended.
+pub(super) fn has_ended_by_stat(card: &Card) -> bool {
     match stat_of(card.pid) {
         Ok(stat) => stat.ended || stat.start_time != card.start_time,
         Err(cause) => says_nobody(&cause),

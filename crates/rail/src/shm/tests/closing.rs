@@ -273,7 +273,7 @@ fn who_is_given_up_is_told() {
     settle(&mut b, &mut at_b);
     assert_eq!(at_b.gone, [(to_a, PeerError::Protocol)]);
     settle(&mut a, &mut at_a);
-    assert_eq!(at_a.gone, [(to_b, PeerError::Dead)]);
+    assert_eq!(at_a.gone, [(to_b, PeerError::Refused)]);
     // Which frees the entry of the one that was given up.
     settle(&mut b, &mut at_b);
     assert!(!a.is_sender(to_b) && !b.is_sender(to_a));

@@ -7,6 +7,7 @@ use super::super::probe;
 use super::super::watch::Watch;
 use super::super::{Config, Names, OpenError, SegmentKind, Shm, Warn};
 use super::child::Child;
+use super::closing::pair;
 use super::files::Dir;
 use super::{PATIENCE, Recorder, advance_clock, open_memfd, poll, put, send, settle};
 use rustix::fd::AsRawFd;
@@ -27,7 +28,7 @@ fn lines() -> Vec<String> {
     LINES.take()
 }
 
-fn over_files(dir: &Path) -> Shm {
+pub(super) fn over_files(dir: &Path) -> Shm {
     let warn = Warn(|line| LINES.with_borrow_mut(|lines| lines.push(line.to_owned())));
     let config =
         Config { segment: SegmentKind::File, shm_dir: dir.into(), warn, ..Config::default() };
@@ -207,6 +208,32 @@ fn who_is_given_up_by_a_peer_is_told_that_it_was_refused() {
     }
     assert_eq!(machine.gone, [(to_b, PeerError::Refused)]);
     assert!(lines().iter().any(|line| line.contains("has given this process up")));
+}
+
+/// A machine decides that a peer broke the protocol. Nothing of that one is delivered any
+/// more, and it learns that it was refused, not that this process has ended.
+#[test]
+fn who_is_given_up_by_the_machine_is_told_that_it_was_refused() {
+    let (mut a, to_b, mut b, to_a) = pair();
+    let (mut at_a, mut at_b) = (Recorder::default(), Recorder::default());
+    send(&mut b, to_a, put(1, 0), b"fine");
+    settle(&mut a, &mut at_a);
+    a.refuse(to_b);
+    settle(&mut a, &mut at_a);
+    assert_eq!(at_a.gone, [(to_b, PeerError::Protocol)]);
+    send(&mut b, to_a, put(2, 0), b"unheard");
+    settle(&mut a, &mut at_a);
+    assert_eq!((at_a.packets.len(), a.stats().violations), (1, 1));
+    let begin = Instant::now();
+    while at_b.gone.is_empty() {
+        advance_clock(Nanos(10_000_000));
+        poll(&mut b, &mut at_b);
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    assert_eq!(at_b.gone, [(to_a, PeerError::Refused)]);
+    a.refuse(to_b);
+    settle(&mut a, &mut at_a);
+    assert_eq!((at_a.gone.len(), a.stats().violations), (1, 1), "once");
 }
 
 #[test]
