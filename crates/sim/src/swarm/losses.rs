@@ -1,19 +1,4 @@
-//! What the end of a process does to the others.
-//!
-//! It ends between two calls into the machines, and nobody notices: what is sent
-//! to it is swallowed, and what it had written still arrives. What the rail had
-//! taken and not read yet is lost, and what comes behind it. Each survivor is
-//! told at a time of its own, after the end of every read from the dead; what it
-//! has not read of it by then is lost.
-
-use super::trace::What;
-use super::world::World;
-use crate::flight::Flight;
-use sluice_link::{Machine as _, PeerError, RailError};
-use sluice_wire::PeerId;
-
-/// Most that a survivor takes to notice, in nanoseconds.
-const NOTICE_NS: [u64; 3] = [1, 3_000, 200_000];
+//! Who has ended, and which survivors know it.
 
 /// Who has ended, and who knows.
 #[derive(Debug)]
@@ -30,88 +15,32 @@ impl Losses {
     pub fn new(count: usize) -> Losses {
         Losses { dead: None, told: vec![false; count], unwritten: vec![None; count] }
     }
-}
 
-impl World<'_> {
     /// Who has ended.
     pub fn dead(&self) -> Option<usize> {
-        self.losses.dead
+        self.dead
     }
 
-    pub fn is_dead(&self, who: usize) -> bool {
-        self.losses.dead == Some(who)
+    /// A process ends.
+    pub fn end(&mut self, who: usize) {
+        self.dead = Some(who);
     }
 
-    /// The process whose end has come, ended.
-    pub(super) fn next_death(&mut self) -> Option<usize> {
-        let (who, steps) = self.setup.death?;
-        if self.losses.dead.is_some() || self.steps < steps {
-            return None;
-        }
-        self.note(who, What::Dies);
-        self.losses.dead = Some(who);
-        self.books.close(who);
-        for late in self.lates.iter().flatten().filter(|late| late.who == who && !late.is_written) {
-            let first = &mut self.losses.unwritten[late.to];
-            let seq = late.flight.seq();
-            *first = Some(first.map_or(seq, |first| first.min(seq)));
-        }
-        for flight in std::mem::take(&mut self.hosts[who].mailbox) {
-            self.drop_flight(who, flight);
-        }
-        let most = self.draw_death.pick(&NOTICE_NS);
-        for other in (0..self.hosts.len()).filter(|other| *other != who) {
-            let at = self.now_ns + self.draw_death.below(most) + 1;
-            self.tell(other, who, at);
-        }
-        Some(who)
-    }
-
-    /// Whether a packet that would arrive now does not.
-    pub(super) fn is_lost(&self, to: usize, flight: Flight) -> bool {
-        let Some(dead) = self.losses.dead else { return false };
-        let was_written = || self.losses.unwritten[to].is_none_or(|first| flight.seq() < first);
-        to == dead || (flight.from().index() == dead && (self.losses.told[to] || !was_written()))
-    }
-
-    /// Nobody will read this packet.
-    pub(super) fn drop_flight(&mut self, to: usize, flight: Flight) {
-        let (packet, _) = flight.unpack(&mut self.store);
-        self.books.read(flight.from().index(), to, &packet);
+    /// The dead had not written its packet `seq` to a survivor.
+    pub fn leave_unwritten(&mut self, to: usize, seq: u32) {
+        let first = &mut self.unwritten[to];
+        *first = Some(first.map_or(seq, |first| first.min(seq)));
     }
 
     /// A survivor is told.
-    pub(super) fn lose(&mut self, who: usize, peer: usize) {
-        for place in 0..self.transfers.len() {
-            let is_of_both = |(reader, what): &mut (usize, crate::port::Move)| {
-                *reader == who && what.peer.index() == peer
-            };
-            if let Some((_, what)) = self.transfers[place].take_if(is_of_both) {
-                self.moved(who, what);
-            }
-        }
-        for token in self.claims.end_with(who as u32, peer as u32) {
-            self.note(who, What::Moved(peer, 0, false));
-            self.step(who, &[], |endpoint, now, port| {
-                endpoint.on_moved(now, port, token, Err(RailError::PeerGone));
-            });
-        }
-        for flight in std::mem::take(&mut self.hosts[who].mailbox) {
-            if flight.from().index() == peer {
-                self.drop_flight(who, flight);
-            } else {
-                self.hosts[who].mailbox.push_back(flight);
-            }
-        }
-        self.losses.told[who] = true;
-        if let Some(connections) = &mut self.connections {
-            connections.forget(who as u32, peer as u32);
-        }
-        self.coverage.deaths = 1;
-        self.note(who, What::Loses(peer));
-        self.step(who, &[], |endpoint, now, port| {
-            endpoint.on_peer_gone(now, port, PeerId(peer as u32), PeerError::Dead);
-        });
-        self.rouse(who);
+    pub fn tell(&mut self, who: usize) {
+        self.told[who] = true;
+    }
+
+    /// Whether a packet that would arrive now does not.
+    pub fn is_lost(&self, from: usize, to: usize, seq: u32) -> bool {
+        let Some(dead) = self.dead else { return false };
+        let was_written = || self.unwritten[to].is_none_or(|first| seq < first);
+        to == dead || (from == dead && (self.told[to] || !was_written()))
     }
 }

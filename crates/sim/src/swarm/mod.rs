@@ -7,7 +7,8 @@
 //! | `refusals` | injected messages that were refused, and what that may change: nothing |
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
-//! | `losses` | what the end of a process does to the others |
+//! | `losses` | who has ended, and who knows |
+//! | `deaths` | what the end of a process does to the others |
 //! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
 //! | `matcher` `judge` | what must match, and whether that is what ended |
@@ -20,6 +21,7 @@
 
 mod books;
 mod coverage;
+mod deaths;
 mod draw;
 mod judge;
 mod losses;
