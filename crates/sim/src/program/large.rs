@@ -2,7 +2,7 @@
 //! beside a slow one. Both keep to a timetable, so that nothing that the
 //! processes would have to tell each other for that disturbs what is measured.
 
-use super::Op;
+use super::op::Op;
 use crate::config::{Config, First, Overlap, Pace, Shares, Side};
 
 /// What the other side of an overlap comes later by, besides twice the bytes' time.
