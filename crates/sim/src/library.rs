@@ -62,7 +62,7 @@ pub(crate) trait Library {
     /// through the network at all.
     fn start(&mut self, now: Nanos, port: &mut SimPort<'_>, op: Op) -> (u64, Option<Local>);
     /// Whether what has arrived is taken in before this operation.
-    fn looks_first(&self, op: Op) -> bool;
+    fn should_poll_first(&self, op: Op) -> bool;
     /// Whether the operation is over.
     fn is_done(&self) -> bool;
     /// Whether a packet can go now; what that costs.

@@ -203,7 +203,7 @@ impl Library for Messages {
         (cost_ns + self.end_requests(now, port), None)
     }
 
-    fn looks_first(&self, op: Op) -> bool {
+    fn should_poll_first(&self, op: Op) -> bool {
         match op {
             Op::Send { bytes, .. }
             | Op::Both { bytes, .. }

@@ -256,7 +256,7 @@ impl Library for Packets {
         }
     }
 
-    fn looks_first(&self, _op: Op) -> bool {
+    fn should_poll_first(&self, _op: Op) -> bool {
         false
     }
 

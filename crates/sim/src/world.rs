@@ -282,7 +282,7 @@ impl<L: Library> World<L> {
                 self.hosts[index].doing = Doing::Sending;
                 return self.wake(process, now + cost_ns + send_ns);
             }
-            if self.may_go_on(process, now) && !self.looks_first(process) {
+            if self.may_go_on(process, now) && !self.should_poll_first(process) {
                 match self.program.next(process, &mut self.hosts[index].cursor) {
                     Next::Do(Op::Away { until_ns }) => {
                         self.hosts[index].doing = Doing::Away;
@@ -352,7 +352,7 @@ impl<L: Library> World<L> {
 
     /// Whether a process first takes in what has arrived.
     #[inline]
-    fn looks_first(&self, process: u32) -> bool {
+    fn should_poll_first(&self, process: u32) -> bool {
         let host = &self.hosts[process as usize];
         if host.mailbox.is_empty() && host.ends.is_empty() {
             return false;
@@ -361,7 +361,7 @@ impl<L: Library> World<L> {
             Progress::Always => true,
             Progress::Waiting => false,
             Progress::Large => match self.program.next(process, &mut host.cursor.clone()) {
-                Next::Do(op) => self.libraries[process as usize].looks_first(op),
+                Next::Do(op) => self.libraries[process as usize].should_poll_first(op),
                 Next::Repeated(_) | Next::End => false,
             },
         }
