@@ -10,6 +10,7 @@
 //! | room | what it holds |
 //! |---|---|
 //! | here | facts, objections, the choice |
+//! | `table` | the lengths that a choice compares with |
 //! | `thresholds` | the lengths in the table: their names, bounds, and where each came from |
 //! | `model` | the lengths from what moves cost |
 //!
@@ -19,43 +20,13 @@
 //! differ understand each other.
 
 mod model;
+mod table;
 mod thresholds;
 
+pub use table::{MemoryKind, NEVER, Table};
 pub use thresholds::{Overrides, Source, Threshold, Thresholds};
 
 use std::fmt;
-
-/// A length that no message reaches.
-pub const NEVER: u64 = u64::MAX;
-
-/// The kinds of memory that messages lie in. What moves cost depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryKind {
-    /// That of the processor. No rail reaches another kind yet.
-    Host,
-}
-
-impl MemoryKind {
-    /// Its name, for people and files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            MemoryKind::Host => "host",
-        }
-    }
-}
-
-/// The lengths by which protocols are chosen on one rail, between memory of one
-/// kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
-    /// Longest message in bytes that is sent eagerly.
-    pub eager_bytes_max: u32,
-    /// Shortest receive, in bytes, that is announced to its source.
-    pub announce_bytes_min: u64,
-    /// Shortest message, in bytes, that both sides copy.
-    pub share_bytes_min: u64,
-}
 
 /// The ways of a message, the first choice first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

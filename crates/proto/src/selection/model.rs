@@ -18,7 +18,7 @@
 //! altogether must not make a bad choice, only a worse one. The bounds hold the
 //! thresholds that were good on every machine tried; the stated costs give the defaults.
 
-use super::{NEVER, Table};
+use super::table::{NEVER, Table};
 use sluice_link::{Costs, Direct};
 
 /// The eager limit. Not below what programs are told they can inject by default; not

@@ -1,7 +1,7 @@
 //! The lengths in a table: what each is called, which values it may have, and where
 //! its value came from. Who reads settings hands over numbers ([`Overrides`]).
 
-use super::{MemoryKind, Table};
+use super::table::{MemoryKind, Table};
 use sluice_link::Costs;
 use std::fmt;
 
@@ -138,12 +138,6 @@ impl Thresholds {
         let values = Threshold::ALL.map(|threshold| threshold.of(&self.table));
         let rows = Threshold::ALL.into_iter().zip(values).zip(self.sources);
         rows.map(|((threshold, value), source)| (threshold, value, source))
-    }
-}
-
-impl Default for Table {
-    fn default() -> Table {
-        Table { eager_bytes_max: 4096, announce_bytes_min: 32 << 10, share_bytes_min: 64 << 10 }
     }
 }
 

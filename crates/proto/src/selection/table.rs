@@ -1,0 +1,39 @@
+//! The lengths that a choice compares with, and the kinds of memory that they are for.
+
+/// A length that no message reaches.
+pub const NEVER: u64 = u64::MAX;
+
+/// The kinds of memory that messages lie in. What moves cost depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// That of the processor. No rail reaches another kind yet.
+    Host,
+}
+
+impl MemoryKind {
+    /// Its name, for people and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Host => "host",
+        }
+    }
+}
+
+/// The lengths by which protocols are chosen on one rail, between memory of one
+/// kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Longest message in bytes that is sent eagerly.
+    pub eager_bytes_max: u32,
+    /// Shortest receive, in bytes, that is announced to its source.
+    pub announce_bytes_min: u64,
+    /// Shortest message, in bytes, that both sides copy.
+    pub share_bytes_min: u64,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table { eager_bytes_max: 4096, announce_bytes_min: 32 << 10, share_bytes_min: 64 << 10 }
+    }
+}
