@@ -32,8 +32,8 @@ pub use exposures::{Exposures, KeyError};
 pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
 pub use port::{
-    ClaimsId, ClaimsStart, Connect, LocalMemory, Machine, NoShared, PeerError, Port, RailError,
-    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, LocalMemory, Machine, NoShared, NullPort, PeerError, Port,
+    RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};
 pub use region::{Arrival, MailboxRegion};

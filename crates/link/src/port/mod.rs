@@ -13,12 +13,14 @@
 
 mod machine;
 mod memory;
+mod null;
 mod remote;
 mod shared;
 mod transport;
 
 pub use machine::Machine;
 pub use memory::LocalMemory;
+pub use null::NullPort;
 pub use remote::{RailError, Remote, RemoteCaps, RemoteMemory, Rights};
 pub use shared::{ClaimsId, ClaimsStart, NoShared, SharedCopy};
 pub use transport::{Connect, PeerError, Transmitted, Transport};

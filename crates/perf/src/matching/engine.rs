@@ -8,15 +8,9 @@
 
 use crate::matching::script::{Element, PEERS, Subject};
 use anyhow::{Context, Result, ensure};
-use sluice_link::{
-    Connect, Grant, Layout, LocalMemory, NoShared, Opened, PeerError, Port, Remote, RemoteCaps,
-    RemoteMemory, Rights, Token, Transmitted, Transport,
-};
+use sluice_link::{Layout, NullPort, Opened};
 use sluice_portals::{Eq, EqTaken, Handle, Limits, List, MeOptions, MeSpec, Ni, PtOptions, Taken};
-use sluice_wire::{
-    Addr, Credits, HeadBuf, MatchBits, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, Region,
-    RemoteKey,
-};
+use sluice_wire::{Credits, MatchBits, Packet, PacketSeq, Parsed, PtIndex, Put};
 
 const PT: PtIndex = PtIndex(0);
 const EVENTS_MAX: usize = 64;
@@ -44,6 +38,11 @@ fn overflow() -> MeOptions {
 /// A mailbox as a rail divides it.
 pub fn layout() -> Result<Layout> {
     Ok(Layout::divide(PEERS as u16, 1 << 16)?)
+}
+
+/// A port that does nothing: what is measured is the engine's own.
+pub fn port(layout: &Layout) -> NullPort {
+    NullPort { opened: Opened { grant: layout.grant, dynamic_slots: 0 } }
 }
 
 /// Puts without bytes, each with the next number of its sender.
@@ -88,7 +87,7 @@ impl Packets {
 #[derive(Debug)]
 struct Engine {
     ni: Ni,
-    port: NoRail,
+    port: NullPort,
     eq: Handle<Eq>,
     packets: Packets,
     /// Answers that were not what they should be.
@@ -103,8 +102,7 @@ impl Engine {
         let mut ni = Ni::new(limits, layout);
         let eq = ni.eq_alloc(EVENTS_MAX)?;
         ni.pt_alloc(PT, PtOptions::default(), Some(eq))?;
-        let port = NoRail { grant: layout.grant };
-        Ok(Engine { ni, port, eq, packets: Packets::new()?, wrong: 0 })
+        Ok(Engine { ni, port: port(&layout), eq, packets: Packets::new()?, wrong: 0 })
     }
 
     /// The element's message arrives.
@@ -216,88 +214,5 @@ impl Subject for Unexpected {
 
     fn check(&self) -> Result<()> {
         self.0.check()
-    }
-}
-
-/// A world in which nothing moves: packets are swallowed (they carry credits
-/// back), and memory is vouched for, since no message has bytes.
-#[derive(Debug)]
-pub struct NoRail {
-    pub grant: Grant,
-}
-
-impl Transport for NoRail {
-    fn connect(&mut self, _: PeerId) -> Result<Connect, PeerError> {
-        Ok(Connect::Ready(Opened { grant: self.grant, dynamic_slots: 0 }))
-    }
-
-    fn watch(&mut self, _: PeerId) {}
-
-    fn refuse(&mut self, _: PeerId) {}
-
-    fn transmit(&mut self, _: PeerId, _: &HeadBuf, _: Region, _: Token) -> Transmitted {
-        Transmitted::Done
-    }
-
-    fn uid(&self, _: PeerId) -> u32 {
-        0
-    }
-}
-
-impl LocalMemory for NoRail {
-    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {}
-
-    fn payload(&self, _: u32, into: &mut [u8]) {
-        into.fill(0);
-    }
-
-    fn copy(&mut self, _: Addr, _: Addr, _: u64) {}
-
-    fn lend(&mut self, _: u32) -> Addr {
-        Addr(0)
-    }
-
-    fn give_back(&mut self, _: Addr, _: u32) {}
-
-    fn readable(&self, _: Region) -> bool {
-        true
-    }
-
-    fn writable(&self, _: Region) -> bool {
-        true
-    }
-
-    fn load(&self, _: Addr, into: &mut [u8]) {
-        into.fill(0);
-    }
-
-    fn store(&mut self, _: Addr, _: &[u8]) {}
-
-    fn compare_exchange(&mut self, _: Addr, _: u32, _: u64, _: u64) -> Result<(), u64> {
-        Ok(())
-    }
-}
-
-impl RemoteMemory for NoRail {
-    fn caps(&self, _: PeerId) -> RemoteCaps {
-        RemoteCaps::default()
-    }
-
-    fn expose(&mut self, _: PeerId, _: Region, _: Rights) -> RemoteKey {
-        RemoteKey::NONE
-    }
-
-    fn revoke(&mut self, _: PeerId, _: RemoteKey) {}
-
-    fn read_remote(&mut self, _: PeerId, _: Remote, _: Region, _: Token) {}
-
-    fn write_remote(&mut self, _: PeerId, _: Region, _: Remote, _: Token) {}
-}
-
-impl Port for NoRail {
-    type Shared = NoShared;
-
-    fn shared(&mut self) -> Option<&mut NoShared> {
-        None
     }
 }

@@ -3,10 +3,10 @@
 //! around it ([`PlainTarget`]).
 
 use crate::matching::case::Queue;
-use crate::matching::engine::{NoRail, Packets, layout};
+use crate::matching::engine::{Packets, layout, port};
 use crate::matching::script::{Element, Subject};
 use anyhow::{Result, ensure};
-use sluice_link::Links;
+use sluice_link::{Links, NullPort};
 use sluice_portals::{Event, EventKind};
 use sluice_wire::{MatchBits, Packet, PeerId, PtIndex};
 use std::collections::VecDeque;
@@ -135,7 +135,7 @@ impl Subject for PlainList {
 pub struct PlainTarget {
     list: PlainList,
     links: Links,
-    port: NoRail,
+    port: NullPort,
     packets: Packets,
     events: VecDeque<Event>,
 }
@@ -146,7 +146,7 @@ impl PlainTarget {
         Ok(PlainTarget {
             list: PlainList::new(queue),
             links: Links::new(layout),
-            port: NoRail { grant: layout.grant },
+            port: port(&layout),
             packets: Packets::new()?,
             events: VecDeque::new(),
         })
