@@ -1,4 +1,4 @@
-//! Whether what came out is what the experiment expects.
+//! Compares the results with what the experiment expects.
 
 use crate::experiment::{Expect, Selection};
 use crate::plan::Plan;
@@ -7,7 +7,7 @@ use crate::statistics::{half_width, mean};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of an expectation.
+/// The verdict on an expectation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// What is looked at.

@@ -1,8 +1,8 @@
 //! The experiment file: what is varied, over which seeds, when a run ends,
 //! what is drawn and what must come out. See `docs/experiments.md`.
 //!
-//! What is read here has the right shape; whether its configurations can be
-//! simulated is found out by `plan.rs`.
+//! This file checks keys and types. `plan.rs` checks whether the configurations can be
+//! simulated.
 
 use crate::place::{Fault, Source, Step, explain};
 use crate::simulator::Simulator;
@@ -23,7 +23,7 @@ pub struct Experiment {
     /// One run of each point a seed.
     #[serde(default = "one_seed")]
     pub seeds: Vec<u64>,
-    /// Which simulator it is of.
+    /// The simulator that it runs.
     #[serde(default)]
     pub simulator: Simulator,
     /// When a run of the network ends.
@@ -58,8 +58,8 @@ pub struct Stop {
     pub warm_up_cycles: u64,
     /// Cycles of a batch.
     pub batch_cycles: u64,
-    /// Counted cycles before the throughput may end the run: what looks steady
-    /// early can still sag.
+    /// Counted cycles before the throughput may end the run, since an early
+    /// throughput that looks steady can still fall.
     pub min_cycles: u64,
     /// Counted cycles after which the run ends in any case.
     pub max_cycles: u64,
@@ -293,7 +293,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// What serde cannot see.
+    /// Checks what serde cannot check.
     fn check(&self, source: &Source) -> Result<(), Fault> {
         let stop = &self.stop;
         let at = |key: &str| vec![Step::from("stop"), Step::from(key)];

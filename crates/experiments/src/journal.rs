@@ -1,11 +1,10 @@
-//! What a run leaves behind so that the same command can go on after it was
-//! stopped, killed, or the machine went down.
+//! The journal, from which the same command resumes after it was stopped or killed, or
+//! after the machine went down.
 //!
-//! A file of lines: a head that says what the results are of, then a line for
-//! each simulation that has ended, written and synced at once. A line is whole
-//! if its end is there; a last line without one was being written when the
-//! process died, and is dropped. Anything else that is not as it was written
-//! is an error.
+//! The journal is a text file. Its first line, the head, says what the results are of.
+//! Each further line is a simulation that has ended. It is written and synced at once.
+//! A line is complete if it ends with a line feed. A last line without one was being
+//! written when the process died, and is dropped. Any other damage is an error.
 
 use crate::setup::Outcome;
 use anyhow::{Context as _, Result, bail};
@@ -19,11 +18,10 @@ use std::path::{Path, PathBuf};
 /// The name of the file.
 pub const FILE: &str = "journal.jsonl";
 
-/// What the results are of. Results of one head are never mixed with those of
-/// another.
+/// What the results are of. Results with different heads are never mixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Of this command.
+    /// Version of the command.
     pub version: String,
     /// Of the experiment's text.
     pub experiment_sha256: String,
@@ -50,7 +48,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or begins the journal of a folder, and gives what is in it.
+    /// Opens or creates the journal of a folder, and returns its entries.
     ///
     /// # Errors
     /// When the folder is in use, holds results of something else, or its
@@ -89,7 +87,7 @@ impl Journal {
         Ok((journal, found.entries))
     }
 
-    /// Keeps what a simulation has counted, for good.
+    /// Writes the counts of a simulation to disk.
     pub fn keep(&mut self, entry: &Entry) -> Result<()> {
         self.line(entry)
     }

@@ -1,9 +1,9 @@
 //! Experiments on simulated interconnects, and their reports: `sluice sim` and
 //! `sluice report`.
 //!
-//! `experiment` and `plan` are what is to be run, `run` and `measure` run it,
-//! `journal`, `results` and `manifest` are what is left on disk, `expect` says
-//! whether it came out right, `report` draws it.
+//! `experiment` and `plan` say what to run. `run` and `measure` run it. `journal`,
+//! `results` and `manifest` keep the results on disk. `expect` compares them with the
+//! expectations, and `report` draws them.
 
 #![forbid(unsafe_code)]
 

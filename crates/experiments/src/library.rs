@@ -52,7 +52,7 @@ experiments![
     "speculative-fig4-small",
 ];
 
-/// An experiment's text, and the folder that its traces are beside.
+/// An experiment's text, and the folder to which the paths of its traces are relative.
 ///
 /// # Errors
 /// When it is neither a file nor the name of an experiment that comes with the

@@ -1,7 +1,7 @@
-//! What a folder of results says about itself: `manifest.json`.
+//! `manifest.json`, which describes a folder of results.
 //!
-//! It is all that `sluice report` needs besides the CSV files, and the only
-//! file in which times stand.
+//! `sluice report` needs nothing else besides the CSV files. No other file has times
+//! in it.
 
 use crate::expect::Verdict;
 use crate::journal::{Entry, Head};
@@ -64,7 +64,7 @@ pub struct PointStatus {
 }
 
 impl Manifest {
-    /// Of a plan as far as it has come.
+    /// The manifest of a plan, with the runs that have ended so far.
     pub fn new(
         head: Head,
         plan: &Plan,

@@ -1,7 +1,7 @@
-//! One run: warm-up, batches until they agree, and what was counted.
+//! One run: warm-up, batches until they agree, and the counts.
 //!
-//! Only integers are kept, so that a figure taken from the journal is the same
-//! to the last digit as one just measured.
+//! Only integers are kept. So a figure from the journal equals one just measured, to
+//! the last digit.
 
 use crate::experiment::Stop;
 use crate::simulator::Column;

@@ -1,7 +1,7 @@
 //! Where things stand in a TOML text, so that an error can name its line.
 //!
-//! A value is found by its path of keys and indices; of a path that is not
-//! there whole, the part that is.
+//! A value is found by its path of keys and indices. If only a part of the path
+//! exists, that part is found.
 
 use std::fmt;
 use toml::Spanned;
@@ -52,7 +52,7 @@ impl Source {
         Fault { place: format!("{}:{line}", self.name), text: text.to_string() }
     }
 
-    /// A fault of what stands at a path.
+    /// A fault in the value at a path.
     pub fn fault(&self, path: &[Step], text: impl fmt::Display) -> Fault {
         self.fault_at(self.find(path).0, text)
     }
@@ -140,8 +140,8 @@ pub fn listed(names: &[&str]) -> String {
     }
 }
 
-/// What serde says of a value at a path, in the words of someone who writes
-/// TOML, and the path of what is at fault.
+/// A message of serde about a value, in the terms of a TOML file, and the path of the
+/// value at fault.
 pub fn explain(message: &str, path: &[Step]) -> (String, Vec<Step>) {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let within = |path: &[Step]| match dotted(path) {
@@ -205,7 +205,7 @@ mod tests {
             (&["b".into(), "c".into(), "d".into()], 3),
             (&["e".into(), 0.into(), "f".into()], 5),
             (&["e".into(), 1.into(), "f".into(), "g".into(), 1.into()], 8),
-            // Only a part of these is there.
+            // Only a part of each path exists.
             (&["b".into(), "c".into(), "x".into()], 2),
             (&["x".into()], 1),
         ];

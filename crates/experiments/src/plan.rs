@@ -1,8 +1,8 @@
-//! What an experiment comes to: cells (the cross product of the axes) and
-//! points (cells × seeds), each with its configuration.
+//! The plan of an experiment: cells (the cross product of the axes) and points
+//! (cells × seeds), each with its configuration.
 //!
-//! Points that are the same simulation under two names share one run: without
-//! slow nodes, say, it does not matter how slow they would have been.
+//! Points that are the same simulation under two names share one run. For example,
+//! the factor of slow nodes makes no difference if there are none.
 
 use crate::experiment::{Axis, Experiment, Scalar, Selection, steps};
 use crate::place::{Fault, Source, Step, advice, explain};
@@ -47,7 +47,7 @@ pub struct Cell {
 pub struct Point {
     /// Index of the cell.
     pub cell: usize,
-    /// Draws everything.
+    /// The seed of its random numbers.
     pub seed: u64,
     /// Index of the run that it takes its figures from.
     pub run: usize,
@@ -62,7 +62,7 @@ pub struct Run {
     pub links: bool,
 }
 
-/// An experiment and what it comes to.
+/// An experiment and its plan.
 #[derive(Debug)]
 pub struct Plan {
     /// Where it was read from.
@@ -250,7 +250,7 @@ impl Plan {
         self.source.fault(&[vec![Step::from("base")], path.to_vec()].concat(), text)
     }
 
-    /// What the simulator says of a cell's configuration, with the line.
+    /// The simulator's error about a cell's configuration, with the line.
     pub fn fault_of_cell(&self, cell: usize, error: &SetupError) -> Fault {
         let path: Vec<Step> = error.key.split('.').map(Step::from).collect();
         let text = format!("\"{}\" in [base]: {}", error.key, error.reason);
@@ -349,7 +349,7 @@ impl Plan {
     }
 }
 
-/// Sets what a dotted path leads to; fails with the part that is no table.
+/// Sets the value at a dotted path. Fails with the part of the path that is no table.
 fn set(table: &mut toml::Table, path: &str, value: toml::Value) -> Result<(), String> {
     let Some((first, rest)) = path.split_once('.') else {
         table.insert(path.to_owned(), value);

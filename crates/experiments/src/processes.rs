@@ -148,7 +148,7 @@ pub const COLUMNS: &[Column<Outcome>] = &[
 ];
 
 impl Outcome {
-    /// Overlaps and paces have no overhead: other figures are theirs.
+    /// Overlaps and paces have other figures than an overhead.
     fn overhead(&self) -> Option<f64> {
         let is_large = self.run.overlap.is_some() || self.run.pace.is_some();
         (!is_large && self.reference_ns > 0)

@@ -1,6 +1,6 @@
-//! How far a run is and how long it will take, on standard error.
+//! The progress of a run and the time left, on standard error.
 //!
-//! A terminal gets a bar; anything else a line for each simulation that ends.
+//! A terminal shows a bar. Otherwise each simulation that ends gets a line.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
@@ -62,7 +62,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,7 +1,7 @@
 //! The rows of an experiment and the CSV files they are written to.
 //!
-//! Everything here is in the order of the plan and free of times, so that the
-//! same seeds give the same bytes.
+//! Everything here is in the order of the plan, and no times are written. So the same
+//! seeds give the same bytes.
 
 use crate::journal::Entry;
 use crate::plan::Plan;
@@ -22,7 +22,7 @@ pub const LINKS: &str = "links.csv";
 /// One row a cell and column.
 pub const SUMMARY: &str = "summary.csv";
 
-/// What is known of a point.
+/// The row of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Index of the cell in the plan.
@@ -183,8 +183,8 @@ fn write_csv(
     replace(path, &bytes)
 }
 
-/// Puts a file in the place of another in one step: readers see the old one or
-/// the new one, whole.
+/// Replaces a file in one step: readers see either the old one or the new one,
+/// complete.
 ///
 /// # Errors
 /// When the system refuses.

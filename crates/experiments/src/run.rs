@@ -1,4 +1,4 @@
-//! `sluice sim run`: runs what a plan has and is not done yet.
+//! `sluice sim run`: runs the simulations of a plan that are not done yet.
 
 use crate::expect::{Verdict, judge};
 use crate::journal::{Entry, Head, Journal};
@@ -162,7 +162,7 @@ impl Traces {
         Ok(Traces(texts))
     }
 
-    /// Of all that the results depend on.
+    /// The hash of everything that the results depend on.
     fn hash(&self, experiment: &str) -> String {
         let mut hash = Sha256::new();
         for text in std::iter::once(experiment).chain(self.0.values().map(String::as_str)) {

@@ -1,6 +1,6 @@
-//! The two simulators that an experiment can be of: of the network, flit by
-//! flit, and of the processes that talk over one. What differs between them is
-//! here and in their files of figures (`measure.rs`, `processes.rs`).
+//! The two simulators that an experiment can run: the network, flit by flit, and the
+//! processes that communicate over one. What differs between them is here and in
+//! their files of figures (`measure.rs`, `processes.rs`).
 
 use crate::simulator::{Column, Heading, Simulator};
 use crate::{measure, processes};

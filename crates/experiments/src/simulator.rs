@@ -1,8 +1,8 @@
-//! Which simulator an experiment is of, and what a column of its results is.
+//! Which simulator an experiment runs, and the columns of its results.
 
 use serde::Deserialize;
 
-/// Which simulator an experiment is of.
+/// The simulator that an experiment runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Simulator {

@@ -1,8 +1,8 @@
-//! Means and how far to trust them.
+//! Means and their confidence intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The mean; of nothing, none.
+/// The mean; none without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -22,7 +22,7 @@ pub fn half_width(values: &[f64]) -> Option<f64> {
     Some(student.inverse_cdf(0.975) * deviation / count.sqrt())
 }
 
-/// What is said of one figure over the seeds.
+/// Mean, extremes and interval of one figure over the seeds.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Summary {
     /// Over the seeds.
@@ -36,7 +36,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of these values; of nothing, none.
+    /// The summary of these values; none without values.
     pub fn of(values: &[f64]) -> Option<Summary> {
         Some(Summary {
             mean: mean(values)?,
@@ -47,7 +47,7 @@ impl Summary {
     }
 }
 
-/// Six digits behind the point: what is written is what is judged and drawn.
+/// Rounds to six decimals, so that the value written is also the one judged and drawn.
 pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

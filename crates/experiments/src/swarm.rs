@@ -65,7 +65,7 @@ struct Failure {
     replay: String,
 }
 
-/// What one thread, or all, have seen.
+/// Totals of one thread, or of all.
 #[derive(Debug, Default)]
 struct Outcomes {
     seeds: u64,
@@ -143,7 +143,7 @@ impl Outcomes {
         let summary = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, &mut trace)));
         self.seeds += 1;
         if whole {
-            // What cannot be shown is no reason to stop.
+            // A message that cannot be shown is no reason to stop.
             let _ = write!(std::io::stdout().lock(), "{trace}");
         }
         match summary {

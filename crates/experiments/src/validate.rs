@@ -1,7 +1,7 @@
-//! `sluice sim validate`: ours beside BookSim 2, case by case.
+//! `sluice sim validate`: results beside those of BookSim 2, case by case.
 //!
-//! The cases, their figures and how near ours must be stand in
-//! `experiments/validation/booksim2.toml`.
+//! `experiments/validation/booksim2.toml` has the cases, their figures and the
+//! tolerances.
 
 use crate::experiment::Stop;
 use crate::measure::{COLUMNS, column, measure};

@@ -1,9 +1,9 @@
-//! Conservation: nothing is lost, nothing appears.
+//! Conservation of flits and credits.
 //!
 //! Tests call this after each cycle. For every link and virtual channel, the
 //! credits at the sender, the flits and credits on their way and the flits in
-//! the buffer add up to the buffer's room; every set that speeds arbitration
-//! up says what the state says.
+//! the buffer add up to the size of the buffer. Every set that speeds arbitration up
+//! agrees with the state.
 
 use crate::packet::{Flit, vc_of};
 use crate::peer::Kind;
@@ -27,7 +27,7 @@ impl<const P: usize, const V: usize> Shard<P, V> {
         }
     }
 
-    /// What left by a port is somewhere.
+    /// Checks the flits and credits of each output port.
     fn check_link(&self, index: usize, port: usize) {
         let (shard, router) = (&self.state, &self.routers[index]);
         let peer = router.peers[port];
@@ -61,7 +61,7 @@ impl<const P: usize, const V: usize> Shard<P, V> {
         }
     }
 
-    /// What a node sent is somewhere.
+    /// Checks the flits and credits of each node's link.
     fn check_entry(&self, index: usize, port: usize) {
         let (shard, router) = (&self.state, &self.routers[index]);
         let seat = self.seat(index, port);

@@ -165,7 +165,7 @@ fn one_u8() -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Divert {
-    /// How many times as long the minimal queue may be.
+    /// By what factor the minimal queue may be longer than that of the detour.
     pub bias: f64,
     /// How many flits longer it may be besides.
     pub threshold_flits: u32,

@@ -1,18 +1,20 @@
 //! The cut of a network into shards.
 //!
-//! A shard is a run of routers. Shards run for a *window* of cycles without
-//! hearing of each other: as long as the shortest link between two of them
-//! takes. That serves two ends. Threads meet once a window; and one thread
-//! that runs shard after shard, a window each, has a shard's state in its
-//! cache for the whole window instead of going through all memory each cycle.
-//! So a network is cut wherever all links that are cut are long: a Dragonfly
-//! into its groups.
+//! A shard is a range of routers. Shards run for a *window* of cycles without
+//! exchanging anything. The window is the latency of the shortest link between two
+//! of them.
+//!
+//! This has two advantages. Threads synchronize only once a window. A thread that
+//! runs several shards, one window after the other, keeps the state of one shard in
+//! its cache for the whole window. So a network is cut wherever all links that cross
+//! the cut are long: a Dragonfly is cut into its groups.
 
 use crate::topology::{End, Fabric};
 
-/// A window must be worth the letters that it costs.
+/// Shortest window, in cycles. A shorter one costs more in letters between shards
+/// than it gains.
 const WINDOW_MIN: u32 = 4;
-/// Shards of fewer routers are put together.
+/// Smaller shards are merged.
 const ROUTERS_MIN: u32 = 8;
 /// Most shards: a letter names one with 16 bits.
 const SHARDS_MAX: u32 = u16::MAX as u32;

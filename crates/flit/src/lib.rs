@@ -1,10 +1,10 @@
 //! A flit-level simulator of interconnects: input-queued routers with virtual
 //! channels and credits, topologies, routing, traffic, endpoints.
 //!
-//! It is what `docs/simulation.md` specifies, cycle by cycle. State stands in
-//! arrays; arbitration works on bit masks; links are wheels of future cycles;
-//! a router with nothing to do costs nothing. The same configuration and seed
-//! give the same results on any number of threads.
+//! `docs/simulation.md` specifies it, cycle by cycle. State is kept in arrays,
+//! arbitration works on bit masks, and a link is a delay in a wheel of future cycles.
+//! A router with nothing to do costs nothing. The same configuration and seed give
+//! the same results on any number of threads.
 
 #![forbid(unsafe_code)]
 

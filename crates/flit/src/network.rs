@@ -1,8 +1,8 @@
-//! What all shards share and nobody changes: wiring, routing, measures.
+//! What all shards share and none changes: wiring, routing, parameters.
 //!
-//! Inside, the nodes of a shard are numbered anew, in the order of their
-//! routers and ports (*seats*), so that they stand together; the outside knows
-//! nodes only.
+//! Within a shard, nodes have numbers of their own, in the order of their routers and
+//! ports (*seats*), so that they are adjacent in memory. The interface names nodes
+//! only.
 
 use crate::config::{Config, Endpoint, Metric};
 use crate::cut::{Cutting, each_link};
@@ -12,7 +12,7 @@ use crate::traffic::{Pattern, Trace};
 use crate::wheel::CREDITS_MAX;
 use crate::{ConfigError, Rng, Stream};
 
-/// Measures of a router and a node, checked.
+/// The parameters of routers and nodes, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Measures {
     pub ports: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Network {
     pub cuts: Vec<u32>,
     /// Threads that run the shards.
     pub threads: usize,
-    /// Cycles that shards may run without hearing of each other.
+    /// Cycles that shards may run without exchanging anything.
     pub window: u32,
     /// Cycles that the longest way of a flit or credit takes.
     pub horizon: u32,
@@ -122,7 +122,7 @@ impl Network {
         let measures = &self.measures;
         let way = 1 + u32::from(link.latency_cycles);
         match link.to {
-            // A node looks at its credits at once.
+            // A node uses a credit in the cycle of its arrival.
             End::Node(_) | End::None => (way as u16, way as u16),
             End::Router { .. } => {
                 ((way + measures.extra_cycles) as u16, (way + measures.credit_cycles) as u16)
@@ -130,7 +130,7 @@ impl Network {
         }
     }
 
-    /// Cycles for which all may rightly stand still.
+    /// Cycles without movement that are no deadlock.
     pub fn patience(&self) -> u32 {
         let throttle = self.endpoint.marking.map_or(0, |marking| u32::from(marking.decay_cycles));
         2 * (self.horizon + self.measures.slow_factor + throttle)

@@ -1,10 +1,10 @@
 //! Packets on their way, and the byte that stands for a flit.
 //!
 //! A flit is one byte: its virtual channel and whether it is the first or last
-//! of its packet. All that a packet carries stands once, in a table of the
-//! shard that has its first flit. Which packet a first flit belongs to is told
-//! by a [`Line`]: first flits leave a link in the order in which they entered
-//! it. A body flit never looks anywhere.
+//! of its packet. What a packet carries is stored once, in a table of the shard that
+//! has its first flit. A [`Line`] says which packet a first flit belongs to, since
+//! first flits leave a link in the order in which they entered it. Body flits need no
+//! such look-up.
 
 use crate::routing::Route;
 
@@ -28,21 +28,20 @@ pub(crate) const NO_PACKET: u32 = u32::MAX;
 
 /// The packet met a full queue (FECN).
 pub(crate) const FORWARD: u8 = 1;
-/// The packet tells its destination that a packet from there had (BECN).
+/// A packet in the opposite direction met a full queue (BECN).
 pub(crate) const BACKWARD: u8 = 2;
 /// The packet has no payload; it only carries credits or a mark.
 pub(crate) const CONTROL: u8 = 4;
 
-/// What a packet carries. The fields of its [`Route`] stand flat, so that all
+/// What a packet carries. The fields of its [`Route`] are its own fields, so that all
 /// of it fits into half a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     source: u32,
     destination: u32,
     via: u32,
-    /// The packet behind this one in a line, unless it is the last. The first
-    /// flit of a packet is in one place, so a packet stands in one line at
-    /// most.
+    /// The packet behind this one in a line, unless it is the last. The first flit of
+    /// a packet is in one place, so a packet is in at most one line.
     next: u32,
     /// Cycle of its message.
     pub born: u32,
@@ -120,7 +119,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Takes a packet in.
+    /// Adds a packet.
     ///
     /// # Panics
     /// With more packets than can be numbered.
@@ -135,7 +134,7 @@ impl Packets {
         self.table.len() as u32 - 1
     }
 
-    /// Gives a packet up.
+    /// Removes a packet.
     #[inline]
     pub fn remove(&mut self, slot: u32) -> Packet {
         self.free.push(slot);
@@ -158,8 +157,8 @@ impl Packets {
         }
     }
 
-    /// The first packet leaves a line; `NO_PACKET` if there is none. A packet
-    /// alone in its line is not looked at: it may be far away in memory.
+    /// Removes the first packet of a line; `NO_PACKET` if there is none. Does not read
+    /// a packet that is alone in its line: it may not be in the cache.
     #[inline]
     pub fn leave(&mut self, line: &mut Line) -> u32 {
         let first = line.first;

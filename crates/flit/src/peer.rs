@@ -1,4 +1,4 @@
-//! Where a port leads: the wheel and the routers know no more of the network.
+//! Where a port leads. The wheel and the routers know nothing else about the network.
 
 /// Where a port leads, ready for the engine: what is sent goes into a column
 /// of the [`Wheel`](crate::wheel::Wheel), at a port, after a delay.

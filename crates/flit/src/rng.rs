@@ -1,7 +1,7 @@
 //! Random numbers, in streams that do not disturb each other.
 //!
-//! Each node and each router has a stream of its own for each concern, so that
-//! neither the number of threads nor a new draw elsewhere shifts anything.
+//! Each node and each router has a stream of its own for each purpose. So neither the
+//! number of threads nor another draw elsewhere changes its numbers.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};

@@ -1,9 +1,9 @@
 //! Running shards: window after window, on one thread or several.
 //!
-//! Nothing can be late, since a window is as long as the shortest cut link
-//! takes. The order of delivery changes nothing: a link brings at most one
-//! flit a cycle to a place of its own, and its letters come from one shard, in
-//! order. So results depend neither on the cut nor on the number of threads.
+//! Nothing arrives late, since no cut link has a shorter latency than the window. The
+//! order of delivery does not matter. A link brings at most one flit a cycle, to a
+//! place of its own, and its letters come from one shard, in order. So results
+//! depend neither on the cut nor on the number of threads.
 
 use crate::network::Network;
 use crate::shard::{Post, Shard};
@@ -39,7 +39,8 @@ fn alone<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Netwo
     }
 }
 
-/// Empties a post into its receivers, of which the first one is `first`.
+/// Delivers the letters of a post to their receivers. `first` is the index of the
+/// first receiver.
 fn deliver<const P: usize, const V: usize>(
     shards: &mut [Shard<P, V>],
     first: usize,
@@ -52,7 +53,7 @@ fn deliver<const P: usize, const V: usize>(
     debug_assert!(packets.next().is_none());
 }
 
-/// Each thread has a run of shards of its own.
+/// Runs a range of shards on each thread.
 fn together<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Network, until: u32) {
     let threads = net.threads;
     let barrier = Barrier::new(threads);
@@ -99,17 +100,17 @@ fn together<const P: usize, const V: usize>(shards: &mut [Shard<P, V>], net: &Ne
     });
 }
 
-/// Where threads meet. They meet every few hundred microseconds and come about
-/// the same time, so they look for each other a while before they sleep.
+/// A barrier between the threads. They reach it every few hundred microseconds and at
+/// about the same time, so each spins for a while before it sleeps.
 struct Barrier {
     threads: usize,
     arrived: AtomicUsize,
     round: AtomicUsize,
-    /// A thread has panicked and will not come.
+    /// A thread has panicked and will not reach the barrier.
     is_broken: AtomicBool,
 }
 
-/// Tells the others if its thread panics, lest they wait for ever.
+/// Releases the other threads if its own panics: else they would wait for ever.
 struct Leave<'a>(&'a Barrier);
 
 impl Drop for Leave<'_> {
@@ -120,7 +121,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// Looks before a thread gives its core away between looks.
+/// How often a thread spins before it yields its core instead.
 const LOOKS: u32 = 4_000;
 
 impl Barrier {

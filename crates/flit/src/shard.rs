@@ -1,9 +1,8 @@
-//! A run of routers with their nodes, and one cycle of it.
+//! A range of routers with their nodes, and one cycle of it.
 //!
-//! What a router does in a cycle depends on nothing that another one does in
-//! the same cycle, because every link takes at least one; so the routers of a
-//! shard run one after the other, each through its whole cycle, and then the
-//! nodes.
+//! Every link takes at least one cycle. So what a router does in a cycle does not
+//! depend on what others do in the same cycle. The routers of a shard run one after
+//! the other, each through its whole cycle, and then the nodes.
 //!
 //! The files of [`crate::router`] and [`crate::endpoint`] hold the steps.
 
@@ -17,7 +16,7 @@ use crate::topology::End;
 use crate::wheel::{Credits, Wheel, bits};
 use std::sync::Arc;
 
-/// What one shard sends to another: what came into a cell of a ghost.
+/// What arrived in one cell of a ghost column: one shard sends it to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Letter {
     due: u32,
@@ -32,15 +31,15 @@ pub(crate) struct Letter {
 
 const _: () = assert!(size_of::<Letter>() == 12);
 
-/// Letters in the order of their dues, with the packets of the first flits
-/// among them.
+/// Letters in the order of the cycles in which they are due, and the packets of the
+/// first flits among them.
 #[derive(Debug, Default)]
 pub(crate) struct Post {
     pub letters: Vec<Letter>,
     pub packets: Vec<Packet>,
 }
 
-/// Where a port of a ghost really is.
+/// The shard and place that a port of a ghost stands for.
 #[derive(Clone, Copy, Debug)]
 struct Ghost {
     shard: u16,
@@ -67,7 +66,7 @@ pub struct Passage {
     pub tail: bool,
 }
 
-/// What the routers and nodes of a shard work on together.
+/// The state that the routers and nodes of a shard share.
 #[derive(Debug)]
 pub(crate) struct ShardState<const P: usize> {
     pub net: Arc<Network>,
@@ -161,10 +160,10 @@ impl<const P: usize, const V: usize> Shard<P, V> {
         Shard { routers, state, first_seats, ghosts, outbox }
     }
 
-    /// Brings the state of the shard near. A window works on some hundred
-    /// kilobytes, which the windows of the other shards have driven out of the
-    /// cache; reading it in a row first, many lines at once, is far cheaper
-    /// than waiting for each line when it is needed.
+    /// Brings the state of the shard into the cache. A window works on some hundred
+    /// kilobytes, which the windows of the other shards have evicted. To read them in
+    /// sequence, many lines at once, is far cheaper than to wait for each line when it
+    /// is needed.
     pub fn touch(&self) {
         let routers = self.routers.iter().map(Router::touch).fold(0, u64::wrapping_add);
         let nodes = self

@@ -1,11 +1,10 @@
 //! What arrives in which cycle.
 //!
-//! A wheel has columns: one for each router of the shard and its nodes, whose
-//! ports follow the router's own, and *ghosts* for routers of other shards. In
-//! a column there is a cell for each of the next cycles; in a cell, each port
-//! has room for what a link can bring in one cycle: one flit, and as many
-//! credits as the switch has steps. So a link is a column, a port and two
-//! delays ([`Peer`]); what is behind it makes no difference to who sends.
+//! A wheel has a column for each router of the shard. The ports of its nodes follow
+//! the router's own. *Ghost* columns stand for routers of other shards. A column has
+//! a cell for each of the next cycles. In a cell, each port has room for what a link
+//! can bring in one cycle: one flit, and as many credits as the switch has steps. So
+//! a link is a column, a port and two delays ([`Peer`]), wherever it leads.
 
 use crate::packet::Flit;
 use crate::peer::Peer;
@@ -44,7 +43,7 @@ impl<const P: usize> Cell<P> {
     const EMPTY: Cell<P> = Cell { flits_due: 0, credits_due: 0, flits: [0; P], credits: [0; P] };
 }
 
-/// The future of a shard, for routers of `P` ports.
+/// What will arrive in a shard in the cycles to come, for routers of `P` ports.
 #[derive(Debug)]
 pub(crate) struct Wheel<const P: usize> {
     /// Cells of a column, a power of two, less one.

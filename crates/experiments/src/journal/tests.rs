@@ -1,4 +1,4 @@
-//! Whatever is left of a journal, it is either resumed from or refused.
+//! A damaged journal is either resumed from or refused.
 
 use super::*;
 use crate::measure::{self, StoppedBy};

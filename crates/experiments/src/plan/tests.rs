@@ -1,4 +1,4 @@
-//! What files come to, and what is said of wrong ones.
+//! Plans of experiment files, and the errors about wrong ones.
 
 use super::*;
 

@@ -101,7 +101,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// A number with no digits that say nothing.
+/// A number with at most four decimals, and no trailing zeros among them.
 pub fn short(value: f64) -> String {
     let text = if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.4}") };
     match text.contains('.') {

@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What a folder has.
+/// The contents of a folder.
 #[derive(Debug)]
 pub struct Data {
-    /// About itself.
+    /// The manifest.
     pub manifest: Manifest,
     /// What was to be run.
     pub plan: Plan,

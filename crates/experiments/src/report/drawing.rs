@@ -1,13 +1,13 @@
-//! A figure that is done: its drawing, what it says in words, its values.
+//! A finished figure: its drawing, its description in words, its values.
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Drawing {
     /// The name of its file, without `.svg`.
     pub name: String,
-    /// What stands above it.
+    /// Its title.
     pub title: String,
-    /// What is to be seen, for who cannot see it.
+    /// A description for readers who cannot see it.
     pub description: String,
     /// The SVG document.
     pub svg: String,

@@ -1,4 +1,4 @@
-//! `sluice report`: draws what `sluice sim run` has left in a folder.
+//! `sluice report`: draws the results that `sluice sim run` has written to a folder.
 
 mod axis;
 mod chart;

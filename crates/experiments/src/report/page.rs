@@ -1,5 +1,5 @@
-//! The page: all drawings, their values, what was expected, what it takes to
-//! repeat it, in one file that fetches nothing.
+//! The HTML page: all drawings, their values, the expectations, and what is needed to
+//! repeat the experiment. It is one file that loads no other.
 
 use super::data::Data;
 use super::drawing::{Drawing, escaped};

@@ -1,7 +1,7 @@
 //! How figures look: colours, marks, dashes, sizes.
 //!
-//! The colours are Okabe and Ito's, which people with any common colour
-//! blindness tell apart; shapes and dashes say the same again, for print.
+//! The colours are Okabe and Ito's, which people with any common colour blindness can
+//! distinguish. Shapes and dashes repeat the distinction, for print.
 
 use plotters::style::RGBColor;
 

@@ -1,9 +1,9 @@
 //! When a node has its next message to send.
 //!
-//! Open-loop messages are a Bernoulli process: one in a cycle with a fixed
-//! probability. The process is drawn as gaps, and only when the message before
-//! has gone: a source that cannot send fast enough has a queue as long as one
-//! likes, and it costs no memory.
+//! Open-loop messages are a Bernoulli process: in each cycle, one is made with a
+//! fixed probability. The process is drawn as gaps, and a gap only when the message
+//! before it has gone. So the queue of a source that cannot send fast enough has no
+//! bound and takes no memory.
 
 use crate::Rng;
 

@@ -4,8 +4,6 @@
 //!   their way, throttling by backward marks.
 //! - `sink`: memory that takes flits at a link's rate or slower, credits and
 //!   marks that go back.
-//!
-//! This is the seat that the protocol engine takes in the same place.
 
 mod arrival;
 mod sink;

@@ -2,9 +2,9 @@
 //!
 //! A node of full speed takes a flit in the cycle of its arrival. A slow one
 //! keeps flits in a buffer, in order of arrival, and takes one every `factor`
-//! cycles; a credit goes back only then, so that the link's buffer fills and
-//! the network feels it. Control packets need no memory: one is taken as soon
-//! as its turn comes.
+//! cycles. Only then does a credit go back, so the buffer fills and congestion spreads
+//! into the network. Control packets need no memory: one is taken as soon as its turn
+//! comes.
 
 use super::source::{Debt, Nodes};
 use crate::network::Network;
@@ -74,8 +74,7 @@ impl<const P: usize> ShardState<P> {
         }
     }
 
-    /// Slow memories take what their turn has come for, one flit a cycle at
-    /// most.
+    /// Each slow memory takes the flit that is due, if one is.
     #[inline(always)]
     pub fn run_sinks(&mut self) {
         for slot in 0..self.sinks.slow.len() {

@@ -345,7 +345,7 @@ impl<const P: usize> ShardState<P> {
     }
 }
 
-/// What a packet sees before it is in a router: only chance.
+/// The [`Senses`] of a packet that has not entered a router: random numbers only.
 struct Entry<'a>(&'a mut Rng);
 
 impl Senses for Entry<'_> {

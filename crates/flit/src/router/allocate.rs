@@ -35,8 +35,8 @@ impl<const P: usize> Grants<P> {
 impl<const P: usize, const V: usize> Router<P, V> {
     /// One step of the switch. Returns the outputs that got a flit in it.
     ///
-    /// The switch is allocated before channels are given out and before
-    /// anything moves: a step decides by what was so at its beginning.
+    /// The switch is allocated before channels are given out and before anything
+    /// moves, so a step decides by the state at its beginning.
     #[inline(always)]
     pub fn step(&mut self, shard: &mut ShardState<P>) -> u64 {
         let mut grants = Grants { outputs: 0, from: [(0, 0); P] };
@@ -149,7 +149,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
             self.assign(output, wish, usize::from(port), usize::from(vc));
             asking -= 1;
         }
-        // Who asked for a channel that another one got asks again.
+        // A packet whose channel went to another one asks again.
         if asking > 0 && self.free[output] != 0 {
             self.dirty |= 1 << output;
         }

@@ -1,4 +1,4 @@
-//! What the checks of conservation look at.
+//! What the conservation checks read of a router.
 
 use super::{Router, State};
 use crate::packet::Flit;
@@ -21,7 +21,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
         standing.map(|(port, vc)| (port as u8, vc as u8, self.inputs[port][vc].port))
     }
 
-    /// Every set says what the state says.
+    /// Checks that every set agrees with the state.
     pub fn check_sets(&self) {
         for port in 0..P {
             assert_eq!(self.ready_ports >> port & 1 != 0, self.ready[port] != 0);

@@ -62,7 +62,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
         packet.hops = packet.hops.saturating_add(1);
         let at = At { router: self.id, port: port as u8, vc: vc as u8 };
         let mut route = packet.route();
-        // The router is looked at while its random numbers are drawn.
+        // The router is borrowed while its random numbers are drawn.
         let mut rng = self.rng.clone();
         let mut hop =
             shard.net.routing.hop(at, &mut route, &mut View { router: self, rng: &mut rng });

@@ -6,9 +6,9 @@
 //! one cycle a stage and routes looked up ahead. With an internal speedup the
 //! steps between are taken more than once a cycle.
 //!
-//! A router's state stands in one piece of memory, in arrays of fixed size:
-//! `P` ports and `V` virtual channels, powers of two at least as large as what
-//! the network needs. An index is masked instead of checked.
+//! A router's state is contiguous, in arrays of fixed size: `P` ports and `V` virtual
+//! channels. Both are powers of two, at least as large as the network needs. An index
+//! is masked instead of checked.
 //!
 //! - `input`: buffers, and the way of a packet that comes to the front.
 //! - `allocate`: output channels to packets, the switch to flits.
@@ -86,7 +86,7 @@ struct PacketVc {
 const IDLE_PACKET_VC: PacketVc =
     PacketVc { front: NO_PACKET, line: Line::EMPTY, claim_next: 0, wish_next: 0 };
 
-/// See the head of the file.
+/// The state of one router.
 #[derive(Debug)]
 pub(crate) struct Router<const P: usize, const V: usize> {
     pub id: u32,
@@ -160,8 +160,8 @@ impl<const P: usize, const V: usize> Router<P, V> {
         }
     }
 
-    /// Reads a value of each cache line that a busy router uses, and says
-    /// nothing of interest about them.
+    /// Reads a value of each cache line that a busy router uses. The result has no
+    /// meaning: it keeps the compiler from dropping the reads.
     pub fn touch(&self) -> u64 {
         let mut sum = u64::from(self.ready[0]) + u64::from(self.sent[P - 1]);
         for port in 0..usize::from(self.ports) {
@@ -229,6 +229,6 @@ pub(crate) fn first_from(set: u64, from: u32) -> u32 {
     debug_assert!(set != 0);
     // A pointer may stand behind the last member there could be.
     let above = set & u64::MAX.wrapping_shl(from);
-    // The bit on top spares the processor the case of an empty set.
+    // With the top bit set, the instruction needs no case for an empty set.
     (if above != 0 { above } else { set } | 1 << 63).trailing_zeros()
 }

@@ -1,29 +1,29 @@
 //! An output queue: flits that passed the switch and wait for the link.
 //!
-//! Most hold a few flits: 30 stand in the router itself, so that a queue is a
-//! cache line. What does not fit waits behind, in memory that only such a
-//! queue has.
+//! Most queues hold a few flits. So 30 flits are stored in the router itself, and a
+//! queue takes one cache line. Only a longer queue allocates memory, for the flits
+//! behind these.
 
 use crate::packet::Flit;
 use std::collections::VecDeque;
 
 const NEAR: u8 = 30;
 
-/// See the head of the file.
+/// The queue of one output port.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Queue {
     near: [Flit; NEAR as usize],
     first: u8,
     near_len: u8,
-    /// The near part is full while there is something here: it is filled up
-    /// whenever a flit leaves it.
+    /// The flits that do not fit into `near`. A flit moves from here to `near`
+    /// whenever one leaves that, so `near` is full unless this is empty.
     far: VecDeque<Flit>,
 }
 
 const _: () = assert!(size_of::<Queue>() == 64);
 
-/// A place of the near part, counted around its end.
+/// The index in `near` of a place that may lie beyond its end.
 #[inline(always)]
 fn around(place: u8) -> usize {
     usize::from(if place >= NEAR { place - NEAR } else { place })

@@ -109,7 +109,7 @@ pub struct Routing {
     homes: Vec<Home>,
 }
 
-/// How a packet is spread over ways, on topologies that know no more.
+/// How packets are spread over ways, on all topologies but the Dragonfly.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Policy {
     Minimal,

@@ -70,8 +70,8 @@ fn listed(channels: &[Channel]) -> String {
 /// Names the channels of a circle, if there is one.
 ///
 /// # Panics
-/// When the routing sends a packet nowhere, to the wrong node or round and
-/// round, or asks for channels that there are not: its file is wrong.
+/// If the routing sends a packet nowhere, to the wrong node or in a cycle, or asks for
+/// channels that do not exist. That is an error in the file of the routing.
 pub fn check(fabric: &Fabric, routing: &Routing) -> Result<Checked, Cycle> {
     search(
         fabric,

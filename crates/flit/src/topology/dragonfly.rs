@@ -1,5 +1,5 @@
-//! The Dragonfly of Kim et al. (ISCA 2008): groups of routers that all know
-//! each other, and one link between any two groups.
+//! The Dragonfly of Kim et al. (ISCA 2008): the routers of a group are fully
+//! connected, and there is one link between any two groups.
 //!
 //! Router `group * a + index` has its nodes on the ports `0..p`, the other
 //! routers of its group on the next `a - 1` (in their order, itself left out)

@@ -1,7 +1,7 @@
 //! Routers, nodes and the links between them.
 //!
-//! A [`Fabric`] is the wiring alone; what the coordinates mean is known to the
-//! file of each topology and to the routing made for it. Every link runs both
+//! A [`Fabric`] is the wiring alone. The file of each topology, and the routing made
+//! for it, know what the coordinates mean. Every link runs both
 //! ways between the same two ports, so that credits return on the port whose
 //! flits they are for.
 
