@@ -98,7 +98,7 @@ pub enum JobError {
         by: String,
         /// What was asked.
         what: String,
-        /// The reason, and what would mend it.
+        /// The reason, and the remedy.
         why: String,
     },
     /// The system failed a call.

@@ -103,8 +103,8 @@ impl Info {
             };
             let name = probe.name;
             push_line(&mut text, &format!("  {name:<width$}  {state:<7}  {}", probe.detail));
-            if let Some(mend) = &probe.mend {
-                push_line(&mut text, &format!("  {:<width$}  remedy:  {mend}", ""));
+            if let Some(remedy) = &probe.remedy {
+                push_line(&mut text, &format!("  {:<width$}  remedy:  {remedy}", ""));
             }
         }
         text.push_str("\nmemory of one process\n");
@@ -182,7 +182,7 @@ fn probe_json(probe: &Probe) -> Value {
         "name": probe.name,
         "status": status,
         "detail": probe.detail,
-        "remedy": probe.mend,
+        "remedy": probe.remedy,
     })
 }
 
@@ -199,13 +199,13 @@ mod tests {
                         name: "memfd",
                         status: Status::Ok,
                         detail: "works".to_owned(),
-                        mend: None,
+                        remedy: None,
                     },
                     Probe {
                         name: "direct reads",
                         status: Status::Refused,
                         detail: "forbidden".to_owned(),
-                        mend: Some("sysctl this".to_owned()),
+                        remedy: Some("sysctl this".to_owned()),
                     },
                 ],
             },

@@ -156,7 +156,7 @@ impl Peer {
 struct Rail {
     able: Able,
     said: String,
-    mend: Option<String>,
+    remedy: Option<String>,
 }
 
 impl Rail {
@@ -168,19 +168,19 @@ impl Rail {
         let allowed = peer.own || report.reads_work();
         let is_direct = settings.rail.bulk != BulkKind::Ring;
         let direct = is_direct && allowed;
-        let (moves, mend) = if direct {
+        let (moves, remedy) = if direct {
             ("memory is read and written directly", None)
         } else if !is_direct {
-            let mend = "FI_SLUICE_BULK=auto".to_owned();
-            ("FI_SLUICE_BULK=ring forbids direct access", Some(mend))
+            let remedy = "FI_SLUICE_BULK=auto".to_owned();
+            ("FI_SLUICE_BULK=ring forbids direct access", Some(remedy))
         } else {
-            ("the system forbids direct access", report.mend_reads().map(str::to_owned))
+            ("the system forbids direct access", report.reads_remedy().map(str::to_owned))
         };
         let mailboxes = found.detail.split(',').next().unwrap_or_default();
         Ok(Rail {
             able: Able { reads: direct, writes: direct, chunk_claims: true },
             said: format!("{mailboxes}, {moves}"),
-            mend,
+            remedy,
         })
     }
 }
@@ -223,8 +223,8 @@ impl Answer<'_> {
         };
         line(&mut text, "peer", &self.peer.said);
         line(&mut text, "rail", &format!("{}: {}", selection::RAIL, self.rail.said));
-        if let Some(mend) = &self.rail.mend {
-            line(&mut text, "", &format!("remedy: {mend}"));
+        if let Some(remedy) = &self.rail.remedy {
+            line(&mut text, "", &format!("remedy: {remedy}"));
         }
         match self.choice() {
             Some((len, choice)) => {
@@ -270,7 +270,7 @@ impl Answer<'_> {
                 "writes": able.writes,
                 "chunk_claims": able.chunk_claims,
                 "detail": self.rail.said,
-                "remedy": self.rail.mend,
+                "remedy": self.rail.remedy,
             }],
             "thresholds": selection::thresholds_json(&self.thresholds),
             "costs": {

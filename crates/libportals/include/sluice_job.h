@@ -123,7 +123,7 @@ int SluiceJobAbort(int code, const char *why);
 
 /**
  * @brief Say in words why the calling thread's last SluiceJob function failed.
- * @retval "text"  What happened, and what would mend it; an empty text if nothing has failed. It
+ * @retval "text"  What happened, and the remedy; an empty text if nothing has failed. It
  *   stays until the thread's next SluiceJob call.
  * @see SluiceJobInit
  */

@@ -52,17 +52,17 @@ fn rail(info: &Info) -> Finding {
 
 /// A probe that was refused matters unless something else does its work.
 fn judge(probe: &Probe, report: &ProbeReport) -> Finding {
-    let Probe { name, status, detail, mend } = probe;
-    let mend = mend.as_deref().unwrap_or("none");
-    let replaced = mend.starts_with("not needed");
+    let Probe { name, status, detail, remedy } = probe;
+    let remedy = remedy.as_deref().unwrap_or("none");
+    let replaced = remedy.starts_with("not needed");
     // What would forbid direct reads does not, for some processes.
     let harmless = *name == "yama ptrace scope" && report.reads_work();
     if *status == Status::Ok || replaced || harmless {
-        let note = if replaced { format!(" ({mend})") } else { String::new() };
+        let note = if replaced { format!(" ({remedy})") } else { String::new() };
         return Finding::ok(name, format!("{detail}{note}"));
     }
     let effect = if *name == "direct reads" { "; large messages are copied twice" } else { "" };
-    Finding::warning(name, format!("refused: {detail}{effect}"), mend)
+    Finding::warning(name, format!("refused: {detail}{effect}"), remedy)
 }
 
 fn shm_room(dir: &Path) -> Finding {
@@ -164,13 +164,13 @@ mod tests {
     use super::*;
     use crate::doctor::State;
 
-    fn probe(name: &'static str, status: Status, mend: Option<&str>) -> Probe {
-        Probe { name, status, detail: "detail".into(), mend: mend.map(str::to_owned) }
+    fn probe(name: &'static str, status: Status, remedy: Option<&str>) -> Probe {
+        Probe { name, status, detail: "detail".into(), remedy: remedy.map(str::to_owned) }
     }
 
     #[test]
     fn what_is_refused_and_not_replaced_is_a_warning() {
-        let refused = |name, mend| probe(name, Status::Refused, Some(mend));
+        let refused = |name, remedy| probe(name, Status::Refused, Some(remedy));
         let reads = refused("direct reads", "docker run --cap-add SYS_PTRACE");
         let yama = refused("yama ptrace scope", "sysctl");
         let mut report = ProbeReport { rails: vec![], probes: vec![reads.clone(), yama.clone()] };

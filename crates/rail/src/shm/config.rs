@@ -94,7 +94,7 @@ pub struct Config {
     /// rings, and writing costs nothing for it.
     pub sleeps: bool,
     /// Who is told, in one line, of what a person should see: what was overwritten,
-    /// what is not there and would have to be, and what would mend it.
+    /// what is not there and would have to be, and the remedy.
     pub warn: Warn,
     /// What the layer above calls this process. Its card says it.
     pub label: u64,

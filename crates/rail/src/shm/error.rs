@@ -5,8 +5,7 @@ use sluice_link::LayoutError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a rail could not be opened. Each names the thing, the cause and what
-/// would mend it.
+/// Why a rail could not be opened. Each names the thing, the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The mailbox cannot be divided as asked.

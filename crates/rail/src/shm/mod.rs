@@ -148,7 +148,7 @@ impl Shm {
     /// Makes this process's mailbox.
     ///
     /// # Errors
-    /// [`OpenError`], which says what would mend it.
+    /// [`OpenError`], which says what the remedy is.
     pub fn open(config: Config) -> Result<Shm, OpenError> {
         let layout = match config.credits {
             CreditKind::Dynamic => Layout::divide_dynamic(config.senders_max, config.slots_max)?,

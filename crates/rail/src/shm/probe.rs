@@ -1,7 +1,7 @@
 //! What this system allows the rail to do, found by trying it.
 //!
 //! Every probe says what came out and, where something was refused, the line
-//! that would mend it. Nothing is left behind.
+//! that would permit it. Nothing is left behind.
 
 use super::backing::{in_own_user_namespace, is_dumpable, kind_here};
 use super::config::SegmentKind;
@@ -33,8 +33,8 @@ pub struct Probe {
     pub status: Status,
     /// What was found, or why it was refused.
     pub detail: String,
-    /// What would mend it, if it was refused and something would.
-    pub mend: Option<String>,
+    /// What to do about it, if it was refused and something can be done.
+    pub remedy: Option<String>,
 }
 
 /// One rail, as it would run here.
@@ -70,10 +70,10 @@ impl ProbeReport {
         self.works(READS)
     }
 
-    /// What would mend it if they cannot.
+    /// What to do about it, if they cannot.
     #[must_use]
-    pub fn mend_reads(&self) -> Option<&str> {
-        self.probe(READS)?.mend.as_deref()
+    pub fn reads_remedy(&self) -> Option<&str> {
+        self.probe(READS)?.remedy.as_deref()
     }
 
     fn works(&self, name: &str) -> bool {
@@ -91,9 +91,9 @@ const DUMPABLE: &str = "dumpable";
 const YAMA: &str = "yama ptrace scope";
 const SECCOMP: &str = "seccomp";
 
-const MEND_YAMA: &str =
+const YAMA_REMEDY: &str =
     "sysctl kernel.yama.ptrace_scope=0, or let processes allow it themselves (bulk direct)";
-const MEND_CONTAINER: &str = "docker run --cap-add SYS_PTRACE";
+const CONTAINER_REMEDY: &str = "docker run --cap-add SYS_PTRACE";
 
 /// Tries everything. `shm_dir` is where processes find each other.
 #[must_use]
@@ -124,7 +124,7 @@ pub fn report(shm_dir: &Path) -> ProbeReport {
                 READS,
                 siblings.map(|found| found.read).and_then(errno_result),
                 "work between two processes",
-                Some(if scope == Some(1) { MEND_YAMA } else { MEND_CONTAINER }.into()),
+                Some(if scope == Some(1) { YAMA_REMEDY } else { CONTAINER_REMEDY }.into()),
             ),
             from_result(
                 PIDFD,
@@ -168,11 +168,11 @@ fn from_result(
     name: &'static str,
     result: Result<(), Errno>,
     works: &str,
-    mend: Option<String>,
+    remedy: Option<String>,
 ) -> Probe {
     match result {
-        Ok(()) => Probe { name, status: Status::Ok, detail: works.into(), mend: None },
-        Err(errno) => Probe { name, status: Status::Refused, detail: errno.to_string(), mend },
+        Ok(()) => Probe { name, status: Status::Ok, detail: works.into(), remedy: None },
+        Err(errno) => Probe { name, status: Status::Refused, detail: errno.to_string(), remedy },
     }
 }
 
@@ -193,8 +193,8 @@ fn probe_memfd() -> Result<(), Errno> {
 }
 
 fn probe_shm_dir(dir: &Path) -> Probe {
-    let mend = Some("mount a tmpfs there that this user may write".to_owned());
-    let refused = |detail, mend| Probe { name: SHM_DIR, status: Status::Refused, detail, mend };
+    let remedy = Some("mount a tmpfs there that this user may write".to_owned());
+    let refused = |detail, remedy| Probe { name: SHM_DIR, status: Status::Refused, detail, remedy };
     let allowed = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK);
     let uid = rustix::process::geteuid().as_raw();
     if allowed.is_ok() {
@@ -213,9 +213,9 @@ fn probe_shm_dir(dir: &Path) -> Probe {
                 dir.display(),
                 stat.f_bavail.saturating_mul(stat.f_frsize) >> 20
             ),
-            mend: None,
+            remedy: None,
         },
-        Err(errno) => refused(format!("{}: {errno}", dir.display()), mend),
+        Err(errno) => refused(format!("{}: {errno}", dir.display()), remedy),
     }
 }
 
@@ -225,7 +225,7 @@ fn probe_user_namespace() -> Probe {
             name: USER_NAMESPACE,
             status: Status::Refused,
             detail: "not the initial one".into(),
-            mend: Some("not needed: mailboxes become files".into()),
+            remedy: Some("not needed: mailboxes become files".into()),
         }
     } else {
         from_result(USER_NAMESPACE, Ok(()), "the initial one", None)
@@ -240,7 +240,7 @@ fn probe_dumpable() -> Probe {
             name: DUMPABLE,
             status: Status::Refused,
             detail: "others may not look into this process".into(),
-            mend: Some("run a program that is not setuid and that its user may read".into()),
+            remedy: Some("run a program that is not setuid and that its user may read".into()),
         }
     }
 }
@@ -255,8 +255,8 @@ fn describe_yama(scope: Option<u32>) -> Probe {
         Some(0) => (Status::Ok, "0".to_owned()),
         Some(scope) => (Status::Refused, scope.to_string()),
     };
-    let mend = (status == Status::Refused).then(|| MEND_YAMA.to_owned());
-    Probe { name: YAMA, status, detail, mend }
+    let remedy = (status == Status::Refused).then(|| YAMA_REMEDY.to_owned());
+    Probe { name: YAMA, status, detail, remedy }
 }
 
 fn probe_seccomp() -> Probe {
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(report.rails.len(), 1);
         for probe in &report.probes {
             assert!(!probe.detail.is_empty(), "{probe:?}");
-            assert!(probe.status == Status::Refused || probe.mend.is_none(), "{probe:?}");
+            assert!(probe.status == Status::Refused || probe.remedy.is_none(), "{probe:?}");
         }
         // What a segment needs is what the probe finds.
         assert_eq!(
@@ -408,6 +408,6 @@ mod tests {
         let report = report(Path::new("/does/not/exist"));
         let probe = report.probe(SHM_DIR).unwrap();
         assert_eq!(probe.status, Status::Refused);
-        assert!(probe.mend.is_some());
+        assert!(probe.remedy.is_some());
     }
 }
