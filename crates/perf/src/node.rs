@@ -395,14 +395,27 @@ impl Node {
     #[inline]
     fn send(&mut self, send: &Send) -> Result<()> {
         self.look_first(send.buf.len);
-        loop {
+        let (now, endpoint, port) = self.context.parts();
+        match endpoint.send(now, port, send) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.send_again(send, refused),
+        }
+    }
+
+    /// Apart from the first try, which would else compute beforehand what all tries
+    /// have in common: 100 instructions that the provider does not spend.
+    #[cold]
+    #[inline(never)]
+    fn send_again(&mut self, send: &Send, mut refused: Refused) -> Result<()> {
+        while refused == Refused::Again {
+            self.poll_or_yield()?;
             let (now, endpoint, port) = self.context.parts();
             match endpoint.send(now, port, send) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Again) => self.poll_or_yield()?,
-                Err(refused) => bail!("a send was refused: {refused}"),
+                Err(why) => refused = why,
             }
         }
+        bail!("a send was refused: {refused}")
     }
 
     /// Takes in what has arrived, if that matters to a request of this length.
