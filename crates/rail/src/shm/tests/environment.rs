@@ -271,6 +271,24 @@ fn a_card_that_is_elsewhere_is_named_with_its_remedy() {
     }
 }
 
+/// A child made by `fork`, which ends with the test, however that ends.
+struct Fork(u32);
+
+impl Fork {
+    fn kill(&self) {
+        // SAFETY: a child that is not reaped before this is dropped.
+        unsafe { libc::kill(self.0.cast_signed(), libc::SIGKILL) };
+    }
+}
+
+impl Drop for Fork {
+    fn drop(&mut self) {
+        self.kill();
+        // SAFETY: as above; nothing is asked for.
+        unsafe { libc::waitpid(self.0.cast_signed(), std::ptr::null_mut(), 0) };
+    }
+}
+
 /// As after `pthread_exit` in `main`.
 #[test]
 fn a_process_whose_first_thread_has_ended_is_alive() {
@@ -295,6 +313,7 @@ fn a_process_whose_first_thread_has_ended_is_alive() {
             pid => pid.cast_unsigned(),
         }
     };
+    let child = Fork(pid);
     let has_state = |state: &str| {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(state))
@@ -316,11 +335,8 @@ fn a_process_whose_first_thread_has_ended_is_alive() {
     assert!(watches.iter().all(|watch| !watch.has_ended(&card)));
     let fd = memfd.as_raw_fd().unsigned_abs();
     assert!(open_descriptor(pid, fd).is_ok());
-    // SAFETY: a child that is not reaped.
-    unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+    child.kill();
     while !watches.iter().all(|watch| watch.has_ended(&card)) {
         assert!(begin.elapsed() < PATIENCE);
     }
-    // SAFETY: as above; nothing is asked for.
-    unsafe { libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0) };
 }
