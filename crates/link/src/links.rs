@@ -536,7 +536,9 @@ impl Links {
         Ok(())
     }
 
-    fn gone(&self, peer: PeerId) -> Option<PeerError> {
+    /// Why a peer that was given up is gone.
+    #[must_use]
+    pub fn gone(&self, peer: PeerId) -> Option<PeerError> {
         let at = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone).ok()?;
         Some(self.gone[at].1)
     }

@@ -164,6 +164,7 @@ fn values_on_their_way_stay_in_use() {
     // Nor may they be lost with the peer.
     fetch(&mut pair, 0, &numbers(&[5]), 0, cswap).unwrap();
     pair.kill(1);
+    pair.settle();
     let kinds: Vec<_> =
         pair.outcomes(0).iter().map(|(kind, _, outcome)| (*kind, outcome.is_ok())).collect();
     assert_eq!(kinds.len(), 2);

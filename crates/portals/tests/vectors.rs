@@ -2,8 +2,9 @@
 
 mod pair;
 
-use pair::net::{Mode, roomy};
+use pair::net::{Event as NetEvent, Mode, roomy};
 use pair::{Pair, Side, entry, open, pattern, program_limits, target};
+use sluice_link::PeerError;
 use sluice_portals::{
     Arithmetic, Command, EventKind, Limits, List, Local, MdOptions, MeOptions, MeSpec, NiFail,
     PtlError, Vector,
@@ -251,4 +252,41 @@ fn lengths_that_overflow_make_no_vector() {
     assert!(Vector::new(vec![half, half]).is_none());
     let none = Vector::new(Vec::new()).unwrap();
     assert!(none.is_empty() && none.total_bytes() == 0);
+}
+
+/// The rail goes on reading what it was given. Its copy was given back, and the put
+/// told as over, as soon as the target was gone.
+#[test]
+fn a_copy_stays_while_a_packet_to_a_lost_target_is_written() {
+    for ack in [None, Some(AckKind::Full)] {
+        let mut pair = Pair::of_program(Mode { pending_percent: 100, ..Mode::default() });
+        let source = pieces(&pair, 0, &[10, 20], &pattern(30, 1));
+        let from = pair.vector_md(0, &source, MdOptions::default());
+        let (target, hdr_data, user_ptr) = (target(1, 7, 0), 0, 1);
+        pair.issue(0, &Command::Put { from, ack, target, hdr_data, user_ptr }).unwrap();
+        pair.kill(1);
+        assert_eq!(pair.sides[0].port.net().lent(0), (0, 30), "the rail reads it");
+        assert_eq!(pair.events(0), [], "its memory is in use");
+        pair.settle();
+        let gone = Err(NiFail::Undeliverable(PeerError::Dead));
+        let ends: Vec<_> = pair.outcomes(0).iter().map(|(kind, _, end)| (*kind, *end)).collect();
+        let expected = [(Send, gone), (Ack, gone)];
+        assert_eq!(ends, expected[..1 + usize::from(ack.is_some())]);
+        pair.assert_quiet();
+    }
+}
+
+/// As for puts.
+#[test]
+fn a_copy_stays_while_an_answer_to_a_lost_process_is_written() {
+    let mut pair = Pair::of_program(Mode { pending_percent: 100, ..Mode::default() });
+    let memory = pieces(&pair, 1, &[10, 20], &pattern(30, 1));
+    let spec = pair.vector_entry(&memory, 7, open(), 1);
+    pair.append(List::Priority, spec);
+    pair.issue_get(0, 7, 0, 30);
+    pair.happen(NetEvent::Deliver(0, 1));
+    pair.kill(0);
+    assert_eq!(pair.sides[1].port.net().lent(1), (30, 0), "the rail reads it");
+    pair.settle();
+    pair.assert_quiet();
 }

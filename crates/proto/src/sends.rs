@@ -127,8 +127,8 @@ impl Sends {
         }
     }
 
-    /// Ends every send to a peer that is gone. One from whose memory the rail still
-    /// writes, to a peer that this process has given up, stays until that has ended.
+    /// Ends every send to a peer that is gone. One whose memory the rail still reads
+    /// stays until that has ended.
     pub fn fail_all<P: Port>(
         &mut self,
         core: &mut Core,
@@ -154,10 +154,14 @@ impl Sends {
         }
     }
 
-    /// Whether the rail still writes from the memory of a send to a peer that is gone.
-    /// Then its end is known, and comes with that of the writing.
+    /// Whether the rail still reads the memory of a send to a peer that is gone. Then
+    /// its end is known, and comes when the rail has read.
     fn stays<P: Port>(&mut self, port: &mut P, handle: Handle<SendOp>, why: PeerError) -> bool {
         let Some(op) = self.ops.get_mut(handle) else { return false };
+        // The engine below keeps what the rail has not read yet, and tells its end.
+        if matches!(op.state, SendState::Transmitting | SendState::Acking) {
+            return true;
+        }
         let is_leaving = matches!(op.state, SendState::Leaving(_));
         let is_written = match op.sender_copy {
             SenderCopy::None | SenderCopy::Done => false,

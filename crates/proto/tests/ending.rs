@@ -33,7 +33,7 @@ fn nothing_is_left(world: &World, who: usize) {
 }
 
 #[test]
-fn sends_end_queued_announced_acknowledged_or_pending() {
+fn sends_end_queued_announced_or_acknowledged() {
     let layouts = [roomy(), layout(3, 20, 4, 4, 16)];
     let mut world = World::new(&layouts, Mode::default(), Config::default(), 1);
     let long = world.alloc(0, &pattern(1, LEN));
@@ -54,15 +54,6 @@ fn sends_end_queued_announced_acknowledged_or_pending() {
 
     world.send(0, &send_to(1, short, 7, 6)).unwrap();
     assert_eq!(world.only(0).outcome, gone(1));
-
-    // With the rail still at work on its memory.
-    let mut world = three(Mode { pending_percent: 100, ..Mode::default() });
-    let short = world.alloc(0, &pattern(1, 100));
-    world.send(0, &send_to(1, short, 7, 1)).unwrap();
-    world.kill(1);
-    world.peer_gone(0, 1, PeerError::Dead);
-    assert_eq!(world.ends(0), [(1, gone(1))]);
-    nothing_is_left(&world, 0);
 }
 
 #[test]
@@ -255,6 +246,23 @@ fn a_send_to_a_peer_that_is_given_up_stays_while_its_bytes_are_written() {
         world.run();
         assert_eq!(world.ends(0), [(1, broke(1))]);
         assert_eq!(world.pending(0).sends, 0);
+    }
+}
+
+/// As above, of a message that goes eagerly.
+#[test]
+fn a_send_to_a_lost_peer_stays_while_its_packet_is_written() {
+    for delivery in [false, true] {
+        let mode = Mode { pending_percent: 100, ..Mode::default() };
+        let mut world = World::new(&[layout(8, 8, 8, 4, 64); 2], mode, Config::default(), 1);
+        let bytes = world.alloc(0, b"eager");
+        world.send(0, &Send { delivery, ..send_to(1, bytes, 7, 1) }).unwrap();
+        world.kill(1);
+        world.peer_gone(0, 1, PeerError::Dead);
+        assert_eq!((world.ends(0), world.pending(0).sends), (vec![], 1), "its memory is read");
+        world.run();
+        assert_eq!(world.ends(0), [(1, gone(1))]);
+        nothing_is_left(&world, 0);
     }
 }
 

@@ -19,7 +19,8 @@ pub enum Connect {
 pub enum Transmitted {
     /// Written; the payload's memory may be reused at once.
     Done,
-    /// Accepted; the memory is in use until [`Machine::on_transmitted`](super::Machine::on_transmitted).
+    /// Accepted; the memory is in use until [`Machine::on_transmitted`](super::Machine::on_transmitted),
+    /// which follows also if the peer is gone by then.
     Pending,
 }
 

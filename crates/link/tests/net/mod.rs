@@ -385,9 +385,14 @@ impl Net {
         self.parted.contains(&(one, other))
     }
 
-    /// Drops what one process wrote to another and the other has not read.
+    /// Drops what one process wrote to another and the other has not read. What the
+    /// rail had not written yet it reads all the same: it says later that it has.
     pub fn lose(&mut self, from: usize, to: usize) {
-        self.flights.remove(&(from, to));
+        let flights = self.flights.remove(&(from, to)).unwrap_or_default();
+        if !self.is_dead(from) {
+            let pending = flights.iter().filter(|flight| flight.payload.is_none());
+            self.written.extend(pending.map(|flight| (from, flight.token)));
+        }
     }
 
     pub fn forbid(&mut self, reader: usize, peer: usize) {

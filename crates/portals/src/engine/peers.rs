@@ -6,10 +6,10 @@ use crate::objects::event::NiFail;
 use crate::objects::operation::{Operation, Place, Stage};
 use crate::table::Handle;
 use sluice_link::{PeerError, Port, Token};
-use sluice_wire::{Ack, PeerId};
+use sluice_wire::PeerId;
 
 impl Ni {
-    /// The rail has read the memory of a packet.
+    /// The rail has read the memory of a packet, or will not read it any more.
     pub fn on_transmitted<P: Port>(&mut self, port: &mut P, token: Token) {
         let handle = Handle::from_u64(token.0);
         let Some(operation) = self.operations.get_mut(handle) else { return };
@@ -35,16 +35,21 @@ impl Ni {
                 self.end(handle);
             }
         }
-        self.sent(md, peer, pt_index, length, user_ptr, true, Ok(()));
+        // A peer that was lost meanwhile got it only if it has said so.
+        let lost = self.links.gone(peer).filter(|_| acked.is_none()).map(NiFail::Undeliverable);
+        self.sent(md, peer, pt_index, length, user_ptr, true, lost.map_or(Ok(()), Err));
         if let Some(ack) = acked {
             self.on_ack(port, peer, &ack);
+        } else if let Some(why) = lost {
+            self.end_with_peer(port, handle, why);
         }
         self.fire(port);
     }
 
     /// Ends every operation on a peer that is gone, and forgets its link. The
-    /// events say why. What the rail moves is not touched: the rail reports its
-    /// end before.
+    /// events say why. What the rail reads or writes directly is not touched: the
+    /// rail reports its end before. Nor is a packet that is not written yet: the rail
+    /// still reads its memory, and reports its end later.
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
         self.owed.retain(|owed| owed.peer != peer);
@@ -52,7 +57,7 @@ impl Ni {
         let doomed: Vec<Handle<Operation>> = self
             .operations
             .iter()
-            .filter(|(_, op)| op.peer == peer && !matches!(op.stage, Stage::Read { .. }))
+            .filter(|(_, op)| op.peer == peer && !op.is_with_rail())
             .map(|(handle, _)| handle)
             .collect();
         // Pieces first: what they are of ends when none is left.
@@ -78,7 +83,6 @@ impl Ni {
 
     fn end_with_peer<P: Port>(&mut self, port: &mut P, handle: Handle<Operation>, why: NiFail) {
         let Some(operation) = self.operations.get(handle) else { return };
-        let peer = operation.peer;
         match &operation.stage {
             Stage::Incoming(incoming) => {
                 // A read under way is reported by the rail.
@@ -93,7 +97,6 @@ impl Ni {
         }
         let Some(operation) = self.end(handle) else { return };
         Ni::revoke_of(port, &operation);
-        let (md, pt_index, user_ptr) = (operation.md, operation.pt_index, operation.user_ptr);
         match operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {
                 self.acked(&operation, 0, Place::default(), Err(why), false)
@@ -103,30 +106,9 @@ impl Ni {
                 self.has_freed_reply_slots = true;
                 self.replied(&operation, into, 0, Place::default(), Err(why));
             }
-            Stage::Transmit { then_ack, length, acked, staged } => {
-                if let Some(staged) = staged {
-                    port.give_back(staged.addr, staged.len as u32);
-                }
-                // What the target has acknowledged was sent.
-                let sent = acked.map_or(Err(why), |_| Ok(()));
-                self.sent(md, peer, pt_index, length, user_ptr, true, sent);
-                if let Some(kind) = then_ack {
-                    let stage = Stage::Ack { kind, length };
-                    let operation = Operation { peer, pt_index, md, user_ptr, stage };
-                    let (mlength, place, outcome) = match acked {
-                        Some(Ack { mlength, offset, list, status, .. }) => {
-                            (mlength, Place { offset, list }, NiFail::check(status))
-                        }
-                        None => (0, Place::default(), Err(why)),
-                    };
-                    self.acked(&operation, mlength, place, outcome, acked.is_some());
-                }
-            }
             Stage::Outgoing(outgoing) => self.finish(port, outgoing.done, Err(why)),
-            Stage::Answer { staged: Some(staged) } => {
-                port.give_back(staged.addr, staged.len as u32);
-            }
-            Stage::Answer { staged: None }
+            Stage::Transmit { .. }
+            | Stage::Answer { .. }
             | Stage::Read { .. }
             | Stage::Chunk { .. }
             | Stage::Incoming(_) => {}

@@ -22,6 +22,11 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// Whether the rail uses its memory, and will say when it does not any more.
+    pub fn is_with_rail(&self) -> bool {
+        matches!(self.stage, Stage::Transmit { .. } | Stage::Answer { .. } | Stage::Read { .. })
+    }
+
     /// Names the memory that is exposed to the peer as long as this waits.
     pub fn exposed(&self) -> Option<RemoteKey> {
         let key = match self.stage {
