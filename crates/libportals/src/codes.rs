@@ -4,6 +4,7 @@
 use crate::args::Invalid;
 use crate::types::ptl_ni_fail_t;
 use sluice_portals::{NiFail, PtlError};
+use sluice_runtime::Unmet;
 use std::ffi::c_int;
 
 /// Defines codes, and a table of all of them: name, value, text.
@@ -72,6 +73,19 @@ pub(crate) enum Code {
     PtEqNeeded = PTL_PT_EQ_NEEDED,
     PtInUse = PTL_PT_IN_USE,
     Aborted = PTL_ABORTED,
+}
+
+impl Code {
+    /// What a wait returns that ended without what it waited for; `timed_out` if time
+    /// was over.
+    pub fn of_unmet(unmet: Unmet, timed_out: Code) -> Code {
+        match unmet {
+            Unmet::TimedOut => timed_out,
+            Unmet::Aborted => Code::Aborted,
+            Unmet::Gone => Code::ArgInvalid,
+            Unmet::Poisoned => Code::Fail,
+        }
+    }
 }
 
 impl From<PtlError> for Code {

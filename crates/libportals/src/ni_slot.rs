@@ -81,9 +81,10 @@ pub(crate) fn is_polled() -> bool {
 /// Takes in what has arrived at any interface, for a program that waits
 /// elsewhere. Says how much there was.
 pub(crate) fn poll_all() -> usize {
+    // Nothing comes to an interface that a panic has put out of service.
     let poll = |slot: &NiSlot| {
-        let mut place = slot.shared.visit_anyway();
-        place.polled_mut().map_or(0, Polled::poll)
+        let polled = slot.shared.call(|place| place.polled_mut().map_or(0, Polled::poll));
+        polled.unwrap_or(0)
     };
     slots().iter().map(poll).sum()
 }
@@ -99,8 +100,7 @@ impl NiSlot {
         self.shared.generation()
     }
 
-    /// Locks the interface. A panic while it was locked was a fault of ours and
-    /// has been reported; who comes later finds what is there.
+    /// Locks the interface, to open it or to take it down, whatever a panic has left.
     #[inline]
     pub fn lock(&self) -> Guard<'_, Place> {
         self.shared.lock_anyway()
@@ -109,15 +109,19 @@ impl NiSlot {
     /// Does something with the interface of a handle.
     ///
     /// # Errors
-    /// [`Code::ArgInvalid`] if the handle is of another generation.
+    /// [`Code::ArgInvalid`] if the handle is of another generation; [`Code::Fail`] if a
+    /// panic while the interface was locked, which has been reported, has put it out of
+    /// service.
     #[inline]
     pub fn with<R>(
         &self,
         generation: u32,
         then: impl FnOnce(&mut NiState) -> R,
     ) -> Result<R, Code> {
-        let done = self.shared.with(generation, |place| place.0.as_mut().map(then));
-        done.ok().flatten().ok_or(Code::ArgInvalid)
+        match self.shared.with(generation, |place| place.0.as_mut().map(then)) {
+            Ok(done) => done.ok_or(Code::ArgInvalid),
+            Err(unmet) => Err(Code::of_unmet(unmet, Code::Fail)),
+        }
     }
 
     /// As [`NiSlot::with`], for calls that take in what has arrived.
@@ -130,11 +134,13 @@ impl NiSlot {
         generation: u32,
         then: impl FnOnce(&mut NiState) -> R,
     ) -> Result<R, Code> {
-        let mut place = self.shared.visit_anyway();
-        if self.generation() != generation {
-            return Err(Code::ArgInvalid);
-        }
-        place.0.as_mut().map(then).ok_or(Code::ArgInvalid)
+        let done = self.shared.call(|place| {
+            if self.generation() != generation {
+                return Err(Code::ArgInvalid);
+            }
+            place.0.as_mut().map(then).ok_or(Code::ArgInvalid)
+        });
+        done.unwrap_or(Err(Code::Fail))
     }
 
     /// As [`NiSlot::with`], for calls that others may be waiting for, and
@@ -216,10 +222,12 @@ impl NiSlot {
         self.shared.wait(generation, deadline, is_aborted, check)
     }
 
-    /// Opens the interface; its lock is held by the caller.
-    pub fn open(&self, place: &mut Place, state: NiState) {
+    /// Opens the interface; its lock is held by the caller. What a panic may have left
+    /// of an earlier one is gone.
+    pub fn open(&self, place: &mut Guard<'_, Place>, state: NiState) {
         self.shared.open(state.context.waker());
         place.0 = Some(state);
+        place.mend();
     }
 
     /// Starts the thread of an interface that was opened.

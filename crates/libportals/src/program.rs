@@ -407,10 +407,43 @@ pub fn abort() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// The interfaces are the process's: one test at a time has them.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls went on as if nothing had happened, and the thread was gone.
+    #[test]
+    fn a_panic_puts_an_interface_out_of_service_until_it_is_opened_again() {
+        let _alone = alone();
+        let ni = Interface::open(true).expect("an interface");
+        let counter = ni.counter().unwrap();
+        let failed = |function| Err(Error::Code { function, code: PTL_FAIL });
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| ni.wait(counter, 1));
+            let fault = || ni.slot.with(ni.slot.generation(), |_| panic!("on purpose"));
+            assert!(catch_unwind(AssertUnwindSafe(fault)).is_err());
+            assert_eq!(waiter.join().unwrap(), failed("PtlCTWait"));
+        });
+        for _ in 0..2 {
+            assert_eq!(ni.counter().err(), failed("PtlCTAlloc").err());
+            assert_eq!(ni.identity().err(), failed("PtlGetPhysId").err());
+            assert_eq!(ni.wait(counter, 1), failed("PtlCTWait"));
+            assert_eq!(Interface::open(true).err(), failed("PtlNIInit").err());
+        }
+        drop(ni);
+        let again = Interface::open(true).expect("an interface");
+        assert!(again.counter().is_ok());
+    }
 
     /// Two interfaces of one process are two ends; here it is one and itself.
     #[test]
     fn puts_and_gets_of_a_process_with_itself() {
+        let _alone = alone();
         for matching in [true, false] {
             let ni = Interface::open(matching).expect("an interface");
             let (from, into) = (ni.memory(10_000), ni.memory(10_000));

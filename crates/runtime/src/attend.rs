@@ -161,7 +161,7 @@ impl Attention {
         self.calls.load(Ordering::Relaxed)
     }
 
-    fn take_wanted(&self) -> bool {
+    pub(crate) fn take_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed) && self.is_wanted.swap(false, Ordering::Relaxed)
     }
 

@@ -116,10 +116,6 @@ impl<M: Machine> Polled for Context<M> {
         self.rail.is_busy() || self.machine.deadline().is_some()
     }
 
-    fn has_work(&mut self) -> bool {
-        self.rail.has_work()
-    }
-
     fn waker(&self) -> Doorbell {
         self.rail.doorbell()
     }

@@ -33,5 +33,5 @@ pub use context::{Context, POLL_BUDGET};
 pub use progress::ThreadOptions;
 pub use progress_thread::ProgressThread;
 pub use settings::{Choice, RailOptions, Settings};
-pub use shared::{Gone, Holds, Polled, Shared, Visit};
+pub use shared::{Holds, Polled, Shared, Visit};
 pub use wait::Unmet;

@@ -110,7 +110,8 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock, waiting for it, poisoned or not: for values that any
-    /// single step leaves whole, and for taking an object down.
+    /// single step leaves whole, and for taking an object down. A poisoned one stays
+    /// so, unless [`Guard::mend`] says otherwise.
     pub fn lock_anyway(&self) -> Guard<'_, T> {
         loop {
             if let Some(guard) = self.lock() {
@@ -119,7 +120,7 @@ impl<T> Lock<T> {
             let freed =
                 self.word.compare_exchange(POISONED, HELD, Ordering::Acquire, Ordering::Relaxed);
             if freed.is_ok() {
-                return Guard::of(self);
+                return Guard { left_as: POISONED, ..Guard::of(self) };
             }
         }
     }
@@ -150,6 +151,8 @@ impl<T> Lock<T> {
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// What the word says afterwards.
+    left_as: u32,
     /// It is as good as the value: it may be shared where that may, and sent where
     /// that may.
     value: PhantomData<&'a mut T>,
@@ -157,7 +160,17 @@ pub struct Guard<'a, T> {
 
 impl<'a, T> Guard<'a, T> {
     fn of(lock: &'a Lock<T>) -> Guard<'a, T> {
-        Guard { lock, value: PhantomData }
+        Guard { lock, left_as: FREE, value: PhantomData }
+    }
+
+    /// Whether a panic happened while the lock was held earlier.
+    pub fn is_poisoned(&self) -> bool {
+        self.left_as == POISONED
+    }
+
+    /// What a panic has left is gone: the lock is not poisoned any more.
+    pub fn mend(&mut self) {
+        self.left_as = FREE;
     }
 }
 
@@ -182,7 +195,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let word = if std::thread::panicking() { POISONED } else { FREE };
+        let word = if std::thread::panicking() { POISONED } else { self.left_as };
         self.lock.word.store(word, Ordering::Release);
     }
 }
@@ -258,5 +271,9 @@ mod tests {
         assert!(caught.is_err());
         assert_eq!(lock.try_lock().err(), Some(Unavailable::Poisoned));
         assert!(lock.lock().is_none());
+        assert!(lock.lock_anyway().is_poisoned());
+        assert!(lock.lock().is_none(), "a look does not mend it");
+        lock.lock_anyway().mend();
+        assert!(lock.lock().is_some());
     }
 }

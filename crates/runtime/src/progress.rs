@@ -51,9 +51,25 @@ impl<H: Holds> Shared<H> {
                 Some(Err(why)) => work.tell_not_pinned(why),
                 None => {}
             }
-            let run = move || attend(&shared(&keeper).attention, &mut work);
+            let run = move || {
+                let shared = shared(&keeper);
+                let _fuse = Fuse(shared);
+                attend(&shared.attention, &mut work);
+            };
             ProgressThread::start(options.name, run)
         })
+    }
+}
+
+/// Without its thread nothing is sound: if that panics, wherever it is, calls and
+/// waits are refused.
+struct Fuse<'a, H: Holds>(&'a Shared<H>);
+
+impl<H: Holds> Drop for Fuse<'_, H> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison();
+        }
     }
 }
 
@@ -67,7 +83,7 @@ struct Work<O, H: Holds> {
     search: Option<Search>,
     /// Held for as long as the thread runs there.
     pinned: Option<Pinned>,
-    /// A panic has poisoned the lock.
+    /// A panic has poisoned the lock, for good.
     is_broken: bool,
 }
 

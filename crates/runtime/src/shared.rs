@@ -13,6 +13,7 @@ use crate::attend::Attention;
 use crate::lock::{Guard, Lock, Unavailable};
 use crate::progress_thread::ProgressThread;
 use crate::spin::Spin;
+use crate::wait::Unmet;
 use sluice_rail::waker::Waker;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,15 +39,17 @@ pub trait Polled {
     /// Whether something is left to be done that no peer will wake for.
     fn is_busy(&self) -> bool;
 
-    /// Whether somebody who sleeps would miss something.
-    fn has_work(&mut self) -> bool;
-
     /// What a thread sleeps by.
     fn waker(&self) -> Self::Waker;
 }
 
 /// What the lock of a [`Shared`] leads to: what is at work, while it is open, and
 /// whatever else the library has there.
+///
+/// A panic under the lock poisons it, for its invariants may not hold any more. From
+/// then on it is out of service: calls are refused ([`Shared::visit`]), waits end with
+/// [`Unmet::Poisoned`](crate::Unmet), also those that sleep, and the progress thread
+/// ends. [`Shared::lock_anyway`] still leads to what is there, to take it down.
 pub trait Holds: Send + 'static {
     /// What is at work.
     type Polled: Polled;
@@ -60,6 +63,9 @@ pub trait Holds: Send + 'static {
     /// A call or the thread is done; asked under the lock. Wakes threads of the
     /// program that sleep elsewhere than by the waker.
     fn tell(&self) {}
+
+    /// A panic poisons the lock; asked under the lock. Wakes all of these threads.
+    fn tell_poisoned(&self) {}
 }
 
 /// What [`Shared`] leads threads to sleep by.
@@ -81,10 +87,6 @@ pub struct Shared<H: Holds> {
     waker: RwLock<Option<WakerOf<H>>>,
     thread: Mutex<Option<ProgressThread>>,
 }
-
-/// What was open is not open any more, or is another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
 
 impl<H: Holds> Shared<H> {
     /// With nobody beside the caller.
@@ -112,12 +114,36 @@ impl<H: Holds> Shared<H> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Takes the lock, for who neither polls nor leaves anything behind.
+    /// Takes the lock, poisoned or not, for who neither polls nor leaves anything
+    /// behind.
     #[inline]
     pub fn lock_anyway(&self) -> Guard<'_, H> {
-        self.held.lock_anyway()
+        self.claim().unwrap_or_else(|_| self.held.lock_anyway())
     }
 
+    /// Takes the lock, for who neither polls nor leaves anything behind. `None` if a
+    /// panic has poisoned it.
+    #[inline]
+    pub fn lock(&self) -> Option<Guard<'_, H>> {
+        match self.claim() {
+            Ok(held) => Some(held),
+            Err(Unavailable::Poisoned) => None,
+            Err(Unavailable::Held) => self.held.lock(),
+        }
+    }
+
+    /// Takes the lock if it is free, and else says that it is wanted.
+    // It stays in line where a queue is read in vain, the shortest call there is.
+    #[inline(always)]
+    fn claim(&self) -> Result<Guard<'_, H>, Unavailable> {
+        let held = self.held.try_lock();
+        if matches!(held, Err(Unavailable::Held)) {
+            self.turned_away();
+        }
+        held
+    }
+
+    /// As [`Shared::claim`], for the thread, which wants nothing.
     #[inline]
     pub(crate) fn try_lock(&self) -> Result<Guard<'_, H>, Unavailable> {
         self.held.try_lock()
@@ -126,78 +152,68 @@ impl<H: Holds> Shared<H> {
     /// A call that cannot do without the lock. `None` if a panic has poisoned it.
     #[inline]
     pub fn visit(&self) -> Option<Visit<'_, H>> {
-        let held = match self.held.try_lock() {
-            Ok(held) => held,
-            Err(Unavailable::Poisoned) => return None,
-            Err(Unavailable::Held) => {
-                self.turned_away();
-                self.held.lock()?
-            }
-        };
-        Some(Visit { shared: self, held })
-    }
-
-    /// As [`Shared::visit`], whatever a panic has left.
-    #[inline]
-    pub fn visit_anyway(&self) -> Visit<'_, H> {
-        let held = match self.held.try_lock() {
-            Ok(held) => held,
-            Err(unavailable) => {
-                if unavailable == Unavailable::Held {
-                    self.turned_away();
-                }
-                self.held.lock_anyway()
-            }
-        };
-        Visit { shared: self, held }
+        Some(Visit { shared: self, held: self.lock()? })
     }
 
     /// A call that goes away if another thread is here, and else does something.
     ///
     /// # Errors
     /// [`Unavailable`].
-    // It stays in line where a queue is read in vain, the shortest call there is.
     #[inline(always)]
     pub fn try_visit<R>(&self, then: impl FnOnce(&mut H) -> R) -> Result<R, Unavailable> {
-        let mut held = match self.held.try_lock() {
-            Ok(held) => held,
-            Err(unavailable) => {
-                if unavailable == Unavailable::Held {
-                    self.turned_away();
-                }
-                return Err(unavailable);
-            }
-        };
-        let done = then(&mut held);
+        let mut held = self.claim()?;
+        let done = self.watched(&mut held, then);
         self.leave_to_others(&held);
         Ok(done)
     }
 
-    /// As [`Shared::visit`], for a call that does something and goes: shorter, as
-    /// nothing is left to be done where that panics, which poisons the lock.
+    /// As [`Shared::visit`], for a call that does something and goes: shorter.
     #[inline]
     pub fn call<R>(&self, then: impl FnOnce(&mut H) -> R) -> Option<R> {
-        let mut held = match self.held.try_lock() {
-            Ok(held) => held,
-            Err(Unavailable::Poisoned) => return None,
-            Err(Unavailable::Held) => {
-                self.turned_away();
-                self.held.lock()?
-            }
-        };
-        let done = then(&mut held);
+        let mut held = self.lock()?;
+        let done = self.watched(&mut held, then);
         self.leave_to_others(&held);
         Some(done)
     }
 
-    /// Does something under the lock, if it is still the same opening.
+    /// Does something under the lock, if it is still the same opening. Tells nobody.
     ///
     /// # Errors
-    /// [`Gone`] if it is not.
+    /// [`Unmet::Gone`], [`Unmet::Poisoned`].
     #[inline]
-    pub fn with<R>(&self, generation: u32, then: impl FnOnce(&mut H) -> R) -> Result<R, Gone> {
-        let mut held = self.held.lock_anyway();
-        if self.generation() == generation { Ok(then(&mut held)) } else { Err(Gone) }
+    pub fn with<R>(&self, generation: u32, then: impl FnOnce(&mut H) -> R) -> Result<R, Unmet> {
+        let mut held = self.lock().ok_or(Unmet::Poisoned)?;
+        if self.generation() != generation {
+            return Err(Unmet::Gone);
+        }
+        Ok(self.watched(&mut held, then))
+    }
+
+    /// Does something under the lock. If it panics, who sleeps is woken to find that.
+    #[inline(always)]
+    fn watched<R>(&self, held: &mut Guard<'_, H>, then: impl FnOnce(&mut H) -> R) -> R {
+        let alarm = Alarm { shared: self, held };
+        let done = then(alarm.held);
+        // It is for a panic alone.
+        std::mem::forget(alarm);
+        done
+    }
+
+    /// The lock will be poisoned when it is let go: wakes everybody who sleeps. They
+    /// wait for the lock and find that.
+    #[cold]
+    fn alarm(&self, held: &H) {
+        self.wake();
+        held.tell_poisoned();
+    }
+
+    /// Poisons the lock, for a thread that ends by a panic.
+    #[cold]
+    pub(crate) fn poison(&self) {
+        let held = self.lock_anyway();
+        self.alarm(&held);
+        // Let go while the thread panics.
+        drop(held);
     }
 
     /// It is open from now on; the caller has the lock.
@@ -268,13 +284,10 @@ impl<H: Holds> Shared<H> {
         self.waker.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The calling thread is about to sleep, until [`Shared::sleeper_left`].
-    pub(crate) fn sleeper_came(&self) {
+    /// The calling thread is about to sleep, as long as what this returns is there.
+    pub(crate) fn sleeper(&self) -> Sleeper<'_> {
         self.others.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn sleeper_left(&self) {
-        self.others.fetch_sub(1, Ordering::SeqCst);
+        Sleeper { others: &self.others }
     }
 
     /// Wakes the thread if it sleeps and this call leaves it something that nobody
@@ -313,6 +326,31 @@ impl<H: Holds> Shared<H> {
     }
 }
 
+/// A thread of the program that is counted as one that sleeps.
+#[derive(Debug)]
+pub(crate) struct Sleeper<'a> {
+    others: &'a AtomicU32,
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.others.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Dropped by a panic under the lock, before the lock is let go.
+struct Alarm<'a, 'b, H: Holds> {
+    shared: &'a Shared<H>,
+    held: &'a mut Guard<'b, H>,
+}
+
+impl<H: Holds> Drop for Alarm<'_, '_, H> {
+    #[cold]
+    fn drop(&mut self) {
+        self.shared.alarm(self.held);
+    }
+}
+
 /// A call, with its use of what the lock leads to.
 #[derive(Debug)]
 pub struct Visit<'a, H: Holds> {
@@ -340,7 +378,11 @@ impl<H: Holds> Drop for Visit<'_, H> {
     /// The last step under the lock.
     #[inline]
     fn drop(&mut self) {
-        self.shared.leave_to_others(&self.held);
+        if std::thread::panicking() {
+            self.shared.alarm(&self.held);
+        } else {
+            self.shared.leave_to_others(&self.held);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls, waits and the thread around one context, which is scripted.
 
 use super::*;
-use crate::{ProgressThread, ThreadOptions, Unmet};
+use crate::{ProgressThread, ThreadOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
@@ -56,6 +56,10 @@ struct Scripted {
     other: Other,
     taken: u64,
     is_busy: bool,
+    /// When it has something to do for which nobody wakes.
+    due: Option<Instant>,
+    /// Whoever looks after it while nobody calls panics.
+    panics: bool,
 }
 
 impl Polled for Scripted {
@@ -69,19 +73,24 @@ impl Polled for Scripted {
     }
 
     fn poll_after_sleep(&mut self) -> usize {
+        assert!(!self.panics, "on purpose");
+        if self.due.take_if(|due| *due <= Instant::now()).is_some() {
+            self.other.inputs.fetch_add(1, Ordering::SeqCst);
+        }
         self.poll()
     }
 
     fn rest_ns(&mut self) -> u64 {
-        if self.has_work() { 0 } else { u64::MAX }
+        assert!(!self.panics, "on purpose");
+        if self.is_busy || self.other.inputs.load(Ordering::SeqCst) != 0 {
+            return 0;
+        }
+        let left = |due: Instant| due.saturating_duration_since(Instant::now()).as_nanos() as u64;
+        self.due.map_or(u64::MAX, left)
     }
 
     fn is_busy(&self) -> bool {
         self.is_busy
-    }
-
-    fn has_work(&mut self) -> bool {
-        self.is_busy || self.other.inputs.load(Ordering::SeqCst) != 0
     }
 
     fn waker(&self) -> Other {
@@ -111,7 +120,8 @@ fn taken(place: &mut Place, wanted: u64) -> Option<u64> {
 
 fn opened() -> (Arc<Shared<Place>>, Other) {
     let other = Other::default();
-    let scripted = Scripted { other: other.clone(), taken: 0, is_busy: false };
+    let scripted =
+        Scripted { other: other.clone(), taken: 0, is_busy: false, due: None, panics: false };
     let shared = Arc::new(Shared::new(Lock::new(Place(Some(scripted)))));
     shared.open(other.clone());
     (shared, other)
@@ -200,7 +210,7 @@ fn a_wait_ends_in_time_when_aborted_and_when_closed() {
         });
         assert_eq!(shared.wait(generation, None, NEVER, |_| None::<()>), Err(Unmet::Gone));
     });
-    assert_eq!(shared.with(generation, |_| ()), Err(Gone));
+    assert_eq!(shared.with(generation, |_| ()), Err(Unmet::Gone));
     assert_eq!(shared.with(shared.generation(), |_| ()), Ok(()));
 }
 
@@ -266,4 +276,97 @@ fn a_panic_in_a_call_refuses_later_ones_and_ends_the_thread() {
     assert!(shared.call(|_| ()).is_none() && shared.visit().is_none());
     assert_eq!(shared.try_visit(|_| ()), Err(Unavailable::Poisoned));
     close(&shared);
+}
+
+/// A waiter slept past it, until somebody woke it for something else.
+#[test]
+fn a_waiter_does_what_is_due_while_it_sleeps() {
+    let (shared, _) = opened();
+    let due = Instant::now() + Duration::from_millis(5);
+    shared.lock_anyway().0.as_mut().unwrap().due = Some(due);
+    let generation = shared.generation();
+    assert_eq!(shared.wait(generation, None, NEVER, |place| taken(place, 1)), Ok(1));
+}
+
+/// Only calls that poll did, so a thread that polls in a loop starved the others.
+#[test]
+fn whoever_finds_the_lock_taken_says_that_it_wants_it() {
+    let (shared, _) = opened();
+    shared.others.fetch_or(THREAD, Ordering::SeqCst);
+    let generation = shared.generation();
+    let callers: [&(dyn Fn() + Sync); 3] =
+        [&|| shared.with(generation, |_| ()).unwrap(), &|| drop(shared.lock_anyway()), &|| {
+            drop(shared.visit())
+        }];
+    for caller in callers {
+        std::thread::scope(|scope| {
+            let held = shared.lock_anyway();
+            scope.spawn(caller);
+            until("a want", || shared.attention.take_wanted());
+            drop(held);
+        });
+    }
+}
+
+fn panics(call: impl FnOnce()) {
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+}
+
+/// It took the lock all the same, which was not poisoned any more then.
+#[test]
+fn a_wait_after_a_panic_is_refused_and_mends_nothing() {
+    let (shared, _) = opened();
+    let generation = shared.generation();
+    panics(|| shared.with(generation, |_| panic!("on purpose")).unwrap());
+    for _ in 0..2 {
+        let unmet = shared.wait(generation, None, NEVER, |_| None::<()>);
+        assert_eq!(unmet, Err(Unmet::Poisoned));
+        assert_eq!(shared.with(generation, |_| ()), Err(Unmet::Poisoned));
+        assert!(shared.lock_anyway().is_poisoned());
+    }
+    shared.lock_anyway().mend();
+    assert_eq!(shared.with(generation, |_| ()), Ok(()));
+}
+
+#[test]
+fn a_panic_wakes_those_who_sleep() {
+    let ways: [fn(&Shared<Place>); 3] = [
+        |shared| shared.call(|_| panic!("on purpose")).unwrap(),
+        |shared| shared.try_visit(|_| panic!("on purpose")).unwrap(),
+        |shared| {
+            let _visit = shared.visit();
+            panic!("on purpose");
+        },
+    ];
+    for way in ways {
+        let (shared, other) = opened();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                until("a sleep", || other.sleeps.load(Ordering::SeqCst) > 0);
+                panics(|| way(&shared));
+            });
+            let unmet = shared.wait(shared.generation(), None, NEVER, |_| None::<()>);
+            assert_eq!(unmet, Err(Unmet::Poisoned));
+        });
+    }
+}
+
+/// The thread was gone and calls went on as if it were there.
+#[test]
+fn a_panic_of_the_thread_refuses_calls() {
+    let (shared, other) = with_thread();
+    until("a sleep", || other.sleeps.load(Ordering::SeqCst) > 0);
+    shared.lock_anyway().0.as_mut().unwrap().panics = true;
+    other.wake();
+    until("an end", || shared.visit().is_none());
+    close(&shared);
+}
+
+/// It was counted for good, and each call woke it.
+#[test]
+fn a_sleeper_that_panics_is_not_counted_any_more() {
+    let (shared, _) = opened();
+    shared.lock_anyway().0.as_mut().unwrap().panics = true;
+    panics(|| shared.wait(shared.generation(), None, NEVER, |_| None).unwrap());
+    assert!(!shared.has_sleepers());
 }

@@ -7,7 +7,7 @@
 //! ([`spin`](crate::spin)). If somebody else ran meanwhile, neither it nor the
 //! next waiter spins, until a yield is short again.
 
-use crate::shared::{Gone, Holds, Polled, Shared};
+use crate::shared::{Holds, Polled, Shared};
 use sluice_rail::waker::Waker;
 use std::time::{Duration, Instant};
 
@@ -29,12 +29,8 @@ pub enum Unmet {
     Aborted,
     /// What was waited at is not there, or not any more.
     Gone,
-}
-
-impl From<Gone> for Unmet {
-    fn from(_: Gone) -> Unmet {
-        Unmet::Gone
-    }
+    /// A panic has put it out of service.
+    Poisoned,
 }
 
 impl<H: Holds> Shared<H> {
@@ -54,13 +50,13 @@ impl<H: Holds> Shared<H> {
         let mut began: Option<Instant> = None;
         let mut yields = 0;
         let mut is_shared = self.spin().is_shared();
-        let mut slept = false;
+        let (mut slept, mut has_just_slept) = (false, false);
         let result = loop {
             // First of all: who aborts may free next what is waited for here.
             if is_aborted() {
                 break Err(Unmet::Aborted);
             }
-            match self.look(generation, &mut check) {
+            match self.look(generation, std::mem::take(&mut has_just_slept), &mut check) {
                 Err(unmet) => break Err(unmet),
                 Ok((Some(found), _)) => {
                     self.spin().found();
@@ -93,7 +89,7 @@ impl<H: Holds> Shared<H> {
                 }
                 continue;
             }
-            slept = true;
+            (slept, has_just_slept) = (true, true);
             match self.sleep(generation, deadline, &is_aborted, &mut check) {
                 Ok(Some(found)) => break Ok(found),
                 Ok(None) => {}
@@ -113,13 +109,15 @@ impl<H: Holds> Shared<H> {
     fn look<R>(
         &self,
         generation: u32,
+        has_just_slept: bool,
         check: &mut impl FnMut(&mut H) -> Option<R>,
     ) -> Result<(Option<R>, usize), Unmet> {
         self.with(generation, |held| {
             let mut inputs = 0;
             let mut found = check(held);
             if found.is_none() {
-                inputs = held.polled_mut().ok_or(Unmet::Gone)?.poll();
+                let polled = held.polled_mut().ok_or(Unmet::Gone)?;
+                inputs = if has_just_slept { polled.poll_after_sleep() } else { polled.poll() };
                 found = check(held);
             }
             self.leave_to_thread(held);
@@ -127,7 +125,8 @@ impl<H: Holds> Shared<H> {
         })?
     }
 
-    /// Sleeps until something arrives, unless it has already.
+    /// Sleeps until something arrives, unless it has already, or until there is something
+    /// to do that nobody wakes for.
     fn sleep<R>(
         &self,
         generation: u32,
@@ -137,33 +136,33 @@ impl<H: Holds> Shared<H> {
     ) -> Result<Option<R>, Unmet> {
         let Some(waker) = self.waker() else { return Err(Unmet::Gone) };
         let mut result = Ok(None);
-        self.sleeper_came();
+        let _sleeper = self.sleeper();
         waker.sleep(|| {
             if is_aborted() {
                 result = Err(Unmet::Aborted);
                 return 0;
             }
             let looked = self.with(generation, |held| match check(held) {
-                Some(found) => Ok((Some(found), true)),
-                None => Ok((None, held.polled_mut().ok_or(Unmet::Gone)?.has_work())),
+                Some(found) => Ok((Some(found), 0)),
+                None => Ok((None, held.polled_mut().ok_or(Unmet::Gone)?.rest_ns())),
             });
-            match looked.map_err(Unmet::from).and_then(|looked| looked) {
-                Ok((None, false)) => {}
+            match looked.and_then(|looked| looked) {
+                Ok((None, rest_ns)) => rest_ns.min(deadline.map_or(u64::MAX, ns_until)),
                 Ok((found, _)) => {
                     result = Ok(found);
-                    return 0;
+                    0
                 }
                 Err(unmet) => {
                     result = Err(unmet);
-                    return 0;
+                    0
                 }
             }
-            deadline.map_or(u64::MAX, |deadline| {
-                let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
-                u64::try_from(left).unwrap_or(u64::MAX)
-            })
         });
-        self.sleeper_left();
         result
     }
+}
+
+fn ns_until(deadline: Instant) -> u64 {
+    let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+    u64::try_from(left).unwrap_or(u64::MAX)
 }

@@ -198,9 +198,5 @@ fn met(state: &NiState, parts: &Parts, test: u64) -> Option<Result<ptl_ct_event_
 }
 
 fn code_of(unmet: Unmet) -> Code {
-    match unmet {
-        Unmet::TimedOut => Code::CtNoneReached,
-        Unmet::Aborted => Code::Aborted,
-        Unmet::Gone => Code::ArgInvalid,
-    }
+    Code::of_unmet(unmet, Code::CtNoneReached)
 }

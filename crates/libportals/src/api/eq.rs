@@ -155,11 +155,7 @@ unsafe fn give(to: *mut ptl_event_t, (event, dropped): (ptl_event_t, bool)) -> R
 }
 
 fn code_of(unmet: Unmet) -> Code {
-    match unmet {
-        Unmet::TimedOut => Code::EqEmpty,
-        Unmet::Aborted => Code::Aborted,
-        Unmet::Gone => Code::ArgInvalid,
-    }
+    Code::of_unmet(unmet, Code::EqEmpty)
 }
 
 /// The engine's event in the header's structure.

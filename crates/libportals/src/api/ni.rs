@@ -71,6 +71,9 @@ fn open(
 ) -> Result<(ptl_ni_limits_t, u32), Code> {
     let mut identity = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
     let mut place = slot.lock();
+    if place.0.is_some() && place.is_poisoned() {
+        return Err(Code::Fail);
+    }
     if let Some(state) = &mut place.0 {
         state.references += 1;
         return Ok((limits::actual(state), slot.generation()));
@@ -151,15 +154,16 @@ const LINGER_MAX: Duration = Duration::from_millis(500);
 /// Serves those who are a little later than this process: their last
 /// operations meet an interface that is still there. Not for one that has
 /// nobody else.
-fn linger(slot: &'static NiSlot, generation: u32) -> Result<(), Code> {
+fn linger(slot: &'static NiSlot, generation: u32) {
     let is_alone = |state: &mut NiState| {
         let ranks = state.peers().map().map_or(1, <[Phys]>::len);
         let stats = state.shm().stats();
         let others = stats.peers_known.saturating_sub(1 + stats.peers_gone);
         state.references > 1 || (ranks < 2 && others == 0)
     };
-    if slot.with(generation, is_alone)? {
-        return Ok(());
+    // Nor for one that is closed, or that a panic has put out of service.
+    if slot.with(generation, is_alone).unwrap_or(true) {
+        return;
     }
     let end = Instant::now() + LINGER_MAX;
     let mut quiet = Instant::now() + LINGER;
@@ -173,7 +177,6 @@ fn linger(slot: &'static NiSlot, generation: u32) -> Result<(), Code> {
             break;
         }
     }
-    Ok(())
 }
 
 /// Closes an interface if `is_last` says so of what there is.
@@ -201,7 +204,7 @@ fn release(
 pub extern "C" fn PtlNIFini(ni_handle: ptl_handle_any_t) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        linger(parts.slot, parts.generation)?;
+        linger(parts.slot, parts.generation);
         release(parts.slot, |state| {
             if parts.slot.generation() != parts.generation {
                 return Err(Code::ArgInvalid);

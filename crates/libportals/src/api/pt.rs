@@ -7,7 +7,6 @@ use crate::consts::PTL_PT_ANY;
 use crate::resolve::{check_out, eq_of, pt_index, write};
 use crate::types::ptl_handle_any_t;
 use sluice_portals::PtlError;
-use sluice_runtime::Unmet;
 use std::ffi::{c_int, c_uint};
 
 /// See `portals4.h`.
@@ -84,8 +83,7 @@ pub extern "C" fn PtlPTDisable(ni_handle: ptl_handle_any_t, index: u32) -> c_int
             .wait(parts.generation, None, |state| (!state.ni().pt_is_active(index)).then_some(()));
         match quiet {
             Ok(()) => Ok(()),
-            Err(Unmet::Aborted | Unmet::TimedOut) => Err(Code::Aborted),
-            Err(Unmet::Gone) => Err(Code::ArgInvalid),
+            Err(unmet) => Err(Code::of_unmet(unmet, Code::Aborted)),
         }
     })
 }

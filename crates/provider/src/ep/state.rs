@@ -165,6 +165,13 @@ impl Holds for State {
             }
         }
     }
+
+    /// Wakes all who sleep at its queues: they read next, and are told.
+    fn tell_poisoned(&self) {
+        for cq in [&self.tx.cq, &self.rx.cq].into_iter().flatten() {
+            cq.waiters.wake();
+        }
+    }
 }
 
 impl State {
