@@ -151,6 +151,11 @@ impl<T> Table<T> {
         if self.is_full() {
             return Err(entry);
         }
+        Ok(self.insert_beyond(entry))
+    }
+
+    /// Adds an entry also where the table is full, for what is bounded by something else.
+    pub fn insert_beyond(&mut self, entry: T) -> Handle<T> {
         self.len += 1;
         if self.free_head == NO_SLOT {
             self.grow();
@@ -161,7 +166,7 @@ impl<T> Table<T> {
             self.free_head = next;
         }
         *slot = Slot::Full(entry);
-        Ok(Handle::new(index, *generation))
+        Handle::new(index, *generation)
     }
 
     /// Makes a free slot, so that entries are only ever written in one place.

@@ -290,3 +290,21 @@ fn a_copy_stays_while_an_answer_to_a_lost_process_is_written() {
     pair.settle();
     pair.assert_quiet();
 }
+
+/// The table of operations is as full as it may be; the answer is read by the rail all the
+/// same.
+#[test]
+fn a_copy_stays_while_an_answer_is_written_also_where_the_table_is_full() {
+    let limits = Limits { operations_max: 1, ..program_limits() };
+    let mode = Mode { pending_percent: 100, ..Mode::default() };
+    let mut pair = Pair::with_limits(&[roomy(); 2], mode, MdOptions::default(), limits);
+    let memory = pieces(&pair, 1, &[10, 20], &pattern(30, 1));
+    let spec = pair.vector_entry(&memory, 7, open(), 1);
+    pair.append(List::Priority, spec);
+    pair.issue_get(1, 7, 0, 30);
+    pair.issue_get(0, 7, 0, 30);
+    pair.happen(NetEvent::Deliver(0, 1));
+    assert_eq!(pair.sides[1].port.net().lent(1), (30, 0), "the rail reads it");
+    pair.settle();
+    pair.assert_quiet();
+}

@@ -113,14 +113,17 @@ impl<T> Lock<T> {
     /// single step leaves whole, and for taking an object down. A poisoned one stays
     /// so, unless [`Guard::mend`] says otherwise.
     pub fn lock_anyway(&self) -> Guard<'_, T> {
+        // What is taken down by a panic elsewhere is not broken by that.
+        let was_panicking = std::thread::panicking();
         loop {
-            if let Some(guard) = self.lock() {
+            if let Some(mut guard) = self.lock() {
+                guard.was_panicking = was_panicking;
                 return guard;
             }
             let freed =
                 self.word.compare_exchange(POISONED, HELD, Ordering::Acquire, Ordering::Relaxed);
             if freed.is_ok() {
-                return Guard { left_as: POISONED, ..Guard::of(self) };
+                return Guard { left_as: POISONED, was_panicking, lock: self, value: PhantomData };
             }
         }
     }
@@ -153,6 +156,8 @@ pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
     /// What the word says afterwards.
     left_as: u32,
+    /// Its thread was unwinding already, for something else.
+    was_panicking: bool,
     /// It is as good as the value: it may be shared where that may, and sent where
     /// that may.
     value: PhantomData<&'a mut T>,
@@ -160,7 +165,7 @@ pub struct Guard<'a, T> {
 
 impl<'a, T> Guard<'a, T> {
     fn of(lock: &'a Lock<T>) -> Guard<'a, T> {
-        Guard { lock, left_as: FREE, value: PhantomData }
+        Guard { lock, left_as: FREE, was_panicking: false, value: PhantomData }
     }
 
     /// Whether a panic happened while the lock was held earlier.
@@ -195,7 +200,8 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let word = if std::thread::panicking() { POISONED } else { self.left_as };
+        let broke = std::thread::panicking() && !self.was_panicking;
+        let word = if broke { POISONED } else { self.left_as };
         self.lock.word.store(word, Ordering::Release);
     }
 }
@@ -220,6 +226,25 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         assert_eq!(*lock.lock().expect("not poisoned"), 80_000);
+    }
+
+    /// Taking things down while a panic passes is no fault of theirs.
+    #[test]
+    fn a_guard_that_an_unwinding_thread_takes_poisons_nothing() {
+        struct Closes(Arc<Lock<u32>>);
+        impl Drop for Closes {
+            fn drop(&mut self) {
+                *self.0.lock_anyway() += 1;
+            }
+        }
+        let lock = Arc::new(Lock::new(0));
+        let closes = Closes(Arc::clone(&lock));
+        let thread = std::thread::spawn(move || {
+            let _closes = closes;
+            panic!("as the test wants");
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(lock.lock().map(|guard| *guard), Some(1));
     }
 
     #[test]

@@ -18,6 +18,8 @@ struct Other {
     wakes: Arc<(Mutex<u64>, std::sync::Condvar)>,
     /// How often a thread slept.
     sleeps: Arc<AtomicU64>,
+    /// The next sleep panics, which holds no lock.
+    panics_asleep: Arc<AtomicBool>,
 }
 
 impl Other {
@@ -37,6 +39,7 @@ impl Waker for Other {
             return;
         }
         self.sleeps.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics_asleep.load(Ordering::SeqCst), "as the test wants");
         // Who is not woken is missed.
         let rest = Duration::from_nanos(rest_ns).min(PATIENCE);
         let count = count.lock().unwrap();
@@ -356,7 +359,7 @@ fn a_panic_wakes_those_who_sleep() {
 fn a_panic_of_the_thread_refuses_calls() {
     let (shared, other) = with_thread();
     until("a sleep", || other.sleeps.load(Ordering::SeqCst) > 0);
-    shared.lock_anyway().0.as_mut().unwrap().panics = true;
+    other.panics_asleep.store(true, Ordering::SeqCst);
     other.wake();
     until("an end", || shared.visit().is_none());
     close(&shared);

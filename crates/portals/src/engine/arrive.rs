@@ -5,16 +5,21 @@ use crate::lists::Slab;
 use crate::objects::event::{Event, EventKind, NiFail};
 use crate::objects::me::Me;
 use crate::objects::request::{Owed, Taken};
-use sluice_link::{MailboxRegion, Opened, PeerError, Port, SendError};
+use sluice_link::{MailboxRegion, Opened, PeerError, Port, SendError, Violation};
 use sluice_wire::{GetDone, Packet, Parsed, PeerId};
 
 impl Ni {
     /// Handles a packet that has arrived.
     #[inline]
     pub fn on_packet<P: Port>(&mut self, port: &mut P, from: PeerId, packet: &Parsed) -> Taken {
-        let Ok(arrival) = self.links.on_arrival(from, packet) else {
-            self.status.protocol_violations += 1;
-            return Taken::Violation;
+        let arrival = match self.links.on_arrival(from, packet) {
+            Ok(arrival) => arrival,
+            // That is known; what is left of it is dropped.
+            Err(Violation::Gone) => return Taken::Fine { brought_credits: false },
+            Err(_) => {
+                self.status.protocol_violations += 1;
+                return Taken::Violation;
+            }
         };
         let mut above = false;
         let sound = match &packet.packet {

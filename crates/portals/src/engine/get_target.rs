@@ -179,9 +179,10 @@ impl Ni {
         if sent == Ok(Transmitted::Pending) {
             let (pt_index, md) = (PtIndex(0), Handle::default());
             let stage = Stage::Answer { staged };
-            if self.begin(Operation { peer, pt_index, md, user_ptr: 0, stage }).is_some() {
-                return;
-            }
+            // The rail reads the memory, so the operation has to be there, also where the
+            // table is full. Slots of the peer's bound how many there are.
+            self.operations.insert_beyond(Operation { peer, pt_index, md, user_ptr: 0, stage });
+            return;
         }
         if let Some(staged) = staged {
             port.give_back(staged.addr, staged.len as u32);

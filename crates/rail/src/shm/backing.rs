@@ -11,6 +11,7 @@ use super::config::{Config, SegmentKind};
 use super::dirs::{existing_dir, find_user_dir, private_dir, user_dirs};
 use super::error::{OpenError, is_shortage};
 use super::identity::Identity;
+use super::kept_fd::KeptFd;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags,
@@ -30,11 +31,11 @@ const FILE_TRIES_MAX: u32 = 16;
 #[derive(Debug)]
 pub(super) enum Backing {
     /// Anonymous memory.
-    Memfd { fd: OwnedFd },
+    Memfd { fd: KeptFd },
     /// A file.
     File {
         /// Holds the lock.
-        fd: OwnedFd,
+        fd: KeptFd,
         /// The file, for its removal.
         path: PathBuf,
         /// Only the process that made the file removes it, not a fork of it.
@@ -117,7 +118,7 @@ fn create_memfd(bytes: u64) -> Result<Backing, Errno> {
     rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::ftruncate(&fd, bytes)?;
     rustix::fs::fcntl_add_seals(&fd, SEALS | SealFlags::SEAL)?;
-    Ok(Backing::Memfd { fd })
+    Ok(Backing::Memfd { fd: fd.into() })
 }
 
 fn create_file(
@@ -148,7 +149,7 @@ fn create_file(
         if rustix::fs::fstat(&fd).map_err(failed)?.st_nlink == 0 {
             continue;
         }
-        let backing = Backing::File { fd, path: path.clone(), pid: identity.pid };
+        let backing = Backing::File { fd: fd.into(), path: path.clone(), pid: identity.pid };
         // Room is taken now: later a full file system would kill whoever
         // touches a page that it cannot provide.
         rustix::fs::fallocate(backing.fd(), FallocateFlags::empty(), 0, bytes).map_err(failed)?;

@@ -350,12 +350,16 @@ impl Shm {
             return;
         }
         let who = self.describe(peer);
-        self.stats.violations += u64::from(why != PeerError::Refused);
+        self.stats.violations += u64::from(matches!(why, PeerError::Damaged | PeerError::Protocol));
         self.warn.0(&match why {
             PeerError::Refused => {
                 format!("{who} has given this process up, so it is given up here")
             }
             PeerError::Protocol => format!("{who} broke the protocol; it is given up"),
+            PeerError::Unreachable => format!(
+                "{who} lives, but its mailbox is gone: it has closed all descriptors, or become \
+                 another program; it is given up"
+            ),
             _ => format!("memory shared with {who} was overwritten; it is given up"),
         });
         self.condemned.push((peer, why));
@@ -406,8 +410,9 @@ impl Shm {
     /// Frees what an ended peer held here.
     fn reclaim(&mut self, peer: PeerId) {
         self.peers.detach(peer, &self.card);
-        self.release_all_of(peer);
-        self.own_claims.release(peer);
+        if self.release_all_of(peer) {
+            self.own_claims.release(peer);
+        }
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;
             if let Some(card) = &known.card {

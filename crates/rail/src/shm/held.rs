@@ -17,6 +17,7 @@
 
 use super::dirs::{existing_dir, private_dir};
 use super::identity::{Identity, stat_of};
+use super::kept_fd::KeptFd;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -103,11 +104,8 @@ impl From<Errno> for HeldError {
 #[derive(Debug)]
 pub(super) struct Held {
     /// Holds the lock.
-    file: File,
+    fd: KeptFd,
     path: PathBuf,
-    /// What the file is: a program that closes all descriptors has lost this one, and the
-    /// next file has its number.
-    stat: Stat,
     /// Only the process that made the file removes it, not a fork of it.
     pid: u32,
 }
@@ -117,8 +115,7 @@ impl Held {
     /// what a user has in `/dev/shm` when the user's last session ends (`RemoveIPC`).
     pub(super) fn is_there(&self) -> bool {
         self.pid != std::process::id()
-            || rustix::fs::fstat(&self.file)
-                .is_ok_and(|stat| is_same(&stat, &self.stat) && stat.st_nlink > 0)
+            || self.fd.is_same() && rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink > 0)
     }
 }
 
@@ -129,7 +126,8 @@ impl Drop for Held {
         }
         // While this process lives nobody else replaces its file; somebody may
         // have removed all of them by hand.
-        if rustix::fs::lstat(&self.path).is_ok_and(|named| is_same(&named, &self.stat)) {
+        let named = rustix::fs::lstat(&self.path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+        if named.is_some() && named == self.fd.file() {
             // Whatever fails here, the next one that wants the name mends.
             let _ = std::fs::remove_file(&self.path);
             if let Some(dir) = self.path.parent() {
@@ -157,8 +155,8 @@ pub(super) fn hold(
         let _ = rustix::fs::unlinkat(&dir, &draft, AtFlags::empty());
         match linked {
             Ok(()) => {
-                let (path, stat) = (dir_path.join(name), rustix::fs::fstat(&file)?);
-                return Ok(Held { file, path, stat, pid: identity.pid });
+                let fd = KeptFd::from(OwnedFd::from(file));
+                return Ok(Held { fd, path: dir_path.join(name), pid: identity.pid });
             }
             // The draft was taken for a stale one, or the directory vanished.
             Err(Errno::NOENT) => {}

@@ -125,8 +125,13 @@ impl Shm {
         for _ in 0..UNMAPPED_LOOKS.min(keeping.unmapped.len()) {
             keeping.unmapped.rotate_left(1);
             let peer = keeping.unmapped[0];
-            // One that writes here says itself when it ends.
-            if !self.is_sender(peer) && self.has_no_mailbox(peer) {
+            if !self.has_no_mailbox(peer) || self.is_exiting(peer) {
+                continue;
+            }
+            if self.is_sender(peer) {
+                // It may write still, and no credit ever gets back to it.
+                self.give_up_later(peer, PeerError::Unreachable);
+            } else {
                 self.begin_end(peer);
             }
         }
@@ -158,7 +163,7 @@ impl Shm {
             } else if known.watch.is_some() && known.seen && peer != self.own_peer() {
                 self.housekeeping.unmapped.push(peer);
             }
-            match &known.watch {
+            match known.watch.as_deref() {
                 Some(Watch::Own) | None => {}
                 Some(watch) => match watch.pidfd() {
                     Some(pollfd) => {
@@ -181,7 +186,9 @@ impl Shm {
             let stuck = self.reader.stuck(self.segment.intents(), |writer| {
                 let sender = self.senders[writer];
                 match sender.peer() {
-                    Some(peer) => !self.has_ended(peer),
+                    Some(peer) => {
+                        !self.has_ended(peer) || self.may_write_still(writer as u16, peer)
+                    }
                     // It claimed its entry since: known next time.
                     None => {
                         sender.is_nobody() && self.segment.claim_of(writer as u16) == Claim::Ready

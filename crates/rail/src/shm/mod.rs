@@ -42,6 +42,7 @@ mod guard;
 mod held;
 mod housekeeping;
 mod identity;
+mod kept_fd;
 mod lent;
 mod limits;
 mod lookup;

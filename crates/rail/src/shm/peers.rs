@@ -54,7 +54,7 @@ pub(super) struct Peer {
     /// It was tried to map its mailbox, and there is none: its label may lead to
     /// another one by now.
     lost: bool,
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<Box<Watch>>,
     /// Its mailbox, if mapped, and the entry that this process has there.
     pub(super) segment: Option<Box<Segment>>,
     entry: Option<Entry>,

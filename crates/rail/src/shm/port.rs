@@ -273,7 +273,8 @@ impl Shm {
         }
         match self.attach(peer) {
             Ok(opened) => Ok(opened),
-            Err(_) if self.has_ended(peer) || self.is_exiting(peer) => {
+            // What this process lacks says nothing about that one.
+            Err(_) if self.has_ended(peer) || self.peers.is_lost(peer) && self.is_exiting(peer) => {
                 self.begin_end(peer);
                 self.connect_ended(peer)
             }
@@ -373,7 +374,7 @@ impl Shm {
             }
             Ok(Some(watch)) => {
                 known.life = Life::Watched;
-                known.watch = Some(watch);
+                known.watch = Some(Box::new(watch));
                 known.direct = self.bulk != BulkKind::Ring
                     && card.pid_ns == own.pid_ns
                     && bulk::probe(card.pid, card.probe_addr, card.mark());
@@ -429,13 +430,10 @@ impl Shm {
     /// Whether a peer whose mailbox could not be opened is about to end: a process
     /// closes its descriptors, the last thing that it does with its mailbox, a moment
     /// before it has ended.
-    fn is_exiting(&self, peer: PeerId) -> bool {
-        self.peers.get(peer).is_some_and(|known| {
-            // What this process lacks says nothing about that one.
-            let is_missing = self.peers.is_lost(peer);
-            let card = known.card.as_ref().filter(|card| card.pid_ns == self.card.pid_ns);
-            is_missing && card.is_some_and(|card| is_exiting(card.pid))
-        })
+    pub(super) fn is_exiting(&self, peer: PeerId) -> bool {
+        let card = self.peers.get(peer).and_then(|known| known.card.as_deref());
+        let card = card.filter(|card| card.pid_ns == self.card.pid_ns);
+        card.is_some_and(|card| is_exiting(card.pid))
     }
 
     /// What connecting to a peer that has ended answers. While packets of it

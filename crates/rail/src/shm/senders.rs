@@ -94,14 +94,16 @@ impl Shm {
             let was_reclaimed =
                 |peer| self.peers.get(peer).is_some_and(|known| known.life == Life::Ended);
             match peer {
-                // It claimed this after its end was seen, or what was seen was none.
+                // It claimed this after its end was seen, or what was seen was none. What it
+                // writes it writes before it ends, so that is asked first.
                 Some(peer)
                     if claim != Claim::Closed
                         && was_reclaimed(peer)
-                        && !self.reader.is_behind()
-                        && self.is_surely_over(peer) =>
+                        && self.process_is_over(peer)
+                        && !self.reader.is_behind() =>
                 {
                     self.release(writer);
+                    self.own_claims.release(peer);
                 }
                 _ if claim != Claim::Closed => {}
                 Some(peer) if !was_reclaimed(peer) => self.writes_no_more(peer),
@@ -198,27 +200,47 @@ impl Shm {
     }
 
     /// Lets another writer have the entries of a peer that writes no more. If it may
-    /// after all, it is refused instead.
-    pub(super) fn release_all_of(&mut self, peer: PeerId) {
-        let has_ended = self.is_surely_over(peer);
+    /// after all, it is refused instead, and the next looks find its end. Says whether
+    /// all of it is over.
+    pub(super) fn release_all_of(&mut self, peer: PeerId) -> bool {
+        let mut all_over = true;
+        let has_ended = self.is_of_another_namespace(peer) || self.process_is_over(peer);
+        let may_be_freed = self.is_of_another_namespace(peer) || !self.reader.is_behind();
         for writer in 0..self.segment.layout().senders_max {
             if self.senders[usize::from(writer)].peer() != Some(peer) {
                 continue;
             }
-            if has_ended || self.segment.claim_of(writer) == Claim::Closed {
+            let is_over = has_ended || self.segment.claim_of(writer) == Claim::Closed;
+            if is_over && may_be_freed {
                 self.release(writer);
             } else {
                 self.refuse_entry(writer);
             }
+            all_over &= is_over;
         }
+        all_over
     }
 
-    /// Whether the process of a peer has ended. Its mailbox may be gone while it lives
-    /// and writes: a program that closes all descriptors has closed that, too. Nothing
-    /// but the mailbox tells of a process in another pid namespace.
-    fn is_surely_over(&self, peer: PeerId) -> bool {
+    /// Whether a peer that was taken for ended may write with an entry still.
+    pub(super) fn may_write_still(&self, writer: u16, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(|known| known.life == Life::Ended)
+            && self.segment.claim_of(writer) != Claim::Closed
+            && !self.is_of_another_namespace(peer)
+            && !self.process_is_over(peer)
+    }
+
+    /// Of such a process nothing tells but its mailbox, which may be gone while it lives: a
+    /// program that closes all descriptors has closed that, too.
+    fn is_of_another_namespace(&self, peer: PeerId) -> bool {
         let card = self.peers.get(peer).and_then(|known| known.card.as_deref());
-        card.is_none_or(|card| card.pid_ns != self.card.pid_ns || has_ended_by_stat(card))
+        card.is_some_and(|card| card.pid_ns != self.card.pid_ns)
+    }
+
+    /// Whether `/proc` says that the process of a peer has ended; not if it is of another
+    /// pid namespace.
+    fn process_is_over(&self, peer: PeerId) -> bool {
+        let card = self.peers.get(peer).and_then(|known| known.card.as_deref());
+        card.is_none_or(|card| card.pid_ns == self.card.pid_ns && has_ended_by_stat(card))
     }
 
     fn release(&mut self, writer: u16) {

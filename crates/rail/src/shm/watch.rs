@@ -8,7 +8,8 @@ use super::backing::open_peer;
 use super::card::Card;
 use super::error::is_shortage;
 use super::identity::stat_of;
-use rustix::fd::{AsRawFd, OwnedFd};
+use super::kept_fd::KeptFd;
+use rustix::fd::AsRawFd;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -23,11 +24,11 @@ pub(super) enum Watch {
     /// Readable once the process has ended. Then `/proc` is asked as well: a
     /// program that closes all descriptors, to make others of them, has lost this
     /// one, and the process that it was of lives.
-    Pidfd(OwnedFd),
+    Pidfd(KeptFd),
     /// No pidfd to be had.
     Stat,
     /// Another pid namespace: its segment file, which it keeps locked.
-    Lock(OwnedFd),
+    Lock(KeptFd),
 }
 
 impl Watch {
@@ -43,7 +44,7 @@ impl Watch {
     ) -> io::Result<Option<Watch>> {
         if card.pid_ns != own.pid_ns {
             return match open_peer(card, uid, shm_dir) {
-                Ok((fd, _)) => Ok(Some(Watch::Lock(fd))),
+                Ok((fd, _)) => Ok(Some(Watch::Lock(fd.into()))),
                 Err(cause) if is_shortage(&cause) => Err(cause),
                 Err(_) => Ok(None),
             };
@@ -55,7 +56,7 @@ impl Watch {
             return Ok(None);
         };
         let watch = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => Watch::Pidfd(fd),
+            Ok(fd) => Watch::Pidfd(fd.into()),
             Err(Errno::SRCH) => return Ok(None),
             Err(_) => Watch::Stat,
         };
@@ -111,7 +112,7 @@ fn says_nobody(cause: &io::Error) -> bool {
     cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH)
 }
 
-fn pollfd(fd: &OwnedFd) -> libc::pollfd {
+fn pollfd(fd: &KeptFd) -> libc::pollfd {
     libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
@@ -154,8 +155,8 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let start_time = stat_of(child.id()).unwrap().start_time;
         let other = card(child.id(), start_time);
-        let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        let by_another = Watch::Pidfd(null);
+        let null = rustix::fd::OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let by_another = Watch::Pidfd(null.into());
         let by_pidfd = Watch::new(&other, &own, uid, dir).unwrap().unwrap();
         assert!(!by_pidfd.has_ended(&other) && !Watch::Stat.has_ended(&other));
         assert!(!by_another.has_ended(&other), "what is readable is no pidfd any more");

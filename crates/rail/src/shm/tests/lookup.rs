@@ -186,7 +186,7 @@ fn a_card_of_another_pid_namespace_is_held_by_its_lock() {
     let mut a = open_file(&dir);
     let peer = a.peer(&b.address()).unwrap();
     assert!(a.connect(peer).is_ok());
-    assert!(matches!(a.peers.get(peer).unwrap().watch, Some(Watch::Lock(_))));
+    assert!(matches!(a.peers.get(peer).unwrap().watch.as_deref(), Some(Watch::Lock(_))));
     assert_eq!(a.describe(peer), format!("pid {} of another pid namespace", b.card.pid));
     flock(&held, FlockOperation::Unlock).unwrap();
     let mut late = open_no_sweep(&dir, &held);

@@ -370,7 +370,7 @@ fn scribbling_over_the_table_spoils_transfers_and_nothing_else() {
 fn end_unseen(rail: &mut Shm, peer: PeerId) {
     let known = rail.peers.get_mut(peer).unwrap();
     known.card.as_mut().unwrap().start_time = 0;
-    known.watch = Some(Watch::Stat);
+    known.watch = Some(Box::new(Watch::Stat));
 }
 
 #[test]

@@ -64,13 +64,13 @@ fn a_peer_that_closes_its_mailbox_before_a_word_is_noticed() {
     assert_eq!(machine.gone.len(), 1, "the other one has its mailbox");
 }
 
-/// A program that closes all its descriptors has no mailbox any more. It lives, and writes
-/// with its entry still, so nobody else may have that.
+/// A program that closes all its descriptors has no mailbox any more, and no credit gets to
+/// it. It lives, and writes with its entry still, so nobody else may have that.
 #[test]
-fn a_writer_whose_mailbox_is_gone_keeps_its_entry() {
+fn a_writer_whose_mailbox_is_gone_is_given_up_and_keeps_its_entry() {
     let dir = Dir::new("bare");
     let (mut owner, mut writer) = (over_files(&dir.0), over_files(&dir.0));
-    let mut machine = Recorder::default();
+    let (mut machine, mut at_writer) = (Recorder::default(), Recorder::default());
     let (to_owner, peer) = introduce(&mut owner, &mut writer);
     writer.connect(to_owner).unwrap();
     send(&mut writer, to_owner, put(1, 0), b"before");
@@ -83,7 +83,9 @@ fn a_writer_whose_mailbox_is_gone_keeps_its_entry() {
     send(&mut writer, to_owner, put(2, 0), b"after");
     settle(&mut owner, &mut machine);
     let heard: Vec<_> = machine.packets.iter().map(|packet| packet.from).collect();
-    assert_eq!((heard, &machine.gone[..]), (vec![peer, peer], &[][..]));
+    assert_eq!((heard, &machine.gone[..]), (vec![peer], &[(peer, PeerError::Unreachable)][..]));
+    look_often(&mut writer, &mut at_writer);
+    assert_eq!(at_writer.gone, [(to_owner, PeerError::Refused)]);
 }
 
 /// The same, and it writes its first word after that was taken for its end.
