@@ -5,8 +5,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use sluice_proto::Endpoint;
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
-use sluice_rail::shm::{self, Config, Shm};
-use sluice_runtime::RailOptions;
+use sluice_rail::shm::{self, Shm};
+use sluice_runtime::{RailOptions, Settings};
 use sluice_text::bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -25,13 +25,19 @@ pub struct InfoArgs {
 
 /// Prints what was found.
 pub fn run(args: &InfoArgs) -> Result<()> {
-    let info = Info::collect();
+    let settings = Settings::of_environment();
+    let info = Info::collect(&settings);
     let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &info.to_json()).map_err(std::io::Error::from)?;
+        let mut document = info.to_json();
+        document["warnings"] = settings.warnings.into();
+        serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         write!(out, "{}", info.to_text())?;
+        for warning in &settings.warnings {
+            eprintln!("sluice: warning: {warning}");
+        }
     }
     Ok(())
 }
@@ -59,12 +65,14 @@ pub struct Memory {
 }
 
 impl Info {
-    /// Tries and looks up everything.
-    pub fn collect() -> Info {
-        let memory = Shm::open(RailOptions::default().config(0, Endpoint::data_slots_within))
+    /// Tries and looks up everything, in the directory that is set.
+    pub fn collect(settings: &Settings) -> Info {
+        let shm_dir = &settings.rail.shm_dir;
+        let options = RailOptions { shm_dir: shm_dir.clone(), ..RailOptions::default() };
+        let memory = Shm::open(options.config(0, Endpoint::data_slots_within))
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
-        Info { report: probe::report(&Config::default().shm_dir), memory }
+        Info { report: probe::report(shm_dir), memory }
     }
 
     fn to_json(&self) -> Value {

@@ -8,9 +8,9 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use sluice_proto::selection::{Able, Choice, Facts, First, Protocol, Thresholds};
+use sluice_rail::shm::BulkKind;
 use sluice_rail::shm::COSTS;
 use sluice_rail::shm::probe::{self, ProbeReport};
-use sluice_rail::shm::{BulkKind, Config};
 use sluice_rail::tune::{self, Tuned};
 use sluice_runtime::Settings;
 use sluice_text::bytes;
@@ -90,7 +90,7 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     let settings = Settings::of_environment();
     let lookup = |name: &str| std::env::var(name).ok();
     let peer = Peer::find(args.peer, lookup)?;
-    let rail = Rail::of(&probe::report(&Config::default().shm_dir), &settings, &peer)?;
+    let rail = Rail::of(&probe::report(&settings.rail.shm_dir), &settings, &peer)?;
     let tuned = tune::load(&COSTS, &settings.tune);
     let answer = Answer {
         args,

@@ -60,6 +60,29 @@ fn info_is_text() {
 }
 
 #[test]
+fn info_and_doctor_look_at_the_directory_that_is_set() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = |command: &str, shm_dir: &std::path::Path| {
+        let mut sluice = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        let output = sluice.args([command, "--json"]).env("FI_SLUICE_SHM_DIR", shm_dir).output();
+        let output = output.expect("the command starts");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON and nothing else")
+    };
+    let info = said("info", dir.path());
+    assert!(info["memory"]["mailbox_bytes"].is_number(), "{info}");
+    assert!(info["probes"].to_string().contains(dir.path().to_str().expect("text")), "{info}");
+    let missing = said("info", &dir.path().join("missing"));
+    let error = missing["memory"]["error"].as_str().expect("an error");
+    assert!(error.contains("missing/sluice-") && error.contains("FI_SLUICE_SHM_DIR"), "{error}");
+    let relative = said("info", std::path::Path::new("relative"));
+    assert!(relative["warnings"][0].as_str().is_some_and(|it| it.contains("=relative is ignored")));
+    let doctor = said("doctor", &dir.path().join("missing"));
+    let findings = doctor["findings"].as_array().expect("findings");
+    let rail = findings.iter().find(|found| found["topic"] == "shared-memory rail");
+    assert_eq!(rail.expect("it is checked")["state"], "fault");
+}
+
+#[test]
 fn latency_has_its_shape() {
     let report = json(&[
         "perf",

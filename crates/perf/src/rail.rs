@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sluice_link::RemoteMemory;
 use sluice_proto::{Config, Endpoint};
 use sluice_rail::shm::Address;
-use sluice_runtime::{Choice, Context, RailOptions};
+use sluice_runtime::{Choice, Context, RailOptions, Settings};
 use sluice_wire::PeerId;
 
 /// A rail that can be measured.
@@ -48,7 +48,10 @@ pub fn open_default() -> Result<Context<Endpoint>> {
 }
 
 fn open(options: RailOptions) -> Result<Context<Endpoint>> {
-    let config = options.config(0, Endpoint::data_slots_within);
+    // Figures do not depend on the directory, and where the default one cannot be used
+    // nothing could be measured.
+    let shm_dir = Settings::of_environment().rail.shm_dir;
+    let config = RailOptions { shm_dir, ..options }.config(0, Endpoint::data_slots_within);
     let endpoint = |layout| Endpoint::new(Config::default(), layout);
     Context::open(config, endpoint).context("cannot open the shared-memory rail")
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -153,6 +154,36 @@ fn whoever_asks_in_vain_again_and_again_gives_the_core_away() {
 }
 
 #[test]
+fn processes_find_each_other_in_the_directory_that_is_set() {
+    let dir = provider_dir("shm_dir");
+    let (two, one) = (compile(&dir, "death"), compile(&dir, "messages"));
+    let run = |program: &PathBuf, shm_dir: &str| {
+        let mut command = with_provider(program, &dir);
+        command.env("FI_SLUICE_SHM_DIR", dir.join(shm_dir));
+        command
+    };
+    // Who opens an endpoint there removes what an ended process has left.
+    let uid = std::fs::metadata(&dir).expect("it is there").uid();
+    let user_dir = dir.join(format!("here/sluice-{uid}"));
+    let _ = std::fs::remove_dir_all(&user_dir);
+    std::fs::create_dir_all(dir.join("here")).expect("made");
+    std::fs::DirBuilder::new().mode(0o700).create(&user_dir).expect("made");
+    let left = user_dir.join("1-1-0000000000000000.seg");
+    std::fs::write(&left, "").expect("written");
+    succeed(&mut run(&two, "here"));
+    assert!(!left.exists());
+
+    let failed = run(&one, "missing").output().expect("it runs");
+    let log = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(!failed.status.success(), "{log}");
+    for part in ["endpoint not opened: cannot use ", "missing/sluice-", "FI_SLUICE_SHM_DIR"] {
+        assert!(log.contains(part), "{part} in {log}");
+    }
+    let (_, log) = succeed(run(&one, "here").env("FI_SLUICE_SHM_DIR", "here"));
+    assert!(log.contains("FI_SLUICE_SHM_DIR=here is ignored"), "{log}");
+}
+
+#[test]
 fn a_peer_that_dies_is_named() {
     let dir = provider_dir("death");
     let program = compile(&dir, "death");
@@ -206,7 +237,7 @@ fn fi_info_lists_the_provider_and_its_variables() {
     let manual = include_str!("../../../docs/configuration.md");
     let named = out.lines().filter_map(|line| line.strip_prefix("# FI_SLUICE_"));
     let names: Vec<_> = named.filter_map(|rest| rest.split(':').next()).collect();
-    assert_eq!(names.len(), 15, "{out}");
+    assert_eq!(names.len(), 16, "{out}");
     for name in names {
         assert!(manual.contains(&format!("`FI_SLUICE_{name}`")), "{name} is not in the manual");
     }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-/// What is free in /dev/shm for mailbox files to have room.
+/// What is free for mailbox files to have room.
 const SHM_FREE_BYTES_MIN: u64 = 64 << 20;
 /// What a process opens besides its peers.
 const FILES_BASE: u64 = 64;
@@ -19,16 +19,17 @@ const FILES_PER_PEER: u64 = 2;
 
 /// All checks.
 pub fn check(ranks: u32) -> Vec<Finding> {
-    let shm_dir = Config::default().shm_dir;
-    let info = Info::collect();
+    let settings = Settings::of_environment();
+    let shm_dir = &settings.rail.shm_dir;
+    let info = Info::collect(&settings);
     let mut findings = vec![kernel(), rail(&info)];
     findings.extend(info.report.probes.iter().map(|probe| judge(probe, &info.report)));
-    findings.push(shm_room(&shm_dir));
+    findings.push(shm_room(shm_dir));
     findings.extend(limits(ranks));
     findings
         .push(cores(ranks, thread::available_parallelism().map_or(1, |cores| cores.get() as u32)));
-    findings.push(leftovers(&shm_dir, rustix::process::getuid().as_raw()));
-    findings.extend(Settings::of_environment().warnings.into_iter().map(|warning| {
+    findings.push(leftovers(shm_dir, rustix::process::getuid().as_raw()));
+    findings.extend(settings.warnings.into_iter().map(|warning| {
         Finding::warning("settings", warning, "unset it, or see docs/configuration.md")
     }));
     findings
@@ -66,21 +67,24 @@ fn judge(probe: &Probe, report: &ProbeReport) -> Finding {
 }
 
 fn shm_room(dir: &Path) -> Finding {
-    const TOPIC: &str = "room in /dev/shm";
-    let remedy = "mount -o remount,size=1G /dev/shm, in a container docker run --shm-size=1g; or \
-                  FI_SLUICE_SEGMENT=memfd";
+    const TOPIC: &str = "room for mailbox files";
+    let shown = dir.display();
+    let remedy = format!(
+        "mount -o remount,size=1G {shown}, in a container docker run --shm-size=1g; or \
+         FI_SLUICE_SEGMENT=memfd"
+    );
     match rustix::fs::statvfs(dir) {
         Ok(stat) => {
             let free = stat.f_bavail.saturating_mul(stat.f_frsize);
             let all = stat.f_blocks.saturating_mul(stat.f_frsize);
-            let said = format!("{} of {} MiB free", free >> 20, all >> 20);
+            let said = format!("{shown}: {} of {} MiB free", free >> 20, all >> 20);
             if free < SHM_FREE_BYTES_MIN {
                 Finding::warning(TOPIC, said, remedy)
             } else {
                 Finding::ok(TOPIC, said)
             }
         }
-        Err(errno) => Finding::warning(TOPIC, format!("{}: {errno}", dir.display()), remedy),
+        Err(errno) => Finding::warning(TOPIC, format!("{shown}: {errno}"), remedy),
     }
 }
 

@@ -15,6 +15,7 @@ use sluice_portals::Ni;
 use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, host_id};
 use sluice_runtime::{Context, RailOptions, Unmet};
 use std::ffi::{c_int, c_uint};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -78,18 +79,18 @@ fn open(
         state.references += 1;
         return Ok((limits::actual(state), slot.generation()));
     }
+    let default = RailOptions::default();
+    let shm_dir = std::env::var_os("PTL_SHM_DIR");
     let options = RailOptions {
         credits: CreditKind::Static,
         peers_max: Some(limits::peers_max()),
         mailbox_slots: Some(Config::default().slots_max),
-        ..RailOptions::default()
+        shm_dir: shm_dir.map_or(default.shm_dir, PathBuf::from),
+        ..default
     };
     // The engine takes whatever room there is.
     let mut config = options.config(0, |_| u32::MAX);
     (config.guard, config.sleeps) = (Guard::Check, true);
-    if let Some(dir) = std::env::var_os("PTL_SHM_DIR") {
-        config.shm_dir = dir.into();
-    }
     let names = Names::open(&config.shm_dir).map_err(|why| failed("name directory", &why))?;
     let claim = match &*identity {
         Some(claim) if pid == PTL_PID_ANY || pid == claim.pid() => claim.clone(),

@@ -5,6 +5,11 @@ use sluice_link::LayoutError;
 use std::io;
 use std::path::PathBuf;
 
+/// How users choose [`Config::shm_dir`](super::Config::shm_dir), as far as the rail's
+/// clients let them.
+const ELSEWHERE: &str = "choose another directory for all processes of the job with \
+                         FI_SLUICE_SHM_DIR (in Portals programs PTL_SHM_DIR)";
+
 /// Why a rail could not be opened. Each names the thing, the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -45,7 +50,10 @@ pub enum OpenError {
         cause: io::Error,
     },
     /// The directory of this user's files cannot be used.
-    #[error("cannot use {path}: {cause}; remove it, or see that /dev/shm can be written")]
+    #[error(
+        "cannot use {path}: {cause}; see that the directory above it is there and can be \
+         written, or {ELSEWHERE}"
+    )]
     Dir {
         /// Which.
         path: PathBuf,
@@ -55,8 +63,7 @@ pub enum OpenError {
     /// The directory of this user's files is not safe to use.
     #[error(
         "{path} belongs to user {owner} or others may use it: it is no private directory of \
-         user {uid}; have it removed, or (Portals) choose another directory for all processes \
-         of the job with PTL_SHM_DIR"
+         user {uid}; have it removed, or {ELSEWHERE}"
     )]
     DirForeign {
         /// Which.

@@ -47,7 +47,7 @@ impl Choice for SegmentKind {
     const ALL: &'static [(SegmentKind, &'static str, &'static str)] = &[
         (SegmentKind::Auto, "auto", "A memfd; a file where others cannot open that"),
         (SegmentKind::Memfd, "memfd", "A memfd"),
-        (SegmentKind::File, "file", "A file in /dev/shm"),
+        (SegmentKind::File, "file", "A file in FI_SLUICE_SHM_DIR"),
     ];
 }
 

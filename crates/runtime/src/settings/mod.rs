@@ -16,7 +16,7 @@ use variable::unknown;
 use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
 use sluice_rail::tune::Mode;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The longest eager message that may be set.
 pub const EAGER_BYTES_MAX: u64 = 8192;
@@ -89,6 +89,7 @@ impl Settings {
             peers_max: reader.number(&variable::PEERS, 1, u16::MAX.into()).map(|n| n as u16),
             mailbox_slots: reader.number(&variable::SLOTS, 1024, 1 << 26).map(|n| n as u32),
             unexpected_bytes: unexpected.unwrap_or(default.unexpected_bytes),
+            shm_dir: reader.dir(&variable::SHM_DIR).unwrap_or(default.shm_dir),
         };
         let inject = reader.number(&variable::INJECT, 0, eager);
         let kept = reader.number(&variable::INJECT_KEPT, 0, BYTES_MAX);
@@ -100,7 +101,7 @@ impl Settings {
             rail,
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
             stats: reader.flag(&variable::STATS).unwrap_or(false),
-            report: reader.path(&variable::REPORT),
+            report: reader.file(&variable::REPORT),
             warnings: reader.warnings,
         }
     }
@@ -166,9 +167,23 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
         self.value(variable, allowed, Mode::from_setting)
     }
 
-    fn path(&mut self, variable: &Variable) -> Option<PathBuf> {
-        let allowed = || "the path of a file, which has a slash".to_owned();
-        self.value(variable, allowed, |raw| raw.contains('/').then_some(()))?;
+    fn file(&mut self, variable: &Variable) -> Option<PathBuf> {
+        self.path(variable, "the path of a file, which has a slash", |raw| raw.contains('/'))
+    }
+
+    fn dir(&mut self, variable: &Variable) -> Option<PathBuf> {
+        // A relative one would be another directory in each process.
+        let allowed = "the path of a directory, which begins with a slash";
+        self.path(variable, allowed, |raw| Path::new(raw).is_absolute())
+    }
+
+    fn path(
+        &mut self,
+        variable: &Variable,
+        allowed: &str,
+        is_allowed: fn(&str) -> bool,
+    ) -> Option<PathBuf> {
+        self.value(variable, || allowed.to_owned(), |raw| is_allowed(raw).then_some(()))?;
         // As the environment has it: a path need not be text.
         (self.lookup)(variable).map(PathBuf::from)
     }

@@ -1,6 +1,7 @@
 //! What a mailbox is made with, as settings and options say it.
 
 use sluice_rail::shm::{BulkKind, Config, CreditKind, SegmentKind};
+use std::path::PathBuf;
 
 /// Mailboxes are sized for as many senders as the program says, and this many
 /// more: those that join later.
@@ -14,7 +15,7 @@ const SENDERS_MIN: usize = 64;
 const SLOTS_PER_SENDER: u32 = 256;
 
 /// What a mailbox is made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RailOptions {
     /// How large data is moved.
     pub bulk: BulkKind,
@@ -28,6 +29,8 @@ pub struct RailOptions {
     pub mailbox_slots: Option<u32>,
     /// Most memory for messages that arrived before their receives.
     pub unexpected_bytes: u64,
+    /// The directory in which processes find each other. All of a job must agree.
+    pub shm_dir: PathBuf,
 }
 
 impl Default for RailOptions {
@@ -39,6 +42,7 @@ impl Default for RailOptions {
             peers_max: None,
             mailbox_slots: None,
             unexpected_bytes: RailOptions::UNEXPECTED_BYTES,
+            shm_dir: Config::default().shm_dir,
         }
     }
 }
@@ -62,6 +66,7 @@ impl RailOptions {
             credits: self.credits,
             segment: self.segment,
             bulk: self.bulk,
+            shm_dir: self.shm_dir.clone(),
             ..Config::default()
         }
     }
@@ -71,7 +76,7 @@ impl RailOptions {
 mod tests {
     use super::*;
 
-    fn sized(options: RailOptions, senders: usize) -> (u16, u32) {
+    fn sized(options: &RailOptions, senders: usize) -> (u16, u32) {
         let config = options.config(senders, |_| 7);
         assert_eq!(config.data_slots_max, 7);
         (config.senders_max, config.slots_max)
@@ -79,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_mailbox_has_room_for_the_senders_that_are_expected_and_some_more() {
-        let options = RailOptions::default();
+        let options = &RailOptions::default();
         assert_eq!(sized(options, 0), (64, 65_536));
         assert_eq!(sized(options, 100), (108, 65_536));
         assert_eq!(sized(options, 1000), (1008, 1 << 18));
@@ -89,8 +94,8 @@ mod tests {
     #[test]
     fn what_is_set_holds_over_what_is_expected() {
         let few = RailOptions { peers_max: Some(2), ..RailOptions::default() };
-        assert_eq!(sized(few, 1000), (2, 65_536));
+        assert_eq!(sized(&few, 1000), (2, 65_536));
         let small = RailOptions { mailbox_slots: Some(1024), ..RailOptions::default() };
-        assert_eq!(sized(small, 1000), (1008, 1024));
+        assert_eq!(sized(&small, 1000), (1008, 1024));
     }
 }

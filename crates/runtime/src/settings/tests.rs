@@ -32,6 +32,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_PEERS_MAX", "65535"),
         ("FI_SLUICE_MAILBOX_SLOTS", "1024"),
         ("FI_SLUICE_SEGMENT", "File"),
+        ("FI_SLUICE_SHM_DIR", "/tmp/of this job"),
         ("FI_SLUICE_BULK", "RING"),
         ("FI_SLUICE_PROGRESS", "thread"),
         ("FI_SLUICE_STATS", "Yes"),
@@ -50,8 +51,10 @@ fn what_is_set_is_read() {
         peers_max: Some(65_535),
         mailbox_slots: Some(1024),
         unexpected_bytes: 1,
+        shm_dir: "/tmp/of this job".into(),
     };
     assert_eq!(set.rail, rail);
+    assert_eq!(set.rail.config(0, |_| 1).shm_dir, PathBuf::from("/tmp/of this job"));
     // Nothing is injected that is not eager.
     assert_eq!((set.inject_bytes, set.inject_kept_bytes), (256, 0));
     assert_eq!((set.progress, set.stats), (Progress::Thread, true));
@@ -70,6 +73,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
         ("FI_SLUICE_UNEXPECTED_BYTES", "0"),
         ("FI_SLUICE_PEERS_MAX", "65536"),
         ("FI_SLUICE_MAILBOX_SLOTS", "1023"),
+        ("FI_SLUICE_SHM_DIR", "shm/of-this-job"),
         ("FI_SLUICE_BULK", "pigeon"),
         ("FI_SLUICE_STATS", "perhaps"),
         ("FI_SLUICE_REPORT", "lines"),
@@ -110,7 +114,8 @@ fn numbers() {
 #[test]
 fn a_path_need_not_be_text() {
     let path = OsString::from_vec(b"/tmp/\xff".to_vec());
-    let read =
-        Settings::read(|variable| (variable.env() == "FI_SLUICE_REPORT").then(|| path.clone()));
-    assert_eq!(read.report, Some(PathBuf::from(path)));
+    let names = ["FI_SLUICE_REPORT", "FI_SLUICE_SHM_DIR"];
+    let read = Settings::read(|variable| names.contains(&&*variable.env()).then(|| path.clone()));
+    assert_eq!(read.report, Some(PathBuf::from(&path)));
+    assert_eq!(read.rail.shm_dir, PathBuf::from(path));
 }

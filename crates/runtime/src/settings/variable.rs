@@ -92,7 +92,12 @@ pub(super) static SLOTS: Variable = Variable {
 pub(super) static SEGMENT: Variable = Variable {
     name: c"segment",
     kind: Kind::Text,
-    help: c"What a mailbox is made of: auto, memfd, or file (in /dev/shm) (default: auto)",
+    help: c"What a mailbox is made of: auto, memfd, or file (in FI_SLUICE_SHM_DIR) (default: auto)",
+};
+pub(super) static SHM_DIR: Variable = Variable {
+    name: c"shm_dir",
+    kind: Kind::Text,
+    help: c"Directory, as an absolute path, in which the processes of a job find each other by small files, and where mailboxes that are files lie; the same for all of them (default: /dev/shm)",
 };
 pub(super) static BULK: Variable = Variable {
     name: c"bulk",
@@ -116,7 +121,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 15] = [
+pub static VARIABLES: [&Variable; 16] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -128,6 +133,7 @@ pub static VARIABLES: [&Variable; 15] = [
     &PEERS,
     &SLOTS,
     &SEGMENT,
+    &SHM_DIR,
     &BULK,
     &PROGRESS,
     &STATS,

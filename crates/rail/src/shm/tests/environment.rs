@@ -115,7 +115,8 @@ fn a_directory_of_somebody_else_is_passed_over() {
     }
     let why = Names::open(&dir.0).unwrap_err().to_string();
     assert!(matches!(dir.open(), Err(OpenError::DirForeign { .. })));
-    for part in [all[0].to_str().unwrap(), &format!("user {uid}"), "PTL_SHM_DIR"] {
+    let user = format!("user {uid}");
+    for part in [all[0].to_str().unwrap(), &user, "FI_SLUICE_SHM_DIR", "PTL_SHM_DIR"] {
         assert!(why.contains(part), "{part} in {why}");
     }
     for path in all.iter().filter(|path| path.is_symlink()) {
