@@ -1,7 +1,9 @@
 //! The command as people and programs run it.
 
 use serde_json::Value;
+use std::fs;
 use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,6 +82,27 @@ fn info_and_doctor_look_at_the_directory_that_is_set() {
     let findings = doctor["findings"].as_array().expect("findings");
     let rail = findings.iter().find(|found| found["topic"] == "shared-memory rail");
     assert_eq!(rail.expect("it is checked")["state"], "fault");
+}
+
+/// The command opens a rail of its own, which removes what it finds there.
+#[test]
+fn doctor_counts_leftovers_before_it_removes_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let uid = fs::metadata(dir.path()).expect("it is there").uid();
+    let own = dir.path().join(format!("sluice-{uid}"));
+    fs::DirBuilder::new().mode(0o700).create(&own).expect("made");
+    for name in ["card-1", "1-0-0000000000000001.seg"] {
+        fs::write(own.join(name), "").expect("written");
+    }
+    let mut sluice = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    let output = sluice.args(["doctor", "--json"]).env("FI_SLUICE_SHM_DIR", dir.path()).output();
+    let doctor: Value =
+        serde_json::from_slice(&output.expect("the command starts").stdout).expect("JSON");
+    let findings = doctor["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|found| found["topic"] == "leftovers").expect("it is checked");
+    assert_eq!(found["state"], "warning");
+    let detail = found["detail"].as_str().expect("text");
+    assert!(detail.starts_with("1 mailbox files and 1 cards of ended"), "{detail}");
 }
 
 #[test]

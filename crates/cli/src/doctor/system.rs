@@ -3,8 +3,8 @@
 use super::Finding;
 use crate::info::Info;
 use rustix::process::{Resource, getrlimit};
-use sluice_rail::shm::Config;
 use sluice_rail::shm::probe::{Probe, ProbeReport, Status};
+use sluice_rail::shm::{Config, stale_cards};
 use sluice_runtime::Settings;
 use std::fs;
 use std::path::Path;
@@ -21,6 +21,8 @@ const FILES_PER_PEER: u64 = 2;
 pub fn check(ranks: u32) -> Vec<Finding> {
     let settings = Settings::of_environment();
     let shm_dir = &settings.rail.shm_dir;
+    // First: the rail that is opened next removes what it finds.
+    let leftovers = leftovers(shm_dir, rustix::process::geteuid().as_raw());
     let info = Info::collect(&settings);
     let mut findings = vec![kernel(), rail(&info)];
     findings.extend(info.report.probes.iter().map(|probe| judge(probe, &info.report)));
@@ -28,7 +30,7 @@ pub fn check(ranks: u32) -> Vec<Finding> {
     findings.extend(limits(ranks));
     findings
         .push(cores(ranks, thread::available_parallelism().map_or(1, |cores| cores.get() as u32)));
-    findings.push(leftovers(shm_dir, rustix::process::getuid().as_raw()));
+    findings.push(leftovers);
     findings.extend(settings.warnings.into_iter().map(|warning| {
         Finding::warning("settings", warning, "unset it, or see docs/configuration.md")
     }));
@@ -126,22 +128,24 @@ fn cores(ranks: u32, cores: u32) -> Finding {
     Finding::ok("cores", said)
 }
 
-/// Mailbox files whose process has ended: only one that was killed leaves any.
+/// Mailbox files and cards whose process has ended: only one that was killed leaves any.
 fn leftovers(shm_dir: &Path, uid: u32) -> Finding {
     const TOPIC: &str = "leftovers";
     let dir = shm_dir.join(format!("sluice-{uid}"));
     let names = fs::read_dir(&dir).into_iter().flatten().flatten();
-    let stale =
+    let mailboxes =
         names.filter(|entry| is_stale(&entry.file_name().to_string_lossy(), is_alive)).count();
-    match stale {
-        0 => Finding::ok(TOPIC, "none"),
+    // A process that cannot be identified has a finding of its own: its rail does not open.
+    let cards = stale_cards(shm_dir).unwrap_or(0);
+    match (mailboxes, cards) {
+        (0, 0) => Finding::ok(TOPIC, "none"),
         _ => Finding::warning(
             TOPIC,
-            format!("{stale} mailbox files of ended processes in {}", dir.display()),
             format!(
-                "the next program with mailbox files removes them, or: rm {}/*.seg",
+                "{mailboxes} mailbox files and {cards} cards of ended processes in {}",
                 dir.display()
             ),
+            "none is needed: the next program of this user removes them, as did this command",
         ),
     }
 }
@@ -167,6 +171,7 @@ fn is_alive(pid: u32, start_time: u64) -> bool {
 mod tests {
     use super::*;
     use crate::doctor::State;
+    use std::os::unix::fs::DirBuilderExt;
 
     fn probe(name: &'static str, status: Status, remedy: Option<&str>) -> Probe {
         Probe { name, status, detail: "detail".into(), remedy: remedy.map(str::to_owned) }
@@ -204,6 +209,26 @@ mod tests {
     }
 
     #[test]
+    fn cards_of_ended_processes_are_leftovers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let uid = rustix::process::geteuid().as_raw();
+        let own = dir.path().join(format!("sluice-{uid}"));
+        fs::DirBuilder::new().mode(0o700).create(&own).expect("made");
+        // Nobody holds its lock, so its process has ended.
+        fs::write(own.join("card-1"), "").expect("written");
+        fs::write(own.join("other-1"), "").expect("written");
+        let found = leftovers(dir.path(), uid);
+        assert_eq!(found.state, State::Warning);
+        assert!(found.detail.starts_with("0 mailbox files and 1 cards"), "{found:?}");
+        // That of a process that lives is none.
+        fs::remove_file(own.join("card-1")).expect("removed");
+        let config = Config { shm_dir: dir.path().into(), ..Config::default() };
+        let rail = sluice_rail::shm::Shm::open(config).expect("it opens");
+        assert_eq!(leftovers(dir.path(), uid).state, State::Ok);
+        drop(rail);
+    }
+
+    #[test]
     fn files_of_ended_processes_are_leftovers() {
         let dir = tempfile::tempdir().expect("a directory");
         let own = dir.path().join("sluice-7");
@@ -212,7 +237,11 @@ mod tests {
         // No process of this pid can have started then.
         let name = format!("{}-0-0000000000000001.seg", std::process::id());
         fs::write(own.join(name), "").expect("written");
-        assert_eq!(leftovers(dir.path(), 7).state, State::Warning);
+        let found = leftovers(dir.path(), 7);
+        assert!(
+            found.state == State::Warning && found.detail.starts_with("1 mailbox"),
+            "{found:?}"
+        );
         assert!(!is_stale("1-2-3.seg", |pid, start| (pid, start) == (1, 2)));
         for other in ["portals-3", "1-2.seg", "a-b-c.seg", ""] {
             assert!(!is_stale(other, |_, _| false), "{other}");

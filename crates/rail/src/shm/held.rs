@@ -201,11 +201,7 @@ pub(super) fn sweep(dir_path: &Path, identity: &Identity, prefix: &str, files_ma
     let Ok(entries) = Dir::read_from(&dir) else { return 0 };
     let own = Holder::of(identity);
     let mut removed = 0;
-    let names = entries.flatten().filter_map(|entry| {
-        let name = entry.file_name().to_str().ok()?;
-        name.starts_with(prefix).then(|| name.to_owned())
-    });
-    for name in names.take(files_max) {
+    for name in names_of(entries, prefix).take(files_max) {
         let Ok(found) = look(&dir, &name, identity) else { continue };
         if !found.is_stale(&own) {
             continue;
@@ -218,6 +214,23 @@ pub(super) fn sweep(dir_path: &Path, identity: &Identity, prefix: &str, files_ma
         removed += 1;
     }
     removed
+}
+
+/// How many stale files there are whose names begin with `prefix`.
+pub(super) fn count_stale(dir_path: &Path, identity: &Identity, prefix: &str) -> usize {
+    let Ok(dir) = existing_dir(dir_path, identity.uid) else { return 0 };
+    let Ok(entries) = Dir::read_from(&dir) else { return 0 };
+    let own = Holder::of(identity);
+    let is_stale =
+        |name: &String| look(&dir, name, identity).is_ok_and(|found| found.is_stale(&own));
+    names_of(entries, prefix).filter(is_stale).count()
+}
+
+fn names_of(entries: Dir, prefix: &str) -> impl Iterator<Item = String> {
+    entries.flatten().filter_map(move |entry| {
+        let name = entry.file_name().to_str().ok()?;
+        name.starts_with(prefix).then(|| name.to_owned())
+    })
 }
 
 fn open_dir(path: &Path, identity: &Identity) -> Result<Option<OwnedFd>, HeldError> {

@@ -36,6 +36,16 @@ pub(super) fn publish(card: &Card, identity: &Identity, shm_dir: &Path) -> Resul
     hold_card(card, identity, shm_dir)
 }
 
+/// How many cards of ended processes of this user lie below `shm_dir`.
+///
+/// # Errors
+/// If this process cannot be identified.
+pub fn stale_cards(shm_dir: &Path) -> Result<usize, OpenError> {
+    let identity = Identity::of_this_process()?;
+    let dirs = user_dirs(shm_dir, identity.uid);
+    Ok(dirs.map(|dir| held::count_stale(&dir, &identity, PREFIX)).sum())
+}
+
 fn hold_card(card: &Card, identity: &Identity, shm_dir: &Path) -> Result<Held, OpenError> {
     let dir = find_user_dir(shm_dir, identity.uid)?;
     let name = file_of(&card.address());

@@ -64,6 +64,7 @@ pub use calibrate::COSTS;
 pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind, Warn};
 pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
 pub use error::{AddressError, OpenError};
+pub use lookup::stale_cards;
 pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
 pub use stats::Stats;
