@@ -1,6 +1,7 @@
 //! Settings, from what an environment might say.
 
 use super::*;
+use proptest::prelude::*;
 use std::os::unix::ffi::OsStringExt;
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {
@@ -118,4 +119,25 @@ fn a_path_need_not_be_text() {
     let read = Settings::read(|variable| names.contains(&&*variable.env()).then(|| path.clone()));
     assert_eq!(read.report, Some(PathBuf::from(&path)));
     assert_eq!(read.rail.shm_dir, PathBuf::from(path));
+}
+
+proptest! {
+    /// Whatever a variable says, it is taken, or told in one line and as if not set.
+    #[test]
+    fn any_text_is_a_setting_or_a_warning(
+        at in 0..VARIABLES.len(),
+        text in prop_oneof![".*", "[0-9x]{0,22}", "/?[a-z]{0,8}"],
+    ) {
+        let read = settings(&[(&VARIABLES[at].env(), &text)]);
+        prop_assert!(read.warnings.len() <= 1, "{:?}", read.warnings);
+        if !read.warnings.is_empty() {
+            prop_assert_eq!(Settings { warnings: Vec::new(), ..read }, settings(&[]));
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written(number: u64) {
+        prop_assert_eq!(parse_number(&number.to_string()), Some(number));
+        prop_assert_eq!(parse_number(&format!("{number:#x}")), Some(number));
+    }
 }
