@@ -6,7 +6,7 @@
 //! | `settings` | the variables `FI_SLUICE_*`, and the words that options may say |
 //! | `context` | a machine and the rail beneath it: open, poll, rest |
 //! | `shared` | a context under a lock, between the program's calls, its waits and the thread |
-//! | `wait` | how a call waits: look, spin, yield, sleep |
+//! | `wait`, `unmet` | how a call waits: look, spin, yield, sleep; why it ended in vain |
 //! | `progress_thread`, `progress` | a thread that makes progress while the program does not call; what it does |
 //! | `attend` | when that thread takes over, and when it keeps back |
 //! | `cores` | which core it runs on |
@@ -27,6 +27,7 @@ mod progress_thread;
 pub mod settings;
 pub mod shared;
 pub mod spin;
+mod unmet;
 pub mod wait;
 
 pub use context::{Context, POLL_BUDGET};
@@ -34,4 +35,4 @@ pub use progress::ThreadOptions;
 pub use progress_thread::ProgressThread;
 pub use settings::{Choice, RailOptions, Settings};
 pub use shared::{Holds, Polled, Shared, Visit};
-pub use wait::Unmet;
+pub use unmet::Unmet;

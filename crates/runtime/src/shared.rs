@@ -13,7 +13,7 @@ use crate::attend::Attention;
 use crate::lock::{Guard, Lock, Unavailable};
 use crate::progress_thread::ProgressThread;
 use crate::spin::Spin;
-use crate::wait::Unmet;
+use crate::unmet::Unmet;
 use sluice_rail::waker::Waker;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};

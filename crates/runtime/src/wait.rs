@@ -8,6 +8,7 @@
 //! next waiter spins, until a yield is short again.
 
 use crate::shared::{Holds, Polled, Shared};
+use crate::unmet::Unmet;
 use sluice_rail::waker::Waker;
 use std::time::{Duration, Instant};
 
@@ -19,19 +20,6 @@ const SPIN: Duration = Duration::from_micros(150);
 const YIELDS: u32 = 16;
 /// Looks between two looks at the clock.
 const LOOKS_PER_TIME: u32 = 32;
-
-/// Why a wait ended without what was waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmet {
-    /// The time has passed.
-    TimedOut,
-    /// All waits are to end.
-    Aborted,
-    /// What was waited at is not there, or not any more.
-    Gone,
-    /// A panic has put it out of service.
-    Poisoned,
-}
 
 impl<H: Holds> Shared<H> {
     /// Waits until `check` finds something, at most until `deadline`, and not any

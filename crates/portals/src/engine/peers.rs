@@ -48,8 +48,9 @@ impl Ni {
 
     /// Ends every operation on a peer that is gone, and forgets its link. The
     /// events say why. What the rail reads or writes directly is not touched: the
-    /// rail reports its end before. Nor is a packet that is not written yet: the rail
-    /// still reads its memory, and reports its end later.
+    /// rail reports its end, before this or, where the machine has refused the peer, after.
+    /// Nor is a packet that is not written yet: the rail still reads its memory, and
+    /// reports its end later.
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
         self.owed.retain(|owed| owed.peer != peer);

@@ -102,7 +102,8 @@ impl Shm {
     /// [`Shm::has_work`], but a transfer that only waits for the other side's
     /// copying, which ends without ringing, is looked at every 50 us.
     pub fn rest_ns(&mut self) -> u64 {
-        if self.transfers.only_waits() && !self.reader.is_published() && self.ending.is_empty() {
+        let only_waits = self.transfers.only_waits() && !self.reader.is_published();
+        if only_waits && self.ending.is_empty() && self.condemned.is_empty() {
             return NAP_NS;
         }
         if self.has_work() { 0 } else { SLEEP_NS_MAX }
