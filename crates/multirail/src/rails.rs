@@ -1,0 +1,314 @@
+//! How each rail to one peer is: whether it can be used, is silent, is down, or returns.
+//!
+//! A rail is expected to say something once it was asked for something. One that is silent
+//! while a sibling speaks is *suspect*: nothing more is given to it, what it owes goes over
+//! the others, and it is probed. All are silent where the peer's core is busy, so without a
+//! sibling that speaks it is waited for longer. A suspect rail that speaks is up again at
+//! once. One that stays silent, or breaks, is *down*: it is closed, and opened anew after a
+//! while that doubles. A peer all of whose rails have been down for long is *gone*.
+//!
+//! Invariant: after [`Verdict::Close`] a rail is not used until it has been opened.
+
+use crate::RailId;
+use sluice_wire::Nanos;
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Silence after which a rail is suspect while a sibling speaks.
+    pub suspect_ns: u64,
+    /// The same where no sibling does.
+    pub suspect_alone_ns: u64,
+    /// Silence of a suspect rail after which it is down.
+    pub down_ns: u64,
+    /// How long opening may take.
+    pub open_ns: u64,
+    /// From a rail's end until it is opened anew, the first time.
+    pub retry_ns_min: u64,
+    /// The longest such time; it doubles with each failure.
+    pub retry_ns_max: u64,
+    /// How long a peer may be without any rail.
+    pub gone_ns: u64,
+    /// Time between two probes of a rail that nothing is expected of, to a peer whose end
+    /// somebody waits for.
+    pub idle_probe_ns: u64,
+}
+
+impl Default for Timing {
+    /// Measured on shaped links: asking elsewhere after 10 to 50 ms of silence leaves no gap
+    /// above 5 ms; a busy core silences all rails for 50 to 300 ms.
+    fn default() -> Timing {
+        Timing {
+            suspect_ns: 15_000_000,
+            suspect_alone_ns: 500_000_000,
+            down_ns: 1_000_000_000,
+            open_ns: 2_000_000_000,
+            retry_ns_min: 10_000_000,
+            retry_ns_max: 1_000_000_000,
+            gone_ns: 30_000_000_000,
+            idle_probe_ns: 1_000_000_000,
+        }
+    }
+}
+
+/// How a rail is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RailState {
+    /// It is being opened.
+    Opening,
+    /// It can be used.
+    Up,
+    /// It is silent; nothing more is given to it.
+    Suspect,
+    /// It is closed, and will be opened anew.
+    Down,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Open this rail.
+    Open(RailId),
+    /// Give this rail nothing more, and ask it for an answer.
+    Suspect(RailId),
+    /// Ask this rail for an answer.
+    Probe(RailId),
+    /// Close this rail: nothing of it may arrive after that.
+    Close(RailId),
+    /// Nothing more is to be tried.
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rail {
+    state: RailState,
+    /// When anything came from it last, or it was opened.
+    heard: Nanos,
+    /// Since when something is expected of it.
+    expected: Option<Nanos>,
+    /// When the state began.
+    since: Nanos,
+    /// When it was probed last.
+    probed: Nanos,
+    /// The next time before it is opened anew.
+    retry_ns: u64,
+}
+
+/// The rails to one peer.
+#[derive(Clone, Debug)]
+pub struct Rails {
+    timing: Timing,
+    rails: Vec<Rail>,
+    /// Since when no rail could be used.
+    none_since: Option<Nanos>,
+    is_gone: bool,
+    is_watched: bool,
+}
+
+impl Rails {
+    /// `count` rails, all of which are to be opened.
+    ///
+    /// # Panics
+    /// If there are none, or more than [`RailId::COUNT_MAX`].
+    #[must_use]
+    pub fn new(timing: Timing, count: usize, now: Nanos) -> Rails {
+        assert!((1..=RailId::COUNT_MAX).contains(&count), "{count} rails");
+        let rail = Rail {
+            state: RailState::Down,
+            heard: now,
+            expected: None,
+            since: Nanos(0),
+            probed: now,
+            retry_ns: 0,
+        };
+        Rails {
+            timing,
+            rails: vec![rail; count],
+            none_since: Some(now),
+            is_gone: false,
+            is_watched: false,
+        }
+    }
+
+    /// How a rail is.
+    #[must_use]
+    pub fn state(&self, rail: RailId) -> RailState {
+        self.rails[rail.index()].state
+    }
+
+    /// The rails that can be used.
+    pub fn usable(&self) -> impl Iterator<Item = RailId> {
+        let up = |(_, rail): &(usize, &Rail)| rail.state == RailState::Up;
+        self.rails.iter().enumerate().filter(up).map(|(at, _)| RailId(at as u8))
+    }
+
+    /// Whether the peer was declared gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Somebody waits for the peer's end, also if nothing is expected of it.
+    pub fn watch(&mut self) {
+        self.is_watched = true;
+    }
+
+    /// A rail is open. False if that was not wanted any more: it is to be closed again.
+    #[must_use]
+    pub fn opened(&mut self, rail: RailId, now: Nanos) -> bool {
+        let known = &mut self.rails[rail.index()];
+        if self.is_gone || known.state != RailState::Opening {
+            return false;
+        }
+        known.enter(RailState::Up, now);
+        (known.heard, known.expected) = (now, None);
+        self.none_since = None;
+        true
+    }
+
+    /// A rail has broken, or could not be opened. It is closed already.
+    pub fn broke(&mut self, rail: RailId, now: Nanos) {
+        self.rails[rail.index()].fall(&self.timing, now);
+        self.count(now);
+    }
+
+    /// Something was asked of a rail, so it will say something.
+    pub fn expect(&mut self, rail: RailId, now: Nanos) {
+        self.rails[rail.index()].expected.get_or_insert(now);
+    }
+
+    /// Something has come from a rail; `is_owed` says whether more is expected of it.
+    /// Says whether it can be used again by that.
+    pub fn heard(&mut self, rail: RailId, now: Nanos, is_owed: bool) -> bool {
+        let known = &mut self.rails[rail.index()];
+        known.heard = now;
+        known.expected = is_owed.then_some(now);
+        known.retry_ns = 0;
+        if known.state != RailState::Suspect {
+            return false;
+        }
+        known.enter(RailState::Up, now);
+        self.none_since = None;
+        true
+    }
+
+    /// What is to be done now; to be called until it says `None`, and again at
+    /// [`Rails::deadline`].
+    pub fn next_verdict(&mut self, now: Nanos) -> Option<Verdict> {
+        if self.is_gone {
+            return None;
+        }
+        if self.none_since.is_some_and(|since| now.since(since).0 >= self.timing.gone_ns) {
+            self.is_gone = true;
+            return Some(Verdict::Gone);
+        }
+        let speaks_since = self.latest_heard();
+        (0..self.rails.len()).find_map(|at| {
+            let verdict = self.verdict_of(RailId(at as u8), speaks_since, now)?;
+            self.count(now);
+            Some(verdict)
+        })
+    }
+
+    /// When [`Rails::next_verdict`] is to be asked next, if nothing happens before; `None`
+    /// if there is nothing to wait for.
+    #[must_use]
+    pub fn deadline(&self, now: Nanos) -> Option<Nanos> {
+        if self.is_gone {
+            return None;
+        }
+        let Timing { suspect_ns, suspect_alone_ns, down_ns, open_ns, .. } = self.timing;
+        let Timing { gone_ns, idle_probe_ns, .. } = self.timing;
+        let of = |rail: &Rail| match rail.state {
+            RailState::Opening => Some(rail.since.saturating_add(Nanos(open_ns))),
+            RailState::Down => Some(rail.since.saturating_add(Nanos(rail.retry_ns))),
+            RailState::Suspect => Some(rail.since.saturating_add(Nanos(down_ns))),
+            RailState::Up => match rail.expected {
+                Some(since) => {
+                    // Past the first of the two it is for a sibling to speak, which is told.
+                    let silent_since = since.max(rail.heard);
+                    let soon = silent_since.saturating_add(Nanos(suspect_ns));
+                    let late = silent_since.saturating_add(Nanos(suspect_alone_ns));
+                    Some(if soon > now { soon } else { late })
+                }
+                None if self.is_watched => {
+                    Some(rail.heard.max(rail.probed).saturating_add(Nanos(idle_probe_ns)))
+                }
+                None => None,
+            },
+        };
+        let gone = self.none_since.map(|since| since.saturating_add(Nanos(gone_ns)));
+        self.rails.iter().filter_map(of).chain(gone).min()
+    }
+
+    fn verdict_of(&mut self, id: RailId, speaks_since: Nanos, now: Nanos) -> Option<Verdict> {
+        let timing = self.timing;
+        let rail = &mut self.rails[id.index()];
+        let in_state_ns = now.since(rail.since).0;
+        match rail.state {
+            RailState::Down if in_state_ns >= rail.retry_ns => {
+                rail.enter(RailState::Opening, now);
+                Some(Verdict::Open(id))
+            }
+            RailState::Opening if in_state_ns >= timing.open_ns => {
+                rail.fall(&timing, now);
+                Some(Verdict::Close(id))
+            }
+            RailState::Suspect if in_state_ns >= timing.down_ns => {
+                rail.fall(&timing, now);
+                Some(Verdict::Close(id))
+            }
+            RailState::Up => match rail.expected {
+                Some(since) => {
+                    let silent_ns = now.since(since.max(rail.heard)).0;
+                    let sibling_speaks =
+                        speaks_since > rail.heard && now.since(speaks_since).0 < timing.suspect_ns;
+                    let patience_ns =
+                        if sibling_speaks { timing.suspect_ns } else { timing.suspect_alone_ns };
+                    (silent_ns >= patience_ns).then(|| {
+                        rail.enter(RailState::Suspect, now);
+                        Verdict::Suspect(id)
+                    })
+                }
+                None => {
+                    let since = rail.heard.max(rail.probed);
+                    let is_due = self.is_watched && now.since(since).0 >= timing.idle_probe_ns;
+                    is_due.then(|| {
+                        (rail.probed, rail.expected) = (now, Some(now));
+                        Verdict::Probe(id)
+                    })
+                }
+            },
+            _ => None,
+        }
+    }
+
+    fn latest_heard(&self) -> Nanos {
+        let up = self.rails.iter().filter(|rail| rail.state == RailState::Up);
+        up.map(|rail| rail.heard).max().unwrap_or(Nanos(0))
+    }
+
+    /// Notes since when no rail can be used.
+    fn count(&mut self, now: Nanos) {
+        let is_alive = |rail: &Rail| matches!(rail.state, RailState::Up | RailState::Suspect);
+        if self.rails.iter().any(is_alive) {
+            self.none_since = None;
+        } else {
+            self.none_since.get_or_insert(now);
+        }
+    }
+}
+
+impl Rail {
+    fn enter(&mut self, state: RailState, now: Nanos) {
+        (self.state, self.since) = (state, now);
+    }
+
+    /// It is down. The first time it is tried again soon, then after ever longer times.
+    fn fall(&mut self, timing: &Timing, now: Nanos) {
+        let doubled = self.retry_ns.saturating_mul(2);
+        self.retry_ns = doubled.clamp(timing.retry_ns_min, timing.retry_ns_max);
+        self.expected = None;
+        self.enter(RailState::Down, now);
+    }
+}

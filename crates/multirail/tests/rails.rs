@@ -1,0 +1,192 @@
+//! The states of rails, told as time passes.
+
+use proptest::prelude::*;
+use sluice_multirail::{RailId, RailState, Rails, Timing, Verdict};
+use sluice_wire::Nanos;
+
+const MS: u64 = 1_000_000;
+const A: RailId = RailId(0);
+const B: RailId = RailId(1);
+
+fn at(ms: u64) -> Nanos {
+    Nanos(ms * MS)
+}
+
+fn verdicts(rails: &mut Rails, now: Nanos) -> Vec<Verdict> {
+    std::iter::from_fn(|| rails.next_verdict(now)).collect()
+}
+
+/// Two rails that are up at time zero.
+fn two() -> Rails {
+    let mut rails = Rails::new(Timing::default(), 2, at(0));
+    assert_eq!(verdicts(&mut rails, at(0)), [Verdict::Open(A), Verdict::Open(B)]);
+    assert!(rails.opened(A, at(0)) && rails.opened(B, at(0)));
+    assert_eq!(verdicts(&mut rails, at(0)), []);
+    rails
+}
+
+#[test]
+fn a_rail_that_is_silent_while_its_sibling_speaks_is_suspect_and_comes_back() {
+    let mut rails = two();
+    rails.expect(A, at(0));
+    rails.expect(B, at(0));
+    assert!(!rails.heard(B, at(14), true));
+    assert_eq!(verdicts(&mut rails, at(14)), []);
+    assert_eq!(rails.deadline(at(14)), Some(at(15)));
+    assert_eq!(verdicts(&mut rails, at(15)), [Verdict::Suspect(A)]);
+    assert_eq!(rails.state(A), RailState::Suspect);
+    assert_eq!(rails.usable().collect::<Vec<_>>(), [B]);
+    assert!(rails.heard(A, at(20), false), "it speaks");
+    assert_eq!(rails.usable().collect::<Vec<_>>(), [A, B]);
+    assert!(!rails.heard(A, at(21), false), "it was up");
+}
+
+/// Their core is busy.
+#[test]
+fn all_that_are_silent_are_waited_for_longer() {
+    let mut rails = two();
+    rails.expect(A, at(0));
+    rails.expect(B, at(0));
+    assert_eq!(verdicts(&mut rails, at(400)), []);
+    assert_eq!(rails.deadline(at(400)), Some(at(500)));
+    assert_eq!(verdicts(&mut rails, at(500)), [Verdict::Suspect(A), Verdict::Suspect(B)]);
+    assert!(!rails.is_gone());
+}
+
+#[test]
+fn nothing_is_expected_of_an_idle_rail() {
+    let mut rails = two();
+    assert_eq!(rails.deadline(at(0)), None);
+    assert_eq!(verdicts(&mut rails, at(1_000_000)), []);
+    rails.watch();
+    assert_eq!(verdicts(&mut rails, at(1_000_000)), [Verdict::Probe(A), Verdict::Probe(B)]);
+    rails.heard(A, at(1_000_001), false);
+    assert_eq!(verdicts(&mut rails, at(1_000_014)), []);
+    assert_eq!(verdicts(&mut rails, at(1_000_015)), [Verdict::Suspect(B)]);
+}
+
+#[test]
+fn a_suspect_rail_that_stays_silent_is_closed_and_opened_anew() {
+    let mut rails = two();
+    rails.expect(A, at(0));
+    rails.heard(B, at(10), true);
+    assert_eq!(verdicts(&mut rails, at(15)), [Verdict::Suspect(A)]);
+    assert_eq!(verdicts(&mut rails, at(1014)), [Verdict::Suspect(B)]);
+    rails.heard(B, at(1014), false);
+    assert_eq!(verdicts(&mut rails, at(1015)), [Verdict::Close(A)]);
+    assert_eq!(rails.deadline(at(1015)), Some(at(1025)));
+    assert_eq!(verdicts(&mut rails, at(1025)), [Verdict::Open(A)]);
+    // Opening takes too long, and the next time comes later.
+    assert_eq!(verdicts(&mut rails, at(3025)), [Verdict::Close(A)]);
+    assert!(!rails.opened(A, at(3026)), "nobody waits for that any more");
+    assert_eq!(verdicts(&mut rails, at(3044)), []);
+    assert_eq!(verdicts(&mut rails, at(3045)), [Verdict::Open(A)]);
+    assert!(rails.opened(A, at(3046)));
+    assert_eq!(rails.usable().collect::<Vec<_>>(), [A, B]);
+}
+
+#[test]
+fn a_peer_without_any_rail_is_gone_after_a_while() {
+    let mut rails = two();
+    rails.broke(A, at(100));
+    rails.broke(B, at(200));
+    let mut now = at(200);
+    let mut opened = 0;
+    let gone = loop {
+        match rails.next_verdict(now) {
+            Some(Verdict::Gone) => break now,
+            Some(Verdict::Open(rail)) => {
+                opened += 1;
+                rails.broke(rail, now);
+            }
+            Some(other) => panic!("{other:?} of rails that break at once"),
+            None => now = rails.deadline(now).expect("something comes"),
+        }
+    };
+    assert_eq!(gone, at(30_200));
+    assert!((60..90).contains(&opened), "tried again and again, ever more seldom: {opened}");
+    assert!(rails.is_gone() && rails.deadline(gone).is_none());
+    assert_eq!(verdicts(&mut rails, at(100_000)), []);
+    assert!(!rails.opened(A, at(100_000)));
+}
+
+#[test]
+fn a_rail_that_returns_in_time_ends_the_wait_for_the_end() {
+    let mut rails = two();
+    rails.broke(A, at(0));
+    rails.broke(B, at(0));
+    assert_eq!(verdicts(&mut rails, at(29_999)), [Verdict::Open(A), Verdict::Open(B)]);
+    assert!(rails.opened(B, at(29_999)));
+    assert_eq!(verdicts(&mut rails, at(30_001)), []);
+    assert!(!rails.is_gone());
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    Opened,
+    Broke,
+    Expect,
+    Heard(bool),
+    Watch,
+}
+
+fn input() -> impl Strategy<Value = (u64, u8, Input)> {
+    let what = prop_oneof![
+        3 => Just(Input::Opened),
+        1 => Just(Input::Broke),
+        3 => Just(Input::Expect),
+        3 => any::<bool>().prop_map(Input::Heard),
+        1 => Just(Input::Watch),
+    ];
+    (0..3000_u64, 0..3_u8, what)
+}
+
+proptest! {
+    /// Whatever happens, whoever sleeps until the deadline makes progress, a rail is used
+    /// only while it is open, and it is opened only when it is closed.
+    #[test]
+    fn deadlines_lie_ahead_and_rails_are_opened_and_closed_in_turn(
+        inputs in prop::collection::vec(input(), 1..100)
+    ) {
+        let mut rails = Rails::new(Timing::default(), 3, Nanos(0));
+        let mut is_open = [false; 3];
+        let mut now = Nanos(0);
+        for (ms, rail, input) in inputs {
+            now = now.saturating_add(at(ms));
+            let rail = RailId(rail);
+            match input {
+                Input::Opened if rails.opened(rail, now) => {
+                    prop_assert!(is_open[rail.index()], "it was asked for");
+                }
+                Input::Broke if is_open[rail.index()] => {
+                    rails.broke(rail, now);
+                    is_open[rail.index()] = false;
+                }
+                Input::Expect if rails.state(rail) == RailState::Up => rails.expect(rail, now),
+                Input::Heard(owed)
+                    if matches!(rails.state(rail), RailState::Up | RailState::Suspect) =>
+                {
+                    rails.heard(rail, now, owed);
+                }
+                Input::Watch => rails.watch(),
+                _ => {}
+            }
+            for verdict in verdicts(&mut rails, now) {
+                match verdict {
+                    Verdict::Open(rail) => {
+                        prop_assert!(!std::mem::replace(&mut is_open[rail.index()], true));
+                    }
+                    Verdict::Close(rail) => {
+                        prop_assert!(std::mem::replace(&mut is_open[rail.index()], false));
+                    }
+                    Verdict::Suspect(rail) | Verdict::Probe(rail) => {
+                        prop_assert!(is_open[rail.index()]);
+                    }
+                    Verdict::Gone => prop_assert!(rails.usable().next().is_none()),
+                }
+            }
+            prop_assert!(rails.usable().all(|rail| is_open[rail.index()]));
+            prop_assert!(rails.deadline(now).is_none_or(|deadline| deadline > now));
+        }
+    }
+}
