@@ -4,7 +4,7 @@
 //! peer, one numbered stream of packets ([`Session`]), how each rail is ([`Rails`]), and
 //! the chunks of what is read from the peer's memory ([`Stripes`]). It is sans-IO: time
 //! is an argument, and whoever moves bytes (sockets or a simulation) asks it what to do
-//! next and tells it what came of it.
+//! next and tells it what came of it. [`Peer`] has all of a peer.
 //!
 //! Source: "Development of multirail feature in MPC" (data striping); the share of each
 //! rail is decided by what it does now, not by equal fragments
@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod pace;
+mod peer;
 mod rails;
 mod session;
 mod stripes;
 
 pub use pace::Pace;
+pub use peer::{Below, Peer, RailSpec};
 pub use rails::{RailState, Rails, Timing, Verdict};
 pub use session::{Arrival, Misnumbered, Number, Session};
 pub use stripes::{Ask, ChunkId, Landing, ReadId, Stripes, Striping};

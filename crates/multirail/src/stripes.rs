@@ -241,6 +241,12 @@ impl Stripes {
         self.rails[rail.index()].bytes
     }
 
+    /// Whether a rail takes chunks.
+    #[must_use]
+    pub fn is_usable(&self, rail: RailId) -> bool {
+        self.rails[rail.index()].is_usable
+    }
+
     /// Whether there is nothing to read.
     #[must_use]
     pub fn is_idle(&self) -> bool {
