@@ -113,17 +113,16 @@ impl<T> Lock<T> {
     /// single step leaves whole, and for taking an object down. A poisoned one stays
     /// so, unless [`Guard::mend`] says otherwise.
     pub fn lock_anyway(&self) -> Guard<'_, T> {
-        // What is taken down by a panic elsewhere is not broken by that.
-        let was_panicking = std::thread::panicking();
         loop {
-            if let Some(mut guard) = self.lock() {
-                guard.was_panicking = was_panicking;
-                return guard;
+            if let Some(guard) = self.lock() {
+                return guard.forgiving();
             }
             let freed =
                 self.word.compare_exchange(POISONED, HELD, Ordering::Acquire, Ordering::Relaxed);
             if freed.is_ok() {
-                return Guard { left_as: POISONED, was_panicking, lock: self, value: PhantomData };
+                let mut guard = Guard::of(self);
+                guard.poison();
+                return guard.forgiving();
             }
         }
     }
@@ -171,6 +170,19 @@ impl<'a, T> Guard<'a, T> {
     /// Whether a panic happened while the lock was held earlier.
     pub fn is_poisoned(&self) -> bool {
         self.left_as == POISONED
+    }
+
+    /// The lock is poisoned when this is dropped.
+    pub fn poison(&mut self) {
+        self.left_as = POISONED;
+    }
+
+    /// A panic that passes already does not poison the lock: what is taken down because of
+    /// it is not broken by it.
+    #[must_use]
+    pub fn forgiving(mut self) -> Self {
+        self.was_panicking = std::thread::panicking();
+        self
     }
 
     /// What a panic has left is gone: the lock is not poisoned any more.

@@ -118,7 +118,7 @@ impl<H: Holds> Shared<H> {
     /// behind.
     #[inline]
     pub fn lock_anyway(&self) -> Guard<'_, H> {
-        self.claim().unwrap_or_else(|_| self.held.lock_anyway())
+        self.claim().map_or_else(|_| self.held.lock_anyway(), Guard::forgiving)
     }
 
     /// Takes the lock, for who neither polls nor leaves anything behind. `None` if a
@@ -210,10 +210,9 @@ impl<H: Holds> Shared<H> {
     /// Poisons the lock, for a thread that ends by a panic.
     #[cold]
     pub(crate) fn poison(&self) {
-        let held = self.lock_anyway();
+        let mut held = self.lock_anyway();
         self.alarm(&held);
-        // Let go while the thread panics.
-        drop(held);
+        held.poison();
     }
 
     /// It is open from now on; the caller has the lock.

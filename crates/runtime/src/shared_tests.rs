@@ -365,6 +365,24 @@ fn a_panic_of_the_thread_refuses_calls() {
     close(&shared);
 }
 
+/// The panic was elsewhere, and passes while this is taken down.
+#[test]
+fn a_look_while_a_panic_passes_refuses_no_calls() {
+    struct Looks(Arc<Shared<Place>>);
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            assert!(self.0.lock_anyway().0.is_some());
+        }
+    }
+    let (shared, _) = opened();
+    let looks = Looks(Arc::clone(&shared));
+    panics(move || {
+        let _looks = looks;
+        panic!("as the test wants");
+    });
+    assert!(shared.visit().is_some());
+}
+
 /// It was counted for good, and each call woke it.
 #[test]
 fn a_sleeper_that_panics_is_not_counted_any_more() {

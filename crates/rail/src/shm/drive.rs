@@ -358,8 +358,8 @@ impl Shm {
             }
             PeerError::Protocol => format!("{who} broke the protocol; it is given up"),
             PeerError::Unreachable => format!(
-                "{who} lives, but its mailbox is gone: it has closed all descriptors, or become \
-                 another program; it is given up"
+                "{who} lives, but its mailbox is gone: it has closed all descriptors or become \
+                 another program, or somebody removed the file; it is given up"
             ),
             _ => format!("memory shared with {who} was overwritten; it is given up"),
         });

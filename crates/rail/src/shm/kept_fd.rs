@@ -20,7 +20,7 @@ pub(super) struct KeptFd {
 }
 
 impl KeptFd {
-    /// Whether it still leads to the file that it led to, and that has a name if it had one.
+    /// Whether it still leads to the file that it led to.
     pub(super) fn is_same(&self) -> bool {
         self.file == file_of(self.as_fd())
     }
