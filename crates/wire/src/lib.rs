@@ -10,6 +10,7 @@
 
 mod atomic;
 mod error;
+pub mod frame;
 mod ids;
 mod layout;
 mod packet;
