@@ -183,6 +183,25 @@ impl Peer {
         Ok(())
     }
 
+    /// The peer's host takes what is sent on a rail, though the process may say nothing: it
+    /// computes, or was stopped. Rails that are being opened are waited for then.
+    pub fn alive(&mut self, now: Nanos, below: &mut impl Below, rail: RailId) {
+        if self.rails.alive(rail, now, self.owes(rail)) {
+            self.settle(now, below);
+        }
+    }
+
+    /// Whether something is expected on a rail, or it is being opened or probed: whether
+    /// it matters if the peer's host takes what is sent on it.
+    #[must_use]
+    pub fn is_awaited(&self, rail: RailId) -> bool {
+        match self.rails.state(rail) {
+            RailState::Down => false,
+            RailState::Opening | RailState::Suspect => true,
+            RailState::Up => self.owes(rail),
+        }
+    }
+
     /// A packet has come. One that is new is to be delivered.
     ///
     /// # Errors

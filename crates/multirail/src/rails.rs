@@ -192,6 +192,19 @@ impl Rails {
         true
     }
 
+    /// The peer's host takes what is sent on a rail, whatever the process does: the rail
+    /// is not what is silent. Says whether it can be used again by that.
+    pub fn alive(&mut self, rail: RailId, now: Nanos, is_owed: bool) -> bool {
+        let known = &mut self.rails[rail.index()];
+        match known.state {
+            RailState::Down => return false,
+            RailState::Opening => known.since = now,
+            RailState::Up | RailState::Suspect => return self.heard(rail, now, is_owed),
+        }
+        self.none_since = self.none_since.map(|_| now);
+        false
+    }
+
     /// What is to be done now; to be called until it says `None`, and again at
     /// [`Rails::deadline`].
     pub fn next_verdict(&mut self, now: Nanos) -> Option<Verdict> {

@@ -190,3 +190,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_computes_is_waited_for_as_long_as_its_host_lives() {
+    let timing = Timing::default();
+    let mut rails = Rails::new(timing, 1, Nanos(0));
+    let rail = RailId(0);
+    assert_eq!(rails.next_verdict(Nanos(0)), Some(Verdict::Open(rail)));
+    let mut now = 0;
+    // Its kernel takes the connection, and the process answers after a minute.
+    while now < 60_000_000_000 {
+        now += 100_000_000;
+        assert!(!rails.alive(rail, Nanos(now), true));
+        assert_eq!(rails.next_verdict(Nanos(now)), None);
+    }
+    assert!(rails.opened(rail, Nanos(now)));
+    rails.expect(rail, Nanos(now));
+    while now < 120_000_000_000 {
+        now += 100_000_000;
+        assert!(!rails.alive(rail, Nanos(now), true));
+        assert_eq!(rails.next_verdict(Nanos(now)), None);
+    }
+    // Once its host is silent too, time runs.
+    now += timing.suspect_alone_ns;
+    assert_eq!(rails.next_verdict(Nanos(now)), Some(Verdict::Suspect(rail)));
+    assert!(rails.alive(rail, Nanos(now), true), "it can be used again");
+}
