@@ -2,6 +2,7 @@
 
 mod child;
 mod closing;
+mod elsewhere;
 mod environment;
 mod files;
 mod garbage;
