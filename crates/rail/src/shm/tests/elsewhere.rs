@@ -98,6 +98,7 @@ fn peers_elsewhere_outlive_a_mailbox_that_was_shortened() {
     let far = elsewhere(&a);
     let there = a.peer_elsewhere(&far).unwrap();
     let here = a.peer(&b.address()).unwrap();
+    a.watch(there);
     rustix::fs::ftruncate(a.backing.fd(), 0).unwrap();
     let mut machine = Recorder::default();
     look_after_all(&mut a, &mut machine);
