@@ -1,14 +1,15 @@
-//! What a lock on an interface leads to: its engine, its rail, and who its
+//! What a lock on an interface leads to: its engine, its rails, and who its
 //! peers are.
 
 use crate::peers::{Peers, Phys};
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Ni, Taken};
-use sluice_rail::shm::{Name, PidClaim, Shm};
+use sluice_rail::World;
+use sluice_rail::shm::{Name, PidClaim};
 use sluice_runtime::Context;
 use sluice_wire::{Nanos, Parsed, PeerId, Region};
 
-/// The engine of an interface, as the rail drives it.
+/// The engine of an interface, as the rails drive it.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub ni: Ni,
@@ -18,7 +19,7 @@ pub(crate) struct Engine {
 /// All of an interface that its lock protects.
 #[derive(Debug)]
 pub(crate) struct NiState {
-    /// The engine and its rail.
+    /// The engine and its rails.
     pub context: Context<Engine>,
     pub own: Phys,
     pub is_logical: bool,
@@ -39,9 +40,9 @@ pub(crate) struct NiState {
 impl NiState {
     /// The engine, and the port that it is driven with.
     #[inline]
-    pub fn parts(&mut self) -> (&mut Engine, &mut Shm) {
-        let (_, engine, shm) = self.context.parts();
-        (engine, shm)
+    pub fn parts(&mut self) -> (&mut Engine, &mut World) {
+        let (_, engine, world) = self.context.parts();
+        (engine, world)
     }
 
     /// The engine's objects.
@@ -68,16 +69,16 @@ impl NiState {
         &mut self.context.machine_mut().peers
     }
 
-    /// The rail.
+    /// The rails.
     #[inline]
-    pub fn shm(&self) -> &Shm {
-        self.context.rail()
+    pub fn world(&self) -> &World {
+        self.context.world()
     }
 
-    /// As [`NiState::shm`].
+    /// As [`NiState::world`].
     #[inline]
-    pub fn shm_mut(&mut self) -> &mut Shm {
-        self.context.rail_mut()
+    pub fn world_mut(&mut self) -> &mut World {
+        self.context.world_mut()
     }
 }
 

@@ -5,7 +5,7 @@
 //! first spoken to, so a map of a hundred thousand ranks costs its own bytes
 //! and nothing else.
 
-use sluice_rail::shm::Shm;
+use sluice_rail::World;
 use sluice_wire::PeerId;
 use std::collections::HashMap;
 
@@ -52,12 +52,12 @@ struct Map {
 impl Peers {
     /// The number of the process with a rank; none beyond the map.
     #[inline]
-    pub fn of_rank(&mut self, shm: &mut Shm, rank: u32) -> Option<PeerId> {
+    pub fn of_rank(&mut self, world: &mut World, rank: u32) -> Option<PeerId> {
         let map = self.map.as_mut()?;
         match map.peer_of.get(rank as usize)? {
             Some(peer) => Some(*peer),
             None => {
-                let peer = shm.peer_named(map.phys[rank as usize].label());
+                let peer = world.peer_named(map.phys[rank as usize].label());
                 map.peer_of[rank as usize] = Some(peer);
                 Some(peer)
             }
@@ -66,21 +66,21 @@ impl Peers {
 
     /// The rank of a peer; [`RANK_NONE`] if the map does not have it.
     #[inline]
-    pub fn rank(&mut self, shm: &Shm, peer: PeerId) -> u32 {
+    pub fn rank(&mut self, world: &World, peer: PeerId) -> u32 {
         match self.rank_of.get(peer.index()) {
             Some(&rank) if rank != RANK_UNKNOWN => rank,
-            _ => self.look_up_rank(shm, peer),
+            _ => self.look_up_rank(world, peer),
         }
     }
 
     #[cold]
-    fn look_up_rank(&mut self, shm: &Shm, peer: PeerId) -> u32 {
+    fn look_up_rank(&mut self, world: &World, peer: PeerId) -> u32 {
         let Some(map) = &self.map else { return RANK_NONE };
         // Some events have no initiator; their number is beyond all peers.
-        if shm.peer_label(peer) == 0 {
+        if world.peer_label(peer) == 0 {
             return RANK_NONE;
         }
-        let phys = Phys::from_label(shm.peer_label(peer));
+        let phys = Phys::from_label(world.peer_label(peer));
         let rank = map.rank_of.get(&phys).copied().unwrap_or(RANK_NONE);
         if self.rank_of.len() <= peer.index() {
             self.rank_of.resize(peer.index() + 1, RANK_UNKNOWN);

@@ -113,14 +113,14 @@ pub(crate) fn pt_index(state: &NiState, index: u32) -> Result<PtIndex, Code> {
 #[inline]
 pub(crate) fn target(state: &mut NiState, id: ptl_process_t) -> Result<PeerId, Code> {
     if state.is_logical {
-        let (engine, shm) = state.parts();
-        return engine.peers.of_rank(shm, id.as_rank()).ok_or(Code::ArgInvalid);
+        let (engine, port) = state.parts();
+        return engine.peers.of_rank(port, id.as_rank()).ok_or(Code::ArgInvalid);
     }
     let phys = phys_of(id);
     if phys.nid == PTL_NID_ANY || phys.pid == PTL_PID_ANY {
         return Err(Code::ArgInvalid);
     }
-    Ok(state.shm_mut().peer_named(phys.label()))
+    Ok(state.world_mut().peer_named(phys.label()))
 }
 
 /// The initiators that an entry accepts.
@@ -130,8 +130,8 @@ fn source(state: &mut NiState, id: ptl_process_t) -> Result<Option<PeerId>, Code
         if rank == PTL_RANK_ANY {
             return Ok(None);
         }
-        let (engine, shm) = state.parts();
-        return engine.peers.of_rank(shm, rank).map(Some).ok_or(Code::ArgInvalid);
+        let (engine, port) = state.parts();
+        return engine.peers.of_rank(port, rank).map(Some).ok_or(Code::ArgInvalid);
     }
     let phys = phys_of(id);
     Ok(match (phys.nid, phys.pid) {
@@ -141,9 +141,9 @@ fn source(state: &mut NiState, id: ptl_process_t) -> Result<Option<PeerId>, Code
         (_, PTL_PID_ANY) => Some(NOBODY),
         (PTL_NID_ANY, pid) => {
             let nid = state.own.nid;
-            Some(state.shm_mut().peer_named(Phys { nid, pid }.label()))
+            Some(state.world_mut().peer_named(Phys { nid, pid }.label()))
         }
-        _ => Some(state.shm_mut().peer_named(phys.label())),
+        _ => Some(state.world_mut().peer_named(phys.label())),
     })
 }
 

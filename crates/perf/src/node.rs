@@ -220,7 +220,7 @@ impl Node {
     pub fn expose(&mut self) -> u64 {
         self.revoke_exposed();
         let region = region(&mut self.send_buf);
-        self.exposed = self.context.rail_mut().expose(self.peer, region, Rights::READ);
+        self.exposed = self.context.world_mut().expose(self.peer, region, Rights::READ);
         self.exposed.bits()
     }
 
@@ -229,7 +229,7 @@ impl Node {
     pub fn read_directly(&mut self, from: u64, size: u64) -> Result<bool> {
         let to = region(&mut self.recv_buf[..size as usize]);
         let from = Remote::whole(RemoteKey::from_bits(from));
-        self.context.rail_mut().read_remote(self.peer, from, to, READ_TOKEN);
+        self.context.world_mut().read_remote(self.peer, from, to, READ_TOKEN);
         let mut idle_since = None;
         let mut polls = 0u32;
         loop {
@@ -322,7 +322,7 @@ impl Node {
 
     /// The bound on what the endpoint keeps of messages not yet matched.
     pub fn unexpected_bytes_max(&self) -> u64 {
-        Endpoint::unexpected_bytes_max(&self.context.rail().layout())
+        Endpoint::unexpected_bytes_max(&self.context.world().layout())
     }
 
     /// What the endpoint has done and holds.
@@ -333,7 +333,7 @@ impl Node {
     fn revoke_exposed(&mut self) {
         let key = std::mem::replace(&mut self.exposed, RemoteKey::NONE);
         if key.is_some() {
-            self.context.rail_mut().revoke(self.peer, key);
+            self.context.world_mut().revoke(self.peer, key);
         }
     }
 

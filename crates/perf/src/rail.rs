@@ -58,7 +58,7 @@ fn open(options: RailOptions) -> Result<Context<Endpoint>> {
 
 /// The address of this process, to be given to [`meet`] of another one.
 pub fn address(context: &Context<Endpoint>) -> Vec<u8> {
-    context.rail().address().to_bytes().to_vec()
+    context.world().address().to_bytes().to_vec()
 }
 
 /// Takes the other process's address.
@@ -67,12 +67,12 @@ pub fn address(context: &Context<Endpoint>) -> Vec<u8> {
 /// What is wrong with it.
 pub fn meet(context: &mut Context<Endpoint>, address: &[u8]) -> Result<PeerId> {
     let address = Address::from_bytes(address).context("the other process's address")?;
-    context.rail_mut().peer(&address).context("the other process's address")
+    context.world_mut().peer(&address).context("the other process's address")
 }
 
 /// Whether large messages from `peer` are read directly from its memory.
 pub fn reads_directly(context: &Context<Endpoint>, peer: PeerId) -> bool {
-    context.rail().caps(peer).read
+    context.world().caps(peer).read
 }
 
 #[cfg(test)]

@@ -78,22 +78,22 @@ impl Engine {
 
     /// The address of this endpoint.
     pub fn address(&self) -> Address {
-        self.context.rail().address()
+        self.context.world().address()
     }
 
     /// The peer at an address.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
-        self.context.rail_mut().peer(address)
+        self.context.world_mut().peer(address)
     }
 
     /// The address of a peer.
     pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
-        self.context.rail().peer_address(peer)
+        self.context.world().peer_address(peer)
     }
 
     /// A peer's name for people.
     pub fn describe(&self, peer: PeerId) -> String {
-        self.context.rail().describe(peer)
+        self.context.world().describe(peer)
     }
 
     /// Takes in what has arrived and does what has become possible.
@@ -183,7 +183,7 @@ impl Engine {
 
     /// What was done, in words for people.
     pub fn summary(&self) -> String {
-        let (said, rail) = (self.context.machine().stats(), self.context.rail().stats());
+        let (said, rail) = (self.context.machine().stats(), self.context.world().stats());
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
              {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; \

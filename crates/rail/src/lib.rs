@@ -1,8 +1,8 @@
 //! The real world: rails that move packets and bulk data between processes.
 //!
 //! Owns every system call and every raw pointer of the stack's data path; the
-//! machines above it only see [`sluice_link::Port`]. Shared memory is the one
-//! rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. A thread
+//! machines above it only see [`sluice_link::Port`], which is the [`World`]. Shared memory
+//! is its one rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. A thread
 //! with nothing to do sleeps by a [`waker`], which the rail has. Threads of the
 //! library's own run no handler of the program ([`signals`]).
 
@@ -21,6 +21,11 @@ pub mod signals;
 pub mod tune;
 #[cfg(not(loom))]
 pub mod waker;
+#[cfg(not(loom))]
+mod world;
+
+#[cfg(not(loom))]
+pub use world::World;
 
 // The model checker explores the ring, the bell and the chunk claims alone: its
 // atomics cannot live in mapped memory.

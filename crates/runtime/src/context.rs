@@ -1,34 +1,35 @@
-//! A machine at work: the machine and the rail beneath it, as one thing.
+//! A machine at work: the machine and the rails beneath it, as one thing.
 
 use crate::shared::Polled;
 use sluice_link::{Layout, Machine};
-use sluice_rail::shm::{Config, Doorbell, OpenError, Shm};
+use sluice_rail::World;
+use sluice_rail::shm::{Config, Doorbell, OpenError};
 use sluice_wire::Nanos;
 
 /// Most packets taken in by one poll, so that a call returns even if peers send
 /// faster than it reads.
 pub const POLL_BUDGET: usize = 64;
 
-/// A machine and its rail.
+/// A machine and its rails.
 #[derive(Debug)]
 pub struct Context<M> {
     machine: M,
-    rail: Shm,
+    world: World,
     notices_told: usize,
 }
 
 impl<M: Machine> Context<M> {
-    /// Opens a rail, and makes a machine for what its mailbox is divided into.
+    /// Opens the rails, and makes a machine for what the mailbox is divided into.
     ///
     /// # Errors
-    /// What keeps the rail from opening.
+    /// What keeps them from opening.
     pub fn open(
         config: Config,
         machine: impl FnOnce(Layout) -> M,
     ) -> Result<Context<M>, OpenError> {
-        let rail = Shm::open(config)?;
-        let machine = machine(rail.layout());
-        Ok(Context { machine, rail, notices_told: 0 })
+        let world = World::open(config)?;
+        let machine = machine(world.layout());
+        Ok(Context { machine, world, notices_told: 0 })
     }
 
     /// Takes in what has arrived and does what has become possible. Says how many
@@ -36,20 +37,20 @@ impl<M: Machine> Context<M> {
     #[inline]
     pub fn poll(&mut self) -> usize {
         let now = self.now();
-        self.rail.poll(now, &mut self.machine, POLL_BUDGET)
+        self.world.poll(now, &mut self.machine, POLL_BUDGET)
     }
 
     /// Takes in what has arrived and does nothing else.
     #[inline]
     pub fn take_in(&mut self) {
         let now = self.now();
-        self.rail.take_in(now, &mut self.machine, POLL_BUDGET);
+        self.world.take_in(now, &mut self.machine, POLL_BUDGET);
     }
 
     /// The coarse clock: as of one of the last polls.
     #[inline]
     pub fn now(&self) -> Nanos {
-        self.rail.now()
+        self.world.now()
     }
 
     /// The machine.
@@ -58,33 +59,33 @@ impl<M: Machine> Context<M> {
         &self.machine
     }
 
-    /// The machine, for what it says without a rail.
+    /// The machine, for what it says without its port.
     #[inline]
     pub fn machine_mut(&mut self) -> &mut M {
         &mut self.machine
     }
 
-    /// The rail.
+    /// The rails.
     #[inline]
-    pub fn rail(&self) -> &Shm {
-        &self.rail
+    pub fn world(&self) -> &World {
+        &self.world
     }
 
-    /// The rail, for what it says without a machine.
+    /// The rails, for what they say without a machine.
     #[inline]
-    pub fn rail_mut(&mut self) -> &mut Shm {
-        &mut self.rail
+    pub fn world_mut(&mut self) -> &mut World {
+        &mut self.world
     }
 
     /// All that an operation of the machine takes: the time, the machine, its port.
     #[inline]
-    pub fn parts(&mut self) -> (Nanos, &mut M, &mut Shm) {
-        (self.rail.now(), &mut self.machine, &mut self.rail)
+    pub fn parts(&mut self) -> (Nanos, &mut M, &mut World) {
+        (self.world.now(), &mut self.machine, &mut self.world)
     }
 
-    /// What the rail has found out about its surroundings since this was asked last.
+    /// What the rails have found out about their surroundings since this was asked last.
     pub fn new_notices(&mut self) -> &[String] {
-        let notices = self.rail.notices();
+        let notices = self.world.notices();
         let first = std::mem::replace(&mut self.notices_told, notices.len());
         &notices[first..]
     }
@@ -99,24 +100,24 @@ impl<M: Machine> Polled for Context<M> {
     }
 
     fn poll_after_sleep(&mut self) -> usize {
-        self.rail.refresh_now();
+        self.world.refresh_now();
         Context::poll(self)
     }
 
     fn rest_ns(&mut self) -> u64 {
-        let rest_ns = self.rail.rest_ns();
+        let rest_ns = self.world.rest_ns();
         match self.machine.deadline() {
-            Some(deadline) => rest_ns.min(deadline.0.saturating_sub(self.rail.refresh_now().0)),
+            Some(deadline) => rest_ns.min(deadline.0.saturating_sub(self.world.refresh_now().0)),
             None => rest_ns,
         }
     }
 
     #[inline]
     fn is_busy(&self) -> bool {
-        self.rail.is_busy() || self.machine.deadline().is_some()
+        self.world.is_busy() || self.machine.deadline().is_some()
     }
 
     fn waker(&self) -> Doorbell {
-        self.rail.doorbell()
+        self.world.doorbell()
     }
 }

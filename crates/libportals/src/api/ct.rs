@@ -148,9 +148,9 @@ pub extern "C" fn PtlCTSet(ct_handle: ptl_handle_any_t, new_ct: ptl_ct_event_t) 
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
         parts.slot.act(parts.generation, |state| {
-            let (engine, shm) = state.parts();
+            let (engine, port) = state.parts();
             let command = Command::CtSet { ct: parts.table(), to: engine_value(new_ct) };
-            Ok(engine.ni.issue(shm, &command)?)
+            Ok(engine.ni.issue(port, &command)?)
         })?
     })
 }
@@ -161,9 +161,9 @@ pub extern "C" fn PtlCTInc(ct_handle: ptl_handle_any_t, increment: ptl_ct_event_
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
         parts.slot.act(parts.generation, |state| {
-            let (engine, shm) = state.parts();
+            let (engine, port) = state.parts();
             let command = Command::CtInc { ct: parts.table(), by: engine_value(increment) };
-            Ok(engine.ni.issue(shm, &command)?)
+            Ok(engine.ni.issue(port, &command)?)
         })?
     })
 }

@@ -71,10 +71,10 @@ unsafe fn append(
         let index = pt_index(state, index)?;
         let mut spec = entry.spec(state, &parts, user_ptr)?;
         spec.region = named.region;
-        let (engine, shm) = state.parts();
+        let (engine, port) = state.parts();
         let ni = &mut engine.ni;
         spec.vector = named.vector.map(|vector| ni.vector_bind(vector)).transpose()?;
-        let appended = ni.me_append(shm, index, list, spec);
+        let appended = ni.me_append(port, index, list, spec);
         if let (Err(_), Some(vector)) = (&appended, spec.vector) {
             ni.vector_release(vector);
         }
@@ -104,8 +104,8 @@ unsafe fn search(
         let mut spec = entry.spec(state, &parts, user_ptr)?;
         // A search moves nothing, so its length is all that counts.
         spec.region = named.region;
-        let (engine, shm) = state.parts();
-        Ok(engine.ni.me_search(shm, index, op, &spec)?)
+        let (engine, port) = state.parts();
+        Ok(engine.ni.me_search(port, index, op, &spec)?)
     })
 }
 

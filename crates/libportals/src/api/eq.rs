@@ -163,10 +163,10 @@ fn event_of(state: &mut NiState, event: &Event) -> ptl_event_t {
     let initiator = if event.peer == NOBODY {
         ptl_process_t::from_phys(0, 0)
     } else if state.is_logical {
-        let (engine, shm) = state.parts();
-        ptl_process_t::from_rank(engine.peers.rank(shm, event.peer))
+        let (engine, port) = state.parts();
+        ptl_process_t::from_rank(engine.peers.rank(port, event.peer))
     } else {
-        let label = state.shm().peer_label(event.peer);
+        let label = state.world().peer_label(event.peer);
         ptl_process_t::from_phys((label >> 32) as u32, label as u32)
     };
     let is_search = event.kind == EventKind::Search;

@@ -105,10 +105,10 @@ fn open(
     let (engine_limits, features) = limits::of(desired);
     let engine = |layout| Engine { ni: Ni::new(engine_limits, layout), peers: Peers::default() };
     let mut context = Context::open(config, engine).map_err(|why| failed("mailbox", &why))?;
-    let shm = context.rail_mut();
+    let world = context.world_mut();
     let name =
-        names.claim(own.pid, kind.slot(), &shm.address()).map_err(|why| failed("name", &why))?;
-    shm.use_names(names, kind.slot());
+        names.claim(own.pid, kind.slot(), &world.address()).map_err(|why| failed("name", &why))?;
+    world.shm_mut().use_names(names, kind.slot());
     let state = NiState {
         context,
         own,
@@ -158,7 +158,7 @@ const LINGER_MAX: Duration = Duration::from_millis(500);
 fn linger(slot: &'static NiSlot, generation: u32) {
     let is_alone = |state: &mut NiState| {
         let ranks = state.peers().map().map_or(1, <[Phys]>::len);
-        let stats = state.shm().stats();
+        let stats = state.world().stats();
         let others = stats.peers_known.saturating_sub(1 + stats.peers_gone);
         state.references > 1 || (ranks < 2 && others == 0)
     };

@@ -131,8 +131,8 @@ fn start(asked: impl FnOnce() -> Result<(Asked, TargetArgs), Code>) -> c_int {
         let parts = asked.parts()?;
         parts.slot.attempt(parts.generation, |state| {
             let command = asked.command(state, &to)?;
-            let (engine, shm) = state.parts();
-            Ok(engine.ni.issue(shm, &command)?)
+            let (engine, port) = state.parts();
+            Ok(engine.ni.issue(port, &command)?)
         })
     })
 }
@@ -151,8 +151,8 @@ fn trigger(
         }
         parts.slot.attempt(parts.generation, |state| {
             let command = asked.command(state, &to)?;
-            let (engine, shm) = state.parts();
-            Ok(engine.ni.trigger(shm, command, ct.table(), threshold)?)
+            let (engine, port) = state.parts();
+            Ok(engine.ni.trigger(port, command, ct.table(), threshold)?)
         })
     })
 }

@@ -23,9 +23,9 @@ fn trigger_ct(
             return Err(Code::ArgInvalid);
         }
         parts.slot.attempt(parts.generation, |state| {
-            let (engine, shm) = state.parts();
+            let (engine, port) = state.parts();
             let command = command(parts.table());
-            Ok(engine.ni.trigger(shm, command, trigger.table(), threshold)?)
+            Ok(engine.ni.trigger(port, command, trigger.table(), threshold)?)
         })
     })
 }

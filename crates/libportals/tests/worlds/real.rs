@@ -1,11 +1,12 @@
-//! Rails over shared memory, all of this process and thread, polled in turn.
+//! Real rails, over shared memory, all of this process and thread, polled in turn.
 //! Each has memory of its own, and the guard looks at it before it is used.
 
 use crate::conformance::World;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Limits, Ni, Taken};
-use sluice_rail::shm::{BulkKind, Config, Guard, Shm};
+use sluice_rail::World as Rails;
+use sluice_rail::shm::{BulkKind, Config, Guard};
 use sluice_wire::{Addr, Nanos, Parsed, PeerId, Region};
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const MEMORY_BYTES: usize = 1 << 30;
 
 pub struct Real {
-    rails: Vec<Option<Shm>>,
+    rails: Vec<Option<Rails>>,
     engines: Vec<Engine>,
     memories: Vec<Memory>,
     /// What each calls each.
@@ -159,10 +160,10 @@ impl Drop for Real {
 impl Real {
     /// Lets one rail do what there is to do. Says whether there was something.
     fn poll(&mut self, who: usize) -> bool {
-        let Some(shm) = &mut self.rails[who] else { return false };
-        let now = shm.now();
-        let inputs = shm.poll(now, &mut self.engines[who], PACKETS);
-        inputs > 0 || shm.has_work()
+        let Some(port) = &mut self.rails[who] else { return false };
+        let now = port.now();
+        let inputs = port.poll(now, &mut self.engines[who], PACKETS);
+        inputs > 0 || port.has_work()
     }
 
     fn round(&mut self) -> bool {
@@ -175,7 +176,7 @@ impl Real {
 }
 
 impl World for Real {
-    type Port = Shm;
+    type Port = Rails;
     type Setting = BulkKind;
 
     fn settings() -> Vec<BulkKind> {
@@ -194,17 +195,17 @@ impl World for Real {
             guard: Guard::Check,
             ..Config::default()
         };
-        let open = |_| Shm::open(config.clone()).expect("a rail opens here");
+        let open = |_| Rails::open(config.clone()).expect("a rail opens here");
         let mut rails: Vec<_> = (0..interfaces).map(open).collect();
-        let addresses: Vec<_> = rails.iter().map(Shm::address).collect();
-        let name_all = |shm: &mut Shm| {
+        let addresses: Vec<_> = rails.iter().map(Rails::address).collect();
+        let name_all = |port: &mut Rails| {
             addresses
                 .iter()
-                .map(|address| shm.peer(address).expect("it is of this process"))
+                .map(|address| port.peer(address).expect("it is of this process"))
                 .collect()
         };
         let peers = rails.iter_mut().map(name_all).collect();
-        let engine = |shm: &Shm| Engine { ni: Ni::new(limits, shm.layout()), gone: Vec::new() };
+        let engine = |port: &Rails| Engine { ni: Ni::new(limits, port.layout()), gone: Vec::new() };
         Real {
             engines: rails.iter().map(engine).collect(),
             memories: (0..interfaces).map(|_| Memory::new()).collect(),
@@ -214,9 +215,9 @@ impl World for Real {
         }
     }
 
-    fn side(&mut self, who: usize) -> (&mut Ni, &mut Shm) {
-        let shm = self.rails[who].as_mut().expect("it has not ended");
-        (&mut self.engines[who].ni, shm)
+    fn side(&mut self, who: usize) -> (&mut Ni, &mut Rails) {
+        let port = self.rails[who].as_mut().expect("it has not ended");
+        (&mut self.engines[who].ni, port)
     }
 
     fn interface(&self, who: usize) -> &Ni {
@@ -248,7 +249,7 @@ impl World for Real {
     }
 
     fn lent(&self, who: usize) -> u64 {
-        self.rails[who].as_ref().map_or(0, |shm| shm.stats().lent_now_bytes)
+        self.rails[who].as_ref().map_or(0, |port| port.stats().lent_now_bytes)
     }
 
     fn step(&mut self) {

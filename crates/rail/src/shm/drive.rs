@@ -1,4 +1,4 @@
-//! The driver: runs a machine over the rail.
+//! The driver: runs a machine over the rail, with the rail's host as the machine's port.
 //!
 //! A poll looks at the mailbox's head slot and returns; everything else (bulk
 //! moves, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
@@ -8,7 +8,8 @@
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
-use super::peers::Life;
+use super::host::Host;
+use super::peers::{Life, Peer};
 use super::ring::{WORDS, writer_of};
 use super::segment::Claim;
 use super::{Shm, backing};
@@ -39,47 +40,238 @@ impl Current {
         Current { first: [0; WORDS], payload_offset: 0, payload_len: 0 };
 }
 
+/// Delivers up to `budget` packets to `machine`, moves bulk data, notices
+/// the ends of peers. Says how many inputs the machine got.
+#[inline]
+pub(crate) fn poll<H: Host, M: Machine>(
+    host: &mut H,
+    now: Nanos,
+    machine: &mut M,
+    budget: usize,
+) -> usize {
+    let packets = take_in(host, now, machine, budget);
+    let shm = host.shm_mut();
+    shm.polls = shm.polls.wrapping_add(1);
+    let is_tick = shm.attention || shm.polls.is_multiple_of(TICK_POLLS);
+    if packets != 0 {
+        // Bulk moves that these packets asked for start now; what can wait
+        // is done by the first poll that finds nothing.
+        let more = if is_tick { poll_rest(host, now, machine, false) } else { 0 };
+        host.shm_mut().attention = true;
+        return packets + more;
+    }
+    if is_tick {
+        return poll_rest(host, now, machine, true);
+    }
+    if machine.deadline().is_some_and(|deadline| deadline <= now) {
+        machine.on_idle(now, host);
+    }
+    0
+}
+
+/// Delivers up to `budget` packets to `machine` and does nothing else: for a
+/// look at what has arrived before a request that may depend on it.
+#[inline]
+pub(crate) fn take_in<H: Host, M: Machine>(
+    host: &mut H,
+    now: Nanos,
+    machine: &mut M,
+    budget: usize,
+) -> usize {
+    let mut packets = 0;
+    while packets < budget {
+        let Some(copy) = host.shm_mut().reader.peek() else { break };
+        deliver(host, now, machine, &copy);
+        packets += 1;
+    }
+    host.shm_mut().attention |= packets != 0;
+    packets
+}
+
+#[inline]
+fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy: &[u64; WORDS]) {
+    let shm = host.shm_mut();
+    let writer = writer_of(copy);
+    let position = shm.reader.head();
+    let plain = shm.senders.get_mut(usize::from(writer)).and_then(|sender| {
+        sender.note_read(position);
+        sender.plain()
+    });
+    let Some(peer) = plain.or_else(|| shm.sender_of(writer)) else {
+        return shm.refuse_unknown(copy);
+    };
+    let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
+        return refuse(host, now, machine, peer);
+    };
+    let slots = slots_for(packet.total_bytes());
+    if slots > shm.packet_slots_max {
+        return refuse(host, now, machine, peer);
+    }
+    shm.current = Current {
+        first: *copy,
+        payload_offset: packet.payload_offset,
+        payload_len: packet.payload_len,
+    };
+    shm.stats.packets_in += 1;
+    if let Packet::Put(Put { rts: Some(Rts { claims: Some(claims), .. }), .. }) = packet.packet
+        && let Some((line, _)) = shm.own_line(ClaimsId(claims))
+    {
+        // It was written by the other core, and is looked at once it is matched.
+        line.fetch();
+    }
+    let is_clocked = slots >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
+    let now = if is_clocked { shm.refresh_now().max(now) } else { now };
+    machine.on_packet(now, host, peer, &packet);
+    let shm = host.shm_mut();
+    // Outside of `on_packet` there is no payload to copy.
+    shm.current.payload_len = 0;
+    shm.reader.advance(slots);
+}
+
+/// Everything but the mailbox.
+#[cold]
+#[inline(never)]
+fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, empty: bool) -> usize {
+    let shm = host.shm_mut();
+    shm.attention = false;
+    if shm.polls.is_multiple_of(TICK_POLLS) && shm.is_housekeeping_due() {
+        shm.look_after();
+    }
+    let mut inputs = 0;
+    if !shm.transfers.is_empty() {
+        inputs += run_transfers(host, now, machine);
+    }
+    if !host.shm_mut().ending.is_empty() {
+        host.shm_mut().unstick();
+        inputs += report_ended(host, now, machine);
+    }
+    while let Some((peer, why)) = host.shm_mut().condemned.pop() {
+        inputs += give_up(host, now, machine, peer, why);
+    }
+    if empty {
+        machine.on_idle(now, host);
+    }
+    let shm = host.shm_mut();
+    shm.attention |= shm.is_busy();
+    inputs
+}
+
+fn run_transfers<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M) -> usize {
+    let mut ended = 0;
+    // Those that wait cost a look each, and nothing of the pass.
+    for _ in 0..host.shm_mut().transfers.aside() {
+        let shm = host.shm_mut();
+        let Some(transfer) = shm.transfers.next_aside() else { break };
+        let turn = shm.turn_of(transfer, 0);
+        ended += after_turn(host, now, machine, &transfer, turn);
+    }
+    let mut pass = PASS_BYTES;
+    while let Some((transfer, len)) = host.shm_mut().transfers.turn(&mut pass) {
+        let turn = host.shm_mut().turn_of(transfer, len);
+        ended += after_turn(host, now, machine, &transfer, turn);
+    }
+    ended
+}
+
+/// Puts a transfer where its turn leaves it. Says how many inputs the machine
+/// got.
+fn after_turn<H: Host, M: Machine>(
+    host: &mut H,
+    now: Nanos,
+    machine: &mut M,
+    transfer: &Transfer,
+    turn: Turn,
+) -> usize {
+    let shm = host.shm_mut();
+    match turn {
+        Turn::More(transfer) => shm.transfers.push(transfer),
+        Turn::Wait(transfer) => shm.transfers.set_aside(transfer),
+        Turn::End(outcome) => {
+            shm.stats.count_end(transfer.direction, outcome.is_ok());
+            machine.on_moved(now, host, transfer.token, outcome);
+            return 1;
+        }
+    }
+    0
+}
+
+/// Gives up a peer that broke the protocol.
+#[cold]
+fn refuse<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer: PeerId) {
+    let shm = host.shm_mut();
+    shm.stats.violations += 1;
+    shm.reader.advance(1);
+    shm.warn.0(&format!("{} broke the protocol; it is given up", shm.describe(peer)));
+    give_up(host, now, machine, peer, PeerError::Protocol);
+}
+
+/// Reports the ended peers all of whose packets have been read, and frees
+/// what was theirs.
+fn report_ended<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M) -> usize {
+    let mut inputs = 0;
+    let mut at = 0;
+    while let Some(&peer) = host.shm_mut().ending.get(at) {
+        let shm = host.shm_mut();
+        let head = shm.reader.head();
+        let life = shm.peers.get(peer).map(|known| known.life);
+        let read_all = match life {
+            // Positions wrap; the distance is at most one ring.
+            Some(Life::Ending { until }) => until.wrapping_sub(head).cast_signed() <= 0,
+            _ => true,
+        };
+        if !read_all {
+            at += 1;
+            continue;
+        }
+        shm.ending.swap_remove(at);
+        inputs += give_up(host, now, machine, peer, PeerError::Dead);
+        // One that was given up may live, and write here still.
+        if matches!(life, Some(Life::Ending { .. } | Life::Ended)) {
+            host.shm_mut().reclaim(peer);
+        }
+    }
+    inputs
+}
+
+/// Ends everything with a peer and reports it, as far as that was not done.
+fn give_up<H: Host, M: Machine>(
+    host: &mut H,
+    now: Nanos,
+    machine: &mut M,
+    peer: PeerId,
+    why: PeerError,
+) -> usize {
+    let shm = host.shm_mut();
+    let Some(known) = shm.peers.get(peer) else { return 0 };
+    if known.gone.is_some() {
+        return tell_end(host, now, machine, peer);
+    }
+    let writes_no_more = shm.cut_off(peer, why);
+    let mut inputs = 0;
+    while let Some(transfer) = host.shm_mut().transfers.take_of(peer) {
+        host.shm_mut().stats.count_end(transfer.direction, false);
+        machine.on_moved(now, host, transfer.token, Err(RailError::PeerGone));
+        inputs += 1;
+    }
+    let shm = host.shm_mut();
+    shm.peers.detach(peer, &shm.card);
+    if writes_no_more {
+        // Its entry is free when what it wrote has been read.
+        shm.begin_end(peer);
+    }
+    inputs + tell_end(host, now, machine, peer)
+}
+
+/// Reports the end of a peer, once, if somebody above knows the peer.
+fn tell_end<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer: PeerId) -> usize {
+    let Some(known) = host.shm_mut().peers.get_mut(peer) else { return 0 };
+    let Some(why) = known.gone.filter(|_| known.seen && !known.told) else { return 0 };
+    known.told = true;
+    machine.on_peer_gone(now, host, peer, why);
+    1
+}
+
 impl Shm {
-    /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
-    /// the ends of peers. Says how many inputs the machine got.
-    #[inline]
-    pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
-        let packets = self.take_in(now, machine, budget);
-        self.polls = self.polls.wrapping_add(1);
-        if packets != 0 {
-            // Bulk moves that these packets asked for start now; what can wait
-            // is done by the first poll that finds nothing.
-            let more = if self.attention || self.polls.is_multiple_of(TICK_POLLS) {
-                self.poll_rest(now, machine, false)
-            } else {
-                0
-            };
-            self.attention = true;
-            return packets + more;
-        }
-        if self.attention || self.polls.is_multiple_of(TICK_POLLS) {
-            return self.poll_rest(now, machine, true);
-        }
-        if machine.deadline().is_some_and(|deadline| deadline <= now) {
-            machine.on_idle(now, self);
-        }
-        0
-    }
-
-    /// Delivers up to `budget` packets to `machine` and does nothing else: for a
-    /// look at what has arrived before a request that may depend on it.
-    #[inline]
-    pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
-        let mut packets = 0;
-        while packets < budget {
-            let Some(copy) = self.reader.peek() else { break };
-            self.deliver(now, machine, &copy);
-            packets += 1;
-        }
-        self.attention |= packets != 0;
-        packets
-    }
-
     /// Whether a poll would find something to do; to be asked before sleeping,
     /// after [`Doorbell::arm`](super::Doorbell::arm). Looks after stuck slots
     /// and ended peers if that is due, so that a process that only sleeps and
@@ -118,44 +310,6 @@ impl Shm {
             || !self.transfers.is_empty()
             || !self.ending.is_empty()
             || !self.condemned.is_empty()
-    }
-
-    #[inline]
-    fn deliver<M: Machine>(&mut self, now: Nanos, machine: &mut M, copy: &[u64; WORDS]) {
-        let writer = writer_of(copy);
-        let position = self.reader.head();
-        let plain = self.senders.get_mut(usize::from(writer)).and_then(|sender| {
-            sender.note_read(position);
-            sender.plain()
-        });
-        let Some(peer) = plain.or_else(|| self.sender_of(writer)) else {
-            return self.refuse_unknown(copy);
-        };
-        let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
-            return self.refuse(now, machine, peer);
-        };
-        let slots = slots_for(packet.total_bytes());
-        if slots > self.packet_slots_max {
-            return self.refuse(now, machine, peer);
-        }
-        self.current = Current {
-            first: *copy,
-            payload_offset: packet.payload_offset,
-            payload_len: packet.payload_len,
-        };
-        self.stats.packets_in += 1;
-        if let Packet::Put(Put { rts: Some(Rts { claims: Some(claims), .. }), .. }) = packet.packet
-            && let Some((line, _)) = self.own_line(ClaimsId(claims))
-        {
-            // It was written by the other core, and is looked at once it is matched.
-            line.fetch();
-        }
-        let is_clocked = slots >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
-        let now = if is_clocked { self.refresh_now().max(now) } else { now };
-        machine.on_packet(now, self, peer, &packet);
-        // Outside of `on_packet` there is no payload to copy.
-        self.current.payload_len = 0;
-        self.reader.advance(slots);
     }
 
     /// The peer behind a writer that is not plain. `None` if its packets are
@@ -197,106 +351,6 @@ impl Shm {
         }
     }
 
-    /// Gives up a peer that broke the protocol.
-    #[cold]
-    fn refuse<M: Machine>(&mut self, now: Nanos, machine: &mut M, peer: PeerId) {
-        self.stats.violations += 1;
-        self.reader.advance(1);
-        self.warn.0(&format!("{} broke the protocol; it is given up", self.describe(peer)));
-        self.give_up(now, machine, peer, PeerError::Protocol);
-    }
-
-    /// Ends everything with a peer and reports it, as far as that was not done.
-    fn give_up<M: Machine>(
-        &mut self,
-        now: Nanos,
-        machine: &mut M,
-        peer: PeerId,
-        why: PeerError,
-    ) -> usize {
-        let Some(known) = self.peers.get_mut(peer) else { return 0 };
-        if known.gone.is_some() {
-            return self.tell_end(now, machine, peer);
-        }
-        known.gone = Some(why);
-        known.direct = false;
-        let mut writes_no_more = false;
-        for writer in 0..self.segment.layout().senders_max {
-            let sender = &mut self.senders[usize::from(writer)];
-            if sender.peer() == Some(peer) && !sender.is_gone() {
-                sender.mark_gone();
-                writes_no_more |= self.segment.claim_of(writer) == Claim::Closed;
-                // One that lives learns of it.
-                if why != PeerError::Dead {
-                    self.refuse_entry(writer);
-                }
-            }
-        }
-        let mut inputs = 0;
-        while let Some(transfer) = self.transfers.take_of(peer) {
-            self.stats.count_end(transfer.direction, false);
-            machine.on_moved(now, self, transfer.token, Err(RailError::PeerGone));
-            inputs += 1;
-        }
-        self.peers.detach(peer, &self.card);
-        if writes_no_more {
-            // Its entry is free when what it wrote has been read.
-            self.begin_end(peer);
-        }
-        inputs + self.tell_end(now, machine, peer)
-    }
-
-    /// Reports the end of a peer, once, if somebody above knows the peer.
-    fn tell_end<M: Machine>(&mut self, now: Nanos, machine: &mut M, peer: PeerId) -> usize {
-        let Some(known) = self.peers.get_mut(peer) else { return 0 };
-        let Some(why) = known.gone.filter(|_| known.seen && !known.told) else { return 0 };
-        known.told = true;
-        machine.on_peer_gone(now, self, peer, why);
-        1
-    }
-
-    /// Everything but the mailbox.
-    #[cold]
-    #[inline(never)]
-    fn poll_rest<M: Machine>(&mut self, now: Nanos, machine: &mut M, empty: bool) -> usize {
-        self.attention = false;
-        if self.polls.is_multiple_of(TICK_POLLS) && self.is_housekeeping_due() {
-            self.look_after();
-        }
-        let mut inputs = 0;
-        if !self.transfers.is_empty() {
-            inputs += self.run_transfers(now, machine);
-        }
-        if !self.ending.is_empty() {
-            self.unstick();
-            inputs += self.report_ended(now, machine);
-        }
-        while let Some((peer, why)) = self.condemned.pop() {
-            inputs += self.give_up(now, machine, peer, why);
-        }
-        if empty {
-            machine.on_idle(now, self);
-        }
-        self.attention |= self.is_busy();
-        inputs
-    }
-
-    fn run_transfers<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
-        let mut ended = 0;
-        // Those that wait cost a look each, and nothing of the pass.
-        for _ in 0..self.transfers.aside() {
-            let Some(transfer) = self.transfers.next_aside() else { break };
-            let turn = self.turn_of(transfer, 0);
-            ended += self.after_turn(now, machine, &transfer, turn);
-        }
-        let mut pass = PASS_BYTES;
-        while let Some((transfer, len)) = self.transfers.turn(&mut pass) {
-            let turn = self.turn_of(transfer, len);
-            ended += self.after_turn(now, machine, &transfer, turn);
-        }
-        ended
-    }
-
     /// Gives a transfer its turn, of `len` bytes if this side does it alone.
     fn turn_of(&mut self, mut transfer: Transfer, len: u64) -> Turn {
         if let Some(share) = transfer.share {
@@ -316,25 +370,26 @@ impl Shm {
         }
     }
 
-    /// Puts a transfer where its turn leaves it. Says how many inputs the machine
-    /// got.
-    fn after_turn<M: Machine>(
-        &mut self,
-        now: Nanos,
-        machine: &mut M,
-        transfer: &Transfer,
-        turn: Turn,
-    ) -> usize {
-        match turn {
-            Turn::More(transfer) => self.transfers.push(transfer),
-            Turn::Wait(transfer) => self.transfers.set_aside(transfer),
-            Turn::End(outcome) => {
-                self.stats.count_end(transfer.direction, outcome.is_ok());
-                machine.on_moved(now, self, transfer.token, outcome);
-                return 1;
+    /// Nothing of a peer is delivered from now on, and what is moved ends. Says whether it
+    /// had closed its entry here.
+    fn cut_off(&mut self, peer: PeerId, why: PeerError) -> bool {
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.gone = Some(why);
+            known.direct = false;
+        }
+        let mut writes_no_more = false;
+        for writer in 0..self.segment.layout().senders_max {
+            let sender = &mut self.senders[usize::from(writer)];
+            if sender.peer() == Some(peer) && !sender.is_gone() {
+                sender.mark_gone();
+                writes_no_more |= self.segment.claim_of(writer) == Claim::Closed;
+                // One that lives learns of it.
+                if why != PeerError::Dead {
+                    self.refuse_entry(writer);
+                }
             }
         }
-        0
+        writes_no_more
     }
 
     /// The memory shared with a peer was overwritten.
@@ -346,8 +401,10 @@ impl Shm {
     /// A peer is to be given up. Its operations end in the next poll.
     #[cold]
     pub(super) fn give_up_later(&mut self, peer: PeerId, why: PeerError) {
-        let ended = self.peers.get(peer).is_none_or(|known| known.gone.is_some());
-        if ended || self.condemned.iter().any(|(other, _)| *other == peer) {
+        let is_over = |known: &Peer| known.gone.is_some() || known.is_elsewhere();
+        if self.peers.get(peer).is_none_or(is_over)
+            || self.condemned.iter().any(|(other, _)| *other == peer)
+        {
             return;
         }
         let who = self.describe(peer);
@@ -379,33 +436,6 @@ impl Shm {
         self.housekeeping.watches_changed = true;
         self.ending.push(peer);
         self.attention = true;
-    }
-
-    /// Reports the ended peers all of whose packets have been read, and frees
-    /// what was theirs.
-    fn report_ended<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
-        let mut inputs = 0;
-        let mut at = 0;
-        while let Some(&peer) = self.ending.get(at) {
-            let head = self.reader.head();
-            let life = self.peers.get(peer).map(|known| known.life);
-            let read_all = match life {
-                // Positions wrap; the distance is at most one ring.
-                Some(Life::Ending { until }) => until.wrapping_sub(head).cast_signed() <= 0,
-                _ => true,
-            };
-            if !read_all {
-                at += 1;
-                continue;
-            }
-            self.ending.swap_remove(at);
-            inputs += self.give_up(now, machine, peer, PeerError::Dead);
-            // One that was given up may live, and write here still.
-            if matches!(life, Some(Life::Ending { .. } | Life::Ended)) {
-                self.reclaim(peer);
-            }
-        }
-        inputs
     }
 
     /// Frees what an ended peer held here.

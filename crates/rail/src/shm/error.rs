@@ -119,6 +119,9 @@ pub enum AddressError {
     /// A process of another machine (or of another boot of this one).
     #[error("the address is of another machine; shared memory does not reach it")]
     OtherHost,
+    /// It has the key of a process that is known by another address.
+    #[error("the address has the key of a process that is known by another address")]
+    Conflict,
     /// More peers than one process may know.
     #[error("more than {max} peers", max = PEERS_MAX)]
     TooMany,
@@ -186,7 +189,7 @@ pub(super) enum CardError {
 impl CardError {
     /// Whether somebody has put there what no process of this version would.
     pub(super) fn is_violation(&self) -> bool {
-        use CardError::{Conflict, Malformed, OtherHolder, OtherKey, OtherUser, Version};
+        use CardError::{Address, Conflict, Malformed, OtherHolder, OtherKey, OtherUser, Version};
         matches!(
             self,
             Malformed(_)
@@ -195,6 +198,7 @@ impl CardError {
                 | OtherHolder { .. }
                 | OtherUser { .. }
                 | Conflict { .. }
+                | Address(AddressError::Conflict)
         )
     }
 }

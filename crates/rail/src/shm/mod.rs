@@ -9,8 +9,8 @@
 //! names by which processes find each other (`names`), and the cards that say where the
 //! mailbox of an address is (`card`, `lookup`); both are files that their process holds
 //! (`held`).
-//! `drive` runs a machine over them (`senders`: who writes into the own mailbox);
-//! `port` is what the machine may ask for.
+//! `drive` runs a machine over them (`senders`: who writes into the own mailbox), which
+//! gets the rail's `host` as its port; `port` is what the machine may ask of this rail.
 //! `docs/decisions/0001-the-path-of-a-message.md` says why it is built this way.
 //!
 //! Invariants:
@@ -36,10 +36,11 @@ mod config;
 mod copy;
 mod dirs;
 mod doorbell;
-mod drive;
+pub(crate) mod drive;
 mod error;
 mod guard;
 mod held;
+mod host;
 mod housekeeping;
 mod identity;
 mod kept_fd;
@@ -64,6 +65,7 @@ pub use calibrate::COSTS;
 pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind, Warn};
 pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
 pub use error::{AddressError, OpenError};
+pub(crate) use host::Host;
 pub use lookup::stale_cards;
 pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
@@ -76,7 +78,7 @@ use drive::Current;
 use held::Held;
 use identity::Identity;
 use lent::Lent;
-use peers::Peers;
+use peers::{Peer, Peers};
 use rustix::process::{PTracer, set_ptracer};
 use rustix::time::{ClockId, clock_gettime};
 use segment::{Reader, Segment, segment_bytes};
@@ -239,9 +241,30 @@ impl Shm {
     /// # Errors
     /// [`AddressError`] if this rail cannot reach it.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
-        let peer = self.peers.intern(address, self.address.tag)?;
+        if address.tag != self.address.tag {
+            return Err(AddressError::OtherHost);
+        }
+        let peer = self.peers.intern(address)?;
         self.note_seen(peer);
         Ok(peer)
+    }
+
+    /// An id for a process that another rail reaches; the same one each time. Ids of all
+    /// rails come from one table, because machines index by them. Here this one leads to the
+    /// address alone: shared memory never looks for the process, and tells nothing of
+    /// its end.
+    ///
+    /// # Errors
+    /// [`AddressError::Conflict`] if the key is that of a process on this rail, or of an
+    /// address that differs; [`AddressError::TooMany`].
+    pub fn peer_elsewhere(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        self.peers.intern_elsewhere(address)
+    }
+
+    /// Whether this is an id of [`Shm::peer_elsewhere`].
+    #[must_use]
+    pub fn is_elsewhere(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(Peer::is_elsewhere)
     }
 
     /// The id of the process that calls itself `label` ([`Config::label`]): the

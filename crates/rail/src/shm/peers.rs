@@ -3,7 +3,8 @@
 //! Invariants: ids are dense and never reused; one key has one id, and one card for
 //! good once it is known; a peer's card is known and it is watched from the moment it
 //! is spoken to or has spoken, or somebody waits for it, and it costs no descriptor and
-//! no look into a file before.
+//! no look into a file before. A peer that is elsewhere has an id and an address here and
+//! nothing more: no card, no mailbox, no end.
 
 use super::address::{Address, KEY_BYTES};
 use super::card::Card;
@@ -31,6 +32,9 @@ pub(super) enum Life {
     Ending { until: u64 },
     /// It has ended and nothing of it is left.
     Ended,
+    /// Another rail reaches it, and shared memory has nothing to do with it. So it
+    /// stays.
+    Elsewhere,
 }
 
 /// One peer. The part that every packet needs is elsewhere ([`Peers::mailboxes`]).
@@ -65,6 +69,11 @@ impl Peer {
     fn lives(&self) -> bool {
         let ended = matches!(self.life, Life::Ending { .. } | Life::Ended);
         !ended && !self.lost && self.gone.is_none()
+    }
+
+    /// Whether another rail reaches it.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.life == Life::Elsewhere
     }
 }
 
@@ -108,36 +117,44 @@ pub const fn bytes_per_idle_peer() -> usize {
 }
 
 impl Peers {
-    /// The id of the peer with this address, new if it was not known. `tag` is that
-    /// of this process.
-    pub(super) fn intern(&mut self, address: &Address, tag: u16) -> Result<PeerId, AddressError> {
-        if address.tag != tag {
-            return Err(AddressError::OtherHost);
-        }
+    /// The id of the peer with this address, new if it was not known.
+    pub(super) fn intern(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        self.intern_as(Life::Quiet, address)
+    }
+
+    /// As [`Peers::intern`], for a peer that another rail reaches.
+    pub(super) fn intern_elsewhere(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        self.intern_as(Life::Elsewhere, address)
+    }
+
+    fn intern_as(&mut self, life: Life, address: &Address) -> Result<PeerId, AddressError> {
         if let Some(&peer) = self.by_key.get(&address.key) {
-            return Ok(peer);
+            let known = &self.list[peer.index()];
+            let is_same = known.address == Some(*address)
+                && known.is_elsewhere() == (life == Life::Elsewhere);
+            return if is_same { Ok(peer) } else { Err(AddressError::Conflict) };
         }
-        let peer = self.add(Some(*address), 0, Life::Quiet).ok_or(AddressError::TooMany)?;
+        let peer = self.add(Some(*address), 0, life).ok_or(AddressError::TooMany)?;
         self.by_key.insert(address.key, peer);
         Ok(peer)
     }
 
     /// The id of the peer with this card, new if it was not known. A peer of which
-    /// only the label was known is the one that calls itself so.
+    /// only the label was known is the one that calls itself so. Who has the key of a
+    /// peer elsewhere is none: addresses are no secret.
     pub(super) fn intern_card(&mut self, card: &Card) -> Result<PeerId, CardError> {
         let address = card.address();
         let awaited = self.by_label.get(&card.label).copied();
         let awaited = awaited.filter(|peer| self.list[peer.index()].life == Life::Named);
-        let peer = match (self.by_key.get(&card.key), awaited) {
-            (Some(&peer), _) => peer,
-            (None, Some(peer)) => {
+        let peer = match awaited {
+            Some(peer) if !self.by_key.contains_key(&card.key) => {
                 let known = &mut self.list[peer.index()];
                 known.address = Some(address);
                 known.life = Life::Quiet;
                 self.by_key.insert(card.key, peer);
                 peer
             }
-            (None, None) => self.intern(&address, address.tag)?,
+            _ => self.intern(&address)?,
         };
         let known = &mut self.list[peer.index()];
         match &known.card {

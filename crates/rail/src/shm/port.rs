@@ -45,38 +45,7 @@ impl Transport for Shm {
         payload: Region,
         _token: Token,
     ) -> Transmitted {
-        let Some(mailbox) = self.peers.mailbox(peer) else { return Transmitted::Done };
-        self.stats.packets_out += 1;
-        let mut first = *head.words();
-        let at = head.len();
-        let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
-        let room = SLOT_BYTES - at;
-        if payload.len <= room as u64 {
-            // SAFETY: the machine vouches for the payload, by the contract of
-            // `transmit`; it fits behind the head.
-            unsafe { copy_small(from, byte_at(&mut first, at), payload.len as usize) };
-            mailbox.writer.write(1, &first, |_, _| {}, step);
-            mailbox.ring();
-            return Transmitted::Done;
-        }
-        // SAFETY: as above; `room` is less than the payload and than a slot.
-        unsafe { copy_small(from, byte_at(&mut first, at), room) };
-        let slots = slots_for(at as u64 + payload.len);
-        let count = u16::try_from(slots).unwrap_or(u16::MAX);
-        assert!(u32::from(count) == slots, "no quota is that large");
-        let rest = payload.len as usize - room;
-        mailbox.writer.write(
-            count,
-            &first,
-            |i, slot| {
-                let begin = (i as usize - 1) * NEXT_BYTES;
-                // SAFETY: the slots after the first cover the rest of the
-                // payload in pieces of 60 bytes, so `begin` is inside it.
-                unsafe { fill_next(slot, from.add(room + begin), (rest - begin).min(NEXT_BYTES)) };
-            },
-            step,
-        );
-        mailbox.ring();
+        self.write_packet(peer, head, payload);
         Transmitted::Done
     }
 
@@ -89,15 +58,11 @@ impl Transport for Shm {
 impl LocalMemory for Shm {
     #[inline(always)]
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
-        // SAFETY: the machine vouches for the destination, by the contract of
-        // `copy_payload`.
-        unsafe { self.take_payload(offset, ptr::with_exposed_provenance_mut(to.0 as usize), len) };
+        assert!(self.try_copy_payload(offset, to, len), "a copy stays inside the payload");
     }
 
     fn payload(&self, offset: u32, into: &mut [u8]) {
-        let len = u32::try_from(into.len()).expect("a copy stays inside the payload");
-        // SAFETY: the destination is the slice.
-        unsafe { self.take_payload(offset, into.as_mut_ptr(), len) };
+        assert!(self.try_payload(offset, into), "a copy stays inside the payload");
     }
 
     fn copy(&mut self, from: Addr, to: Addr, len: u64) {
@@ -252,6 +217,64 @@ impl SharedCopy for Shm {
 }
 
 impl Shm {
+    /// Writes one packet into the mailbox of `peer`, as [`Transport::transmit`] says. False
+    /// if shared memory has none that takes it: the peer has ended, or is elsewhere.
+    #[inline(always)]
+    pub(crate) fn write_packet(&mut self, peer: PeerId, head: &HeadBuf, payload: Region) -> bool {
+        let Some(mailbox) = self.peers.mailbox(peer) else { return false };
+        self.stats.packets_out += 1;
+        let mut first = *head.words();
+        let at = head.len();
+        let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
+        let room = SLOT_BYTES - at;
+        if payload.len <= room as u64 {
+            // SAFETY: the machine vouches for the payload, by the contract of
+            // `transmit`; it fits behind the head.
+            unsafe { copy_small(from, byte_at(&mut first, at), payload.len as usize) };
+            mailbox.writer.write(1, &first, |_, _| {}, step);
+            mailbox.ring();
+            return true;
+        }
+        // SAFETY: as above; `room` is less than the payload and than a slot.
+        unsafe { copy_small(from, byte_at(&mut first, at), room) };
+        let slots = slots_for(at as u64 + payload.len);
+        let count = u16::try_from(slots).unwrap_or(u16::MAX);
+        assert!(u32::from(count) == slots, "no quota is that large");
+        let rest = payload.len as usize - room;
+        mailbox.writer.write(
+            count,
+            &first,
+            |i, slot| {
+                let begin = (i as usize - 1) * NEXT_BYTES;
+                // SAFETY: the slots after the first cover the rest of the
+                // payload in pieces of 60 bytes, so `begin` is inside it.
+                unsafe { fill_next(slot, from.add(room + begin), (rest - begin).min(NEXT_BYTES)) };
+            },
+            step,
+        );
+        mailbox.ring();
+        true
+    }
+
+    /// Copies payload of the packet being handled, as [`LocalMemory::copy_payload`] says.
+    /// False if it has no such bytes or came by another rail; then nothing is copied.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn try_copy_payload(&self, offset: u32, to: Addr, len: u32) -> bool {
+        // SAFETY: the machine vouches for the destination, by the contract of
+        // `copy_payload`.
+        unsafe { self.take_payload(offset, ptr::with_exposed_provenance_mut(to.0 as usize), len) }
+    }
+
+    /// The same into the machine, as [`LocalMemory::payload`] says.
+    #[inline]
+    #[must_use]
+    pub(crate) fn try_payload(&self, offset: u32, into: &mut [u8]) -> bool {
+        let Ok(len) = u32::try_from(into.len()) else { return false };
+        // SAFETY: the destination is the slice.
+        unsafe { self.take_payload(offset, into.as_mut_ptr(), len) }
+    }
+
     /// Opens the mailbox of `peer`, if that has not been done.
     fn open_mailbox(&mut self, peer: PeerId) -> Result<Opened, PeerError> {
         self.note_seen(peer);
@@ -268,7 +291,7 @@ impl Shm {
         self.begin_watch(peer);
         match self.peers.get(peer).map(|known| known.life) {
             Some(Life::Watched) => {}
-            Some(Life::Quiet) => return Err(PeerError::Unreachable),
+            Some(Life::Quiet | Life::Elsewhere) => return Err(PeerError::Unreachable),
             _ => return self.connect_ended(peer),
         }
         match self.attach(peer) {
@@ -283,14 +306,16 @@ impl Shm {
     }
 
     /// Copies `len` payload bytes of the packet being handled, from `offset`
-    /// on, to `to`.
+    /// on, to `to`. False if it has not that many, and then nothing is copied.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes.
     #[inline(always)]
-    unsafe fn take_payload(&self, offset: u32, mut to: *mut u8, len: u32) {
+    unsafe fn take_payload(&self, offset: u32, mut to: *mut u8, len: u32) -> bool {
         let within = offset.checked_add(len).is_some_and(|end| end <= self.current.payload_len);
-        assert!(within, "a copy stays inside the payload");
+        if !within {
+            return false;
+        }
         let mut at = self.current.payload_offset as usize + offset as usize;
         let mut left = len as usize;
         if at < SLOT_BYTES {
@@ -306,7 +331,7 @@ impl Shm {
             left -= part;
         }
         if left == 0 {
-            return;
+            return true;
         }
         let begin = at - SLOT_BYTES;
         let mut ahead = 1 + (begin / NEXT_BYTES) as u64;
@@ -324,6 +349,7 @@ impl Shm {
             ahead += 1;
             skip = 0;
         }
+        true
     }
 
     fn start(
@@ -394,7 +420,7 @@ impl Shm {
     /// Whether a peer has ended, asked of the system now.
     pub(super) fn has_ended(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_none_or(|known| match known.life {
-            Life::Named | Life::Quiet => false,
+            Life::Named | Life::Quiet | Life::Elsewhere => false,
             Life::Watched => known
                 .watch
                 .as_ref()

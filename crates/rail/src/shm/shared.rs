@@ -35,7 +35,8 @@ const DOUBT_PATIENCE: Nanos = Nanos(500_000_000);
 impl Shm {
     /// Opens chunk claims for a transfer from `peer`.
     pub(super) fn open_own_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
-        if self.peers.get(peer)?.gone.is_some() {
+        let known = self.peers.get(peer)?;
+        if known.gone.is_some() || known.is_elsewhere() {
             return None;
         }
         let claims = self.own_claims.open(peer)?;

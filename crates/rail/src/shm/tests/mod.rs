@@ -2,6 +2,7 @@
 
 mod child;
 mod closing;
+mod elsewhere;
 mod environment;
 mod files;
 mod garbage;
@@ -20,7 +21,7 @@ mod unheard;
 mod writes;
 
 use super::ring::Step;
-use super::{Address, Config, SegmentKind, Shm};
+use super::{Address, Config, Host, SegmentKind, Shm, drive};
 use sluice_link::{
     Connect, Grant, Machine, Opened, PeerError, Port, RailError, Remote, Token, Transmitted,
     Transport,
@@ -80,6 +81,19 @@ fn code_of(step: Step) -> i32 {
         Step::Unstamped => 3,
         Step::Published => 4,
         Step::Filled(slots) => 10 + slots.cast_signed(),
+    }
+}
+
+/// Shared memory alone: its own host.
+impl Host for Shm {
+    fn shm_mut(&mut self) -> &mut Shm {
+        self
+    }
+}
+
+impl Shm {
+    fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
+        drive::poll(self, now, machine, budget)
     }
 }
 

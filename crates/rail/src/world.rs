@@ -1,0 +1,406 @@
+//! The rails of a process as one: the port that machines are given.
+//!
+//! Peers of all rails have ids of one table, which is that of shared memory. What a
+//! machine asks goes to the rail of the peer that it concerns. Shared memory is asked
+//! first, and what is asked of it costs no more here than there: a peer that is not on it has
+//! no mailbox to write into, and of a packet that is not its own it has no payload.
+
+use crate::shm::{Address, AddressError, Config, Doorbell, Host, OpenError, Shm, Stats, drive};
+use sluice_link::{
+    Connect, Layout, LocalMemory, Machine, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
+    Rights, Token, Transmitted, Transport,
+};
+use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
+
+/// The rails of one process.
+#[derive(Debug)]
+pub struct World {
+    shm: Shm,
+}
+
+impl World {
+    /// Makes this process's mailbox.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what the remedy is.
+    pub fn open(config: Config) -> Result<World, OpenError> {
+        Ok(World { shm: Shm::open(config)? })
+    }
+
+    /// Shared memory, for what is its own.
+    #[must_use]
+    #[inline]
+    pub fn shm(&self) -> &Shm {
+        &self.shm
+    }
+
+    /// As [`World::shm`].
+    #[inline]
+    pub fn shm_mut(&mut self) -> &mut Shm {
+        &mut self.shm
+    }
+
+    /// How this process's mailbox is divided.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.shm.layout()
+    }
+
+    /// The address of this process, for its peers.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.shm.address()
+    }
+
+    /// The id of the process with this address; the same one each time.
+    ///
+    /// # Errors
+    /// [`AddressError`] if no rail reaches it: there is none to other hosts.
+    pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        self.shm.peer(address)
+    }
+
+    /// The id of the process that calls itself `label` ([`Shm::peer_named`]).
+    pub fn peer_named(&mut self, label: u64) -> PeerId {
+        self.shm.peer_named(label)
+    }
+
+    /// The address of a peer; `None` while only its label is known.
+    #[must_use]
+    pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
+        self.shm.peer_address(peer)
+    }
+
+    /// What the layer above calls a peer ([`Shm::peer_label`]).
+    #[must_use]
+    pub fn peer_label(&self, peer: PeerId) -> u64 {
+        self.shm.peer_label(peer)
+    }
+
+    /// A peer in words, for messages to people.
+    #[must_use]
+    pub fn describe(&self, peer: PeerId) -> String {
+        self.shm.describe(peer)
+    }
+
+    /// The coarse clock: as of one of the last polls.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.shm.now()
+    }
+
+    /// Reads the clock, for a caller that has been away for a while.
+    pub fn refresh_now(&mut self) -> Nanos {
+        self.shm.refresh_now()
+    }
+
+    /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
+    /// the ends of peers. Says how many inputs the machine got.
+    #[inline]
+    pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
+        drive::poll(self, now, machine, budget)
+    }
+
+    /// Delivers up to `budget` packets to `machine` and does nothing else: for a
+    /// look at what has arrived before a request that may depend on it.
+    #[inline]
+    pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
+        drive::take_in(self, now, machine, budget)
+    }
+
+    /// Whether a poll would find something to do; to be asked before sleeping,
+    /// after [`Doorbell::arm`] ([`Shm::has_work`]).
+    pub fn has_work(&mut self) -> bool {
+        self.shm.has_work()
+    }
+
+    /// For how long, in nanoseconds, a thread that looks after the rails may sleep
+    /// unless somebody rings; zero if there is something to do.
+    pub fn rest_ns(&mut self) -> u64 {
+        self.shm.rest_ns()
+    }
+
+    /// Whether there is something left to be done here that no peer will ring
+    /// for: to be asked by a call before it leaves the rails to a thread that
+    /// sleeps.
+    #[must_use]
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.shm.is_busy()
+    }
+
+    /// What a thread sleeps by until somebody writes into the mailbox.
+    #[must_use]
+    pub fn doorbell(&self) -> Doorbell {
+        self.shm.doorbell()
+    }
+
+    /// What was found and mended when the rails were opened, in words.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        self.shm.notices()
+    }
+
+    /// Counts.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shm.stats()
+    }
+}
+
+impl Host for World {
+    #[inline(always)]
+    fn shm_mut(&mut self) -> &mut Shm {
+        &mut self.shm
+    }
+}
+
+impl Port for World {
+    type Shared = Shm;
+
+    #[inline(always)]
+    fn shared(&mut self) -> Option<&mut Shm> {
+        Some(&mut self.shm)
+    }
+}
+
+impl Transport for World {
+    fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
+        self.shm.connect(peer)
+    }
+
+    fn watch(&mut self, peer: PeerId) {
+        self.shm.watch(peer);
+    }
+
+    fn refuse(&mut self, peer: PeerId) {
+        self.shm.refuse(peer);
+    }
+
+    #[inline(always)]
+    fn transmit(
+        &mut self,
+        peer: PeerId,
+        head: &HeadBuf,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
+        self.shm.transmit(peer, head, payload, token)
+    }
+
+    fn uid(&self, peer: PeerId) -> u32 {
+        self.shm.uid(peer)
+    }
+}
+
+impl LocalMemory for World {
+    #[inline(always)]
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+        self.shm.copy_payload(offset, to, len);
+    }
+
+    #[inline(always)]
+    fn payload(&self, offset: u32, into: &mut [u8]) {
+        self.shm.payload(offset, into);
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, from: Addr, to: Addr, len: u64) {
+        self.shm.copy(from, to, len);
+    }
+
+    #[inline(always)]
+    fn lend(&mut self, len: u32) -> Addr {
+        self.shm.lend(len)
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, addr: Addr, len: u32) {
+        self.shm.give_back(addr, len);
+    }
+
+    #[inline(always)]
+    fn readable(&self, region: Region) -> bool {
+        self.shm.readable(region)
+    }
+
+    #[inline(always)]
+    fn writable(&self, region: Region) -> bool {
+        self.shm.writable(region)
+    }
+
+    #[inline(always)]
+    fn load(&self, from: Addr, into: &mut [u8]) {
+        self.shm.load(from, into);
+    }
+
+    #[inline(always)]
+    fn store(&mut self, to: Addr, bytes: &[u8]) {
+        self.shm.store(to, bytes);
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&mut self, at: Addr, width: u32, old: u64, new: u64) -> Result<(), u64> {
+        self.shm.compare_exchange(at, width, old, new)
+    }
+}
+
+impl RemoteMemory for World {
+    #[inline(always)]
+    fn caps(&self, peer: PeerId) -> RemoteCaps {
+        self.shm.caps(peer)
+    }
+
+    #[inline(always)]
+    fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {
+        self.shm.expose(peer, region, rights)
+    }
+
+    #[inline(always)]
+    fn revoke(&mut self, peer: PeerId, key: RemoteKey) {
+        self.shm.revoke(peer, key);
+    }
+
+    #[inline(always)]
+    fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
+        self.shm.read_remote(peer, from, to, token);
+    }
+
+    #[inline(always)]
+    fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
+        self.shm.write_remote(peer, from, to, token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::ADDRESS_BYTES;
+    use sluice_link::{Opened, RailError};
+    use sluice_wire::{Credits, List, Packet, PacketSeq, Parsed, Reply, Status};
+    use std::any::type_name;
+    use std::time::{Duration, Instant};
+
+    /// How long anything may take before a test gives up. Far more than needed.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    /// A machine that writes down which inputs it got, and of which port.
+    #[derive(Debug, Default)]
+    struct Inputs {
+        got: Vec<(&'static str, &'static str)>,
+        /// Whether whoever sends a packet is given up.
+        refuses: bool,
+    }
+
+    impl Machine for Inputs {
+        fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+            self.got.push(("packet", type_name::<P>()));
+            let mut bytes = vec![0; packet.payload_len as usize];
+            port.payload(0, &mut bytes);
+            assert_eq!(bytes, *b"payload");
+            if self.refuses {
+                port.refuse(from);
+            }
+        }
+
+        fn placement(&self, _: PeerId, _: &Parsed) -> Option<Region> {
+            None
+        }
+
+        fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: Opened) {
+            self.got.push(("connected", type_name::<P>()));
+        }
+
+        fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {
+            self.got.push(("transmitted", type_name::<P>()));
+        }
+
+        fn on_moved<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: Result<(), RailError>) {
+            self.got.push(("moved", type_name::<P>()));
+        }
+
+        fn on_peer_gone<P: Port>(&mut self, _: Nanos, _: &mut P, _: PeerId, _: PeerError) {
+            self.got.push(("gone", type_name::<P>()));
+        }
+
+        fn on_idle<P: Port>(&mut self, _: Nanos, _: &mut P) {
+            self.got.push(("idle", type_name::<P>()));
+        }
+
+        fn deadline(&self) -> Option<Nanos> {
+            None
+        }
+    }
+
+    impl Inputs {
+        /// Which inputs, each once; all of them had the world as their port.
+        fn kinds(&self) -> Vec<&'static str> {
+            let mut kinds: Vec<_> = self
+                .got
+                .iter()
+                .map(|&(kind, port)| {
+                    assert_eq!(port, type_name::<World>(), "{kind}");
+                    kind
+                })
+                .collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            kinds
+        }
+    }
+
+    fn poll_until(world: &mut World, machine: &mut Inputs, kind: &str) {
+        let begin = Instant::now();
+        while machine.got.iter().all(|&(got, _)| got != kind) {
+            world.poll(world.now(), machine, 16);
+            assert!(begin.elapsed() < PATIENCE, "waited in vain: {kind}");
+        }
+    }
+
+    fn region(bytes: &[u8]) -> Region {
+        Region { addr: Addr(bytes.as_ptr().expose_provenance() as u64), len: bytes.len() as u64 }
+    }
+
+    fn say(from: &mut World, to: &World) -> PeerId {
+        let to = from.peer(&to.address()).unwrap();
+        from.connect(to).unwrap();
+        let head =
+            Packet::Reply(Reply { op: 1, offset: 0, list: List::Priority, status: Status::Ok })
+                .emit(PacketSeq(0), Credits::default(), 7);
+        assert_eq!(from.transmit(to, &head, region(b"payload"), Token(0)), Transmitted::Done);
+        to
+    }
+
+    #[test]
+    fn a_machine_gets_the_world_as_its_port_with_every_input() {
+        let config = Config::default();
+        let mut worlds = [(); 2].map(|()| World::open(config.clone()).unwrap());
+        let [a, b] = &mut worlds;
+        let to_b = say(a, b);
+        let mut machine = Inputs::default();
+        let into = [0; 8];
+        a.read_remote(to_b, Remote::whole(RemoteKey::from_bits(1)), region(&into), Token(1));
+        poll_until(a, &mut machine, "moved");
+        poll_until(a, &mut machine, "idle");
+        let mut refusing = Inputs { refuses: true, ..Inputs::default() };
+        b.take_in(b.now(), &mut refusing, 16);
+        assert_eq!(refusing.kinds(), ["packet"]);
+        poll_until(b, &mut refusing, "gone");
+        poll_until(a, &mut machine, "gone");
+        assert_eq!(machine.kinds(), ["gone", "idle", "moved"]);
+        refusing.kinds();
+    }
+
+    #[test]
+    fn an_address_of_another_host_is_refused_and_takes_no_id() {
+        let mut world = World::open(Config::default()).unwrap();
+        let mut bytes: [u8; ADDRESS_BYTES] = world.address().to_bytes();
+        // The tag of the host, and the key.
+        bytes[4] ^= 1;
+        bytes[ADDRESS_BYTES - 1] ^= 1;
+        let address = Address::from_bytes(&bytes).unwrap();
+        assert_eq!(world.peer(&address), Err(AddressError::OtherHost));
+        assert_eq!(world.stats().peers_known, 1);
+    }
+}
