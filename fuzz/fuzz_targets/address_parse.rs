@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_rail::shm::Address;
+use sluice_rail::Address;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(address) = Address::from_bytes(bytes) {

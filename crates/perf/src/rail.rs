@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sluice_link::RemoteMemory;
 use sluice_proto::{Config, Endpoint};
-use sluice_rail::shm::Address;
+use sluice_rail::Address;
 use sluice_runtime::{Choice, Context, RailOptions, Settings};
 use sluice_wire::PeerId;
 

@@ -10,7 +10,7 @@ use sluice_runtime::{Context, Settings};
 use sluice_wire::{PeerId, Region};
 use std::sync::OnceLock;
 
-pub use sluice_rail::shm::{ADDRESS_BYTES, Address, AddressError};
+pub use sluice_rail::{ADDRESS_BYTES, Address, AddressError};
 
 /// By which lengths protocols are chosen: what is set, and for the rest what moves
 /// cost here, found out once in a process.

@@ -12,6 +12,8 @@ compile_error!(
 );
 
 #[cfg(not(loom))]
+mod address;
+#[cfg(not(loom))]
 mod hash;
 #[cfg(not(loom))]
 pub mod shm;
@@ -26,6 +28,9 @@ mod world;
 
 #[cfg(not(loom))]
 pub use world::World;
+
+#[cfg(not(loom))]
+pub use address::{ADDRESS_BYTES, Address, AddressError};
 
 // The model checker explores the ring, the bell and the chunk claims alone: its
 // atomics cannot live in mapped memory.

@@ -5,7 +5,8 @@
 //! first, and what is asked of it costs no more here than there: a peer that is not on it has
 //! no mailbox to write into, and of a packet that is not its own it has no payload.
 
-use crate::shm::{Address, AddressError, Config, Doorbell, Host, OpenError, Shm, Stats, drive};
+use crate::address::{Address, AddressError};
+use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
 use sluice_link::{
     Connect, Layout, LocalMemory, Machine, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
     Rights, Token, Transmitted, Transport,
@@ -276,7 +277,7 @@ impl RemoteMemory for World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::ADDRESS_BYTES;
+    use crate::address::ADDRESS_BYTES;
     use sluice_link::{Opened, RailError};
     use sluice_wire::{Credits, List, Packet, PacketSeq, Parsed, Reply, Status};
     use std::any::type_name;

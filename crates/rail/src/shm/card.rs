@@ -8,12 +8,12 @@
 //! process has in a mailbox. A card that parses is well formed, not true: [`Card::check`]
 //! says whether this process can use it, and attaching checks the rest.
 
-use super::address::{Address, KEY_BYTES, tag_of};
 use super::dirs::user_dir;
 use super::error::CardError;
 use super::held::Holder;
 use super::identity::Identity;
 use super::limits::CARD_VERSION as VERSION;
+use crate::address::{Address, KEY_BYTES, tag_of};
 use crate::hash::fnv1a;
 use std::path::{Path, PathBuf};
 
@@ -143,9 +143,9 @@ impl Card {
         Ok(())
     }
 
-    /// Whose card it is.
+    /// Whose card it is: an address without a network, of which a card says nothing.
     pub(super) fn address(&self) -> Address {
-        Address { tag: tag_of(self.host), key: self.key }
+        Address::local(tag_of(self.host), self.key)
     }
 
     /// [`Address::mark`] of its process.

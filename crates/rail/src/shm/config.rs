@@ -1,5 +1,6 @@
 //! What a rail is made with.
 
+use crate::address::Address;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -101,6 +102,9 @@ pub struct Config {
     /// Where the files lie by which processes find each other, and mailboxes that are
     /// files. All processes of a job must agree.
     pub shm_dir: PathBuf,
+    /// The address of this process, made elsewhere because processes of other hosts are
+    /// to reach it. Without one it gets an address with a random key.
+    pub address: Option<Address>,
 }
 
 impl Default for Config {
@@ -117,6 +121,7 @@ impl Default for Config {
             warn: Warn::default(),
             label: 0,
             shm_dir: PathBuf::from("/dev/shm"),
+            address: None,
         }
     }
 }

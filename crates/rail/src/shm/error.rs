@@ -1,6 +1,7 @@
-//! Why a rail could not be opened, a peer not be named, or its card not be read.
+//! Why a rail could not be opened, or the card of a peer not be read.
 
-use super::limits::{ADDRESS_VERSION, CARD_VERSION, PEERS_MAX};
+use super::limits::CARD_VERSION;
+use crate::address::AddressError;
 use sluice_link::LayoutError;
 use std::io;
 use std::path::PathBuf;
@@ -94,37 +95,6 @@ pub enum OpenError {
         /// Why it failed.
         cause: io::Error,
     },
-}
-
-/// Why an address names nobody that this rail can reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// Not the bytes of an address.
-    #[error("not an address of Sluice: {0}")]
-    Malformed(&'static str),
-    /// Made by another version.
-    #[error(
-        "the address is of version {0}, and this process reads version {version}; \
-         use one build of Sluice in all processes of the job",
-        version = ADDRESS_VERSION
-    )]
-    Version(u8),
-    /// Made by a version of the layout before this one.
-    #[error(
-        "the address is of the former layout (SLsh, version {0}), and this process reads \
-         version {version} of the present one; use one build of Sluice in all processes of the job",
-        version = ADDRESS_VERSION
-    )]
-    Former(u8),
-    /// A process of another machine (or of another boot of this one).
-    #[error("the address is of another machine; shared memory does not reach it")]
-    OtherHost,
-    /// It has the key of a process that is known by another address.
-    #[error("the address has the key of a process that is known by another address")]
-    Conflict,
-    /// More peers than one process may know.
-    #[error("more than {max} peers", max = PEERS_MAX)]
-    TooMany,
 }
 
 /// Why the card of a process is of no use.

@@ -6,13 +6,13 @@
 //! Invariant: a peer whose card cannot be had is given up, so nobody waits for it.
 
 use super::Shm;
-use super::address::Address;
 use super::card::Card;
 use super::dirs::{existing_dir, find_user_dir, user_dir, user_dirs};
 use super::error::{CardError, OpenError, is_shortage};
 use super::held::{self, Held, HeldError, hold, sweep};
 use super::identity::Identity;
 use super::peers::Life;
+use crate::address::Address;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
 use std::io;
@@ -92,7 +92,7 @@ pub(super) fn find(
             Err(HeldError::InUse { .. }) => unreachable!("reading takes nothing"),
         };
         let card = Card::from_bytes(&read.content)?;
-        if card.key != address.key {
+        if card.key != *address.key() {
             return Err(CardError::OtherKey);
         }
         if card.holder() != read.holder {

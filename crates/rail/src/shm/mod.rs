@@ -23,7 +23,6 @@
 //!   found, and the peers concerned are given up by name.
 //! - No locks: one thread at a time uses a rail.
 
-mod address;
 mod backing;
 pub(crate) mod bell;
 mod bulk;
@@ -60,18 +59,18 @@ mod stats;
 mod tests;
 mod watch;
 
-pub use address::{ADDRESS_BYTES, Address};
 pub use calibrate::COSTS;
 pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind, Warn};
 pub use doorbell::{Armed, Doorbell, SLEEP_NS_MAX, Woken};
-pub use error::{AddressError, OpenError};
+pub use error::OpenError;
 pub(crate) use host::Host;
+pub(crate) use limits::PEERS_MAX;
 pub use lookup::stale_cards;
 pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
 pub use stats::Stats;
 
-use address::{KEY_BYTES, tag_of};
+use crate::address::{Address, AddressError, KEY_BYTES, tag_of};
 use backing::Backing;
 use card::{Card, card_of};
 use drive::Current;
@@ -163,8 +162,17 @@ impl Shm {
             guard::install();
         }
         let identity = Identity::of_this_process()?;
-        let key = fresh_key().map_err(|cause| OpenError::Key { cause })?;
-        let mark = Address { tag: tag_of(identity.host), key }.mark();
+        let address = match config.address {
+            Some(address) => {
+                assert_eq!(address.tag(), tag_of(identity.host), "an address of this host");
+                address
+            }
+            None => {
+                let key = fresh_key().map_err(|cause| OpenError::Key { cause })?;
+                Address::local(tag_of(identity.host), key)
+            }
+        };
+        let mark = address.mark();
         let bytes = segment_bytes(&layout) as u64;
         let mut notices = Vec::new();
         let backing = Backing::create(&config, &identity, mark, bytes, &mut notices)?;
@@ -176,7 +184,8 @@ impl Shm {
         }
         let probe = Box::new(mark);
         let probe_addr = (&raw const *probe).expose_provenance() as u64;
-        let card = card_of(&identity, key, backing.place(&identity), probe_addr, config.label);
+        let place = backing.place(&identity);
+        let card = card_of(&identity, *address.key(), place, probe_addr, config.label);
         // Last: who finds the card finds a whole mailbox.
         let published = lookup::publish(&card, &identity, &config.shm_dir)?;
         let mut shm = Shm {
@@ -203,7 +212,7 @@ impl Shm {
             doorbell: Doorbell::new(segment.bell()),
             segment,
             backing,
-            address: card.address(),
+            address,
             card,
             published,
             bulk: config.bulk,
@@ -216,7 +225,8 @@ impl Shm {
             _probe: probe,
         };
         // The first id is this process's own.
-        let own = shm.admit(&card).expect("a fresh table has room");
+        shm.peers.intern(&address).expect("a fresh table has room");
+        let own = shm.admit(&card).expect("its address is there");
         debug_assert_eq!(own, shm.own_peer());
         shm.note_seen(own);
         Ok(shm)
@@ -241,7 +251,7 @@ impl Shm {
     /// # Errors
     /// [`AddressError`] if this rail cannot reach it.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
-        if address.tag != self.address.tag {
+        if address.tag() != self.address.tag() {
             return Err(AddressError::OtherHost);
         }
         let peer = self.peers.intern(address)?;
@@ -362,6 +372,11 @@ impl Shm {
         }
         stats
     }
+}
+
+/// The tag in the addresses of this host's processes.
+pub(crate) fn own_tag() -> Result<u16, OpenError> {
+    Ok(tag_of(Identity::of_this_process()?.host))
 }
 
 /// Whether all bytes of a region can be read now: for libraries that are given

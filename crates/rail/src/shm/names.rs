@@ -7,11 +7,11 @@
 //! itself, which one process at a time has. What is read there is untrusted
 //! like every address.
 
-use super::address::{ADDRESS_BYTES, Address};
 use super::dirs::{existing_dir, find_user_dir};
-use super::error::{AddressError, OpenError};
+use super::error::OpenError;
 use super::held::{Held, HeldError, hold, read, sweep};
 use super::identity::Identity;
+use crate::address::{ADDRESS_BYTES, Address, AddressError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,13 +6,13 @@
 //! no look into a file before. A peer that is elsewhere has an id and an address here and
 //! nothing more: no card, no mailbox, no end.
 
-use super::address::{Address, KEY_BYTES};
 use super::card::Card;
 use super::doorbell;
-use super::error::{AddressError, CardError};
+use super::error::CardError;
 use super::limits::PEERS_MAX;
 use super::segment::{Entry, Segment, SharedBell, Standing, Writer};
 use super::watch::Watch;
+use crate::address::{Address, AddressError, KEY_BYTES};
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
 use std::collections::HashMap;
@@ -128,14 +128,24 @@ impl Peers {
     }
 
     fn intern_as(&mut self, life: Life, address: &Address) -> Result<PeerId, AddressError> {
-        if let Some(&peer) = self.by_key.get(&address.key) {
-            let known = &self.list[peer.index()];
-            let is_same = known.address == Some(*address)
-                && known.is_elsewhere() == (life == Life::Elsewhere);
-            return if is_same { Ok(peer) } else { Err(AddressError::Conflict) };
+        if let Some(&peer) = self.by_key.get(address.key()) {
+            let known = &mut self.list[peer.index()];
+            // A card, by which it may be known, says nothing of a network.
+            let is_same = known.is_elsewhere() == (life == Life::Elsewhere)
+                && known.address.is_some_and(|before| {
+                    let is_local = before.host().is_none() || address.host().is_none();
+                    before == *address || is_local && before.tag() == address.tag()
+                });
+            if !is_same {
+                return Err(AddressError::Conflict);
+            }
+            if address.host().is_some() {
+                known.address = Some(*address);
+            }
+            return Ok(peer);
         }
         let peer = self.add(Some(*address), 0, life).ok_or(AddressError::TooMany)?;
-        self.by_key.insert(address.key, peer);
+        self.by_key.insert(*address.key(), peer);
         Ok(peer)
     }
 

@@ -1,10 +1,11 @@
 //! Peers that another rail reaches: shared memory keeps an id and an address for them,
 //! and has nothing else to do with them.
 
-use super::super::{Address, AddressError, Shm};
+use super::super::Shm;
 use super::environment::over_files;
 use super::files::Dir;
 use super::{Recorder, advance_clock, at, open, put, region_of, settle};
+use crate::address::{Address, AddressError};
 use crate::shm::card::Card;
 use crate::shm::drive;
 use crate::shm::error::CardError;
@@ -15,8 +16,8 @@ use sluice_wire::{Addr, Credits, Nanos, PacketSeq, PeerId};
 
 /// An address that nothing on this host has.
 fn elsewhere(of: &Shm) -> Address {
-    let Address { tag, key } = of.address();
-    Address { tag: tag ^ 1, key: key.map(|byte| !byte) }
+    let address = of.address();
+    Address::local(address.tag() ^ 1, address.key().map(|byte| !byte))
 }
 
 /// Lets all be looked after that is looked after now and then.
@@ -69,9 +70,9 @@ fn a_key_is_not_both_here_and_elsewhere() {
     let there = a.peer_elsewhere(&far).unwrap();
     let here = a.peer(&b.address()).unwrap();
     assert_eq!(a.peer_elsewhere(&b.address()), Err(AddressError::Conflict));
-    let moved = Address { tag: far.tag ^ 2, ..far };
+    let moved = Address::local(far.tag() ^ 2, *far.key());
     assert_eq!(a.peer_elsewhere(&moved), Err(AddressError::Conflict));
-    let near = Address { tag: a.address().tag, ..far };
+    let near = Address::local(a.address().tag(), *far.key());
     assert_eq!(a.peer(&near), Err(AddressError::Conflict));
     assert_eq!(a.peer(&far), Err(AddressError::OtherHost));
     assert_eq!((a.peer_elsewhere(&far), a.peer(&b.address())), (Ok(there), Ok(here)));
@@ -83,7 +84,7 @@ fn nobody_here_speaks_for_a_peer_elsewhere() {
     let mut a = open();
     let far = elsewhere(&a);
     let there = a.peer_elsewhere(&far).unwrap();
-    let card = Card { key: far.key, ..a.card };
+    let card = Card { key: *far.key(), ..a.card };
     let refused = a.admit(&card);
     assert!(matches!(refused, Err(CardError::Address(AddressError::Conflict))), "{refused:?}");
     assert!(refused.is_err_and(|why| why.is_violation()));

@@ -1,8 +1,8 @@
 //! Names in a directory of each test's own.
 
-use super::super::address::{KEY_BYTES, tag_of};
 use super::super::dirs::user_dir;
 use super::*;
+use crate::address::{KEY_BYTES, tag_of};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -46,7 +46,7 @@ impl Drop for Home {
 fn address(number: u64) -> Address {
     let mut key = [7; KEY_BYTES];
     key[..8].copy_from_slice(&number.to_le_bytes());
-    Address { tag: tag_of(Identity::of_this_process().unwrap().host), key }
+    Address::local(tag_of(Identity::of_this_process().unwrap().host), key)
 }
 
 #[test]

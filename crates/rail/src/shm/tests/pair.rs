@@ -4,8 +4,9 @@ use super::super::{BulkKind, Config, Shm, bytes_per_idle_peer};
 use super::{
     Noise, Recorder, grant_of, open, open_memfd, poll, poll_until, put, region_of, send, settle,
 };
+use crate::address::{Address, AddressError, Secret};
 use crate::shm::card::{Card, Place};
-use crate::shm::error::{AddressError, CardError};
+use crate::shm::error::CardError;
 use sluice_link::{LocalMemory, PeerError, RemoteMemory, Token, Transport};
 use sluice_wire::{
     Credits, List, Nanos, Packet, PacketSeq, PeerId, Region, Reply, Status, slots_for,
@@ -114,9 +115,7 @@ fn peers_are_named_once_and_only_on_this_machine() {
     assert_eq!(a.describe(peer), format!("process {}", b.address()));
     a.connect(peer).unwrap();
     assert_eq!(a.describe(peer), format!("pid {}", std::process::id()));
-    let mut elsewhere = b.address();
-    elsewhere.key[0] ^= 1;
-    elsewhere.tag ^= 1;
+    let elsewhere = Address::local(b.address().tag() ^ 1, [1; 32]);
     assert_eq!(a.peer(&elsewhere), Err(AddressError::OtherHost));
     assert_eq!(a.admit(&b.card).unwrap(), peer);
     let other = Card { start_time: b.card.start_time + 1, ..b.card };
@@ -126,12 +125,46 @@ fn peers_are_named_once_and_only_on_this_machine() {
     assert!(matches!(a.admit(&ns), Err(CardError::PidNamespace { .. })));
     // A boot that has the same tag.
     let boot = Card { host: fresh.host ^ 0x0001_0001, ..fresh };
-    assert_eq!(boot.address().tag, fresh.address().tag);
+    assert_eq!(boot.address().tag(), fresh.address().tag());
     assert!(matches!(a.admit(&boot), Err(CardError::OtherHost)));
     let uid = a.identity.uid;
     let foreign = Card { place: Place::File { uid: uid + 1 }, ..fresh };
     assert!(matches!(a.admit(&foreign), Err(CardError::OtherUser { owner }) if owner == uid + 1));
     assert_eq!(a.stats().peers_known, 2, "who is refused is not known");
+}
+
+/// An address on the network of the process with this rail's tag.
+fn on_network(rail: &Shm, key: u8) -> Address {
+    let host = "127.0.0.1:4660".parse().unwrap();
+    Address::local(rail.address().tag(), [key; 32]).with_network(host, Secret([9; 8])).unwrap()
+}
+
+#[test]
+fn an_address_that_was_made_elsewhere_is_the_mailbox_s() {
+    let mut a = open();
+    let address = on_network(&a, 7);
+    let mut b = Shm::open(Config { address: Some(address), ..Config::default() }).unwrap();
+    assert_eq!(b.address(), address);
+    assert_eq!(b.peer(&address), Ok(b.own_peer()));
+    assert_eq!(b.peer_address(b.own_peer()), Some(address));
+    assert_eq!(b.stats().peers_known, 1);
+    let peer = a.peer(&address).unwrap();
+    a.connect(peer).unwrap();
+    assert_eq!(a.describe(peer), format!("pid {}", std::process::id()));
+    assert_eq!(a.peer_address(peer), Some(address));
+}
+
+#[test]
+fn a_peer_known_by_its_card_gets_the_network_of_its_address() {
+    let mut a = open();
+    let address = on_network(&a, 7);
+    let peer = a.admit(&Card { key: *address.key(), ..a.card }).unwrap();
+    assert_eq!(a.peer_address(peer).unwrap().host(), None);
+    assert_eq!(a.peer(&address), Ok(peer));
+    assert_eq!(a.peer_address(peer), Some(address));
+    let local = Address::local(address.tag(), *address.key());
+    assert_eq!(a.peer(&local), Ok(peer));
+    assert_eq!(a.peer_address(peer), Some(address), "what is known stays");
 }
 
 #[test]
@@ -242,12 +275,13 @@ fn lent_memory_is_counted() {
 
 #[test]
 fn a_peer_that_is_only_known_costs_little() {
-    assert!(bytes_per_idle_peer() <= 256, "{}", bytes_per_idle_peer());
+    assert!(bytes_per_idle_peer() <= 272, "{}", bytes_per_idle_peer());
     let mut shm = open_memfd();
-    let mut address = shm.address();
+    let own = shm.address();
     for n in 1..1000 {
-        address.key[..4].copy_from_slice(&u32::to_le_bytes(n));
-        shm.peer(&address).unwrap();
+        let mut key = *own.key();
+        key[..4].copy_from_slice(&u32::to_le_bytes(n));
+        shm.peer(&Address::local(own.tag(), key)).unwrap();
     }
     let stats = shm.stats();
     assert_eq!((stats.peers_known, stats.peers_attached), (1000, 0));
