@@ -1,8 +1,9 @@
 //! The real world: rails that move packets and bulk data between processes.
 //!
 //! Owns every system call and every raw pointer of the stack's data path; the
-//! machines above it only see [`sluice_link::Port`], which is the [`World`]. Shared memory
-//! is its one rail so far ([`shm`]). What moves cost on it, [`tune`] measures and keeps. A thread
+//! machines above it only see [`sluice_link::Port`], which is the [`World`]: shared memory
+//! ([`shm`]), and the network ([`net`]) for peers on other hosts. What moves cost in shared
+//! memory, [`tune`] measures and keeps. A thread
 //! with nothing to do sleeps by a [`waker`], which the rail has. Threads of the
 //! library's own run no handler of the program ([`signals`]).
 
@@ -15,6 +16,8 @@ compile_error!(
 mod address;
 #[cfg(not(loom))]
 mod hash;
+#[cfg(not(loom))]
+pub mod net;
 #[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]

@@ -14,7 +14,7 @@ use super::held::Holder;
 use super::identity::Identity;
 use super::limits::CARD_VERSION as VERSION;
 use crate::address::{Address, KEY_BYTES, tag_of};
-use crate::hash::fnv1a;
+use crate::hash::check_of;
 use std::path::{Path, PathBuf};
 
 /// Length of a card in bytes.
@@ -65,7 +65,7 @@ impl Card {
         if bytes[4] != VERSION {
             return Err(CardError::Version(bytes[4]));
         }
-        if half(bytes, CHECK_AT) != check_of(bytes) {
+        if half(bytes, CHECK_AT) != check_of(&bytes[..CHECK_AT]) {
             return Err(CardError::Malformed("wrong checksum"));
         }
         let detail = half(bytes, 76);
@@ -118,7 +118,7 @@ impl Card {
         bytes[76..80].copy_from_slice(&detail.to_le_bytes());
         // The system numbers namespaces with 32 bits (`identity`).
         bytes[80..84].copy_from_slice(&(self.pid_ns as u32).to_le_bytes());
-        let check = check_of(&bytes);
+        let check = check_of(&bytes[..CHECK_AT]);
         bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
@@ -200,11 +200,6 @@ pub(super) fn card_of(
         probe_addr,
         label,
     }
-}
-
-fn check_of(bytes: &[u8; CARD_BYTES]) -> u32 {
-    let check = fnv1a(&bytes[..CHECK_AT]);
-    (check ^ check >> 32) as u32
 }
 
 fn word(bytes: &[u8; CARD_BYTES], at: usize) -> u64 {

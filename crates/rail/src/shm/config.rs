@@ -102,8 +102,9 @@ pub struct Config {
     /// Where the files lie by which processes find each other, and mailboxes that are
     /// files. All processes of a job must agree.
     pub shm_dir: PathBuf,
-    /// The address of this process, made elsewhere because processes of other hosts are
-    /// to reach it. Without one it gets an address with a random key.
+    /// The address of this process, made elsewhere
+    /// ([`Identity`](crate::net::handshake::Identity)) because processes of other hosts
+    /// are to reach it. Without one it gets an address with a random key.
     pub address: Option<Address>,
 }
 

@@ -1,0 +1,204 @@
+//! What two processes tell each other before their first frame.
+//!
+//! 92 bytes and 26 for each device, little endian: address (64), attempt (4), user (4),
+//! label (8), data slots (2), control slots (1), credit slots (1), dynamic slots (4),
+//! device here (1), device there (1; 255: not known), count of devices (1), zero (1). A
+//! device: index (1), family (1; 4 or 6), length of the prefix (1), zero (1), port (2),
+//! address (16), speed (4).
+
+use super::HandshakeError;
+use crate::address::{ADDRESS_BYTES, Address, ip_from_bytes, ip_to_bytes, is_one_host};
+use sluice_link::{Grant, Layout, Opened};
+use std::net::IpAddr;
+
+/// Most devices that a process tells of.
+pub const DEVICES_MAX: usize = 16;
+/// Length of a hello without devices.
+const FIXED_BYTES: usize = ADDRESS_BYTES + 28;
+const DEVICE_BYTES: usize = 26;
+/// Every hello has the device that it is sent by.
+pub(super) const HELLO_BYTES_MIN: usize = FIXED_BYTES + DEVICE_BYTES;
+pub(super) const HELLO_BYTES_MAX: usize = FIXED_BYTES + DEVICES_MAX * DEVICE_BYTES;
+const NOT_KNOWN: u8 = u8::MAX;
+
+/// What a process tells of itself and of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Who it is.
+    pub address: Address,
+    /// Which attempt at this rail it is.
+    pub attempt: u32,
+    /// The user that it runs as.
+    pub user: u32,
+    /// What the layer above calls it ([`Config::label`](crate::shm::Config::label)).
+    pub label: u64,
+    /// What its mailbox grants to the other one.
+    pub opened: Opened,
+    /// Its device that the connection goes by, an index among `devices`.
+    pub own_device: u8,
+    /// The other one's device, where that is known.
+    pub peer_device: Option<u8>,
+    /// All devices that it can be reached by: 1 to [`DEVICES_MAX`], each index once.
+    pub devices: Vec<Device>,
+}
+
+/// A device of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// What the process calls it: less than [`DEVICES_MAX`].
+    pub index: u8,
+    /// Its address.
+    pub ip: IpAddr,
+    /// How many bits of the address are the same in all of its network.
+    pub prefix_bits: u8,
+    /// Where the process listens there.
+    pub port: u16,
+    /// How fast it is; zero if that is not known.
+    pub mbit_per_s: u32,
+}
+
+impl Hello {
+    /// The bytes of the hello.
+    ///
+    /// # Panics
+    /// If it is one that nobody accepts.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        assert_eq!(self.check(), Ok(()));
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.devices.len() * DEVICE_BYTES);
+        bytes.extend(self.address.to_bytes());
+        bytes.extend(self.attempt.to_le_bytes());
+        bytes.extend(self.user.to_le_bytes());
+        bytes.extend(self.label.to_le_bytes());
+        let Opened { grant, dynamic_slots } = self.opened;
+        bytes.extend(grant.data_slots.to_le_bytes());
+        bytes.extend([grant.control_slots, grant.credit_slots]);
+        bytes.extend(dynamic_slots.to_le_bytes());
+        let count = self.devices.len() as u8;
+        bytes.extend([self.own_device, self.peer_device.unwrap_or(NOT_KNOWN), count, 0]);
+        for device in &self.devices {
+            bytes.extend(device.to_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a hello.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Hello, HandshakeError> {
+        let mut fields = Fields(bytes);
+        let address = Address::from_bytes(&fields.next::<ADDRESS_BYTES>()?)?;
+        let attempt = u32::from_le_bytes(fields.next()?);
+        let user = u32::from_le_bytes(fields.next()?);
+        let label = u64::from_le_bytes(fields.next()?);
+        let data_slots = u16::from_le_bytes(fields.next()?);
+        let [control_slots, credit_slots] = fields.next()?;
+        let dynamic_slots = u32::from_le_bytes(fields.next()?);
+        let [own_device, peer_device, count, zero] = fields.next()?;
+        if zero != 0 {
+            return Err(HandshakeError::Malformed("reserved bytes are not zero"));
+        }
+        if fields.0.len() != usize::from(count) * DEVICE_BYTES {
+            return Err(HandshakeError::Malformed("not the length of its devices"));
+        }
+        let mut devices = Vec::with_capacity(usize::from(count).min(DEVICES_MAX));
+        for _ in 0..count {
+            devices.push(Device::from_bytes(&fields.next()?)?);
+        }
+        let grant = Grant { data_slots, control_slots, credit_slots };
+        let hello = Hello {
+            address,
+            attempt,
+            user,
+            label,
+            opened: Opened { grant, dynamic_slots },
+            own_device,
+            peer_device: (peer_device != NOT_KNOWN).then_some(peer_device),
+            devices,
+        };
+        hello.check()?;
+        Ok(hello)
+    }
+
+    fn check(&self) -> Result<(), HandshakeError> {
+        use HandshakeError::Malformed;
+        if self.devices.is_empty() || self.devices.len() > DEVICES_MAX {
+            return Err(Malformed("none or too many devices"));
+        }
+        let mut seen = [false; DEVICES_MAX];
+        for device in &self.devices {
+            device.check()?;
+            if std::mem::replace(&mut seen[usize::from(device.index)], true) {
+                return Err(Malformed("a device twice"));
+            }
+        }
+        if !seen.get(usize::from(self.own_device)).is_some_and(|&seen| seen) {
+            return Err(Malformed("by a device that it does not tell of"));
+        }
+        if self.peer_device.is_some_and(|index| usize::from(index) >= DEVICES_MAX) {
+            return Err(Malformed("impossible device"));
+        }
+        // A mailbox of any size in which this is granted to one sender.
+        let layout = Layout {
+            grant: self.opened.grant,
+            dynamic_slots: self.opened.dynamic_slots,
+            senders_max: 1,
+            reply_slots: 0,
+            ring_slots: 1 << 31,
+        };
+        layout.check().map_err(|_| Malformed("impossible slots"))
+    }
+}
+
+impl Device {
+    fn to_bytes(self) -> [u8; DEVICE_BYTES] {
+        let mut bytes = [0; DEVICE_BYTES];
+        let family = if self.ip.is_ipv6() { 6 } else { 4 };
+        bytes[..3].copy_from_slice(&[self.index, family, self.prefix_bits]);
+        bytes[4..6].copy_from_slice(&self.port.to_le_bytes());
+        bytes[6..22].copy_from_slice(&ip_to_bytes(self.ip));
+        bytes[22..].copy_from_slice(&self.mbit_per_s.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; DEVICE_BYTES]) -> Result<Device, HandshakeError> {
+        use HandshakeError::Malformed;
+        let mut fields = Fields(bytes);
+        let [index, family, prefix_bits, zero] = fields.next()?;
+        if zero != 0 {
+            return Err(Malformed("reserved bytes are not zero"));
+        }
+        let port = u16::from_le_bytes(fields.next()?);
+        let ip = fields.next()?;
+        let ip = match family {
+            4 => ip_from_bytes(&ip, false).ok_or(Malformed("more than an IPv4 address"))?,
+            6 => ip_from_bytes(&ip, true).ok_or(Malformed("no address"))?,
+            _ => return Err(Malformed("unknown family")),
+        };
+        let mbit_per_s = u32::from_le_bytes(fields.next()?);
+        Ok(Device { index, ip, prefix_bits, port, mbit_per_s })
+    }
+
+    fn check(&self) -> Result<(), HandshakeError> {
+        use HandshakeError::Malformed;
+        if usize::from(self.index) >= DEVICES_MAX {
+            return Err(Malformed("impossible device"));
+        }
+        if !is_one_host(self.ip) || self.port == 0 {
+            return Err(Malformed("a device where nobody can be asked"));
+        }
+        if self.prefix_bits > if self.ip.is_ipv6() { 128 } else { 32 } {
+            return Err(Malformed("impossible prefix"));
+        }
+        Ok(())
+    }
+}
+
+/// What is left to read.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn next<const N: usize>(&mut self) -> Result<[u8; N], HandshakeError> {
+        let (field, rest) =
+            self.0.split_first_chunk().ok_or(HandshakeError::Malformed("too short"))?;
+        self.0 = rest;
+        Ok(*field)
+    }
+}

@@ -1,0 +1,64 @@
+//! The keys of this process, and the address that shows them.
+
+use super::noise;
+use crate::address::{Address, AddressError, KEY_BYTES, Secret};
+use crate::shm::{OpenError, own_tag};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Who this process is, and what proves it. Made once, and cheap to clone.
+#[derive(Clone)]
+pub struct Identity {
+    keys: Arc<Keys>,
+    address: Address,
+}
+
+struct Keys {
+    private: [u8; KEY_BYTES],
+    secret: Secret,
+}
+
+impl Identity {
+    /// Draws a key pair and a secret. The address has no host yet ([`Identity::at`]).
+    ///
+    /// # Errors
+    /// [`OpenError::Key`] if the system gives no random numbers, and
+    /// [`OpenError::Identity`] if it does not say which host this is.
+    pub fn generate() -> Result<Identity, OpenError> {
+        let tag = own_tag()?;
+        let no_key = || OpenError::Key { cause: io::Error::other("no random numbers") };
+        let pair = noise::generate().ok_or_else(no_key)?;
+        let secret = Secret(noise::random().ok_or_else(no_key)?);
+        let keys = Arc::new(Keys { private: pair.private, secret });
+        Ok(Identity { keys, address: Address::local(tag, pair.public) })
+    }
+
+    /// The same process, which is asked for connections at `host`.
+    ///
+    /// # Errors
+    /// [`AddressError::Malformed`] if nobody can be asked there.
+    pub fn at(mut self, host: SocketAddr) -> Result<Identity, AddressError> {
+        self.address = self.address.with_network(host, self.keys.secret)?;
+        Ok(self)
+    }
+
+    /// The address, for its peers and for its mailbox
+    /// ([`Config::address`](crate::shm::Config::address)).
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    pub(super) fn private(&self) -> &[u8; KEY_BYTES] {
+        &self.keys.private
+    }
+}
+
+/// The address only: nothing that is private.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("address", &self.address).finish_non_exhaustive()
+    }
+}

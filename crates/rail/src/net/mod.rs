@@ -1,0 +1,3 @@
+//! The rails between hosts.
+
+pub mod handshake;
