@@ -1,3 +1,4 @@
-//! The rails between hosts.
+//! Rails over TCP: how a process reaches peers on other hosts.
 
+pub mod devices;
 pub mod handshake;
