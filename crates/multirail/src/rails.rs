@@ -153,11 +153,12 @@ impl Rails {
         self.is_watched = true;
     }
 
-    /// A rail is open. False if that was not wanted any more: it is to be closed again.
+    /// A rail is open, by this process or by the peer. False if that is not wanted: the
+    /// peer is gone, or the rail is open already. It is to be closed then.
     #[must_use]
     pub fn opened(&mut self, rail: RailId, now: Nanos) -> bool {
         let known = &mut self.rails[rail.index()];
-        if self.is_gone || known.state != RailState::Opening {
+        if self.is_gone || !matches!(known.state, RailState::Opening | RailState::Down) {
             return false;
         }
         known.enter(RailState::Up, now);

@@ -6,6 +6,8 @@
 //! no mailbox to write into, and of a packet that is not its own it has no payload.
 
 use crate::address::{Address, AddressError};
+use crate::net::handshake::Identity;
+use crate::net::{Event, Net, NetConfig};
 use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
 use sluice_link::{
     Connect, Layout, LocalMemory, Machine, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
@@ -17,6 +19,9 @@ use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
 #[derive(Debug)]
 pub struct World {
     shm: Shm,
+    net: Option<Box<Net>>,
+    /// Peers on this host are spoken to over shared memory.
+    shares: bool,
 }
 
 impl World {
@@ -25,7 +30,30 @@ impl World {
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
     pub fn open(config: Config) -> Result<World, OpenError> {
-        Ok(World { shm: Shm::open(config)? })
+        Ok(World { shm: Shm::open(config)?, net: None, shares: true })
+    }
+
+    /// The same, and listens for peers on other hosts; unless `shares`, for those on this
+    /// one too.
+    ///
+    /// # Errors
+    /// [`OpenError`], which says what the remedy is.
+    pub fn open_with_net(
+        config: Config,
+        net: NetConfig,
+        shares: bool,
+    ) -> Result<World, OpenError> {
+        let layout = config.layout()?;
+        let warn = config.warn;
+        let net = Net::open(Identity::generate()?, net, &layout, warn).map_err(OpenError::Net)?;
+        let config = Config { address: Some(net.address()), ..config };
+        Ok(World { shm: Shm::open(config)?, net: Some(Box::new(net)), shares })
+    }
+
+    /// The network, if there is one.
+    #[must_use]
+    pub fn net(&self) -> Option<&Net> {
+        self.net.as_deref()
     }
 
     /// Shared memory, for what is its own.
@@ -56,9 +84,19 @@ impl World {
     /// The id of the process with this address; the same one each time.
     ///
     /// # Errors
-    /// [`AddressError`] if no rail reaches it: there is none to other hosts.
+    /// [`AddressError`] if no rail reaches it.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
-        self.shm.peer(address)
+        let Some(net) = &mut self.net else { return self.shm.peer(address) };
+        let is_own = *address == self.shm.address();
+        if self.shares || is_own || address.host().is_none() {
+            let found = self.shm.peer(address);
+            if found != Err(AddressError::OtherHost) || address.host().is_none() {
+                return found;
+            }
+        }
+        let peer = self.shm.peer_elsewhere(address)?;
+        net.introduce(peer, address);
+        Ok(peer)
     }
 
     /// The id of the process that calls itself `label` ([`Shm::peer_named`]).
@@ -75,13 +113,19 @@ impl World {
     /// What the layer above calls a peer ([`Shm::peer_label`]).
     #[must_use]
     pub fn peer_label(&self, peer: PeerId) -> u64 {
-        self.shm.peer_label(peer)
+        match self.beyond(peer) {
+            Some(net) => net.label(peer),
+            None => self.shm.peer_label(peer),
+        }
     }
 
     /// A peer in words, for messages to people.
     #[must_use]
     pub fn describe(&self, peer: PeerId) -> String {
-        self.shm.describe(peer)
+        match self.beyond(peer) {
+            Some(net) => net.describe(peer),
+            None => self.shm.describe(peer),
+        }
     }
 
     /// The coarse clock: as of one of the last polls.
@@ -100,26 +144,32 @@ impl World {
     /// the ends of peers. Says how many inputs the machine got.
     #[inline]
     pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
-        drive::poll(self, now, machine, budget)
+        let inputs = drive::poll(self, now, machine, budget);
+        if self.net.is_some() { inputs + self.poll_net(machine, budget) } else { inputs }
     }
 
     /// Delivers up to `budget` packets to `machine` and does nothing else: for a
     /// look at what has arrived before a request that may depend on it.
     #[inline]
     pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
-        drive::take_in(self, now, machine, budget)
+        let inputs = drive::take_in(self, now, machine, budget);
+        if self.net.is_some() { inputs + self.poll_net(machine, budget) } else { inputs }
     }
 
     /// Whether a poll would find something to do; to be asked before sleeping,
     /// after [`Doorbell::arm`] ([`Shm::has_work`]).
     pub fn has_work(&mut self) -> bool {
-        self.shm.has_work()
+        self.shm.has_work() || self.net.as_ref().is_some_and(|net| net.has_work())
     }
 
     /// For how long, in nanoseconds, a thread that looks after the rails may sleep
     /// unless somebody rings; zero if there is something to do.
     pub fn rest_ns(&mut self) -> u64 {
-        self.shm.rest_ns()
+        let rest_ns = self.shm.rest_ns();
+        match &mut self.net {
+            Some(net) => rest_ns.min(net.rest_ns(self.shm.refresh_now())),
+            None => rest_ns,
+        }
     }
 
     /// Whether there is something left to be done here that no peer will ring
@@ -128,7 +178,7 @@ impl World {
     #[must_use]
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.shm.is_busy()
+        self.shm.is_busy() || self.net.as_ref().is_some_and(|net| net.has_work())
     }
 
     /// What a thread sleeps by until somebody writes into the mailbox.
@@ -150,6 +200,78 @@ impl World {
     }
 }
 
+impl World {
+    /// The network, for a peer on another host.
+    #[inline(always)]
+    fn beyond(&self, peer: PeerId) -> Option<&Net> {
+        self.net.as_deref().filter(|_| self.shm.is_elsewhere(peer))
+    }
+
+    /// As [`World::beyond`].
+    #[inline(always)]
+    fn beyond_mut(&mut self, peer: PeerId) -> Option<&mut Net> {
+        let net = self.net.as_deref_mut()?;
+        if !self.shm.is_elsewhere(peer) {
+            return None;
+        }
+        net.set_now(self.shm.refresh_now());
+        Some(net)
+    }
+
+    /// Takes in what the network has.
+    #[inline(never)]
+    fn poll_net<M: Machine>(&mut self, machine: &mut M, budget: usize) -> usize {
+        let now = self.shm.refresh_now();
+        let World { shm, net, .. } = self;
+        let Some(net) = net else { return 0 };
+        net.poll(now, &mut |address| shm.peer_elsewhere(address).ok());
+        let mut inputs = 0;
+        while inputs < budget {
+            let Some(event) = self.net.as_mut().and_then(|net| net.next_event()) else { break };
+            inputs += 1;
+            match event {
+                Event::Connected(peer, opened) => machine.on_connected(now, self, peer, opened),
+                Event::Packet(peer, packet) => machine.on_packet(now, self, peer, &packet),
+                Event::Moved(token, outcome) => machine.on_moved(now, self, token, outcome),
+                Event::Gone(peer, why) => machine.on_peer_gone(now, self, peer, why),
+            }
+        }
+        if inputs > 0 {
+            // What can wait is done by the first poll that finds nothing.
+            self.shm.attend();
+        }
+        inputs
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transmit_beyond(&mut self, peer: PeerId, head: &HeadBuf, payload: Region) {
+        // One that has ended swallows what it is sent.
+        if let Some(net) = self.beyond_mut(peer) {
+            // SAFETY: the machine vouches for the payload, by the contract of `transmit`.
+            unsafe { net.transmit(peer, head, payload) };
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_payload_beyond(&mut self, offset: u32, to: Addr, len: u32) {
+        let bytes = self.payload_beyond(offset, len as usize);
+        // SAFETY: the machine vouches for the destination, by the contract of
+        // `copy_payload`; the bytes are in a buffer of the network's own.
+        unsafe {
+            let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to.0 as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+    }
+
+    fn payload_beyond(&self, offset: u32, len: usize) -> &[u8] {
+        let payload = self.net.as_deref().map_or(&[][..], Net::payload);
+        let within = payload.get(offset as usize..).and_then(|rest| rest.get(..len));
+        within.expect("a copy stays inside the payload")
+    }
+}
+
 impl Host for World {
     #[inline(always)]
     fn shm_mut(&mut self) -> &mut Shm {
@@ -168,15 +290,24 @@ impl Port for World {
 
 impl Transport for World {
     fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
-        self.shm.connect(peer)
+        match self.beyond_mut(peer) {
+            Some(net) => net.connect(peer),
+            None => self.shm.connect(peer),
+        }
     }
 
     fn watch(&mut self, peer: PeerId) {
-        self.shm.watch(peer);
+        match self.beyond_mut(peer) {
+            Some(net) => net.watch(peer),
+            None => self.shm.watch(peer),
+        }
     }
 
     fn refuse(&mut self, peer: PeerId) {
-        self.shm.refuse(peer);
+        match self.beyond_mut(peer) {
+            Some(net) => net.refuse(peer),
+            None => self.shm.refuse(peer),
+        }
     }
 
     #[inline(always)]
@@ -185,25 +316,35 @@ impl Transport for World {
         peer: PeerId,
         head: &HeadBuf,
         payload: Region,
-        token: Token,
+        _token: Token,
     ) -> Transmitted {
-        self.shm.transmit(peer, head, payload, token)
+        if !self.shm.write_packet(peer, head, payload) {
+            self.transmit_beyond(peer, head, payload);
+        }
+        Transmitted::Done
     }
 
     fn uid(&self, peer: PeerId) -> u32 {
-        self.shm.uid(peer)
+        match self.beyond(peer) {
+            Some(net) => net.uid(peer).unwrap_or(u32::MAX),
+            None => self.shm.uid(peer),
+        }
     }
 }
 
 impl LocalMemory for World {
     #[inline(always)]
     fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
-        self.shm.copy_payload(offset, to, len);
+        if !self.shm.try_copy_payload(offset, to, len) {
+            self.copy_payload_beyond(offset, to, len);
+        }
     }
 
     #[inline(always)]
     fn payload(&self, offset: u32, into: &mut [u8]) {
-        self.shm.payload(offset, into);
+        if !self.shm.try_payload(offset, into) {
+            into.copy_from_slice(self.payload_beyond(offset, into.len()));
+        }
     }
 
     #[inline(always)]
@@ -250,27 +391,42 @@ impl LocalMemory for World {
 impl RemoteMemory for World {
     #[inline(always)]
     fn caps(&self, peer: PeerId) -> RemoteCaps {
-        self.shm.caps(peer)
+        match self.beyond(peer) {
+            Some(net) => net.caps(peer),
+            None => self.shm.caps(peer),
+        }
     }
 
     #[inline(always)]
     fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {
-        self.shm.expose(peer, region, rights)
+        match self.beyond_mut(peer) {
+            Some(net) => net.expose(peer, region, rights),
+            None => self.shm.expose(peer, region, rights),
+        }
     }
 
     #[inline(always)]
     fn revoke(&mut self, peer: PeerId, key: RemoteKey) {
-        self.shm.revoke(peer, key);
+        match self.beyond_mut(peer) {
+            Some(net) => net.revoke(peer, key),
+            None => self.shm.revoke(peer, key),
+        }
     }
 
     #[inline(always)]
     fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
-        self.shm.read_remote(peer, from, to, token);
+        match self.beyond_mut(peer) {
+            Some(net) => net.read(peer, from, to, token),
+            None => self.shm.read_remote(peer, from, to, token),
+        }
     }
 
     #[inline(always)]
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
-        self.shm.write_remote(peer, from, to, token);
+        match self.beyond_mut(peer) {
+            Some(net) => net.write(peer, from, to, token),
+            None => self.shm.write_remote(peer, from, to, token),
+        }
     }
 }
 

@@ -1,4 +1,498 @@
-//! Rails over TCP: how a process reaches peers on other hosts.
+//! Peers on other hosts, over TCP.
+//!
+//! [`Net`] is what the port of a process asks for peers that shared memory does not
+//! reach. Each such peer ([`remote`](self)) has one connection for each pair of network
+//! devices by which the two reach each other; `multirail` says which of them takes what,
+//! and what happens when one fails.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `remote` | one peer: what has been asked of it, and its connections |
+//! | `conn`, `outbound` | one connection: when it is given something, and what |
+//! | `ring` | the stream of packets to a peer, until they are acknowledged |
+//! | `meet` | listening, first contact, opening rails, strangers |
+//! | `take_in` | what comes: frames, chunks, ends of connections |
+//! | `perform` | what `multirail` wants done |
+//! | `ask` | what the machine asks for |
+//! | `sock` | system calls |
+//! | `handshake` | who may connect |
+//! | `devices` | network devices, and which are used |
+//!
+//! Nothing here calls a machine. [`Net::poll`] looks what the system has,
+//! [`Net::next_event`] says one by one what the machine is to be told, so that what the
+//! machine then asks for reaches this again.
+//!
+//! Invariants:
+//! - What comes is checked before it is used. A peer that breaks the rules is given up,
+//!   by name; a stranger is dropped and counted.
+//! - Bytes of a chunk go only where a read that is under way wants them.
+//! - Memory of the client is read only while it is exposed.
+//! - Every wait has a deadline, of `multirail` or of [`meet`](self).
 
+mod ask;
+mod conn;
 pub mod devices;
 pub mod handshake;
+mod meet;
+mod outbound;
+mod perform;
+mod remote;
+mod ring;
+mod sock;
+mod take_in;
+#[cfg(test)]
+mod tests;
+
+use crate::address::Address;
+use crate::shm::Warn;
+use conn::Conn;
+use handshake::{Identity, Security};
+use meet::{Joining, Listener};
+use remote::{Met, Remote, Stage};
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
+use sluice_multirail::{RailId, Striping, Timing};
+use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// A place in memory of this process.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: *mut u8,
+    len: usize,
+}
+
+/// Bytes that one look at a socket brings at most, chunks aside.
+const BUFFER_BYTES: usize = 256 << 10;
+/// The same behind a chunk: room for the headers that follow, and little more, because
+/// what lands there of the next chunk is copied once more.
+const TAIL_BYTES: usize = 512;
+/// Bytes that nobody wants are taken in so many at a time.
+const SCRATCH_BYTES: usize = 64 << 10;
+/// Polls between two looks at the system's list of sockets that have something.
+const LIST_POLLS: u32 = 16;
+/// More sockets than this are not looked at one by one.
+const HOT_MAX: usize = 4;
+/// Time between two rounds of what is looked after.
+const ROUND_NS: u64 = 1_000_000;
+/// Most chunks that a peer may have asked for on one connection.
+const SERVES_MAX: usize = 256;
+/// Most writes of a peer under way.
+const WRITES_MAX: usize = 4096;
+
+/// What the machine is to be told.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// The connection to a peer is open.
+    Connected(PeerId, Opened),
+    /// A packet has come. Its payload can be copied ([`Net::payload`]) until the next
+    /// event is asked for.
+    Packet(PeerId, Parsed),
+    /// A read or write of remote memory has ended.
+    Moved(Token, Result<(), RailError>),
+    /// A peer will never answer again.
+    Gone(PeerId, PeerError),
+}
+
+/// How this process takes part.
+#[derive(Clone, Debug)]
+pub struct NetConfig {
+    /// Where it listens, in the order of preference.
+    pub devices: Vec<OwnDevice>,
+    /// How long things may take.
+    pub timing: Timing,
+    /// How reads are cut.
+    pub striping: Striping,
+    /// What sets the pace of connections, if not the system's default.
+    pub congestion: Option<String>,
+    /// What peers are told that this process calls itself.
+    pub label: u64,
+    /// The user that it belongs to.
+    pub uid: u32,
+    /// How connections are protected.
+    pub security: Security,
+}
+
+impl NetConfig {
+    /// These devices, and the defaults for all else.
+    #[must_use]
+    pub fn with_devices(devices: Vec<OwnDevice>) -> NetConfig {
+        NetConfig {
+            devices,
+            timing: Timing::default(),
+            striping: Striping::default(),
+            congestion: None,
+            label: 0,
+            uid: rustix::process::geteuid().as_raw(),
+            security: Security::default(),
+        }
+    }
+}
+
+/// A network device that is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnDevice {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// How many bits of it name the network.
+    pub prefix: u8,
+    /// What it claims to carry, in Mbit/s.
+    pub mbit_per_s: u32,
+}
+
+/// Counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetStats {
+    /// Connections of strangers, who were dropped.
+    pub strangers: u64,
+    /// Peers that broke the protocol.
+    pub violations: u64,
+    /// Connections that were opened.
+    pub opened: u64,
+    /// Connections that broke, or were closed because they were silent.
+    pub broken: u64,
+    /// Packets that came twice.
+    pub duplicates: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Net {
+    identity: Identity,
+    config: NetConfig,
+    /// What the own mailbox grants to each sender.
+    opened: Opened,
+    /// Longest packet that fits the own mailbox.
+    packet_bytes_max: u32,
+    /// Most peers that may have credits here.
+    peers_max: usize,
+    /// Where it listens, by device.
+    ports: Vec<u16>,
+    epoll: OwnedFd,
+    entries: Slab<Entry>,
+    /// Peers by their ids.
+    remotes: Vec<Option<Box<Remote>>>,
+    /// Those that both know each other, or are meeting.
+    active: Vec<PeerId>,
+    /// Connections that may have something: they are looked at in each poll.
+    hot: Vec<usize>,
+    /// Those that are looked at in this poll.
+    turn: VecDeque<usize>,
+    /// Those that have something to send.
+    dirty: Vec<usize>,
+    events: VecDeque<Event>,
+    exposures: Exposures,
+    /// What came last, of one connection.
+    buffer: Vec<u8>,
+    reading: Option<Reading>,
+    /// Where bytes go that nobody wants.
+    scratch: Vec<u8>,
+    /// Where in the buffer the payload of the packet is that is being handled.
+    payload: (usize, usize),
+    actions: remote::Actions,
+    now: Nanos,
+    epoch: u64,
+    next_round: Nanos,
+    reads_made: u64,
+    /// Hellos that were said.
+    attempts: u32,
+    /// Peers that are known, which may have credits.
+    met_count: usize,
+    /// Those who have connected and not proved who they are, oldest first.
+    strangers: VecDeque<usize>,
+    /// A listening socket at which more may wait than was taken.
+    accept_again: Option<usize>,
+    /// Connections with bytes that came behind the handshake.
+    unread: Vec<usize>,
+    stats: NetStats,
+    warn: Warn,
+}
+
+/// How far the buffer has been read.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    entry: usize,
+    at: usize,
+    end: usize,
+}
+
+/// What a descriptor is for.
+#[derive(Debug)]
+enum Entry {
+    Listener(Listener),
+    Joining(Box<Joining>),
+    Conn(Box<Conn>),
+    /// It is being made into something else.
+    Taken,
+}
+
+/// What keeps a process off the network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// A device cannot be listened on.
+    #[error("cannot listen at {address} ({device}): {cause}")]
+    Listen {
+        /// The device's name.
+        device: String,
+        /// Its address.
+        address: IpAddr,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// There is no device to listen on.
+    #[error("no network device is left to use")]
+    NoDevice,
+    /// The system is short of something.
+    #[error("the system gives no epoll descriptor: {0}")]
+    Epoll(io::Error),
+}
+
+impl Net {
+    /// Listens on all devices. `identity` is the process's, without a host; its mailbox is
+    /// divided as `layout` says.
+    ///
+    /// # Errors
+    /// [`NetError`].
+    pub fn open(
+        identity: Identity,
+        config: NetConfig,
+        layout: &Layout,
+        warn: Warn,
+    ) -> Result<Net, NetError> {
+        let slots = u32::from(layout.grant.data_slots) + layout.dynamic_slots;
+        let slots = slots.max(u32::from(layout.reply_slots));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|cause| NetError::Epoll(cause.into()))?;
+        let mut net = Net {
+            identity,
+            opened: layout.opened(),
+            packet_bytes_max: slots.saturating_mul(SLOT_BYTES as u32),
+            peers_max: usize::from(layout.senders_max),
+            ports: Vec::new(),
+            epoll,
+            entries: Slab::new(),
+            remotes: Vec::new(),
+            active: Vec::new(),
+            hot: Vec::new(),
+            turn: VecDeque::new(),
+            dirty: Vec::new(),
+            events: VecDeque::new(),
+            exposures: Exposures::default(),
+            buffer: vec![0; BUFFER_BYTES],
+            reading: None,
+            scratch: vec![0; SCRATCH_BYTES],
+            payload: (0, 0),
+            actions: remote::Actions::default(),
+            now: Nanos(0),
+            epoch: 0,
+            next_round: Nanos(0),
+            reads_made: 0,
+            attempts: 0,
+            met_count: 0,
+            strangers: VecDeque::new(),
+            accept_again: None,
+            unread: Vec::new(),
+            stats: NetStats::default(),
+            warn,
+            config,
+        };
+        net.listen_on_all()?;
+        let first = net.config.devices.first().ok_or(NetError::NoDevice)?;
+        let host = SocketAddr::new(first.address, net.ports[0]);
+        // A device that is listened on has an address of one host.
+        net.identity = net.identity.clone().at(host).map_err(|_| NetError::NoDevice)?;
+        Ok(net)
+    }
+
+    fn listen_on_all(&mut self) -> Result<(), NetError> {
+        for (device, at) in self.config.devices.clone().into_iter().zip(0..) {
+            let address = device.address;
+            let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
+            let (socket, bound) = meet::listen(SocketAddr::new(address, 0)).map_err(&failed)?;
+            self.ports.push(bound.port());
+            self.add(Entry::Listener(Listener { socket, device: at })).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// The address of this process, for its peers.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.identity.address()
+    }
+
+    /// Looks what the system has. [`Net::next_event`] says what has come of it. `intern`
+    /// gives the id of a peer that is not known yet.
+    pub fn poll(&mut self, now: Nanos, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
+        self.now = now;
+        self.epoch += 1;
+        self.turn.extend(self.hot.iter().copied());
+        if let Some(entry) = self.accept_again.take() {
+            self.accept(entry);
+        }
+        let is_listed = self.hot.len() > HOT_MAX
+            || self.hot.is_empty()
+            || self.epoch.is_multiple_of(u64::from(LIST_POLLS));
+        if is_listed {
+            self.look_at_list(intern);
+        }
+        if now >= self.next_round {
+            self.next_round = now.saturating_add(Nanos(ROUND_NS));
+            self.look_after();
+        }
+    }
+
+    /// The time, for what the machine asks between two polls.
+    pub fn set_now(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+    }
+
+    /// What the machine is to be told next; `None` if that was all.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            if self.reading.is_some() {
+                if let Some(event) = self.read_frame() {
+                    return Some(event);
+                }
+            } else if let Some(entry) = self.unread.pop() {
+                self.reread(entry);
+            } else if let Some(entry) = self.turn.pop_front() {
+                self.receive(entry);
+            } else {
+                self.flush_dirty();
+                if self.events.is_empty() {
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Whether there is something left to be done here that nobody else calls for.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.events.is_empty()
+            || !self.dirty.is_empty()
+            || !self.turn.is_empty()
+            || !self.unread.is_empty()
+            || self.reading.is_some()
+            || self.accept_again.is_some()
+    }
+
+    /// For how long, in nanoseconds, a thread may sleep.
+    #[must_use]
+    pub fn rest_ns(&self, now: Nanos) -> u64 {
+        if self.has_work() { 0 } else { self.next_round.since(now).0.max(1) }
+    }
+
+    /// The payload of the packet that was told last.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        let (at, len) = self.payload;
+        &self.buffer[at..at + len]
+    }
+
+    /// Counts.
+    #[must_use]
+    pub fn stats(&self) -> NetStats {
+        self.stats
+    }
+
+    fn remote(&self, peer: PeerId) -> Option<&Remote> {
+        self.remotes.get(peer.index())?.as_deref()
+    }
+
+    fn remote_mut(&mut self, peer: PeerId) -> Option<&mut Remote> {
+        self.remotes.get_mut(peer.index())?.as_deref_mut()
+    }
+
+    fn met(&self, peer: PeerId) -> Option<&Met> {
+        match &self.remote(peer)?.stage {
+            Stage::Met(met) => Some(met),
+            _ => None,
+        }
+    }
+
+    fn met_mut(&mut self, peer: PeerId) -> Option<&mut Met> {
+        match &mut self.remote_mut(peer)?.stage {
+            Stage::Met(met) => Some(met),
+            _ => None,
+        }
+    }
+
+    fn conn(&mut self, entry: usize) -> Option<&mut Conn> {
+        match self.entries.get_mut(entry)? {
+            Entry::Conn(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    /// The connection that a rail to a peer is.
+    fn conn_of(&mut self, peer: PeerId, rail: RailId) -> Option<&mut Conn> {
+        let entry = self.met(peer)?.conns[rail.index()]?;
+        self.conn(entry)
+    }
+
+    /// Asks the system which sockets have something, or take something again.
+    fn look_at_list(&mut self, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
+        let mut events = Vec::with_capacity(64);
+        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let found = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+        if found.is_err() {
+            return;
+        }
+        for event in events {
+            let flags = event.flags;
+            let entry = event.data.u64() as usize;
+            match self.entries.get_mut(entry) {
+                Some(Entry::Conn(conn)) => {
+                    if flags.contains(epoll::EventFlags::OUT) && conn.is_blocked {
+                        conn.is_blocked = false;
+                        self.mark_dirty(entry);
+                    }
+                    if flags != epoll::EventFlags::OUT {
+                        self.warm(entry);
+                    }
+                }
+                Some(Entry::Listener(_)) => self.accept(entry),
+                Some(Entry::Joining(_)) => self.drive_joining(entry, intern),
+                Some(Entry::Taken) | None => {}
+            }
+        }
+    }
+
+    /// A connection may have something: it is looked at in this poll and those that follow.
+    fn warm(&mut self, entry: usize) {
+        if let Some(conn) = self.conn(entry) {
+            conn.polls_in_vain = 0;
+        }
+        if !self.hot.contains(&entry) {
+            self.hot.push(entry);
+            self.turn.push_back(entry);
+        }
+    }
+
+    fn mark_dirty(&mut self, entry: usize) {
+        let Some(conn) = self.conn(entry) else { return };
+        if !conn.is_dirty {
+            conn.is_dirty = true;
+            self.dirty.push(entry);
+        }
+    }
+
+    /// Adds a descriptor to the system's list.
+    fn list(&self, socket: &impl rustix::fd::AsFd, entry: usize) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(entry as u64), flags)?)
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use std::io::Write as _;
+use sluice_link::{Layout, LayoutError};
 use std::path::PathBuf;
 
 /// Where a process's own mailbox lives.
@@ -124,5 +125,19 @@ impl Default for Config {
             shm_dir: PathBuf::from("/dev/shm"),
             address: None,
         }
+    }
+}
+
+impl Config {
+    /// How the mailbox is divided.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if the limits leave too little.
+    pub fn layout(&self) -> Result<Layout, LayoutError> {
+        let layout = match self.credits {
+            CreditKind::Dynamic => Layout::divide_dynamic(self.senders_max, self.slots_max)?,
+            CreditKind::Static => Layout::divide(self.senders_max, self.slots_max)?,
+        };
+        layout.within(self.data_slots_max)
     }
 }

@@ -31,6 +31,9 @@ pub enum OpenError {
         /// Why.
         cause: io::Error,
     },
+    /// The network cannot be used.
+    #[error("cannot use the network: {0}; choose devices with FI_SLUICE_DEVICES")]
+    Net(#[from] crate::net::NetError),
     /// The card could not be made by which peers find the mailbox.
     #[error(
         "cannot make {path}, by which others find this process: {cause}; \

@@ -2,7 +2,7 @@
 //!
 //! A pid alone names nobody for long; the start time from `/proc/<pid>/stat`
 //! makes it unique within one boot, and the boot id makes that unique among
-//! machines.
+//! machines. Where containers have shared memory of their own, each counts as a host.
 
 use super::error::OpenError;
 use crate::hash::fnv1a;
@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const PID_NS: &str = "/proc/self/ns/pid";
+const SHARED_MEMORY: &str = "/dev/shm";
 const STAT: &str = "/proc/self/stat";
 /// Fields 9, 20 and 22 of `stat`, counted from the one behind the state.
 const FLAGS_FIELD: usize = 5;
@@ -42,7 +43,7 @@ impl Identity {
             Err(cause) => return Err(OpenError::Identity { path: STAT, cause }),
         };
         Ok(Identity {
-            host: fnv1a(boot.trim().as_bytes()),
+            host: host_of(boot.trim()),
             pid,
             start_time,
             // The system numbers namespaces with 32 bits.
@@ -50,6 +51,17 @@ impl Identity {
             uid: rustix::process::geteuid().as_raw(),
         })
     }
+}
+
+/// What processes have in common that shared memory can reach: the boot of their machine,
+/// and the shared memory itself. Containers of one machine may each have their own.
+fn host_of(boot: &str) -> u64 {
+    let mut bytes = boot.as_bytes().to_vec();
+    if let Ok(found) = fs::metadata(SHARED_MEMORY) {
+        bytes.extend(found.dev().to_le_bytes());
+        bytes.extend(found.ino().to_le_bytes());
+    }
+    fnv1a(&bytes)
 }
 
 /// What matters here of `/proc/<pid>/stat`.

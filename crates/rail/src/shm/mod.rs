@@ -153,11 +153,7 @@ impl Shm {
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
     pub fn open(config: Config) -> Result<Shm, OpenError> {
-        let layout = match config.credits {
-            CreditKind::Dynamic => Layout::divide_dynamic(config.senders_max, config.slots_max)?,
-            CreditKind::Static => Layout::divide(config.senders_max, config.slots_max)?,
-        };
-        let layout = layout.within(config.data_slots_max)?;
+        let layout = config.layout()?;
         if config.guard == Guard::Check {
             guard::install();
         }
@@ -269,6 +265,12 @@ impl Shm {
     /// address that differs; [`AddressError::TooMany`].
     pub fn peer_elsewhere(&mut self, address: &Address) -> Result<PeerId, AddressError> {
         self.peers.intern_elsewhere(address)
+    }
+
+    /// Something came by another rail: the next poll that finds nothing is one that does
+    /// what can wait.
+    pub(crate) fn attend(&mut self) {
+        self.attention = true;
     }
 
     /// Whether this is an id of [`Shm::peer_elsewhere`].

@@ -1,0 +1,289 @@
+//! What goes out on one connection.
+//!
+//! Three things go: small frames of the connection itself (asks, answers), the stream of
+//! packets if it is on this connection, and chunks that the peer has asked for, straight
+//! from the memory of the client. Everything that is there goes in one system call. Small
+//! frames and packets go before chunks, but never into the middle of a frame.
+//!
+//! Invariant: what was given to the socket is whole frames and the beginning of at most
+//! one more, whose rest goes next.
+
+use super::Place;
+use super::ring::Ring;
+use super::sock::{self, PIECES_MAX};
+use rustix::fd::AsFd;
+use sluice_wire::RemoteKey;
+use sluice_wire::frame::FRAME_HEAD_BYTES;
+use std::collections::VecDeque;
+use std::io;
+use std::ptr;
+
+/// Bytes of zero that go in place of memory that is no more exposed.
+static ZEROES: [u8; 16 << 10] = [0; 16 << 10];
+/// From this size on an empty buffer gives its memory back.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
+/// A chunk that the peer has asked for.
+#[derive(Debug)]
+pub(super) struct Serve {
+    /// The frame's header.
+    pub(super) head: [u8; FRAME_HEAD_BYTES],
+    /// Its body; `None` once the memory is not exposed any more.
+    pub(super) from: Option<Place>,
+    /// By which it was reached.
+    pub(super) key: RemoteKey,
+    /// Length of the body.
+    pub(super) len: usize,
+    /// How much of header and body the socket has taken.
+    given: usize,
+}
+
+impl Serve {
+    pub(super) fn new(head: [u8; FRAME_HEAD_BYTES], from: Place, key: RemoteKey) -> Serve {
+        Serve { head, from: Some(from), key, len: from.len, given: 0 }
+    }
+
+    fn left(&self) -> usize {
+        FRAME_HEAD_BYTES + self.len - self.given
+    }
+}
+
+/// What became of a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// The socket has taken everything.
+    All,
+    /// It takes nothing more for now.
+    Blocked,
+    /// It has as much of the chunks as is good for it.
+    Enough,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Small,
+    Stream,
+    Serve(usize),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Outbound {
+    small: VecDeque<u8>,
+    /// How far the socket has taken the stream, if that is on this connection.
+    stream: Option<u64>,
+    /// The place is inside a frame.
+    is_inside_stream: bool,
+    serves: VecDeque<Serve>,
+}
+
+impl Outbound {
+    /// A frame of the connection's own.
+    pub(super) fn push(&mut self, parts: &[&[u8]]) {
+        for part in parts {
+            self.small.extend(part.iter());
+        }
+    }
+
+    /// A chunk.
+    pub(super) fn serve(&mut self, serve: Serve) {
+        self.serves.push_back(serve);
+    }
+
+    /// How many chunks wait.
+    pub(super) fn serves(&self) -> usize {
+        self.serves.len()
+    }
+
+    /// The stream is on this connection, from this place on.
+    pub(super) fn begin_stream(&mut self, place: u64) {
+        (self.stream, self.is_inside_stream) = (Some(place), false);
+    }
+
+    /// The stream goes on elsewhere. A frame that was begun is ended here.
+    pub(super) fn end_stream(&mut self, ring: &Ring) {
+        self.skip_to(ring, u64::MAX);
+        (self.stream, self.is_inside_stream) = (None, false);
+    }
+
+    /// Frames before `place` are about to leave the ring: they need not go here any more.
+    pub(super) fn skip_to(&mut self, ring: &Ring, place: u64) {
+        let Some(at) = self.stream.filter(|&at| at < place) else { return };
+        if self.is_inside_stream {
+            // It goes before all other small frames.
+            for byte in ring.rest_of_frame(at).into_iter().rev() {
+                self.small.push_front(byte);
+            }
+            self.is_inside_stream = false;
+        }
+        self.stream = Some(place.min(ring.end()));
+    }
+
+    /// Bytes of the stream that the socket has not been given.
+    pub(super) fn held(&self, ring: &Ring) -> u64 {
+        self.stream.map_or(0, |place| ring.end() - place)
+    }
+
+    /// Memory is not exposed any more: it is not read from now on.
+    pub(super) fn forget(&mut self, key: RemoteKey) {
+        // What the socket has part of is ended with zeroes, which nobody looks at.
+        self.serves.retain(|serve| serve.key != key || serve.given > 0);
+        for serve in self.serves.iter_mut().filter(|serve| serve.key == key) {
+            serve.from = None;
+        }
+    }
+
+    /// Gives the socket all that it takes; of chunks no more than about `bulk` bytes.
+    ///
+    /// # Errors
+    /// The system's: the connection is broken.
+    pub(super) fn flush(
+        &mut self,
+        socket: &impl AsFd,
+        ring: &Ring,
+        mut bulk: usize,
+    ) -> io::Result<Flushed> {
+        loop {
+            let mut pieces = [(Part::Small, Place::NONE); PIECES_MAX];
+            let (count, is_cut) = self.gather(ring, &mut pieces, bulk);
+            if count == 0 {
+                return Ok(if is_cut { Flushed::Enough } else { Flushed::All });
+            }
+            let pieces = &pieces[..count];
+            let places = pieces.iter().map(|(_, place)| *place);
+            let mut list = [Place::NONE; PIECES_MAX];
+            list.iter_mut().zip(places).for_each(|(to, from)| *to = from);
+            // SAFETY: small frames and the ring are this process's own; the memory of a
+            // chunk is exposed, and whoever exposes it keeps it mapped until it revokes
+            // the key, when `forget` drops the place.
+            let sent = match unsafe { sock::send(socket, &list[..count]) } {
+                Ok(sent) => sent,
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Flushed::Blocked);
+                }
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+                Err(cause) => return Err(cause),
+            };
+            let wanted: usize = pieces.iter().map(|(_, place)| place.len).sum();
+            bulk = bulk.saturating_sub(self.account(ring, pieces, sent));
+            if sent < wanted {
+                return Ok(Flushed::Blocked);
+            }
+        }
+    }
+
+    /// Lists what goes next, in order. Says how many pieces that is, and whether chunks
+    /// are left out because enough of them went.
+    fn gather(
+        &self,
+        ring: &Ring,
+        pieces: &mut [(Part, Place); PIECES_MAX],
+        mut bulk: usize,
+    ) -> (usize, bool) {
+        let mut count = 0;
+        let mut add = |part, place: Place| {
+            let is_wanted = place.len > 0 && count < PIECES_MAX;
+            if is_wanted {
+                pieces[count] = (part, place);
+                count += 1;
+            }
+        };
+        let stream = |add: &mut dyn FnMut(Part, Place)| {
+            let Some(place) = self.stream else { return };
+            ring.from(place).iter().for_each(|bytes| add(Part::Stream, Place::of(bytes)));
+        };
+        let small = |add: &mut dyn FnMut(Part, Place)| {
+            let (front, back) = self.small.as_slices();
+            add(Part::Small, Place::of(front));
+            add(Part::Small, Place::of(back));
+        };
+        // The frame that was begun is ended first.
+        let begun = self.serves.front().filter(|serve| serve.given > 0);
+        if self.is_inside_stream {
+            stream(&mut add);
+            small(&mut add);
+        } else {
+            if let Some(serve) = begun {
+                serve.pieces(|place| add(Part::Serve(0), place));
+            }
+            if begun.is_none_or(|serve| serve.from.is_some()) {
+                small(&mut add);
+                stream(&mut add);
+            }
+        }
+        let first = usize::from(begun.is_some() && !self.is_inside_stream);
+        if first == 1 && begun.is_some_and(|serve| serve.from.is_none()) {
+            return (count, false);
+        }
+        for (at, serve) in self.serves.iter().enumerate().skip(first) {
+            if bulk == 0 {
+                return (count, true);
+            }
+            bulk = bulk.saturating_sub(serve.left());
+            serve.pieces(|place| add(Part::Serve(at), place));
+            if serve.from.is_none() {
+                break;
+            }
+        }
+        (count, false)
+    }
+
+    /// Notes what the socket has taken. Says how much of it was chunks.
+    fn account(&mut self, ring: &Ring, pieces: &[(Part, Place)], mut sent: usize) -> usize {
+        let mut bulk = 0;
+        let mut small = 0;
+        for (part, place) in pieces {
+            let taken = place.len.min(sent);
+            sent -= taken;
+            match part {
+                Part::Small => small += taken,
+                Part::Stream => {
+                    let at = self.stream.as_mut().expect("it is here");
+                    *at += taken as u64;
+                    self.is_inside_stream = *at != ring.end() && (taken > 0 || self.is_inside_stream);
+                }
+                Part::Serve(at) => {
+                    self.serves[*at].given += taken;
+                    bulk += taken;
+                }
+            }
+        }
+        self.small.drain(..small);
+        if self.small.is_empty() && self.small.capacity() > KEPT_BYTES_MAX {
+            self.small = VecDeque::new();
+        }
+        while self.serves.front().is_some_and(|serve| serve.left() == 0) {
+            self.serves.pop_front();
+        }
+        bulk
+    }
+}
+
+impl Serve {
+    /// What the socket has not taken yet; of one without memory, only as many zeroes as
+    /// there are.
+    fn pieces(&self, mut add: impl FnMut(Place)) {
+        if self.given < FRAME_HEAD_BYTES {
+            add(Place::of(&self.head[self.given..]));
+        }
+        let done = self.given.saturating_sub(FRAME_HEAD_BYTES);
+        let left = self.len - done;
+        match self.from {
+            Some(from) => add(Place { at: from.at.wrapping_add(done), len: left }),
+            None => add(Place::of(&ZEROES[..left.min(ZEROES.len())])),
+        }
+    }
+}
+
+impl Place {
+    pub(super) const NONE: Place = Place { at: ptr::null_mut(), len: 0 };
+
+    /// Bytes that are only read.
+    pub(super) fn of(bytes: &[u8]) -> Place {
+        Place { at: bytes.as_ptr().cast_mut(), len: bytes.len() }
+    }
+
+    pub(super) fn of_mut(bytes: &mut [u8]) -> Place {
+        Place { at: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+}

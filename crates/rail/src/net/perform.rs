@@ -1,0 +1,341 @@
+//! What `multirail` wants done, what is given to sockets, and the ends of connections
+//! and peers.
+
+use super::conn::Conn;
+use super::outbound::Flushed;
+use super::remote::{Action, Actions, Met, ReadOf, Stage};
+use super::ring::Ring;
+use super::take_in::Broken;
+use super::{Entry, Event, Net, sock};
+use sluice_link::{PeerError, RailError};
+use sluice_multirail::{Ask as MultirailAsk, Peer, RailId};
+use sluice_wire::frame::{Ask, CloseReason, FrameHead, FrameKind};
+use sluice_wire::{Nanos, PeerId};
+use std::io;
+
+/// What a socket may hold of chunks that the other side has not acknowledged: little
+/// enough that a small message does not wait long behind them.
+const BULK_BYTES_MAX: usize = 4 << 20;
+/// A peer whose host has refused so many connections in a row, while none is open, has
+/// ended.
+pub(super) const REFUSED_MAX: u32 = 3;
+/// After so long without a sign of life the peer's host is asked for one.
+const PROBE_NS: u64 = 5_000_000;
+/// So often it is asked by a frame; the waits between double. Then the system's own
+/// probes go on, once a second, and take no room in the peer's socket.
+const PROBES_MAX: u32 = 8;
+/// A sign of life is as fresh as that, in milliseconds, while frames ask for it, and
+/// while the system does.
+const FRESH_MS: u32 = 6;
+const FRESH_ALONE_MS: u32 = 2_500;
+
+impl Net {
+    /// Calls the rails of a peer, and does what they then want done.
+    pub(super) fn with_rails<R>(
+        &mut self,
+        peer: PeerId,
+        call: impl FnOnce(&mut Peer, &mut Actions) -> R,
+    ) -> Option<R> {
+        let mut actions = std::mem::take(&mut self.actions);
+        let result = self.met_mut(peer).map(|met| call(&mut met.rails, &mut actions));
+        for action in actions.0.drain(..) {
+            self.perform(peer, action);
+        }
+        self.actions = actions;
+        result
+    }
+
+    fn perform(&mut self, peer: PeerId, action: Action) {
+        match action {
+            Action::Open(rail) => self.open_soon(peer, rail),
+            Action::Close(rail) => self.close(peer, rail),
+            Action::Probe(rail) => {
+                let Some(met) = self.met_mut(peer) else { return };
+                let acknowledged = met.rails.tell().0;
+                let entry = met.conns[rail.index()];
+                if let Some(conn) = self.conn_of(peer, rail) {
+                    conn.push_bare(FrameKind::Probe, 0, acknowledged);
+                }
+                entry.into_iter().for_each(|entry| self.mark_dirty(entry));
+            }
+            Action::Resume(rail) => self.move_stream(peer, rail),
+            Action::Ask(ask) => self.ask(peer, &ask),
+            Action::Release(count) => self.release(peer, count),
+            Action::Gone => self.lose(peer, PeerError::Unreachable),
+        }
+    }
+
+    /// The stream goes on over a rail, beginning with what is kept.
+    fn move_stream(&mut self, peer: PeerId, rail: RailId) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let before = met.stream_on.replace(rail);
+        let entry_of = |met: &Met, rail: RailId| met.conns[rail.index()];
+        let left = before.and_then(|before| entry_of(met, before));
+        let entered = entry_of(met, rail);
+        if let Some((conn, ring)) = left.and_then(|entry| self.conn_and_ring(entry)) {
+            conn.out.end_stream(ring);
+        }
+        if let Some((conn, ring)) = entered.and_then(|entry| self.conn_and_ring(entry)) {
+            conn.out.begin_stream(ring.begin());
+        }
+        [left, entered].into_iter().flatten().for_each(|entry| self.mark_dirty(entry));
+    }
+
+    fn ask(&mut self, peer: PeerId, ask: &MultirailAsk) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let Some(read) = met.reads.iter().find(|read| read.id == ask.read) else { return };
+        let body = Ask {
+            key: read.key,
+            offset: read.offset.saturating_add(ask.offset),
+            len: u32::try_from(ask.len).expect("a chunk is shorter"),
+        };
+        let head = FrameHead {
+            kind: FrameKind::Ask,
+            len: Ask::BYTES as u32,
+            id: ask.chunk.bits(),
+            acknowledged: met.rails.tell().0,
+        };
+        let Some(entry) = met.conns[ask.rail.index()] else { return };
+        if let Some(conn) = self.conn(entry) {
+            conn.out.push(&[&head.emit(), &body.emit()]);
+        }
+        self.mark_dirty(entry);
+    }
+
+    /// The oldest packets have been acknowledged.
+    fn release(&mut self, peer: PeerId, count: u64) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let entry = met.stream_on.and_then(|rail| met.conns[rail.index()]);
+        if let Some((conn, ring)) = entry.and_then(|entry| self.conn_and_ring(entry)) {
+            conn.out.skip_to(ring, ring.place_after(count));
+        }
+        if let Some(met) = self.met_mut(peer) {
+            met.ring.release(count);
+        }
+    }
+
+    /// A connection, and the stream of its peer.
+    pub(super) fn conn_and_ring(&mut self, entry: usize) -> Option<(&mut Conn, &Ring)> {
+        let Entry::Conn(conn) = self.entries.get_mut(entry)? else { return None };
+        match &self.remotes.get(conn.peer.index())?.as_deref()?.stage {
+            Stage::Met(met) => Some((conn, &met.ring)),
+            _ => None,
+        }
+    }
+
+    /// Gives a socket what there is for it.
+    pub(super) fn flush(&mut self, entry: usize) {
+        let (now, epoch) = (self.now, self.epoch);
+        let Some((conn, ring)) = self.conn_and_ring(entry) else { return };
+        let bulk = if conn.out.serves() == 0 {
+            0
+        } else {
+            BULK_BYTES_MAX.saturating_sub(sock::unacknowledged_bytes(&conn.socket))
+        };
+        conn.note_given(now, epoch);
+        match conn.out.flush(&conn.socket, ring, bulk) {
+            Ok(Flushed::All) => {}
+            Ok(Flushed::Blocked) => conn.is_blocked = true,
+            Ok(Flushed::Enough) => self.mark_dirty(entry),
+            Err(cause) => self.broke(entry, Some(cause)),
+        }
+    }
+
+    /// Gives all sockets what there is for them.
+    pub(super) fn flush_dirty(&mut self) {
+        // One that has had enough comes into the list again, for the next poll.
+        for entry in std::mem::take(&mut self.dirty) {
+            if let Some(conn) = self.conn(entry) {
+                conn.is_dirty = false;
+                if !conn.is_blocked {
+                    self.flush(entry);
+                }
+            }
+        }
+    }
+
+    /// A connection has broken, or its other end was closed.
+    pub(super) fn broke(&mut self, entry: usize, _cause: Option<io::Error>) {
+        let Some(Entry::Conn(conn)) = self.entries.get(entry) else { return };
+        let (peer, rail) = (conn.peer, conn.rail);
+        self.stats.broken += 1;
+        self.remove(entry);
+        if let Some(met) = self.met_mut(peer) {
+            met.conns[rail.index()] = None;
+        }
+        let now = self.now;
+        self.with_rails(peer, |rails, below| rails.broke(now, below, rail));
+    }
+
+    /// Closes a rail, whatever state it is in.
+    fn close(&mut self, peer: PeerId, rail: RailId) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let at = rail.index();
+        let entries = [met.conns[at].take(), met.attempts[at].take()];
+        met.open_at[at] = None;
+        for entry in entries.into_iter().flatten() {
+            self.stats.broken += 1;
+            self.remove(entry);
+        }
+    }
+
+    /// Drops a descriptor, which ends the connection.
+    pub(super) fn remove(&mut self, entry: usize) {
+        if self.reading.is_some_and(|reading| reading.entry == entry) {
+            self.reading = None;
+        }
+        self.hot.retain(|&other| other != entry);
+        self.turn.retain(|&other| other != entry);
+        self.dirty.retain(|&other| other != entry);
+        self.entries.try_remove(entry);
+    }
+
+    /// A peer has broken the protocol.
+    pub(super) fn break_with(&mut self, peer: PeerId, why: &Broken) {
+        self.stats.violations += 1;
+        let who = self.describe(peer);
+        (self.warn.0)(&format!("{who} broke the protocol ({why}); it is given up"));
+        self.say_goodbye(peer, CloseReason::Protocol);
+        self.lose(peer, PeerError::Protocol);
+    }
+
+    /// The machine has given a peer up.
+    pub fn refuse(&mut self, peer: PeerId) {
+        self.stats.violations += 1;
+        self.say_goodbye(peer, CloseReason::Refused);
+        self.lose(peer, PeerError::Protocol);
+    }
+
+    /// Tells a peer that nothing more comes. It may not hear it.
+    fn say_goodbye(&mut self, peer: PeerId, why: CloseReason) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let acknowledged = met.rails.tell().0;
+        for entry in met.conns.clone().into_iter().flatten() {
+            if let Some((conn, ring)) = self.conn_and_ring(entry) {
+                conn.push_bare(FrameKind::Close, why.id(), acknowledged);
+                // Whether it gets there is not waited for.
+                let _ = conn.out.flush(&conn.socket, ring, 0);
+            }
+        }
+    }
+
+    /// A peer is gone: everything with it ends.
+    pub(super) fn lose(&mut self, peer: PeerId, why: PeerError) {
+        let Some(remote) = self.remote_mut(peer) else { return };
+        if matches!(remote.stage, Stage::Gone(_)) {
+            return;
+        }
+        let is_seen = remote.is_seen;
+        match std::mem::replace(&mut remote.stage, Stage::Gone(why)) {
+            Stage::Met(met) => {
+                let entries = met.conns.iter().chain(&met.attempts);
+                entries.flatten().for_each(|&entry| self.remove(entry));
+                for read in met.reads {
+                    if let ReadOf::Machine(token) = read.of {
+                        self.events.push_back(Event::Moved(token, Err(RailError::PeerGone)));
+                    }
+                }
+                for write in met.writes {
+                    self.take_back(peer, write.from);
+                    self.events.push_back(Event::Moved(write.token, Err(RailError::PeerGone)));
+                }
+            }
+            Stage::Meeting(meeting) => {
+                meeting.entry.into_iter().for_each(|entry| self.remove(entry));
+            }
+            Stage::Idle | Stage::Gone(_) => {}
+        }
+        self.active.retain(|&other| other != peer);
+        if is_seen {
+            self.events.push_back(Event::Gone(peer, why));
+        }
+    }
+
+    /// Does for all peers what is due.
+    pub(super) fn look_after(&mut self) {
+        let now = self.now;
+        for at in (0..self.active.len()).rev() {
+            let Some(&peer) = self.active.get(at) else { continue };
+            if self.met(peer).is_some() {
+                self.look_for_life(peer);
+                self.open_due(peer);
+                let waits = |met: &Met| met.rails.deadline(now).is_some();
+                if self.met(peer).is_some_and(waits) {
+                    self.with_rails(peer, |rails, below| rails.advance(now, below));
+                }
+            }
+        }
+        self.look_after_meetings();
+    }
+
+    /// Asks the system whether the hosts of peers that are silent take what is sent.
+    fn look_for_life(&mut self, peer: PeerId) {
+        let now = self.now;
+        let Some(met) = self.met(peer) else { return };
+        for at in 0..met.conns.len() {
+            let rail = RailId(at as u8);
+            let Some(met) = self.met(peer) else { return };
+            let entry = met.conns[at].or(met.attempts[at]);
+            let (true, Some(entry)) = (met.rails.is_awaited(rail), entry) else { continue };
+            let acknowledged = met.expected;
+            match self.entries.get_mut(entry) {
+                Some(Entry::Conn(conn)) => {
+                    let is_fresh = conn.is_alive(now);
+                    if conn.probes.is_due(now) {
+                        conn.push_bare(FrameKind::Probe, 0, acknowledged);
+                        self.mark_dirty(entry);
+                    }
+                    if is_fresh {
+                        self.with_rails(peer, |rails, below| rails.alive(now, below, rail));
+                    }
+                }
+                Some(Entry::Joining(joining)) => {
+                    if joining.is_alive() {
+                        self.with_rails(peer, |rails, below| rails.alive(now, below, rail));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A peer in words, for messages to people.
+    #[must_use]
+    pub fn describe(&self, peer: PeerId) -> String {
+        match self.remote(peer) {
+            Some(remote) => match remote.address.host() {
+                Some(host) => format!("process {} on {}", remote.address, host.ip()),
+                None => format!("process {}", remote.address),
+            },
+            None => format!("unknown peer {}", peer.0),
+        }
+    }
+}
+
+impl Conn {
+    /// Whether the other side's kernel has lately acknowledged something.
+    fn is_alive(&mut self, now: Nanos) -> bool {
+        if self.probes.count == 0 {
+            // Not silent for long yet.
+            self.probes.begin(now);
+        }
+        let fresh_ms = if self.probes.count > PROBES_MAX { FRESH_ALONE_MS } else { FRESH_MS };
+        sock::health(&self.socket).is_some_and(|health| health.acknowledged_ms_ago <= fresh_ms)
+    }
+}
+
+impl super::conn::Probes {
+    fn begin(&mut self, now: Nanos) {
+        (self.count, self.next) = (1, now.saturating_add(Nanos(PROBE_NS)));
+    }
+
+    /// Whether one is to be sent now.
+    fn is_due(&mut self, now: Nanos) -> bool {
+        if self.count == 0 || self.count > PROBES_MAX || now < self.next {
+            return false;
+        }
+        self.next = now.saturating_add(Nanos(PROBE_NS << self.count));
+        self.count += 1;
+        true
+    }
+}

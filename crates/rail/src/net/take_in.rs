@@ -1,0 +1,437 @@
+//! What comes on a connection: frames, chunks, and its end.
+//!
+//! A look at a socket brings what is there into one buffer, which all connections share,
+//! and a chunk that is coming straight into its place. What is left of a frame that has
+//! not come whole is kept with its connection, so one that is idle has no buffer.
+
+use super::conn::DataIn;
+use super::outbound::Serve;
+use super::remote::{Read, ReadOf};
+use super::{BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, TAIL_BYTES, WRITES_MAX, sock};
+use sluice_link::{PeerError, RailError, Remote as RemotePlace};
+use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};
+use sluice_wire::frame::{
+    Ask, CloseReason, FRAME_HEAD_BYTES, FrameError, FrameHead, FrameKind, RemoteWrite, WriteDone,
+};
+use sluice_wire::{Packet, PeerId, Region};
+use std::io;
+use std::ptr;
+
+/// Why a peer is given up.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("{0}")]
+    Number(#[from] sluice_multirail::Misnumbered),
+    #[error("a packet does not parse: {0}")]
+    Packet(#[from] sluice_wire::WireError),
+    #[error("a packet of {len} bytes is in a frame of {frame}")]
+    PacketLen { len: u64, frame: u32 },
+    #[error("a packet of {0} bytes does not fit the mailbox")]
+    TooLong(u32),
+    #[error("a chunk has {got} bytes where {wanted} were asked for")]
+    Chunk { got: u32, wanted: u64 },
+    #[error("it asks for more than {SERVES_MAX} chunks at once")]
+    Asks,
+    #[error("it writes more than {WRITES_MAX} times at once")]
+    Writes,
+    #[error("it ends a write that was not begun")]
+    NoWrite,
+}
+
+impl Net {
+    /// Takes in what a socket has.
+    pub(super) fn receive(&mut self, entry: usize) {
+        let Some(conn) = self.conn(entry) else {
+            self.hot.retain(|&other| other != entry);
+            return;
+        };
+        let (peer, rail) = (conn.peer, conn.rail);
+        let data = conn.data;
+        let partial = std::mem::take(&mut conn.partial);
+        let kept = partial.len();
+        if self.buffer.len() < kept + BUFFER_BYTES {
+            self.buffer.resize(kept + BUFFER_BYTES, 0);
+        }
+        self.buffer[..kept].copy_from_slice(&partial);
+        let place = data.map(|data| self.place_of(peer, rail, data));
+        let tail = if place.is_some() { TAIL_BYTES } else { BUFFER_BYTES };
+        let behind = Place::of_mut(&mut self.buffer[kept..kept + tail]);
+        // Behind a part of a chunk comes the rest of it, which is no frame.
+        let is_last = place.zip(data).is_none_or(|(place, data)| place.len == data.left as usize);
+        let Some(conn) = self.conn(entry) else { return };
+        // The emptied buffer goes back, so that its memory is used again.
+        let mut partial = partial;
+        partial.clear();
+        conn.partial = partial;
+        let pieces = [place.unwrap_or(behind), behind];
+        let pieces = match (place, is_last) {
+            (Some(_), true) => &pieces[..],
+            (Some(_), false) => &pieces[..1],
+            (None, _) => &pieces[1..],
+        };
+        // SAFETY: the buffer is this process's own. The place of a chunk is inside the
+        // destination of a read that is under way, which the machine lets be written
+        // until the read has ended; or the scratch buffer.
+        match unsafe { sock::receive(&conn.socket, pieces) } {
+            Ok(0) => self.broke(entry, None),
+            Ok(got) => {
+                conn.note_heard();
+                let of_chunk = place.map_or(0, |place| place.len.min(got));
+                if of_chunk > 0 {
+                    self.note_chunk(entry, of_chunk as u32);
+                }
+                let end = kept + got - of_chunk;
+                if end > 0 && self.conn(entry).is_some() {
+                    self.reading = Some(Reading { entry, at: 0, end });
+                }
+                let is_full = got == pieces.iter().map(|piece| piece.len).sum::<usize>();
+                if is_full || data.is_some() {
+                    // There is more, most likely.
+                    self.turn.push_back(entry);
+                }
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                self.keep_partial(entry, 0, kept);
+                let is_cold = self.conn(entry).is_some_and(|conn| conn.note_vain());
+                if is_cold {
+                    self.hot.retain(|&other| other != entry);
+                }
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {
+                self.keep_partial(entry, 0, kept);
+                self.turn.push_back(entry);
+            }
+            Err(cause) => self.broke(entry, Some(cause)),
+        }
+    }
+
+    /// Reads what came on a connection behind the handshake.
+    pub(super) fn reread(&mut self, entry: usize) {
+        let Some(conn) = self.conn(entry) else { return };
+        let bytes = std::mem::take(&mut conn.partial);
+        if self.buffer.len() < bytes.len() {
+            self.buffer.resize(bytes.len(), 0);
+        }
+        self.buffer[..bytes.len()].copy_from_slice(&bytes);
+        self.reading = Some(Reading { entry, at: 0, end: bytes.len() });
+    }
+
+    /// Reads the next frame in the buffer. Says what the machine is to be told of it.
+    pub(super) fn read_frame(&mut self) -> Option<Event> {
+        let Reading { entry, at, end } = self.reading?;
+        let Some(conn) = self.conn(entry) else {
+            self.reading = None;
+            return None;
+        };
+        let (peer, rail) = (conn.peer, conn.rail);
+        match self.frame_at(entry, peer, rail, at, end) {
+            Ok(Some((used, event))) => {
+                if let Some(reading) = &mut self.reading {
+                    reading.at += used;
+                    if reading.at == reading.end {
+                        self.reading = None;
+                    }
+                }
+                event
+            }
+            Ok(None) => {
+                self.reading = None;
+                self.keep_partial(entry, at, end);
+                None
+            }
+            Err(why) => {
+                self.reading = None;
+                self.break_with(peer, &why);
+                None
+            }
+        }
+    }
+
+    /// The beginning of a frame stays with its connection until the rest comes.
+    fn keep_partial(&mut self, entry: usize, at: usize, end: usize) {
+        let Some(Entry::Conn(conn)) = self.entries.get_mut(entry) else { return };
+        conn.partial.clear();
+        conn.partial.extend_from_slice(&self.buffer[at..end]);
+    }
+
+    /// The frame at the front of what is in the buffer. Says how many bytes it takes
+    /// there; `None` if it is not whole.
+    fn frame_at(
+        &mut self,
+        entry: usize,
+        peer: PeerId,
+        rail: RailId,
+        at: usize,
+        end: usize,
+    ) -> Result<Option<(usize, Option<Event>)>, Broken> {
+        let Some(head) = self.buffer[at..end].first_chunk::<FRAME_HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let head = FrameHead::parse(head)?;
+        let body = at + FRAME_HEAD_BYTES;
+        if head.kind == FrameKind::Data {
+            self.heard(peer, rail, head.acknowledged)?;
+            let here = (end - body).min(head.len as usize);
+            self.begin_chunk(entry, peer, rail, &head, body, here)?;
+            return Ok(Some((FRAME_HEAD_BYTES + here, None)));
+        }
+        if head.kind == FrameKind::Packet && head.len > self.packet_bytes_max {
+            return Err(Broken::TooLong(head.len));
+        }
+        let whole = body + head.len as usize;
+        if whole > end {
+            return Ok(None);
+        }
+        self.heard(peer, rail, head.acknowledged)?;
+        let event = self.on_frame(entry, peer, rail, &head, body)?;
+        Ok(Some((whole - at, event)))
+    }
+
+    fn on_frame(
+        &mut self,
+        entry: usize,
+        peer: PeerId,
+        rail: RailId,
+        head: &FrameHead,
+        body: usize,
+    ) -> Result<Option<Event>, Broken> {
+        let end = body + head.len as usize;
+        match head.kind {
+            FrameKind::Packet | FrameKind::Write | FrameKind::Written => {
+                return self.on_stream(peer, head, body, end);
+            }
+            FrameKind::Ask => {
+                let ask = Ask::parse(&self.buffer[body..end])?;
+                self.serve(entry, peer, head.id, &ask)?;
+            }
+            FrameKind::Fault => self.fault(peer, rail, ChunkId::from_bits(head.id)),
+            FrameKind::Probe => {
+                if let Some(met) = self.met_mut(peer) {
+                    let acknowledged = met.rails.tell().0;
+                    if let Some(conn) = self.conn(entry) {
+                        conn.push_bare(FrameKind::Answer, 0, acknowledged);
+                    }
+                    self.mark_dirty(entry);
+                }
+            }
+            FrameKind::Answer => {}
+            FrameKind::Close => {
+                let why = match CloseReason::from_id(head.id)? {
+                    CloseReason::Ended => PeerError::Dead,
+                    CloseReason::Refused | CloseReason::Protocol => PeerError::Refused,
+                };
+                self.lose(peer, why);
+            }
+            FrameKind::Data => unreachable!("it is not whole in the buffer"),
+        }
+        Ok(None)
+    }
+
+    /// A frame of the numbered stream.
+    fn on_stream(
+        &mut self,
+        peer: PeerId,
+        head: &FrameHead,
+        body: usize,
+        end: usize,
+    ) -> Result<Option<Event>, Broken> {
+        let Some(met) = self.met_mut(peer) else { return Ok(None) };
+        if met.rails.receive(met.number_of(head.id))? == Arrival::Duplicate {
+            self.stats.duplicates += 1;
+            return Ok(None);
+        }
+        met.expected += 1;
+        let bytes = &self.buffer[body..end];
+        match head.kind {
+            FrameKind::Packet => {
+                let parsed = Packet::parse(bytes)?;
+                if parsed.total_bytes() != u64::from(head.len) {
+                    let len = parsed.total_bytes();
+                    return Err(Broken::PacketLen { len, frame: head.len });
+                }
+                let payload = body + parsed.payload_offset as usize;
+                self.payload = (payload, parsed.payload_len as usize);
+                Ok(Some(Event::Packet(peer, parsed)))
+            }
+            FrameKind::Write => {
+                let write = RemoteWrite::parse(bytes)?;
+                self.fetch(peer, &write)?;
+                Ok(None)
+            }
+            _ => {
+                let done = WriteDone::parse(bytes)?;
+                self.on_written(peer, &done).map(Some)
+            }
+        }
+    }
+
+    /// Every frame says what its sender has got.
+    fn heard(&mut self, peer: PeerId, rail: RailId, acknowledged: u64) -> Result<(), Broken> {
+        let now = self.now;
+        self.with_rails(peer, |rails, below| {
+            rails.heard(now, below, rail, Number(acknowledged))
+        })
+        .unwrap_or(Ok(()))?;
+        if let Some(met) = self.met_mut(peer) {
+            met.refused = 0;
+        }
+        Ok(())
+    }
+
+    /// A frame of data begins, of which `here` bytes are in the buffer.
+    fn begin_chunk(
+        &mut self,
+        entry: usize,
+        peer: PeerId,
+        rail: RailId,
+        head: &FrameHead,
+        body: usize,
+        here: usize,
+    ) -> Result<(), Broken> {
+        let chunk = ChunkId::from_bits(head.id);
+        let Some(met) = self.met(peer) else { return Ok(()) };
+        if let Landing::Into { len, .. } = met.rails.landing(rail, chunk)
+            && len != u64::from(head.len)
+        {
+            return Err(Broken::Chunk { got: head.len, wanted: len });
+        }
+        let data = DataIn { chunk, left: head.len };
+        let Some(conn) = self.conn(entry) else { return Ok(()) };
+        conn.data = (head.len > 0).then_some(data);
+        if here == 0 {
+            return Ok(());
+        }
+        let place = self.place_of(peer, rail, data);
+        if !ptr::eq(place.at, self.scratch.as_mut_ptr()) {
+            let from = self.buffer[body..body + here].as_ptr();
+            // SAFETY: the place has room for all of the chunk, of which this is a part, and
+            // the machine lets it be written until the read has ended.
+            unsafe { ptr::copy_nonoverlapping(from, place.at, here) };
+        }
+        self.note_chunk(entry, here as u32);
+        Ok(())
+    }
+
+    /// Where the next bytes of a chunk go: into its read, or nowhere.
+    fn place_of(&mut self, peer: PeerId, rail: RailId, data: DataIn) -> Place {
+        let landing = self.met(peer).map(|met| (met.rails.landing(rail, data.chunk), &met.reads));
+        if let Some((Landing::Into { read, offset, len }, reads)) = landing
+            && let Some(read) = reads.iter().find(|known| known.id == read)
+        {
+            let at = read.into.addr.offset(offset).0 as usize;
+            let len = len.min(u64::from(data.left)) as usize;
+            return Place { at: ptr::with_exposed_provenance_mut(at), len };
+        }
+        let len = self.scratch.len().min(data.left as usize);
+        Place { at: self.scratch.as_mut_ptr(), len }
+    }
+
+    /// Bytes of the chunk that is coming are in their place.
+    fn note_chunk(&mut self, entry: usize, bytes: u32) {
+        let Some(conn) = self.conn(entry) else { return };
+        let (peer, rail) = (conn.peer, conn.rail);
+        let Some(data) = &mut conn.data else { return };
+        let chunk = data.chunk;
+        data.left -= bytes;
+        if data.left == 0 {
+            conn.data = None;
+        }
+        let now = self.now;
+        let ended = self.with_rails(peer, |rails, below| {
+            rails.arrived(now, below, rail, chunk, u64::from(bytes))
+        });
+        if let Some(Some(read)) = ended {
+            self.end_read(peer, read, Ok(()));
+        }
+    }
+
+    /// A read has ended.
+    pub(super) fn end_read(&mut self, peer: PeerId, id: ReadId, outcome: Result<(), RailError>) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let Some(at) = met.reads.iter().position(|read| read.id == id) else { return };
+        match met.reads.swap_remove(at).of {
+            ReadOf::Machine(token) => self.events.push_back(Event::Moved(token, outcome)),
+            ReadOf::Writer(token, _) => self.tell_written(peer, token, outcome.is_ok()),
+        }
+    }
+
+    /// The peer cannot send a chunk: its key does not reach it.
+    fn fault(&mut self, peer: PeerId, rail: RailId, chunk: ChunkId) {
+        let Some(met) = self.met(peer) else { return };
+        let Landing::Into { read, .. } = met.rails.landing(rail, chunk) else { return };
+        let now = self.now;
+        self.with_rails(peer, |rails, below| rails.cancel(now, below, read));
+        self.end_read(peer, read, Err(RailError::Fault));
+    }
+
+    /// The peer asks for a chunk.
+    fn serve(&mut self, entry: usize, peer: PeerId, id: u32, ask: &Ask) -> Result<(), Broken> {
+        let place = RemotePlace { key: ask.key, offset: ask.offset };
+        let found = self.exposures.resolve(peer, place, u64::from(ask.len), false);
+        let Some(met) = self.met_mut(peer) else { return Ok(()) };
+        let acknowledged = met.rails.tell().0;
+        let Some(conn) = self.conn(entry) else { return Ok(()) };
+        if conn.out.serves() >= SERVES_MAX {
+            return Err(Broken::Asks);
+        }
+        match found {
+            Ok(addr) => {
+                let head =
+                    FrameHead { kind: FrameKind::Data, len: ask.len, id, acknowledged }.emit();
+                let at = ptr::with_exposed_provenance_mut(addr.0 as usize);
+                conn.out.serve(Serve::new(head, Place { at, len: ask.len as usize }, ask.key));
+            }
+            Err(_) => conn.push_bare(FrameKind::Fault, id, acknowledged),
+        }
+        self.mark_dirty(entry);
+        Ok(())
+    }
+
+    /// The peer wants to write: its bytes are fetched.
+    fn fetch(&mut self, peer: PeerId, write: &RemoteWrite) -> Result<(), Broken> {
+        let place = RemotePlace { key: write.to, offset: write.offset };
+        let found = self.exposures.resolve(peer, place, write.len, true);
+        let Some(met) = self.met(peer) else { return Ok(()) };
+        if met.reads.len() >= WRITES_MAX {
+            return Err(Broken::Writes);
+        }
+        match found {
+            Ok(_) if write.len == 0 => self.tell_written(peer, write.token, true),
+            Ok(addr) => {
+                let into = Region { addr, len: write.len };
+                let of = ReadOf::Writer(write.token, write.to);
+                self.begin_read(peer, write.from, 0, into, of);
+            }
+            Err(_) => self.tell_written(peer, write.token, false),
+        }
+        Ok(())
+    }
+
+    fn on_written(&mut self, peer: PeerId, done: &WriteDone) -> Result<Event, Broken> {
+        let met = self.met_mut(peer).ok_or(Broken::NoWrite)?;
+        let at = met.writes.iter().position(|write| write.id == done.token);
+        let write = met.writes.swap_remove(at.ok_or(Broken::NoWrite)?);
+        self.take_back(peer, write.from);
+        let outcome = if done.is_done { Ok(()) } else { Err(RailError::Fault) };
+        Ok(Event::Moved(write.token, outcome))
+    }
+
+    /// Begins to read memory of a peer.
+    pub(super) fn begin_read(
+        &mut self,
+        peer: PeerId,
+        key: sluice_wire::RemoteKey,
+        offset: u64,
+        into: Region,
+        of: ReadOf,
+    ) {
+        self.reads_made += 1;
+        let id = ReadId(self.reads_made);
+        let now = self.now;
+        let Some(met) = self.met_mut(peer) else { return };
+        met.reads.push(Read { id, key, offset, into, of });
+        self.with_rails(peer, |rails, below| rails.read(now, below, id, into.len));
+    }
+}

@@ -1,0 +1,139 @@
+//! Two or more processes that speak over loopback: each a world of its own, polled in
+//! turn by the test.
+
+mod pair;
+
+use crate::net::{NetConfig, OwnDevice};
+use crate::shm::Config;
+use crate::world::World;
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
+use sluice_wire::{
+    Addr, Credits, List, Nanos, Packet, PacketSeq, Parsed, PeerId, Region, Reply, Status,
+};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up. Far more than needed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A machine that writes down what it is told.
+#[derive(Debug, Default)]
+struct Recorder {
+    connected: Vec<PeerId>,
+    packets: Vec<(PeerId, u32, Vec<u8>)>,
+    moved: Vec<(Token, Result<(), RailError>)>,
+    gone: Vec<(PeerId, PeerError)>,
+}
+
+impl Machine for Recorder {
+    fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
+        let mut bytes = vec![0; packet.payload_len as usize];
+        port.copy_payload(0, Addr(bytes.as_mut_ptr().expose_provenance() as u64), packet.payload_len);
+        self.packets.push((from, packet.seq.0, bytes));
+    }
+
+    fn placement(&self, _: PeerId, _: &Parsed) -> Option<Region> {
+        None
+    }
+
+    fn on_connected<P: Port>(&mut self, _: Nanos, _: &mut P, peer: PeerId, _: Opened) {
+        self.connected.push(peer);
+    }
+
+    fn on_transmitted<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token) {
+        unreachable!("packets are copied");
+    }
+
+    fn on_moved<P: Port>(&mut self, _: Nanos, _: &mut P, token: Token, how: Result<(), RailError>) {
+        self.moved.push((token, how));
+    }
+
+    fn on_peer_gone<P: Port>(&mut self, _: Nanos, _: &mut P, peer: PeerId, why: PeerError) {
+        self.gone.push((peer, why));
+    }
+
+    fn on_idle<P: Port>(&mut self, _: Nanos, _: &mut P) {}
+
+    fn deadline(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+/// A process.
+struct Process {
+    world: World,
+    machine: Recorder,
+}
+
+impl Process {
+    /// One that listens at so many addresses of this host, and shares no memory.
+    fn new(devices: u8) -> Process {
+        Process::with(NetConfig::with_devices((1..=devices).map(loopback).collect()))
+    }
+
+    fn with(config: NetConfig) -> Process {
+        let world = World::open_with_net(Config::default(), config, false).unwrap();
+        Process { world, machine: Recorder::default() }
+    }
+
+    fn knows(&mut self, other: &Process) -> PeerId {
+        self.world.peer(&other.world.address()).unwrap()
+    }
+
+    fn poll(&mut self) {
+        let now = self.world.refresh_now();
+        self.world.poll(now, &mut self.machine, 64);
+    }
+
+    fn send(&mut self, to: PeerId, seq: u32, payload: &[u8]) {
+        let packet = Reply { op: 1, offset: 0, list: List::Priority, status: Status::Ok };
+        let head =
+            Packet::Reply(packet).emit(PacketSeq(seq), Credits::default(), payload.len() as u32);
+        self.world.transmit(to, &head, region(payload), Token(0));
+    }
+}
+
+/// Addresses of the loopback device, each as if it were a device of its own.
+fn loopback(at: u8) -> OwnDevice {
+    OwnDevice {
+        name: format!("lo{at}"),
+        address: IpAddr::V4(Ipv4Addr::new(127, 0, at, 1)),
+        prefix: 24,
+        mbit_per_s: 10_000,
+    }
+}
+
+fn region(bytes: &[u8]) -> Region {
+    Region { addr: Addr(bytes.as_ptr().expose_provenance() as u64), len: bytes.len() as u64 }
+}
+
+fn region_mut(bytes: &mut [u8]) -> Region {
+    Region { addr: Addr(bytes.as_mut_ptr().expose_provenance() as u64), len: bytes.len() as u64 }
+}
+
+/// Polls all in turn until something is so.
+fn until(all: &mut [&mut Process], what: &str, mut is_so: impl FnMut(&mut [&mut Process]) -> bool) {
+    let begin = Instant::now();
+    while !is_so(all) {
+        all.iter_mut().for_each(|process| process.poll());
+        if begin.elapsed() > Duration::from_secs(3) { all.iter().for_each(|p| p.show()); }
+        assert!(begin.elapsed() < Duration::from_secs(3), "waited in vain: {what}");
+    }
+}
+impl Process {
+    fn show(&self) {
+        let net = self.world.net().unwrap();
+        eprintln!("stats {:?} hot {:?} turn {:?} dirty {:?} reading {:?}", net.stats, net.hot, net.turn, net.dirty, net.reading);
+        for remote in net.remotes.iter().flatten() {
+            match &remote.stage {
+                crate::net::remote::Stage::Met(met) => {
+                    eprintln!("met conns {:?} attempts {:?} at {:?} reads {:?} ring {}..{} on {:?} expected {}", met.conns, met.attempts, met.open_at, met.reads, met.ring.begin(), met.ring.end(), met.stream_on, met.expected);
+                    eprintln!("{:?}", met.rails);
+                    for at in 0..met.conns.len() { eprintln!("  {:?}", met.rails.state(sluice_multirail::RailId(at as u8))); }
+                }
+                stage => eprintln!("{stage:?}"),
+            }
+        }
+        for (at, entry) in &net.entries { if let crate::net::Entry::Conn(conn) = entry { eprintln!("{at}: {conn:?}"); } }
+    }
+}

@@ -1,0 +1,108 @@
+//! What two processes do to each other when nothing fails.
+
+use super::{Process, region, region_mut, until};
+use sluice_link::{Connect, RailError, Remote, RemoteMemory, Rights, Token, Transport};
+use sluice_wire::{PeerId, RemoteKey};
+
+/// Two that have met, and how each knows the other.
+fn met(devices: u8) -> (Process, PeerId, Process, PeerId) {
+    let (mut a, mut b) = (Process::new(devices), Process::new(devices));
+    let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+    assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+    until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+    assert!(matches!(a.world.connect(to_b), Ok(Connect::Ready(_))));
+    (a, to_b, b, to_a)
+}
+
+fn payload(seq: u32) -> Vec<u8> {
+    (0..seq * 37 % 5000).map(|at| (at ^ seq) as u8).collect()
+}
+
+#[test]
+fn packets_arrive_once_and_in_order() {
+    for devices in [1, 3] {
+        let (mut a, to_b, mut b, to_a) = met(devices);
+        for seq in 0..1000 {
+            a.send(to_b, seq, &payload(seq));
+            if seq % 7 == 0 {
+                a.poll();
+                b.poll();
+            }
+        }
+        until(&mut [&mut a, &mut b], "all packets", |all| all[1].machine.packets.len() == 1000);
+        for (seq, got) in (0..).zip(&b.machine.packets) {
+            assert_eq!(*got, (to_a, seq, payload(seq)));
+        }
+        // Known by what it has sent.
+        assert!(matches!(b.world.connect(to_a), Ok(Connect::Ready(_))));
+        b.send(to_a, 0, b"answer");
+        until(&mut [&mut a, &mut b], "the answer", |all| !all[0].machine.packets.is_empty());
+        assert_eq!(a.machine.packets, [(to_b, 0, b"answer".to_vec())]);
+        assert!(a.machine.gone.is_empty() && b.machine.gone.is_empty());
+    }
+}
+
+#[test]
+fn both_may_begin_at_once() {
+    for _ in 0..20 {
+        let (mut a, mut b) = (Process::new(2), Process::new(2));
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "both connections", |all| {
+            all.iter().all(|process| !process.machine.connected.is_empty())
+        });
+        a.send(to_b, 0, b"one");
+        b.send(to_a, 0, b"two");
+        until(&mut [&mut a, &mut b], "both packets", |all| {
+            all.iter().all(|process| !process.machine.packets.is_empty())
+        });
+        assert_eq!(a.machine.packets, [(to_b, 0, b"two".to_vec())]);
+        assert_eq!(b.machine.packets, [(to_a, 0, b"one".to_vec())]);
+    }
+}
+
+#[test]
+fn memory_is_read_and_written_over_all_rails() {
+    for devices in [1, 4] {
+        let (mut a, to_b, mut b, to_a) = met(devices);
+        for len in [1, 100, 4096, 1 << 20, (5 << 20) + 3] {
+            let mut there: Vec<u8> = (0..len).map(|at| (at * 7 % 251) as u8).collect();
+            let mut here = vec![0u8; len];
+            let key = b.world.expose(to_a, region(&there), Rights::READ);
+            a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+            until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(1), Ok(()))]);
+            assert!(here == there, "{len} bytes");
+            b.world.revoke(to_a, key);
+
+            here.reverse();
+            let key = b.world.expose(to_a, region_mut(&mut there), Rights::WRITE);
+            a.world.write_remote(to_b, region(&here), Remote::whole(key), Token(2));
+            until(&mut [&mut a, &mut b], "the write", |all| !all[0].machine.moved.is_empty());
+            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(2), Ok(()))]);
+            assert!(here == there, "{len} bytes");
+            b.world.revoke(to_a, key);
+        }
+    }
+}
+
+#[test]
+fn a_key_that_does_not_reach_is_a_fault_and_nothing_else() {
+    let (mut a, to_b, mut b, to_a) = met(2);
+    let there = vec![1u8; 100];
+    let mut here = vec![0u8; 100];
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    let reads = [
+        Remote::whole(RemoteKey::from_bits(77)),
+        Remote { key, offset: 1 },
+        Remote { key, offset: u64::MAX },
+    ];
+    for (at, from) in (0..).zip(reads) {
+        a.world.read_remote(to_b, from, region_mut(&mut here), Token(at));
+    }
+    a.world.write_remote(to_b, region(&here), Remote::whole(key), Token(3));
+    until(&mut [&mut a, &mut b], "the ends", |all| all[0].machine.moved.len() == 4);
+    assert!(a.machine.moved.iter().all(|(_, how)| *how == Err(RailError::Fault)));
+    assert!(here.iter().all(|&byte| byte == 0) && a.machine.gone.is_empty());
+}
