@@ -13,6 +13,7 @@ pub use variable::{Kind, VARIABLES, Variable};
 
 use variable::unknown;
 
+use sluice_rail::net::devices::Wanted;
 use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
 use sluice_rail::tune::Mode;
 use std::ffi::OsString;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub inject_kept_bytes: u64,
     /// What a mailbox is made with.
     pub rail: RailOptions,
+    /// Which network devices are used.
+    pub devices: Wanted,
     /// Who makes progress.
     pub progress: Progress,
     /// Print counters when an endpoint closes.
@@ -99,6 +102,7 @@ impl Settings {
             inject_bytes: inject.unwrap_or(INJECT_DEFAULT.min(eager)) as usize,
             inject_kept_bytes: kept.unwrap_or(INJECT_KEPT_DEFAULT),
             rail,
+            devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
             stats: reader.flag(&variable::STATS).unwrap_or(false),
             report: reader.file(&variable::REPORT),
@@ -165,6 +169,15 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
     fn mode(&mut self, variable: &Variable) -> Option<Mode> {
         let allowed = || "auto, off, or a path, which has a slash".to_owned();
         self.value(variable, allowed, Mode::from_setting)
+    }
+
+    fn devices(&mut self, variable: &Variable) -> Option<Wanted> {
+        let allowed = || {
+            "names of devices, patterns of names such as eth*, and networks such as 10.1.0.0/16, \
+             with commas between, each with ^ in front to exclude it"
+                .to_owned()
+        };
+        self.value(variable, allowed, |raw| raw.parse().ok())
     }
 
     fn file(&mut self, variable: &Variable) -> Option<PathBuf> {

@@ -16,6 +16,7 @@ fn an_empty_environment_is_the_default() {
     let empty = settings(&[]);
     assert_eq!(empty.lengths, Lengths::default());
     assert_eq!((empty.tune, empty.rail), (Mode::Auto, RailOptions::default()));
+    assert_eq!(empty.devices, Wanted::default());
     assert_eq!((empty.inject_bytes, empty.inject_kept_bytes), (4096, 64 << 20));
     assert_eq!((empty.progress, empty.stats, empty.report), (Progress::Asked, false, None));
     assert_eq!(empty.warnings, Vec::<String>::new());
@@ -35,6 +36,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_SEGMENT", "File"),
         ("FI_SLUICE_SHM_DIR", "/tmp/of this job"),
         ("FI_SLUICE_BULK", "RING"),
+        ("FI_SLUICE_DEVICES", "ib*, 10.1.2.3/16,^docker0"),
         ("FI_SLUICE_PROGRESS", "thread"),
         ("FI_SLUICE_STATS", "Yes"),
         ("FI_SLUICE_REPORT", "./lines"),
@@ -56,6 +58,7 @@ fn what_is_set_is_read() {
     };
     assert_eq!(set.rail, rail);
     assert_eq!(set.rail.config(0, |_| 1).shm_dir, PathBuf::from("/tmp/of this job"));
+    assert_eq!(set.devices.to_string(), "ib*,10.1.0.0/16,^docker0");
     // Nothing is injected that is not eager.
     assert_eq!((set.inject_bytes, set.inject_kept_bytes), (256, 0));
     assert_eq!((set.progress, set.stats), (Progress::Thread, true));
@@ -76,6 +79,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
         ("FI_SLUICE_MAILBOX_SLOTS", "1023"),
         ("FI_SLUICE_SHM_DIR", "shm/of-this-job"),
         ("FI_SLUICE_BULK", "pigeon"),
+        ("FI_SLUICE_DEVICES", "eth0,10.1.0.0/33"),
         ("FI_SLUICE_STATS", "perhaps"),
         ("FI_SLUICE_REPORT", "lines"),
     ];
@@ -126,7 +130,7 @@ proptest! {
     #[test]
     fn any_text_is_a_setting_or_a_warning(
         at in 0..VARIABLES.len(),
-        text in prop_oneof![".*", "[0-9x]{0,22}", "/?[a-z]{0,8}"],
+        text in prop_oneof![".*", "[0-9x]{0,22}", "/?[a-z]{0,8}", "[a0-9*^,:./]{0,12}"],
     ) {
         let read = settings(&[(&VARIABLES[at].env(), &text)]);
         prop_assert!(read.warnings.len() <= 1, "{:?}", read.warnings);

@@ -99,6 +99,11 @@ pub(super) static SHM_DIR: Variable = Variable {
     kind: Kind::Text,
     help: c"Directory, as an absolute path, in which the processes of a job find each other by small files, and where mailboxes that are files lie; the same for all of them (default: /dev/shm)",
 };
+pub(super) static DEVICES: Variable = Variable {
+    name: c"devices",
+    kind: Kind::Text,
+    help: c"Network devices by which peers on other hosts are reached, with commas between, in the order of their rails: names, patterns (eth*), networks (10.1.0.0/16, fd00::/8); ^ in front excludes (default: those that are up and lead to a network; sluice info shows them)",
+};
 pub(super) static BULK: Variable = Variable {
     name: c"bulk",
     kind: Kind::Text,
@@ -121,7 +126,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 16] = [
+pub static VARIABLES: [&Variable; 17] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -135,6 +140,7 @@ pub static VARIABLES: [&Variable; 16] = [
     &SEGMENT,
     &SHM_DIR,
     &BULK,
+    &DEVICES,
     &PROGRESS,
     &STATS,
     &REPORT,
