@@ -1,7 +1,10 @@
 //! `sluice info`: what works on this machine, and how to enable the rest.
 
+mod network;
+
 use anyhow::Result;
 use clap::Args;
+use network::Network;
 use serde_json::{Value, json};
 use sluice_proto::Endpoint;
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
@@ -14,10 +17,20 @@ use std::io::Write as _;
 /// Arguments of `sluice info`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+FI_SLUICE_DEVICES says which network devices are used; docs/configuration.md explains
+the default.
+
 Examples:
-  sluice info           rails, probes, and the remedy of each refused one
-  sluice info --json    the same as JSON")]
+  sluice info                          rails, probes with the remedy of each refused one,
+                                       network devices
+  sluice info --json                   the same as JSON
+  sluice info --host node7             also how the used devices reach that host
+  FI_SLUICE_DEVICES='^eth0' sluice info    as if eth0 were not to be used")]
 pub struct InfoArgs {
+    /// A host, as a name or an address: show which routes the system has to it from the
+    /// network devices that are used. Nothing is sent there
+    #[arg(long)]
+    host: Option<String>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -27,15 +40,23 @@ pub struct InfoArgs {
 pub fn run(args: &InfoArgs) -> Result<()> {
     let settings = Settings::of_environment();
     let info = Info::collect(&settings);
+    let routes = args.host.as_deref().map(|host| info.network.routes(host)).transpose()?;
+    let warnings = [&settings.warnings, info.network.warnings()].concat();
     let mut out = std::io::stdout().lock();
     if args.json {
         let mut document = info.to_json();
-        document["warnings"] = settings.warnings.into();
+        document["warnings"] = warnings.into();
+        if let Some(routes) = routes {
+            document["host"] = routes.to_json();
+        }
         serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         write!(out, "{}", info.to_text())?;
-        for warning in &settings.warnings {
+        if let Some(routes) = routes {
+            write!(out, "\n{}", routes.to_text())?;
+        }
+        for warning in &warnings {
             eprintln!("sluice: warning: {warning}");
         }
     }
@@ -49,6 +70,8 @@ pub struct Info {
     pub report: ProbeReport,
     /// What a process's memory comes to, or why its rail does not open.
     pub memory: Result<Memory, String>,
+    /// The network devices.
+    pub network: Network,
 }
 
 /// What a process's memory comes to with the default configuration.
@@ -72,7 +95,8 @@ impl Info {
         let memory = Shm::open(options.config(0, Endpoint::data_slots_within))
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
-        Info { report: probe::report(shm_dir), memory }
+        let network = Network::collect(&settings.devices);
+        Info { report: probe::report(shm_dir), memory, network }
     }
 
     fn to_json(&self) -> Value {
@@ -88,6 +112,7 @@ impl Info {
             "rails": rails,
             "probes": probes,
             "memory": memory,
+            "network_devices": self.network.to_json(),
         })
     }
 
@@ -120,6 +145,8 @@ impl Info {
             Ok(memory) => text.push_str(&memory.to_text()),
             Err(error) => push_line(&mut text, &format!("  {error}")),
         }
+        text.push_str("\nnetwork devices\n");
+        text.push_str(&self.network.to_text());
         text
     }
 }
@@ -197,6 +224,7 @@ fn probe_json(probe: &Probe) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_rail::net::devices::Wanted;
 
     fn info() -> Info {
         Info {
@@ -218,6 +246,7 @@ mod tests {
                 ],
             },
             memory: Err("no room".to_owned()),
+            network: Network::collect(&Wanted::default()),
         }
     }
 

@@ -56,9 +56,42 @@ fn info_is_text() {
     let output = sluice(&["info"]);
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).expect("text");
-    for part in ["rails", "probes", "memory of one process", "unexpected messages"] {
+    for part in
+        ["rails", "probes", "memory of one process", "unexpected messages", "network devices"]
+    {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
+}
+
+/// Every network namespace has a loopback device.
+#[test]
+fn info_shows_which_network_devices_are_used_and_why() {
+    let said = |devices: &str, args: &[&str]| {
+        let mut sluice = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        sluice.args(["info", "--json"]).args(args).env("FI_SLUICE_DEVICES", devices);
+        let output = sluice.output().expect("the command starts");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON and nothing else")
+    };
+    let device = |info: &Value, name: &str| {
+        let devices = info["network_devices"].as_array().expect("devices").iter();
+        devices.into_iter().find(|device| device["name"] == name).cloned().expect("it is there")
+    };
+    let info = said("^lo,^no-such-device", &["--host", "127.0.0.1"]);
+    let lo = device(&info, "lo");
+    assert_eq!((&lo["used"], &lo["kind"]), (&false.into(), &"loopback".into()));
+    assert_eq!(lo["reason"], "excluded by ^lo");
+    let warning = info["warnings"][0].as_str().expect("a warning");
+    assert_eq!(warning, "^no-such-device of FI_SLUICE_DEVICES fits no network device");
+    assert_eq!(info["host"]["host"], "127.0.0.1");
+    let named = said("lo", &[]);
+    let devices = named["network_devices"].as_array().expect("devices");
+    assert!(devices.iter().all(|device| device["used"] == false || device["name"] == "lo"));
+    let error = said("no-such-device", &[]);
+    let error = error["network_devices"]["error"].as_str().expect("an error");
+    assert!(error.contains("no-such-device") && error.contains("lo ("), "{error}");
+    // Too long to be looked for anywhere.
+    let refused = refusal(&["info", "--host", &"x".repeat(300)]);
+    assert!(refused.contains("cannot find the addresses of xxx"), "{refused}");
 }
 
 #[test]

@@ -1,0 +1,264 @@
+//! The network devices: which are used and why, and how they reach a host.
+
+use super::push_line;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use sluice_rail::net::devices::{self, Choice, IpNet, Route, Verdict, Wanted};
+use std::net::{IpAddr, ToSocketAddrs};
+
+/// What was decided of each device, or why nothing was.
+#[derive(Debug)]
+pub struct Network(Result<Choice, String>);
+
+impl Network {
+    /// Lists the devices, and decides as the setting says.
+    pub fn collect(wanted: &Wanted) -> Network {
+        let devices = devices::list().map_err(|why| format!("cannot list network devices: {why}"));
+        Network(
+            devices.and_then(|devices| {
+                devices::choose(&devices, wanted).map_err(|why| why.to_string())
+            }),
+        )
+    }
+
+    /// What of the setting has no effect.
+    pub fn warnings(&self) -> &[String] {
+        self.0.as_ref().map_or(&[], |choice| &choice.warnings)
+    }
+
+    pub fn to_json(&self) -> Value {
+        match &self.0 {
+            Ok(choice) => choice.verdicts.iter().map(verdict_json).collect(),
+            Err(why) => json!({ "error": why }),
+        }
+    }
+
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        let verdicts = match &self.0 {
+            Ok(choice) => &choice.verdicts,
+            Err(why) => return format!("  {why}\n"),
+        };
+        let width = name_width(verdicts.iter().map(|verdict| &*verdict.device.name));
+        for verdict in verdicts {
+            let device = &verdict.device;
+            let used = if verdict.place.is_some() { "used" } else { "not used" };
+            let what = [
+                Some(device.kind.to_string()),
+                device.speed_mbit.map(|speed| format!("{speed} Mbit/s")),
+                device.mtu_bytes.map(|mtu| format!("MTU {mtu}")),
+            ];
+            let what: Vec<String> = what.into_iter().flatten().collect();
+            push_line(
+                &mut text,
+                &format!("  {:<width$}  {used:<8}  {}", device.name, verdict.reason),
+            );
+            push_line(&mut text, &format!("  {:<width$}            {}", "", what.join(", ")));
+            if !device.addresses.is_empty() {
+                let addresses = words(&device.addresses).join(", ");
+                push_line(&mut text, &format!("  {:<width$}            {addresses}", ""));
+            }
+        }
+        text
+    }
+
+    /// How the devices that are used reach a host.
+    pub fn routes(&self, host: &str) -> Result<Routes> {
+        let found = (host, 0).to_socket_addrs();
+        let found = found.with_context(|| format!("cannot find the addresses of {host}"))?;
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for address in found.map(|address| address.ip()) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        let used = self.0.as_ref().map(Choice::used).unwrap_or_default();
+        let ways = used.iter().flat_map(|verdict| {
+            let froms = verdict.addresses.iter();
+            froms.flat_map(|from| addresses.iter().filter_map(|to| self.way(verdict, *from, *to)))
+        });
+        Ok(Routes { host: host.to_owned(), ways: ways.collect() })
+    }
+
+    fn way(&self, verdict: &Verdict, from: IpNet, to: IpAddr) -> Option<Way> {
+        if from.addr().is_ipv4() != to.is_ipv4() {
+            return None;
+        }
+        let device = verdict.device.name.clone();
+        let route = devices::route_from(&verdict.device, from, to);
+        let route = route.map_err(|why| why.to_string()).map(|route| match route {
+            Route::Direct => Reach::Direct,
+            Route::Routed { source } => Reach::Routed { by: self.owner(source) },
+        });
+        Some(Way { device, from: from.addr(), to, route })
+    }
+
+    /// The name of the device that has an address.
+    fn owner(&self, address: IpAddr) -> Option<String> {
+        let mut verdicts = self.0.iter().flat_map(|choice| &choice.verdicts);
+        let has = |net: &IpNet| net.addr() == address;
+        let owner = verdicts.find(|verdict| verdict.device.addresses.iter().any(has));
+        owner.map(|verdict| verdict.device.name.clone())
+    }
+}
+
+fn words(addresses: &[IpNet]) -> Vec<String> {
+    addresses.iter().map(IpNet::to_string).collect()
+}
+
+fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0)
+}
+
+fn verdict_json(verdict: &Verdict) -> Value {
+    let device = &verdict.device;
+    json!({
+        "name": device.name,
+        "index": device.index,
+        "kind": device.kind.words(),
+        "up": device.up,
+        "carrier": device.carrier,
+        "speed_mbit": device.speed_mbit,
+        "mtu_bytes": device.mtu_bytes,
+        "addresses": words(&device.addresses),
+        "used": verdict.place.is_some(),
+        "place": verdict.place,
+        "used_addresses": words(&verdict.addresses),
+        "reason": verdict.reason,
+    })
+}
+
+/// How the devices that are used reach a host.
+#[derive(Debug)]
+pub struct Routes {
+    host: String,
+    ways: Vec<Way>,
+}
+
+/// From one address to another one.
+#[derive(Debug)]
+struct Way {
+    device: String,
+    from: IpAddr,
+    to: IpAddr,
+    route: Result<Reach, String>,
+}
+
+#[derive(Debug)]
+enum Reach {
+    Direct,
+    /// By the device that has this name.
+    Routed {
+        by: Option<String>,
+    },
+}
+
+impl Routes {
+    pub fn to_json(&self) -> Value {
+        let ways: Vec<Value> = self.ways.iter().map(Way::to_json).collect();
+        json!({ "host": self.host, "routes": ways })
+    }
+
+    pub fn to_text(&self) -> String {
+        let mut text = format!("routes to {}\n", self.host);
+        if self.ways.is_empty() {
+            push_line(&mut text, "  no device that is used has an address of a family of its own");
+        }
+        let width = name_width(self.ways.iter().map(|way| &*way.device));
+        for way in &self.ways {
+            let how = match &way.route {
+                Ok(Reach::Direct) => "in its network".to_owned(),
+                Ok(Reach::Routed { by: Some(by) }) if *by == way.device => "by a router".to_owned(),
+                Ok(Reach::Routed { by: Some(by) }) => format!("by a router, sent by {by}"),
+                Ok(Reach::Routed { by: None }) => "by a router, sent by another device".to_owned(),
+                Err(why) => format!("no route: {why}"),
+            };
+            let (device, from, to) = (&way.device, way.from, way.to);
+            push_line(&mut text, &format!("  {device:<width$}  {from} to {to}: {how}"));
+        }
+        text
+    }
+}
+
+impl Way {
+    fn to_json(&self) -> Value {
+        let (route, by, error) = match &self.route {
+            Ok(Reach::Direct) => ("direct", Some(self.device.as_str()), None),
+            Ok(Reach::Routed { by }) => ("routed", by.as_deref(), None),
+            Err(why) => ("none", None, Some(why.as_str())),
+        };
+        json!({
+            "device": self.device,
+            "from": self.from.to_string(),
+            "to": self.to.to_string(),
+            "route": route,
+            "sent_by": by,
+            "error": error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_rail::net::devices::{Device, Kind, choose};
+
+    fn network(wanted: &str) -> Network {
+        let device = |index, name: &str, kind, addresses: &[&str]| Device {
+            name: name.to_owned(),
+            index,
+            kind,
+            up: true,
+            carrier: true,
+            speed_mbit: (kind == Kind::Ethernet).then_some(25_000),
+            mtu_bytes: Some(1500),
+            addresses: addresses.iter().map(|text| text.parse().expect("an address")).collect(),
+        };
+        let devices = [
+            device(1, "lo", Kind::Loopback, &["127.0.0.1/8"]),
+            device(2, "eth0", Kind::Ethernet, &["198.51.100.5/24", "fd00::5/64"]),
+            device(3, "docker0", Kind::ContainerBridge, &[]),
+        ];
+        let wanted = wanted.parse().expect("words");
+        Network(choose(&devices, &wanted).map_err(|why| why.to_string()))
+    }
+
+    #[test]
+    fn each_device_is_shown_with_its_reason() {
+        let expected = "  lo       not used  reaches this host only
+                     loopback, MTU 1500
+                     127.0.0.1/8
+  eth0     used      by default
+                     ethernet, 25000 Mbit/s, MTU 1500
+                     198.51.100.5/24, fd00::5/64
+  docker0  not used  no address
+                     container bridge, MTU 1500
+";
+        assert_eq!(network("").to_text(), expected);
+        let json = network("198.51.100.0/24").to_json();
+        assert_eq!(json[1]["used_addresses"], json!(["198.51.100.5/24"]));
+        assert_eq!((&json[1]["place"], &json[2]["place"]), (&json!(0), &Value::Null));
+        assert_eq!(json[2]["reason"], "no address");
+    }
+
+    #[test]
+    fn a_word_that_fits_nothing_is_shown_and_named() {
+        let text = network("eth7").to_text();
+        assert!(text.starts_with("  eth7 of FI_SLUICE_DEVICES fits no network device"), "{text}");
+        assert!(network("eth7").to_json()["error"].is_string());
+        assert_eq!(network("^eth7").warnings().len(), 1);
+    }
+
+    #[test]
+    fn a_host_is_reached_from_addresses_of_its_family() {
+        let routes = network("lo").routes("127.0.0.1").expect("an address");
+        let expected = "routes to 127.0.0.1\n  lo  127.0.0.1 to 127.0.0.1: in its network\n";
+        assert_eq!(routes.to_text(), expected);
+        assert_eq!(routes.to_json()["routes"][0]["route"], "direct");
+        let routes = network("lo").routes("::1").expect("an address");
+        assert!(routes.to_text().contains("no device that is used"), "{}", routes.to_text());
+        // This address is for documentation, so no host has it.
+        let routes = network("eth0").routes("198.51.100.6").expect("an address");
+        assert_eq!(routes.to_json()["routes"][0]["route"], "none");
+    }
+}
