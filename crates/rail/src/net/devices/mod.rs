@@ -8,6 +8,7 @@
 //! has a route to an address, and [`bind_to_device`] makes a socket keep to a device.
 
 mod choose;
+mod inet6;
 mod kind;
 mod list;
 mod pair;
@@ -50,7 +51,8 @@ pub struct Device {
     pub speed_mbit: Option<u32>,
     /// Longest packet in bytes, if it says so.
     pub mtu_bytes: Option<u32>,
-    /// Its addresses, in the system's order: IPv4, then IPv6. Addresses of the link alone
+    /// Its addresses: IPv4, then IPv6, those that stay before those that will go
+    /// (temporary, deprecated), else in the system's order. Addresses of the link alone
     /// (`fe80::`, `169.254.`) are among them only if it has no other.
     pub addresses: Vec<IpNet>,
 }

@@ -49,9 +49,13 @@ fn connect(from: IpAddr, to: IpAddr, index: u32) -> io::Result<UdpSocket> {
 /// in one network only one would send else, whatever addresses the sockets have: the
 /// system looks for a route by the destination.
 ///
-/// Only for a peer in a network of the device, on another host. Where there is a router
-/// between, Linux would not ask its routes but look for the peer on the device's own
-/// network. Packets for the same host go by the loopback device.
+/// Only for a peer in a network of the device. Where there is a router between, Linux would
+/// not ask its routes but look for the peer on the device's own network.
+///
+/// The socket then also receives by this device alone, so a socket that listens is not to
+/// be bound: of several devices in one network any may answer for the address of any other
+/// (ARP), unless `net.ipv4.conf.all.arp_ignore` is 1. For the same reason such a connection
+/// can fail that would come about without.
 ///
 /// # Errors
 ///

@@ -1,5 +1,6 @@
 //! What the system says of its devices, by calls that see this network namespace.
 
+use super::inet6::Inet6;
 use super::is_of_link;
 use ipnet::IpNet;
 use std::ffi::CStr;
@@ -41,8 +42,9 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
         add(&mut found, entry);
     }
     drop(list);
+    let inet6 = Inet6::read();
     for interface in &mut found {
-        keep_useful(&mut interface.addresses);
+        keep_useful(interface, &inet6);
     }
     found.sort_by_key(|interface| interface.index);
     Ok(found)
@@ -123,15 +125,21 @@ fn index_of(name: &str) -> u32 {
     unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
-/// IPv4 first, and no address that no peer could be told. Addresses of the link stay
-/// only if there is no other.
-fn keep_useful(addresses: &mut Vec<IpNet>) {
+/// IPv4 first, what stays before what will go, and no address that no peer could be told.
+/// Addresses of the link stay only if there is no other.
+fn keep_useful(interface: &mut Interface, inet6: &Inet6) {
+    let Interface { index, addresses, .. } = interface;
+    let said = |net: &IpNet, what: fn(&Inet6, u32, Ipv6Addr) -> bool| match net.addr() {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => what(inet6, *index, address),
+    };
     addresses.retain(|net| !net.addr().is_unspecified() && !net.addr().is_multicast());
+    addresses.retain(|net| !said(net, Inet6::is_duplicate));
     let of_link = |net: &IpNet| is_of_link(net.addr());
     if !addresses.iter().all(of_link) {
         addresses.retain(|net| !of_link(net));
     }
-    addresses.sort_by_key(|net| net.addr().is_ipv6());
+    addresses.sort_by_key(|net| (net.addr().is_ipv6(), said(net, Inet6::is_passing)));
 }
 
 /// Asks devices one by one.

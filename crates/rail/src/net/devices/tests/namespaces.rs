@@ -95,6 +95,33 @@ fn devices_are_listed_as_they_were_made() {
 }
 
 #[test]
+fn an_address_that_is_about_to_go_comes_last() {
+    in_namespace(|sysfs| {
+        let made = add(
+            "veth",
+            &[
+                "ip link add r0 type veth peer name far0",
+                "ip addr add fd00::1/64 dev r0 nodad",
+                "ip addr add fd00::2/64 dev r0 nodad",
+                "ip addr add fd00::3/64 dev r0 nodad",
+                "ip link set r0 up",
+            ],
+        );
+        if !made {
+            return;
+        }
+        let addresses = || find(&list_with(sysfs).expect("listed"), "r0").addresses.clone();
+        let before = addresses();
+        assert_eq!(before.len(), 3);
+        let first = before[0];
+        command(&format!("ip addr change {first} dev r0 preferred_lft 0"))
+            .expect("as allowed as the rest");
+        let after = addresses();
+        assert_eq!((after.len(), after[2]), (3, first));
+    });
+}
+
+#[test]
 fn kinds_are_those_of_the_devices_with_and_without_sys() {
     in_namespace(|sysfs| {
         let mut made: Vec<(&str, Kind)> = vec![("lo", Kind::Loopback)];
