@@ -95,7 +95,7 @@ impl Info {
         let memory = Shm::open(options.config(0, Endpoint::data_slots_within))
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
-        let network = Network::collect(&settings.devices);
+        let network = Network::collect(&settings.network.devices);
         Info { report: probe::report(shm_dir), memory, network }
     }
 

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sluice_link::RemoteMemory;
 use sluice_proto::{Config, Endpoint};
-use sluice_rail::Address;
+use sluice_rail::{Address, World};
 use sluice_runtime::{Choice, Context, RailOptions, Settings};
 use sluice_wire::PeerId;
 
@@ -53,7 +53,8 @@ fn open(options: RailOptions) -> Result<Context<Endpoint>> {
     let shm_dir = Settings::of_environment().rail.shm_dir;
     let config = RailOptions { shm_dir, ..options }.config(0, Endpoint::data_slots_within);
     let endpoint = |layout| Endpoint::new(Config::default(), layout);
-    Context::open(config, endpoint).context("cannot open the shared-memory rail")
+    let world = World::open(config).context("cannot open the shared-memory rail")?;
+    Ok(Context::new(world, endpoint))
 }
 
 /// The address of this process, to be given to [`meet`] of another one.

@@ -52,13 +52,14 @@ impl Engine {
             warn: Warn(|line| log::warn(About::Endpoint, line)),
             ..settings.rail.config(peers, Endpoint::data_slots_within)
         };
-        let context = Context::open(config, |layout| {
+        let world = settings.network.open(config)?;
+        let context = Context::new(world, |layout| {
             let proto = sluice_proto::Config {
                 inject_bytes_max: settings.inject_kept_bytes,
                 ..sluice_proto::Config::default()
             };
             Endpoint::new(proto.with_table(&thresholds(settings).table), layout)
-        })?;
+        });
         let mut engine = Engine { context, sent_bytes: 0 };
         engine.tell_notices();
         Ok(engine)

@@ -15,6 +15,9 @@ use sluice_link::{
 };
 use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
 
+/// Most inputs of a machine from one poll of the network.
+const NET_INPUTS_MAX: usize = 64;
+
 /// The rails of one process.
 #[derive(Debug)]
 pub struct World {
@@ -144,8 +147,7 @@ impl World {
     /// the ends of peers. Says how many inputs the machine got.
     #[inline]
     pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
-        let inputs = drive::poll(self, now, machine, budget);
-        if self.net.is_some() { inputs + self.poll_net(machine, budget) } else { inputs }
+        drive::poll(self, now, machine, budget)
     }
 
     /// Delivers up to `budget` packets to `machine` and does nothing else: for a
@@ -153,7 +155,8 @@ impl World {
     #[inline]
     pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
         let inputs = drive::take_in(self, now, machine, budget);
-        if self.net.is_some() { inputs + self.poll_net(machine, budget) } else { inputs }
+        let is_awake = self.net.as_ref().is_some_and(|net| net.is_awake());
+        if is_awake { inputs + self.poll_net(machine) } else { inputs }
     }
 
     /// Whether a poll would find something to do; to be asked before sleeping,
@@ -220,13 +223,13 @@ impl World {
 
     /// Takes in what the network has.
     #[inline(never)]
-    fn poll_net<M: Machine>(&mut self, machine: &mut M, budget: usize) -> usize {
+    fn poll_net<M: Machine>(&mut self, machine: &mut M) -> usize {
         let now = self.shm.refresh_now();
         let World { shm, net, .. } = self;
         let Some(net) = net else { return 0 };
         net.poll(now, &mut |address| shm.peer_elsewhere(address).ok());
         let mut inputs = 0;
-        while inputs < budget {
+        while inputs < NET_INPUTS_MAX {
             let Some(event) = self.net.as_mut().and_then(|net| net.next_event()) else { break };
             inputs += 1;
             match event {
@@ -235,10 +238,6 @@ impl World {
                 Event::Moved(token, outcome) => machine.on_moved(now, self, token, outcome),
                 Event::Gone(peer, why) => machine.on_peer_gone(now, self, peer, why),
             }
-        }
-        if inputs > 0 {
-            // What can wait is done by the first poll that finds nothing.
-            self.shm.attend();
         }
         inputs
     }
@@ -276,6 +275,15 @@ impl Host for World {
     #[inline(always)]
     fn shm_mut(&mut self) -> &mut Shm {
         &mut self.shm
+    }
+
+    fn poll_others<M: Machine>(&mut self, now: Nanos, machine: &mut M) -> usize {
+        let is_due = self.net.as_ref().is_some_and(|net| net.is_due(now));
+        if is_due { self.poll_net(machine) } else { 0 }
+    }
+
+    fn others_want(&self) -> bool {
+        self.net.as_ref().is_some_and(|net| net.is_awake())
     }
 }
 

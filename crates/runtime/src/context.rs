@@ -3,7 +3,7 @@
 use crate::shared::Polled;
 use sluice_link::{Layout, Machine};
 use sluice_rail::World;
-use sluice_rail::shm::{Config, Doorbell, OpenError};
+use sluice_rail::shm::Doorbell;
 use sluice_wire::Nanos;
 
 /// Most packets taken in by one poll, so that a call returns even if peers send
@@ -19,17 +19,10 @@ pub struct Context<M> {
 }
 
 impl<M: Machine> Context<M> {
-    /// Opens the rails, and makes a machine for what the mailbox is divided into.
-    ///
-    /// # Errors
-    /// What keeps them from opening.
-    pub fn open(
-        config: Config,
-        machine: impl FnOnce(Layout) -> M,
-    ) -> Result<Context<M>, OpenError> {
-        let world = World::open(config)?;
+    /// Makes a machine for what the mailbox of these rails is divided into.
+    pub fn new(world: World, machine: impl FnOnce(Layout) -> M) -> Context<M> {
         let machine = machine(world.layout());
-        Ok(Context { machine, world, notices_told: 0 })
+        Context { machine, world, notices_told: 0 }
     }
 
     /// Takes in what has arrived and does what has become possible. Says how many

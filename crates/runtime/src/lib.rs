@@ -33,6 +33,6 @@ pub mod wait;
 pub use context::{Context, POLL_BUDGET};
 pub use progress::ThreadOptions;
 pub use progress_thread::ProgressThread;
-pub use settings::{Choice, RailOptions, Settings};
+pub use settings::{Choice, NetworkOptions, RailOptions, Rails, Settings};
 pub use shared::{Holds, Polled, Shared, Visit};
 pub use unmet::Unmet;

@@ -12,6 +12,7 @@ use crate::peers::{Peers, Phys};
 use crate::resolve::{check_out, phys_of, read, write};
 use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
 use sluice_portals::Ni;
+use sluice_rail::World;
 use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, host_id};
 use sluice_runtime::{Context, RailOptions, Unmet};
 use std::ffi::{c_int, c_uint};
@@ -104,7 +105,8 @@ fn open(
     config.label = own.label();
     let (engine_limits, features) = limits::of(desired);
     let engine = |layout| Engine { ni: Ni::new(engine_limits, layout), peers: Peers::default() };
-    let mut context = Context::open(config, engine).map_err(|why| failed("mailbox", &why))?;
+    let world = World::open(config).map_err(|why| failed("mailbox", &why))?;
+    let mut context = Context::new(world, engine);
     let world = context.world_mut();
     let name =
         names.claim(own.pid, kind.slot(), &world.address()).map_err(|why| failed("name", &why))?;

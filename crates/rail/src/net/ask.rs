@@ -6,7 +6,7 @@ use sluice_link::{
     Connect, Opened, PeerError, RailError, Remote as RemotePlace, RemoteCaps, Rights, Token,
 };
 use sluice_wire::frame::{FrameHead, FrameKind, RemoteWrite, WriteDone};
-use sluice_wire::{HeadBuf, Nanos, PeerId, Region, RemoteKey};
+use sluice_wire::{HeadBuf, PeerId, Region, RemoteKey};
 use std::ptr;
 
 impl Net {

@@ -245,6 +245,12 @@ pub enum NetError {
         /// What the system says.
         cause: io::Error,
     },
+    /// The devices cannot be listed.
+    #[error("the system does not list its network devices: {0}")]
+    List(io::Error),
+    /// The setting names what is not there.
+    #[error("{0}")]
+    Choose(#[from] devices::ChooseError),
     /// There is no device to listen on.
     #[error("no network device is left to use")]
     NoDevice,
@@ -384,6 +390,20 @@ impl Net {
             || !self.unread.is_empty()
             || self.reading.is_some()
             || self.accept_again.is_some()
+    }
+
+    /// Whether something may have come on a connection that was used a moment ago, or is
+    /// left to be done here.
+    #[must_use]
+    pub fn is_awake(&self) -> bool {
+        !self.hot.is_empty() || self.has_work()
+    }
+
+    /// Whether a poll now may find something. While nobody is known here only strangers
+    /// could come, which are looked for now and then.
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        !self.active.is_empty() || self.is_awake() || now >= self.next_round
     }
 
     /// For how long, in nanoseconds, a thread may sleep.

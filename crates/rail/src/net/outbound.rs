@@ -12,7 +12,7 @@ use super::Place;
 use super::ring::Ring;
 use super::sock::{self, PIECES_MAX};
 use rustix::fd::AsFd;
-use sluice_wire::RemoteKey;
+use sluice_wire::{Addr, Region, RemoteKey};
 use sluice_wire::frame::FRAME_HEAD_BYTES;
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct Serve {
     /// The frame's header.
     pub(super) head: [u8; FRAME_HEAD_BYTES],
     /// Its body; `None` once the memory is not exposed any more.
-    pub(super) from: Option<Place>,
+    pub(super) from: Option<Addr>,
     /// By which it was reached.
     pub(super) key: RemoteKey,
     /// Length of the body.
@@ -39,8 +39,9 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) fn new(head: [u8; FRAME_HEAD_BYTES], from: Place, key: RemoteKey) -> Serve {
-        Serve { head, from: Some(from), key, len: from.len, given: 0 }
+    pub(super) fn new(head: [u8; FRAME_HEAD_BYTES], from: Region, key: RemoteKey) -> Serve {
+        let len = usize::try_from(from.len).expect("a chunk fits memory");
+        Serve { head, from: Some(from.addr), key, len, given: 0 }
     }
 
     fn left(&self) -> usize {
@@ -269,7 +270,10 @@ impl Serve {
         let done = self.given.saturating_sub(FRAME_HEAD_BYTES);
         let left = self.len - done;
         match self.from {
-            Some(from) => add(Place { at: from.at.wrapping_add(done), len: left }),
+            Some(from) => {
+                let at = from.offset(done as u64).0 as usize;
+                add(Place { at: ptr::with_exposed_provenance_mut(at), len: left });
+            }
             None => add(Place::of(&ZEROES[..left.min(ZEROES.len())])),
         }
     }

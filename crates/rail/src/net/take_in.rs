@@ -380,8 +380,8 @@ impl Net {
             Ok(addr) => {
                 let head =
                     FrameHead { kind: FrameKind::Data, len: ask.len, id, acknowledged }.emit();
-                let at = ptr::with_exposed_provenance_mut(addr.0 as usize);
-                conn.out.serve(Serve::new(head, Place { at, len: ask.len as usize }, ask.key));
+                let from = Region { addr, len: u64::from(ask.len) };
+                conn.out.serve(Serve::new(head, from, ask.key));
             }
             Err(_) => conn.push_bare(FrameKind::Fault, id, acknowledged),
         }

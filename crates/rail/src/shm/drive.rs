@@ -148,12 +148,14 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
     while let Some((peer, why)) = host.shm_mut().condemned.pop() {
         inputs += give_up(host, now, machine, peer, why);
     }
-    if empty {
+    let others = host.poll_others(now, machine);
+    if empty && others == 0 {
         machine.on_idle(now, host);
     }
+    let wants = others > 0 || host.others_want();
     let shm = host.shm_mut();
-    shm.attention |= shm.is_busy();
-    inputs
+    shm.attention |= shm.is_busy() || wants;
+    inputs + others
 }
 
 fn run_transfers<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M) -> usize {

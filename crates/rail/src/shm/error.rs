@@ -32,7 +32,7 @@ pub enum OpenError {
         cause: io::Error,
     },
     /// The network cannot be used.
-    #[error("cannot use the network: {0}; choose devices with FI_SLUICE_DEVICES")]
+    #[error("cannot use the network: {0}; sluice info shows its devices")]
     Net(#[from] crate::net::NetError),
     /// The card could not be made by which peers find the mailbox.
     #[error(

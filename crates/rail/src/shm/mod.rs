@@ -267,12 +267,6 @@ impl Shm {
         self.peers.intern_elsewhere(address)
     }
 
-    /// Something came by another rail: the next poll that finds nothing is one that does
-    /// what can wait.
-    pub(crate) fn attend(&mut self) {
-        self.attention = true;
-    }
-
     /// Whether this is an id of [`Shm::peer_elsewhere`].
     #[must_use]
     pub fn is_elsewhere(&self, peer: PeerId) -> bool {

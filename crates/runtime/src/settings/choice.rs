@@ -51,6 +51,26 @@ impl Choice for SegmentKind {
     ];
 }
 
+/// By what peers are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rails {
+    /// Shared memory on this host, the network beyond.
+    #[default]
+    All,
+    /// Shared memory alone.
+    Shm,
+    /// The network, to all.
+    Tcp,
+}
+
+impl Choice for Rails {
+    const ALL: &'static [(Rails, &'static str, &'static str)] = &[
+        (Rails::All, "shm,tcp", "Shared memory on this host, TCP beyond"),
+        (Rails::Shm, "shm", "Shared memory alone"),
+        (Rails::Tcp, "tcp", "TCP to all, those on this host too"),
+    ];
+}
+
 /// Who makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
@@ -90,5 +110,6 @@ mod tests {
         each_word_is_its_value::<CreditKind>();
         each_word_is_its_value::<SegmentKind>();
         each_word_is_its_value::<Progress>();
+        each_word_is_its_value::<Rails>();
     }
 }

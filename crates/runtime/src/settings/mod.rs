@@ -4,10 +4,12 @@
 //! may say is written once, here. What is not allowed is ignored and said.
 
 mod choice;
+mod network;
 mod options;
 mod variable;
 
-pub use choice::{Choice, Progress, words};
+pub use choice::{Choice, Progress, Rails, words};
+pub use network::NetworkOptions;
 pub use options::RailOptions;
 pub use variable::{Kind, VARIABLES, Variable};
 
@@ -60,8 +62,8 @@ pub struct Settings {
     pub inject_kept_bytes: u64,
     /// What a mailbox is made with.
     pub rail: RailOptions,
-    /// Which network devices are used.
-    pub devices: Wanted,
+    /// By what peers are reached, and how the network is used.
+    pub network: NetworkOptions,
     /// Who makes progress.
     pub progress: Progress,
     /// Print counters when an endpoint closes.
@@ -102,7 +104,11 @@ impl Settings {
             inject_bytes: inject.unwrap_or(INJECT_DEFAULT.min(eager)) as usize,
             inject_kept_bytes: kept.unwrap_or(INJECT_KEPT_DEFAULT),
             rail,
-            devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
+            network: NetworkOptions {
+                rails: reader.choice(&variable::RAILS).unwrap_or_default(),
+                devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
+                congestion: reader.congestion(&variable::CONGESTION),
+            },
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
             stats: reader.flag(&variable::STATS).unwrap_or(false),
             report: reader.file(&variable::REPORT),
@@ -178,6 +184,16 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
                 .to_owned()
         };
         self.value(variable, allowed, |raw| raw.parse().ok())
+    }
+
+    fn congestion(&mut self, variable: &Variable) -> Option<String> {
+        // As long as the system takes names, and of no other letters than they have.
+        let is_name = |raw: &&str| {
+            (1..16).contains(&raw.len())
+                && raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        let allowed = || "names of at most 15 letters, digits, - and _".to_owned();
+        self.value(variable, allowed, |raw| Some(raw).filter(is_name).map(str::to_owned))
     }
 
     fn file(&mut self, variable: &Variable) -> Option<PathBuf> {

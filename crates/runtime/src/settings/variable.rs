@@ -104,6 +104,16 @@ pub(super) static DEVICES: Variable = Variable {
     kind: Kind::Text,
     help: c"Network devices by which peers on other hosts are reached, with commas between, in the order of their rails: names, patterns (eth*), networks (10.1.0.0/16, fd00::/8); ^ in front excludes (default: those that are up and lead to a network; sluice info shows them)",
 };
+pub(super) static RAILS: Variable = Variable {
+    name: c"rails",
+    kind: Kind::Text,
+    help: c"By what peers are reached: shm,tcp (shared memory on this host, TCP beyond), shm (shared memory alone), tcp (TCP to all); the same in all processes of a job (default: shm,tcp)",
+};
+pub(super) static CONGESTION: Variable = Variable {
+    name: c"tcp_congestion",
+    kind: Kind::Text,
+    help: c"What sets the pace of TCP connections: reno, cubic, bbr or what else the system allows (default: the system's)",
+};
 pub(super) static BULK: Variable = Variable {
     name: c"bulk",
     kind: Kind::Text,
@@ -126,7 +136,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 17] = [
+pub static VARIABLES: [&Variable; 19] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -140,7 +150,9 @@ pub static VARIABLES: [&Variable; 17] = [
     &SEGMENT,
     &SHM_DIR,
     &BULK,
+    &RAILS,
     &DEVICES,
+    &CONGESTION,
     &PROGRESS,
     &STATS,
     &REPORT,
