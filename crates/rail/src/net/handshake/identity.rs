@@ -51,6 +51,12 @@ impl Identity {
         self.address
     }
 
+    /// The keys of one process behind the address of another one.
+    #[cfg(test)]
+    pub(super) fn with(keys: &Identity, address: Address) -> Identity {
+        Identity { keys: keys.keys.clone(), address }
+    }
+
     pub(super) fn private(&self) -> &[u8; KEY_BYTES] {
         &self.keys.private
     }

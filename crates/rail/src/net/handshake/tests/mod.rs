@@ -1,6 +1,10 @@
 //! Both ends in one process, each byte between them in the test's hands.
 
+mod apart;
 mod both;
+mod bytes;
+mod damage;
+mod records;
 
 use super::*;
 use sluice_link::{Grant, Opened};
