@@ -1,0 +1,92 @@
+//! Arbitrary bytes, in two pieces, are refused by the end of a handshake that they are
+//! for, or it waits for more; nothing panics. The first bytes say the mode, the end, and
+//! whether a preface stands before the rest and, in the mode `none`, a checksum behind
+//! it: then a hello may be read, which the answer to it must not mind.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sluice_link::{Grant, Opened};
+use sluice_rail::net::handshake::{
+    Device, HandshakeError, Hello, Identity, Initiator, Responder, Security,
+};
+use std::sync::LazyLock;
+
+static OWN: LazyLock<Identity> = LazyLock::new(|| {
+    let own = Identity::generate().expect("random numbers");
+    own.at(([192, 0, 2, 7], 4660).into()).expect("one host")
+});
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[mode, end, cut], rest)) = input.split_first_chunk() else { return };
+    let mode = [Security::None, Security::Auth, Security::Encrypt][usize::from(mode % 3)];
+    let is_ask = end & 1 == 0;
+    let message = if end & 2 == 0 { rest.to_vec() } else { framed(mode, is_ask, rest) };
+    let (first, second) = message.split_at(message.len() * usize::from(cut) / 256);
+    let hello = hello();
+    if is_ask {
+        let mut responder = Responder::new(&OWN, mode);
+        let taken = responder.take(first);
+        let taken = if matches!(taken, Ok(None)) { responder.take(second) } else { taken };
+        if let Ok(Some((asked, used))) = taken {
+            assert_eq!(mode, Security::None, "nobody guesses a sealed ask");
+            assert!(used <= message.len() && !asked.hello().devices.is_empty());
+            asked.accept(&hello).expect("needs no random numbers");
+        }
+    } else {
+        let (mut initiator, _) =
+            Initiator::new(&OWN, &OWN.address(), mode, &hello).expect("random numbers");
+        let taken = initiator.take(first);
+        let taken = if matches!(taken, Ok(None)) { initiator.take(second) } else { taken };
+        if let Ok(Some((answered, _))) = taken {
+            assert_eq!(mode, Security::None, "nobody guesses a sealed answer");
+            assert_eq!(answered.established.peer, OWN.address());
+        }
+    }
+    assert!(matches!(Responder::new(&OWN, mode).ended(), HandshakeError::Ended { got: 0 }));
+});
+
+/// What a process with one device tells.
+fn hello() -> Hello {
+    let grant = Grant { data_slots: 1024, control_slots: 32, credit_slots: 8 };
+    let ip = [192, 0, 2, 7].into();
+    Hello {
+        address: OWN.address(),
+        attempt: 0,
+        user: 0,
+        label: 0,
+        opened: Opened { grant, dynamic_slots: 0 },
+        own_device: 0,
+        peer_device: None,
+        devices: vec![Device { index: 0, ip, prefix_bits: 24, port: 4660, mbit_per_s: 0 }],
+    }
+}
+
+/// The bytes as the body of a message; in clear, for this process, from this process, and
+/// with the right checksum.
+fn framed(mode: Security, is_ask: bool, bytes: &[u8]) -> Vec<u8> {
+    let is_clear = mode == Security::None;
+    let mut body = Vec::new();
+    if is_clear && is_ask {
+        body.extend(OWN.address().key());
+    } else if is_clear {
+        body.push(0);
+    }
+    if is_clear {
+        body.extend(OWN.address().to_bytes());
+    }
+    body.extend(bytes);
+    let code = 1 + mode as u8;
+    let length = (body.len() + if is_clear { 4 } else { 0 }) as u16;
+    let mut message = b"SLhs\x01".to_vec();
+    message.extend([code, if is_ask { 1 } else { 2 }, 0]);
+    message.extend(length.to_le_bytes());
+    message.extend(body);
+    if is_clear {
+        let hash = message.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        message.extend(((hash ^ hash >> 32) as u32).to_le_bytes());
+    }
+    message
+}
