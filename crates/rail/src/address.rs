@@ -119,6 +119,12 @@ impl Address {
         if !is_one_host(host.ip()) {
             return Err(AddressError::Malformed("the host address is not that of one host"));
         }
+        if let IpAddr::V6(ip) = host.ip()
+            && ip.is_unicast_link_local()
+        {
+            // Which link it is of does not travel.
+            return Err(AddressError::Malformed("the host address means nothing elsewhere"));
+        }
         if secret.0 == [0; SECRET_BYTES] {
             return Err(AddressError::Malformed("no secret"));
         }
@@ -231,15 +237,13 @@ pub(crate) fn tag_of(host: u64) -> u16 {
     (host ^ host >> 16 ^ host >> 32 ^ host >> 48) as u16
 }
 
-/// Whether exactly one host may have the address, and other hosts can name it: it is
-/// not unspecified, of a group, or of a link, which is told from others by a scope that
-/// does not travel. Addresses of IPv4 have one form.
+/// Whether one host may have the address: it is not unspecified, and not of a group.
+/// Addresses of IPv4 have one form.
 pub(crate) fn is_one_host(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !(ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast()),
         IpAddr::V6(ip) => {
-            let is_mapped = ip.to_ipv4_mapped().is_some();
-            !(ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local() || is_mapped)
+            !(ip.is_unspecified() || ip.is_multicast() || ip.to_ipv4_mapped().is_some())
         }
     }
 }

@@ -143,6 +143,11 @@ fn a_hello_is_refused_that_nobody_sends() {
         let bad = [&good[..], &[0]].concat();
         assert!(Hello::from_bytes(&bad[..length]).is_err(), "length {length}");
     }
+    // A device may have an address of its link alone: both ends know which link it is.
+    let mut of_link = good.clone();
+    of_link[124..132].copy_from_slice(b"\xfe\x80\0\0\0\0\0\0");
+    let read = Hello::from_bytes(&of_link).unwrap();
+    assert_eq!((read.devices[1].ip.to_string(), read.to_bytes()), ("fe80::9".to_string(), of_link));
     let none = [&good[..90], &[0, 0]].concat();
     assert!(Hello::from_bytes(&none).unwrap_err().to_string().contains("none or too many"));
     let mut many = good[..92].to_vec();
