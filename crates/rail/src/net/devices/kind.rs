@@ -22,7 +22,7 @@ pub enum Kind {
     Veth,
     /// A bridge over a hardware device, which then carries the host's addresses.
     HardwareBridge,
-    /// A bridge of containers or virtual machines of this host.
+    /// A bridge, or another gateway, to containers or virtual machines of this host.
     ContainerBridge,
     /// Any other bridge.
     Bridge,
@@ -124,6 +124,8 @@ pub(super) fn kind_of(facts: &Facts<'_>) -> Kind {
         bridge_kind(facts)
     } else if sys_has(|sys| sys.master == Some(Master::Bridge)) {
         Kind::BridgePort
+    } else if is_to_containers(facts.name) && !sys_has(|sys| sys.has_hardware) {
+        Kind::ContainerBridge
     } else if is("veth") || is("netkit") {
         Kind::Veth
     } else if TUNNEL_TYPES.contains(&facts.link_type)
@@ -150,7 +152,7 @@ pub(super) fn kind_of(facts: &Facts<'_>) -> Kind {
 }
 
 fn bridge_kind(facts: &Facts<'_>) -> Kind {
-    if is_container_bridge(facts.name) {
+    if is_to_containers(facts.name) {
         Kind::ContainerBridge
     } else if facts.sys.as_ref().is_some_and(|sys| sys.has_hardware_port) {
         Kind::HardwareBridge
@@ -159,10 +161,24 @@ fn bridge_kind(facts: &Facts<'_>) -> Kind {
     }
 }
 
-/// The names that Docker, Podman, CNI, libvirt, LXC, LXD, Incus and others give.
-fn is_container_bridge(name: &str) -> bool {
-    const BEGINNINGS: [&str; 9] =
-        ["docker", "podman", "cni", "virbr", "lxcbr", "lxdbr", "incusbr", "nerdctl", "kube-bridge"];
+/// The names that Docker, Podman, CNI, libvirt, LXC, LXD, Incus, Kubernetes' networks and
+/// others give.
+fn is_to_containers(name: &str) -> bool {
+    const BEGINNINGS: [&str; 13] = [
+        "docker",
+        "podman",
+        "cni",
+        "virbr",
+        "lxcbr",
+        "lxdbr",
+        "incusbr",
+        "nerdctl",
+        "kube-bridge",
+        "weave",
+        "cilium_",
+        "ovn-k8s-mp",
+        "antrea-gw",
+    ];
     let of_docker = |id: &str| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     BEGINNINGS.iter().any(|begin| name.starts_with(begin))
         || name.strip_prefix("br-").is_some_and(of_docker)
@@ -184,9 +200,6 @@ fn kind_by_name(name: &str, is_bare: bool) -> Kind {
         ("bond", Kind::Bond),
         ("br", Kind::Bridge),
     ];
-    if is_container_bridge(name) {
-        return Kind::ContainerBridge;
-    }
     let found = BEGINNINGS.iter().find(|(begin, _)| name.starts_with(begin));
     let fallback = if is_bare { Kind::Virtual } else { Kind::Ethernet };
     found.map_or(fallback, |(_, kind)| *kind)

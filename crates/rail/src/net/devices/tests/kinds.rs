@@ -120,6 +120,13 @@ fn each_kind_is_told_by_what_the_kernel_shows_of_it() {
 }
 
 #[test]
+fn hardware_with_the_name_of_a_bridge_is_hardware() {
+    let mut tree = Tree::new();
+    tree.add("docker0", "", &["device"]);
+    assert_eq!(tree.kind_of("docker0"), Kind::Ethernet);
+}
+
+#[test]
 fn a_part_of_a_bond_or_a_bridge_is_told_by_its_master_too() {
     let mut tree = Tree::new();
     tree.add("bond0", "", &["bonding"]);
@@ -177,6 +184,9 @@ fn without_sys_the_driver_says_it_and_else_the_name() {
         assert_eq!(kind("net0", Some(driver)), expected, "{driver}");
     }
     assert_eq!(kind("docker0", Some("bridge")), Kind::ContainerBridge);
+    assert_eq!(kind("cilium_host", Some("veth")), Kind::ContainerBridge);
+    assert_eq!(kind("ovn-k8s-mp0", Some("openvswitch")), Kind::ContainerBridge);
+    assert_eq!(kind("br-ex", Some("openvswitch")), Kind::Virtual);
     for (name, expected) in [
         ("eth0", Kind::Ethernet),
         ("enp3s0", Kind::Ethernet),
