@@ -30,7 +30,7 @@ pub mod waker;
 mod world;
 
 #[cfg(not(loom))]
-pub use world::World;
+pub use world::{World, WorldWaker};
 
 #[cfg(not(loom))]
 pub use address::{ADDRESS_BYTES, Address, AddressError};

@@ -7,13 +7,16 @@
 
 use crate::address::{Address, AddressError};
 use crate::net::handshake::Identity;
+use crate::net::watcher::Watcher;
 use crate::net::{Event, Net, NetConfig};
 use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
+use crate::waker::Waker;
 use sluice_link::{
     Connect, Layout, LocalMemory, Machine, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
     Rights, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
+use std::sync::{Arc, OnceLock};
 
 /// Most inputs of a machine from one poll of the network.
 const NET_INPUTS_MAX: usize = 64;
@@ -25,6 +28,31 @@ pub struct World {
     net: Option<Box<Net>>,
     /// Peers on this host are spoken to over shared memory.
     shares: bool,
+    watcher: OnceLock<Option<Arc<Watcher>>>,
+}
+
+/// What threads of a process sleep by: the doorbell in shared memory, which is rung for
+/// the network too.
+#[derive(Clone, Debug)]
+pub struct WorldWaker {
+    doorbell: Doorbell,
+    watcher: Option<Arc<Watcher>>,
+}
+
+impl Waker for WorldWaker {
+    fn sleep(&self, rest_ns: impl FnOnce() -> u64) {
+        self.doorbell.sleep(|| {
+            let rest_ns = rest_ns();
+            if let Some(watcher) = self.watcher.as_ref().filter(|_| rest_ns > 0) {
+                watcher.arm();
+            }
+            rest_ns
+        });
+    }
+
+    fn wake(&self) {
+        self.doorbell.wake();
+    }
 }
 
 impl World {
@@ -33,7 +61,7 @@ impl World {
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
     pub fn open(config: Config) -> Result<World, OpenError> {
-        Ok(World { shm: Shm::open(config)?, net: None, shares: true })
+        Ok(World { shm: Shm::open(config)?, net: None, shares: true, watcher: OnceLock::new() })
     }
 
     /// The same, and listens for peers on other hosts; unless `shares`, for those on this
@@ -41,16 +69,17 @@ impl World {
     ///
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
-    pub fn open_with_net(
-        config: Config,
-        net: NetConfig,
-        shares: bool,
-    ) -> Result<World, OpenError> {
+    pub fn open_with_net(config: Config, net: NetConfig, shares: bool) -> Result<World, OpenError> {
         let layout = config.layout()?;
         let warn = config.warn;
         let net = Net::open(Identity::generate()?, net, &layout, warn).map_err(OpenError::Net)?;
         let config = Config { address: Some(net.address()), ..config };
-        Ok(World { shm: Shm::open(config)?, net: Some(Box::new(net)), shares })
+        Ok(World {
+            shm: Shm::open(config)?,
+            net: Some(Box::new(net)),
+            shares,
+            watcher: OnceLock::new(),
+        })
     }
 
     /// The network, if there is one.
@@ -184,10 +213,20 @@ impl World {
         self.shm.is_busy() || self.net.as_ref().is_some_and(|net| net.has_work())
     }
 
-    /// What a thread sleeps by until somebody writes into the mailbox.
+    /// What a thread sleeps by until there is something to do.
     #[must_use]
-    pub fn doorbell(&self) -> Doorbell {
-        self.shm.doorbell()
+    pub fn waker(&self) -> WorldWaker {
+        WorldWaker { doorbell: self.shm.doorbell(), watcher: self.watcher() }
+    }
+
+    /// What looks at the network for those who sleep, if there is a network.
+    fn watcher(&self) -> Option<Arc<Watcher>> {
+        let net = self.net.as_ref()?;
+        let made = self.watcher.get_or_init(|| {
+            // Without one sleeps end by their deadline.
+            Watcher::start(net.sockets(), self.shm.doorbell()).ok().map(Arc::new)
+        });
+        made.clone()
     }
 
     /// What was found and mended when the rails were opened, in words.

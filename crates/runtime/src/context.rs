@@ -2,8 +2,7 @@
 
 use crate::shared::Polled;
 use sluice_link::{Layout, Machine};
-use sluice_rail::World;
-use sluice_rail::shm::Doorbell;
+use sluice_rail::{World, WorldWaker};
 use sluice_wire::Nanos;
 
 /// Most packets taken in by one poll, so that a call returns even if peers send
@@ -85,7 +84,7 @@ impl<M: Machine> Context<M> {
 }
 
 impl<M: Machine> Polled for Context<M> {
-    type Waker = Doorbell;
+    type Waker = WorldWaker;
 
     #[inline]
     fn poll(&mut self) -> usize {
@@ -110,7 +109,7 @@ impl<M: Machine> Polled for Context<M> {
         self.world.is_busy() || self.machine.deadline().is_some()
     }
 
-    fn waker(&self) -> Doorbell {
-        self.world.doorbell()
+    fn waker(&self) -> WorldWaker {
+        self.world.waker()
     }
 }

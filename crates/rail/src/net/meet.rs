@@ -283,7 +283,9 @@ impl Net {
                 // Descriptors are short: the connection waits in the system's list.
                 Err(_) => break,
             };
-            let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else { continue };
+            let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
+                continue;
+            };
             sock::prepare(&socket, self.config.congestion.as_deref());
             self.drop_oldest_stranger();
             let joining = Box::new(Joining {
@@ -490,7 +492,9 @@ impl Net {
         });
         let hello = self.hello(device, Some(asked.hello().own_device));
         let said = match verdict {
-            Ok(peer) => asked.accept(&hello).map(|(accepted, bytes)| (Some((peer, accepted)), bytes)),
+            Ok(peer) => {
+                asked.accept(&hello).map(|(accepted, bytes)| (Some((peer, accepted)), bytes))
+            }
             Err(why) => asked.refuse(why).map(|bytes| (None, bytes)),
         };
         let (accepted, bytes) = match said {
@@ -532,13 +536,7 @@ impl Net {
     }
 
     /// A connection is open.
-    fn establish(
-        &mut self,
-        entry: usize,
-        peer: PeerId,
-        established: Established,
-        rest: &[u8],
-    ) {
+    fn establish(&mut self, entry: usize, peer: PeerId, established: Established, rest: &[u8]) {
         self.strangers.retain(|&other| other != entry);
         let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
         let by_me = matches!(joining.side, Side::Asking(..));
@@ -779,7 +777,9 @@ impl Net {
         if count <= STRANGERS_NAMED {
             (self.warn.0)(&format!("a connection from {from} was refused: {why}"));
         } else if count.is_power_of_two() {
-            (self.warn.0)(&format!("{count} connections were refused, the last from {from}: {why}"));
+            (self.warn.0)(&format!(
+                "{count} connections were refused, the last from {from}: {why}"
+            ));
         }
         self.drop_joining(entry);
     }

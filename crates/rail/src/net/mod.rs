@@ -15,6 +15,7 @@
 //! | `perform` | what `multirail` wants done |
 //! | `ask` | what the machine asks for |
 //! | `sock` | system calls |
+//! | `watcher` | what wakes a thread that sleeps |
 //! | `handshake` | who may connect |
 //! | `devices` | network devices, and which are used |
 //!
@@ -42,6 +43,7 @@ mod sock;
 mod take_in;
 #[cfg(test)]
 mod tests;
+pub(crate) mod watcher;
 
 use crate::address::Address;
 use crate::shm::Warn;
@@ -50,11 +52,11 @@ use handshake::{Identity, Security};
 use meet::{Joining, Listener};
 use remote::{Met, Remote, Stage};
 use rustix::event::epoll;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use slab::Slab;
 use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
 use sluice_multirail::{RailId, Striping, Timing};
 use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
-use slab::Slab;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -208,6 +210,10 @@ pub struct Net {
     strangers: VecDeque<usize>,
     /// A listening socket at which more may wait than was taken.
     accept_again: Option<usize>,
+    /// How many connections take nothing for now.
+    blocked: usize,
+    /// The next poll asks the system which sockets have something.
+    looks_at_list: bool,
     /// Connections with bytes that came behind the handshake.
     unread: Vec<usize>,
     stats: NetStats,
@@ -273,7 +279,8 @@ impl Net {
     ) -> Result<Net, NetError> {
         let slots = u32::from(layout.grant.data_slots) + layout.dynamic_slots;
         let slots = slots.max(u32::from(layout.reply_slots));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|cause| NetError::Epoll(cause.into()))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|cause| NetError::Epoll(cause.into()))?;
         let mut net = Net {
             identity,
             opened: layout.opened(),
@@ -303,6 +310,8 @@ impl Net {
             strangers: VecDeque::new(),
             accept_again: None,
             unread: Vec::new(),
+            blocked: 0,
+            looks_at_list: false,
             stats: NetStats::default(),
             warn,
             config,
@@ -343,6 +352,8 @@ impl Net {
         }
         let is_listed = self.hot.len() > HOT_MAX
             || self.hot.is_empty()
+            || self.blocked > 0
+            || std::mem::take(&mut self.looks_at_list)
             || self.epoch.is_multiple_of(u64::from(LIST_POLLS));
         if is_listed {
             self.look_at_list(intern);
@@ -406,10 +417,22 @@ impl Net {
         !self.active.is_empty() || self.is_awake() || now >= self.next_round
     }
 
-    /// For how long, in nanoseconds, a thread may sleep.
+    /// For how long, in nanoseconds, a thread may sleep unless something comes; zero if
+    /// there is something to do.
     #[must_use]
-    pub fn rest_ns(&self, now: Nanos) -> u64 {
-        if self.has_work() { 0 } else { self.next_round.since(now).0.max(1) }
+    pub fn rest_ns(&mut self, now: Nanos) -> u64 {
+        if self.has_work() {
+            return 0;
+        }
+        // Whoever wakes looks at all sockets that have something.
+        self.looks_at_list = true;
+        let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now)).min();
+        due.map_or(u64::MAX, |due| due.since(now).0)
+    }
+
+    /// The list of sockets that have something: readable when one has.
+    pub(crate) fn sockets(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 
     /// The payload of the packet that was told last.
@@ -464,7 +487,8 @@ impl Net {
     fn look_at_list(&mut self, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
         let mut events = Vec::with_capacity(64);
         let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let found = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+        let found =
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
         if found.is_err() {
             return;
         }
@@ -475,6 +499,7 @@ impl Net {
                 Some(Entry::Conn(conn)) => {
                     if flags.contains(epoll::EventFlags::OUT) && conn.is_blocked {
                         conn.is_blocked = false;
+                        self.blocked -= 1;
                         self.mark_dirty(entry);
                     }
                     if flags != epoll::EventFlags::OUT {
@@ -508,7 +533,7 @@ impl Net {
     }
 
     /// Adds a descriptor to the system's list.
-    fn list(&self, socket: &impl rustix::fd::AsFd, entry: usize) -> io::Result<()> {
+    fn list(&self, socket: &impl AsFd, entry: usize) -> io::Result<()> {
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP

@@ -12,8 +12,8 @@ use super::Place;
 use super::ring::Ring;
 use super::sock::{self, PIECES_MAX};
 use rustix::fd::AsFd;
-use sluice_wire::{Addr, Region, RemoteKey};
 use sluice_wire::frame::FRAME_HEAD_BYTES;
+use sluice_wire::{Addr, Region, RemoteKey};
 use std::collections::VecDeque;
 use std::io;
 use std::ptr;
@@ -241,7 +241,8 @@ impl Outbound {
                 Part::Stream => {
                     let at = self.stream.as_mut().expect("it is here");
                     *at += taken as u64;
-                    self.is_inside_stream = *at != ring.end() && (taken > 0 || self.is_inside_stream);
+                    self.is_inside_stream =
+                        *at != ring.end() && (taken > 0 || self.is_inside_stream);
                 }
                 Part::Serve(at) => {
                     self.serves[*at].given += taken;

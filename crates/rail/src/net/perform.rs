@@ -135,7 +135,10 @@ impl Net {
         conn.note_given(now, epoch);
         match conn.out.flush(&conn.socket, ring, bulk) {
             Ok(Flushed::All) => {}
-            Ok(Flushed::Blocked) => conn.is_blocked = true,
+            Ok(Flushed::Blocked) => {
+                let was_blocked = std::mem::replace(&mut conn.is_blocked, true);
+                self.blocked += usize::from(!was_blocked);
+            }
             Ok(Flushed::Enough) => self.mark_dirty(entry),
             Err(cause) => self.broke(entry, Some(cause)),
         }
@@ -187,7 +190,9 @@ impl Net {
         self.hot.retain(|&other| other != entry);
         self.turn.retain(|&other| other != entry);
         self.dirty.retain(|&other| other != entry);
-        self.entries.try_remove(entry);
+        if let Some(Entry::Conn(conn)) = self.entries.try_remove(entry) {
+            self.blocked -= usize::from(conn.is_blocked);
+        }
     }
 
     /// A peer has broken the protocol.
@@ -268,6 +273,20 @@ impl Net {
         self.look_after_meetings();
     }
 
+    /// When a peer is to be looked after next; `None` if nothing is waited for.
+    pub(super) fn due_of(&self, peer: PeerId, now: Nanos) -> Option<Nanos> {
+        match &self.remote(peer)?.stage {
+            Stage::Met(met) => {
+                let opens = met.open_at.iter().flatten().copied().min();
+                let awaits = (0..met.conns.len()).any(|at| met.rails.is_awaited(RailId(at as u8)));
+                let life = awaits.then(|| now.saturating_add(Nanos(PROBE_NS)));
+                met.rails.deadline(now).into_iter().chain(opens).chain(life).min()
+            }
+            Stage::Meeting(_) => Some(now.saturating_add(Nanos(PROBE_NS))),
+            Stage::Idle | Stage::Gone(_) => None,
+        }
+    }
+
     /// Asks the system whether the hosts of peers that are silent take what is sent.
     fn look_for_life(&mut self, peer: PeerId) {
         let now = self.now;
@@ -289,10 +308,8 @@ impl Net {
                         self.with_rails(peer, |rails, below| rails.alive(now, below, rail));
                     }
                 }
-                Some(Entry::Joining(joining)) => {
-                    if joining.is_alive() {
-                        self.with_rails(peer, |rails, below| rails.alive(now, below, rail));
-                    }
+                Some(Entry::Joining(joining)) if joining.is_alive() => {
+                    self.with_rails(peer, |rails, below| rails.alive(now, below, rail));
                 }
                 _ => {}
             }

@@ -2,10 +2,10 @@
 //! to it.
 
 use super::ring::Ring;
+use crate::address::Address;
 use sluice_link::{Opened, PeerError, Token};
 use sluice_multirail::{Ask, Below, Number, Peer, RailId, ReadId};
 use sluice_wire::{Nanos, Region, RemoteKey};
-use crate::address::Address;
 use std::net::SocketAddr;
 
 /// See the module.

@@ -143,6 +143,9 @@ mod tests {
         assert!(ring.heap_bytes() > KEPT_BYTES_MAX);
         ring.release(1);
         assert_eq!(ring.heap_bytes(), 0);
-        assert_eq!((ring.begin(), ring.end()), (4 * KEPT_BYTES_MAX as u64, 4 * KEPT_BYTES_MAX as u64));
+        assert_eq!(
+            (ring.begin(), ring.end()),
+            (4 * KEPT_BYTES_MAX as u64, 4 * KEPT_BYTES_MAX as u64)
+        );
     }
 }

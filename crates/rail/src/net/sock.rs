@@ -117,7 +117,6 @@ pub(super) fn health(socket: &impl AsFd) -> Option<Health> {
 pub(super) fn unacknowledged_bytes(socket: &impl AsFd) -> usize {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes one number there.
-    let done =
-        unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if done == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }

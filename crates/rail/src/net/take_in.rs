@@ -7,7 +7,9 @@
 use super::conn::DataIn;
 use super::outbound::Serve;
 use super::remote::{Read, ReadOf};
-use super::{BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, TAIL_BYTES, WRITES_MAX, sock};
+use super::{
+    BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, TAIL_BYTES, WRITES_MAX, sock,
+};
 use sluice_link::{PeerError, RailError, Remote as RemotePlace};
 use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};
 use sluice_wire::frame::{
@@ -270,10 +272,8 @@ impl Net {
     /// Every frame says what its sender has got.
     fn heard(&mut self, peer: PeerId, rail: RailId, acknowledged: u64) -> Result<(), Broken> {
         let now = self.now;
-        self.with_rails(peer, |rails, below| {
-            rails.heard(now, below, rail, Number(acknowledged))
-        })
-        .unwrap_or(Ok(()))?;
+        self.with_rails(peer, |rails, below| rails.heard(now, below, rail, Number(acknowledged)))
+            .unwrap_or(Ok(()))?;
         if let Some(met) = self.met_mut(peer) {
             met.refused = 0;
         }

@@ -1,8 +1,8 @@
 //! What a rail is made with.
 
 use crate::address::Address;
-use std::io::Write as _;
 use sluice_link::{Layout, LayoutError};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// Where a process's own mailbox lives.

@@ -28,7 +28,11 @@ struct Recorder {
 impl Machine for Recorder {
     fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         let mut bytes = vec![0; packet.payload_len as usize];
-        port.copy_payload(0, Addr(bytes.as_mut_ptr().expose_provenance() as u64), packet.payload_len);
+        port.copy_payload(
+            0,
+            Addr(bytes.as_mut_ptr().expose_provenance() as u64),
+            packet.payload_len,
+        );
         self.packets.push((from, packet.seq.0, bytes));
     }
 
@@ -116,24 +120,6 @@ fn until(all: &mut [&mut Process], what: &str, mut is_so: impl FnMut(&mut [&mut 
     let begin = Instant::now();
     while !is_so(all) {
         all.iter_mut().for_each(|process| process.poll());
-        if begin.elapsed() > Duration::from_secs(3) { all.iter().for_each(|p| p.show()); }
-        assert!(begin.elapsed() < Duration::from_secs(3), "waited in vain: {what}");
-    }
-}
-impl Process {
-    fn show(&self) {
-        let net = self.world.net().unwrap();
-        eprintln!("stats {:?} hot {:?} turn {:?} dirty {:?} reading {:?}", net.stats, net.hot, net.turn, net.dirty, net.reading);
-        for remote in net.remotes.iter().flatten() {
-            match &remote.stage {
-                crate::net::remote::Stage::Met(met) => {
-                    eprintln!("met conns {:?} attempts {:?} at {:?} reads {:?} ring {}..{} on {:?} expected {}", met.conns, met.attempts, met.open_at, met.reads, met.ring.begin(), met.ring.end(), met.stream_on, met.expected);
-                    eprintln!("{:?}", met.rails);
-                    for at in 0..met.conns.len() { eprintln!("  {:?}", met.rails.state(sluice_multirail::RailId(at as u8))); }
-                }
-                stage => eprintln!("{stage:?}"),
-            }
-        }
-        for (at, entry) in &net.entries { if let crate::net::Entry::Conn(conn) = entry { eprintln!("{at}: {conn:?}"); } }
+        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
     }
 }
