@@ -17,7 +17,7 @@ use super::handshake::{
 use super::perform::REFUSED_MAX;
 use super::remote::{Meeting, Met, Pair, Remote, Stage};
 use super::ring::Ring;
-use super::{Entry, Event, Net, sock};
+use super::{Entry, Event, Net, OwnDevice, devices, sock};
 use crate::address::Address;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -220,9 +220,9 @@ impl Net {
         if met.conns[at].is_some() || met.attempts[at].is_some() {
             return;
         }
-        let Pair { own, at: to, .. } = met.pairs[at];
+        let pair = met.pairs[at];
         let attempt = Attempt { peer, rail: Some(rail) };
-        match self.begin_attempt(attempt, Some(own), to) {
+        match self.begin_attempt(attempt, Some(pair), pair.at) {
             Ok(entry) => {
                 if let Some(met) = self.met_mut(peer) {
                     met.attempts[at] = Some(entry);
@@ -236,14 +236,18 @@ impl Net {
     fn begin_attempt(
         &mut self,
         attempt: Attempt,
-        own: Option<u8>,
+        pair: Option<Pair>,
         to: SocketAddr,
     ) -> io::Result<usize> {
         let socket = sock::stream_socket(&to)?;
         sock::prepare(&socket, self.config.congestion.as_deref());
-        if let Some(own) = own {
-            let from = SocketAddr::new(self.config.devices[usize::from(own)].address, 0);
-            rustix::net::bind(&socket, &from)?;
+        if let Some(pair) = pair {
+            let device = &self.config.devices[usize::from(pair.own)];
+            rustix::net::bind(&socket, &SocketAddr::new(device.address, 0))?;
+            if pair.is_one_network && self.is_chosen_by_system(pair) {
+                // Where the system does not let a process choose, that is how it is.
+                let _ = devices::bind_to_device(&socket, device.index);
+            }
         }
         match rustix::net::connect(&socket, &to) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
@@ -253,6 +257,18 @@ impl Net {
         let side = Side::Connecting(attempt);
         let joining = Box::new(Joining { socket, deadline, out: Vec::new(), side });
         self.add(Entry::Joining(joining))
+    }
+
+    /// Whether several devices of this process are in the network of a pair, of which the
+    /// system would use the first for all, and the peer is on another host.
+    fn is_chosen_by_system(&self, pair: Pair) -> bool {
+        let devices = &self.config.devices;
+        let network = |device: &OwnDevice| {
+            ipnet::IpNet::new(device.address, device.prefix).map(|net| net.trunc())
+        };
+        let own = network(&devices[usize::from(pair.own)]);
+        let shared = devices.iter().filter(|device| network(device) == own).count();
+        shared > 1 && devices.iter().all(|device| device.address != pair.at.ip())
     }
 
     pub(super) fn add(&mut self, entry: Entry) -> io::Result<usize> {
@@ -548,7 +564,7 @@ impl Net {
             _ => self.device_of(&joining.socket),
         };
         let hello = established.hello;
-        if self.met(peer).is_none() && !self.become_met(peer, own, &hello) {
+        if self.met(peer).is_none() && !self.become_met(peer, entry, own, &hello) {
             return self.drop_joining(entry);
         }
         let Some(rail) = self.met(peer).and_then(|met| met.rail_of_pair(own, hello.own_device))
@@ -562,7 +578,8 @@ impl Net {
         if let Some(attempt) = met.attempts[at].take().filter(|&other| other != entry) {
             self.remove(attempt);
         }
-        if let Some(older) = self.met(peer).and_then(|met| met.conns[at]) {
+        let older = self.met(peer).and_then(|met| met.conns[at]).filter(|&older| older != entry);
+        if let Some(older) = older {
             if by_me {
                 return self.drop_joining(entry);
             }
@@ -596,7 +613,7 @@ impl Net {
     }
 
     /// Both know each other now, and all rails between them.
-    fn become_met(&mut self, peer: PeerId, own: u8, hello: &Hello) -> bool {
+    fn become_met(&mut self, peer: PeerId, entry: usize, own: u8, hello: &Hello) -> bool {
         let pairs = self.pairs_with(own, hello);
         let specs: Vec<RailSpec> = pairs
             .iter()
@@ -605,7 +622,7 @@ impl Net {
         let now = self.now;
         let rails = Peer::new(&specs, self.config.timing, self.config.striping, now);
         let count = pairs.len();
-        let met = Met {
+        let mut met = Met {
             rails,
             opened: hello.opened,
             label: hello.label,
@@ -621,13 +638,16 @@ impl Net {
             writes: Vec::new(),
             refused: 0,
         };
+        // The rail by which they have met is not opened once more.
+        let Some(rail) = met.rail_of_pair(own, hello.own_device) else { return false };
+        met.conns[rail.index()] = Some(entry);
         let Some(remote) = self.remote_mut(peer) else { return false };
         let is_wanted = std::mem::take(&mut remote.is_wanted);
         match std::mem::replace(&mut remote.stage, Stage::Met(Box::new(met))) {
             Stage::Idle => self.active.push(peer),
             Stage::Meeting(meeting) => {
-                // The attempt that this came of is not among the descriptors of the peer.
-                meeting.entry.into_iter().for_each(|entry| self.forget_contact(entry));
+                let others = meeting.entry.filter(|&other| other != entry);
+                others.into_iter().for_each(|other| self.remove(other));
             }
             stage @ (Stage::Gone(_) | Stage::Met(_)) => {
                 if let Some(remote) = self.remote_mut(peer) {
@@ -663,14 +683,16 @@ impl Net {
             .iter()
             .map(|device| offer(device.ip, device.prefix_bits, device.mbit_per_s))
             .collect();
-        let found = pair(&here, &there).into_iter().map(|pair| (pair.own, pair.peer));
-        let mut found: Vec<(usize, usize)> = found.collect();
+        let found = pair(&here, &there).into_iter();
+        let mut found: Vec<(usize, usize, bool)> =
+            found.map(|pair| (pair.own, pair.peer, pair.same_network)).collect();
         let met_at = hello.devices.iter().position(|device| device.index == hello.own_device);
         let met_by = (usize::from(own), met_at.unwrap_or(0));
-        if !found.contains(&met_by) && found.len() < RailId::COUNT_MAX {
-            found.push(met_by);
+        let is_among = found.iter().any(|&(own, other, _)| (own, other) == met_by);
+        if !is_among && found.len() < RailId::COUNT_MAX {
+            found.push((met_by.0, met_by.1, false));
         }
-        let as_pair = |(own, other): (usize, usize)| {
+        let as_pair = |(own, other, is_one_network): (usize, usize, bool)| {
             let (here, there) = (&self.config.devices[own], &hello.devices[other]);
             let known = [here.mbit_per_s, there.mbit_per_s].into_iter().filter(|&mbit| mbit > 0);
             let mbit = known.min().unwrap_or(1000);
@@ -678,22 +700,11 @@ impl Net {
                 own: own as u8,
                 other: there.index,
                 at: SocketAddr::new(there.ip, there.port),
+                is_one_network,
                 bytes_per_s: u64::from(mbit) * 125_000,
             }
         };
         found.into_iter().map(as_pair).collect()
-    }
-
-    /// The first contact that was tried is of no use any more, unless it is the connection
-    /// that both have met by, which goes on under its own name.
-    fn forget_contact(&mut self, entry: usize) {
-        let is_older = matches!(
-            self.entries.get(entry),
-            Some(Entry::Joining(joining)) if matches!(joining.side, Side::Connecting(_))
-        );
-        if is_older {
-            self.remove(entry);
-        }
     }
 
     /// The peer does not want this attempt.

@@ -140,6 +140,8 @@ impl NetConfig {
 pub struct OwnDevice {
     /// Its name.
     pub name: String,
+    /// Its number in this namespace.
+    pub index: u32,
     /// Its address.
     pub address: IpAddr,
     /// How many bits of it name the network.

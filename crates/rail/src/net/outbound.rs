@@ -12,7 +12,7 @@ use super::Place;
 use super::ring::Ring;
 use super::sock::{self, PIECES_MAX};
 use rustix::fd::AsFd;
-use sluice_wire::frame::FRAME_HEAD_BYTES;
+use sluice_wire::frame::{FRAME_HEAD_BYTES, FrameHead, FrameKind};
 use sluice_wire::{Addr, Region, RemoteKey};
 use std::collections::VecDeque;
 use std::io;
@@ -23,29 +23,92 @@ static ZEROES: [u8; 16 << 10] = [0; 16 << 10];
 /// From this size on an empty buffer gives its memory back.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
-/// A chunk that the peer has asked for.
+/// A chunk that the peer has asked for. It goes in one frame or several: what goes in one
+/// is as much as the socket may have now, so that other frames can go between.
 #[derive(Debug)]
 pub(super) struct Serve {
-    /// The frame's header.
-    pub(super) head: [u8; FRAME_HEAD_BYTES],
-    /// Its body; `None` once the memory is not exposed any more.
-    pub(super) from: Option<Addr>,
+    id: u32,
+    acknowledged: u64,
+    /// The bytes; `None` once the memory is not exposed any more.
+    from: Option<Addr>,
     /// By which it was reached.
-    pub(super) key: RemoteKey,
-    /// Length of the body.
-    pub(super) len: usize,
-    /// How much of header and body the socket has taken.
+    key: RemoteKey,
+    /// Length of the chunk, and how much of it went in frames that are whole.
+    len: usize,
+    done: usize,
+    /// The header of the frame that is next or was begun, the length of its body, and how
+    /// much of both the socket has taken.
+    head: [u8; FRAME_HEAD_BYTES],
+    frame: usize,
     given: usize,
 }
 
+/// Least bytes of a chunk in one frame, but for the last.
+const FRAME_BYTES_MIN: usize = 16 << 10;
+
 impl Serve {
-    pub(super) fn new(head: [u8; FRAME_HEAD_BYTES], from: Region, key: RemoteKey) -> Serve {
-        let len = usize::try_from(from.len).expect("a chunk fits memory");
-        Serve { head, from: Some(from.addr), key, len, given: 0 }
+    pub(super) fn new(id: u32, acknowledged: u64, from: Region, key: RemoteKey) -> Serve {
+        Serve {
+            id,
+            acknowledged,
+            from: Some(from.addr),
+            key,
+            len: usize::try_from(from.len).expect("a chunk fits memory"),
+            done: 0,
+            head: [0; FRAME_HEAD_BYTES],
+            frame: 0,
+            given: 0,
+        }
     }
 
+    /// What the frame that is next or was begun still has.
     fn left(&self) -> usize {
-        FRAME_HEAD_BYTES + self.len - self.given
+        FRAME_HEAD_BYTES + self.frame - self.given
+    }
+
+    /// Decides how much the next frame has, unless it was begun.
+    fn prepare(&mut self, bulk: usize) {
+        if self.given > 0 {
+            return;
+        }
+        let left = self.len - self.done;
+        // No rest that is shorter than the least.
+        let frame = bulk.max(FRAME_BYTES_MIN);
+        self.frame = if left < frame + FRAME_BYTES_MIN { left } else { frame };
+        let head = FrameHead {
+            kind: FrameKind::Data,
+            len: self.frame as u32,
+            id: self.id,
+            acknowledged: self.acknowledged,
+        };
+        self.head = head.emit();
+    }
+
+    /// The socket has taken so much more. True if that was the end of the chunk.
+    fn take(&mut self, bytes: usize) -> bool {
+        self.given += bytes;
+        if self.left() == 0 {
+            self.done += self.frame;
+            (self.frame, self.given) = (0, 0);
+        }
+        self.done == self.len
+    }
+
+    /// What the socket has not taken yet of the frame; of one without memory, only as many
+    /// zeroes as there are.
+    fn pieces(&self, mut add: impl FnMut(Place)) {
+        if self.given < FRAME_HEAD_BYTES {
+            add(Place::of(&self.head[self.given..]));
+        }
+        let given = self.given.saturating_sub(FRAME_HEAD_BYTES);
+        let left = self.frame - given;
+        match self.from {
+            Some(from) => {
+                let at = from.offset((self.done + given) as u64).0 as usize;
+                add(Place { at: ptr::with_exposed_provenance_mut(at), len: left });
+            }
+            None => add(Place::of(&ZEROES[..left.min(ZEROES.len())])),
+        }
     }
 }
 
@@ -76,6 +139,8 @@ pub(super) struct Outbound {
     /// The place is inside a frame.
     is_inside_stream: bool,
     serves: VecDeque<Serve>,
+    /// Bytes of chunks that the socket was given since that was asked last.
+    bulk_given: u64,
 }
 
 impl Outbound {
@@ -89,6 +154,11 @@ impl Outbound {
     /// A chunk.
     pub(super) fn serve(&mut self, serve: Serve) {
         self.serves.push_back(serve);
+    }
+
+    /// Bytes of chunks that the socket was given since this was asked last.
+    pub(super) fn take_bulk_given(&mut self) -> u64 {
+        std::mem::take(&mut self.bulk_given)
     }
 
     /// How many chunks wait.
@@ -146,6 +216,7 @@ impl Outbound {
     ) -> io::Result<Flushed> {
         loop {
             let mut pieces = [(Part::Small, Place::NONE); PIECES_MAX];
+            self.prepare(bulk);
             let (count, is_cut) = self.gather(ring, &mut pieces, bulk);
             if count == 0 {
                 return Ok(if is_cut { Flushed::Enough } else { Flushed::All });
@@ -166,9 +237,22 @@ impl Outbound {
                 Err(cause) => return Err(cause),
             };
             let wanted: usize = pieces.iter().map(|(_, place)| place.len).sum();
-            bulk = bulk.saturating_sub(self.account(ring, pieces, sent));
+            let given = self.account(ring, pieces, sent);
+            self.bulk_given += given as u64;
+            bulk = bulk.saturating_sub(given);
             if sent < wanted {
                 return Ok(Flushed::Blocked);
+            }
+        }
+    }
+
+    /// Decides how much of the next chunks goes, of about `bulk` bytes.
+    fn prepare(&mut self, mut bulk: usize) {
+        for serve in self.serves.iter_mut().take(PIECES_MAX) {
+            serve.prepare(bulk);
+            bulk = bulk.saturating_sub(serve.left());
+            if bulk == 0 {
+                break;
             }
         }
     }
@@ -222,8 +306,8 @@ impl Outbound {
             }
             bulk = bulk.saturating_sub(serve.left());
             serve.pieces(|place| add(Part::Serve(at), place));
-            if serve.from.is_none() {
-                break;
+            if serve.from.is_none() || serve.done + serve.frame < serve.len {
+                return (count, bulk == 0);
             }
         }
         (count, false)
@@ -231,7 +315,7 @@ impl Outbound {
 
     /// Notes what the socket has taken. Says how much of it was chunks.
     fn account(&mut self, ring: &Ring, pieces: &[(Part, Place)], mut sent: usize) -> usize {
-        let mut bulk = 0;
+        let (mut bulk, mut ended) = (0, 0);
         let mut small = 0;
         for (part, place) in pieces {
             let taken = place.len.min(sent);
@@ -245,7 +329,7 @@ impl Outbound {
                         *at != ring.end() && (taken > 0 || self.is_inside_stream);
                 }
                 Part::Serve(at) => {
-                    self.serves[*at].given += taken;
+                    ended += usize::from(taken > 0 && self.serves[*at].take(taken));
                     bulk += taken;
                 }
             }
@@ -254,29 +338,9 @@ impl Outbound {
         if self.small.is_empty() && self.small.capacity() > KEPT_BYTES_MAX {
             self.small = VecDeque::new();
         }
-        while self.serves.front().is_some_and(|serve| serve.left() == 0) {
-            self.serves.pop_front();
-        }
+        // They end in their order.
+        self.serves.drain(..ended);
         bulk
-    }
-}
-
-impl Serve {
-    /// What the socket has not taken yet; of one without memory, only as many zeroes as
-    /// there are.
-    fn pieces(&self, mut add: impl FnMut(Place)) {
-        if self.given < FRAME_HEAD_BYTES {
-            add(Place::of(&self.head[self.given..]));
-        }
-        let done = self.given.saturating_sub(FRAME_HEAD_BYTES);
-        let left = self.len - done;
-        match self.from {
-            Some(from) => {
-                let at = from.offset(done as u64).0 as usize;
-                add(Place { at: ptr::with_exposed_provenance_mut(at), len: left });
-            }
-            None => add(Place::of(&ZEROES[..left.min(ZEROES.len())])),
-        }
     }
 }
 

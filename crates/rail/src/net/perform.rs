@@ -13,9 +13,6 @@ use sluice_wire::frame::{Ask, CloseReason, FrameHead, FrameKind};
 use sluice_wire::{Nanos, PeerId};
 use std::io;
 
-/// What a socket may hold of chunks that the other side has not acknowledged: little
-/// enough that a small message does not wait long behind them.
-const BULK_BYTES_MAX: usize = 4 << 20;
 /// A peer whose host has refused so many connections in a row, while none is open, has
 /// ended.
 pub(super) const REFUSED_MAX: u32 = 3;
@@ -130,10 +127,12 @@ impl Net {
         let bulk = if conn.out.serves() == 0 {
             0
         } else {
-            BULK_BYTES_MAX.saturating_sub(sock::unacknowledged_bytes(&conn.socket))
+            conn.drain.room(now, sock::unacknowledged_bytes(&conn.socket) as u64) as usize
         };
         conn.note_given(now, epoch);
-        match conn.out.flush(&conn.socket, ring, bulk) {
+        let flushed = conn.out.flush(&conn.socket, ring, bulk);
+        conn.drain.note(conn.out.take_bulk_given());
+        match flushed {
             Ok(Flushed::All) => {}
             Ok(Flushed::Blocked) => {
                 let was_blocked = std::mem::replace(&mut conn.is_blocked, true);

@@ -79,6 +79,8 @@ pub(super) struct Pair {
     pub(super) other: u8,
     /// Where the peer listens there.
     pub(super) at: SocketAddr,
+    /// No router is between them.
+    pub(super) is_one_network: bool,
     /// What the slower one claims, in bytes per second.
     pub(super) bytes_per_s: u64,
 }

@@ -32,7 +32,7 @@ pub(super) enum Broken {
     PacketLen { len: u64, frame: u32 },
     #[error("a packet of {0} bytes does not fit the mailbox")]
     TooLong(u32),
-    #[error("a chunk has {got} bytes where {wanted} were asked for")]
+    #[error("a chunk brings {got} bytes where {wanted} are left of it")]
     Chunk { got: u32, wanted: u64 },
     #[error("it asks for more than {SERVES_MAX} chunks at once")]
     Asks,
@@ -293,7 +293,7 @@ impl Net {
         let chunk = ChunkId::from_bits(head.id);
         let Some(met) = self.met(peer) else { return Ok(()) };
         if let Landing::Into { len, .. } = met.rails.landing(rail, chunk)
-            && len != u64::from(head.len)
+            && u64::from(head.len) > len
         {
             return Err(Broken::Chunk { got: head.len, wanted: len });
         }
@@ -378,10 +378,8 @@ impl Net {
         }
         match found {
             Ok(addr) => {
-                let head =
-                    FrameHead { kind: FrameKind::Data, len: ask.len, id, acknowledged }.emit();
                 let from = Region { addr, len: u64::from(ask.len) };
-                conn.out.serve(Serve::new(head, from, ask.key));
+                conn.out.serve(Serve::new(id, acknowledged, from, ask.key));
             }
             Err(_) => conn.push_bare(FrameKind::Fault, id, acknowledged),
         }

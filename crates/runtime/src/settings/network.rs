@@ -59,6 +59,7 @@ fn own_device(verdict: &Verdict) -> Option<OwnDevice> {
     let address = verdict.addresses.first()?;
     Some(OwnDevice {
         name: verdict.device.name.clone(),
+        index: verdict.device.index,
         address: address.addr(),
         prefix: address.prefix_len(),
         mbit_per_s: verdict.device.speed_mbit.unwrap_or(0),

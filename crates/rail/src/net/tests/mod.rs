@@ -101,6 +101,7 @@ impl Process {
 fn loopback(at: u8) -> OwnDevice {
     OwnDevice {
         name: format!("lo{at}"),
+        index: 1,
         address: IpAddr::V4(Ipv4Addr::new(127, 0, at, 1)),
         prefix: 24,
         mbit_per_s: 10_000,
