@@ -15,6 +15,9 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::process::{Command, ExitCode};
 
+/// Exit status if the command did not start, as `sluice run` has it.
+const NOT_STARTED: u8 = 125;
+
 /// The commands of `sluice lab`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
@@ -69,7 +72,7 @@ pub struct UpArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command has this one's environment, working directory, input and output. Its exit
-status is passed on, and signals reach it. It sees the host's network, name, processes
+status is passed on (125 if it was not started), and signals reach it. It sees the host's network, name, processes
 and /dev/shm, and the files of this machine. Launchers run in the head, where ssh and
 rsh lead to the lab's hosts.
 
@@ -212,8 +215,8 @@ impl Name {
 pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
         LabCommand::Up(args) => up(args)?,
-        LabCommand::Exec(args) => return start(&args.lab.open()?, args.host, &args.command),
-        LabCommand::Agent(args) => return agent(args),
+        LabCommand::Exec(args) => return Ok(started(exec(args))),
+        LabCommand::Agent(args) => return Ok(started(agent(args))),
         LabCommand::Link(args) => link(args)?,
         LabCommand::Status(args) => status(args)?,
         LabCommand::Down(args) => down(args)?,
@@ -297,6 +300,10 @@ fn write_text(statuses: &[Status]) -> Result<()> {
     Ok(())
 }
 
+fn exec(args: &ExecArgs) -> Result<ExitCode> {
+    start(&args.lab.open()?, args.host, &args.command)
+}
+
 /// Runs what a launcher gave: options, a host, and words for a shell.
 fn agent(args: &AgentArgs) -> Result<ExitCode> {
     let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
@@ -307,6 +314,14 @@ fn agent(args: &AgentArgs) -> Result<ExitCode> {
     ensure!(!words.is_empty(), "no command is given for {host}");
     let line = OsString::from_vec(words.join(&b' '));
     start(&args.lab.open()?, host, &["sh".into(), "-c".into(), line])
+}
+
+/// The command's exit status, or another one if there was none.
+fn started(done: Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        eprintln!("sluice: {error:#}");
+        ExitCode::from(NOT_STARTED)
+    })
 }
 
 /// Runs a command on a host.

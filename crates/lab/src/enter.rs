@@ -1,7 +1,7 @@
 //! Brings a process, or a thread for a moment, into a host.
 
 use crate::directory::{self, Lab};
-use crate::plan::{HEAD, host_name};
+use crate::plan::{CONTROL, HEAD, host_name};
 use crate::process::Holder;
 use anyhow::{Context, Result};
 use rustix::fd::AsFd as _;
@@ -87,6 +87,9 @@ pub fn enter(lab: &Lab, host: Host) -> Result<Vec<(&'static str, OsString)>> {
         path.push(":");
         path.push(env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
         variables.push(("PATH", path));
+        // Hydra would tell the hosts its loopback address.
+        let interface = env::var_os("HYDRA_IFACE").unwrap_or_else(|| CONTROL.into());
+        variables.push(("HYDRA_IFACE", interface));
     }
     Ok(variables)
 }
