@@ -133,6 +133,9 @@ class Labs:
                 found += [lab.sh(host, f"readlink /proc/self/ns/{kind}")
                           for host in ("head", "h0", "h1")]
                 check(len(set(found)) == 4, f"{kind}: {found}")
+            ids = {lab.sh(host, "cat /proc/sys/kernel/random/boot_id") for host in ("h0", "h1")}
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                check(len({file.read().strip(), *ids}) == 3, f"boot identifiers: {ids}")
             check(set(lab.sh("h0", "ls /sys/class/net").split()) >= {"ctl", "lo", "r0"}, "/sys")
             check("10.42.255.2" in lab.sh("h0", "getent hosts h1"), "h1 does not resolve")
             names = lab.sh("h0", "ls /run/sluice-lab")

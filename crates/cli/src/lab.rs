@@ -256,9 +256,19 @@ fn link(args: &LinkArgs) -> Result<()> {
 }
 
 fn status(args: &StatusArgs) -> Result<()> {
-    let names = args.name.clone().map_or_else(sluice_lab::names, |name| vec![name]);
-    let statuses = names.iter().map(|name| sluice_lab::status(&Lab::open(name)?));
-    let statuses = statuses.collect::<Result<Vec<_>>>()?;
+    let mut statuses = Vec::new();
+    match &args.name {
+        Some(name) => statuses.push(sluice_lab::status(&Lab::open(name)?)?),
+        None => {
+            for name in sluice_lab::names() {
+                match Lab::open(&name).and_then(|lab| sluice_lab::status(&lab)) {
+                    Ok(status) => statuses.push(status),
+                    // One that is half started does not hide the others.
+                    Err(error) => eprintln!("sluice: warning: {error:#}"),
+                }
+            }
+        }
+    }
     if !args.json {
         return write_text(&statuses);
     }

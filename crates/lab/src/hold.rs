@@ -24,6 +24,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+/// What tells one start of a machine from another, and so one machine from another.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Another number at each look.
+const RANDOM_ID: &str = "/proc/sys/kernel/random/uuid";
+
 /// What a holder is to hold.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
@@ -171,8 +176,8 @@ fn host(plan: &Plan, host: u32) -> Result<()> {
     tell(&Answer::Set)
 }
 
-/// Gives the namespaces what makes them a host: a name, `/proc`, `/sys`, `/dev/shm` and
-/// `/etc/hosts`.
+/// Gives the namespaces what makes them a host: a name, `/proc`, `/sys`, `/dev/shm`, a boot
+/// identifier and `/etc/hosts`.
 fn furnish(plan: &Plan, name: &str) -> Result<()> {
     rustix::system::sethostname(name.as_bytes()).context("no host name can be set")?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -181,8 +186,16 @@ fn furnish(plan: &Plan, name: &str) -> Result<()> {
             .with_context(|| format!("{target} cannot be mounted"))?;
     }
     mount_tmpfs("/dev/shm", "mode=1777")?;
-    mount_bind(directory::hosts_file(&plan.name), "/etc/hosts")
-        .context("/etc/hosts cannot be replaced")
+    // Programs know a machine by this number. A fresh one is what the kernel makes of `uuid`.
+    let boot_id = directory::dir(&plan.name).join(format!("{name}.boot_id"));
+    fs::read(RANDOM_ID)
+        .and_then(|random| fs::write(&boot_id, random))
+        .with_context(|| format!("{} cannot be written", boot_id.display()))?;
+    for (file, target) in [(&boot_id, BOOT_ID), (&directory::hosts_file(&plan.name), "/etc/hosts")]
+    {
+        mount_bind(file, target).with_context(|| format!("{target} cannot be replaced"))?;
+    }
+    Ok(())
 }
 
 /// Puts the agents where the head's processes find them. Only the head sees them.
