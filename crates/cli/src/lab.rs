@@ -192,7 +192,7 @@ pub struct DownArgs {
 #[derive(Debug, Args)]
 struct Name {
     /// The lab's name; else SLUICE_LAB, else lab
-    #[arg(long, value_parser = parse_name)]
+    #[arg(long, global = true, value_parser = parse_name)]
     name: Option<String>,
 }
 
