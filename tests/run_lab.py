@@ -70,6 +70,30 @@ for word in sys.argv[2:]:
         mouth.sendto(text.encode(), (address, port))
 """
 
+# Answers datagrams, and asks for answers: the time of the fastest one.
+ECHO = """
+import socket
+ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+ear.bind(('0.0.0.0', 0))
+print(ear.getsockname()[1], flush=True)
+while True:
+    ear.sendto(*ear.recvfrom(100))
+"""
+
+CALL = """
+import socket, sys, time
+mouth = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+mouth.connect((sys.argv[1], int(sys.argv[2])))
+mouth.settimeout(30)
+def call(number):
+    start = time.monotonic()
+    mouth.send(b'call')
+    mouth.recv(100)
+    return time.monotonic() - start
+print(min(map(call, range(5))))
+"""
+
+# The real one, but it waits before it does anything.
 SLOW_TC = """#!/bin/sh
 [ "$1" = -V ] && exec {tc} -V
 touch {waiting}
@@ -247,6 +271,23 @@ class Labs:
             lab.link("h0", "r1", "up")
             check(lab.datagrams(*words) == ["quiet"] * 10 + ["heard"], "after")
 
+    def test_a_delayed_cable_takes_longer(self):
+        with self.lab("--switch", "--rails", "2") as lab:
+            rounds = lambda: [float(lab.rounds(f"10.42.{rail}.2")) for rail in (0, 1)]
+            for delay, expected in (("20ms", 0.04), ("5ms", 0.01)):
+                lab.link("h1", "r1", "delay", delay)
+                check(lab.rail("h1", "r1")["delay_ns"] == expected * 5e8, lab.rail("h1", "r1"))
+                # A packet takes no less; how much more depends on the machine.
+                check(rounds()[1] >= expected, f"{rounds()} with {delay}")
+            check(lab.transfer("10.42.1.2", 3_000_000)[0] == 3_000_000, "it does not carry TCP")
+            lab.link("h1", "r1", "delay", "0")
+            check(lab.rail("h1", "r1")["delay_ns"] == 0, "the delay has not ended")
+            check("vh1r1" not in lab.sh("head", "ls /sys/class/net"), "devices are left")
+            check(lab.transfer("10.42.1.2", 1000)[0] == 1000, "it carries nothing any more")
+        with self.lab() as lab:
+            _, errors = lab.call("link", "h0", "r0", "delay", "1ms", code=1)
+            check("start the lab with --switch" in errors, errors)
+
     def test_a_cable_loses_a_share(self):
         with self.lab("--rails", "2") as lab:
             words = ["10.42.1.2:1000:x", "10.42.0.2:1:end"]
@@ -357,6 +398,9 @@ class Labs:
                 raise Skipped(f"other users cannot read {folder}")
             _, errors = lab.call("up", code=1, prefix=prefix)
             check("needs root" in errors, errors)
+            for words in (("status",), ("link", "h0", "r0", "down"), ("down",)):
+                _, errors = lab.call(*words, code=1, prefix=prefix)
+                check("labs need root" in errors, errors)
 
     # MPI.
 
@@ -444,6 +488,15 @@ class Lab:
             end_session(sink.pid)
         arrived, seconds = out.split()
         return int(arrived), float(seconds)
+
+    def rounds(self, address):
+        """The shortest of some round trips from h0 to h1, in seconds."""
+        echo = self.labs.background(self.name, "h1", PYTHON, "-c", ECHO)
+        try:
+            port = echo.stdout.readline().strip()
+            return self.call("exec", "h0", "--", PYTHON, "-c", CALL, address, port)[0]
+        finally:
+            end_session(echo.pid)
 
     def datagrams(self, *words):
         """Sends datagrams from h0 to h1; gives what arrived."""

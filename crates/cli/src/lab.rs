@@ -5,8 +5,8 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use sluice_lab::{
-    Change, Ended, HOSTS_MAX, Host, Lab, Plan, RAILS_MAX, Rail, Rate, Status, parse_name,
-    parse_percent,
+    Change, Ended, HOSTS_MAX, Host, Lab, Plan, RAILS_MAX, Rail, Rate, Status, parse_delay,
+    parse_name, parse_percent,
 };
 use sluice_text::Table;
 use std::env;
@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Exit status if the command did not start, as `sluice run` has it.
 const NOT_STARTED: u8 = 125;
@@ -36,6 +37,9 @@ pub enum LabCommand {
     /// Hold namespaces.
     #[command(hide = true)]
     Hold,
+    /// Delay what passes a cable.
+    #[command(hide = true)]
+    Relay(RelayArgs),
 }
 
 /// Arguments of `sluice lab up`.
@@ -55,6 +59,9 @@ pub struct UpArgs {
     /// How many rails join them
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(RAILS_MAX)))]
     rails: u32,
+    /// Join two hosts by switches, as more are: for delays
+    #[arg(long)]
+    switch: bool,
     /// Rate of all rails, or of each: 1gbit, 2.5gbit, 100mbit, none
     #[arg(long, value_delimiter = ',', value_name = "RATE")]
     rate: Vec<Rate>,
@@ -120,6 +127,7 @@ Examples:
   sluice lab link h0 r1 silent         nothing arrives any more, and no device shows it
   sluice lab link h0 r1 up             as before
   sluice lab link h0 r1 loss 0.1%      one packet in a thousand is lost, each way
+  sluice lab link h0 r1 delay 2ms      packets take 2 ms longer, each way (with --switch)
   sluice lab link h0 r1 rate 100mbit   both ends send at that rate; none is no limit")]
 pub struct LinkArgs {
     /// The host: h0, h1 and so on
@@ -150,11 +158,30 @@ pub enum ChangeCommand {
         #[arg(value_parser = parse_percent)]
         percent: f64,
     },
+    /// Have packets take longer, both ways; it needs a switch.
+    Delay {
+        /// How much longer: 250us, 2ms, 0.5s; 0 ends it
+        #[arg(value_parser = parse_delay)]
+        time: Duration,
+    },
     /// Send at a rate, both ways.
     Rate {
         /// Bits per second, such as 1gbit, or none
         rate: Rate,
     },
+}
+
+/// Arguments of `sluice lab relay`.
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// The host's number
+    #[arg(value_parser = clap::value_parser!(u32).range(..i64::from(HOSTS_MAX)))]
+    host: u32,
+    /// The rail's number
+    #[arg(value_parser = clap::value_parser!(u32).range(..i64::from(RAILS_MAX)))]
+    rail: u32,
+    /// The delay in nanoseconds
+    delay_ns: u64,
 }
 
 /// Arguments of `sluice lab status`.
@@ -221,6 +248,9 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::Status(args) => status(args)?,
         LabCommand::Down(args) => down(args)?,
         LabCommand::Hold => sluice_lab::hold()?,
+        LabCommand::Relay(args) => {
+            sluice_lab::relay(args.host, args.rail, Duration::from_nanos(args.delay_ns))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -228,7 +258,8 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
 fn up(args: &UpArgs) -> Result<()> {
     let plan = Plan::new(&args.lab.get()?, args.hosts, args.rails, &args.rate);
     let plan = plan.map_err(anyhow::Error::msg)?;
-    let plan = Plan { mtu: args.mtu, congestion: args.congestion.clone(), ..plan };
+    let plan =
+        Plan { switch: args.switch, mtu: args.mtu, congestion: args.congestion.clone(), ..plan };
     let lab = sluice_lab::up(&plan)?;
     write_text(&[sluice_lab::status(&lab)?])
 }
@@ -250,6 +281,7 @@ fn link(args: &LinkArgs) -> Result<()> {
         ChangeCommand::Cut => Change::Cut,
         ChangeCommand::Silent => Change::Silent,
         ChangeCommand::Loss { percent } => Change::Loss(percent),
+        ChangeCommand::Delay { time } => Change::Delay(time),
         ChangeCommand::Rate { rate } => Change::Rate(rate),
     };
     sluice_lab::link(&args.lab.open()?, args.host, args.rail, change)
@@ -286,10 +318,11 @@ fn write_text(statuses: &[Status]) -> Result<()> {
     }
     for status in statuses {
         writeln!(out, "lab {}: {}", status.name, status.state)?;
-        let mut table = Table::new(&["host", "rail", "IPv4", "IPv6", "rate", "state", "loss %"]);
+        let mut table =
+            Table::new(&["host", "rail", "IPv4", "IPv6", "rate", "delay", "state", "loss %"]);
         for host in &status.hosts {
             let state = if host.alive { "" } else { "dead" };
-            let control = ["ctl", &host.control, "", "none", state, "0"].map(str::to_owned);
+            let control = ["ctl", &host.control, "", "none", "0", state, "0"].map(str::to_owned);
             table.row([vec![host.name.clone()], control.to_vec()].concat());
             for rail in &host.rails {
                 table.row(vec![
@@ -298,6 +331,7 @@ fn write_text(statuses: &[Status]) -> Result<()> {
                     rail.ipv4.clone(),
                     rail.ipv6.clone(),
                     rail.rate.to_string(),
+                    delay_text(rail.delay_ns),
                     rail.state.to_owned(),
                     rail.loss.to_string(),
                 ]);
@@ -324,6 +358,13 @@ fn agent(args: &AgentArgs) -> Result<ExitCode> {
     ensure!(!words.is_empty(), "no command is given for {host}");
     let line = OsString::from_vec(words.join(&b' '));
     start(&args.lab.open()?, host, &["sh".into(), "-c".into(), line])
+}
+
+fn delay_text(delay_ns: u64) -> String {
+    match delay_ns {
+        0 => "0".to_owned(),
+        _ => format!("{:?}", Duration::from_nanos(delay_ns)),
+    }
 }
 
 /// The command's exit status, or another one if there was none.

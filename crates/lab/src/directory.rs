@@ -5,6 +5,7 @@ use crate::process::{Holder, Identity};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -30,6 +31,8 @@ impl Lab {
     pub fn open(name: &str) -> Result<Lab> {
         let path = record(name);
         match fs::read(&path) {
+            // Other users cannot see what holds the namespaces, and would find the lab stale.
+            Ok(_) if !geteuid().is_root() => bail!("labs need root"),
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
                 format!("{} is damaged; remove the lab: {}", path.display(), down(name))
             }),

@@ -3,7 +3,7 @@
 use crate::directory::{self, Lab, Lock};
 use crate::process::{Identity, parent, wait_for_end};
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use std::fs;
 
 /// How long the kernel may take to end the processes of a lab.
@@ -20,6 +20,7 @@ pub enum Ended {
 
 /// Ends a lab and removes its directory.
 pub fn down(name: &str) -> Result<Ended> {
+    ensure!(geteuid().is_root(), "labs need root");
     let _lock = Lock::take()?;
     let dir = directory::dir(name);
     if !dir.exists() {

@@ -8,8 +8,8 @@
 //! Nothing is made outside of them but a directory in `/run/sluice-lab`.
 //!
 //! `plan` says what a lab is to be, `network` which commands of `ip` and `tc` make it.
-//! `up` starts it, `down` ends it, `link` changes a cable, `status` asks the kernel how
-//! the cables are, `enter` brings a process into a host. `directory` keeps what finds a
+//! `up` starts it, `down` ends it, `link` changes a cable, `relay` delays
+//! what passes one, `status` asks the kernel how the cables are, `enter` brings a process into a host. `directory` keeps what finds a
 //! lab again, `process` finds its processes.
 //!
 //! The crate uses the programs `unshare`, `ip` and `tc`, and system calls that need no
@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checksum;
 mod directory;
 mod down;
 mod enter;
@@ -26,6 +27,7 @@ mod network;
 mod plan;
 mod process;
 mod programs;
+mod relay;
 mod status;
 mod up;
 
@@ -34,6 +36,7 @@ pub use down::{Ended, down};
 pub use enter::{Host, enter};
 pub use hold::hold;
 pub use link::{Change, Rail, link};
-pub use plan::{HOSTS_MAX, Plan, RAILS_MAX, Rate, parse_name, parse_percent};
+pub use plan::{HOSTS_MAX, Plan, RAILS_MAX, Rate, parse_delay, parse_name, parse_percent};
+pub use relay::relay;
 pub use status::{Cable, HostStatus, Status, status};
 pub use up::up;

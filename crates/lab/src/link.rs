@@ -4,11 +4,13 @@
 
 use crate::directory::{Lab, Lock};
 use crate::enter::{Host, in_network};
-use crate::network::{lose, rail_port, shape};
+use crate::network::{direct_ip, lose, rail_port, relayed_ip, shape};
 use crate::plan::{Rate, rail_name};
 use crate::programs::batch;
+use crate::relay::{self, Word};
 use anyhow::{Context, Result, bail, ensure};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A rail by its number: `r0` or `0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub enum Change {
     Loss(f64),
     /// Both ends send at this rate.
     Rate(Rate),
+    /// Packets take so much longer, each way. It needs a switch.
+    Delay(Duration),
 }
 
 impl FromStr for Rail {
@@ -62,8 +66,34 @@ pub fn link(lab: &Lab, host: Host, rail: Rail, change: Change) -> Result<()> {
         }),
         Change::Silent => [near, far].iter().try_for_each(|end| end.lose(100.0)),
         Change::Loss(percent) => [near, far].iter().try_for_each(|end| end.lose(percent)),
+        Change::Delay(time) => delay(lab, number, rail.0, time),
         Change::Rate(rate) => {
             [near, far].iter().try_for_each(|end| end.tc(shape(&end.device, rate)))
+        }
+    }
+}
+
+/// Has packets between a host and a switch pass a relay.
+fn delay(lab: &Lab, host: u32, rail: u32, delay: Duration) -> Result<()> {
+    ensure!(
+        !lab.plan.is_pair(),
+        "a cable between two hosts has no delay; start the lab with --switch"
+    );
+    let in_head = |lines: String| {
+        in_network(lab, Host::Head, || batch("ip", &lines))
+            .context("no relay can be put between (it needs CONFIG_VXLAN)")
+    };
+    let is_there = relay::tell(lab, host, rail, Word::Ask)?.is_some();
+    match (is_there, delay.is_zero()) {
+        (true, true) => {
+            relay::tell(lab, host, rail, Word::End)?;
+            in_head(direct_ip(host, rail))
+        }
+        (true, false) => relay::tell(lab, host, rail, Word::Delay(delay)).map(drop),
+        (false, true) => Ok(()),
+        (false, false) => {
+            relay::start(lab, host, rail, delay)?;
+            in_head(relayed_ip(&lab.plan, host, rail))
         }
     }
 }

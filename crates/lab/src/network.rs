@@ -6,6 +6,7 @@
 //! of a cable: nothing that sends can tell.
 
 use crate::plan::{CONTROL, HEAD_ADDRESS, Plan, Rate, control_address, ipv4, ipv6, rail_name};
+use crate::relay::Place;
 
 /// What makes the bridges and the pairs, run in the head. `pids` are the hosts' processes.
 pub fn head_ip(plan: &Plan, pids: &[i32]) -> String {
@@ -83,6 +84,48 @@ pub fn shape(device: &str, rate: Rate) -> String {
             format!("qdisc replace dev {device} root tbf rate {bits}bit burst 256kb latency 50ms\n")
         }
     }
+}
+
+/// What joins a relay to the head, run in the relay's network. The head's first process is
+/// number 1 for it.
+pub fn relay_ip(host: u32, rail: u32) -> String {
+    let (port, place) = (rail_port(host, rail), Place::of(host, rail));
+    format!(
+        "link add relay mtu 65535 type veth peer name u{port} mtu 65535 netns 1\n\
+         address add {}/30 dev relay\n\
+         link set relay up\n",
+        place.relay()
+    )
+}
+
+/// What puts the devices of a relay between a switch and its port to a host.
+pub fn relayed_ip(plan: &Plan, host: u32, rail: u32) -> String {
+    let (switch, port) = (rail_name(rail), rail_port(host, rail));
+    let (mtu, place) = (plan.mtu, Place::of(host, rail));
+    let (devices, relay) = (place.devices(), place.relay());
+    let [near, far] = place.ports();
+    // Their segments are cut before the relay: what it sent whole would exceed the MTU.
+    let vxlan = format!("mtu {mtu} gso_max_segs 1 type vxlan id 1 local {devices} remote {relay}");
+    format!(
+        "address add {devices}/30 dev u{port}\n\
+         link set u{port} up\n\
+         link add b{port} mtu {mtu} type bridge\n\
+         link set b{port} up\n\
+         link add v{port} {vxlan} dstport {near} nolearning noudpcsum\n\
+         link add w{port} {vxlan} dstport {far} nolearning noudpcsum\n\
+         link set v{port} master b{port} up\n\
+         link set w{port} master {switch} up\n\
+         link set {port} master b{port}\n"
+    )
+}
+
+/// What gives the port back to its switch.
+pub fn direct_ip(host: u32, rail: u32) -> String {
+    let (switch, port) = (rail_name(rail), rail_port(host, rail));
+    format!(
+        "link set {port} master {switch}\n\
+         link delete v{port}\nlink delete w{port}\nlink delete b{port}\nlink delete u{port}\n"
+    )
 }
 
 /// Drops a share of what arrives at a device: all with 100 per cent, nothing with 0.
@@ -165,6 +208,30 @@ mod tests {
             "qdisc replace dev h2r0 root tbf rate 1000000bit burst 256kb latency 50ms\n\
              qdisc replace dev h2r1 root noqueue\n"
         ));
+    }
+
+    #[test]
+    fn two_hosts_are_joined_by_a_switch_if_that_is_wanted() {
+        let plan = Plan { switch: true, ..plan(2) };
+        assert!(head_ip(&plan, &[7, 8]).contains("link set h1r0 master r0 up\n"));
+    }
+
+    #[test]
+    fn a_relay_stands_between_a_port_and_its_switch() {
+        assert!(
+            relay_ip(1, 0)
+                .contains("peer name uh1r0 mtu 65535 netns 1\naddress add 10.43.0.130/30")
+        );
+        let lines = relayed_ip(&plan(3), 1, 0);
+        assert!(lines.contains(
+            "link add wh1r0 mtu 1500 gso_max_segs 1 type vxlan id 1 local 10.43.0.129 remote 10.43.0.130 \
+             dstport 16449 nolearning noudpcsum\n"
+        ));
+        assert!(lines.ends_with(
+            "link set vh1r0 master bh1r0 up\nlink set wh1r0 master r0 up\n\
+             link set h1r0 master bh1r0\n"
+        ));
+        assert!(direct_ip(1, 0).starts_with("link set h1r0 master r0\n"));
     }
 
     #[test]

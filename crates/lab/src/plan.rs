@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Most hosts of a lab.
 pub const HOSTS_MAX: u32 = 64;
@@ -26,6 +27,8 @@ pub struct Plan {
     pub name: String,
     /// How many hosts.
     pub hosts: u32,
+    /// Whether two hosts are joined by switches as well. More always are.
+    pub switch: bool,
     /// The rate of each rail.
     pub rates: Vec<Rate>,
     /// The largest packet of the rails, in bytes.
@@ -48,7 +51,8 @@ impl Plan {
                 ));
             }
         };
-        Ok(Plan { name: name.to_owned(), hosts, rates, mtu: 1500, congestion: None })
+        let name = name.to_owned();
+        Ok(Plan { name, hosts, switch: false, rates, mtu: 1500, congestion: None })
     }
 
     /// How many rails.
@@ -58,7 +62,7 @@ impl Plan {
 
     /// Whether each rail is one cable between two hosts. Else it is a switch.
     pub fn is_pair(&self) -> bool {
-        self.hosts == 2
+        self.hosts == 2 && !self.switch
     }
 
     /// The names that the hosts resolve: each host by its control address, and each rail of
@@ -187,6 +191,20 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| format!("'{text}' is not a share; give per cent from 0 to 100: 0.1, 5%"))
 }
 
+/// A delay: `250us`, `2ms`, `0.5s`, `0`.
+pub fn parse_delay(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 3] = [("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let wrong = || format!("'{text}' is not a delay; give a time up to 10s: 250us, 2ms, 0.5s, 0");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(end);
+    let (_, factor) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    let delay = Duration::from_nanos(scaled(number, factor).ok_or_else(wrong)?);
+    (delay <= Duration::from_secs(10)).then_some(delay).ok_or_else(wrong)
+}
+
 /// The name of a lab: it becomes the name of a directory.
 pub fn parse_name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -241,6 +259,14 @@ mod tests {
         assert!(["", "-1", "101", "NaN", "x%"].iter().all(|text| parse_percent(text).is_err()));
         assert!(parse_name("a-b_9").is_ok());
         assert!(["", "..", "a/b", "a b"].iter().all(|text| parse_name(text).is_err()));
+    }
+
+    #[test]
+    fn delays_have_units() {
+        assert_eq!(parse_delay("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(parse_delay("0.5s"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_delay("0"), Ok(Duration::ZERO));
+        assert!(["", "1", "ms", "-1ms", "11s", "1h"].iter().all(|text| parse_delay(text).is_err()));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn not_started(program: &str, error: &std::io::Error) -> anyhow::Error {
 /// Fails if a program is missing.
 pub fn check_all() -> Result<()> {
     for (program, _) in PACKAGES {
-        // All four take it.
+        // All take it.
         let version = "-V";
         let mut command = command(program);
         let output = command.arg(version).output().map_err(|error| not_started(program, &error))?;

@@ -5,9 +5,11 @@ use crate::enter::{Host, in_network};
 use crate::network::share_of;
 use crate::plan::{Plan, Rate, control_address, host_name, ipv4, ipv6, rail_name};
 use crate::programs::output;
+use crate::relay::{delays, nanos};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
+use std::time::Duration;
 
 /// How a lab is.
 #[derive(Debug, Serialize)]
@@ -48,6 +50,8 @@ pub struct Cable {
     pub rate: Rate,
     /// Per cent of the packets lost that arrive.
     pub loss: f64,
+    /// How much longer packets take, each way, in nanoseconds.
+    pub delay_ns: u64,
 }
 
 /// Asks how a lab is.
@@ -64,7 +68,8 @@ fn host_status(lab: &Lab, host: u32) -> Result<HostStatus> {
     let alive = lab.holder(Host::Number(host)).is_ok();
     let plan = &lab.plan;
     let rails = if alive {
-        in_network(lab, Host::Number(host), || cables(plan, host))?
+        let delays = delays(lab, host)?;
+        in_network(lab, Host::Number(host), || cables(plan, host, &delays))?
     } else {
         Vec::new()
     };
@@ -72,10 +77,10 @@ fn host_status(lab: &Lab, host: u32) -> Result<HostStatus> {
 }
 
 /// Asks the kernel, in the host's network.
-fn cables(plan: &Plan, host: u32) -> Result<Vec<Cable>> {
+fn cables(plan: &Plan, host: u32, delays: &[Duration]) -> Result<Vec<Cable>> {
     let links = parsed(&output("ip", &["-json", "link", "show"])?)?;
     let queues = parsed(&output("tc", &["-json", "qdisc", "show"])?)?;
-    let cable = |rail| {
+    let cable = |(rail, delay): (u32, &Duration)| {
         let name = rail_name(rail);
         let is_filtered = of(&queues, "dev", &name).any(|queue| queue["kind"] == "clsact");
         let filters = if is_filtered {
@@ -91,9 +96,17 @@ fn cables(plan: &Plan, host: u32) -> Result<Vec<Cable>> {
         };
         let rate = of(&queues, "dev", &name).find_map(|queue| queue["options"]["rate"].as_u64());
         let rate = rate.map_or(Rate::NONE, |bytes| Rate::of_bits(bytes * 8));
-        Ok(Cable { ipv4: ipv4(host, rail), ipv6: ipv6(host, rail), name, state, rate, loss })
+        Ok(Cable {
+            ipv4: ipv4(host, rail),
+            ipv6: ipv6(host, rail),
+            name,
+            state,
+            rate,
+            loss,
+            delay_ns: nanos(*delay),
+        })
     };
-    (0..plan.rails()).map(cable).collect()
+    (0..plan.rails()).zip(delays).map(cable).collect()
 }
 
 /// The objects of a list that are of one device.
