@@ -59,7 +59,7 @@ pub struct UpArgs {
     /// How many rails join them
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(RAILS_MAX)))]
     rails: u32,
-    /// Join two hosts by switches, as more are: for delays
+    /// Join two hosts by switches, as more hosts are; delays need it
     #[arg(long)]
     switch: bool,
     /// Rate of all rails, or of each: 1gbit, 2.5gbit, 100mbit, none
