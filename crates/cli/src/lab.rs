@@ -2,6 +2,7 @@
 
 use crate::child;
 use anyhow::{Context, Result, ensure};
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use sluice_lab::{
@@ -26,7 +27,7 @@ pub enum LabCommand {
     Up(UpArgs),
     /// Run a command on a host, or in the head.
     Exec(ExecArgs),
-    /// Take a cable down, have it lose packets, or change its rate.
+    /// Take a cable down, have it lose or delay packets, or change its rate.
     Link(LinkArgs),
     /// Show hosts, rails and cables.
     Status(StatusArgs),
@@ -54,10 +55,10 @@ Examples:
   sluice lab up --hosts 4 --mtu 9000 --name large      four hosts at a switch, a second lab")]
 pub struct UpArgs {
     /// How many hosts
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=i64::from(HOSTS_MAX)))]
+    #[arg(long, default_value_t = 2, value_parser = up_to(HOSTS_MAX))]
     hosts: u32,
     /// How many rails join them
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(RAILS_MAX)))]
+    #[arg(long, default_value_t = 1, value_parser = up_to(RAILS_MAX))]
     rails: u32,
     /// Join two hosts by switches, as more hosts are; delays need it
     #[arg(long)]
@@ -79,9 +80,9 @@ pub struct UpArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command has this one's environment, working directory, input and output. Its exit
-status is passed on (125 if it was not started), and signals reach it. It sees the host's network, name, processes
-and /dev/shm, and the files of this machine. Launchers run in the head, where ssh and
-rsh lead to the lab's hosts.
+status is passed on (125 if it was not started), and signals reach it. It sees the host's
+network, name, processes and /dev/shm, and the files of this machine. Launchers run in the
+head, where ssh and rsh lead to the lab's hosts.
 
 Examples:
   sluice lab exec h0 ip address
@@ -236,6 +237,10 @@ impl Name {
     fn open(&self) -> Result<Lab> {
         Lab::open(&self.get()?)
     }
+}
+
+fn up_to(count_max: u32) -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(count_max))
 }
 
 /// Does what is asked.

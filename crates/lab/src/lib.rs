@@ -8,9 +8,9 @@
 //! Nothing is made outside of them but a directory in `/run/sluice-lab`.
 //!
 //! `plan` says what a lab is to be, `network` which commands of `ip` and `tc` make it.
-//! `up` starts it, `down` ends it, `link` changes a cable, `relay` delays
-//! what passes one, `status` asks the kernel how the cables are, `enter` brings a process into a host. `directory` keeps what finds a
-//! lab again, `process` finds its processes.
+//! `up` starts it, `down` ends it, `link` changes a cable, `relay` delays what passes one,
+//! `status` asks the kernel how the cables are, `enter` brings a process into a host.
+//! `directory` keeps what finds a lab again, `process` finds its processes.
 //!
 //! The crate uses the programs `unshare`, `ip` and `tc`, and system calls that need no
 //! `unsafe`.

@@ -113,7 +113,8 @@ impl End<'_> {
 
     fn lose(&self, percent: f64) -> Result<()> {
         self.tc(lose(&self.device, percent)).context(
-            "the kernel cannot drop packets (it needs CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF)",
+            "the kernel cannot drop packets \
+             (it needs CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF)",
         )
     }
 

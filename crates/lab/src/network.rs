@@ -26,7 +26,8 @@ pub fn head_ip(plan: &Plan, pids: &[i32]) -> String {
         let name = rail_name(rail);
         if let (true, [one, other]) = (plan.is_pair(), pids) {
             lines += &format!(
-                "link add {name} mtu {mtu} netns {one} type veth peer name {name} mtu {mtu} netns {other}\n"
+                "link add {name} mtu {mtu} netns {one} type veth \
+                 peer name {name} mtu {mtu} netns {other}\n"
             );
             continue;
         }
@@ -137,7 +138,8 @@ pub fn lose(device: &str, percent: f64) -> String {
     }
     let program = dropping(percent);
     anew + &format!(
-        "filter replace dev {device} ingress prio 1 handle 1 bpf direct-action bytecode \"{program}\"\n"
+        "filter replace dev {device} ingress prio 1 handle 1 \
+         bpf direct-action bytecode \"{program}\"\n"
     )
 }
 
@@ -224,7 +226,8 @@ mod tests {
         );
         let lines = relayed_ip(&plan(3), 1, 0);
         assert!(lines.contains(
-            "link add wh1r0 mtu 1500 gso_max_segs 1 type vxlan id 1 local 10.43.0.129 remote 10.43.0.130 \
+            "link add wh1r0 mtu 1500 gso_max_segs 1 type vxlan id 1 \
+             local 10.43.0.129 remote 10.43.0.130 \
              dstport 16449 nolearning noudpcsum\n"
         ));
         assert!(lines.ends_with(

@@ -146,7 +146,8 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Rate, String> {
         let wrong = || {
             format!(
-                "'{text}' is not a rate; give bits per second from 8kbit to 1tbit: 100mbit, 2.5gbit, or none"
+                "'{text}' is not a rate; give bits per second from 8kbit to 1tbit: \
+                 100mbit, 2.5gbit, or none"
             )
         };
         let lower = text.trim().to_ascii_lowercase();
