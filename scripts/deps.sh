@@ -5,7 +5,7 @@ set -eu
 
 rust_wanted=1.88
 packages=(gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libfabric-dev
-    libfabric-bin netpipe-openmpi python3 python3-pip python3-mpi4py python3-numpy binutils
+    libfabric-bin netpipe-openmpi python3 python3-pip python3-mpi4py python3-numpy binutils iproute2
     chromium fonts-dejavu-core)
 
 fail() {

@@ -34,8 +34,8 @@ class Stage:
     has_tests: bool = True
     # Whether later stages make sense if this one fails.
     is_needed: bool = False
-    # What it needs comes from outside the package registries: where that cannot be
-    # reached, it may skip all of its tests.
+    # What it needs comes from outside the package registries, or is a right that the
+    # kernel may refuse: then it may skip all of its tests.
     may_skip: bool = False
     # Whether it runs beside the stages that follow: one that uses one core most of the
     # time. Its output is shown at the end.
@@ -91,6 +91,7 @@ def stages(quick):
     if quick:
         return
     yield Stage("sluice run and sluice doctor", [python, "tests/run_command.py"])
+    yield Stage("hosts as network namespaces", [python, "tests/run_lab.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 

@@ -3,8 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+mod child;
 mod doctor;
 mod info;
+mod lab;
 mod manual;
 mod mpi;
 mod provider;
@@ -32,7 +34,8 @@ Examples:
   sluice perf overlap                  how much of a transfer each side computes through
   sluice perf match                    what one match costs as lists grow
   sluice sim list                      the experiments that are included
-  sluice sim run rdrp-fig5-small --out fig5 && sluice report fig5";
+  sluice sim run rdrp-fig5-small --out fig5 && sluice report fig5
+  sluice lab up --rails 4 --rate 1gbit two hosts as network namespaces, four rails";
 
 /// Run MPI programs over Sluice, check the environment, measure and simulate.
 #[derive(Debug, Parser)]
@@ -65,6 +68,9 @@ so that figures of two runs can be compared."
     /// Simulate networks flit by flit, and the protocols on many processes.
     #[command(subcommand)]
     Sim(sim::SimCommand),
+    /// Start several hosts as network namespaces on this machine, for tests of rails.
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
     /// Write the results of `sluice sim run` as one HTML page with figures and tables.
     Report(report::ReportArgs),
     /// Print the completions of commands, options and values for a shell.
@@ -90,6 +96,7 @@ fn main() -> ExitCode {
         Command::Perf(command) => perf::run(&command).map(|()| ExitCode::SUCCESS),
         Command::PerfPeer(args) => perf::run_peer(&args).map(|()| ExitCode::SUCCESS),
         Command::Sim(command) => sim::run(&command),
+        Command::Lab(command) => lab::run(&command),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match done {

@@ -1,11 +1,11 @@
 //! `sluice run`: runs an MPI program over Sluice. It finds the MPI (`crate::mpi`), decides
-//! what to set for it (`plan`), starts the command and forwards signals (`child`), and
+//! what to set for it (`plan`), starts the command and forwards signals (`crate::child`), and
 //! reports at the end what Sluice carried (`carried`).
 
 mod carried;
-mod child;
 mod plan;
 
+use crate::child;
 use anyhow::Result;
 use carried::{Carried, Report};
 use clap::Args;
@@ -96,7 +96,7 @@ fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
         .args(&plan.command[1..])
         .envs(plan.environment.iter().map(|(name, value)| (name, value)));
     command.env(carried::VARIABLE, report.path());
-    let code = match child::run(&mut command) {
+    let code = match child::run(&mut command, |_| Ok(())) {
         Ok(status) => child::code_of(status),
         Err(error) => {
             let name = plan.command[0].to_string_lossy();

@@ -1,20 +1,19 @@
 //! The command that was started: it gets the signals that this process gets, and its
 //! end is this process's.
 
+use anyhow::Result;
 use rustix::fd::OwnedFd;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal,
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is handed on. What a terminal sends to a whole group (stop, continue, size) the
@@ -25,8 +24,13 @@ const HANDED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]
 /// and then its group means one. A launcher would take two for more than one.
 const SAME_WITHIN: Duration = Duration::from_secs(1);
 
-/// Starts the command and waits for its end.
-pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
+/// Starts the command and waits for its end. `enter` is called at the last moment before
+/// the start: what it changes of this process is the command's as well. It may leave a
+/// process that can start no thread, so there is none here.
+pub fn run(
+    command: &mut Command,
+    enter: impl FnOnce(&mut Command) -> Result<()>,
+) -> Result<ExitStatus> {
     // In the foreground of a terminal it belongs to the terminal's group, for its keys.
     // Elsewhere it gets a group of its own: who signals ours (timeout, a batch system)
     // would else reach it twice, once directly and once through us.
@@ -37,31 +41,32 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     // Before the start, so that none is lost. One that is ignored stays so for the
     // command as well (nohup).
     let ignored = ignored();
-    let taken = HANDED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = SignalsInfo::<WithOrigin>::new(taken)?;
+    let handed_on = HANDED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = SignalsInfo::<WithOrigin>::new(handed_on.chain([SIGCHLD]))?;
+    enter(command)?;
     let mut child = command.spawn()?;
     let target = Target::of(&child);
-    let handle = signals.handle();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut last = HashMap::new();
-            for origin in signals.forever() {
-                // The terminal has sent it to the command as well. Twice it would mean
-                // something else to a launcher.
-                if shares_group && is_key(&origin) {
-                    continue;
-                }
-                let now = Instant::now();
-                let before = last.insert(origin.signal, now);
-                if before.is_none_or(|before| now - before >= SAME_WITHIN) {
-                    target.send(origin.signal);
-                }
+    let mut last = HashMap::new();
+    for origin in &mut signals {
+        if origin.signal == SIGCHLD {
+            // It may also have been stopped, or continued.
+            match child.try_wait()? {
+                Some(status) => return Ok(status),
+                None => continue,
             }
-        });
-        let status = child.wait();
-        handle.close();
-        status
-    })
+        }
+        // The terminal has sent it to the command as well. Twice it would mean
+        // something else to a launcher.
+        if shares_group && is_key(&origin) {
+            continue;
+        }
+        let now = Instant::now();
+        let before = last.insert(origin.signal, now);
+        if before.is_none_or(|before| now - before >= SAME_WITHIN) {
+            target.send(origin.signal);
+        }
+    }
+    Ok(child.wait()?)
 }
 
 /// The exit status that a shell would give.
