@@ -16,8 +16,8 @@ impl Net {
     /// Why the peer cannot be reached.
     pub fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
         let now = self.now;
+        self.note_seen(peer);
         let remote = self.remote_mut(peer).ok_or(PeerError::Unreachable)?;
-        remote.is_seen = true;
         match &remote.stage {
             Stage::Gone(why) => Err(*why),
             Stage::Met(met) => Ok(Connect::Ready(met.opened)),
@@ -33,16 +33,23 @@ impl Net {
     /// peer's end.
     pub fn watch(&mut self, peer: PeerId) {
         let now = self.now;
+        self.note_seen(peer);
         let Some(remote) = self.remote_mut(peer) else { return };
-        remote.is_seen = true;
         match &mut remote.stage {
             Stage::Met(met) => met.rails.watch(),
             Stage::Idle => self.meet(peer, now),
-            Stage::Meeting(_) => {}
-            Stage::Gone(why) => {
-                let why = *why;
-                self.events.push_back(Event::Gone(peer, why));
-            }
+            Stage::Meeting(_) | Stage::Gone(_) => {}
+        }
+    }
+
+    /// The machine knows of a peer: its end is told, once, also if it has come already.
+    pub(super) fn note_seen(&mut self, peer: PeerId) {
+        let Some(remote) = self.remote_mut(peer) else { return };
+        remote.is_seen = true;
+        if let Stage::Gone(why) = remote.stage
+            && !std::mem::replace(&mut remote.is_told, true)
+        {
+            self.events.push_back(Event::Gone(peer, why));
         }
     }
 

@@ -140,6 +140,7 @@ impl Net {
                 stage: Stage::Idle,
                 is_wanted: false,
                 is_seen: false,
+                is_told: false,
             })
         });
     }

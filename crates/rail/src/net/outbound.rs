@@ -200,7 +200,8 @@ impl Outbound {
         // What the socket has part of is ended with zeroes, which nobody looks at.
         self.serves.retain(|serve| serve.key != key || serve.given > 0);
         for serve in self.serves.iter_mut().filter(|serve| serve.key == key) {
-            serve.from = None;
+            // Of what comes behind the frame that was begun nothing is wanted.
+            (serve.from, serve.len) = (None, serve.done + serve.frame);
         }
     }
 

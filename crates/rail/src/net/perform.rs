@@ -230,8 +230,10 @@ impl Net {
             return;
         }
         let is_seen = remote.is_seen;
+        remote.is_told = is_seen;
         match std::mem::replace(&mut remote.stage, Stage::Gone(why)) {
             Stage::Met(met) => {
+                self.met_count -= 1;
                 let entries = met.conns.iter().chain(&met.attempts);
                 entries.flatten().for_each(|&entry| self.remove(entry));
                 for read in met.reads {

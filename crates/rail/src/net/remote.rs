@@ -17,6 +17,8 @@ pub(super) struct Remote {
     pub(super) is_wanted: bool,
     /// The machine knows of it, so its end is told.
     pub(super) is_seen: bool,
+    /// Its end was told.
+    pub(super) is_told: bool,
 }
 
 /// How far it has got with a peer.

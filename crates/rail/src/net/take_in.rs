@@ -255,6 +255,7 @@ impl Net {
                 }
                 let payload = body + parsed.payload_offset as usize;
                 self.payload = (payload, parsed.payload_len as usize);
+                self.note_seen(peer);
                 Ok(Some(Event::Packet(peer, parsed)))
             }
             FrameKind::Write => {
