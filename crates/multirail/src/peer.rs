@@ -311,6 +311,7 @@ impl Peer {
             return;
         }
         while let Some(ask) = self.stripes.next_ask(now) {
+            self.rails.expect(ask.rail, now);
             below.ask(ask);
         }
     }

@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use sluice_multirail::{
-    Arrival, Ask, Below, ChunkId, Landing, Number, Peer, RailId, RailSpec, ReadId, Striping, Timing,
+    Arrival, Ask, Below, ChunkId, Landing, Number, Peer, RailId, RailSpec, RailState, ReadId,
+    Striping, Timing,
 };
 use sluice_wire::Nanos;
 use std::collections::{BTreeMap, VecDeque};
@@ -368,6 +369,19 @@ fn a_rail_that_becomes_slow_does_not_hold_up_the_end_of_a_read() {
     world.links[2].bytes_per_s = 1_600_000;
     world.run(40 * MS);
     world.assert_all_came();
+}
+
+#[test]
+fn a_read_over_a_rail_that_has_never_spoken_is_missed() {
+    let timing = Timing::default();
+    let spec = RailSpec { bytes_per_s: 1_000_000_000, latency_ns: 20_000 };
+    let mut peer = Peer::new(&[spec], timing, Striping::default(), Nanos(0));
+    let mut asked = Asked::default();
+    peer.advance(Nanos(0), &mut asked);
+    assert!(peer.opened(Nanos(0), &mut asked, RailId(0)));
+    peer.read(Nanos(0), &mut asked, ReadId(1), 1000);
+    peer.advance(Nanos(timing.suspect_alone_ns), &mut asked);
+    assert_eq!(peer.state(RailId(0)), RailState::Suspect);
 }
 
 #[test]
