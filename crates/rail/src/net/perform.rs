@@ -24,7 +24,7 @@ const PROBES_MAX: u32 = 8;
 /// A sign of life is as fresh as that, in milliseconds, while frames ask for it, and
 /// while the system does.
 const FRESH_MS: u32 = 6;
-const FRESH_ALONE_MS: u32 = 2_500;
+pub(super) const FRESH_ALONE_MS: u32 = 2_500;
 
 impl Net {
     /// Calls the rails of a peer, and does what they then want done.

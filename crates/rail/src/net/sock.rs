@@ -7,6 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::ptr;
+use std::time::Duration;
 
 /// Most pieces of memory in one call.
 pub(super) const PIECES_MAX: usize = 32;
@@ -24,11 +25,22 @@ pub(super) fn stream_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
+/// How often the system asks the host at the other end of an idle connection whether it
+/// lives: that is what tells a process that computes from one that is out of reach.
+const KEEPALIVE: Duration = Duration::from_secs(1);
+/// So many of these may go unanswered. `multirail` gives a silent connection up before.
+const KEEPALIVES_MAX: u32 = 60;
+
 /// Sets up a connection: nothing waits for more in the kernel, which this process sees
-/// to, and `congestion` names what sets its pace, if not the system's default.
+/// to, the other side's kernel is asked for signs of life, and `congestion` names what
+/// sets its pace, if not the system's default.
 pub(super) fn prepare(socket: &impl AsFd, congestion: Option<&str>) {
     // One that the system refuses leaves its default, which works.
     let _ = sockopt::set_tcp_nodelay(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE);
+    let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE);
+    let _ = sockopt::set_tcp_keepcnt(socket, KEEPALIVES_MAX);
+    let _ = sockopt::set_socket_keepalive(socket, true);
     if let Some(name) = congestion {
         let _ = sockopt::set_tcp_congestion(socket, name);
     }
