@@ -159,8 +159,8 @@ impl Net {
         }
         let Some(met) = self.met(peer) else { return };
         for entry in met.conns.clone().into_iter().flatten() {
-            if let Some(conn) = self.conn(entry) {
-                conn.out.forget(key);
+            if self.conn(entry).is_some_and(|conn| conn.out.forget(key)) {
+                self.mark_dirty(entry);
             }
         }
     }

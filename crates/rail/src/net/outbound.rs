@@ -110,6 +110,12 @@ impl Serve {
             None => add(Place::of(&ZEROES[..left.min(ZEROES.len())])),
         }
     }
+
+    /// What goes in its place if the key does not reach the memory any more.
+    fn fault(&self) -> [u8; FRAME_HEAD_BYTES] {
+        let Serve { id, acknowledged, .. } = *self;
+        FrameHead { kind: FrameKind::Fault, len: 0, id, acknowledged }.emit()
+    }
 }
 
 /// What became of a flush.
@@ -195,14 +201,24 @@ impl Outbound {
         self.stream.map_or(0, |place| ring.end() - place)
     }
 
-    /// Memory is not exposed any more: it is not read from now on.
-    pub(super) fn forget(&mut self, key: RemoteKey) {
-        // What the socket has part of is ended with zeroes, which nobody looks at.
-        self.serves.retain(|serve| serve.key != key || serve.given > 0);
-        for serve in self.serves.iter_mut().filter(|serve| serve.key == key) {
-            // Of what comes behind the frame that was begun nothing is wanted.
-            (serve.from, serve.len) = (None, serve.done + serve.frame);
-        }
+    /// Memory is not exposed any more: it is not read from now on. Whoever asked for it
+    /// and waits is told so. Says whether there is something to send by that.
+    pub(super) fn forget(&mut self, key: RemoteKey) -> bool {
+        let Outbound { small, serves, .. } = self;
+        let before = small.len();
+        serves.retain_mut(|serve| {
+            if serve.key != key {
+                return true;
+            }
+            // A frame that the socket has part of is ended with zeroes.
+            let end = serve.done + if serve.given > 0 { serve.frame } else { 0 };
+            if end < serve.len {
+                small.extend(serve.fault());
+            }
+            (serve.from, serve.len) = (None, end);
+            serve.given > 0
+        });
+        small.len() > before
     }
 
     /// Gives the socket all that it takes; of chunks no more than about `bulk` bytes.
