@@ -88,6 +88,12 @@ impl World {
         self.net.as_deref()
     }
 
+    /// As [`World::net`].
+    #[cfg(test)]
+    pub(crate) fn net_mut(&mut self) -> &mut Net {
+        self.net.as_deref_mut().expect("it was opened with one")
+    }
+
     /// Shared memory, for what is its own.
     #[must_use]
     #[inline]

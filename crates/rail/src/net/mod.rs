@@ -13,6 +13,7 @@
 //! | `meet` | listening, first contact, opening rails, strangers |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
 //! | `perform` | what `multirail` wants done |
+//! | `leave` | the end of this process's part |
 //! | `ask` | what the machine asks for |
 //! | `sock` | system calls |
 //! | `watcher` | what wakes a thread that sleeps |
@@ -34,6 +35,7 @@ mod ask;
 mod conn;
 pub mod devices;
 pub mod handshake;
+mod leave;
 mod meet;
 mod outbound;
 mod perform;
@@ -117,6 +119,9 @@ pub struct NetConfig {
     pub uid: u32,
     /// How connections are protected.
     pub security: Security,
+    /// The ports that peers are told instead of those that are listened on, by device.
+    #[cfg(test)]
+    told_ports: Vec<u16>,
 }
 
 impl NetConfig {
@@ -131,6 +136,8 @@ impl NetConfig {
             label: 0,
             uid: rustix::process::geteuid().as_raw(),
             security: Security::default(),
+            #[cfg(test)]
+            told_ports: Vec::new(),
         }
     }
 }
@@ -220,6 +227,8 @@ pub struct Net {
     unread: Vec<usize>,
     stats: NetStats,
     warn: Warn,
+    /// The process that opened this.
+    pid: u32,
 }
 
 /// How far the buffer has been read.
@@ -316,6 +325,7 @@ impl Net {
             looks_at_list: false,
             stats: NetStats::default(),
             warn,
+            pid: std::process::id(),
             config,
         };
         net.listen_on_all()?;
@@ -334,6 +344,8 @@ impl Net {
             self.ports.push(bound.port());
             self.add(Entry::Listener(Listener { socket, device: at })).map_err(failed)?;
         }
+        #[cfg(test)]
+        self.ports.iter_mut().zip(&self.config.told_ports).for_each(|(port, told)| *port = *told);
         Ok(())
     }
 

@@ -1,11 +1,14 @@
 //! Two or more processes that speak over loopback: each a world of its own, polled in
 //! turn by the test.
 
+mod failures;
 mod pair;
+mod relay;
 
-use crate::net::{NetConfig, OwnDevice};
+use crate::net::{Entry, NetConfig, OwnDevice};
 use crate::shm::Config;
 use crate::world::World;
+use relay::Relay;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
 use sluice_wire::{
     Addr, Credits, List, Nanos, Packet, PacketSeq, Parsed, PeerId, Region, Reply, Status,
@@ -14,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Far more than needed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A machine that writes down what it is told.
 #[derive(Debug, Default)]
@@ -84,6 +87,12 @@ impl Process {
         self.world.peer(&other.world.address()).unwrap()
     }
 
+    /// For who wants to know why a test waits in vain.
+    fn show(&self) {
+        let net = self.world.net().unwrap();
+        eprintln!("{:?} {:?} {:#?} {:#?}", net.stats, net.hot, net.remotes, net.entries);
+    }
+
     fn poll(&mut self) {
         let now = self.world.refresh_now();
         self.world.poll(now, &mut self.machine, 64);
@@ -117,10 +126,53 @@ fn region_mut(bytes: &mut [u8]) -> Region {
 }
 
 /// Polls all in turn until something is so.
-fn until(all: &mut [&mut Process], what: &str, mut is_so: impl FnMut(&mut [&mut Process]) -> bool) {
+fn until(all: &mut [&mut Process], what: &str, is_so: impl FnMut(&mut [&mut Process]) -> bool) {
+    until_by(all, &mut [], what, is_so);
+}
+
+/// The same, where relays stand between them.
+fn until_by(
+    all: &mut [&mut Process],
+    relays: &mut [Relay],
+    what: &str,
+    mut is_so: impl FnMut(&mut [&mut Process]) -> bool,
+) {
     let begin = Instant::now();
     while !is_so(all) {
         all.iter_mut().for_each(|process| process.poll());
+        relays.iter_mut().for_each(Relay::poll);
         assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+    }
+}
+
+/// A process behind relays, one before each of its devices.
+fn behind_relays(config: NetConfig) -> (Process, Vec<Relay>) {
+    let mut relays: Vec<Relay> =
+        config.devices.iter().map(|device| Relay::new(device.address)).collect();
+    let told_ports = relays.iter().map(|relay| relay.at.port()).collect();
+    let process = Process::with(NetConfig { told_ports, ..config });
+    for (_, entry) in &process.world.net().unwrap().entries {
+        if let Entry::Listener(listener) = entry {
+            let at = rustix::net::getsockname(&listener.socket).unwrap();
+            relays[usize::from(listener.device)].lead_to(at.try_into().unwrap());
+        }
+    }
+    (process, relays)
+}
+
+/// Chance that is the same each time for one seed.
+#[derive(Debug)]
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
     }
 }

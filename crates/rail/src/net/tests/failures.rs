@@ -1,0 +1,765 @@
+//! What networks do to connections, and what two processes then still do.
+
+use super::relay::{Course, Cut, Relay};
+use super::{Chance, Process, behind_relays, loopback, region, region_mut, until, until_by};
+use crate::net::{Entry, NetConfig, sock};
+use sluice_link::{
+    ClaimsId, Connect, PeerError, RailError, Remote, RemoteMemory, Rights, SharedCopy, Token,
+    Transport,
+};
+use sluice_multirail::{RailId, RailState, Timing};
+use sluice_wire::PeerId;
+use std::num::NonZeroU32;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+const MS: u64 = 1_000_000;
+const HOUR_NS: u64 = 3_600_000 * MS;
+
+/// Short, so that a test is.
+const BRISK: Timing = Timing {
+    suspect_ns: 5 * MS,
+    suspect_alone_ns: 40 * MS,
+    down_ns: 40 * MS,
+    open_ns: 200 * MS,
+    retry_ns_min: MS,
+    retry_ns_max: 20 * MS,
+    gone_ns: HOUR_NS,
+    idle_probe_ns: 50 * MS,
+};
+
+fn config(devices: u8, timing: Timing) -> NetConfig {
+    NetConfig { timing, ..NetConfig::with_devices((1..=devices).map(loopback).collect()) }
+}
+
+/// Two that have met, with relays between them.
+struct Pair {
+    a: Process,
+    b: Process,
+    /// First those before `a`, then those before `b`.
+    relays: Vec<Relay>,
+    to_a: PeerId,
+    to_b: PeerId,
+}
+
+impl Pair {
+    fn met(devices: u8, timing: Timing) -> Pair {
+        let (mut a, mut relays) = behind_relays(config(devices, timing));
+        let (mut b, before_b) = behind_relays(config(devices, timing));
+        relays.extend(before_b);
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        assert!(matches!(b.world.connect(to_a), Ok(Connect::Pending)));
+        let mut pair = Pair { a, b, relays, to_a, to_b };
+        pair.until("all rails", |pair| {
+            (0..devices).all(|at| pair.states(RailId(at)) == [RailState::Up; 2])
+        });
+        pair
+    }
+
+    fn poll(&mut self) {
+        self.a.poll();
+        self.b.poll();
+        self.relays.iter_mut().for_each(Relay::poll);
+    }
+
+    fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Pair) -> bool) {
+        let begin = Instant::now();
+        while !is_so(self) {
+            self.poll();
+            if begin.elapsed() > super::PATIENCE {
+                [&self.a, &self.b].iter().for_each(|process| process.show());
+                panic!("waited in vain: {what}");
+            }
+        }
+    }
+
+    fn states(&self, rail: RailId) -> [RailState; 2] {
+        [(&self.a, self.to_b), (&self.b, self.to_a)].map(|(process, peer)| {
+            let met = process.world.net().unwrap().met(peer);
+            met.map_or(RailState::Down, |met| met.rails.state(rail))
+        })
+    }
+
+    fn cut(&mut self, how: Cut) {
+        self.relays.iter_mut().for_each(|relay| relay.cut(how));
+    }
+
+    fn set_course(&mut self, course: Course) {
+        self.relays.iter_mut().for_each(|relay| relay.course = course);
+    }
+
+    /// The relays of one rail. It may have been opened from both sides.
+    fn of_rail(&mut self, rail: usize) -> impl Iterator<Item = &mut Relay> {
+        let devices = self.relays.len() / 2;
+        self.relays
+            .iter_mut()
+            .enumerate()
+            .filter(move |(at, _)| at % devices == rail)
+            .map(|(_, r)| r)
+    }
+
+    fn carried(&mut self, rail: usize) -> u64 {
+        self.of_rail(rail).map(|relay| relay.carried).sum()
+    }
+
+    /// Both have got `count` packets from each other, each once and in order.
+    fn check_packets(&self, count: u32) {
+        for (process, from) in [(&self.a, self.to_b), (&self.b, self.to_a)] {
+            assert_eq!(process.machine.packets.len(), count as usize);
+            for (seq, got) in (0..count).zip(&process.machine.packets) {
+                assert_eq!(*got, (from, seq, payload(seq)));
+            }
+            assert_eq!(process.machine.gone, []);
+            assert_eq!(process.world.net().unwrap().stats().violations, 0);
+        }
+    }
+}
+
+fn payload(seq: u32) -> Vec<u8> {
+    (0..seq * 37 % 3000).map(|at| (at ^ seq) as u8).collect()
+}
+
+fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64).map(|at| ((at + seed).wrapping_mul(0x9e37_79b9) >> 13) as u8).collect()
+}
+
+#[test]
+fn packets_arrive_once_and_in_order_while_connections_are_cut() {
+    for how in [Cut::Rst, Cut::Fin] {
+        for devices in [1, 3] {
+            let mut pair = Pair::met(devices, BRISK);
+            let before = pair.a.world.net().unwrap().stats().broken;
+            for seq in 0..600 {
+                let bytes = payload(seq);
+                let (to_a, to_b) = (pair.to_a, pair.to_b);
+                pair.a.send(to_b, seq, &bytes);
+                pair.b.send(to_a, seq, &bytes);
+                if seq % 3 == 0 {
+                    pair.poll();
+                }
+                if seq % 50 == 49 {
+                    let at = (seq / 50) as usize % devices as usize;
+                    pair.of_rail(at).for_each(|relay| relay.cut(how));
+                }
+            }
+            pair.until("all packets", |pair| {
+                pair.a.machine.packets.len() >= 600 && pair.b.machine.packets.len() >= 600
+            });
+            pair.check_packets(600);
+            assert!(pair.a.world.net().unwrap().stats().broken > before, "none was cut");
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_is_cut_in_the_middle_comes_again() {
+    const LEN: usize = 1 << 20;
+    for devices in [1, 2] {
+        let mut pair = Pair::met(devices, BRISK);
+        let (to_a, to_b) = (pair.to_a, pair.to_b);
+        let there = pattern(LEN, 1);
+        let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+        for bytes in [1, 23, 24, 25, 5_000, 70_001, 400_000] {
+            let mut here = vec![0u8; LEN];
+            pair.relays.iter_mut().for_each(|relay| relay.left = Some(bytes));
+            pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(bytes));
+            pair.until("the cut", |pair| pair.relays.iter().any(|relay| relay.left == Some(0)));
+            assert_eq!(pair.a.machine.moved, []);
+            pair.cut(Cut::Rst);
+            pair.relays.iter_mut().for_each(|relay| relay.left = None);
+            pair.until("the read", |pair| !pair.a.machine.moved.is_empty());
+            assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(bytes), Ok(()))]);
+            assert!(here == there, "cut after {bytes} bytes");
+        }
+        pair.check_packets(0);
+    }
+}
+
+#[test]
+fn all_connections_may_be_away_for_a_while() {
+    let mut pair = Pair::met(3, BRISK);
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    let there = pattern(1 << 20, 2);
+    let mut here = vec![0u8; there.len()];
+    let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+    pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    pair.set_course(Course::Slam);
+    pair.cut(Cut::Rst);
+    for seq in 0..100 {
+        pair.a.send(to_b, seq, &payload(seq));
+        pair.b.send(to_a, seq, &payload(seq));
+        pair.poll();
+    }
+    pair.until("many attempts", |pair| {
+        pair.relays.iter().map(|relay| relay.slammed).sum::<u32>() > 30
+    });
+    assert_eq!((pair.a.machine.packets.len(), pair.a.machine.moved.len()), (0, 0));
+    pair.set_course(Course::Pass);
+    pair.until("all packets and the read", |pair| {
+        pair.a.machine.packets.len() == 100
+            && pair.b.machine.packets.len() == 100
+            && !pair.a.machine.moved.is_empty()
+    });
+    assert_eq!(pair.a.machine.moved, [(Token(1), Ok(()))]);
+    assert!(here == there);
+    pair.check_packets(100);
+}
+
+#[test]
+fn a_rail_that_is_refused_for_a_while_carries_bytes_again() {
+    let mut pair = Pair::met(2, BRISK);
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    let there = pattern(1 << 20, 3);
+    let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+    let read = |pair: &mut Pair, token| {
+        let mut here = vec![0u8; there.len()];
+        pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(token));
+        pair.until("the read", |pair| !pair.a.machine.moved.is_empty());
+        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(token), Ok(()))]);
+        assert!(here == there);
+    };
+    pair.of_rail(1).for_each(|relay| {
+        relay.refuse();
+        relay.cut(Cut::Rst);
+    });
+    for token in 0..5 {
+        read(&mut pair, token);
+    }
+    pair.until("the rail's end", |pair| {
+        pair.states(RailId(1)).iter().all(|state| *state != RailState::Up)
+    });
+    pair.of_rail(1).for_each(Relay::listen);
+    pair.until("the rail", |pair| pair.states(RailId(1)) == [RailState::Up; 2]);
+    let before = pair.carried(1);
+    for token in 10.. {
+        read(&mut pair, token);
+        if pair.carried(1) > before + (256 << 10) {
+            break;
+        }
+    }
+    pair.check_packets(0);
+}
+
+/// What comes on a connection is dropped by the system from now on, so that nothing is
+/// acknowledged either; or no more.
+fn deafen(socket: &impl AsRawFd, is_deaf: bool) {
+    let mut drop_all =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut drop_all };
+    let option = if is_deaf { libc::SO_ATTACH_FILTER } else { libc::SO_DETACH_FILTER };
+    // SAFETY: the system reads one program of one instruction there.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+impl Process {
+    fn shrink_buffers(&self) {
+        for (_, entry) in &self.world.net().unwrap().entries {
+            if let Entry::Conn(conn) = entry {
+                rustix::net::sockopt::set_socket_send_buffer_size(&conn.socket, 4096).unwrap();
+            }
+        }
+    }
+
+    /// The cable of a device is pulled, or put in again.
+    fn set_deaf(&self, device: u8, is_deaf: bool) {
+        for (_, entry) in &self.world.net().unwrap().entries {
+            match entry {
+                Entry::Listener(listener) if listener.device == device => {
+                    deafen(&listener.socket, is_deaf);
+                }
+                Entry::Conn(conn) if conn.rail.0 == device => deafen(&conn.socket, is_deaf),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Two that have met, with nothing between them.
+fn directly(devices: u8, timing: Timing) -> (Process, PeerId, Process, PeerId) {
+    let mut a = Process::with(config(devices, timing));
+    let mut b = Process::with(config(devices, timing));
+    let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+    assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+    assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
+    until(&mut [&mut a, &mut b], "all rails", |all| {
+        (0..devices).all(|at| {
+            all.iter().all(|process| {
+                let net = process.world.net().unwrap();
+                net.active.iter().all(|&peer| {
+                    net.met(peer).is_some_and(|met| met.rails.state(RailId(at)) == RailState::Up)
+                })
+            })
+        })
+    });
+    (a, to_b, b, to_a)
+}
+
+#[test]
+fn what_a_silent_rail_owes_comes_by_the_others_before_it_is_down() {
+    // Whatever waits for the end of the silent rail waits for an hour.
+    let timing = Timing { suspect_alone_ns: HOUR_NS, down_ns: HOUR_NS, ..BRISK };
+    let (mut a, to_b, mut b, to_a) = directly(3, timing);
+    let there = pattern(8 << 20, 4);
+    let mut here = vec![0u8; there.len()];
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    let rail = RailId(1);
+    let state =
+        |process: &Process, peer| process.world.net().unwrap().met(peer).unwrap().rails.state(rail);
+    for round in 0..5 {
+        here.fill(0);
+        a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(round));
+        for process in [&a, &b] {
+            process.set_deaf(1, true);
+        }
+        until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+        assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(round), Ok(()))]);
+        assert!(here == there);
+        for process in [&a, &b] {
+            process.set_deaf(1, false);
+        }
+        until(&mut [&mut a, &mut b], "the rail", |all| {
+            state(all[0], to_b) == RailState::Up && state(all[1], to_a) == RailState::Up
+        });
+    }
+    assert_eq!(
+        (a.world.net().unwrap().stats().broken, b.world.net().unwrap().stats().broken),
+        (0, 0)
+    );
+}
+
+#[test]
+fn the_stream_leaves_a_silent_rail_before_it_is_down() {
+    let timing = Timing { suspect_alone_ns: HOUR_NS, down_ns: HOUR_NS, ..BRISK };
+    let (mut a, to_b, mut b, to_a) = directly(2, timing);
+    let there = pattern(64 << 10, 5);
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    let stream_on = a.world.net().unwrap().met(to_b).unwrap().stream_on.unwrap();
+    for process in [&a, &b] {
+        process.set_deaf(stream_on.0, true);
+    }
+    for seq in 0..100 {
+        a.send(to_b, seq, &payload(seq));
+    }
+    // Reads keep the other rail talking, by which this one's silence is known.
+    let mut token = 0;
+    let mut here = vec![0u8; there.len()];
+    while b.machine.packets.len() < 100 {
+        token += 1;
+        a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(token));
+        until(&mut [&mut a, &mut b], "a read", |all| !all[0].machine.moved.is_empty());
+        assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(token), Ok(()))]);
+    }
+    for (seq, got) in (0..).zip(&b.machine.packets) {
+        assert_eq!(*got, (to_a, seq, payload(seq)));
+    }
+    assert_ne!(a.world.net().unwrap().met(to_b).unwrap().stream_on, Some(stream_on));
+}
+
+#[test]
+fn all_that_waits_for_a_peer_ends_when_it_is_given_up_and_its_end_is_told_once() {
+    let timing = Timing { gone_ns: 300 * MS, ..BRISK };
+    let (mut a, to_b, mut b, to_a) = directly(2, timing);
+    let there = pattern(1 << 20, 6);
+    let mut heres = vec![vec![0u8; there.len()]; 4];
+    let key = b.world.expose(to_a, region(&there), Rights { read: true, write: true });
+    b.world.watch(to_a);
+    for process in [&a, &b] {
+        process.set_deaf(0, true);
+        process.set_deaf(1, true);
+    }
+    a.send(to_b, 0, b"in vain");
+    for (token, here) in (0..).zip(&mut heres) {
+        if token % 2 == 0 {
+            a.world.read_remote(to_b, Remote::whole(key), region_mut(here), Token(token));
+        } else {
+            a.world.write_remote(to_b, region(here), Remote::whole(key), Token(token));
+        }
+    }
+    until(&mut [&mut a, &mut b], "both ends", |all| {
+        // What opens in the meantime is deaf too.
+        all.iter().all(|process| !process.machine.gone.is_empty())
+    });
+    let mut moved = a.machine.moved.clone();
+    moved.sort_by_key(|(token, _)| token.0);
+    assert_eq!(moved, [0, 1, 2, 3].map(|at| (Token(at), Err(RailError::PeerGone))));
+    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut heres[0]), Token(9));
+    a.world.write_remote(to_b, region(&heres[1]), Remote::whole(key), Token(10));
+    a.send(to_b, 1, b"in vain");
+    until(&mut [&mut a], "the last ends", |all| all[0].machine.moved.len() == 6);
+    assert_eq!(a.world.connect(to_b), Err(PeerError::Unreachable));
+    for _ in 0..100 {
+        a.poll();
+        b.poll();
+    }
+    assert_eq!(a.machine.gone, [(to_b, PeerError::Unreachable)]);
+    assert_eq!(b.machine.gone, [(to_a, PeerError::Unreachable)]);
+}
+
+/// Nothing had been under way before, and no other rail is there to be compared with.
+#[test]
+fn a_read_over_a_single_rail_that_is_silent_ends() {
+    let (mut a, to_b, mut b, to_a) = directly(1, Timing { gone_ns: 300 * MS, ..BRISK });
+    let there = pattern(1000, 12);
+    let mut here = vec![0u8; there.len()];
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    for process in [&a, &b] {
+        process.set_deaf(0, true);
+    }
+    // The last sign of life is not fresh any more.
+    until(&mut [&mut a, &mut b], "time", |all| {
+        let net = all[0].world.net().unwrap();
+        net.entries.iter().all(|(_, entry)| match entry {
+            Entry::Conn(conn) => sock::health(&conn.socket).unwrap().acknowledged_ms_ago > 50,
+            _ => true,
+        })
+    });
+    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    until(&mut [&mut a, &mut b], "its end", |all| !all[0].machine.moved.is_empty());
+    assert_eq!(a.machine.moved, [(Token(1), Err(RailError::PeerGone))]);
+}
+
+#[test]
+fn a_process_that_does_nothing_for_long_is_not_given_up() {
+    let timing = Timing { suspect_alone_ns: 100 * MS, gone_ns: 400 * MS, ..BRISK };
+    let (mut a, to_b, mut b, to_a) = directly(2, timing);
+    let there = pattern(1 << 20, 7);
+    let mut here = vec![0u8; there.len()];
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    a.world.watch(to_b);
+    for seq in 0..50 {
+        a.send(to_b, seq, &payload(seq));
+    }
+    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    let begin = Instant::now();
+    until(&mut [&mut a], "several times all deadlines", |_| {
+        begin.elapsed() > Duration::from_nanos(4 * timing.gone_ns)
+    });
+    assert_eq!((a.machine.gone.len(), a.machine.moved.len()), (0, 0));
+    until(&mut [&mut a, &mut b], "the read and all packets", |all| {
+        !all[0].machine.moved.is_empty() && all[1].machine.packets.len() == 50
+    });
+    assert_eq!(a.machine.moved, [(Token(1), Ok(()))]);
+    assert!(here == there && a.machine.gone.is_empty() && b.machine.gone.is_empty());
+}
+
+/// The frames that ask for signs of life end soon, so as not to fill the peer's socket.
+#[test]
+fn the_system_asks_the_hosts_of_silent_peers_for_signs_of_life() {
+    use rustix::net::sockopt;
+    let (a, _, b, _) = directly(2, BRISK);
+    for process in [&a, &b] {
+        let net = process.world.net().unwrap();
+        let conns = net.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Conn(conn) => Some(&conn.socket),
+            _ => None,
+        });
+        let mut count = 0;
+        for socket in conns {
+            count += 1;
+            assert!(sockopt::socket_keepalive(socket).unwrap());
+            let fresh = Duration::from_millis(u64::from(crate::net::perform::FRESH_ALONE_MS));
+            assert!(2 * sockopt::tcp_keepidle(socket).unwrap() < fresh);
+            assert!(2 * sockopt::tcp_keepintvl(socket).unwrap() < fresh);
+        }
+        assert_eq!(count, 2);
+    }
+}
+
+#[test]
+fn a_process_that_ends_is_known_to_have_at_once() {
+    // No port tells of it: what is asked there is asked in vain for an hour.
+    let timing = Timing { retry_ns_min: HOUR_NS, retry_ns_max: HOUR_NS, ..BRISK };
+    for devices in [1, 3] {
+        let Pair { mut a, b, mut relays, to_b, to_a } = Pair::met(devices, timing);
+        drop(b);
+        until_by(&mut [&mut a], &mut relays, "its end", |all| !all[0].machine.gone.is_empty());
+        assert_eq!(a.machine.gone, [(to_b, PeerError::Dead)]);
+        let _ = to_a;
+    }
+}
+
+#[test]
+fn what_a_process_has_sent_arrives_before_its_end() {
+    for devices in [1, 3] {
+        let Pair { mut a, mut b, mut relays, to_b, to_a } = Pair::met(devices, BRISK);
+        for seq in 0..100 {
+            b.send(to_a, seq, &payload(seq));
+        }
+        drop(b);
+        until_by(&mut [&mut a], &mut relays, "its end", |all| !all[0].machine.gone.is_empty());
+        assert_eq!(a.machine.packets.len(), 100);
+        for (seq, got) in (0..).zip(&a.machine.packets) {
+            assert_eq!(*got, (to_b, seq, payload(seq)));
+        }
+    }
+}
+
+#[test]
+fn a_port_that_nobody_listens_at_any_more_is_the_end_of_a_peer() {
+    let Pair { mut a, b, mut relays, to_b, .. } = Pair::met(2, BRISK);
+    for relay in &mut relays {
+        relay.refuse();
+        relay.cut(Cut::Rst);
+    }
+    until_by(&mut [&mut a], &mut relays, "its end", |all| !all[0].machine.gone.is_empty());
+    assert_eq!(a.machine.gone, [(to_b, PeerError::Dead)]);
+    drop(b);
+}
+
+#[test]
+fn memory_that_is_taken_back_from_a_writer_is_not_written_any_more() {
+    const LEN: usize = 2 << 20;
+    let mut pair = Pair::met(2, BRISK);
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    let from = pattern(LEN, 8);
+    for (at, bytes) in (0..).zip([30_000, 100_000, 300_000]) {
+        let mut into = vec![0u8; LEN];
+        let key = pair.b.world.expose(to_a, region_mut(&mut into), Rights::WRITE);
+        pair.relays.iter_mut().for_each(|relay| relay.left = Some(bytes));
+        pair.a.world.write_remote(to_b, region(&from), Remote::whole(key), Token(at));
+        pair.until("a part of it", |pair| pair.relays.iter().any(|relay| relay.left == Some(0)));
+        for _ in 0..100 {
+            pair.poll();
+        }
+        pair.b.world.revoke(to_a, key);
+        into.fill(0xdb);
+        pair.relays.iter_mut().for_each(|relay| relay.left = None);
+        pair.until("the end", |pair| !pair.a.machine.moved.is_empty());
+        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(at), Err(RailError::Fault))]);
+        for _ in 0..1000 {
+            pair.poll();
+        }
+        assert!(into.iter().all(|&byte| byte == 0xdb), "written after {bytes} bytes");
+    }
+    pair.check_packets(0);
+}
+
+#[test]
+fn a_read_of_memory_that_is_taken_back_meanwhile_ends() {
+    const LEN: usize = 2 << 20;
+    let mut pair = Pair::met(2, BRISK);
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    for (at, bytes) in (0..).zip([0, 30, 30_000, 300_000]) {
+        let from = pattern(LEN, 9);
+        let mut into = vec![0u8; LEN];
+        let key = pair.b.world.expose(to_a, region(&from), Rights::READ);
+        // Little fits the system's buffers, so chunks wait that were asked for.
+        pair.b.shrink_buffers();
+        pair.relays.iter_mut().for_each(Relay::shrink_buffers);
+        pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut into), Token(at));
+        pair.relays.iter_mut().for_each(|relay| relay.left = Some(bytes));
+        pair.until("a part of it", |pair| pair.relays.iter().any(|relay| relay.left == Some(0)));
+        for _ in 0..100 {
+            pair.poll();
+        }
+        pair.b.world.revoke(to_a, key);
+        drop(from);
+        pair.relays.iter_mut().for_each(|relay| relay.left = None);
+        pair.until("the end", |pair| !pair.a.machine.moved.is_empty());
+        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(at), Err(RailError::Fault))]);
+    }
+    pair.check_packets(0);
+}
+
+#[test]
+fn a_chunk_that_waits_to_be_sent_when_its_memory_is_taken_back_is_a_fault() {
+    const LEN: usize = 256 << 10;
+    let mut pair = Pair::met(1, Timing { suspect_alone_ns: HOUR_NS, ..BRISK });
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    let from = pattern(LEN, 9);
+    let mut into = vec![0u8; LEN];
+    let key = pair.b.world.expose(to_a, region(&from), Rights::READ);
+    pair.b.shrink_buffers();
+    pair.relays.iter_mut().for_each(Relay::shrink_buffers);
+    pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut into), Token(1));
+    pair.until("a part of the first chunk", |pair| {
+        pair.relays.iter_mut().for_each(|relay| {
+            if relay.carried > 10_000 {
+                relay.course = Course::Hold;
+            }
+        });
+        pair.relays.iter().any(|relay| relay.course == Course::Hold)
+    });
+    pair.b.world.revoke(to_a, key);
+    drop(from);
+    pair.set_course(Course::Pass);
+    pair.until("the end", |pair| !pair.a.machine.moved.is_empty());
+    assert_eq!(pair.a.machine.moved, [(Token(1), Err(RailError::Fault))]);
+    pair.check_packets(0);
+}
+
+#[test]
+fn the_key_of_one_peer_is_of_no_use_to_another() {
+    let (mut a, to_b, mut b, to_a) = directly(1, BRISK);
+    let mut c = Process::with(config(1, BRISK));
+    let c_to_b = c.knows(&b);
+    assert_eq!(c.world.connect(c_to_b), Ok(Connect::Pending));
+    until(&mut [&mut b, &mut c], "the connection", |all| !all[1].machine.connected.is_empty());
+    let mut there = pattern(100, 10);
+    let mut here = vec![0u8; 100];
+    let key = b.world.expose(to_a, region_mut(&mut there), Rights { read: true, write: true });
+    c.world.read_remote(c_to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    c.world.write_remote(c_to_b, region(&here), Remote::whole(key), Token(2));
+    until(&mut [&mut b, &mut c], "both faults", |all| all[1].machine.moved.len() == 2);
+    assert!(c.machine.moved.iter().all(|(_, how)| *how == Err(RailError::Fault)));
+    assert!(here.iter().all(|&byte| byte == 0) && there == pattern(100, 10));
+    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(3));
+    until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+    assert_eq!(a.machine.moved, [(Token(3), Ok(()))]);
+    assert_eq!(here, there);
+}
+
+#[test]
+fn chunk_claims_that_a_peer_elsewhere_names_reach_no_shared_memory() {
+    let (mut a, to_b, mut b, _) = directly(1, BRISK);
+    let bytes = pattern(1 << 20, 11);
+    for bits in [1, 2, 1 << 16, u32::MAX] {
+        let claims = ClaimsId(NonZeroU32::new(bits).unwrap());
+        let into = Remote::whole(sluice_wire::RemoteKey::from_bits(7));
+        let shm = a.world.shm_mut();
+        assert!(!shm.use_claims(to_b, claims) && shm.are_claims_closed(to_b, claims));
+        assert!(shm.open_claims(to_b, sluice_link::ClaimsStart::Free).is_none());
+        shm.write_shared(to_b, claims, region(&bytes), into, Token(u64::from(bits)));
+        until(&mut [&mut a, &mut b], "the end", |all| !all[0].machine.moved.is_empty());
+        let moved = a.machine.moved.drain(..).collect::<Vec<_>>();
+        assert_eq!(moved, [(Token(u64::from(bits)), Err(RailError::PeerGone))]);
+    }
+    assert_eq!((a.machine.gone.len(), b.machine.gone.len()), (0, 0));
+}
+
+/// What is under way in the loop below.
+struct Move {
+    token: u64,
+    is_write: bool,
+    by_a: bool,
+    there: Vec<u8>,
+    here: Vec<u8>,
+    key: sluice_wire::RemoteKey,
+}
+
+/// Packets, reads and writes both ways, while relays do what they can.
+fn go_through_faults(seed: u64) {
+    eprintln!("seed {seed}");
+    let mut chance = Chance(seed);
+    let devices = 1 + chance.below(4) as u8;
+    let mut pair = Pair::met(devices, BRISK);
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    let mut moves: Vec<Move> = Vec::new();
+    let (mut sent, mut ended) = ([0u32; 2], 0);
+    for step in 0..1500 {
+        match chance.below(100) {
+            0..40 => {
+                for by in 0..2 {
+                    for _ in 0..chance.below(4) {
+                        let seq = sent[by];
+                        sent[by] += 1;
+                        match by {
+                            0 => pair.a.send(to_b, seq, &payload(seq)),
+                            _ => pair.b.send(to_a, seq, &payload(seq)),
+                        }
+                    }
+                }
+            }
+            40..50 if moves.len() < 8 => {
+                let (len, is_write) = (1 + chance.below(300_000) as usize, chance.below(2) == 0);
+                let by_a = chance.below(2) == 0;
+                let token = step;
+                let (mut here, mut there) = (vec![0; len], vec![0; len]);
+                if is_write { &mut here } else { &mut there }.copy_from_slice(&pattern(len, step));
+                let (here_at, there_at) = (region_mut(&mut here), region_mut(&mut there));
+                let rights = if is_write { Rights::WRITE } else { Rights::READ };
+                let Pair { a, b, .. } = &mut pair;
+                let (own, peer, other, back) =
+                    if by_a { (a, to_b, b, to_a) } else { (b, to_a, a, to_b) };
+                let key = other.world.expose(back, there_at, rights);
+                if is_write {
+                    own.world.write_remote(peer, here_at, Remote::whole(key), Token(token));
+                } else {
+                    own.world.read_remote(peer, Remote::whole(key), here_at, Token(token));
+                }
+                moves.push(Move { token, is_write, by_a, there, here, key });
+            }
+            50..54 => {
+                let at = chance.below(pair.relays.len() as u64) as usize;
+                let how = if chance.below(2) == 0 { Cut::Fin } else { Cut::Rst };
+                pair.relays[at].cut(how);
+            }
+            54..58 => {
+                let at = chance.below(pair.relays.len() as u64) as usize;
+                pair.relays[at].course = match chance.below(5) {
+                    0 => Course::Hold,
+                    1 => Course::Slow(1 + chance.below(5000) as usize),
+                    2 => Course::Slam,
+                    _ => Course::Pass,
+                };
+            }
+            58..60 => {
+                let at = chance.below(pair.relays.len() as u64) as usize;
+                pair.relays[at].left = (chance.below(2) == 0).then(|| chance.below(100_000));
+            }
+            _ => pair.poll(),
+        }
+        ended += end_moves(&mut pair, &mut moves);
+    }
+    for relay in &mut pair.relays {
+        (relay.course, relay.left) = (Course::Pass, None);
+    }
+    let begin = Instant::now();
+    while !moves.is_empty()
+        || pair.b.machine.packets.len() < sent[0] as usize
+        || pair.a.machine.packets.len() < sent[1] as usize
+    {
+        pair.poll();
+        ended += end_moves(&mut pair, &mut moves);
+        assert!(
+            begin.elapsed() < super::PATIENCE,
+            "seed {seed}: {} moves, {ended} ended",
+            moves.len()
+        );
+    }
+    for (process, from, count) in [(&pair.b, to_a, sent[0]), (&pair.a, to_b, sent[1])] {
+        assert_eq!(process.machine.packets.len(), count as usize, "seed {seed}");
+        for (seq, got) in (0..).zip(&process.machine.packets) {
+            assert_eq!(*got, (from, seq, payload(seq)), "seed {seed}");
+        }
+        assert_eq!(process.machine.gone, [], "seed {seed}");
+        assert_eq!(process.world.net().unwrap().stats().violations, 0, "seed {seed}");
+    }
+}
+
+/// Checks the moves that have ended. Says how many.
+fn end_moves(pair: &mut Pair, moves: &mut Vec<Move>) -> usize {
+    let mut count = 0;
+    for by_a in [true, false] {
+        let machine = if by_a { &mut pair.a.machine } else { &mut pair.b.machine };
+        for (token, how) in std::mem::take(&mut machine.moved) {
+            let at = moves.iter().position(|known| (known.token, known.by_a) == (token.0, by_a));
+            let ended = moves.swap_remove(at.expect("it ends once"));
+            assert_eq!(how, Ok(()), "{token:?}");
+            assert!(ended.here == ended.there && ended.here == pattern(ended.here.len(), token.0));
+            let _ = ended.is_write;
+            let (other, peer) =
+                if by_a { (&mut pair.b, pair.to_a) } else { (&mut pair.a, pair.to_b) };
+            other.world.revoke(peer, ended.key);
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn everything_arrives_exactly_once_whatever_the_network_does() {
+    for seed in 0..12 {
+        go_through_faults(seed);
+    }
+}
