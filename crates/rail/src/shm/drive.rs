@@ -26,6 +26,11 @@ const CLOCKED_SLOTS_MIN: u32 = 32;
 /// copies the last chunk: about what a chunk takes.
 const NAP_NS: u64 = 50_000;
 
+/// Why the next poll looks beyond the mailbox: there is work for it, or another rail wants
+/// to be polled, which keeps nobody from sleeping.
+const WORK: u8 = 1;
+const OTHERS: u8 = 2;
+
 /// The packet being handled.
 #[derive(Debug)]
 pub(super) struct Current {
@@ -52,12 +57,12 @@ pub(crate) fn poll<H: Host, M: Machine>(
     let packets = take_in(host, now, machine, budget);
     let shm = host.shm_mut();
     shm.polls = shm.polls.wrapping_add(1);
-    let is_tick = shm.attention || shm.polls.is_multiple_of(TICK_POLLS);
+    let is_tick = shm.attention != 0 || shm.polls.is_multiple_of(TICK_POLLS);
     if packets != 0 {
         // Bulk moves that these packets asked for start now; what can wait
         // is done by the first poll that finds nothing.
         let more = if is_tick { poll_rest(host, now, machine, false) } else { 0 };
-        host.shm_mut().attention = true;
+        host.shm_mut().attend();
         return packets + more;
     }
     if is_tick {
@@ -84,7 +89,9 @@ pub(crate) fn take_in<H: Host, M: Machine>(
         deliver(host, now, machine, &copy);
         packets += 1;
     }
-    host.shm_mut().attention |= packets != 0;
+    if packets != 0 {
+        host.shm_mut().attend();
+    }
     packets
 }
 
@@ -133,7 +140,7 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
 #[inline(never)]
 fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, empty: bool) -> usize {
     let shm = host.shm_mut();
-    shm.attention = false;
+    shm.attention = 0;
     if shm.polls.is_multiple_of(TICK_POLLS) && shm.is_housekeeping_due() {
         shm.look_after();
     }
@@ -152,9 +159,14 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
     if empty && others == 0 {
         machine.on_idle(now, host);
     }
-    let wants = others > 0 || host.others_want();
+    let others_want = host.others_want();
     let shm = host.shm_mut();
-    shm.attention |= shm.is_busy() || wants;
+    if shm.is_busy() || others > 0 {
+        shm.attend();
+    }
+    if others_want {
+        shm.attention |= OTHERS;
+    }
     inputs + others
 }
 
@@ -274,12 +286,18 @@ fn tell_end<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer
 }
 
 impl Shm {
+    /// There is work for the next poll beyond the mailbox.
+    #[inline(always)]
+    pub(super) fn attend(&mut self) {
+        self.attention |= WORK;
+    }
+
     /// Whether a poll would find something to do; to be asked before sleeping,
     /// after [`Doorbell::arm`](super::Doorbell::arm). Looks after stuck slots
     /// and ended peers if that is due, so that a process that only sleeps and
     /// asks learns of both.
     pub fn has_work(&mut self) -> bool {
-        if self.attention || self.reader.is_published() || !self.transfers.is_empty() {
+        if self.attention & WORK != 0 || self.reader.is_published() || !self.transfers.is_empty() {
             return true;
         }
         if self.is_housekeeping_due() {
@@ -308,7 +326,7 @@ impl Shm {
     /// sleeps.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.attention
+        self.attention & WORK != 0
             || !self.transfers.is_empty()
             || !self.ending.is_empty()
             || !self.condemned.is_empty()
@@ -423,7 +441,7 @@ impl Shm {
             _ => format!("memory shared with {who} was overwritten; it is given up"),
         });
         self.condemned.push((peer, why));
-        self.attention = true;
+        self.attend();
     }
 
     /// A peer has ended: what it reserved until now is still to be read.
@@ -437,7 +455,7 @@ impl Shm {
         known.watch = None;
         self.housekeeping.watches_changed = true;
         self.ending.push(peer);
-        self.attention = true;
+        self.attend();
     }
 
     /// Frees what an ended peer held here.

@@ -214,7 +214,7 @@ impl Shm {
         }
         // There may be more: go on in the next poll, not after a period.
         self.housekeeping.next = Nanos(0);
-        self.attention = true;
+        self.attend();
     }
 
     fn forget_positions(&mut self) {

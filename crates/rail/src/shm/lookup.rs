@@ -175,7 +175,7 @@ impl Shm {
                 self.stats.violations += u64::from(why.is_violation());
                 self.warn.0(&self.why_not_found(peer, &address, &why));
                 self.condemned.push((peer, PeerError::Unreachable));
-                self.attention = true;
+                self.attend();
                 None
             }
         }

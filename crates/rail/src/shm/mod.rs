@@ -93,8 +93,8 @@ pub struct Shm {
     // The fields that every empty poll reads stand together.
     reader: Reader,
     polls: u32,
-    /// Whether the next poll must look beyond the mailbox even if it is empty.
-    attention: bool,
+    /// Why the next poll must look beyond the mailbox even if it is empty (`drive`).
+    attention: u8,
     clock: Nanos,
 
     peers: Peers,
@@ -187,7 +187,7 @@ impl Shm {
         let mut shm = Shm {
             reader: segment.reader(),
             polls: 0,
-            attention: false,
+            attention: 0,
             clock: clock_now(),
             peers: Peers::default(),
             senders: vec![senders::Sender::NOBODY; usize::from(layout.senders_max)],

@@ -365,7 +365,7 @@ impl Shm {
         let Remote { key, offset } = remote;
         let remote = Addr(key.bits().saturating_add(offset));
         self.transfers.push(Transfer { peer, direction, local, remote, done: 0, token, share });
-        self.attention = true;
+        self.attend();
     }
 
     /// Somebody above knows this peer: its end is reported, also if it has come.
@@ -374,7 +374,7 @@ impl Shm {
         known.seen = true;
         if known.gone.is_some() && !known.told && !self.ending.contains(&peer) {
             self.ending.push(peer);
-            self.attention = true;
+            self.attend();
         }
     }
 
