@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use sluice_sim::swarm::{self, Summary, Trace};
+use sluice_sim::swarm::{self, FaultCounts, Summary, Trace};
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
 use std::num::NonZeroUsize;
@@ -26,7 +26,8 @@ const TRACES_MAX: usize = 3;
 const HELP: &str = "\
 Each seed draws processes, mailboxes, a network and a legal program of sends, receives, probes and
 cancels, and runs it over the code that ships. Credits, memory, matching and bytes are checked after
-every step, and in the end everything must have ended.
+every step, and in the end everything must have ended. In half of the worlds processes are on several
+hosts, joined by rails that break, fall silent, slow down and return.
 
 Exit status: 0 nothing is wrong, 1 a seed failed or an error.
 
@@ -70,6 +71,8 @@ struct Failure {
 struct Outcomes {
     seeds: u64,
     sum: Summary,
+    /// Faults of rails, also in worlds that went wrong.
+    faults: FaultCounts,
     failures: Vec<Failure>,
 }
 
@@ -142,6 +145,7 @@ impl Outcomes {
         let mut trace = if whole { Trace::whole() } else { Trace::tail() };
         let summary = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, &mut trace)));
         self.seeds += 1;
+        self.faults = self.faults + trace.faults();
         if whole {
             // A message that cannot be shown is no reason to stop.
             let _ = write!(std::io::stdout().lock(), "{trace}");
@@ -161,6 +165,7 @@ impl Outcomes {
 
     fn join(&mut self, other: Outcomes) {
         self.seeds += other.seeds;
+        self.faults = self.faults + other.faults;
         self.sum = sum(&self.sum, &other.sum);
         self.failures.extend(other.failures);
     }
@@ -177,6 +182,7 @@ fn sum(a: &Summary, b: &Summary) -> Summary {
         steps: a.steps + b.steps,
         time_ns: a.time_ns + b.time_ns,
         coverage: a.coverage + b.coverage,
+        faults: a.faults + b.faults,
         // The order of the seeds among threads does not matter.
         hash: a.hash.wrapping_add(b.hash),
     }
@@ -197,6 +203,7 @@ fn json(outcomes: &Outcomes, seconds: f64) -> Result<()> {
         "steps": sum.steps,
         "hash": format!("{:016x}", sum.hash),
         "worlds_with": sum.coverage,
+        "rail_faults": fault_counts(outcomes),
         "failures": outcomes.failures,
     });
     let mut out = std::io::stdout().lock();
@@ -235,7 +242,25 @@ fn text(outcomes: &Outcomes, seconds: f64, traced: bool) -> Result<()> {
         sum.steps,
         sum.hash,
     )?;
+    let counts = outcomes.faults.iter().zip(outcomes.sum.faults.iter());
+    let kinds = counts.filter(|((_, happened), _)| *happened > 0);
+    let kinds: Vec<String> = kinds
+        .map(|((name, happened), (_, survived))| format!("{name} {survived} of {happened}"))
+        .collect();
+    if !kinds.is_empty() {
+        writeln!(out, "worlds that survived faults of rails: {}", kinds.join(", "))?;
+    }
     Ok(())
+}
+
+/// By kind of fault: in how many worlds it has happened, and how many of these came to a
+/// good end.
+fn fault_counts(outcomes: &Outcomes) -> serde_json::Value {
+    let counts = outcomes.faults.iter().zip(outcomes.sum.faults.iter());
+    let counts = counts.map(|((name, happened), (_, survived))| {
+        (name.to_owned(), serde_json::json!({ "happened": happened, "survived": survived }))
+    });
+    serde_json::Value::Object(counts.collect())
 }
 
 /// A bar on a terminal.

@@ -145,7 +145,9 @@ impl Peer {
         self.ask(now, below);
     }
 
-    /// A rail is open. False if that was not wanted any more: it is to be closed.
+    /// A rail is open, whichever side has opened it. False if it is not wanted: it is to be
+    /// closed. One that takes the place of another, which is closed, comes after
+    /// [`Peer::broke`] of that.
     #[must_use]
     pub fn opened(&mut self, now: Nanos, below: &mut impl Below, rail: RailId) -> bool {
         let is_wanted = self.rails.opened(rail, now);
@@ -248,6 +250,23 @@ impl Peer {
         ended
     }
 
+    /// The peer says that it does not let this process read what a chunk is of. Says which
+    /// read has ended by that; what still comes of it is dropped.
+    pub fn failed(
+        &mut self,
+        now: Nanos,
+        below: &mut impl Below,
+        rail: RailId,
+        chunk: ChunkId,
+    ) -> Option<ReadId> {
+        let ended = self.stripes.fail(rail, chunk);
+        if self.rails.heard(rail, now, self.owes(rail)) {
+            self.settle(now, below);
+        }
+        self.ask(now, below);
+        ended
+    }
+
     /// Does what is due. To be called at [`Peer::deadline`].
     pub fn advance(&mut self, now: Nanos, below: &mut impl Below) {
         while let Some(verdict) = self.rails.next_verdict(now) {
@@ -268,8 +287,8 @@ impl Peer {
     /// When [`Peer::advance`] is to be called next; `None` if there is nothing to wait for.
     #[must_use]
     pub fn deadline(&self, now: Nanos) -> Option<Nanos> {
-        let reads = !self.stripes.is_idle() && !self.is_gone();
-        let look = reads.then_some(self.next_look.max(Nanos(now.0 + 1)));
+        let looks = self.stripes.may_be_late() && !self.is_gone();
+        let look = looks.then_some(self.next_look.max(Nanos(now.0 + 1)));
         self.rails.deadline(now).into_iter().chain(look).min()
     }
 

@@ -4,7 +4,8 @@
 //! while a sibling speaks is *suspect*: nothing more is given to it, what it owes goes over
 //! the others, and it is probed. All are silent where the peer's core is busy, so without a
 //! sibling that speaks it is waited for longer. A suspect rail that speaks is up again at
-//! once. One that stays silent, or breaks, is *down*: it is closed, and opened anew after a
+//! once, and from then on it is waited for twice as long as it was silent, for a while:
+//! else one whose answers take longer than the wait would be asked in vain for ever. One that stays silent, or breaks, is *down*: it is closed, and opened anew after a
 //! while that doubles. A peer all of whose rails have been down for long is *gone*.
 //!
 //! Invariant: after [`Verdict::Close`] a rail is not used until it has been opened.
@@ -92,6 +93,9 @@ struct Rail {
     probed: Nanos,
     /// The next time before it is opened anew.
     retry_ns: u64,
+    /// Silence after which it is suspect while a sibling speaks, and since when that is so.
+    patience_ns: u64,
+    patient_since: Nanos,
 }
 
 /// The rails to one peer.
@@ -120,6 +124,8 @@ impl Rails {
             since: Nanos(0),
             probed: now,
             retry_ns: 0,
+            patience_ns: timing.suspect_ns,
+            patient_since: now,
         };
         Rails {
             timing,
@@ -153,12 +159,15 @@ impl Rails {
         self.is_watched = true;
     }
 
-    /// A rail is open, by this process or by the peer. False if that is not wanted: the
-    /// peer is gone, or the rail is open already. It is to be closed then.
+    /// A rail is open, whichever side has opened it: a peer that comes before this side
+    /// has tried again is welcome, or both might miss each other for ever. False if the
+    /// peer is gone, or the rail is open already: the new one is to be closed again. Whoever
+    /// wants it in the place of the old one closes that first, and says so
+    /// ([`Rails::broke`]).
     #[must_use]
     pub fn opened(&mut self, rail: RailId, now: Nanos) -> bool {
         let known = &mut self.rails[rail.index()];
-        if self.is_gone || !matches!(known.state, RailState::Opening | RailState::Down) {
+        if self.is_gone || matches!(known.state, RailState::Up | RailState::Suspect) {
             return false;
         }
         known.enter(RailState::Up, now);
@@ -182,6 +191,7 @@ impl Rails {
     /// Says whether it can be used again by that.
     pub fn heard(&mut self, rail: RailId, now: Nanos, is_owed: bool) -> bool {
         let known = &mut self.rails[rail.index()];
+        known.learn_patience(&self.timing, now);
         known.heard = now;
         known.expected = is_owed.then_some(now);
         known.retry_ns = 0;
@@ -231,7 +241,7 @@ impl Rails {
         if self.is_gone {
             return None;
         }
-        let Timing { suspect_ns, suspect_alone_ns, down_ns, open_ns, .. } = self.timing;
+        let Timing { suspect_alone_ns, down_ns, open_ns, .. } = self.timing;
         let Timing { gone_ns, idle_probe_ns, .. } = self.timing;
         let of = |rail: &Rail| match rail.state {
             RailState::Opening => Some(rail.since.saturating_add(Nanos(open_ns))),
@@ -241,7 +251,7 @@ impl Rails {
                 Some(since) => {
                     // Past the first of the two it is for a sibling to speak, which is told.
                     let silent_since = since.max(rail.heard);
-                    let soon = silent_since.saturating_add(Nanos(suspect_ns));
+                    let soon = silent_since.saturating_add(Nanos(rail.patience_ns));
                     let late = silent_since.saturating_add(Nanos(suspect_alone_ns));
                     Some(if soon > now { soon } else { late })
                 }
@@ -278,7 +288,7 @@ impl Rails {
                     let sibling_speaks =
                         speaks_since > rail.heard && now.since(speaks_since).0 < timing.suspect_ns;
                     let patience_ns =
-                        if sibling_speaks { timing.suspect_ns } else { timing.suspect_alone_ns };
+                        if sibling_speaks { rail.patience_ns } else { timing.suspect_alone_ns };
                     (silent_ns >= patience_ns).then(|| {
                         rail.enter(RailState::Suspect, now);
                         Verdict::Suspect(id)
@@ -318,11 +328,25 @@ impl Rail {
         (self.state, self.since) = (state, now);
     }
 
+    /// It speaks: how long it is waited for the next time.
+    fn learn_patience(&mut self, timing: &Timing, now: Nanos) {
+        if let (RailState::Suspect, Some(since)) = (self.state, self.expected) {
+            let silent_ns = now.since(since.max(self.heard)).0;
+            let most = timing.suspect_alone_ns.max(timing.suspect_ns);
+            let patience_ns = silent_ns.saturating_mul(2).min(most);
+            (self.patience_ns, self.patient_since) = (self.patience_ns.max(patience_ns), now);
+        } else if now.since(self.patient_since).0 >= timing.down_ns {
+            self.patience_ns = (self.patience_ns / 2).max(timing.suspect_ns);
+            self.patient_since = now;
+        }
+    }
+
     /// It is down. The first time it is tried again soon, then after ever longer times.
     fn fall(&mut self, timing: &Timing, now: Nanos) {
         let doubled = self.retry_ns.saturating_mul(2);
         self.retry_ns = doubled.clamp(timing.retry_ns_min, timing.retry_ns_max);
         self.expected = None;
+        self.patience_ns = timing.suspect_ns;
         self.enter(RailState::Down, now);
     }
 }

@@ -104,7 +104,11 @@ impl Session {
     /// One that it follows has not.
     pub fn receive(&mut self, number: Number) -> Result<Arrival, Misnumbered> {
         match number.0.cmp(&self.expected) {
-            std::cmp::Ordering::Less => Ok(Arrival::Duplicate),
+            std::cmp::Ordering::Less => {
+                // What this side said of it was lost: it is to be said again.
+                self.told = self.told.min(number.0);
+                Ok(Arrival::Duplicate)
+            }
             std::cmp::Ordering::Equal => {
                 self.expected += 1;
                 Ok(Arrival::New)
@@ -122,7 +126,8 @@ impl Session {
         Number(self.expected)
     }
 
-    /// How many packets have come that the peer has not been told of.
+    /// How many packets have come that the peer has not been told of, or sends again as
+    /// if it had not.
     #[must_use]
     pub fn untold(&self) -> u64 {
         self.expected - self.told

@@ -120,7 +120,7 @@ struct Rail {
     /// From asking to the first byte, where nothing else is under way.
     latency_ns: u64,
     is_usable: bool,
-    chunks: u8,
+    chunks: u16,
     /// Bytes asked for that have not come.
     bytes: u64,
     /// Since when it owes something and nothing has come. It stays so when what it owes is
@@ -161,6 +161,8 @@ struct Read {
     come: u64,
     /// What was asked for and given back: offset and length.
     again: Vec<(u64, u64)>,
+    /// How often a chunk was late since bytes have come last.
+    late: u32,
 }
 
 impl Read {
@@ -260,7 +262,7 @@ impl Stripes {
     pub fn begin(&mut self, id: ReadId, len: u64) {
         assert!(len > 0, "a read of nothing needs no rail");
         assert!(self.reads.iter().all(|read| read.id != id), "{id:?} begins twice");
-        self.reads.push_back(Read { id, next: 0, len, come: 0, again: Vec::new() });
+        self.reads.push_back(Read { id, next: 0, len, come: 0, again: Vec::new(), late: 0 });
         self.unasked = self.unasked.saturating_add(len);
     }
 
@@ -353,12 +355,21 @@ impl Stripes {
         let at = self.reads.iter().position(|read| read.id == id).expect("chunks are of reads");
         let read = &mut self.reads[at];
         read.come += bytes;
+        read.late = 0;
         if read.come < read.len {
             return None;
         }
         assert!(read.unasked() == 0, "all bytes came once");
         self.reads.remove(at);
         Some(id)
+    }
+
+    /// The peer does not let this process read what a chunk is of: its read ends. Says
+    /// which one that is; none if the chunk is no more.
+    pub fn fail(&mut self, rail: RailId, chunk: ChunkId) -> Option<ReadId> {
+        let read = self.chunk(rail, chunk)?.read;
+        self.cancel(read);
+        Some(read)
     }
 
     /// Whether a rail takes chunks from now on. What one that does not was asked for is
@@ -380,11 +391,25 @@ impl Stripes {
         rail.pace = Pace::claimed(rail.pace.bytes_per_s());
     }
 
+    /// Whether [`Stripes::look`] could find a chunk to be late: all is asked for, and a rail
+    /// has nothing to do.
+    #[must_use]
+    pub fn may_be_late(&self) -> bool {
+        let is_idle = |rail: &Rail| rail.is_usable && rail.chunks == 0;
+        self.unasked == 0
+            && matches!(self.striping, Striping::Pull { .. })
+            && self.rails.iter().any(is_idle)
+            && self.rails.iter().any(|rail| rail.chunks > 0)
+    }
+
     /// Takes chunks from rails that bring them far later than a rail that has nothing
     /// to do would, so that the end of a read does not wait for the slowest. To be called
     /// now and then while [`Stripes::next_ask`] has nothing to ask.
+    ///
+    /// Rails may all be slower than they are thought to be, and what was given up still
+    /// keeps them busy. So each time that brings nothing the next wait is twice as long.
     pub fn look(&mut self, now: Nanos) {
-        if self.unasked > 0 || matches!(self.striping, Striping::Fragments { .. }) {
+        if !self.may_be_late() {
             return;
         }
         let idle = self.rails.iter().filter(|rail| rail.is_usable && rail.chunks == 0);
@@ -395,7 +420,10 @@ impl Stripes {
             let rail = &self.rails[chunk.rail.index()];
             let there_ns = rail.pace.ns_for(chunk.left()).max(rail.silent_ns(now));
             let here_ns = best.pace.ns_for(chunk.left()).saturating_add(best.latency_ns);
-            if there_ns / 2 > here_ns {
+            let read = self.reads.iter_mut().find(|read| read.id == chunk.read);
+            let read = read.expect("chunks are of reads");
+            if there_ns >> (1 + read.late).min(63) > here_ns {
+                read.late += 1;
                 self.give_back(place);
                 return;
             }
@@ -454,7 +482,7 @@ impl Stripes {
             .rails
             .iter()
             .enumerate()
-            .filter(|(_, rail)| rail.is_usable && rail.chunks < window)
+            .filter(|(_, rail)| rail.is_usable && rail.chunks < u16::from(window))
             .min_by_key(|(_, rail)| finish_ns(rail))?;
         // It declines if a rail that has its fill would finish the chunk sooner after all,
         // and the others would by then have done all that is left. Where nothing is under

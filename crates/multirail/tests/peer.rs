@@ -357,6 +357,34 @@ fn a_silent_rail_that_the_stream_moves_to_is_left_too() {
     assert_eq!(world.hosts[1].got.len(), 10);
 }
 
+/// Nothing has ever come of it, and nobody watches.
+#[test]
+fn a_rail_that_owes_nothing_but_chunks_and_brings_none_is_left() {
+    let mut below = Asked::default();
+    let spec = RailSpec { bytes_per_s: 125_000_000, latency_ns: 40_000 };
+    let mut peer = Peer::new(&[spec], Timing::default(), Striping::default(), Nanos(0));
+    peer.advance(Nanos(0), &mut below);
+    assert!(peer.opened(Nanos(0), &mut below, RailId(0)));
+    peer.read(Nanos(0), &mut below, ReadId(0), 1 << 20);
+    let mut now = Nanos(0);
+    while let Some(due) = peer.deadline(now).filter(|due| due.0 <= 500 * MS) {
+        now = due;
+        peer.advance(now, &mut below);
+    }
+    assert_eq!(peer.state(RailId(0)), sluice_multirail::RailState::Suspect);
+}
+
+/// Whoever has nothing to look at sleeps: a read may wait half a minute for a rail.
+#[test]
+fn a_read_without_rails_wakes_nobody_each_millisecond() {
+    let mut below = Asked::default();
+    let spec = RailSpec { bytes_per_s: 125_000_000, latency_ns: 40_000 };
+    let mut peer = Peer::new(&[spec; 2], Timing::default(), Striping::default(), Nanos(0));
+    peer.advance(Nanos(0), &mut below);
+    peer.read(Nanos(0), &mut below, ReadId(0), 1 << 20);
+    assert_eq!(peer.deadline(Nanos(0)), Some(Nanos(Timing::default().open_ns)));
+}
+
 /// Neither silent nor gone, so nobody but the reader finds that it is late.
 #[test]
 fn a_rail_that_becomes_slow_does_not_hold_up_the_end_of_a_read() {

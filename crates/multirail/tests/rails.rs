@@ -124,6 +124,37 @@ fn a_rail_that_returns_in_time_ends_the_wait_for_the_end() {
     assert!(!rails.is_gone());
 }
 
+/// Each of two sides would otherwise come while the other waits to try again.
+#[test]
+fn a_rail_that_the_peer_opens_is_welcome_before_this_side_has_tried_again() {
+    let mut rails = two();
+    rails.broke(A, at(100));
+    assert_eq!(rails.state(A), RailState::Down);
+    assert!(rails.opened(A, at(101)));
+    assert_eq!(rails.usable().collect::<Vec<_>>(), [A, B]);
+    assert_eq!(verdicts(&mut rails, at(200)), [], "it is not opened once more");
+}
+
+/// Its answers take 20 ms, and it is up for no 15 ms else.
+#[test]
+fn a_rail_that_answers_late_again_and_again_is_waited_for_longer() {
+    let mut rails = two();
+    rails.expect(A, at(0));
+    rails.heard(B, at(14), true);
+    assert_eq!(verdicts(&mut rails, at(15)), [Verdict::Suspect(A)]);
+    assert!(rails.heard(A, at(20), true));
+    rails.heard(B, at(36), true);
+    assert_eq!(verdicts(&mut rails, at(38)), []);
+    assert!(!rails.heard(A, at(40), true), "it was not suspect");
+    // After a second without a false alarm it is waited for less again.
+    for ms in (1..200).map(|step| 40 + 10 * step) {
+        rails.heard(A, at(ms), true);
+        rails.heard(B, at(ms), true);
+    }
+    rails.heard(B, at(2044), true);
+    assert_eq!(verdicts(&mut rails, at(2045)), [Verdict::Suspect(A)]);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Input {
     Opened,

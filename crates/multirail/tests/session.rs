@@ -28,6 +28,18 @@ fn what_comes_twice_is_known_and_what_skips_a_number_is_refused() {
     assert_eq!((session.untold(), session.tell(), session.untold()), (2, Number(2), 0));
 }
 
+/// What was said of it broke off with the rail that it was said on.
+#[test]
+fn what_comes_again_is_to_be_acknowledged_again() {
+    let mut session = Session::default();
+    for number in 0..3 {
+        assert_eq!(session.receive(Number(number)), Ok(Arrival::New));
+    }
+    assert_eq!((session.tell(), session.untold()), (Number(3), 0));
+    assert_eq!(session.receive(Number(1)), Ok(Arrival::Duplicate));
+    assert_eq!((session.untold(), session.tell(), session.untold()), (2, Number(3), 0));
+}
+
 /// What happens to a stream from one process to another over three rails.
 #[derive(Clone, Copy, Debug)]
 enum Step {

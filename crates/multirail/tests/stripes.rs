@@ -312,6 +312,48 @@ fn a_rail_is_as_fast_as_before_after_a_cancelled_read() {
     assert!(pace > GBIT * 9 / 10, "{pace} bytes a second");
 }
 
+/// The owner of the memory says that its key does not reach.
+#[test]
+fn a_read_of_what_may_not_be_read_ends_and_leaves_the_others_alone() {
+    let mut stripes = Stripes::new(Striping::default());
+    let rail = stripes.add_rail(GBIT, 10_000);
+    stripes.begin(ReadId(0), 300_000);
+    stripes.begin(ReadId(1), 10);
+    let asks: Vec<Ask> = std::iter::from_fn(|| stripes.next_ask(Nanos(0))).collect();
+    assert!(asks[..2].iter().all(|ask| ask.read == ReadId(0)), "{asks:?}");
+    assert_eq!(stripes.fail(rail, asks[0].chunk), Some(ReadId(0)));
+    stripes.check_invariants();
+    assert_eq!(stripes.fail(rail, asks[1].chunk), None, "it has ended");
+    assert_eq!(stripes.landing(rail, asks[1].chunk), Landing::Nowhere);
+    let mut left = asks.iter().filter(|ask| ask.read == ReadId(1)).copied();
+    let left = left.next().or_else(|| stripes.next_ask(Nanos(0))).expect("the other goes on");
+    assert_eq!(stripes.arrived(Nanos(1), rail, left.chunk, 10), Some(ReadId(1)));
+    assert!(stripes.is_idle());
+}
+
+/// Each of two rails brings the first byte after 30 ms, and says 10 us.
+#[test]
+fn a_chunk_does_not_go_to_and_fro_between_rails_that_are_all_slower_than_they_say() {
+    let mut world = World::new(Striping::default(), &[1, 1], 10_000);
+    world.links.iter_mut().for_each(|link| link.latency_ns = 30_000_000);
+    world.begin(0, 100);
+    while world.step() {}
+    let (id, ended) = world.ended[0];
+    assert_eq!(id, ReadId(0));
+    assert!(ended <= 100_000_000, "{ended} ns");
+}
+
+/// All that a rail is asked for is under way at once there.
+#[test]
+fn hundreds_of_fragments_on_one_rail_are_counted() {
+    let mut stripes = Stripes::new(Striping::Fragments { bytes: 10 });
+    stripes.add_rail(GBIT, 10_000);
+    stripes.begin(ReadId(0), 10_000);
+    let asks = std::iter::from_fn(|| stripes.next_ask(Nanos(0))).count();
+    assert_eq!(asks, 256);
+    stripes.check_invariants();
+}
+
 #[test]
 fn names_of_no_chunk_lead_nowhere() {
     let mut world = pull(&[1, 1]);

@@ -9,6 +9,9 @@
 //!
 //! A run is a function of its configuration and seed, to the bit.
 //!
+//! Between hosts there may be rails (`hosts.rs`, `rails`), which the machine that ships
+//! (`sluice_multirail`) works. So far only the swarm has such hosts.
+//!
 //! `swarm` uses the same parts to look for faults: small worlds and programs
 //! that a seed draws, checked after every step.
 
@@ -21,6 +24,7 @@ mod error;
 mod fabric;
 mod flight;
 mod grid;
+mod hosts;
 mod library;
 mod mailbox;
 mod memory;
@@ -31,6 +35,7 @@ mod packets;
 mod port;
 mod program;
 mod queue;
+mod rails;
 mod reference;
 mod simulation;
 pub mod swarm;

@@ -3,6 +3,7 @@
 
 use crate::chunk_claims::{AllClaims, Share};
 use crate::connections::{Connection, Connections};
+use crate::hosts::Hosts;
 use crate::memory::Memory;
 use sluice_link::{
     ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
@@ -39,6 +40,10 @@ pub(crate) struct Outbox {
     pub shares: Vec<Share>,
     /// To whom it has asked for a connection that is not open.
     pub connects: Vec<PeerId>,
+    /// Of whose end it wants to hear.
+    pub watches: Vec<PeerId>,
+    /// Keys that it has revoked, and whose they were.
+    pub revoked: Vec<(PeerId, RemoteKey)>,
     /// Whose words it has exchanged: the process waits for each answer.
     pub exchanges: Vec<PeerId>,
 }
@@ -90,6 +95,8 @@ pub(crate) struct SimPort<'a> {
     pub mailboxes: Mailboxes<'a>,
     /// `None`: every connection is open.
     pub connections: Option<&'a mut Connections>,
+    /// Who is on another host.
+    pub hosts: &'a Hosts,
     /// Whose memory cannot be read from here, by process; those beyond the end
     /// of the list are no such.
     pub unreadable: &'a [bool],
@@ -105,6 +112,12 @@ pub(crate) struct SimPort<'a> {
 }
 
 impl SimPort<'_> {
+    /// Whether a peer is on another host.
+    #[inline]
+    fn is_apart(&self, peer: PeerId) -> bool {
+        self.hosts.are_apart(self.me, peer.0)
+    }
+
     /// Whether the rail reads this packet's memory later.
     fn is_late(&mut self, head: &HeadBuf) -> bool {
         let parsed = Packet::parse(head.bytes()).expect("what was emitted can be parsed");
@@ -120,7 +133,12 @@ impl SimPort<'_> {
 
 impl Transport for SimPort<'_> {
     fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
-        if let Some(connections) = &mut self.connections
+        if self.is_apart(peer) {
+            if !self.hosts.is_open(self.me, peer.0) {
+                self.outbox.connects.push(peer);
+                return Ok(Connect::Pending);
+            }
+        } else if let Some(connections) = &mut self.connections
             && connections.ask(self.me, peer.0) == Connection::Opening
         {
             self.outbox.connects.push(peer);
@@ -129,8 +147,12 @@ impl Transport for SimPort<'_> {
         Ok(Connect::Ready(self.mailboxes.of(peer).opened()))
     }
 
-    // The world tells of every end.
-    fn watch(&mut self, _peer: PeerId) {}
+    // The world tells of every end on the same host.
+    fn watch(&mut self, peer: PeerId) {
+        if self.is_apart(peer) {
+            self.outbox.watches.push(peer);
+        }
+    }
 
     fn refuse(&mut self, peer: PeerId) {
         panic!("all programs here keep to the protocol; process {} refuses {peer:?}", self.me);
@@ -144,7 +166,7 @@ impl Transport for SimPort<'_> {
         payload: Region,
         token: Token,
     ) -> Transmitted {
-        if self.late != 0 && self.is_late(head) {
+        if self.late != 0 && !self.is_apart(peer) && self.is_late(head) {
             let late = Some((payload, token));
             self.outbox.packets.push(Outgoing { peer, head: *head, payload: Box::default(), late });
             return Transmitted::Pending;
@@ -224,6 +246,9 @@ impl LocalMemory for SimPort<'_> {
 
 impl RemoteMemory for SimPort<'_> {
     fn caps(&self, peer: PeerId) -> RemoteCaps {
+        if self.is_apart(peer) {
+            return RemoteCaps { read: self.hosts.reads, write: true };
+        }
         let unreadable = self.unreadable.get(peer.index()).copied().unwrap_or(false);
         RemoteCaps { read: self.direct.reads && !unreadable, write: self.direct.writes }
     }
@@ -235,6 +260,9 @@ impl RemoteMemory for SimPort<'_> {
     fn revoke(&mut self, peer: PeerId, key: RemoteKey) {
         let revoked = self.exposures.revoke(peer, key);
         assert_eq!(revoked, Ok(()), "each key is revoked once, with its peer");
+        if self.is_apart(peer) {
+            self.outbox.revoked.push((peer, key));
+        }
     }
 
     fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
@@ -257,7 +285,7 @@ impl Port for SimPort<'_> {
 
 impl SharedCopy for SimPort<'_> {
     fn open_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
-        if !self.direct.chunk_claims {
+        if !self.direct.chunk_claims || self.is_apart(peer) {
             return None;
         }
         self.claims.open(self.me, peer.0, start)

@@ -95,6 +95,11 @@ impl<E: Copy> Queue<E> {
         Some((at, event))
     }
 
+    /// How many events are to come.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// All events to come, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &E> {
         let near = self.current[self.next..].iter().chain(self.buckets.iter().flatten());

@@ -360,11 +360,11 @@ impl Net {
 
     /// The peer cannot send a chunk: its key does not reach it.
     fn fault(&mut self, peer: PeerId, rail: RailId, chunk: ChunkId) {
-        let Some(met) = self.met(peer) else { return };
-        let Landing::Into { read, .. } = met.rails.landing(rail, chunk) else { return };
         let now = self.now;
-        self.with_rails(peer, |rails, below| rails.cancel(now, below, read));
-        self.end_read(peer, read, Err(RailError::Fault));
+        let ended = self.with_rails(peer, |rails, below| rails.failed(now, below, rail, chunk));
+        if let Some(Some(read)) = ended {
+            self.end_read(peer, read, Err(RailError::Fault));
+        }
     }
 
     /// The peer asks for a chunk.

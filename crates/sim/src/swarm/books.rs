@@ -29,6 +29,8 @@ pub struct Books {
     in_flight: Vec<InFlight>,
     /// Who has ended: no book is kept of what it has a part in.
     dead: Vec<bool>,
+    /// By pair: no book is kept of what is between them.
+    parted: Vec<bool>,
 }
 
 impl Books {
@@ -37,12 +39,24 @@ impl Books {
             count,
             in_flight: vec![InFlight::default(); count * count],
             dead: vec![false; count],
+            parted: vec![false; count * count],
         }
     }
 
     /// A process has ended.
     pub fn close(&mut self, who: usize) {
         self.dead[who] = true;
+    }
+
+    /// One of two processes has given up the other.
+    pub fn part(&mut self, one: usize, other: usize) {
+        self.parted[one * self.count + other] = true;
+        self.parted[other * self.count + one] = true;
+    }
+
+    /// Whether a book is kept of what is between two processes.
+    fn is_kept(&self, one: usize, other: usize) -> bool {
+        !self.dead[one] && !self.dead[other] && !self.parted[one * self.count + other]
     }
 
     /// A packet leaves. The slots that it takes.
@@ -83,7 +97,7 @@ impl Books {
         assert!(lent <= known, "{who} was lent {lent} bytes and knows of {known}");
         let has_pending = endpoint.pending() != Pending::default();
         assert!(has_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
-        for other in (0..self.count).filter(|other| !self.dead[*other]) {
+        for other in (0..self.count).filter(|other| self.is_kept(who, *other)) {
             self.check_pair(who, other, &layouts[other], endpoints);
             self.check_pair(other, who, layout, endpoints);
             self.check_ring(other, &layouts[other], &endpoints[other]);
@@ -97,7 +111,7 @@ impl Books {
     /// is to be given.
     pub fn check_rest(&self, to: usize, endpoint: &Endpoint) {
         let links = endpoint.links();
-        let living = (0..self.count).filter(|from| !self.dead[*from]);
+        let living = (0..self.count).filter(|from| self.is_kept(to, *from));
         let kept_of = |ledger: &Ledger| ledger.dynamic.map_or(0, |dynamic| u64::from(dynamic.kept));
         let all = (0..self.count).filter_map(|from| links.ledger(PeerId(from as u32)));
         let kept: u64 = all.map(|ledger| kept_of(&ledger)).sum();
@@ -147,7 +161,8 @@ impl Books {
 
     /// What is unread and what is held fits the ring: the sum of its regions.
     fn check_ring(&self, to: usize, layout: &Layout, endpoint: &Endpoint) {
-        let unread: u64 = (0..self.count).map(|from| self.between(from, to).slots).sum();
+        let senders = (0..self.count).filter(|from| !self.parted[from * self.count + to]);
+        let unread: u64 = senders.map(|from| self.between(from, to).slots).sum();
         let taken = unread + endpoint.links().slots_held();
         let regions = u64::from(layout.senders_max) * u64::from(layout.grant.total())
             + u64::from(layout.dynamic_slots)

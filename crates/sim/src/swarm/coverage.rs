@@ -1,5 +1,6 @@
 //! What a run has come by, so that it can be said how many worlds of a swarm have.
 
+use crate::rails::Met;
 use serde::Serialize;
 use sluice_wire::{Packet, Parsed};
 use std::ops::Add;
@@ -27,9 +28,36 @@ pub struct Coverage {
     pub sends_between_tries: u64,
     /// A process ended, and others were told.
     pub deaths: u64,
+    /// Processes were on different hosts, and spoke.
+    pub several_hosts: u64,
+    /// A packet came again, and was dropped.
+    pub duplicates_dropped: u64,
+    /// Bytes came of a chunk that had been given up, and were dropped.
+    pub late_bytes_dropped: u64,
+    /// The stream of packets came to a rail while something was kept that went there first.
+    pub streams_moved: u64,
+    /// Two processes opened the same rail at once.
+    pub crossed_calls: u64,
+    /// Memory on another host was written.
+    pub remote_writes: u64,
+    /// A key that was revoked was used, and refused.
+    pub keys_refused: u64,
+    /// A process gave up a peer on another host.
+    pub peers_given_up: u64,
 }
 
 impl Coverage {
+    /// What rails have come by.
+    pub(super) fn note_rails(&mut self, met: &Met) {
+        self.several_hosts = met.connections;
+        self.duplicates_dropped = met.duplicates;
+        self.late_bytes_dropped = met.late_bytes;
+        self.streams_moved = met.streams_moved;
+        self.crossed_calls = met.crossed_calls;
+        self.remote_writes = met.writes;
+        self.keys_refused = met.keys_refused;
+    }
+
     /// A packet was sent.
     pub(super) fn note(&mut self, packet: &Parsed) {
         match packet.packet {
@@ -60,6 +88,14 @@ impl Add for Coverage {
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
             deaths: self.deaths + other.deaths,
+            several_hosts: self.several_hosts + other.several_hosts,
+            duplicates_dropped: self.duplicates_dropped + other.duplicates_dropped,
+            late_bytes_dropped: self.late_bytes_dropped + other.late_bytes_dropped,
+            streams_moved: self.streams_moved + other.streams_moved,
+            crossed_calls: self.crossed_calls + other.crossed_calls,
+            remote_writes: self.remote_writes + other.remote_writes,
+            keys_refused: self.keys_refused + other.keys_refused,
+            peers_given_up: self.peers_given_up + other.peers_given_up,
         }
     }
 }

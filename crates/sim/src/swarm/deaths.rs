@@ -4,7 +4,8 @@
 //! to it is swallowed, and what it had written still arrives. What the rail had
 //! taken and not read yet is lost, and what comes behind it. Each survivor is
 //! told at a time of its own, after the end of every read from the dead; what it
-//! has not read of it by then is lost.
+//! has not read of it by then is lost. Survivors on other hosts give it up when none of
+//! their rails to it has been up for long (`apart`).
 
 use super::trace::What;
 use super::world::World;
@@ -16,11 +17,6 @@ use sluice_wire::PeerId;
 const NOTICE_NS: [u64; 3] = [1, 3_000, 200_000];
 
 impl World<'_> {
-    /// Who has ended.
-    pub fn dead(&self) -> Option<usize> {
-        self.losses.dead()
-    }
-
     pub fn is_dead(&self, who: usize) -> bool {
         self.losses.dead() == Some(who)
     }
@@ -41,7 +37,10 @@ impl World<'_> {
             self.drop_flight(who, flight);
         }
         let most = self.draw_death.pick(&NOTICE_NS);
-        for other in (0..self.hosts.len()).filter(|other| *other != who) {
+        self.on_rails(|rails, cx| rails.die(cx, who));
+        // Those on other hosts find out by their rails.
+        let near = |other: &usize| *other != who && !self.are_apart(who, *other);
+        for other in (0..self.hosts.len()).filter(near).collect::<Vec<_>>() {
             let at = self.now_ns + self.draw_death.below(most) + 1;
             self.tell(other, who, at);
         }
@@ -57,6 +56,17 @@ impl World<'_> {
     pub(super) fn drop_flight(&mut self, to: usize, flight: Flight) {
         let (packet, _) = flight.unpack(&mut self.store);
         self.books.read(flight.from().index(), to, &packet);
+    }
+
+    /// What a process has not read of a peer is lost.
+    pub(super) fn drop_unread(&mut self, who: usize, peer: usize) {
+        for flight in std::mem::take(&mut self.hosts[who].mailbox) {
+            if flight.from().index() == peer {
+                self.drop_flight(who, flight);
+            } else {
+                self.hosts[who].mailbox.push_back(flight);
+            }
+        }
     }
 
     /// A survivor is told.
@@ -75,13 +85,7 @@ impl World<'_> {
                 endpoint.on_moved(now, port, token, Err(RailError::PeerGone));
             });
         }
-        for flight in std::mem::take(&mut self.hosts[who].mailbox) {
-            if flight.from().index() == peer {
-                self.drop_flight(who, flight);
-            } else {
-                self.hosts[who].mailbox.push_back(flight);
-            }
-        }
+        self.drop_unread(who, peer);
         self.losses.tell(who);
         if let Some(connections) = &mut self.connections {
             connections.forget(who as u32, peer as u32);

@@ -10,7 +10,6 @@
 use super::matcher::{Matcher, Message, Wanted};
 use super::world::{Read, World};
 use crate::memory::Memory;
-use sluice_link::PeerError;
 use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};
 use sluice_wire::{Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
@@ -94,8 +93,8 @@ impl Judge {
         let to = send.peer.index();
         let message = Message { from, to, space, tag, data, len: buf.len, content: context };
         let id = self.matcher.send(message);
-        if world.is_dead(to) {
-            self.matcher.lose(from, to);
+        if world.is_cut(from, to) {
+            self.matcher.lose_last(from, to);
         }
         if waits {
             self.waited.entry((from, to)).or_default().push(id);
@@ -151,7 +150,7 @@ impl Judge {
             posted.cancelled = self.matcher.cancel(who, context);
             return;
         }
-        let by_dead = wanted.source.is_some() && wanted.source == world.dead();
+        let by_dead = wanted.source.is_some_and(|source| world.is_cut(who, source));
         let comes = || self.matcher.coming(who, &wanted).is_some();
         let may_be_used =
             world.has_chunk_claims() && wanted.source.is_some() && (by_dead || comes());
@@ -235,9 +234,9 @@ impl Judge {
             assert!(has_ended, "receive {context} has not ended");
             self.check_sent(world, &self.sends[&self.send_of[id]]);
         }
-        if let Some(dead) = world.dead() {
-            let to_dead = |sent: &&Sent| self.matcher.messages[sent.id].to == dead;
-            for sent in self.sends.values().filter(to_dead) {
+        for sent in self.sends.values() {
+            let message = &self.matcher.messages[sent.id];
+            if world.is_cut(message.from, message.to) {
                 self.check_sent(world, sent);
             }
         }
@@ -255,7 +254,7 @@ impl Judge {
             for (context, wanted) in self.matcher.posted(who) {
                 let coming = self.matcher.coming(who, wanted);
                 assert_eq!(coming, None, "receive {context} of {who} waits for it");
-                let of_dead = wanted.source.is_some_and(|source| world.is_dead(source));
+                let of_dead = wanted.source.is_some_and(|source| world.is_cut(who, source));
                 assert!(!of_dead, "receive {context} of {who} waits for the dead");
             }
         }
@@ -317,7 +316,12 @@ impl Judge {
         let is_ok = end.outcome.is_ok();
         assert!(sent.report || !is_ok, "nobody asked for the end of send {}", end.context);
         let to = self.matcher.messages[sent.id].to;
-        assert!(is_ok || names_dead(world, end, to), "send {}: {:?}", end.context, end.outcome);
+        assert!(
+            is_ok || names_lost(world, who, end) == Some(to),
+            "send {}: {:?}",
+            end.context,
+            end.outcome
+        );
         assert_eq!((who, end.buf), (sent.from, sent.buf.addr), "send {}", end.context);
         sent.done = true;
         let &mut Sent { id, from, buf, delivery, inject, .. } = sent;
@@ -354,12 +358,10 @@ impl Judge {
     fn receive_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
         let context = end.context;
         let posted = &self.recvs[&context];
-        if let Some(dead) = world.dead()
-            && names_dead(world, end, dead)
-        {
+        if let Some(lost) = names_lost(world, who, end) {
             assert!(posted.who == who && !posted.done, "receive {context}");
             let has_chunk_claims = world.has_chunk_claims();
-            return self.receive_failed(world.memory(who), who, context, dead, has_chunk_claims);
+            return self.receive_failed(world.memory(who), who, context, lost, has_chunk_claims);
         }
         let memory = world.memory(who);
         let posted = self.recvs.get_mut(&context).expect("it was posted");
@@ -464,8 +466,9 @@ impl Judge {
         assert_eq!(asker, who, "probe {context}");
         let here = self.matcher.peek(who, &wanted);
         if end.outcome.is_err() {
-            let asked_dead = wanted.source.is_some_and(|source| names_dead(world, end, source));
-            let is_sound = end.outcome == Err(Failure::NoMessage) || asked_dead;
+            let lost = names_lost(world, who, end);
+            let asked_lost = lost.is_some() && lost == wanted.source;
+            let is_sound = end.outcome == Err(Failure::NoMessage) || asked_lost;
             assert!(is_sound, "probe {context}: {:?}", end.outcome);
             assert_eq!(here, None, "probe {context} found nothing, and a message is there");
             return;
@@ -508,10 +511,12 @@ pub fn content(message: u64, len: u64) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Whether a request has failed because this process has ended, and it has.
-fn names_dead(world: &World<'_>, end: &Completion, peer: usize) -> bool {
-    let (named, why) = (PeerId(peer as u32), PeerError::Dead);
-    world.is_dead(peer) && end.outcome == Err(Failure::PeerGone { peer: named, why })
+/// The peer by whose end a request of this process has failed, if it names one that has
+/// ended, or that the process has given up.
+fn names_lost(world: &World<'_>, who: usize, end: &Completion) -> Option<usize> {
+    let Err(Failure::PeerGone { peer, why }) = end.outcome else { return None };
+    let peer = peer.index();
+    (world.is_cut(who, peer) && world.may_be_told(who, peer, why)).then_some(peer)
 }
 
 /// The sender's memory is its own again, and used for something else.

@@ -1,4 +1,6 @@
-//! Who has ended, and which survivors know it.
+//! Who has ended, which survivors know it, and who has given up whom.
+
+use std::collections::BTreeSet;
 
 /// Who has ended, and who knows.
 #[derive(Debug)]
@@ -9,11 +11,18 @@ pub(super) struct Losses {
     /// By survivor: the number of the first packet of the dead that it had not
     /// written.
     unwritten: Vec<Option<u32>>,
+    /// Pairs on different hosts of which one has given up the other, the lower first.
+    parted: BTreeSet<(usize, usize)>,
 }
 
 impl Losses {
     pub fn new(count: usize) -> Losses {
-        Losses { dead: None, told: vec![false; count], unwritten: vec![None; count] }
+        Losses {
+            dead: None,
+            told: vec![false; count],
+            unwritten: vec![None; count],
+            parted: BTreeSet::new(),
+        }
     }
 
     /// Who has ended.
@@ -30,6 +39,21 @@ impl Losses {
     pub fn leave_unwritten(&mut self, to: usize, seq: u32) {
         let first = &mut self.unwritten[to];
         *first = Some(first.map_or(seq, |first| first.min(seq)));
+    }
+
+    /// One of two processes on different hosts has given up the other.
+    pub fn part(&mut self, one: usize, other: usize) {
+        self.parted.insert((one.min(other), one.max(other)));
+    }
+
+    /// Whether one of two has given up the other.
+    pub fn is_parted(&self, one: usize, other: usize) -> bool {
+        self.parted.contains(&(one.min(other), one.max(other)))
+    }
+
+    /// How often somebody has lost somebody.
+    pub fn count(&self) -> usize {
+        self.parted.len() + usize::from(self.dead.is_some())
     }
 
     /// A survivor is told.

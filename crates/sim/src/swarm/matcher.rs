@@ -96,6 +96,11 @@ impl Matcher {
         self.on_their_way.remove(&(from, to));
     }
 
+    /// What one process has sent to another last never arrives.
+    pub fn lose_last(&mut self, from: usize, to: usize) {
+        self.on_their_way.get_mut(&(from, to)).and_then(VecDeque::pop_back);
+    }
+
     /// A message of this pair has arrived: it must be the oldest.
     pub fn arrive(&mut self, from: usize, to: usize) -> usize {
         let id = self.on_their_way.get_mut(&(from, to)).and_then(VecDeque::pop_front);

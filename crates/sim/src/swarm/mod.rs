@@ -8,6 +8,7 @@
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
 //! | `losses` | who has ended, and who knows |
+//! | `apart` | processes on different hosts, and the rails between them (`crate::rails`) |
 //! | `deaths` | what the end of a process does to the others |
 //! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
@@ -19,6 +20,7 @@
 //! asked of it, and nothing else may go wrong. What is wrong panics; whoever runs a swarm
 //! catches that, and the trace says how it came.
 
+mod apart;
 mod books;
 mod coverage;
 mod deaths;
@@ -36,7 +38,9 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+pub use crate::rails::FaultCounts;
 pub use coverage::Coverage;
+pub(crate) use draw::Draw;
 pub use trace::Trace;
 
 /// What became of one program.
@@ -62,6 +66,8 @@ pub struct Summary {
     pub hash: u64,
     /// What it has come by.
     pub coverage: Coverage,
+    /// The faults of rails that it has survived.
+    pub faults: FaultCounts,
 }
 
 /// Runs the program of `seed` and checks everything about it.

@@ -105,6 +105,8 @@ impl<'t> Program<'t> {
         }
         self.finish();
         let count = self.count() as u64;
+        let mut coverage = self.world.coverage;
+        coverage.note_rails(&self.world.rails.met);
         let asked = |who| self.world.endpoint(who).stats().asked_for;
         Summary {
             processes: count,
@@ -116,7 +118,8 @@ impl<'t> Program<'t> {
             steps: self.world.steps(),
             time_ns: self.world.now_ns(),
             hash: self.world.hash(),
-            coverage: self.world.coverage,
+            coverage,
+            faults: self.world.rails.fault_counts,
         }
     }
 
@@ -239,10 +242,16 @@ impl<'t> Program<'t> {
                 Turn::Died(who) => {
                     self.actors[who] = Actor::new(self.seed, who);
                     self.judge.died(who);
+                    for other in self.alive() {
+                        if self.world.knows_nothing_of(other, who) {
+                            self.judge.lost(other, who);
+                        }
+                    }
                 }
-                Turn::Lost(who) => {
-                    if let Some(dead) = self.world.dead() {
-                        self.judge.lost(who, dead);
+                Turn::Lost(who, peer) => {
+                    self.judge.lost(who, peer);
+                    if self.world.knows_nothing_of(peer, who) {
+                        self.judge.lost(peer, who);
                     }
                     self.look(who, None);
                 }
@@ -368,7 +377,7 @@ impl<'t> Program<'t> {
             }
             // Nobody could be told of its end later.
             Err(Refused::PeerGone { peer, .. })
-                if send.inject && self.world.is_dead(peer.index()) =>
+                if send.inject && self.world.is_cut(who, peer.index()) =>
             {
                 self.world.memory(who).release(send.buf);
                 return true;
@@ -483,10 +492,10 @@ impl<'t> Program<'t> {
             // The probe might make room for that one, and find it.
             return;
         }
-        let (found_before, dead_before) = (self.judge.found, self.world.dead());
+        let (found_before, losses_before) = (self.judge.found, self.world.losses());
         self.ask(who, wanted, ProbeAction::Peek);
         self.rest();
-        if self.world.dead() != dead_before {
+        if self.world.losses() != losses_before {
             // Who asked, or what it asked for, may be gone.
             return;
         }

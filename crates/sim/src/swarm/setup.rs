@@ -1,6 +1,7 @@
 //! What kind of world a seed makes, and what its processes are like.
 
 use super::draw::Draw;
+use crate::rails::RailsSetup;
 use sluice_link::{Grant, Layout};
 use sluice_proto::Config;
 use sluice_wire::Nanos;
@@ -37,6 +38,8 @@ pub struct Setup {
     pub placing_percent: u64,
     /// Most that it takes to open a connection; zero: every one is open.
     pub connecting_ns: u64,
+    /// Hosts, and the rails between them.
+    pub rails: RailsSetup,
     /// Who ends, and after how many calls into the machines.
     pub death: Option<(usize, u64)>,
     pub phases: u64,
@@ -87,6 +90,7 @@ impl Setup {
             is_late,
             placing_percent: Draw::stream(seed, 13).pick(&[0, 50, 100]),
             connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
+            rails: RailsSetup::draw(seed, layouts.len()),
             death,
             layouts,
             endpoint,

@@ -6,7 +6,9 @@ use super::matcher::{Matcher, Message, Wanted};
 use super::setup::Setup;
 use super::trace::What;
 use super::world::{Turn, World};
-use super::{Trace, run};
+use super::{Coverage, FaultCounts, Trace, run};
+use crate::rails::RailsSetup;
+use crate::rails::mutants::{self, Mutant};
 use sluice_link::PeerError;
 use sluice_proto::{Completion, Failure, Kind, Recv, Send, Space};
 use sluice_wire::{Credits, Packet, PacketSeq, PeerId};
@@ -58,16 +60,67 @@ fn some_of_the_first_seeds_announce_receives_and_share_transfers() {
     assert!(announced > 50 && shared > 20 && used > 20, "{announced}, {shared}, {used}");
 }
 
+#[test]
+fn the_first_seeds_meet_every_fault_of_rails_and_what_comes_of_it() {
+    let seeds = (0..600).filter(|&seed| is_apart(seed));
+    let summaries = seeds.map(|seed| run(seed, &mut Trace::tail()));
+    let (mut faults, mut met) = (FaultCounts::default(), Coverage::default());
+    for summary in summaries {
+        (faults, met) = (faults + summary.faults, met + summary.coverage);
+    }
+    assert!(faults.iter().all(|(_, worlds)| worlds > 0), "{faults:?}");
+    let met = [
+        met.several_hosts,
+        met.duplicates_dropped,
+        met.late_bytes_dropped,
+        met.streams_moved,
+        met.crossed_calls,
+        met.remote_writes,
+        met.keys_refused,
+        met.peers_given_up,
+    ];
+    assert!(met.iter().all(|&worlds| worlds > 0), "{met:?}");
+}
+
+/// Each breaks a rule of `multirail`, and all programs are as legal as ever.
+#[test]
+fn whoever_breaks_a_rule_of_rails_is_found_out() {
+    let seeds: Vec<u64> = (0..2_000).filter(|&seed| is_apart(seed)).collect();
+    let mut missed = Vec::new();
+    for mutant in Mutant::ALL {
+        let is_found = |seed: &u64| {
+            let run = || run(*seed, &mut Trace::tail());
+            mutants::with(mutant, || catch_unwind(AssertUnwindSafe(run)).is_err())
+        };
+        match seeds.iter().position(is_found) {
+            Some(at) => println!("{mutant:?} is found out by seed {}, world {at}", seeds[at]),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "not found out: {missed:?}");
+}
+
+/// Whether a seed has processes on several hosts.
+fn is_apart(seed: u64) -> bool {
+    Setup::draw(seed).rails.host.iter().any(|host| *host > 0)
+}
+
 /// How a request on this process ends once that has.
 fn gone(peer: u32) -> Result<(), Failure> {
     Err(Failure::PeerGone { peer: PeerId(peer), why: PeerError::Dead })
+}
+
+fn on_one_host() -> Setup {
+    let setup = Setup::draw(1);
+    let rails = RailsSetup::one_host(setup.layouts.len());
+    Setup { rails, ..setup }
 }
 
 /// Process 1 ends before process 0 is told of it. What then is said of a receive
 /// of process 0, of `source`, that ends as if only process 1 could fill it.
 fn verdict_on_a_receive_of_the_dead(source: Option<usize>) -> bool {
     let mut trace = Trace::tail();
-    let setup = Setup { death: Some((1, 0)), ..Setup::draw(1) };
+    let setup = Setup { death: Some((1, 0)), ..on_one_host() };
     let mut world = World::new(1, &setup, &mut trace);
     let mut judge = Judge::new(setup.layouts.len());
     let Turn::Died(dead) = world.next() else { panic!("the first thing that happens") };
@@ -99,7 +152,7 @@ fn only_what_the_dead_alone_could_fill_may_fail() {
 /// `meddle` has changed its completion or its bytes.
 fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), String> {
     let mut trace = Trace::tail();
-    let setup = Setup { death: None, ..Setup::draw(1) };
+    let setup = Setup { death: None, ..on_one_host() };
     let mut world = World::new(1, &setup, &mut trace);
     let mut judge = Judge::new(setup.layouts.len());
     let wanted = Wanted { space: Space::Tagged, source: None, tag: 5, ignore: 0 };
@@ -127,7 +180,7 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
                 world.idle(who);
             }
             Turn::Moved(_) | Turn::Connected(_) => {}
-            Turn::Died(_) | Turn::Lost(_) => unreachable!("nobody ends"),
+            Turn::Died(_) | Turn::Lost(..) => unreachable!("nobody ends"),
             Turn::Rest => break,
         }
         while let Some(mut end) = world.pop(0) {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use super::matcher::Wanted;
+use crate::rails::{FaultCounts, Note};
 
 /// How much is kept of what happened.
 const TAIL_MAX: usize = 40;
@@ -18,6 +19,7 @@ pub struct Trace {
     dropped: u64,
     whole: bool,
     hash: u64,
+    faults: FaultCounts,
 }
 
 /// One thing that happened, to one process.
@@ -57,6 +59,8 @@ pub(super) enum What {
     /// It asks for a connection, and is told that it is open.
     Connects(usize),
     Connected(usize),
+    /// Something about rails.
+    Rails(Note),
 }
 
 impl Trace {
@@ -70,6 +74,16 @@ impl Trace {
     #[must_use]
     pub fn whole() -> Trace {
         Trace { whole: true, ..Trace::default() }
+    }
+
+    /// The faults of rails that have happened, also if the run went wrong.
+    #[must_use]
+    pub fn faults(&self) -> FaultCounts {
+        self.faults
+    }
+
+    pub(super) fn set_faults(&mut self, faults: FaultCounts) {
+        self.faults = faults;
     }
 
     pub(super) fn begin(&mut self, setup: String) {
@@ -114,6 +128,7 @@ impl Trace {
             What::Loses(peer) => (peer as u64) << 8 | 14,
             What::Connects(peer) => (peer as u64) << 8 | 15,
             What::Connected(peer) => (peer as u64) << 8 | 16,
+            What::Rails(_) => 17,
         };
         for part in [entry.at_ns, entry.who as u64, what] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
@@ -190,6 +205,7 @@ impl fmt::Display for What {
             What::Dies => f.write_str("ends, unnoticed"),
             What::Connects(peer) => write!(f, "asks for the connection to {peer}"),
             What::Connected(peer) => write!(f, "is told that the connection to {peer} is open"),
+            What::Rails(note) => write!(f, "{note}"),
             What::Loses(peer) => write!(f, "is told that {peer} has ended"),
         }
     }

@@ -18,18 +18,23 @@ use super::trace::{Entry, Trace, What};
 use crate::chunk_claims::AllClaims;
 use crate::connections::Connections;
 use crate::flight::{Flight, Store};
+use crate::hosts::Hosts;
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
-use sluice_link::{Exposures, Machine as _, RailError, Token};
+use crate::rails::{self, Rails};
+use sluice_link::{Exposures, Layout, Machine as _, RailError, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Most events of a run, and most virtual time: many times what the longest of
 /// a million seeds took. What goes beyond them goes on for ever.
 const EVENTS_MAX: u64 = 100_000;
 const TIME_NS_MAX: u64 = 60_000_000_000;
+/// The same where hosts are several.
+const EVENTS_MAX_APART: u64 = 1_000_000;
+const TIME_NS_MAX_APART: u64 = 3_600_000_000_000;
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +77,8 @@ pub(super) enum Event {
         who: u32,
         peer: u32,
     },
+    /// Something between hosts.
+    Rails(rails::Event),
 }
 
 /// What the program is to do next.
@@ -83,8 +90,8 @@ pub enum Turn {
     Moved(usize),
     /// This process has ended.
     Died(usize),
-    /// This process has been told that another one has.
-    Lost(usize),
+    /// This process has been told that another one has, or that it will not answer.
+    Lost(usize, usize),
     /// A connection that this process has asked for is open.
     Connected(usize),
     /// Nothing is to come.
@@ -138,6 +145,15 @@ pub struct World<'t> {
     exposures: Vec<Exposures>,
     /// Where opening them takes time.
     pub(super) connections: Option<Connections>,
+    /// What is between hosts, and who knows whom there.
+    pub(super) rails: Rails,
+    pub(super) hosts_of: Hosts,
+    /// Who has asked for a connection to whom elsewhere, and is to be told.
+    pub(super) far_asked: BTreeSet<(usize, usize)>,
+    /// Events of rails in the queue.
+    rail_events: usize,
+    /// Which revoked keys are used once more.
+    pub(super) draw_stale: Draw,
     /// Reads under way; none where one has ended before its time.
     pub(super) transfers: Vec<Option<(usize, Move)>>,
     transfers_free: Vec<u32>,
@@ -193,6 +209,11 @@ impl<'t> World<'t> {
             },
             exposures: (0..count).map(|_| Exposures::default()).collect(),
             connections: (setup.connecting_ns > 0).then(Connections::default),
+            rails: Rails::new(seed, &setup.rails, setup.layouts.iter().map(slots_max).collect()),
+            hosts_of: Hosts::new(&setup.rails.host, setup.rails.reads),
+            far_asked: BTreeSet::new(),
+            rail_events: 0,
+            draw_stale: Draw::stream(seed, 23),
             transfers: Vec::new(),
             transfers_free: Vec::new(),
             lates: Vec::new(),
@@ -216,18 +237,38 @@ impl<'t> World<'t> {
         if let Some(who) = self.next_death() {
             return Turn::Died(who);
         }
-        while let Some((now, event)) = self.queue.take() {
+        loop {
+            while let Some(effect) = self.rails.effects.pop_front() {
+                if let Some(turn) = self.rails_have(effect) {
+                    return turn;
+                }
+            }
+            if self.is_quiet() {
+                return Turn::Rest;
+            }
+            let Some((now, event)) = self.queue.take() else {
+                panic!("rails wait for what never comes");
+            };
             self.now_ns = now;
-            self.events += 1;
-            assert!(self.events <= EVENTS_MAX, "it goes on and on: {EVENTS_MAX} events");
-            assert!(now <= TIME_NS_MAX, "it takes too long: {TIME_NS_MAX} ns");
+            self.count_event();
             match event {
+                Event::Rails(event) => {
+                    self.rail_events -= 1;
+                    self.on_rails(|rails, cx| rails.happen(cx, event));
+                }
                 Event::Arrive { to, flight } if self.is_lost(to as usize, flight) => {
                     self.drop_flight(to as usize, flight);
                 }
                 Event::Arrive { to, flight } => {
                     self.hosts[to as usize].mailbox.push_back(flight);
                     self.rouse(to as usize);
+                }
+                Event::Wake { process } if self.rails.computes_until(process as usize) > now => {
+                    let host = &mut self.hosts[process as usize];
+                    if host.wake_at == Some(now) {
+                        host.wake_at = None;
+                        self.wake(process as usize, self.rails.computes_until(process as usize));
+                    }
                 }
                 Event::Wake { process } => {
                     let is_dead = self.is_dead(process as usize);
@@ -268,11 +309,23 @@ impl<'t> World<'t> {
                 }
                 Event::Lose { who, peer } => {
                     self.lose(who as usize, peer as usize);
-                    return Turn::Lost(who as usize);
+                    return Turn::Lost(who as usize, peer as usize);
                 }
             }
         }
-        Turn::Rest
+    }
+
+    /// Panics if there have been more events than can be, or it is too late.
+    fn count_event(&mut self) {
+        let is_apart = self.setup.rails.host.iter().any(|host| *host > 0);
+        let (events_max, time_ns_max) = if is_apart {
+            (EVENTS_MAX_APART, TIME_NS_MAX_APART)
+        } else {
+            (EVENTS_MAX, TIME_NS_MAX)
+        };
+        self.events += 1;
+        assert!(self.events <= events_max, "it goes on and on: {events_max} events");
+        assert!(self.now_ns <= time_ns_max, "it takes too long: {time_ns_max} ns");
     }
 
     /// A process calls its endpoint. One step.
@@ -335,14 +388,19 @@ impl<'t> World<'t> {
             .as_mut()
             .is_some_and(|connections| connections.tell(who as u32, peer as u32));
         if is_news {
-            self.note(who, What::Connected(peer));
-            let opened = self.setup.layouts[peer].opened();
-            self.step(who, &[], |endpoint, now, port| {
-                endpoint.on_connected(now, port, PeerId(peer as u32), opened);
-            });
-            self.rouse(who);
+            self.tell_connected(who, peer);
         }
         is_news
+    }
+
+    /// A process is told that the connection that it has asked for is open.
+    pub(super) fn tell_connected(&mut self, who: usize, peer: usize) {
+        self.note(who, What::Connected(peer));
+        let opened = self.setup.layouts[peer].opened();
+        self.step(who, &[], |endpoint, now, port| {
+            endpoint.on_connected(now, port, PeerId(peer as u32), opened);
+        });
+        self.rouse(who);
     }
 
     /// A process whose mailbox is empty is idle, and sleeps until something
@@ -398,7 +456,7 @@ impl<'t> World<'t> {
 
     /// Whether nothing lies in any mailbox, and nothing is on its way.
     pub fn is_quiet(&self) -> bool {
-        self.queue.iter().next().is_none()
+        self.queue.len() == self.rail_events && self.rails.is_settled()
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -453,6 +511,7 @@ impl<'t> World<'t> {
             written_alone: false,
             mailboxes: Mailboxes::Each(&self.setup.layouts),
             connections: self.connections.as_mut(),
+            hosts: &self.hosts_of,
             unreadable: &self.unreadable[who],
             outbox: &mut self.outbox,
             memory: &mut self.memories[who],
@@ -476,6 +535,10 @@ impl<'t> World<'t> {
             let slots = self.books.send(who, to, &packet);
             self.coverage.note(&packet);
             self.note(who, What::Transmits(to, packet.packet, slots));
+            if self.hosts_of.are_apart(who as u32, out.peer.0) {
+                self.on_rails(|rails, cx| rails.transmit(cx, who, to, flight, slots));
+                continue;
+            }
             let way = who * self.hosts.len() + to;
             let free =
                 self.way_free_ns[way].max(self.now_ns) + u64::from(slots) * self.setup.slot_ns;
@@ -491,6 +554,10 @@ impl<'t> World<'t> {
             self.queue.add(at, Event::Arrive { to: to as u32, flight });
         }
         for what in outbox.moves.drain(..) {
+            if self.hosts_of.are_apart(who as u32, what.peer.0) {
+                self.on_rails(|rails, cx| rails.start(cx, who, what));
+                continue;
+            }
             let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
             match self.transfers.get_mut(transfer as usize) {
                 Some(place) => *place = Some((who, what)),
@@ -504,9 +571,14 @@ impl<'t> World<'t> {
         for peer in outbox.connects.drain(..) {
             self.coverage.pending_connections = 1;
             self.note(who, What::Connects(peer.index()));
+            if self.hosts_of.are_apart(who as u32, peer.0) {
+                self.asks_for(who, peer.index());
+                continue;
+            }
             let at = self.now_ns + 1 + self.draw_connecting.below(self.setup.connecting_ns);
             self.queue.add(at, Event::Connected { who: who as u32, peer: peer.0 });
         }
+        self.flush_rails(who, &mut outbox);
         // An exchange has its answer at once: nothing else happens in a step.
         outbox.exchanges.clear();
         for share in outbox.shares.drain(..) {
@@ -517,7 +589,7 @@ impl<'t> World<'t> {
         self.outbox = outbox;
     }
 
-    /// A read or a write that `who` had asked for ends.
+    /// A read or a write on the same host that `who` had asked for ends.
     pub(super) fn moved(&mut self, who: usize, what: Move) {
         let peer = what.peer.index();
         let may = !self.forbidden[who][peer] && !self.is_dead(peer);
@@ -531,8 +603,13 @@ impl<'t> World<'t> {
             self.unreadable[who][peer] = true;
             Err(RailError::Forbidden)
         };
+        self.tell_moved(who, what.token, outcome);
+    }
+
+    /// A process is told how a read or a write has ended.
+    pub(super) fn tell_moved(&mut self, who: usize, token: Token, outcome: Result<(), RailError>) {
         self.step(who, &[], |endpoint, now, port| {
-            endpoint.on_moved(now, port, what.token, outcome);
+            endpoint.on_moved(now, port, token, outcome);
         });
         self.rouse(who);
     }
@@ -601,4 +678,30 @@ impl<'t> World<'t> {
             self.queue.add(at, Event::Wake { process: who as u32 });
         }
     }
+
+    /// Calls what is between hosts.
+    pub(super) fn on_rails<R>(
+        &mut self,
+        call: impl FnOnce(&mut Rails, &mut rails::Cx<'_>) -> R,
+    ) -> R {
+        let (memories, exposures) = (&mut self.memories[..], &mut self.exposures[..]);
+        let mut cx = rails::Cx { now: self.now_ns, memories, exposures };
+        let result = call(&mut self.rails, &mut cx);
+        for (at, event) in std::mem::take(&mut self.rails.later) {
+            self.rail_events += 1;
+            self.queue.add(at, Event::Rails(event));
+        }
+        self.trace.set_faults(self.rails.fault_counts);
+        for (who, note) in std::mem::take(&mut self.rails.notes) {
+            self.note(who, What::Rails(note));
+        }
+        result
+    }
+}
+
+/// Slots that one peer holds at most by the credits of a mailbox.
+fn slots_max(layout: &Layout) -> u64 {
+    u64::from(layout.grant.total())
+        + u64::from(layout.dynamic_slots)
+        + u64::from(layout.reply_slots)
 }

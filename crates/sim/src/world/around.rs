@@ -2,6 +2,7 @@
 
 use crate::chunk_claims::AllClaims;
 use crate::config::Config;
+use crate::hosts::Hosts;
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Outbox, SimPort};
 use sluice_link::{Exposures, Layout};
@@ -15,6 +16,8 @@ pub(super) struct Around {
     pub claims: AllClaims,
     /// What each process has exposed.
     pub exposures: Vec<Exposures>,
+    /// All on one.
+    hosts: Hosts,
     /// What the machine that was called last has asked for.
     pub outbox: Outbox,
     direct: Direct,
@@ -28,6 +31,7 @@ impl Around {
             memories: (0..config.processes).map(|_| Memory::new(config.payload)).collect(),
             claims: AllClaims::of_interfaces(),
             exposures: (0..config.processes).map(|_| Exposures::default()).collect(),
+            hosts: Hosts::default(),
             outbox: Outbox::default(),
             direct: Direct {
                 reads: rail.reads,
@@ -48,6 +52,7 @@ impl Around {
             written_alone: false,
             mailboxes: Mailboxes::Alike(&self.layout),
             connections: None,
+            hosts: &self.hosts,
             unreadable: &[],
             outbox: &mut self.outbox,
             memory: &mut self.memories[process],
