@@ -29,6 +29,8 @@ pub struct ReadId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkId(u32);
 
+/// How long what was measured of a rail holds while it has nothing to do.
+const IDLE_NS: u64 = 1_000_000_000;
 const PLACE_BITS: u32 = 8;
 /// Most chunks under way.
 const CHUNKS_MAX: usize = 1 << PLACE_BITS;
@@ -116,6 +118,12 @@ pub enum Landing {
 
 #[derive(Clone, Copy, Debug)]
 struct Rail {
+    /// What is thought of it before it is measured: bytes per second, and from asking to the
+    /// first byte.
+    claimed_bytes_per_s: u64,
+    claimed_latency_ns: u64,
+    /// When it had something to do last.
+    used: Nanos,
     pace: Pace,
     /// From asking to the first byte, where nothing else is under way.
     latency_ns: u64,
@@ -221,6 +229,9 @@ impl Stripes {
     pub fn add_rail(&mut self, bytes_per_s: u64, latency_ns: u64) -> RailId {
         assert!(self.rails.len() < RailId::COUNT_MAX, "too many rails");
         self.rails.push(Rail {
+            claimed_bytes_per_s: bytes_per_s,
+            claimed_latency_ns: latency_ns,
+            used: Nanos(0),
             pace: Pace::claimed(bytes_per_s),
             latency_ns,
             is_usable: true,
@@ -284,6 +295,7 @@ impl Stripes {
         if self.unasked == 0 {
             return None;
         }
+        self.rails.iter_mut().for_each(|rail| rail.forget_if_idle(now));
         let (rail, len) = match self.striping {
             Striping::Pull { chunk_bytes_max, chunk_bytes_min, window } => {
                 self.choose(now, chunk_bytes_max, chunk_bytes_min, window)?
@@ -295,7 +307,8 @@ impl Stripes {
         let (offset, len) = read.take(len.max(1));
         let read = read.id;
         self.unasked -= len;
-        let Rail { pace, chunks, bytes, silent_since, .. } = &mut self.rails[rail.index()];
+        let Rail { pace, chunks, bytes, silent_since, used, .. } = &mut self.rails[rail.index()];
+        *used = now;
         let was_alone = *chunks == 0;
         if was_alone {
             pace.begin(now);
@@ -388,7 +401,7 @@ impl Stripes {
         let rail = &mut self.rails[rail.index()];
         assert_eq!((rail.chunks, rail.bytes), (0, 0), "nothing is left there");
         // What it will be when it returns, nobody knows.
-        rail.pace = Pace::claimed(rail.pace.bytes_per_s());
+        rail.forget();
     }
 
     /// Whether [`Stripes::look`] could find a chunk to be late: all is asked for, and a rail
@@ -543,6 +556,7 @@ impl Stripes {
 impl Rail {
     /// Bytes of a chunk have come.
     fn note(&mut self, now: Nanos, chunk: &Chunk, bytes: u64) {
+        self.used = now;
         if chunk.come == 0 && chunk.was_alone {
             let ns = now.since(chunk.asked).0.saturating_sub(self.pace.ns_for(bytes));
             self.latency_ns = self.latency_ns - self.latency_ns / 4 + ns / 4;
@@ -550,6 +564,21 @@ impl Rail {
         self.bytes -= bytes;
         self.speak(now);
         self.pace.note(now, bytes);
+    }
+
+    /// Nothing is known any more but what is claimed.
+    fn forget(&mut self) {
+        self.pace = Pace::claimed(self.claimed_bytes_per_s);
+        self.latency_ns = self.claimed_latency_ns;
+    }
+
+    /// A rail that is thought slow is given nothing by which it could show better, so what
+    /// is thought of one that has had nothing to do does not hold for long.
+    fn forget_if_idle(&mut self, now: Nanos) {
+        let is_idle = self.chunks == 0 && now.since(self.used).0 >= IDLE_NS;
+        if is_idle && self.pace.is_measured() {
+            self.forget();
+        }
     }
 
     /// Something has come.

@@ -344,6 +344,24 @@ fn a_chunk_does_not_go_to_and_fro_between_rails_that_are_all_slower_than_they_sa
 }
 
 /// All that a rail is asked for is under way at once there.
+/// What is thought slow gets nothing to do, and so could never show that it is not.
+#[test]
+fn a_rail_that_was_slow_long_ago_is_tried_again() {
+    let mut world = pull(&[4, 4]);
+    world.begin(1, 16 << 20);
+    world.run();
+    // It becomes a hundred times slower, and fast again while it has nothing to do.
+    world.links[1].bytes_per_s /= 100;
+    world.begin(2, 16 << 20);
+    world.run();
+    world.links[1].bytes_per_s *= 100;
+    world.now += 2_000_000_000;
+    let before = world.carried[1];
+    world.begin(3, 1 << 20);
+    world.run();
+    assert!(world.carried[1] - before > 256 << 10, "{:?}", world.carried);
+}
+
 #[test]
 fn hundreds_of_fragments_on_one_rail_are_counted() {
     let mut stripes = Stripes::new(Striping::Fragments { bytes: 10 });

@@ -111,6 +111,12 @@ impl Serve {
         }
     }
 
+    /// Whether the frame that is next or was begun can be given whole, and is the last of
+    /// the chunk: another chunk may follow at once.
+    fn ends_with_frame(&self) -> bool {
+        self.from.is_some() && self.done + self.frame == self.len
+    }
+
     /// What goes in its place if the key does not reach the memory any more.
     fn fault(&self) -> [u8; FRAME_HEAD_BYTES] {
         let Serve { id, acknowledged, .. } = *self;
@@ -299,23 +305,24 @@ impl Outbound {
             add(Part::Small, Place::of(front));
             add(Part::Small, Place::of(back));
         };
-        // The frame that was begun is ended first.
         let begun = self.serves.front().filter(|serve| serve.given > 0);
+        let mut first = 0;
         if self.is_inside_stream {
             stream(&mut add);
             small(&mut add);
+        } else if let Some(serve) = begun {
+            // The frame that was begun is ended first.
+            serve.pieces(|place| add(Part::Serve(0), place));
+            if !serve.ends_with_frame() {
+                return (count, false);
+            }
+            first = 1;
+            bulk = bulk.saturating_sub(serve.left());
+            small(&mut add);
+            stream(&mut add);
         } else {
-            if let Some(serve) = begun {
-                serve.pieces(|place| add(Part::Serve(0), place));
-            }
-            if begun.is_none_or(|serve| serve.from.is_some()) {
-                small(&mut add);
-                stream(&mut add);
-            }
-        }
-        let first = usize::from(begun.is_some() && !self.is_inside_stream);
-        if first == 1 && begun.is_some_and(|serve| serve.from.is_none()) {
-            return (count, false);
+            small(&mut add);
+            stream(&mut add);
         }
         for (at, serve) in self.serves.iter().enumerate().skip(first) {
             if bulk == 0 {
@@ -323,7 +330,7 @@ impl Outbound {
             }
             bulk = bulk.saturating_sub(serve.left());
             serve.pieces(|place| add(Part::Serve(at), place));
-            if serve.from.is_none() || serve.done + serve.frame < serve.len {
+            if !serve.ends_with_frame() {
                 return (count, bulk == 0);
             }
         }
@@ -371,5 +378,76 @@ impl Place {
 
     pub(super) fn of_mut(bytes: &mut [u8]) -> Place {
         Place { at: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    const CHUNK_BYTES: usize = 100_000;
+
+    fn region(bytes: &[u8]) -> Region {
+        Region { addr: Addr(bytes.as_ptr().expose_provenance() as u64), len: bytes.len() as u64 }
+    }
+
+    /// Reads what came, frame by frame: kind, id, body.
+    fn frames(mut bytes: &[u8]) -> Vec<(FrameKind, u32, Vec<u8>)> {
+        let mut frames = Vec::new();
+        while let Some((head, rest)) = bytes.split_first_chunk::<FRAME_HEAD_BYTES>() {
+            let head = FrameHead::parse(head).unwrap();
+            let (body, rest) = rest.split_at(head.len as usize);
+            frames.push((head.kind, head.id, body.to_vec()));
+            bytes = rest;
+        }
+        assert!(bytes.is_empty(), "whole frames");
+        frames
+    }
+
+    /// Chunks that go in several frames, small frames and packets between, and a socket that
+    /// takes a little at a time.
+    #[test]
+    fn frames_do_not_get_mixed_up_whatever_the_socket_takes() {
+        let chunks: Vec<Vec<u8>> = (0..5u8).map(|at| vec![at; CHUNK_BYTES]).collect();
+        for (step, bulk) in [(700, 20_000), (10_000, 20_000), (50_000, 30_000), (3_000, 1 << 20)] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            theirs.set_nonblocking(true).unwrap();
+            let (mut out, mut ring) = (Outbound::default(), Ring::default());
+            out.begin_stream(0);
+            for (id, chunk) in (0..).zip(&chunks) {
+                out.serve(Serve::new(id, 0, region(chunk), RemoteKey::from_bits(1)));
+            }
+            let (mut got, mut said) = (Vec::new(), 0);
+            let mut buffer = vec![0; step];
+            loop {
+                let frame = |kind, id| FrameHead { kind, len: 0, id, acknowledged: 0 }.emit();
+                if said < 100 {
+                    out.push(&[&frame(FrameKind::Probe, said)]);
+                    ring.push(&[&frame(FrameKind::Fault, said)]);
+                    said += 1;
+                }
+                let flushed = out.flush(&ours, &ring, bulk).unwrap();
+                match theirs.read(&mut buffer) {
+                    Ok(count) => got.extend(&buffer[..count]),
+                    Err(_) if flushed == Flushed::All && said == 100 => break,
+                    Err(_) => {}
+                }
+            }
+            let mut of_kind = |kind| {
+                let of_kind = frames(&got).into_iter().filter(move |frame| frame.0 == kind);
+                of_kind.map(|(_, id, _)| id).collect::<Vec<_>>()
+            };
+            assert_eq!(of_kind(FrameKind::Probe), (0..100).collect::<Vec<_>>());
+            assert_eq!(of_kind(FrameKind::Fault), (0..100).collect::<Vec<_>>());
+            for (id, chunk) in (0..).zip(&chunks) {
+                let data = frames(&got).into_iter();
+                let data = data.filter(|frame| frame.0 == FrameKind::Data && frame.1 == id);
+                let body: Vec<u8> = data.flat_map(|frame| frame.2).collect();
+                assert!(body == *chunk, "chunk {id} in steps of {step}");
+            }
+        }
     }
 }
