@@ -124,7 +124,12 @@ impl World {
 
     fn land(&mut self, rail: RailId, chunk: ChunkId, bytes: u64) {
         match self.stripes.landing(rail, chunk) {
-            Landing::Nowhere => self.dropped += bytes,
+            Landing::Nowhere => {
+                self.dropped += bytes;
+                // The rail speaks all the same.
+                let ended = self.stripes.arrived(Nanos(self.now), rail, chunk, bytes);
+                assert_eq!(ended, None);
+            }
             Landing::Into { read, offset, len } => {
                 assert!(bytes <= len, "no more than was asked for");
                 let (_, got) = self.reads.iter_mut().find(|(id, _)| *id == read).unwrap();
@@ -359,7 +364,8 @@ fn a_rail_that_was_slow_long_ago_is_tried_again() {
     let before = world.carried[1];
     world.begin(3, 1 << 20);
     world.run();
-    assert!(world.carried[1] - before > 256 << 10, "{:?}", world.carried);
+    let carried = world.carried[1] - before;
+    assert!(carried > 128 << 10, "it carried {carried} bytes");
 }
 
 #[test]
