@@ -193,6 +193,12 @@ impl Peer {
         }
     }
 
+    /// A network has changed, a link is there again perhaps: rails that are down are
+    /// opened by the next [`Peer::advance`].
+    pub fn retry(&mut self) {
+        self.rails.retry();
+    }
+
     /// Whether something is expected on a rail, or it is being opened or probed: whether
     /// it matters if the peer's host takes what is sent on it.
     #[must_use]

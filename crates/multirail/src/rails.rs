@@ -216,6 +216,13 @@ impl Rails {
         false
     }
 
+    /// A network has changed: what is down is tried again at once.
+    pub fn retry(&mut self) {
+        for rail in self.rails.iter_mut().filter(|rail| rail.state == RailState::Down) {
+            rail.retry_ns = 0;
+        }
+    }
+
     /// What is to be done now; to be called until it says `None`, and again at
     /// [`Rails::deadline`].
     pub fn next_verdict(&mut self, now: Nanos) -> Option<Verdict> {

@@ -249,3 +249,31 @@ fn who_computes_is_waited_for_as_long_as_its_host_lives() {
     assert_eq!(rails.next_verdict(Nanos(now)), Some(Verdict::Suspect(rail)));
     assert!(rails.alive(rail, Nanos(now), true), "it can be used again");
 }
+
+#[test]
+fn a_link_that_returns_is_not_waited_for() {
+    let timing = Timing::default();
+    let mut rails = Rails::new(timing, 2, Nanos(0));
+    let open = |rails: &mut Rails, now| {
+        let mut opens = 0;
+        while let Some(verdict) = rails.next_verdict(now) {
+            opens += u64::from(matches!(verdict, Verdict::Open(_)));
+        }
+        opens
+    };
+    assert_eq!(open(&mut rails, Nanos(0)), 2);
+    assert!(rails.opened(RailId(0), Nanos(1)));
+    // It fails again and again, and is tried ever later.
+    let mut now = Nanos(2);
+    for _ in 0..20 {
+        rails.broke(RailId(1), now);
+        now = now.saturating_add(Nanos(timing.retry_ns_max));
+        assert_eq!(open(&mut rails, now), 1);
+    }
+    rails.broke(RailId(1), now);
+    assert_eq!(open(&mut rails, now), 0);
+    rails.retry();
+    assert!(rails.deadline(now).is_some_and(|due| due <= now));
+    assert_eq!(open(&mut rails, now), 1);
+    assert_eq!(rails.state(RailId(0)), RailState::Up);
+}

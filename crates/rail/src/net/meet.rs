@@ -40,6 +40,9 @@ const BACKLOG: i32 = 1024;
 const OPEN_LATER_NS: u64 = 20_000_000;
 /// How long a first contact may take without a sign of life of the peer's host.
 const CONTACT_NS: u64 = 2_000_000_000;
+/// How long the system may take to connect over one of several rails. It sends the first
+/// packet again only after a second, so another attempt is sooner.
+const CONNECT_NS: u64 = 200_000_000;
 const RETRY_NS_MIN: u64 = 10_000_000;
 const RETRY_NS_MAX: u64 = 1_000_000_000;
 /// What is expected from asking to the first byte, until it is measured.
@@ -53,14 +56,15 @@ const HANDSHAKE_BYTES: usize = 2048;
 #[derive(Debug)]
 pub(super) struct Joining {
     socket: OwnedFd,
+    begun: Nanos,
     deadline: Nanos,
     /// What the socket has not taken yet.
     out: Vec<u8>,
-    side: Side,
+    pub(super) side: Side,
 }
 
 #[derive(Debug)]
-enum Side {
+pub(super) enum Side {
     /// The system connects.
     Connecting(Attempt),
     /// The peer was asked.
@@ -73,7 +77,7 @@ enum Side {
 
 /// What this process wants to open.
 #[derive(Clone, Copy, Debug)]
-struct Attempt {
+pub(super) struct Attempt {
     peer: PeerId,
     /// `None` for the first contact.
     rail: Option<RailId>,
@@ -95,6 +99,11 @@ impl Joining {
         is_asked
             && sock::health(&self.socket)
                 .is_some_and(|health| health.acknowledged_ms_ago <= FRESH_MS)
+    }
+
+    /// Whether its first packet was lost, most likely.
+    pub(super) fn is_stuck(&self, now: Nanos) -> bool {
+        matches!(self.side, Side::Connecting(_)) && now.since(self.begun).0 >= CONNECT_NS
     }
 
     /// Gives the socket what there is for it.
@@ -256,7 +265,8 @@ impl Net {
         }
         let deadline = self.now.saturating_add(Nanos(CONTACT_NS));
         let side = Side::Connecting(attempt);
-        let joining = Box::new(Joining { socket, deadline, out: Vec::new(), side });
+        let begun = self.now;
+        let joining = Box::new(Joining { socket, begun, deadline, out: Vec::new(), side });
         self.add(Entry::Joining(joining))
     }
 
@@ -278,6 +288,7 @@ impl Net {
             Entry::Conn(conn) => self.list(&conn.socket, at),
             Entry::Joining(joining) => self.list(&joining.socket, at),
             Entry::Listener(listener) => self.list(&listener.socket, at),
+            Entry::Changes(socket) => self.list(socket, at),
             Entry::Taken => unreachable!("it is no descriptor"),
         };
         if let Err(cause) = listed {
@@ -307,6 +318,7 @@ impl Net {
             self.drop_oldest_stranger();
             let joining = Box::new(Joining {
                 socket,
+                begun: self.now,
                 deadline: self.now.saturating_add(Nanos(STRANGER_NS)),
                 out: Vec::new(),
                 side: Side::Listening(
@@ -741,7 +753,7 @@ impl Net {
         }
     }
 
-    fn give_up_attempt(&mut self, entry: usize, cause: &io::Error) {
+    pub(super) fn give_up_attempt(&mut self, entry: usize, cause: &io::Error) {
         let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
         let (Side::Connecting(attempt) | Side::Asking(attempt, _)) = joining.side else { return };
         self.remove(entry);

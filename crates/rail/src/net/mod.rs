@@ -11,6 +11,7 @@
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
 //! | `meet` | listening, first contact, opening rails, strangers |
+//! | `changes` | news of the network: a link that is there again |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
 //! | `perform` | what `multirail` wants done |
 //! | `leave` | the end of this process's part |
@@ -32,6 +33,7 @@
 //! - Every wait has a deadline, of `multirail` or of [`meet`](self).
 
 mod ask;
+mod changes;
 mod conn;
 pub mod devices;
 pub mod handshake;
@@ -220,6 +222,10 @@ pub struct Net {
     strangers: VecDeque<usize>,
     /// A listening socket at which more may wait than was taken.
     accept_again: Option<usize>,
+    /// When to try anew what failed, because the network has changed, and when that was
+    /// done last.
+    retry_at: Option<Nanos>,
+    retried: Nanos,
     /// How many connections take nothing for now.
     blocked: usize,
     /// The next poll asks the system which sockets have something.
@@ -246,6 +252,8 @@ enum Entry {
     Listener(Listener),
     Joining(Box<Joining>),
     Conn(Box<Conn>),
+    /// What tells of changes of the network.
+    Changes(OwnedFd),
     /// It is being made into something else.
     Taken,
 }
@@ -322,6 +330,8 @@ impl Net {
             strangers: VecDeque::new(),
             accept_again: None,
             unread: Vec::new(),
+            retry_at: None,
+            retried: Nanos(0),
             blocked: 0,
             looks_at_list: false,
             stats: NetStats::default(),
@@ -330,6 +340,10 @@ impl Net {
             config,
         };
         net.listen_on_all()?;
+        if let Ok(socket) = changes::open() {
+            // Without it what fails is tried again when its time comes.
+            let _ = net.add(Entry::Changes(socket));
+        }
         let first = net.config.devices.first().ok_or(NetError::NoDevice)?;
         let host = SocketAddr::new(first.address, net.ports[0]);
         // A device that is listened on has an address of one host.
@@ -441,7 +455,8 @@ impl Net {
         }
         // Whoever wakes looks at all sockets that have something.
         self.looks_at_list = true;
-        let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now)).min();
+        let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
+        let due = due.chain(self.retry_at).min();
         due.map_or(u64::MAX, |due| due.since(now).0)
     }
 
@@ -523,6 +538,7 @@ impl Net {
                 }
                 Some(Entry::Listener(_)) => self.accept(entry),
                 Some(Entry::Joining(_)) => self.drive_joining(entry, intern),
+                Some(Entry::Changes(_)) => self.on_change(entry),
                 Some(Entry::Taken) | None => {}
             }
         }

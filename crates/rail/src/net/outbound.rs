@@ -436,7 +436,7 @@ mod tests {
                     Err(_) => {}
                 }
             }
-            let mut of_kind = |kind| {
+            let of_kind = |kind| {
                 let of_kind = frames(&got).into_iter().filter(move |frame| frame.0 == kind);
                 of_kind.map(|(_, id, _)| id).collect::<Vec<_>>()
             };

@@ -260,6 +260,7 @@ impl Net {
     /// Does for all peers what is due.
     pub(super) fn look_after(&mut self) {
         let now = self.now;
+        self.retry_after_change();
         for at in (0..self.active.len()).rev() {
             let Some(&peer) = self.active.get(at) else { continue };
             if self.met(peer).is_some() {
@@ -308,6 +309,9 @@ impl Net {
                     if is_fresh {
                         self.with_rails(peer, |rails, below| rails.alive(now, below, rail));
                     }
+                }
+                Some(Entry::Joining(joining)) if joining.is_stuck(now) => {
+                    self.give_up_attempt(entry, &io::ErrorKind::TimedOut.into());
                 }
                 Some(Entry::Joining(joining)) if joining.is_alive() => {
                     self.with_rails(peer, |rails, below| rails.alive(now, below, rail));

@@ -93,6 +93,7 @@ impl Ring {
     }
 
     /// Bytes of memory that it takes.
+    #[cfg(test)]
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.lens.capacity() * size_of::<u32>()
     }
