@@ -325,9 +325,14 @@ impl Rails {
     /// opened what was down: on its return a peer would be gone that waits for it.
     fn forgive_absence(&mut self, now: Nanos) {
         let due = self.deadline(self.looked);
+        let Timing { open_ns, retry_ns_max, suspect_alone_ns, .. } = self.timing;
+        // Who waits for a rail looks at least so often.
+        let looks_ns = open_ns.max(retry_ns_max).saturating_add(suspect_alone_ns);
+        let away = Nanos(now.since(self.looked).0.saturating_sub(looks_ns));
+        self.none_since = self.none_since.map(|since| since.saturating_add(away).min(now));
         self.looked = now;
         let Some(late) = due.map(|due| now.since(due)) else { return };
-        if late.0 <= self.timing.suspect_alone_ns {
+        if late.0 <= suspect_alone_ns {
             return;
         }
         let later = |at: Nanos| at.saturating_add(late).min(now);
@@ -337,7 +342,6 @@ impl Rails {
             rail.probed = later(rail.probed);
             rail.expected = rail.expected.map(later);
         }
-        self.none_since = self.none_since.map(later);
     }
 
     fn latest_heard(&self) -> Nanos {

@@ -134,6 +134,18 @@ fn who_returns_after_a_minute_does_not_find_its_peer_gone() {
     assert!(!rails.is_gone() && rails.opened(A, at(60_001)));
 }
 
+/// The first that it hears on its return is that its call was in vain.
+#[test]
+fn who_returns_and_hears_that_a_rail_has_broken_does_not_find_its_peer_gone() {
+    for returns_ms in [30_001, 30_400, 40_000, 90_000] {
+        let mut rails = Rails::new(Timing::default(), 1, at(0));
+        assert_eq!(verdicts(&mut rails, at(0)), [Verdict::Open(A)]);
+        rails.broke(A, at(returns_ms));
+        assert_eq!(verdicts(&mut rails, at(returns_ms)), []);
+        assert_eq!(verdicts(&mut rails, at(returns_ms + 10)), [Verdict::Open(A)]);
+    }
+}
+
 /// Each of two sides would otherwise come while the other waits to try again.
 #[test]
 fn a_rail_that_the_peer_opens_is_welcome_before_this_side_has_tried_again() {
