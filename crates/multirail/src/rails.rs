@@ -8,6 +8,9 @@
 //! else one whose answers take longer than the wait would be asked in vain for ever. One that stays silent, or breaks, is *down*: it is closed, and opened anew after a
 //! while that doubles. A peer all of whose rails have been down for long is *gone*.
 //!
+//! Time counts only while somebody looks: whoever was away longer than all may be silent goes on
+//! as if it had not been.
+//!
 //! Invariant: after [`Verdict::Close`] a rail is not used until it has been opened.
 
 use crate::RailId;
@@ -107,6 +110,8 @@ pub struct Rails {
     none_since: Option<Nanos>,
     is_gone: bool,
     is_watched: bool,
+    /// When [`Rails::next_verdict`] was asked last.
+    looked: Nanos,
 }
 
 impl Rails {
@@ -133,6 +138,7 @@ impl Rails {
             none_since: Some(now),
             is_gone: false,
             is_watched: false,
+            looked: now,
         }
     }
 
@@ -229,6 +235,7 @@ impl Rails {
         if self.is_gone {
             return None;
         }
+        self.forgive_absence(now);
         if self.none_since.is_some_and(|since| now.since(since).0 >= self.timing.gone_ns) {
             self.is_gone = true;
             return Some(Verdict::Gone);
@@ -311,6 +318,29 @@ impl Rails {
                 }
             },
             _ => None,
+        }
+    }
+
+    /// Time does not count in which this process computed, and neither read what had come nor
+    /// opened what was down: on its return a peer would be gone that waits for it.
+    fn forgive_absence(&mut self, now: Nanos) {
+        let due = self.deadline(self.looked);
+        let Timing { open_ns, retry_ns_max, suspect_alone_ns, .. } = self.timing;
+        // Who waits for a rail looks at least so often.
+        let looks_ns = open_ns.max(retry_ns_max).saturating_add(suspect_alone_ns);
+        let away = Nanos(now.since(self.looked).0.saturating_sub(looks_ns));
+        self.none_since = self.none_since.map(|since| since.saturating_add(away).min(now));
+        self.looked = now;
+        let Some(late) = due.map(|due| now.since(due)) else { return };
+        if late.0 <= suspect_alone_ns {
+            return;
+        }
+        let later = |at: Nanos| at.saturating_add(late).min(now);
+        for rail in &mut self.rails {
+            rail.heard = later(rail.heard);
+            rail.since = later(rail.since);
+            rail.probed = later(rail.probed);
+            rail.expected = rail.expected.map(later);
         }
     }
 

@@ -71,7 +71,7 @@ fn a_suspect_rail_that_stays_silent_is_closed_and_opened_anew() {
     rails.expect(A, at(0));
     rails.heard(B, at(10), true);
     assert_eq!(verdicts(&mut rails, at(15)), [Verdict::Suspect(A)]);
-    assert_eq!(verdicts(&mut rails, at(1014)), [Verdict::Suspect(B)]);
+    assert_eq!(verdicts(&mut rails, at(510)), [Verdict::Suspect(B)]);
     rails.heard(B, at(1014), false);
     assert_eq!(verdicts(&mut rails, at(1015)), [Verdict::Close(A)]);
     assert_eq!(rails.deadline(at(1015)), Some(at(1025)));
@@ -122,6 +122,28 @@ fn a_rail_that_returns_in_time_ends_the_wait_for_the_end() {
     assert!(rails.opened(B, at(29_999)));
     assert_eq!(verdicts(&mut rails, at(30_001)), []);
     assert!(!rails.is_gone());
+}
+
+/// It computed, and its rails broke meanwhile. The peer waits for it.
+#[test]
+fn who_returns_after_a_minute_does_not_find_its_peer_gone() {
+    let mut rails = two();
+    rails.broke(A, at(100));
+    rails.broke(B, at(100));
+    assert_eq!(verdicts(&mut rails, at(60_000)), [Verdict::Open(A), Verdict::Open(B)]);
+    assert!(!rails.is_gone() && rails.opened(A, at(60_001)));
+}
+
+/// The first that it hears on its return is that its call was in vain.
+#[test]
+fn who_returns_and_hears_that_a_rail_has_broken_does_not_find_its_peer_gone() {
+    for returns_ms in [30_001, 30_400, 40_000, 90_000] {
+        let mut rails = Rails::new(Timing::default(), 1, at(0));
+        assert_eq!(verdicts(&mut rails, at(0)), [Verdict::Open(A)]);
+        rails.broke(A, at(returns_ms));
+        assert_eq!(verdicts(&mut rails, at(returns_ms)), []);
+        assert_eq!(verdicts(&mut rails, at(returns_ms + 10)), [Verdict::Open(A)]);
+    }
 }
 
 /// Each of two sides would otherwise come while the other waits to try again.

@@ -298,6 +298,10 @@ impl Rails {
             way.looks_at = Some(busy_until);
             let event = Event::Arrival { connection: connection as u32, from: from as u8 };
             self.later.push((busy_until, event));
+            if self.setup.hosts_answer && !way.is_answered {
+                way.is_answered = true;
+                self.answer_later(cx, connection, from);
+            }
             return;
         }
         let (_, frame) = way.wire.pop_front().expect("it was seen");
@@ -307,6 +311,41 @@ impl Rails {
             self.pump(cx, connection, from);
         }
         self.arm_arrival(cx, connection, from);
+    }
+
+    /// The host of a process that computes takes what is sent, and says so again and again.
+    fn answer_later(&mut self, cx: &Cx<'_>, connection: usize, from: usize) {
+        let one = &self.connections[connection];
+        let latency_ns = self.setup.between(one.who[0], one.who[1])[one.rail].latency_ns;
+        let at = cx.now + latency_ns.max(self.setup.timing.suspect_ns / 3);
+        let event = Event::Alive { connection: connection as u32, from: from as u8 };
+        self.later.push((at, event));
+    }
+
+    /// The sender looks whether the host of a process that computes takes what it sends.
+    pub(super) fn alive(&mut self, cx: &mut Cx<'_>, connection: usize, from: usize) {
+        let is_cut =
+            self.reach(connection, from).is_silent || self.reach(connection, 1 - from).is_silent;
+        let one = &mut self.connections[connection];
+        let (who, peer, rail) = (one.who[from], one.who[1 - from], one.rail);
+        let waits = !one.ways[from].wire.is_empty() && !self.dead[peer];
+        if self.computes_until[peer] <= cx.now || !waits || one.ends[from] == EndState::Closed {
+            one.ways[from].is_answered = false;
+            return;
+        }
+        self.answer_later(cx, connection, from);
+        let at = self.at(who, peer);
+        let is_used = self
+            .side(who, peer)
+            .is_some_and(|side| [side.used[rail], side.accepted[rail]].contains(&Some(connection)));
+        let id = RailId(rail as u8);
+        if is_used
+            && !is_cut
+            && self.computes_until[who] <= cx.now
+            && self.side_mut(at).peer.is_awaited(id)
+        {
+            self.call(cx, at, |peer, now, todo| peer.alive(now, todo, id));
+        }
     }
 
     /// A frame has come.

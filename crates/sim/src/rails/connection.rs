@@ -53,6 +53,8 @@ pub(super) struct Direction {
     pub last_at: u64,
     /// When the next arrival is looked at.
     pub looks_at: Option<u64>,
+    /// Its receiver's host tells that it takes what comes.
+    pub is_answered: bool,
 }
 
 /// See the module.

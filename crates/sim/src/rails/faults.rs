@@ -1,6 +1,6 @@
 //! What goes wrong with rails, and when: once so many frames have been given to
-//! sockets, so that it happens while something is done. Each fault ends; but for a lasting
-//! partition all of them together take less than half of the time after which a peer
+//! sockets, so that it happens while something is done. Each fault ends; but for the lasting
+//! ones all of them together take less than half of the time after which a peer
 //! counts as gone.
 
 use super::Rails;
@@ -39,12 +39,21 @@ pub(crate) enum Kind {
     LastingPartition,
     /// A process does not look at its rails: all of them are silent.
     Computes,
+    /// The same for longer than a peer is waited for, on a host that answers.
+    ComputesLong,
     /// Not drawn: a rail that was down is up again.
     RailReturned,
 }
 
+impl Kind {
+    /// Whether it befalls a process, and not what is between hosts.
+    pub fn is_of_process(self) -> bool {
+        matches!(self, Kind::Computes | Kind::ComputesLong)
+    }
+}
+
 /// Kinds of faults.
-const KINDS: [(Kind, &str); 13] = [
+const KINDS: [(Kind, &str); 14] = [
     (Kind::Lost, "connection_lost"),
     (Kind::LostAtOneEnd, "connection_lost_at_one_end"),
     (Kind::Refused, "connection_refused"),
@@ -57,10 +66,11 @@ const KINDS: [(Kind, &str); 13] = [
     (Kind::Partition, "partition"),
     (Kind::LastingPartition, "lasting_partition"),
     (Kind::Computes, "process_computes"),
+    (Kind::ComputesLong, "process_computes_long"),
     (Kind::RailReturned, "rail_returned"),
 ];
 
-/// Those that are drawn, but for a lasting partition.
+/// Those that are drawn, but for the lasting ones.
 const DRAWN: [Kind; 11] = [
     Kind::Lost,
     Kind::LostAtOneEnd,
@@ -121,7 +131,7 @@ pub(crate) struct Fault {
     aim: u64,
 }
 
-/// Most faults of a world but for a lasting partition, and so the part of a peer's
+/// Most faults of a world but for the lasting ones, and so the part of a peer's
 /// patience that one of them takes at most.
 const FAULTS_MAX: u64 = 5;
 
@@ -140,11 +150,10 @@ impl Fault {
         Fault { kind, after_frames: draw.below(frames), ns: 1 + draw.below(ns), aim: draw.bits() }
     }
 
-    /// A partition that some peers do not outlast.
-    pub fn lasting_partition(draw: &mut Draw, timing: &Timing) -> Fault {
+    /// One that takes longer than a peer is waited for.
+    pub fn lasting(kind: Kind, draw: &mut Draw, timing: &Timing) -> Fault {
         let after_frames = draw.pick(&[0, 30, 200]);
         let ns = timing.gone_ns + draw.below(timing.gone_ns);
-        let kind = Kind::LastingPartition;
         Fault { kind, after_frames: draw.below(after_frames + 1), ns, aim: draw.bits() }
     }
 }
@@ -177,7 +186,7 @@ impl Active {
     }
 
     fn is_about(&self, pair: usize, rail: usize) -> bool {
-        self.at == pair && self.rail.is_none_or(|one| one == rail) && self.kind != Kind::Computes
+        self.at == pair && self.rail.is_none_or(|one| one == rail) && !self.kind.is_of_process()
     }
 }
 
@@ -207,7 +216,7 @@ impl Rails {
             strikes: 0,
             period: 0,
         };
-        if fault.kind == Kind::Computes {
+        if fault.kind.is_of_process() {
             let who = self.sides.iter().flatten().map(|side| side.who).collect::<Vec<_>>();
             let living: Vec<usize> = who.into_iter().filter(|&who| !self.dead[who]).collect();
             if living.is_empty() {

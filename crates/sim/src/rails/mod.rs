@@ -59,6 +59,8 @@ pub(crate) enum Event {
     Acknowledge { side: u32, connection: u32 },
     /// A fault strikes again, or ends.
     Fault,
+    /// The host of a process that computes takes what is sent to it.
+    Alive { connection: u32, from: u8 },
 }
 
 /// What comes of it for the processes.
@@ -90,7 +92,9 @@ pub(crate) enum Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Note::Fault(Kind::Computes, who, ns) => write!(f, "fault: {who} computes for {ns} ns"),
+            Note::Fault(kind, who, ns) if kind.is_of_process() => {
+                write!(f, "fault: {who} computes for {ns} ns")
+            }
             Note::Fault(kind, pair, ns) => {
                 write!(f, "fault: {kind:?} between the hosts of pair {pair}, for {ns} ns")
             }
@@ -183,10 +187,13 @@ impl Rails {
                 self.acknowledge(cx, side as usize, connection as usize);
             }
             Event::Fault => self.go_on_with_faults(cx),
+            Event::Alive { connection, from } => {
+                self.alive(cx, connection as usize, usize::from(from));
+            }
         }
         self.begin_faults(cx);
         match event {
-            Event::Arrival { connection, .. } => {
+            Event::Arrival { connection, .. } | Event::Alive { connection, .. } => {
                 let [one, other] = self.connections[connection as usize].who;
                 self.check_side(one, other);
                 self.check_side(other, one);

@@ -47,10 +47,12 @@ pub(crate) enum Mutant {
     GivesUpEarly,
     /// Nobody looks whether a peer lives.
     ForgetsToWatch,
+    /// Who computes is not waited for, though its host lives.
+    IgnoresHosts,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 18] = [
+    pub const ALL: [Mutant; 19] = [
         Mutant::AcknowledgesOneTooMany,
         Mutant::IgnoresAcknowledgements,
         Mutant::ForgetsToResume,
@@ -69,6 +71,7 @@ impl Mutant {
         Mutant::ForgetsGone,
         Mutant::GivesUpEarly,
         Mutant::ForgetsToWatch,
+        Mutant::IgnoresHosts,
     ];
 }
 
@@ -230,6 +233,16 @@ impl Peer {
             if is(Mutant::IgnoresAcknowledgements) { Number(0) } else { acknowledged };
         let mut below = Filter { below, seen: &mut self.seen };
         self.inner.heard(now, &mut below, rail, acknowledged)
+    }
+
+    pub fn alive(&mut self, now: Nanos, below: &mut impl Below, rail: RailId) {
+        if !is(Mutant::IgnoresHosts) {
+            self.inner.alive(now, &mut Filter { below, seen: &mut self.seen }, rail);
+        }
+    }
+
+    pub fn is_awaited(&self, rail: RailId) -> bool {
+        self.inner.is_awaited(rail)
     }
 
     pub fn receive(&mut self, number: Number) -> Result<Arrival, Misnumbered> {

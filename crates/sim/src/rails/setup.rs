@@ -1,6 +1,6 @@
 //! What a seed draws of hosts, rails and their faults.
 
-use super::faults::Fault;
+use super::faults::{Fault, Kind};
 use crate::swarm::Draw;
 use sluice_multirail::{RailSpec, Striping, Timing};
 
@@ -40,6 +40,8 @@ pub(crate) struct RailsSetup {
     pub faults: Vec<Fault>,
     /// Whether processes read each other's memory across hosts. They may write it.
     pub reads: bool,
+    /// Whether a host tells that it takes what is sent to a process that computes.
+    pub hosts_answer: bool,
     /// Of a hundred keys that were revoked, how many are used once more.
     pub stale_key_percent: u64,
 }
@@ -58,6 +60,7 @@ impl RailsSetup {
             ack_delay_ns: 0,
             faults: Vec::new(),
             reads: true,
+            hosts_answer: false,
             stale_key_percent: 0,
         }
     }
@@ -90,6 +93,7 @@ impl RailsSetup {
             Striping::Fragments { bytes: chunk_bytes_max.max(200) }
         };
         let socket_bytes = draw.pick(&[1, 600, 5_000, 1 << 20]);
+        let hosts_answer = Draw::stream(seed, 24).percent(50);
         RailsSetup {
             host,
             rails,
@@ -101,7 +105,8 @@ impl RailsSetup {
             ack_delay_ns: draw.pick(&[0, 1_000, 50_000]).min(timing.suspect_ns / 8),
             stale_key_percent: draw.pick(&[0, 20]),
             reads: draw.percent(70),
-            faults: faults(seed, &timing),
+            hosts_answer,
+            faults: faults(seed, &timing, hosts_answer),
         }
     }
 
@@ -166,12 +171,15 @@ fn timing(draw: &mut Draw) -> Timing {
     }
 }
 
-fn faults(seed: u64, timing: &Timing) -> Vec<Fault> {
+fn faults(seed: u64, timing: &Timing, hosts_answer: bool) -> Vec<Fault> {
     let mut draw = Draw::stream(seed, 21);
     let count = draw.pick(&[0, 1, 1, 2, 3, 5]);
     let mut faults: Vec<Fault> = (0..count).map(|_| Fault::draw(&mut draw, timing)).collect();
     if draw.percent(8) {
-        faults.push(Fault::lasting_partition(&mut draw, timing));
+        faults.push(Fault::lasting(Kind::LastingPartition, &mut draw, timing));
+    }
+    if hosts_answer && draw.percent(12) {
+        faults.push(Fault::lasting(Kind::ComputesLong, &mut draw, timing));
     }
     faults.sort_by_key(|fault| fault.after_frames);
     faults
