@@ -8,7 +8,7 @@
 use crate::cores::Placement;
 use crate::node::{Node, Numbered};
 use crate::progress::Progress;
-use crate::rail::choice;
+use crate::rail::{Opening, RailArgs, RailKind, choice};
 use crate::report::Report;
 use crate::session;
 use crate::step::Step;
@@ -32,6 +32,8 @@ const BUFFER_BYTES_MAX: u64 = 64 << 20;
 /// What a flood can be told.
 #[derive(Debug, Args)]
 pub struct FloodArgs {
+    #[command(flatten)]
+    rail: RailArgs,
     /// Messages
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
@@ -77,21 +79,27 @@ struct Row {
 
 /// Runs a flood and prints what it found.
 pub fn run(args: &FloodArgs) -> Result<()> {
+    args.rail.check()?;
+    if args.rail.hosts.launch()? {
+        return Ok(());
+    }
     let placement = Placement::choose(None);
     let mut progress = Progress::new("flood");
     progress.show("the second process starts");
-    let options = RailOptions {
+    let mailbox = RailOptions {
         credits: args.credits,
         unexpected_bytes: args.unexpected,
         ..RailOptions::default()
     };
-    let mut node = session::start(&placement, options)?;
+    let kind = args.rail.rail;
+    let opening = Opening { kind, mailbox, ..Opening::default() };
+    let mut node = session::start(&placement, &opening, &args.rail.hosts.start())?;
     let row = receive_all(&mut node, args, &mut progress)?;
     session::stop(node)?;
     progress.clear();
     let whole = row.lost == 0 && row.corrupt == 0;
     let bounded = row.peak_unexpected_bytes <= row.unexpected_bytes_max;
-    report(row, &placement).print(args.json)?;
+    report(kind, row, &placement).print(args.json)?;
     ensure!(whole, "messages were lost or altered");
     ensure!(bounded, "more was kept of unexpected messages than the bound allows");
     Ok(())
@@ -182,7 +190,7 @@ impl Arrivals {
 }
 
 /// What was found.
-fn report(row: Row, placement: &Placement) -> Report<Row, ()> {
+fn report(rail: RailKind, row: Row, placement: &Placement) -> Report<Row, ()> {
     let rows = vec![row];
     let table = Table::of(
         &rows,
@@ -201,11 +209,11 @@ fn report(row: Row, placement: &Placement) -> Report<Row, ()> {
     );
     Report {
         test: "flood",
-        rail: Some("shm"),
+        rail: Some(rail.name()),
         rows,
         more: (),
         notes: placement.note.iter().cloned().collect(),
-        head: "flood through shared memory; the last tag is received first".to_owned(),
+        head: format!("flood over {}; the last tag is received first", rail.name()),
         table,
         foot: "\
 kept: most bytes of messages not yet matched, at the receiver; bound: of these

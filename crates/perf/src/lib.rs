@@ -24,6 +24,7 @@ mod cores;
 mod direct;
 mod flood;
 mod latency;
+mod launch;
 mod limits;
 mod matching;
 mod measured;

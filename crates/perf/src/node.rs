@@ -2,14 +2,14 @@
 //! and waits that end.
 
 use crate::cores::pin;
-use crate::other::Other;
-use crate::rail;
-use crate::read::{READ_TOKEN, WithRead};
+use crate::other::{Other, Second};
+use crate::rail::{self, Opening};
+use crate::read::{self, Reader};
 use crate::step::{STEP_BYTES, Step};
 use anyhow::{Context as _, Result, bail};
 use sluice_link::{Remote, RemoteMemory, Rights};
 use sluice_proto::{Completion, Endpoint, Kind, Recv, Refused, Send, Space, Stats};
-use sluice_runtime::{Context, POLL_BUDGET, RailOptions};
+use sluice_runtime::Context;
 use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ pub struct Idle {
 /// One process of a measurement.
 #[derive(Debug)]
 pub struct Node {
-    context: Context<Endpoint>,
+    context: Context<Reader>,
     peer: PeerId,
     other: Other,
     /// Whether to give the core away after every poll without anything.
@@ -85,14 +85,14 @@ impl Node {
     /// Opens the rail, on `core` if it is given.
     pub fn open(
         core: Option<usize>,
-        options: RailOptions,
+        opening: &Opening,
         other: Other,
         yields: bool,
     ) -> Result<Node> {
         if let Some(core) = core {
             pin(core)?;
         }
-        let context = rail::open_for_two(options)?;
+        let context = rail::open_for_two(opening)?;
         Ok(Node {
             context,
             peer: PeerId(0),
@@ -121,9 +121,12 @@ impl Node {
         Ok(())
     }
 
-    /// The other process.
-    pub fn other(&mut self) -> &mut Other {
-        &mut self.other
+    /// The second process, for the first one.
+    pub fn second(&mut self) -> Result<&mut Second> {
+        match &mut self.other {
+            Other::Second(second) => Ok(second),
+            Other::First(_) | Other::Distant => bail!("this is the second process"),
+        }
     }
 
     /// Whether large messages are read directly from the other one's memory.
@@ -227,23 +230,33 @@ impl Node {
     /// Reads from the other process's memory, past all protocol. False if the
     /// system does not let it.
     pub fn read_directly(&mut self, from: u64, size: u64) -> Result<bool> {
-        let to = region(&mut self.recv_buf[..size as usize]);
-        let from = Remote::whole(RemoteKey::from_bits(from));
-        self.context.world_mut().read_remote(self.peer, from, to, READ_TOKEN);
+        self.begin_read(0, from, 0, 0, size);
         let mut idle_since = None;
         let mut polls = 0u32;
         loop {
-            let (now, endpoint, port) = self.context.parts();
-            let mut machine = WithRead { endpoint, outcome: None };
-            port.poll(now, &mut machine, POLL_BUDGET);
-            if let Some(outcome) = machine.outcome {
-                return Ok(outcome.is_ok());
+            self.poll()?;
+            if let Some((_, is_done)) = self.next_read() {
+                return Ok(is_done);
             }
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look(&mut idle_since)?;
             }
         }
+    }
+
+    /// Begins the read of this number: `size` bytes at `offset` of what the other process
+    /// has exposed, to `at` of the receive buffer.
+    pub fn begin_read(&mut self, read: u64, from: u64, offset: u64, at: u64, size: u64) {
+        let to = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
+        let from = Remote { key: RemoteKey::from_bits(from), offset };
+        self.context.world_mut().read_remote(self.peer, from, to, read::token(read));
+    }
+
+    /// The next read that has ended, and whether it has brought its bytes.
+    pub fn next_read(&mut self) -> Option<(u64, bool)> {
+        let (read, outcome) = self.context.machine_mut().ended.pop()?;
+        Some((read, outcome.is_ok()))
     }
 
     /// Waits for the next step.
@@ -308,7 +321,7 @@ impl Node {
 
     /// Waits until every send has ended.
     pub fn wait_sends(&mut self) -> Result<()> {
-        self.wait(|node| node.context.machine().pending().sends == 0)
+        self.wait(|node| node.context.machine().endpoint.pending().sends == 0)
     }
 
     /// Lets messages arrive for a while and wants none.
@@ -327,7 +340,7 @@ impl Node {
 
     /// What the endpoint has done and holds.
     pub fn stats(&self) -> Stats {
-        self.context.machine().stats()
+        self.context.machine().endpoint.stats()
     }
 
     fn revoke_exposed(&mut self) {
@@ -368,7 +381,7 @@ impl Node {
     fn post(&mut self, recv: &Recv) -> Result<()> {
         self.look_first(recv.buf.len);
         loop {
-            let (now, endpoint, port) = self.context.parts();
+            let (now, Reader { endpoint, .. }, port) = self.context.parts();
             match endpoint.recv(now, port, recv) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.poll_or_yield()?,
@@ -395,7 +408,7 @@ impl Node {
     #[inline]
     fn send(&mut self, send: &Send) -> Result<()> {
         self.look_first(send.buf.len);
-        let (now, endpoint, port) = self.context.parts();
+        let (now, Reader { endpoint, .. }, port) = self.context.parts();
         match endpoint.send(now, port, send) {
             Ok(()) => Ok(()),
             Err(refused) => self.send_again(send, refused),
@@ -409,7 +422,7 @@ impl Node {
     fn send_again(&mut self, send: &Send, mut refused: Refused) -> Result<()> {
         while refused == Refused::Again {
             self.poll_or_yield()?;
-            let (now, endpoint, port) = self.context.parts();
+            let (now, Reader { endpoint, .. }, port) = self.context.parts();
             match endpoint.send(now, port, send) {
                 Ok(()) => return Ok(()),
                 Err(why) => refused = why,
@@ -421,7 +434,7 @@ impl Node {
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
     fn look_first(&mut self, len: u64) {
-        if self.context.machine().should_poll_first(len) {
+        if self.context.machine().endpoint.should_poll_first(len) {
             self.context.take_in();
         }
     }
@@ -478,7 +491,7 @@ impl Node {
     #[inline]
     fn poll(&mut self) -> Result<bool> {
         let mut any = self.context.poll() > 0;
-        while let Some(completion) = self.context.machine_mut().pop() {
+        while let Some(completion) = self.context.machine_mut().endpoint.pop() {
             any = true;
             self.note(&completion);
         }

@@ -1,19 +1,25 @@
 //! The rail of a measurement: its options on the command line, and contexts for them.
 
-use anyhow::{Context as _, Result};
-use clap::ValueEnum;
+use crate::launch::Hosts;
+use crate::read::Reader;
+use anyhow::{Context as _, Result, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use sluice_link::RemoteMemory;
+use clap::{Args, ValueEnum};
+use sluice_link::{Machine, RemoteMemory};
 use sluice_proto::{Config, Endpoint};
-use sluice_rail::{Address, World};
-use sluice_runtime::{Choice, Context, RailOptions, Settings};
+use sluice_rail::Address;
+use sluice_rail::net::Striping;
+use sluice_runtime::{Choice, Context, NetworkOptions, RailOptions, Rails, Settings};
 use sluice_wire::PeerId;
 
 /// A rail that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RailKind {
-    /// Shared memory of one machine.
+    /// Shared memory of one machine
+    #[default]
     Shm,
+    /// TCP over the network devices of FI_SLUICE_DEVICES
+    Tcp,
 }
 
 impl RailKind {
@@ -21,8 +27,40 @@ impl RailKind {
     pub fn name(self) -> &'static str {
         match self {
             RailKind::Shm => "shm",
+            RailKind::Tcp => "tcp",
         }
     }
+}
+
+/// Which rail, and which hosts it joins, as given on the command line.
+#[derive(Clone, Debug, Args)]
+pub struct RailArgs {
+    /// The rail to measure
+    #[arg(long, value_enum, default_value_t)]
+    pub rail: RailKind,
+    #[command(flatten)]
+    pub hosts: Hosts,
+}
+
+impl RailArgs {
+    /// An error for two hosts without a network.
+    pub fn check(&self) -> Result<()> {
+        let reaches = self.rail == RailKind::Tcp || !self.hosts.is_distant();
+        ensure!(reaches, "shared memory does not reach other hosts: --other goes with --rail tcp");
+        Ok(())
+    }
+}
+
+/// What a process of a measurement opens.
+#[derive(Clone, Debug, Default)]
+pub struct Opening {
+    /// The rail.
+    pub kind: RailKind,
+    /// The mailbox.
+    pub mailbox: RailOptions,
+    /// Reads over several devices are cut into fragments of so many bytes, as in the
+    /// paper, if that is given.
+    pub fragment_bytes: Option<u64>,
 }
 
 /// One of the words of a choice, on the command line.
@@ -35,8 +73,9 @@ pub fn choice<C: Choice + Send + Sync>() -> impl TypedValueParser<Value = C> {
 ///
 /// # Errors
 /// What keeps the rail from opening.
-pub fn open_for_two(options: RailOptions) -> Result<Context<Endpoint>> {
-    open(RailOptions { peers_max: Some(2), ..options })
+pub fn open_for_two(opening: &Opening) -> Result<Context<Reader>> {
+    let mailbox = RailOptions { peers_max: Some(2), ..opening.mailbox.clone() };
+    open(&Opening { mailbox, ..opening.clone() }, Reader::new)
 }
 
 /// An endpoint with a mailbox as libfabric programs have it by default.
@@ -44,21 +83,31 @@ pub fn open_for_two(options: RailOptions) -> Result<Context<Endpoint>> {
 /// # Errors
 /// As [`open_for_two`].
 pub fn open_default() -> Result<Context<Endpoint>> {
-    open(RailOptions::default())
+    open(&Opening::default(), |endpoint| endpoint)
 }
 
-fn open(options: RailOptions) -> Result<Context<Endpoint>> {
+fn open<M: Machine>(opening: &Opening, machine: impl FnOnce(Endpoint) -> M) -> Result<Context<M>> {
     // Figures do not depend on the directory, and where the default one cannot be used
-    // nothing could be measured.
-    let shm_dir = Settings::of_environment().rail.shm_dir;
-    let config = RailOptions { shm_dir, ..options }.config(0, Endpoint::data_slots_within);
-    let endpoint = |layout| Endpoint::new(Config::default(), layout);
-    let world = World::open(config).context("cannot open the shared-memory rail")?;
-    Ok(Context::new(world, endpoint))
+    // nothing could be measured. The network is what the environment says it is.
+    let settings = Settings::of_environment();
+    let mailbox = RailOptions { shm_dir: settings.rail.shm_dir, ..opening.mailbox.clone() };
+    let config = mailbox.config(0, Endpoint::data_slots_within);
+    let (rails, striping) = match opening.kind {
+        RailKind::Shm => (Rails::Shm, Striping::default()),
+        RailKind::Tcp => (Rails::Tcp, striping(opening.fragment_bytes)),
+    };
+    let network = NetworkOptions { rails, striping, ..settings.network };
+    let failed = || format!("cannot open the rail {}", opening.kind.name());
+    let world = network.open(config).with_context(failed)?;
+    Ok(Context::new(world, |layout| machine(Endpoint::new(Config::default(), layout))))
+}
+
+fn striping(fragment_bytes: Option<u64>) -> Striping {
+    fragment_bytes.map_or_else(Striping::default, |bytes| Striping::Fragments { bytes })
 }
 
 /// The address of this process, to be given to [`meet`] of another one.
-pub fn address(context: &Context<Endpoint>) -> Vec<u8> {
+pub fn address<M: Machine>(context: &Context<M>) -> Vec<u8> {
     context.world().address().to_bytes().to_vec()
 }
 
@@ -66,13 +115,13 @@ pub fn address(context: &Context<Endpoint>) -> Vec<u8> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn meet(context: &mut Context<Endpoint>, address: &[u8]) -> Result<PeerId> {
+pub fn meet<M: Machine>(context: &mut Context<M>, address: &[u8]) -> Result<PeerId> {
     let address = Address::from_bytes(address).context("the other process's address")?;
     context.world_mut().peer(&address).context("the other process's address")
 }
 
 /// Whether large messages from `peer` are read directly from its memory.
-pub fn reads_directly(context: &Context<Endpoint>, peer: PeerId) -> bool {
+pub fn reads_directly<M: Machine>(context: &Context<M>, peer: PeerId) -> bool {
     context.world().caps(peer).read
 }
 

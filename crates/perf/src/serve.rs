@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::other::{Other, read_line, write_line};
 use crate::pace::Receivers;
 use crate::portals;
-use crate::rail::choice;
+use crate::rail::{Opening, RailKind, choice};
 use crate::step::Step;
 use crate::{flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result};
@@ -16,9 +16,12 @@ use sluice_runtime::RailOptions;
 /// What the second process is started with. Not for people.
 #[derive(Debug, Args)]
 pub struct PeerArgs {
-    /// The first process.
+    /// The first process, if it is this one's parent.
     #[arg(long)]
-    parent: u32,
+    parent: Option<u32>,
+    /// The rail.
+    #[arg(long, value_enum, default_value_t)]
+    rail: RailKind,
     /// The core to run on.
     #[arg(long)]
     core: Option<usize>,
@@ -48,15 +51,16 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
     if let Some(kind) = args.ni {
         return portals::serve(args.core, kind, args.bytes, first);
     }
-    let options = RailOptions {
+    let mailbox = RailOptions {
         bulk: args.bulk,
         credits: args.credits,
         unexpected_bytes: args.unexpected,
         ..RailOptions::default()
     };
-    let mut node = Node::open(args.core, options, first, args.yields)?;
-    node.meet(&read_line::<Vec<u8>>(&mut std::io::stdin(), true)?)?;
-    write_line(&mut std::io::stdout(), &node.address())?;
+    let opening = Opening { kind: args.rail, mailbox, fragment_bytes: None };
+    let mut node = Node::open(args.core, &opening, first, args.yields)?;
+    node.meet(&read_line::<Vec<u8>>(std::io::stdin(), true)?)?;
+    write_line(std::io::stdout(), &node.address())?;
     let mut receivers = None;
     loop {
         match node.next_step()? {

@@ -3,22 +3,23 @@
 
 use crate::cores::Placement;
 use crate::node::Node;
-use crate::other::{Other, Second};
+use crate::other::{Other, Second, Start};
+use crate::rail::Opening;
 use crate::step::Step;
 use anyhow::Result;
-use sluice_runtime::{Choice, RailOptions};
+use sluice_runtime::Choice;
 
 /// Starts the second process and meets it.
-pub fn start(placement: &Placement, options: RailOptions) -> Result<Node> {
+pub fn start(placement: &Placement, opening: &Opening, start: &Start) -> Result<Node> {
     let core = placement.cores.map(|pair| pair.first);
-    let RailOptions { bulk, credits, unexpected_bytes, .. } = options;
-    let unexpected = unexpected_bytes.to_string();
-    let args = ["--bulk", bulk.word(), "--credits", credits.word(), "--unexpected", &unexpected];
-    let second = Second::start(placement, &args)?;
-    let mut node = Node::open(core, options, Other::Second(second), placement.shares_a_core())?;
+    let mailbox = &opening.mailbox;
+    let unexpected = mailbox.unexpected_bytes.to_string();
+    let mut args = vec!["--rail", opening.kind.name(), "--bulk", mailbox.bulk.word()];
+    args.extend(["--credits", mailbox.credits.word(), "--unexpected", &unexpected]);
+    let second = Second::start(start, placement, &args)?;
+    let mut node = Node::open(core, opening, Other::Second(second), placement.shares_a_core())?;
     let address = node.address();
-    let Other::Second(second) = node.other() else { unreachable!("this process is the first") };
-    let answer = second.exchange(&address)?;
+    let answer = node.second()?.exchange(&address)?;
     node.meet(&answer)?;
     Ok(node)
 }
@@ -26,6 +27,5 @@ pub fn start(placement: &Placement, options: RailOptions) -> Result<Node> {
 /// Lets the second process end, and waits until it has.
 pub fn stop(mut node: Node) -> Result<()> {
     node.tell(&Step::Stop)?;
-    let Other::Second(second) = node.other() else { unreachable!("this process is the first") };
-    second.part()
+    node.second()?.part()
 }

@@ -18,7 +18,7 @@ use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::node::Node;
 use crate::progress::Progress;
-use crate::rail::choice;
+use crate::rail::{Opening, RailArgs, RailKind, choice};
 use crate::report::{Conditions, Report, bulk_name, bulk_text};
 use crate::session;
 use crate::step::{Role, Step, When};
@@ -52,6 +52,8 @@ pub struct OverlapArgs {
     /// The core of each process [default: the first two that are allowed]
     #[arg(long, value_name = "A,B")]
     cores: Option<CorePair>,
+    #[command(flatten)]
+    rail: RailArgs,
     /// How the bytes of large messages move
     #[arg(long, value_parser = choice::<BulkKind>(), default_value = "auto")]
     bulk: BulkKind,
@@ -95,6 +97,10 @@ const CLEAN_TRIES_MAX: u32 = 5;
 /// Runs the measurement and prints what it found.
 pub fn run(args: &OverlapArgs) -> Result<()> {
     ensure!(!args.size.contains(&0), "messages without bytes hide nothing; give --size from 1");
+    args.rail.check()?;
+    if args.rail.hosts.launch()? {
+        return Ok(());
+    }
     let placement = Placement::choose(args.cores);
     ensure!(
         !placement.shares_a_core(),
@@ -103,8 +109,9 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
     let mut progress = Progress::new("overlap");
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
-    let options = RailOptions { bulk: args.bulk, ..RailOptions::default() };
-    let mut node = session::start(&placement, options)?;
+    let mailbox = RailOptions { bulk: args.bulk, ..RailOptions::default() };
+    let opening = Opening { kind: args.rail.rail, mailbox, ..Opening::default() };
+    let mut node = session::start(&placement, &opening, &args.rail.hosts.start())?;
     let largest = args.size.iter().copied().max().unwrap_or(0);
     node.begin(&Step::Reserve { size: largest })?;
     node.reserve(largest);
@@ -123,7 +130,8 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
     progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     progress.clear();
-    report(rows, args.compute, direct, &limits, &placement).print(args.json)
+    let kind = args.rail.rail;
+    report(kind, rows, args.compute, direct, &limits, &placement).print(args.json)
 }
 
 /// What only this measurement says.
@@ -138,6 +146,7 @@ struct More {
 
 /// What was found. Of each row `size`, `first`, `side` and `overlap_pct` are relied on.
 fn report(
+    rail: RailKind,
     rows: Vec<Row>,
     compute_times: f64,
     direct: bool,
@@ -155,10 +164,10 @@ fn report(
     let conditions = Conditions::of(placement, limits);
     Report {
         test: "overlap",
-        rail: Some("shm"),
+        rail: Some(rail.name()),
         more: More { compute_times, bulk: bulk_name(direct), conditions },
         notes,
-        head: format!("overlap over shm: large messages {}", bulk_text(direct)),
+        head: format!("overlap over {}: large messages {}", rail.name(), bulk_text(direct)),
         table: share::table(&rows),
         rows,
         foot: "\
@@ -381,7 +390,8 @@ mod tests {
         for (is_disturbed, notes) in [(true, 2), (false, 1)] {
             let row =
                 Row::of(1 << 20, First::Sender, MeasuredSide::Receive, 0.0, &[one(is_disturbed)]);
-            let report = report(vec![row], 3.0, true, &Limits::example(), &placement);
+            let report =
+                report(RailKind::Shm, vec![row], 3.0, true, &Limits::example(), &placement);
             assert_eq!(report.notes.len(), notes);
         }
     }

@@ -16,7 +16,9 @@ use crate::compute::now_ns;
 use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::node::Node;
+use crate::other::Start;
 use crate::progress::Progress;
+use crate::rail::Opening;
 use crate::report::{Conditions, Report, bulk_name, bulk_text};
 use crate::session;
 use crate::step::{Mix, Receiver, Span, Step};
@@ -26,7 +28,6 @@ use clap::Args;
 use flow::{Each, End, FLOWS, Receives};
 use serde::Serialize;
 use share::{Round, Row, mib_per_s};
-use sluice_runtime::RailOptions;
 use sluice_text::{bytes, parse_seconds, parse_size};
 
 /// What a pace can be told.
@@ -107,7 +108,7 @@ pub fn run(args: &PaceArgs) -> Result<()> {
     let mut progress = Progress::new("pace");
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
-    let mut node = session::start(&placement, RailOptions::default())?;
+    let mut node = session::start(&placement, &Opening::default(), &Start::Child)?;
     let (size, window) = (args.size, args.window);
     let reserved = size.max(MEETING_BYTES);
     node.begin(&Step::Reserve { size: reserved })?;

@@ -14,7 +14,7 @@ mod order;
 
 use crate::cores::Placement;
 use crate::measured::{Measured, NiKind, Op, Test};
-use crate::other::{Other, Second, read_line, write_line};
+use crate::other::{Other, Second, Start, read_line, write_line};
 use crate::report::word;
 use crate::stats::Samples;
 use anyhow::{Context, Result, bail, ensure};
@@ -39,8 +39,8 @@ impl Portals {
     /// Starts the second process and meets it. No message is longer than `bytes`.
     pub fn start(placement: &Placement, kind: NiKind, bytes: u64) -> Result<Portals> {
         let args = ["--ni", &word(&kind), "--bytes", &bytes.to_string()];
-        let mut second = Second::start(placement, &args)?;
-        watch(second.pid())?;
+        let mut second = Second::start(&Start::Child, placement, &args)?;
+        watch(second.pid().context("the second process is a child")?)?;
         let core = placement.cores.map(|pair| pair.first);
         let mut node = PortalsNode::open(core, kind, bytes)?;
         let address = second.exchange(&node.address()?)?;
@@ -186,34 +186,34 @@ fn watch(second: u32) -> Result<()> {
 /// The life of the second process, from its start on.
 pub fn serve(core: Option<usize>, kind: NiKind, bytes: u64, mut first: Other) -> Result<()> {
     let mut node = PortalsNode::open(core, kind, bytes)?;
-    let (mut stdin, mut stdout) = (std::io::stdin(), std::io::stdout());
-    node.meet(&read_line::<Vec<u8>>(&mut stdin, true)?)?;
-    write_line(&mut stdout, &node.address()?)?;
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    node.meet(&read_line::<Vec<u8>>(&stdin, true)?)?;
+    write_line(&stdout, &node.address()?)?;
     loop {
-        let order = read_line(&mut stdin, false)?;
+        let order = read_line(&stdin, false)?;
         first.check()?;
         match order {
             Order::Verify { size, seed } => {
                 node.prepare(size, !seed)?;
                 node.clear(size)?;
-                write_line(&mut stdout, &Answer::Ready)?;
+                write_line(&stdout, &Answer::Ready)?;
                 node.wait_arrived(1)?;
                 let found = node.check(size, seed, "put");
                 node.put_counted(size)?;
                 node.wait_acked()?;
                 node.wait_arrived(1)?;
                 let wrong = |error| Answer::Wrong(format!("{error:#}"));
-                write_line(&mut stdout, &found.map_or_else(wrong, |()| Answer::Right))?;
+                write_line(&stdout, &found.map_or_else(wrong, |()| Answer::Right))?;
             }
             Order::PingPong { size, count } => {
-                write_line(&mut stdout, &Answer::Ready)?;
+                write_line(&stdout, &Answer::Ready)?;
                 for _ in 0..count {
                     node.wait_arrived(1)?;
                     node.put(size)?;
                 }
             }
             Order::Await { count } => {
-                write_line(&mut stdout, &Answer::Ready)?;
+                write_line(&stdout, &Answer::Ready)?;
                 node.wait_arrived(count)?;
             }
             Order::Stop => return node.check_counts(),

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::measured::{Api, Measured, NiKind, Op, Test};
 use crate::portals::{self, Portals};
 use crate::progress::Progress;
-use crate::rail::{RailKind, choice};
+use crate::rail::{Opening, RailArgs, RailKind, choice};
 use crate::stats::Samples;
 use crate::step::Step;
 use crate::{direct, session};
@@ -27,9 +27,8 @@ pub struct Common {
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_size,
           allow_negative_numbers = true)]
     size: Vec<u64>,
-    /// The rail to measure
-    #[arg(long, value_enum, default_value_t = RailKind::Shm)]
-    rail: RailKind,
+    #[command(flatten)]
+    rail: RailArgs,
     /// Samples of each size, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u64).range(1..))]
@@ -129,9 +128,13 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
         !matches!(test, Test::Bandwidth { .. }) || !sizes.contains(&0),
         "messages without bytes have no bandwidth; give --size from 1"
     );
-    // One rail so far; the match tells whoever adds the next.
-    match common.rail {
-        RailKind::Shm => {}
+    common.rail.check()?;
+    ensure!(
+        !is_portals || common.rail.rail == RailKind::Shm,
+        "--api portals goes with --rail shm only"
+    );
+    if common.rail.hosts.launch()? {
+        return Ok(());
     }
     let placement = Placement::choose(common.cores);
     let mut progress = Progress::new(test.name());
@@ -145,7 +148,7 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
     sweep.progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     sweep.progress.clear();
-    let measurement = Measurement { test, rail: common.rail, api, limits, placement };
+    let measurement = Measurement { test, rail: common.rail.rail, api, limits, placement };
     measurement.report(&rows).print(common.json)
 }
 
@@ -171,12 +174,14 @@ struct Sweep<'a> {
 impl Sweep<'_> {
     fn by_messages(&mut self, limits: &mut Limits) -> Result<(Vec<Row>, Api)> {
         let default = RailOptions::default();
-        let options = RailOptions {
+        let mailbox = RailOptions {
             bulk: self.common.bulk.unwrap_or(default.bulk),
             credits: self.common.credits.unwrap_or(default.credits),
             ..default
         };
-        let mut node = session::start(self.placement, options)?;
+        let RailArgs { rail: kind, hosts } = &self.common.rail;
+        let opening = Opening { kind: *kind, mailbox, ..Opening::default() };
+        let mut node = session::start(self.placement, &opening, &hosts.start())?;
         let largest = self.largest();
         node.begin(&Step::Reserve { size: largest })?;
         node.reserve(largest);

@@ -108,6 +108,7 @@ impl Settings {
                 rails: reader.choice(&variable::RAILS).unwrap_or_default(),
                 devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
                 congestion: reader.congestion(&variable::CONGESTION),
+                ..NetworkOptions::default()
             },
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
             stats: reader.flag(&variable::STATS).unwrap_or(false),

@@ -3,7 +3,7 @@
 use super::Rails;
 use sluice_rail::World;
 use sluice_rail::net::devices::{self, Verdict, Wanted};
-use sluice_rail::net::{NetConfig, NetError, OwnDevice};
+use sluice_rail::net::{NetConfig, NetError, OwnDevice, Striping};
 use sluice_rail::shm::{Config, OpenError};
 
 /// How the network is used.
@@ -15,6 +15,8 @@ pub struct NetworkOptions {
     pub devices: Wanted,
     /// What sets the pace of connections, if not the system's default.
     pub congestion: Option<String>,
+    /// How reads of a peer's memory are cut; no setting of a user's.
+    pub striping: Striping,
 }
 
 impl NetworkOptions {
@@ -49,8 +51,8 @@ impl NetworkOptions {
         if used.is_empty() {
             return Err(NetError::NoDevice);
         }
-        let congestion = self.congestion.clone();
-        Ok(NetConfig { congestion, ..NetConfig::with_devices(used) })
+        let (congestion, striping) = (self.congestion.clone(), self.striping);
+        Ok(NetConfig { congestion, striping, ..NetConfig::with_devices(used) })
     }
 }
 
