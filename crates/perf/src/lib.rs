@@ -36,6 +36,7 @@ mod pace;
 mod portals;
 mod progress;
 mod rail;
+mod raw;
 mod read;
 mod report;
 mod serve;

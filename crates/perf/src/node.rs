@@ -12,6 +12,7 @@ use sluice_proto::{Completion, Endpoint, Kind, Recv, Refused, Send, Space, Stats
 use sluice_runtime::Context;
 use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// What a message is, and its tag.
@@ -119,6 +120,21 @@ impl Node {
     pub fn meet(&mut self, address: &[u8]) -> Result<()> {
         self.peer = rail::meet(&mut self.context, address)?;
         Ok(())
+    }
+
+    /// Where this process is reached over the network, if it is.
+    pub fn own_host(&self) -> Option<SocketAddr> {
+        self.context.world().address().host()
+    }
+
+    /// Where the other one is.
+    pub fn peer_host(&self) -> Option<SocketAddr> {
+        self.context.world().peer_address(self.peer)?.host()
+    }
+
+    /// Whether a wait gives the core away.
+    pub fn yields(&self) -> bool {
+        self.yields
     }
 
     /// The second process, for the first one.

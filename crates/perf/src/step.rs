@@ -17,6 +17,12 @@ pub enum Step {
     PingPong { size: u64, count: u64 },
     /// So many windows of messages, each window answered.
     Stream { size: u64, count: u64, window: u64 },
+    /// A plain connection: answer with the port to connect to.
+    RawOpen,
+    /// As [`Step::PingPong`], over the plain connection.
+    RawPingPong { size: u64, count: u64 },
+    /// So many windows of so many bytes over it, each answered by a byte.
+    RawStream { window_bytes: u64, count: u64 },
     /// Answer with a key to the buffer that messages are sent from.
     Expose,
     /// So many messages at once, which are received when it pleases.
@@ -105,6 +111,9 @@ mod tests {
             Step::Verify { size: 2, seed: 3 },
             Step::PingPong { size: 4, count: 5 },
             Step::Stream { size: max, count: max, window: max },
+            Step::RawOpen,
+            Step::RawPingPong { size: max, count: max },
+            Step::RawStream { window_bytes: max, count: max },
             Step::Expose,
             Step::Flood { size: 9, count: 10 },
             Step::Overlap { size: max, when, role },
