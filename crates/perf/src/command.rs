@@ -1,10 +1,12 @@
 //! The measurements, as they are given on the command line.
 
+use crate::failover::{self, FailoverArgs};
 use crate::flood::{self, FloodArgs};
 use crate::matching::{self, MatchArgs};
 use crate::measured::Test;
 use crate::overlap::{self, OverlapArgs};
 use crate::pace::{self, PaceArgs};
+use crate::stripe::{self, StripeArgs};
 use crate::sweep::{self, LatencyArgs, Windowed};
 use anyhow::Result;
 use clap::Subcommand;
@@ -54,6 +56,12 @@ Examples:
     /// What a slow sink costs a fast flow from the same sender.
     #[command(after_help = pace::HELP)]
     Pace(PaceArgs),
+    /// What reads over several network rails have of their sum.
+    #[command(after_help = stripe::HELP)]
+    Stripe(StripeArgs),
+    /// How long nothing comes when one of several network rails fails.
+    #[command(after_help = failover::HELP)]
+    Failover(FailoverArgs),
     /// One match in the Portals engine, as its lists grow, in this process alone.
     #[command(after_help = matching::HELP)]
     Match(MatchArgs),
@@ -72,6 +80,8 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Flood(args) => flood::run(args),
         PerfCommand::Overlap(args) => overlap::run(args),
         PerfCommand::Pace(args) => pace::run(args),
+        PerfCommand::Stripe(args) => stripe::run(args),
+        PerfCommand::Failover(args) => failover::run(args),
         PerfCommand::Match(args) => matching::run(args),
     }
 }

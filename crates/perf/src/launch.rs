@@ -47,6 +47,11 @@ impl Hosts {
         }
     }
 
+    /// Those of a first process that a launcher has started.
+    pub fn launched() -> Hosts {
+        Hosts { launched: true, ..Hosts::default() }
+    }
+
     /// Whether one of the two may be on another host.
     pub fn is_distant(&self) -> bool {
         self.other.is_some() || self.launched

@@ -22,7 +22,10 @@ mod command;
 mod compute;
 mod cores;
 mod direct;
+mod failover;
+mod feed;
 mod flood;
+mod lab;
 mod latency;
 mod launch;
 mod limits;
@@ -44,6 +47,7 @@ mod session;
 mod stats;
 mod step;
 mod stream;
+mod stripe;
 mod sweep;
 mod verify;
 

@@ -8,8 +8,8 @@ use crate::portals;
 use crate::rail::{Opening, RailKind, choice};
 use crate::raw::Raw;
 use crate::step::Step;
-use crate::{flood, latency, overlap, stream, verify};
-use anyhow::{Context, Result};
+use crate::{feed, flood, latency, overlap, stream, verify};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use sluice_rail::shm::{BulkKind, CreditKind};
 use sluice_runtime::RailOptions;
@@ -89,6 +89,10 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 let key = node.expose();
                 node.answer(key)?;
             }
+            Step::Feed { size, window, every_ns } => {
+                feed::second(&mut node, size, window, every_ns)?;
+            }
+            Step::EndFeed => bail!("the end of what has not begun"),
             Step::Flood { size, count } => flood::second(&mut node, size, count)?,
             Step::Overlap { size, when, role } => {
                 overlap::second(&mut node, size, when, role)?;

@@ -25,6 +25,11 @@ pub enum Step {
     RawStream { window_bytes: u64, count: u64 },
     /// Answer with a key to the buffer that messages are sent from.
     Expose,
+    /// Numbered messages of this size, at most `window` under way and one in so many
+    /// nanoseconds, until the next step, which is answered with their count.
+    Feed { size: u64, window: u64, every_ns: u64 },
+    /// No more of them.
+    EndFeed,
     /// So many messages at once, which are received when it pleases.
     Flood { size: u64, count: u64 },
     /// A message to be sent or received at a moment of the machine's clock, and
@@ -115,6 +120,8 @@ mod tests {
             Step::RawPingPong { size: max, count: max },
             Step::RawStream { window_bytes: max, count: max },
             Step::Expose,
+            Step::Feed { size: max, window: max, every_ns: max },
+            Step::EndFeed,
             Step::Flood { size: 9, count: 10 },
             Step::Overlap { size: max, when, role },
             Step::Overlap { size: max, when, role: Role { sends: true, seed: u32::MAX } },
