@@ -84,7 +84,9 @@ impl Both {
         let (socket, theirs) = UnixStream::pair().context("no socket for the first process")?;
         let mut command = self_by(Some(here))?;
         command.args(args).stdin(std::os::fd::OwnedFd::from(theirs));
-        let mut first = command.spawn().with_context(|| format!("cannot run '{here}'"))?;
+        let mut first = command
+            .spawn()
+            .with_context(|| format!("cannot start the first process by '{here}'"))?;
         // The command holds the other end of the socket, whose end must be seen.
         drop(command);
         let second = meet(&socket, other).inspect_err(|_| end(&mut first))?;

@@ -7,6 +7,11 @@
 //! checks every byte of a message each way, warms up, measures (`sweep`, by `latency`
 //! and `stream`) and checks again. Nothing is timed while it is checked.
 //!
+//! With `--rail tcp` the two speak over the network, and with `--other` and `--here` they
+//! are on other hosts (`launch`). `--raw` measures a plain connection beside (`raw`).
+//! `sluice perf stripe` and `sluice perf failover` (`feed`) run on two hosts of a lab
+//! (`lab`), whose rails have known rates, and fail.
+//!
 //! With `--api portals` the same is driven through `libportals` (`portals`).
 //!
 //! `sluice perf flood` sends more than is wanted (`flood`); `sluice perf overlap`
