@@ -464,7 +464,7 @@ fn bad_arguments_are_told_the_good_ones() {
     let rows: [(&[&str], &str); 13] = [
         (&["perf", "latency", "--size", "big"], "give bytes from 0 to 1073741824"),
         (&["perf", "latency", "--size", "2G"], "give bytes from 0 to 1073741824"),
-        (&["perf", "latency", "--rail", "carrier-pigeon"], "[possible values: shm]"),
+        (&["perf", "latency", "--rail", "carrier-pigeon"], "[possible values: shm, tcp]"),
         (&["perf", "latency", "--seconds", "-1"], "give seconds from 0 to 3600"),
         (&["perf", "latency", "--cores", "0,99999"], "cores that may be used"),
         (&["perf", "rate", "--window", "0"], "1..=4096"),

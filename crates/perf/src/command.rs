@@ -1,10 +1,12 @@
 //! The measurements, as they are given on the command line.
 
+use crate::failover::{self, FailoverArgs};
 use crate::flood::{self, FloodArgs};
 use crate::matching::{self, MatchArgs};
 use crate::measured::Test;
 use crate::overlap::{self, OverlapArgs};
 use crate::pace::{self, PaceArgs};
+use crate::stripe::{self, StripeArgs};
 use crate::sweep::{self, LatencyArgs, Windowed};
 use anyhow::Result;
 use clap::Subcommand;
@@ -18,6 +20,9 @@ Examples:
   sluice perf latency                       a sweep of sizes
   sluice perf latency --size 8 --seconds 5  one size, longer
   sluice perf latency --cores 0,2 --json    on these two cores, for a program
+  sluice perf latency --rail tcp --raw      over TCP, beside a plain connection
+  sluice perf latency --rail tcp --other 'ssh node2'   the second process on another host
+  sluice perf latency --rail tcp --here 'sluice lab exec h0' --other 'sluice lab exec h1'
   sluice perf latency --api portals         puts and gets as a Portals program does them
   sluice perf latency --api portals --op get --ni nonmatching")]
     Latency(LatencyArgs),
@@ -28,6 +33,7 @@ Examples:
   sluice perf bandwidth --size 1M,4M        two sizes
   sluice perf bandwidth --size 1M,4M --window 1   message by message
   sluice perf bandwidth --bulk ring         as where direct reads are forbidden
+  sluice perf bandwidth --rail tcp --raw    over TCP, beside a plain connection
   sluice perf bandwidth --api portals       puts through libportals, acknowledgements counted")]
     Bandwidth(Windowed),
     /// Messages per second, one way, a window of messages at a time.
@@ -35,6 +41,7 @@ Examples:
 Examples:
   sluice perf rate                          small messages
   sluice perf rate --size 8 --window 256    more messages before each answer
+  sluice perf rate --rail tcp --raw         over TCP; a plain one with 1, 16, 64 a write
   sluice perf rate --api portals            puts through libportals, acknowledgements counted")]
     Rate(Windowed),
     /// Far more messages than the receiver wants: what it keeps, and whether all come.
@@ -46,7 +53,8 @@ what was kept of them stayed within the bound.
 Examples:
   sluice perf flood                                a million messages of 1 KiB
   sluice perf flood --messages 200000 --size 8192
-  sluice perf flood --messages 5000000 --size 1K --json")]
+  sluice perf flood --messages 5000000 --size 1K --json
+  sluice perf flood --rail tcp --messages 100000")]
     Flood(FloodArgs),
     /// How much of a large transfer each side can compute through.
     #[command(after_help = overlap::HELP)]
@@ -54,6 +62,12 @@ Examples:
     /// What a slow sink costs a fast flow from the same sender.
     #[command(after_help = pace::HELP)]
     Pace(PaceArgs),
+    /// What reads over several network rails have of their sum.
+    #[command(after_help = stripe::HELP)]
+    Stripe(StripeArgs),
+    /// How long nothing comes when one of several network rails fails.
+    #[command(after_help = failover::HELP)]
+    Failover(FailoverArgs),
     /// One match in the Portals engine, as its lists grow, in this process alone.
     #[command(after_help = matching::HELP)]
     Match(MatchArgs),
@@ -72,6 +86,8 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Flood(args) => flood::run(args),
         PerfCommand::Overlap(args) => overlap::run(args),
         PerfCommand::Pace(args) => pace::run(args),
+        PerfCommand::Stripe(args) => stripe::run(args),
+        PerfCommand::Failover(args) => failover::run(args),
         PerfCommand::Match(args) => matching::run(args),
     }
 }

@@ -47,6 +47,11 @@ impl Hosts {
         }
     }
 
+    /// Those of a first process that a launcher has started.
+    pub fn launched() -> Hosts {
+        Hosts { launched: true, ..Hosts::default() }
+    }
+
     /// Whether one of the two may be on another host.
     pub fn is_distant(&self) -> bool {
         self.other.is_some() || self.launched
@@ -79,7 +84,9 @@ impl Both {
         let (socket, theirs) = UnixStream::pair().context("no socket for the first process")?;
         let mut command = self_by(Some(here))?;
         command.args(args).stdin(std::os::fd::OwnedFd::from(theirs));
-        let mut first = command.spawn().with_context(|| format!("cannot run '{here}'"))?;
+        let mut first = command
+            .spawn()
+            .with_context(|| format!("cannot start the first process by '{here}'"))?;
         // The command holds the other end of the socket, whose end must be seen.
         drop(command);
         let second = meet(&socket, other).inspect_err(|_| end(&mut first))?;

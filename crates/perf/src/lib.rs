@@ -7,6 +7,11 @@
 //! checks every byte of a message each way, warms up, measures (`sweep`, by `latency`
 //! and `stream`) and checks again. Nothing is timed while it is checked.
 //!
+//! With `--rail tcp` the two speak over the network, and with `--other` and `--here` they
+//! are on other hosts (`launch`). `--raw` measures a plain connection beside (`raw`).
+//! `sluice perf stripe` and `sluice perf failover` (`feed`) run on two hosts of a lab
+//! (`lab`), whose rails have known rates, and fail.
+//!
 //! With `--api portals` the same is driven through `libportals` (`portals`).
 //!
 //! `sluice perf flood` sends more than is wanted (`flood`); `sluice perf overlap`
@@ -22,7 +27,10 @@ mod command;
 mod compute;
 mod cores;
 mod direct;
+mod failover;
+mod feed;
 mod flood;
+mod lab;
 mod latency;
 mod launch;
 mod limits;
@@ -36,6 +44,7 @@ mod pace;
 mod portals;
 mod progress;
 mod rail;
+mod raw;
 mod read;
 mod report;
 mod serve;
@@ -43,6 +52,7 @@ mod session;
 mod stats;
 mod step;
 mod stream;
+mod stripe;
 mod sweep;
 mod verify;
 

@@ -60,6 +60,17 @@ pub trait Measured {
         count: u64,
         samples: &mut Samples,
     ) -> Result<()>;
+
+    /// Takes `count` samples of the same over a plain TCP connection, of whose writes each
+    /// has so many messages.
+    fn raw_batch(
+        &mut self,
+        test: Test,
+        size: u64,
+        per_write: u64,
+        count: u64,
+        samples: &mut Samples,
+    ) -> Result<()>;
 }
 
 impl Test {

@@ -1,14 +1,24 @@
-//! Latency, bandwidth and rate by messages, as an MPI sees them through libfabric.
+//! Latency, bandwidth and rate by messages, as an MPI sees them through libfabric; and
+//! beside them over a plain connection.
 
 use crate::measured::{Measured, Op, Test};
 use crate::node::Node;
+use crate::raw::{Raw, RawStream};
 use crate::stats::Samples;
+use crate::step::Step;
 use crate::{latency, stream, verify};
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-impl Measured for Node {
+/// What sends messages, and the plain connection beside it, if that is wanted.
+#[derive(Debug)]
+pub struct Messages {
+    pub node: Node,
+    pub raw: Option<Raw>,
+}
+
+impl Measured for Messages {
     fn verify(&mut self, size: u64, seed: u64) -> Result<()> {
-        verify::first(self, size, seed)
+        verify::first(&mut self.node, size, seed)
     }
 
     fn batch(
@@ -19,10 +29,32 @@ impl Measured for Node {
         count: u64,
         samples: &mut Samples,
     ) -> Result<()> {
+        let node = &mut self.node;
         match test {
-            Test::Latency => latency::first(self, size, count, samples),
+            Test::Latency => latency::first(node, size, count, samples),
             Test::Bandwidth { window } | Test::Rate { window } => {
-                stream::first(self, size, window, count, samples)
+                stream::first(node, size, window, count, samples)
+            }
+        }
+    }
+
+    fn raw_batch(
+        &mut self,
+        test: Test,
+        size: u64,
+        per_write: u64,
+        count: u64,
+        samples: &mut Samples,
+    ) -> Result<()> {
+        let raw = self.raw.as_mut().context("no plain connection")?;
+        match test {
+            Test::Latency => {
+                self.node.begin(&Step::RawPingPong { size, count })?;
+                raw.ping(size, count, samples)
+            }
+            Test::Bandwidth { window } | Test::Rate { window } => {
+                self.node.begin(&Step::RawStream { window_bytes: size * window, count })?;
+                raw.pour(RawStream { size, window, per_write }, count, samples)
             }
         }
     }

@@ -12,6 +12,7 @@ use sluice_proto::{Completion, Endpoint, Kind, Recv, Refused, Send, Space, Stats
 use sluice_runtime::Context;
 use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// What a message is, and its tag.
@@ -66,6 +67,8 @@ pub struct Node {
     yields: bool,
     /// Receives that have ended, by channel.
     received: [u64; CHANNELS],
+    /// Steps received before the one whose receive is posted.
+    steps_seen: u64,
     /// Sends that have ended, of those that report.
     sent: u64,
     /// Numbered messages received and not yet asked for; no more than are posted.
@@ -99,6 +102,7 @@ impl Node {
             other,
             yields,
             received: [0; CHANNELS],
+            steps_seen: 0,
             sent: 0,
             numbered: VecDeque::new(),
             failure: None,
@@ -119,6 +123,21 @@ impl Node {
     pub fn meet(&mut self, address: &[u8]) -> Result<()> {
         self.peer = rail::meet(&mut self.context, address)?;
         Ok(())
+    }
+
+    /// Where this process is reached over the network, if it is.
+    pub fn own_host(&self) -> Option<SocketAddr> {
+        self.context.world().address().host()
+    }
+
+    /// Where the other one is.
+    pub fn peer_host(&self) -> Option<SocketAddr> {
+        self.context.world().peer_address(self.peer)?.host()
+    }
+
+    /// Whether a wait gives the core away.
+    pub fn yields(&self) -> bool {
+        self.yields
     }
 
     /// The second process, for the first one.
@@ -292,9 +311,14 @@ impl Node {
     /// Waits for an answer.
     pub fn wait_answer(&mut self) -> Result<u64> {
         self.wait_small(Channel::Answer, ANSWER_BYTES)?;
+        Ok(self.answer_word())
+    }
+
+    /// What the answer says that came last.
+    pub fn answer_word(&self) -> u64 {
         let mut word = [0; 8];
         word.copy_from_slice(&self.small_in[..8]);
-        Ok(u64::from_le_bytes(word))
+        u64::from_le_bytes(word)
     }
 
     /// Sends the message of this number, `size` bytes at `at` of the send
@@ -311,6 +335,54 @@ impl Node {
         let buf = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
         let tag = NUMBERED + number;
         self.post(&Recv { tag, context: tag, ..self.recv_of(Channel::Data, buf) })
+    }
+
+    /// Posts a receive of any numbered message, to `at` of the receive buffer. Its end has
+    /// the number `place`, and that of the message as its data.
+    pub fn post_any_numbered(&mut self, place: u64, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
+        let context = NUMBERED + place;
+        let all = NUMBERED - 1;
+        let any = Recv { tag: NUMBERED, ignore: all, ..self.recv_of(Channel::Data, buf) };
+        self.post(&Recv { context, ..any })
+    }
+
+    /// The next end of a receive of a numbered message that is there already.
+    pub fn next_numbered(&mut self) -> Option<Numbered> {
+        self.numbered.pop_front()
+    }
+
+    /// Sends the message of this number from `at` of the send buffer, and its end is told.
+    pub fn send_numbered_reported(&mut self, number: u64, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[at as usize..(at + size) as usize]);
+        let tag = NUMBERED + (number & (NUMBERED - 1));
+        self.send(&Send { tag, data: Some(number), ..self.send_of(Channel::Data, buf, true) })
+    }
+
+    /// Posts the receive of the next step, which is then there when
+    /// [`Node::posted_step`] gives it.
+    pub fn post_step(&mut self) -> Result<()> {
+        self.steps_seen = self.received[Channel::Step as usize];
+        let buf = region(&mut self.small_in[..STEP_BYTES]);
+        self.post(&self.recv_of(Channel::Step, buf))
+    }
+
+    /// The step whose receive was posted, if it has come.
+    pub fn posted_step(&mut self) -> Result<Option<Step>> {
+        if self.received[Channel::Step as usize] == self.steps_seen {
+            return Ok(None);
+        }
+        Step::from_bytes(&self.small_in).map(Some)
+    }
+
+    /// Does what there is to do, and rests if that is nothing.
+    pub fn turn(&mut self, idle: &mut Idle) -> Result<()> {
+        if self.poll()? {
+            *idle = Idle::default();
+            Ok(())
+        } else {
+            self.rest(idle)
+        }
     }
 
     /// Waits for the next end of a receive of a numbered message.

@@ -6,9 +6,10 @@ use crate::other::{Other, read_line, write_line};
 use crate::pace::Receivers;
 use crate::portals;
 use crate::rail::{Opening, RailKind, choice};
+use crate::raw::Raw;
 use crate::step::Step;
-use crate::{flood, latency, overlap, stream, verify};
-use anyhow::{Context, Result};
+use crate::{feed, flood, latency, overlap, stream, verify};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use sluice_rail::shm::{BulkKind, CreditKind};
 use sluice_runtime::RailOptions;
@@ -61,7 +62,7 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
     let mut node = Node::open(args.core, &opening, first, args.yields)?;
     node.meet(&read_line::<Vec<u8>>(std::io::stdin(), true)?)?;
     write_line(std::io::stdout(), &node.address())?;
-    let mut receivers = None;
+    let (mut receivers, mut raw) = (None, None);
     loop {
         match node.next_step()? {
             Step::Reserve { size } => {
@@ -73,10 +74,25 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
             Step::Stream { size, count, window } => {
                 stream::second(&mut node, size, window, count)?;
             }
+            Step::RawOpen => raw = Some(Raw::serve(&mut node)?),
+            Step::RawPingPong { size, count } => {
+                let raw = raw.as_mut().context("no plain connection")?;
+                node.answer(0)?;
+                raw.pong(size, count)?;
+            }
+            Step::RawStream { window_bytes, count } => {
+                let raw = raw.as_mut().context("no plain connection")?;
+                node.answer(0)?;
+                raw.drain(window_bytes, count)?;
+            }
             Step::Expose => {
                 let key = node.expose();
                 node.answer(key)?;
             }
+            Step::Feed { size, window, every_ns } => {
+                feed::second(&mut node, size, window, every_ns)?;
+            }
+            Step::EndFeed => bail!("the end of what has not begun"),
             Step::Flood { size, count } => flood::second(&mut node, size, count)?,
             Step::Overlap { size, when, role } => {
                 overlap::second(&mut node, size, when, role)?;

@@ -17,8 +17,19 @@ pub enum Step {
     PingPong { size: u64, count: u64 },
     /// So many windows of messages, each window answered.
     Stream { size: u64, count: u64, window: u64 },
+    /// A plain connection: answer with the port to connect to.
+    RawOpen,
+    /// As [`Step::PingPong`], over the plain connection.
+    RawPingPong { size: u64, count: u64 },
+    /// So many windows of so many bytes over it, each answered by a byte.
+    RawStream { window_bytes: u64, count: u64 },
     /// Answer with a key to the buffer that messages are sent from.
     Expose,
+    /// Numbered messages of this size, at most `window` under way and one in so many
+    /// nanoseconds, until the next step, which is answered with their count.
+    Feed { size: u64, window: u64, every_ns: u64 },
+    /// No more of them.
+    EndFeed,
     /// So many messages at once, which are received when it pleases.
     Flood { size: u64, count: u64 },
     /// A message to be sent or received at a moment of the machine's clock, and
@@ -105,7 +116,12 @@ mod tests {
             Step::Verify { size: 2, seed: 3 },
             Step::PingPong { size: 4, count: 5 },
             Step::Stream { size: max, count: max, window: max },
+            Step::RawOpen,
+            Step::RawPingPong { size: max, count: max },
+            Step::RawStream { window_bytes: max, count: max },
             Step::Expose,
+            Step::Feed { size: max, window: max, every_ns: max },
+            Step::EndFeed,
             Step::Flood { size: 9, count: 10 },
             Step::Overlap { size: max, when, role },
             Step::Overlap { size: max, when, role: Role { sends: true, seed: u32::MAX } },

@@ -79,7 +79,8 @@ copy together, and whoever is left copies alone; --compute changes that.
 Examples:
   sluice perf overlap                     four sizes, all four cases
   sluice perf overlap --size 1M --json    one size, for a program
-  sluice perf overlap --bulk ring         as where direct reads are forbidden";
+  sluice perf overlap --bulk ring         as where direct reads are forbidden
+  sluice perf overlap --rail tcp          over TCP; with --other, hosts that share a clock";
 
 /// The other side comes later by this much and twice the transfer.
 const LEAD_NS_MIN: f64 = 20_000.0;

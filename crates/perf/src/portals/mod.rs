@@ -152,6 +152,10 @@ impl Measured for Portals {
         let result = self.samples(test, op, size, count, samples);
         self.explained(result)
     }
+
+    fn raw_batch(&mut self, _: Test, _: u64, _: u64, _: u64, _: &mut Samples) -> Result<()> {
+        bail!("puts and gets are not compared with a plain connection")
+    }
 }
 
 /// Times each of `count` calls. The clock is read once for each.

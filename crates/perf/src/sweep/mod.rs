@@ -6,9 +6,11 @@ mod table;
 use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::measured::{Api, Measured, NiKind, Op, Test};
+use crate::messages::Messages;
 use crate::portals::{self, Portals};
 use crate::progress::Progress;
 use crate::rail::{Opening, RailArgs, RailKind, choice};
+use crate::raw::Raw;
 use crate::stats::Samples;
 use crate::step::Step;
 use crate::{direct, session};
@@ -18,7 +20,7 @@ use sluice_rail::shm::{BulkKind, CreditKind};
 use sluice_runtime::RailOptions;
 use sluice_text::{parse_seconds, parse_size};
 use std::time::{Duration, Instant};
-use table::{Measurement, Row};
+use table::{Measurement, RawFigure, Row};
 
 /// What every measurement can be told.
 #[derive(Debug, Args)]
@@ -29,6 +31,9 @@ pub struct Common {
     size: Vec<u64>,
     #[command(flatten)]
     rail: RailArgs,
+    /// Measure each size over a plain TCP connection too, with --rail tcp
+    #[arg(long)]
+    raw: bool,
     /// Samples of each size, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u64).range(1..))]
@@ -133,6 +138,7 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
         !is_portals || common.rail.rail == RailKind::Shm,
         "--api portals goes with --rail shm only"
     );
+    ensure!(!common.raw || common.rail.rail == RailKind::Tcp, "--raw goes with --rail tcp only");
     if common.rail.hosts.launch()? {
         return Ok(());
     }
@@ -182,12 +188,15 @@ impl Sweep<'_> {
         let RailArgs { rail: kind, hosts } = &self.common.rail;
         let opening = Opening { kind: *kind, mailbox, ..Opening::default() };
         let mut node = session::start(self.placement, &opening, &hosts.start())?;
+        let raw = self.common.raw.then(|| Raw::open(&mut node)).transpose()?;
         let largest = self.largest();
         node.begin(&Step::Reserve { size: largest })?;
         node.reserve(largest);
         // Only now is it known: a peer's memory is probed when it is connected.
         limits.direct_read = direct::measure(&mut node)?;
-        let rows = self.all(&mut node, &[Op::Put])?;
+        let mut both = Messages { node, raw };
+        let rows = self.all(&mut both, &[Op::Put])?;
+        let node = both.node;
         let direct = node.reads_directly();
         session::stop(node)?;
         Ok((rows, Api::Messages { direct }))
@@ -226,7 +235,26 @@ impl Sweep<'_> {
     fn one(&mut self, both: &mut impl Measured, op: Op, size: u64) -> Result<Row> {
         let Sweep { test, common, .. } = *self;
         both.verify(size, size ^ 0x5EED)?;
-        let mut per_sample = self.warm_up(both, op, size)?;
+        let samples = self.samples(|count, samples| both.batch(test, op, size, count, samples))?;
+        both.verify(size, size ^ 0xF00D)?;
+        let mut raw = Vec::new();
+        for &messages_per_write in if common.raw { messages_per_write(test) } else { &[] } {
+            let samples = self.samples(|count, samples| {
+                both.raw_batch(test, size, messages_per_write, count, samples)
+            })?;
+            raw.push(RawFigure { messages_per_write, spread: test.spread(op, &samples, size) });
+        }
+        let spread = test.spread(op, &samples, size);
+        Ok(Row { op, size, spread, samples: samples.count(), raw })
+    }
+
+    /// Warms up and takes samples.
+    fn samples(
+        &mut self,
+        mut batch: impl FnMut(u64, &mut Samples) -> Result<()>,
+    ) -> Result<Samples> {
+        let common = self.common;
+        let mut per_sample = self.warm_up(&mut batch)?;
         let mut samples = Samples::new();
         let start = Instant::now();
         let span = Duration::from_secs_f64(common.seconds);
@@ -235,29 +263,27 @@ impl Sweep<'_> {
             let left = common.iterations.map_or(u64::MAX, |wanted| wanted - samples.count());
             let count = by_time.clamp(1, BATCH_SAMPLES_MAX).min(left);
             let before = Instant::now();
-            both.batch(test, op, size, count, &mut samples)?;
+            batch(count, &mut samples)?;
             per_sample = before.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
             let done = match common.iterations {
                 Some(wanted) => samples.count() as f64 / wanted as f64,
                 None => start.elapsed().as_secs_f64() / span.as_secs_f64().max(1e-9),
             };
             if done >= 1.0 {
-                break;
+                return Ok(samples);
             }
             self.progress.within(done);
         }
-        both.verify(size, size ^ 0xF00D)?;
-        Ok(Row { op, size, spread: test.spread(op, &samples, size), samples: samples.count() })
     }
 
     /// Runs for a while without looking, and says how long a sample takes.
-    fn warm_up(&self, both: &mut impl Measured, op: Op, size: u64) -> Result<Duration> {
+    fn warm_up(&self, batch: &mut impl FnMut(u64, &mut Samples) -> Result<()>) -> Result<Duration> {
         let span = Duration::from_secs_f64(self.common.warmup);
         let start = Instant::now();
         let mut count = 1;
         loop {
             let before = Instant::now();
-            both.batch(self.test, op, size, count, &mut Samples::new())?;
+            batch(count, &mut Samples::new())?;
             let took = before.elapsed();
             if start.elapsed() >= span {
                 return Ok(took / u32::try_from(count).unwrap_or(u32::MAX));
@@ -266,6 +292,14 @@ impl Sweep<'_> {
                 count = (count * 2).min(BATCH_SAMPLES_MAX);
             }
         }
+    }
+}
+
+/// How many messages a write of the plain connection has.
+fn messages_per_write(test: Test) -> &'static [u64] {
+    match test {
+        Test::Latency | Test::Bandwidth { .. } => &[1],
+        Test::Rate { .. } => &[1, 16, 64],
     }
 }
 

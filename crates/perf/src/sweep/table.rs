@@ -17,6 +17,15 @@ pub struct Row {
     pub size: u64,
     pub spread: Spread,
     pub samples: u64,
+    /// The same over a plain connection, if it was measured.
+    pub raw: Vec<RawFigure>,
+}
+
+/// One size over a plain connection.
+#[derive(Clone, Debug)]
+pub struct RawFigure {
+    pub messages_per_write: u64,
+    pub spread: Spread,
 }
 
 /// What was measured, and where.
@@ -39,6 +48,16 @@ pub struct JsonRow {
     figures: BTreeMap<&'static str, Spread>,
     samples: u64,
     verified: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    raw: Vec<JsonRaw>,
+}
+
+/// What a plain connection does.
+#[derive(Debug, Serialize)]
+pub struct JsonRaw {
+    messages_per_write: u64,
+    #[serde(flatten)]
+    figures: BTreeMap<&'static str, Spread>,
 }
 
 /// What only these measurements say.
@@ -84,6 +103,10 @@ impl Measurement {
             (Test::Bandwidth { .. }, _) => "mib_per_s",
             (Test::Rate { .. }, _) => "msgs_per_s",
         };
+        let json_raw = |raw: &RawFigure| JsonRaw {
+            messages_per_write: raw.messages_per_write,
+            figures: [(figure, raw.spread.rounded())].into(),
+        };
         JsonRow {
             op: matches!(self.api, Api::Portals { .. }).then_some(row.op),
             size: row.size,
@@ -91,6 +114,7 @@ impl Measurement {
             samples: row.samples,
             // A byte that is wrong ends the command with an error instead.
             verified: true,
+            raw: row.raw.iter().map(json_raw).collect(),
         }
     }
 
@@ -118,62 +142,95 @@ impl Measurement {
     }
 
     fn table(&self, rows: &[Row]) -> Table {
-        match self.test {
-            Test::Latency => self.latency_table(rows),
-            Test::Bandwidth { .. } => self.bandwidth_table(rows),
-            Test::Rate { .. } => rate_table(rows),
+        let mut columns = match self.test {
+            Test::Latency => self.latency_columns(),
+            Test::Bandwidth { .. } => self.bandwidth_columns(),
+            Test::Rate { .. } => rate_columns(),
+        };
+        if rows.iter().any(|row| !row.raw.is_empty()) {
+            columns.extend(raw_columns(self.test));
         }
+        let columns: Vec<Column<Row>> =
+            columns.iter().map(|(name, cell)| (*name, &**cell)).collect();
+        Table::of(rows, &columns)
     }
 
-    fn latency_table(&self, rows: &[Row]) -> Table {
+    fn latency_columns(&self) -> Vec<NamedCell<'_>> {
         let per_line = |row: &Row| {
             // Each beside what the line takes for as much of a round trip.
             let halves = if row.op == Op::Get { 2.0 } else { 1.0 };
             let ratio = self.limits.line_half_rtt_ns.map(|line| row.spread.p50 / (halves * line));
             or_dash(ratio.map(|ratio| format!("{ratio:.1}")))
         };
-        let columns: [Column<Row>; 7] = [
-            ("op", &|row| word(&row.op)),
-            ("size", &|row| bytes(row.size)),
-            ("min µs", &|row| micros(row.spread.min)),
-            ("p50 µs", &|row| micros(row.spread.p50)),
-            ("p99 µs", &|row| micros(row.spread.p99)),
-            ("p50 / cache line", &per_line),
-            ("samples", &|row| row.samples.to_string()),
+        let columns: Vec<NamedCell> = vec![
+            ("op", Box::new(|row| word(&row.op))),
+            ("size", Box::new(|row| bytes(row.size))),
+            ("min µs", Box::new(|row| micros(row.spread.min))),
+            ("p50 µs", Box::new(|row| micros(row.spread.p50))),
+            ("p99 µs", Box::new(|row| micros(row.spread.p99))),
+            ("p50 / cache line", Box::new(per_line)),
+            ("samples", Box::new(|row| row.samples.to_string())),
         ];
         let is_portals = matches!(self.api, Api::Portals { .. });
-        Table::of(rows, if is_portals { &columns } else { &columns[1..] })
+        columns.into_iter().skip(usize::from(!is_portals)).collect()
     }
 
-    fn bandwidth_table(&self, rows: &[Row]) -> Table {
+    fn bandwidth_columns(&self) -> Vec<NamedCell<'_>> {
         let ratio = |row: &Row, limit: Option<f64>| {
             or_dash(limit.map(|limit| format!("{:.2}", row.spread.p50 / limit)))
         };
-        Table::of(
-            rows,
-            &[
-                ("size", &|row| bytes(row.size)),
-                ("p50 MiB/s", &|row| format!("{:.1}", row.spread.p50)),
-                ("best MiB/s", &|row| format!("{:.1}", row.spread.max)),
-                ("/ memcpy", &|row| ratio(row, self.limits.memcpy_near(row.size))),
-                ("/ direct read", &|row| ratio(row, self.limits.direct_read_near(row.size))),
-                ("windows", &|row| row.samples.to_string()),
-            ],
-        )
+        vec![
+            ("size", Box::new(|row| bytes(row.size))),
+            ("p50 MiB/s", Box::new(|row| format!("{:.1}", row.spread.p50))),
+            ("best MiB/s", Box::new(|row| format!("{:.1}", row.spread.max))),
+            ("/ memcpy", Box::new(move |row| ratio(row, self.limits.memcpy_near(row.size)))),
+            (
+                "/ direct read",
+                Box::new(move |row| ratio(row, self.limits.direct_read_near(row.size))),
+            ),
+            ("windows", Box::new(|row| row.samples.to_string())),
+        ]
     }
 }
 
-fn rate_table(rows: &[Row]) -> Table {
-    Table::of(
-        rows,
-        &[
-            ("size", &|row| bytes(row.size)),
-            ("p50 M msg/s", &|row| format!("{:.3}", row.spread.p50 / 1e6)),
-            ("best M msg/s", &|row| format!("{:.3}", row.spread.max / 1e6)),
-            ("p50 ns/msg", &|row| format!("{:.1}", 1e9 / row.spread.p50.max(1e-9))),
-            ("windows", &|row| row.samples.to_string()),
+/// A column's name, and its cell in a row.
+type NamedCell<'a> = (&'static str, Box<dyn Fn(&Row) -> String + 'a>);
+
+fn rate_columns() -> Vec<NamedCell<'static>> {
+    vec![
+        ("size", Box::new(|row| bytes(row.size))),
+        ("p50 M msg/s", Box::new(|row| format!("{:.3}", row.spread.p50 / 1e6))),
+        ("best M msg/s", Box::new(|row| format!("{:.3}", row.spread.max / 1e6))),
+        ("p50 ns/msg", Box::new(|row| format!("{:.1}", 1e9 / row.spread.p50.max(1e-9)))),
+        ("windows", Box::new(|row| row.samples.to_string())),
+    ]
+}
+
+/// What the plain connection does, and how many times that Sluice does; of rates by how
+/// many messages a write has.
+fn raw_columns(test: Test) -> Vec<NamedCell<'static>> {
+    let cell = |at: usize, text: fn(&Row, f64) -> String| -> Box<dyn Fn(&Row) -> String> {
+        Box::new(move |row| or_dash(row.raw.get(at).map(|raw| text(row, raw.spread.p50))))
+    };
+    let times: fn(&Row, f64) -> String =
+        |row, raw| format!("{:.2}", row.spread.p50 / raw.max(1e-9));
+    match test {
+        Test::Latency => {
+            vec![("plain p50 µs", cell(0, |_, raw| micros(raw))), ("/ plain", cell(0, times))]
+        }
+        Test::Bandwidth { .. } => vec![
+            ("plain MiB/s", cell(0, |_, raw| format!("{raw:.1}"))),
+            ("/ plain", cell(0, times)),
         ],
-    )
+        Test::Rate { .. } => {
+            let millions: fn(&Row, f64) -> String = |_, raw| format!("{:.3}", raw / 1e6);
+            vec![
+                ("plain, 1 a write", cell(0, millions)),
+                ("16 a write", cell(1, millions)),
+                ("64 a write", cell(2, millions)),
+            ]
+        }
+    }
 }
 
 fn micros(ns: f64) -> String {
@@ -195,7 +252,11 @@ mod tests {
             placement: Placement { cores: None, note: None },
         };
         let spread = Spread { min: 100.0, p50: 200.0, p99: 300.0, max: 400.0 };
-        let report = measurement.report(&[Row { op, size: 8, spread, samples: 5 }]);
+        let raw = match test {
+            Test::Latency => vec![RawFigure { messages_per_write: 1, spread }],
+            _ => Vec::new(),
+        };
+        let report = measurement.report(&[Row { op, size: 8, spread, samples: 5, raw }]);
         (serde_json::to_value(&report).expect("plain data"), report.table.to_string())
     }
 
