@@ -7,6 +7,7 @@ use crate::mpi::{Family, Mpi};
 use crate::provider::{self, Provider};
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
+use sluice_runtime::settings::VARIABLES;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -265,13 +266,33 @@ fn environment(
         let parameters =
             [("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi"), (INCLUDE, provider::NAME)];
         set.extend(parameters.map(|(name, value)| (name, value.to_owned())));
+        set.push((FORWARD, forwarded(lookup)));
     }
-    for (name, value) in set.iter().filter(|(name, _)| *name != "FI_PROVIDER_PATH") {
+    let is_new = |name: &str| !["FI_PROVIDER_PATH", FORWARD].contains(&name);
+    for (name, value) in set.iter().filter(|(name, _)| is_new(name)) {
         if let Some(old) = lookup(name).filter(|old| old != value && !old.is_empty()) {
             notes.push(format!("{name} was {old}"));
         }
     }
     set
+}
+
+/// Names variables that Open MPI's launcher passes to ranks on other hosts. It passes its
+/// own by itself.
+pub const FORWARD: &str = "OMPI_MCA_mca_base_env_list";
+
+/// What ranks on other hosts need of this environment, in addition to what is there already.
+fn forwarded(lookup: &impl Fn(&str) -> Option<String>) -> String {
+    let theirs = lookup(FORWARD).filter(|list| !list.is_empty());
+    let optional = ["FI_LOG_LEVEL", "FI_LOG_PROV", "FI_LOG_SUBSYS"];
+    let settings = VARIABLES.iter().map(|variable| variable.env());
+    // The report is named when the command starts.
+    let settings = settings.filter(|name| name != super::carried::VARIABLE);
+    let optional = optional.iter().map(|name| (*name).to_owned()).chain(settings);
+    let set = optional.filter(|name| lookup(name).is_some());
+    let needed = ["FI_PROVIDER", "FI_PROVIDER_PATH"].map(str::to_owned);
+    let names: Vec<String> = theirs.into_iter().chain(needed).chain(set).collect();
+    names.join(";")
 }
 
 const INCLUDE: &str = "OMPI_MCA_mtl_ofi_provider_include";
