@@ -88,6 +88,11 @@ FAULTS = [
     (("loss", "5%"), ("loss", "0")),
 ]
 
+# What starts a command on a host, and gives it nothing of this environment, as a real ssh.
+AGENT = """#!/bin/sh
+exec env -i PATH="$PATH" SLUICE_LAB="$SLUICE_LAB" ssh "$@"
+"""
+
 
 class Hosts:
     """The tests, and the lab that they share."""
@@ -230,10 +235,9 @@ class Hosts:
     def sluice_run(self):
         """It sets what remote ranks need, and counts them."""
         self.on(TWO)
-        # As a real ssh, it gives a command on another host nothing of this environment.
         agent = os.path.join(self.folder, "agent")
         with open(agent, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\nexec env -i PATH=\"$PATH\" SLUICE_LAB=\"$SLUICE_LAB\" ssh \"$@\"\n")
+            file.write(AGENT)
         os.chmod(agent, 0o755)
         env = dict(self.labs.env, FI_SLUICE_TUNE="off", OMPI_MCA_plm_rsh_agent=agent)
         if os.geteuid() == 0:
