@@ -90,7 +90,7 @@ FAULTS = [
 
 # What starts a command on a host, and gives it nothing of this environment, as a real ssh.
 AGENT = """#!/bin/sh
-exec env -i PATH="$PATH" SLUICE_LAB="$SLUICE_LAB" ssh "$@"
+exec env -i PATH="$PATH" SLUICE_LAB="$SLUICE_LAB" "/run/sluice-lab/$SLUICE_LAB/bin/agent" "$@"
 """
 
 

@@ -96,6 +96,9 @@ fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
         .args(&plan.command[1..])
         .envs(plan.environment.iter().map(|(name, value)| (name, value)));
     command.env(carried::VARIABLE, report.path());
+    if let Some(list) = plan.forwarded() {
+        command.env(plan::FORWARD, format!("{list};{}", carried::VARIABLE));
+    }
     let code = match child::run(&mut command, |_| Ok(())) {
         Ok(status) => child::code_of(status),
         Err(error) => {

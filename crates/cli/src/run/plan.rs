@@ -79,6 +79,12 @@ impl Plan {
         Ok(Plan { mpi, environment, command, notes, launcher, root_is_told })
     }
 
+    /// The variables that ranks on other hosts get, if a launcher is told so.
+    pub fn forwarded(&self) -> Option<&str> {
+        let found = self.environment.iter().find(|(name, _)| *name == FORWARD);
+        found.map(|(_, list)| list.as_str())
+    }
+
     /// What was set, in a line.
     pub fn said(&self) -> String {
         let whose = match &self.mpi {
@@ -365,6 +371,17 @@ mod tests {
         assert_eq!(notes, ["FI_PROVIDER was slice"]);
         let without = environment(None, &provider(), &lookup, &mut notes);
         assert!(!without.iter().any(|(name, _)| name.starts_with("OMPI_")));
+    }
+
+    #[test]
+    fn ranks_on_other_hosts_get_what_is_set() {
+        let lookup = |name: &str| match name {
+            FORWARD => Some("MINE".to_owned()),
+            "FI_SLUICE_DEVICES" => Some("eth0".to_owned()),
+            _ => None,
+        };
+        assert_eq!(forwarded(&lookup), "MINE;FI_PROVIDER;FI_PROVIDER_PATH;FI_SLUICE_DEVICES");
+        assert_eq!(forwarded(&|_: &str| None), "FI_PROVIDER;FI_PROVIDER_PATH");
     }
 
     #[test]
