@@ -92,13 +92,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
     let report = Report::new();
     let mut command = Command::new(&plan.command[0]);
+    if plan.forwards {
+        command.args(["-x", carried::VARIABLE]);
+    }
     command
         .args(&plan.command[1..])
         .envs(plan.environment.iter().map(|(name, value)| (name, value)));
     command.env(carried::VARIABLE, report.path());
-    if let Some(list) = plan.forwarded() {
-        command.env(plan::FORWARD, format!("{list};{}", carried::VARIABLE));
-    }
     let code = match child::run(&mut command, |_| Ok(())) {
         Ok(status) => child::code_of(status),
         Err(error) => {
