@@ -4,7 +4,8 @@
 NetPIPE (Debian's NPopenmpi, which nobody here wrote) runs on two ranks:
 first over Sluice with every message's bytes verified, then for its figures over
 Sluice and over Open MPI's own shared memory, range of sizes by range of sizes in
-turn. One table compares them.
+turn. One table compares them. Then it runs, verified, on two hosts of a lab
+(`sluice lab`) over two rails, one of which is cut and comes back meanwhile.
 
 A virtual machine moves between two modes: the two cores are near or far. A probe of
 one cache line brackets each pair of runs of a range. Where the mode changed in
@@ -27,16 +28,22 @@ import bench
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROVIDERS = os.path.join(ROOT, "target", "release")
 PROVIDER = os.path.join(PROVIDERS, "libsluice-fi.so")
+TOOL = os.path.join(PROVIDERS, "sluice")
 # The two transports are run in turn on each range, so that a machine that
 # changes its speed in between does it to both.
 RANGES = [(1, 256), (384, 12288), (16384, 1048576)]
 RUN_SECONDS_MAX = 300
+# Of two lab hosts: the rate of each rail, the longest message, and the lengths from which
+# on a rail is cut and is back.
+RAIL_RATE = "1gbit"
+RAILS_BYTES_MAX = 8 << 20
+CUT_BYTES, BACK_BYTES = 16 << 10, 256 << 10
 # How often a range is run while the mode changes within it.
 TRIES_MAX = 3
 # What each rank of NetPIPE says of itself, which can fall into another one's line.
 SAID_BY_EACH = re.compile(
     r"Doing an integrity check instead of measuring performance\n?"
-    rf"|\d+: {re.escape(os.uname().nodename)}\n"
+    rf"|\d+: (?:{re.escape(os.uname().nodename)}|h[01])\n"
 )
 
 
@@ -159,16 +166,89 @@ def verify(folder):
     lines = run(mpirun(program, "sluice", folder, stats=True), folder, on_line)
     done()
     lines = SAID_BY_EACH.sub("", "\n".join(lines)).splitlines()
+    count = count_checked(lines)
+    counters = [line for line in lines if "eager" in line and "sluice" in line.lower()]
+    if not counters:
+        raise Failed("Sluice printed no counters, so it did not carry the data")
+    return count, counters
+
+
+def count_checked(lines):
+    """How many sizes NetPIPE has found right; all of them must be."""
     checked = [line for line in lines if re.match(r"\s*\d+:\s+\d+ bytes", line)]
     bad = [line for line in checked if "Integrity check passed" not in line]
     if bad:
         raise Failed("an integrity check did not pass:\n" + "\n".join(bad))
     if not checked:
         raise Failed("NetPIPE checked nothing; it printed:\n" + "\n".join(lines[-15:]))
-    counters = [line for line in lines if "eager" in line and "sluice" in line.lower()]
-    if not counters:
-        raise Failed("Sluice printed no counters, so it did not carry the data")
-    return len(checked), counters
+    return len(checked)
+
+
+class Rails:
+    """Two hosts of a lab, and a rail that is cut while NetPIPE verifies."""
+
+    def __init__(self):
+        self.name = f"demo-{os.getpid()}"
+        # Changes that are still to be made: from which length on, which, what is said.
+        self.changes = [(CUT_BYTES, "cut"), (BACK_BYTES, "up")]
+        self.sent = []
+
+    def lab(self, *words):
+        command = [TOOL, "lab", words[0], "--name", self.name, *words[1:]]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, errors="replace")
+
+    def verify(self, folder):
+        """Prints what came of it; where there can be no lab, why not."""
+        up = self.lab("up", "--hosts", "2", "--rails", "2", "--rate", RAIL_RATE)
+        if up.returncode:
+            show(f"  two hosts: skipped: {up.stderr.strip()}")
+            return
+        try:
+            self.note()
+            program = ["NPopenmpi", "-i", "-u", str(RAILS_BYTES_MAX)]
+            command = mpirun(program, "sluice", folder)
+            # The launcher's network is none of the rails.
+            command[1:1] = ["--host", "h0:1,h1:1", "-x", "FI_SLUICE_DEVICES=^ctl"]
+            command = [TOOL, "lab", "exec", "--name", self.name, "head", "--", *command]
+            on_line, done = progress("integrity between two hosts over two rails")
+            lines = run(command, folder, lambda line: (on_line(line), self.change(line)))
+            done()
+            lines = SAID_BY_EACH.sub("", "\n".join(lines)).splitlines()
+            count = count_checked(lines)
+            self.note()
+        finally:
+            self.lab("down")
+        self.report(count)
+
+    def change(self, line):
+        """Breaks and mends the second rail when NetPIPE is far enough."""
+        found = re.match(r"\s*\d+:\s+(\d+) bytes", line)
+        if found and self.changes and int(found.group(1)) >= self.changes[0][0]:
+            _, what = self.changes.pop(0)
+            changed = self.lab("link", "h0", "r1", what)
+            if changed.returncode:
+                raise Failed(f"the rail cannot be changed: {changed.stderr.strip()}")
+            self.note()
+
+    def note(self):
+        """Remembers what the first host has sent by each rail."""
+        files = [f"/sys/class/net/r{rail}/statistics/tx_bytes" for rail in range(2)]
+        counts = self.lab("exec", "h0", "cat", *files).stdout.split()
+        self.sent.append([int(count) for count in counts])
+
+    def report(self, count):
+        if self.changes:
+            raise Failed("NetPIPE ended before the rail was cut and back")
+        print()
+        print(f"Between two hosts over two rails of {RAIL_RATE}, one of which was cut and came back:")
+        print(f"{count} message sizes up to {RAILS_BYTES_MAX >> 20} MiB: "
+              "every integrity check passed.")
+        print("MiB that the first host sent    rail 0    rail 1")
+        phases = zip(("before", "while rail 1 was cut", "after"), self.sent, self.sent[1:])
+        for title, start, end in phases:
+            counts = "".join(f"{(b - a) / 2**20:10.1f}" for a, b in zip(start, end))
+            print(f"  {title:26}{counts}")
 
 
 class Mode:
@@ -296,6 +376,7 @@ def main():
                           for part in parts]
                 with open(args.json, "w", encoding="utf-8") as out:
                     json.dump({"rows": rows, "probes": probes}, out, indent=1)
+        Rails().verify(folder)
     finally:
         shutil.rmtree(os.path.join("/dev/shm", os.path.basename(folder)), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)

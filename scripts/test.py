@@ -93,6 +93,7 @@ def stages(quick):
     yield Stage("sluice run and sluice doctor", [python, "tests/run_command.py"])
     yield Stage("hosts as network namespaces", [python, "tests/run_lab.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
+    yield Stage("MPI programs across hosts", [python, "tests/run_hosts.py"], may_skip=True)
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 
 

@@ -296,8 +296,14 @@ def run_part(part, ranks, args, tests):
                        mprobe=about.get("mprobe", True), only=about.get("only"),
                        ranks=ranks, filter=args.filter,
                        exclusions=not args.no_exclusions), f)
-    command = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none",
+    command = [shutil.which("mpirun.openmpi"), "--oversubscribe", "--bind-to", "none",
                "-n", str(ranks), *TRANSPORTS[args.transport]]
+    if args.lab:
+        tool = os.path.join(os.path.abspath(args.provider_path), "sluice")
+        command = [tool, "lab", "exec", "--name", args.lab, "head", "--", *command,
+                   "--host", f"h0:{ranks - ranks // 2},h1:{ranks // 2}",
+                   # The launcher's network is none of the rails.
+                   "-x", "FI_SLUICE_DEVICES=^ctl"]
     if "osc" in about:
         command += ["--mca", "osc", about["osc"]]
     if args.transport == "sluice":
@@ -409,6 +415,8 @@ def main():
     parser.add_argument("--provider-path", metavar="DIR",
                         default=os.path.join(ROOT, "target", "release"),
                         help="where libsluice-fi.so is [default: target/release]")
+    parser.add_argument("--lab", metavar="NAME", help="spread the ranks over h0 and h1 of "
+                        "this lab (sluice lab), with \"sluice\" of --provider-path")
     parser.add_argument("--verbose", action="store_true", help="show what mpirun printed")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -4,6 +4,7 @@
 use crate::log::{self, About};
 use sluice_proto::selection::{MemoryKind, Thresholds};
 use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
+use sluice_rail::net::Net;
 use sluice_rail::shm::{self, Config, OpenError, Warn};
 use sluice_rail::tune::{self, Tuned};
 use sluice_runtime::{Context, Settings};
@@ -184,11 +185,15 @@ impl Engine {
 
     /// What was done, in words for people.
     pub fn summary(&self) -> String {
-        let (said, rail) = (self.context.machine().stats(), self.context.world().stats());
+        let (said, world) = (self.context.machine().stats(), self.context.world());
+        let rail = world.stats();
+        let network = world.net().map(Net::stats).map_or(String::new(), |net| {
+            format!("; network: {} connections opened, {} broken", net.opened, net.broken)
+        });
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
              {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; \
-             {} peers gone, {} violations",
+             {} peers gone, {} violations{network}",
             said.eager_sent,
             said.rendezvous_sent,
             said.unexpected,

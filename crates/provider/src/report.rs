@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use crate::log::{self, About};
 use crate::param;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -23,16 +23,28 @@ const _: () = assert!(sluice_wire::VERSION == 2);
 
 /// An endpoint has opened its mailbox.
 pub fn opened() {
-    append(|| format!(r#"{{"event":"open","pid":{},"by":"{IDENTITY}"}}"#, process::id()));
+    append(|| {
+        let (host, pid) = (host(), process::id());
+        format!(r#"{{"event":"open","host":{host},"pid":{pid},"by":"{IDENTITY}"}}"#)
+    });
 }
 
 /// An endpoint is about to close its mailbox.
 pub fn closed(engine: &Engine) {
     append(|| {
         let (messages, bytes) = engine.sent();
-        let pid = process::id();
-        format!(r#"{{"event":"close","pid":{pid},"messages":{messages},"bytes":{bytes}}}"#)
+        let (host, pid) = (host(), process::id());
+        format!(
+            r#"{{"event":"close","host":{host},"pid":{pid},"messages":{messages},"bytes":{bytes}}}"#
+        )
     });
+}
+
+/// The name of this host as a string of JSON: processes of two hosts may have one number.
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+    format!("\"{}\"", name.chars().filter(plain).collect::<String>())
 }
 
 /// Appends a line, if somebody wants it. A report that fails is said once, and fails
@@ -42,8 +54,13 @@ fn append(line: impl FnOnce() -> String) {
     let Some(path) = &param::get().report else { return };
     if let Err(error) = append_to(path, &line()) {
         WARNED.call_once(|| {
-            let path = path.display();
-            log::warn(About::Endpoint, &format!("no report is written to {path}: {error}"));
+            let text = format!("no report is written to {}: {error}", path.display());
+            // Its directory is on another host, most likely: that of the launcher.
+            if error.kind() == io::ErrorKind::NotFound {
+                log::info(About::Endpoint, || text);
+            } else {
+                log::warn(About::Endpoint, &text);
+            }
         });
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fmt;
 use std::fs;
@@ -64,8 +64,18 @@ fn make(path: &Path) -> Option<usize> {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
-    Open { pid: u32 },
-    Close { pid: u32, messages: u64, bytes: u64 },
+    Open {
+        #[serde(default)]
+        host: String,
+        pid: u32,
+    },
+    Close {
+        #[serde(default)]
+        host: String,
+        pid: u32,
+        messages: u64,
+        bytes: u64,
+    },
 }
 
 /// What was carried.
@@ -73,6 +83,8 @@ enum Event {
 pub struct Carried {
     /// Processes that opened Sluice.
     pub ranks: usize,
+    /// Hosts that they ran on.
+    pub hosts: usize,
     /// Those of them that ended without saying what they sent.
     pub unfinished: usize,
     pub messages: u64,
@@ -83,13 +95,13 @@ impl Carried {
     fn of(text: &str) -> Carried {
         let mut carried = Carried::default();
         // Endpoints open, by process.
-        let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut open: BTreeMap<(String, u32), u64> = BTreeMap::new();
         for line in text.lines() {
             // What is no line of the provider is no process's.
             match serde_json::from_str(line) {
-                Ok(Event::Open { pid }) => *open.entry(pid).or_default() += 1,
-                Ok(Event::Close { pid, messages, bytes }) => {
-                    let left = open.entry(pid).or_default();
+                Ok(Event::Open { host, pid }) => *open.entry((host, pid)).or_default() += 1,
+                Ok(Event::Close { host, pid, messages, bytes }) => {
+                    let left = open.entry((host, pid)).or_default();
                     *left = left.saturating_sub(1);
                     carried.messages = carried.messages.saturating_add(messages);
                     carried.bytes = carried.bytes.saturating_add(bytes);
@@ -98,6 +110,7 @@ impl Carried {
             }
         }
         carried.ranks = open.len();
+        carried.hosts = open.keys().map(|(host, _)| host).collect::<BTreeSet<_>>().len();
         carried.unfinished = open.values().filter(|&&left| left > 0).count();
         carried
     }
@@ -106,6 +119,7 @@ impl Carried {
     pub fn to_json(&self) -> Value {
         json!({
             "ranks": self.ranks,
+            "hosts": self.hosts,
             "unfinished": self.unfinished,
             "messages": self.messages,
             "bytes": self.bytes,
@@ -124,6 +138,9 @@ impl fmt::Display for Carried {
         }
         let messages = counted(self.messages, "message", "messages");
         write!(f, "Sluice carried {messages}, {}, sent by {ranks}", bytes(self.bytes))?;
+        if self.hosts > 1 {
+            write!(f, " on {} hosts", self.hosts)?;
+        }
         match self.unfinished {
             0 => Ok(()),
             unfinished => {
@@ -187,9 +204,20 @@ mod tests {
             r#"{"event":"close","pid":7,"messages":234,"bytes":0}"#,
         );
         let carried = Carried::of(&text);
-        assert_eq!(carried, Carried { ranks: 2, unfinished: 0, messages: 1234, bytes: 1_572_864 });
+        let expected =
+            Carried { ranks: 2, hosts: 1, unfinished: 0, messages: 1234, bytes: 1_572_864 };
+        assert_eq!(carried, expected);
         let said = "Sluice carried 1,234 messages, 1.5 MiB, sent by 2 ranks";
         assert_eq!(carried.to_string(), said);
+    }
+
+    #[test]
+    fn processes_of_two_hosts_may_have_one_number() {
+        let open = |host: &str| format!(r#"{{"event":"open","host":"{host}","pid":7}}"#);
+        let close = r#"{"event":"close","host":"a","pid":7,"messages":1,"bytes":1}"#;
+        let carried = Carried::of(&format!("{}\n{}\n{close}\n", open("a"), open("b")));
+        assert_eq!((carried.ranks, carried.hosts, carried.unfinished), (2, 2, 1));
+        assert!(carried.to_string().contains("by 2 ranks on 2 hosts; not counted: 1"));
     }
 
     #[test]

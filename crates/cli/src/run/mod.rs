@@ -92,6 +92,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
     let report = Report::new();
     let mut command = Command::new(&plan.command[0]);
+    if plan.forwards {
+        command.args(["-x", carried::VARIABLE]);
+    }
     command
         .args(&plan.command[1..])
         .envs(plan.environment.iter().map(|(name, value)| (name, value)));

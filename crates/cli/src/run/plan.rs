@@ -7,6 +7,7 @@ use crate::mpi::{Family, Mpi};
 use crate::provider::{self, Provider};
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
+use sluice_runtime::settings::VARIABLES;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,8 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// Whether the launcher is told which variables ranks on other hosts get, by `-x`.
+    pub forwards: bool,
     launcher: Option<Launcher>,
     /// Whether the launcher was told that root may use it.
     root_is_told: bool,
@@ -69,13 +72,19 @@ impl Plan {
         }
         check_match(launcher.as_ref(), mpi.as_ref())?;
         let provider = find_provider(request.provider_path, &lookup, &mut notes)?;
+        let forwards = launcher.as_ref().is_some_and(|own| own.family == Some(Family::OpenMpi))
+            && may_forward(words, &lookup);
+        if forwards {
+            let names = forwarded(words, &lookup);
+            command.splice(1..1, names.into_iter().flat_map(|name| ["-x".into(), name.into()]));
+        }
         let environment = environment(mpi.as_ref(), &provider, &lookup, &mut notes);
         if is_launcher {
             notes.extend(contradictions(words));
         }
         let root_is_told = words.iter().any(|word| word == "--allow-run-as-root")
             || ALLOW_ROOT.iter().all(|name| lookup(name).is_some_and(|value| value == "1"));
-        Ok(Plan { mpi, environment, command, notes, launcher, root_is_told })
+        Ok(Plan { mpi, environment, command, notes, forwards, launcher, root_is_told })
     }
 
     /// What was set, in a line.
@@ -274,6 +283,31 @@ fn environment(
     set
 }
 
+/// Names variables that Open MPI's launcher passes to ranks on other hosts. It passes its
+/// own by itself, and refuses this beside `-x`.
+const FORWARD: &str = "mca_base_env_list";
+
+fn may_forward(words: &[OsString], lookup: &impl Fn(&str) -> Option<String>) -> bool {
+    lookup(&format!("OMPI_MCA_{FORWARD}")).is_none() && !words.iter().any(|word| word == FORWARD)
+}
+
+/// What ranks on other hosts need of this environment, in addition to what the words of the
+/// command pass to them already.
+fn forwarded(words: &[OsString], lookup: &impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let given: Vec<String> = words
+        .windows(2)
+        .filter(|pair| pair[0] == "-x")
+        .filter_map(|pair| Some(pair[1].to_str()?.split('=').next()?.to_owned()))
+        .collect();
+    let needed = ["FI_PROVIDER", "FI_PROVIDER_PATH"].map(str::to_owned);
+    let logs = ["FI_LOG_LEVEL", "FI_LOG_PROV", "FI_LOG_SUBSYS"].map(str::to_owned);
+    // The report is named when the command starts.
+    let settings = VARIABLES.iter().map(|variable| variable.env());
+    let settings = settings.filter(|name| name != super::carried::VARIABLE);
+    let set = logs.into_iter().chain(settings).filter(|name| lookup(name).is_some());
+    needed.into_iter().chain(set).filter(|name| !given.contains(name)).collect()
+}
+
 const INCLUDE: &str = "OMPI_MCA_mtl_ofi_provider_include";
 
 /// What the arguments of a launcher say against Sluice: they outdo the environment.
@@ -344,6 +378,20 @@ mod tests {
         assert_eq!(notes, ["FI_PROVIDER was slice"]);
         let without = environment(None, &provider(), &lookup, &mut notes);
         assert!(!without.iter().any(|(name, _)| name.starts_with("OMPI_")));
+    }
+
+    #[test]
+    fn ranks_on_other_hosts_get_what_is_set() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let lookup = |name: &str| (name == "FI_SLUICE_DEVICES").then(|| "eth0".to_owned());
+        let names = forwarded(&words("mpirun -n 2 app"), &lookup);
+        assert_eq!(names, ["FI_PROVIDER", "FI_PROVIDER_PATH", "FI_SLUICE_DEVICES"]);
+        let names = forwarded(&words("mpirun -x FI_SLUICE_DEVICES=ib0 -n 2 app"), &lookup);
+        assert_eq!(names, ["FI_PROVIDER", "FI_PROVIDER_PATH"]);
+        assert!(may_forward(&words("mpirun -n 2 app"), &lookup));
+        assert!(!may_forward(&words("mpirun --mca mca_base_env_list A app"), &lookup));
+        let set = |name: &str| (name == "OMPI_MCA_mca_base_env_list").then(|| "A".to_owned());
+        assert!(!may_forward(&words("mpirun -n 2 app"), &set));
     }
 
     #[test]

@@ -240,7 +240,7 @@ fn describe(failure: &Failure, prov_errno: c_int, peer: Option<String>) -> Cow<'
             use sluice_link::PeerError;
             match why {
                 PeerError::Dead => format!("peer {peer} has ended"),
-                PeerError::Unreachable => format!("the mailbox of peer {peer} could not be opened"),
+                PeerError::Unreachable => format!("peer {peer} cannot be reached"),
                 PeerError::Full => format!(
                     "the mailbox of peer {peer} has no room for another sender; \
                      raise FI_SLUICE_PEERS_MAX there"

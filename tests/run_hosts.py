@@ -1,0 +1,540 @@
+#!/usr/bin/env python3
+"""Runs MPI programs over Sluice across hosts of a lab (`sluice lab`), and breaks rails meanwhile.
+
+Open MPI's own launcher starts the ranks. Those of one host talk over shared memory, the
+others over TCP. The C programs of tests/mpi check themselves. Each test prints one line;
+the last line is `N passed, N failed, N skipped`. Where the kernel or the user's rights
+allow no lab, all tests are skipped, and the lines say why.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from run_lab import Labs, check, why_not
+from run_mpi import (KILL_SECONDS_MAX, ROOT, SEEN_SECONDS_MAX, SMALL, THREAD, Failed, Job, Skipped,
+                     Suite, need, run, tail)
+
+LIMIT_SECONDS = 60
+# What a rail carries at least if it is used, and at most if it is not.
+USED_BYTES = 1 << 20
+UNUSED_BYTES = 64 << 10
+# How long all rails are cut in the test that cuts them all.
+OUTAGE_SECONDS = 3
+# When a peer that no rail reaches is given up, and what the job's end may take beside.
+GONE_SECONDS = 30
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+
+# Labs: how many hosts and rails, and the other arguments of `sluice lab up`.
+TWO = (2, 2, ())
+UNEQUAL = (2, 4, ("--rate", "1gbit,500mbit,200mbit,100mbit"))
+THREE = (3, 2, ())
+NAMES = {TWO: "two rails", UNEQUAL: "four unequal rails", THREE: "three hosts"}
+
+TCP = {"FI_SLUICE_RAILS": "tcp"}
+
+# Program, ranks, lab, extra environment, and as in run_mpi.py: arguments, parameters of
+# Open MPI.
+PROGRAMS = [
+    ("sendrecv", 2, TWO, {}),
+    ("sizes", 2, TWO, {}),
+    ("lengths", 2, TWO, {}),
+    ("unexpected", 2, TWO, {}),
+    ("cancel", 2, TWO, {}),
+    ("truncate", 2, TWO, {}),
+    ("ssend", 2, TWO, {}),
+    ("huge", 2, TWO, {}),
+    ("modes", 4, TWO, {}),
+    ("derived", 2, TWO, {}),
+    ("persistent", 2, TWO, {}),
+    ("wildcards", 4, TWO, {}),
+    ("probe", 4, TWO, {}),
+    ("threads", 4, TWO, {}),
+    ("random", 4, TWO, {}, ["1"]),
+    ("random", 5, TWO, {}, ["2"]),
+    ("alltoall", 6, TWO, {}),
+    ("collectives", 4, TWO, {}),
+    ("window", 4, TWO, {}),
+    ("rma", 4, TWO, {}, [], {"osc": "pt2pt"}),
+    ("flood", 2, TWO, {}, ["messages", "20000"]),
+    ("flood", 4, TWO, {}, ["reverse", "messages", "2000"]),
+    ("flood", 4, TWO, SMALL, ["reverse", "messages", "2000"]),
+    ("random", 4, TWO, SMALL, ["3"]),
+    ("random", 4, TWO, THREAD, ["4"]),
+    ("sizes", 4, TWO, THREAD),
+    ("random", 4, TWO, TCP, ["5"]),
+    ("collectives", 4, TWO, TCP),
+    ("sizes", 2, UNEQUAL, {}),
+    ("random", 4, UNEQUAL, {}, ["6"]),
+    ("alltoall", 4, UNEQUAL, {}),
+    ("sendrecv", 3, THREE, {}),
+    ("random", 6, THREE, {}, ["7"]),
+    ("collectives", 6, THREE, {}),
+    ("alltoall", 6, THREE, {}),
+]
+
+# What happens to a rail, and what ends it.
+FAULTS = [
+    (("cut",), ("up",)),
+    (("down",), ("up",)),
+    (("silent",), ("up",)),
+    (("rate", "5mbit"), ("rate", "none")),
+    (("loss", "5%"), ("loss", "0")),
+]
+
+# What starts a command on a host, and gives it nothing of this environment, as a real ssh.
+AGENT = """#!/bin/sh
+exec env -i PATH="$PATH" SLUICE_LAB="$SLUICE_LAB" "/run/sluice-lab/$SLUICE_LAB/bin/agent" "$@"
+"""
+
+
+class Hosts:
+    """The tests, and the lab that they share."""
+
+    def __init__(self, build_dir, folder):
+        self.labs = Labs(build_dir, folder)
+        self.suite = Suite(argparse.Namespace(transport="sluice", build_dir=build_dir), folder)
+        self.folder = folder
+        self.lab = None
+        self.shape = None
+
+    # Labs.
+
+    def on(self, shape):
+        """The lab of this shape: the one that is there, or a new one."""
+        if self.shape != shape:
+            self.down()
+            hosts, rails, words = shape
+            self.lab = self.labs.lab("--hosts", str(hosts), "--rails", str(rails), *words)
+            self.lab.__enter__()
+            self.shape = shape
+        return self.lab
+
+    def down(self):
+        """Ends the lab, and all that still runs there."""
+        lab, self.lab, self.shape = self.lab, None, None
+        if lab:
+            lab.__exit__()
+
+    def carried(self, host, rail):
+        """How many bytes a host has sent by a rail."""
+        return int(self.lab.sh(host, f"cat /sys/class/net/{rail}/statistics/tx_bytes"))
+
+    # Jobs.
+
+    def exec(self, *words, host="head"):
+        return [self.labs.tool, "lab", "exec", "--name", self.lab.name, host, "--", *words]
+
+    def mpirun(self, ranks, env, program, mca=None, more=(), hosts=None):
+        """The command that runs a program on ranks that are spread over the hosts."""
+        hosts = hosts or spread(ranks, self.shape[0])
+        more = ["--host", hosts, *more]
+        # The launcher's network is none of the rails.
+        env = {"FI_SLUICE_DEVICES": "^ctl", **env}
+        return self.exec(*self.suite.mpirun(ranks, env, program, mca, more))
+
+    def program(self, name, ranks, shape, env, arguments=(), mca=None):
+        self.on(shape)
+        program = [self.suite.binary(name), *arguments]
+        run(self.mpirun(ranks, env, program, mca), self.folder, LIMIT_SECONDS)
+
+    def steady(self, ranks=4, shape=TWO, env=None):
+        """A checked program that goes on until the test is through."""
+        self.on(shape)
+        return Steady(self, ranks, env or {})
+
+    # By what messages go.
+
+    def ranks_of_one_host_share_memory(self):
+        self.on(TWO)
+        for hosts, is_used in (("h0:2", False), ("h0:1,h1:1", True)):
+            before = [self.carried("h0", rail) for rail in ("r0", "r1")]
+            program = [self.suite.binary("sizes")]
+            run(self.mpirun(2, {}, program, hosts=hosts), self.folder, LIMIT_SECONDS)
+            after = [self.carried("h0", rail) for rail in ("r0", "r1")]
+            for count in (after[0] - before[0], after[1] - before[1]):
+                good = count >= USED_BYTES if is_used else count <= UNUSED_BYTES
+                check(good, f"ranks on {hosts} sent {count} bytes by a rail")
+
+    def each_rank_uses_both(self):
+        """The ranks' own counters: packets through shared memory, connections elsewhere."""
+        self.on(TWO)
+        env = {"FI_SLUICE_STATS": "1"}
+        program = [self.suite.binary("alltoall")]
+        _, text, _ = run(self.mpirun(4, env, program), self.folder, LIMIT_SECONDS)
+        lines = re.findall(r"(\d+) packets out, (\d+) in;.*; network: (\d+) connections opened, "
+                           r"(\d+) broken", text)
+        check(len(lines) == 4, tail(text))
+        for packets_out, packets_in, opened, broken in lines:
+            # Two ranks elsewhere, two rails to each.
+            check(int(packets_out) > 100 and int(packets_in) > 100, tail(text))
+            check((int(opened), int(broken)) == (4, 0), tail(text))
+
+    def all_unequal_rails_carry(self):
+        with self.steady(ranks=2, shape=UNEQUAL) as steady:
+            rails = [f"r{rail}" for rail in range(4)]
+            before = [self.carried("h0", rail) for rail in rails]
+            wait_until(lambda: all(self.carried("h0", rail) >= start + USED_BYTES
+                                   for rail, start in zip(rails, before)), "a rail is not used")
+            steady.finish()
+
+    def a_device_that_is_excluded_carries_nothing(self):
+        self.on(TWO)
+        before = [self.carried("h0", rail) for rail in ("r0", "r1")]
+        env = {"FI_SLUICE_DEVICES": "^r0,^ctl"}
+        run(self.mpirun(2, env, [self.suite.binary("sizes")]), self.folder, LIMIT_SECONDS)
+        after = [self.carried("h0", rail) for rail in ("r0", "r1")]
+        counts = after[0] - before[0], after[1] - before[1]
+        check(counts[0] <= UNUSED_BYTES and counts[1] >= USED_BYTES, counts)
+
+    def hosts_with_ipv6_alone(self):
+        self.down()
+        lab = self.on(TWO)
+        for host in ("h0", "h1"):
+            for rail in ("r0", "r1"):
+                lab.sh(host, f"ip -4 address flush dev {rail}")
+        program = [self.suite.binary("sizes")]
+        before = self.carried("h0", "r1")
+        run(self.mpirun(4, {}, program), self.folder, LIMIT_SECONDS)
+        count = self.carried("h0", "r1") - before
+        self.down()
+        check(count >= USED_BYTES, count)
+
+    def without_the_network_other_hosts_are_refused(self):
+        self.on(TWO)
+        env = {"FI_SLUICE_RAILS": "shm"}
+        command = self.mpirun(2, env, [self.suite.binary("sendrecv")])
+        code, text, _ = run(command, self.folder, LIMIT_SECONDS, may_fail=True)
+        check(code != 0 and "another machine" in text, f"{code}\n{tail(text)}")
+
+    # Programs that nobody here wrote.
+
+    def netpipe(self, shape):
+        self.on(shape)
+        command = self.mpirun(2, {}, [need("NPopenmpi"), "-i", "-u", "1048576"])
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            _, text, _ = run(command, folder, 2 * LIMIT_SECONDS)
+        checked = text.count("Integrity check passed")
+        check(checked >= 30 and "failed" not in text, f"{checked} sizes\n{tail(text)}")
+        return f"{checked} sizes"
+
+    def mpi4py(self, part):
+        self.on(TWO)
+        script = os.path.join(ROOT, "tests", "run_mpi4py.py")
+        words = ["--lab", self.lab.name, "--ranks", "4", "--part", part, "--provider-path",
+                 self.suite.providers]
+        _, text, _ = run([sys.executable, script, *words], self.folder, 4 * LIMIT_SECONDS)
+        return text.splitlines()[-1]
+
+    def sluice_run(self):
+        """It sets what remote ranks need, and counts them."""
+        self.on(TWO)
+        agent = os.path.join(self.folder, "agent")
+        with open(agent, "w", encoding="ascii") as file:
+            file.write(AGENT)
+        os.chmod(agent, 0o755)
+        env = dict(self.labs.env, FI_SLUICE_TUNE="off", OMPI_MCA_plm_rsh_agent=agent)
+        if os.geteuid() == 0:
+            env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        words = ["--host", "h0:2,h1:2", "-n", "4", "--bind-to", "none"]
+        program = self.suite.binary("sendrecv")
+        command = self.exec(self.labs.tool, "run", "--", need("mpirun"), *words, program)
+        done = subprocess.run(command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=LIMIT_SECONDS)
+        found = re.search(r"^sluice: Sluice carried .* by 4 ranks on 2 hosts$", done.stdout, re.M)
+        check(done.returncode == 0 and found, f"{done.returncode}\n{tail(done.stdout)}")
+
+    def mpich(self):
+        self.on(TWO)
+        mpiexec, compiler = need("mpiexec.hydra"), need("mpicc.mpich")
+        program = os.path.join(self.folder, "sendrecv.mpich")
+        source = os.path.join(ROOT, "tests", "mpi", "sendrecv.c")
+        built = subprocess.run([compiler, "-pthread", source, "-o", program],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        check(built.returncode == 0, tail(built.stdout))
+        words = ["run", "--", mpiexec, "-hosts", "h0:2,h1:2", "-n", "4", program]
+        done = subprocess.run([self.labs.tool, words[0], "--dry-run", *words[1:]],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise Skipped(done.stdout.strip())
+        run(self.exec(self.labs.tool, *words), self.folder, LIMIT_SECONDS)
+
+    # Failures.
+
+    def one_of_two_rails(self, breaks, mends):
+        """The other one takes over, and the first one is used again when it is back."""
+        with self.steady() as steady:
+            steady.go_on()
+            self.lab.link("h0", "r1", *breaks)
+            steady.go_on(10)
+            self.lab.link("h0", "r1", *mends)
+            steady.go_on()
+            self.is_used("r1")
+            steady.finish()
+
+    def is_used(self, rail):
+        before = self.carried("h0", rail)
+        wait_until(lambda: self.carried("h0", rail) >= before + USED_BYTES,
+                   f"{rail} is not used again")
+
+    def rails_that_fail_in_turn(self):
+        with self.steady() as steady:
+            for rail in ("r0", "r1", "r0"):
+                steady.go_on()
+                self.lab.link("h0", rail, "cut")
+                steady.go_on()
+                self.lab.link("h0", rail, "up")
+                self.is_used(rail)
+            steady.finish()
+
+    def all_rails_cut_for_a_while(self):
+        with self.steady() as steady:
+            steady.go_on()
+            for change in ("cut", "up"):
+                for rail in ("r0", "r1"):
+                    self.lab.link("h0", rail, change)
+                if change == "cut":
+                    time.sleep(OUTAGE_SECONDS)
+            steady.go_on(10)
+            steady.finish()
+
+    def one_of_three_hosts_loses_a_rail(self):
+        with self.steady(ranks=6, shape=THREE) as steady:
+            steady.go_on()
+            self.lab.link("h1", "r0", "cut")
+            steady.go_on(10)
+            self.lab.link("h1", "r0", "up")
+            steady.go_on()
+            steady.finish()
+
+    def a_host_that_no_rail_reaches(self):
+        """It is given up: the job ends with an error, and hangs nowhere."""
+        with self.steady() as steady:
+            steady.go_on()
+            for rail in ("r0", "r1"):
+                self.lab.link("h0", rail, "cut")
+            code = steady.job.wait(GONE_SECONDS + KILL_SECONDS_MAX)
+            check(code not in (0, None), f"exit code {code}\n{tail(steady.text())}")
+        self.down()
+
+    def kill(self, what, env):
+        """A rank on the other host dies by SIGKILL: the job ends soon, and leaves nothing."""
+        self.on(TWO)
+        command = self.mpirun(4, env, [self.suite.binary("kill"), what])
+        code, text, _ = run(command, self.folder, KILL_SECONDS_MAX, may_fail=True)
+        check(code != 0 and "FAILED" not in text, f"exit code {code}\n{tail(text)}")
+        for host in ("h0", "h1"):
+            # The ranks' own ends may come a moment after the launcher's.
+            wait_until(lambda host=host: not self.runs(host, "kill"), f"ranks are left on {host}")
+
+    def runs(self, host, name):
+        binary = self.suite.binary(name)
+        line = "for it in /proc/[0-9]*; do tr '\\0' '\\n' < $it/cmdline | head -n 1; done"
+        return binary in self.lab.sh(host, f"{{ {line}; }} 2>/dev/null; true").split("\n")
+
+    def survivors(self, what, env):
+        """The same with a launcher that lets the other ranks go on, those of the host of
+        the dead one too."""
+        self.on(TWO)
+        program = [self.suite.binary("kill"), what]
+        job = Job(self.mpirun(4, env, program, more=["--enable-recovery"]), self.folder)
+        try:
+            # Over several hosts Open MPI's launcher waits for the dead rank for ever.
+            wait_until(lambda: said(job).count("went on with") == 3 or "FAILED" in said(job)
+                       or job.process.poll() is not None, "they did not go on", job)
+            text = said(job)
+        finally:
+            job.end()
+            self.down()
+        death = re.search(r"dies at ([0-9.]+)", text)
+        saw = [float(at) for at in re.findall(r"saw the death at ([0-9.]+)", text)]
+        went_on = text.count("went on with the other survivors")
+        check(death and len(saw) == 3 and went_on == 3,
+              f"{len(saw)} of 3 saw the death, {went_on} went on\n{tail(text)}")
+        died = float(death.group(1))
+        # Its time was taken a moment before its death.
+        check(min(saw) >= died, f"an error came before the death\n{tail(text)}")
+        check(max(saw) - died <= SEEN_SECONDS_MAX, f"seen only later\n{tail(text)}")
+        return f"seen after {max(saw) - died:.3f} s"
+
+    # The table.
+
+    def tests(self):
+        """Name, programs to build, and what to call. Those on one lab stand together."""
+        def named(call, *arguments, title="", programs=("steady",)):
+            title = title or call.__name__.replace("_", " ")
+            return title, programs, lambda: call(*arguments)
+
+        sizes = {"programs": ("sizes",)}
+        yield named(self.ranks_of_one_host_share_memory, **sizes)
+        yield named(self.each_rank_uses_both, programs=("alltoall",))
+        yield named(self.a_device_that_is_excluded_carries_nothing, **sizes)
+        yield named(self.without_the_network_other_hosts_are_refused, programs=("sendrecv",))
+        yield named(self.sluice_run, programs=("sendrecv",))
+        yield named(self.mpich, title="MPICH", programs=())
+        yield named(self.netpipe, TWO, title="netpipe over two rails", programs=())
+        for shape in (TWO, UNEQUAL, THREE):
+            for row in PROGRAMS:
+                name, ranks, on, env, arguments, mca = row + ([], {})[len(row) - 4:]
+                if on is shape:
+                    title = title_of(name, ranks, on, arguments, env, mca)
+                    yield named(self.program, name, ranks, on, env, arguments, mca, title=title,
+                                programs=(name,))
+            if shape is TWO:
+                yield from self.failures(named)
+            if shape is UNEQUAL:
+                yield named(self.all_unequal_rails_carry)
+            if shape is THREE:
+                yield named(self.one_of_three_hosts_loses_a_rail)
+        yield named(self.hosts_with_ipv6_alone, **sizes)
+
+    def failures(self, named):
+        for breaks, mends in FAULTS:
+            words = " ".join(breaks)
+            yield named(self.one_of_two_rails, breaks, mends, title=f"one of two rails: {words}")
+        yield named(self.rails_that_fail_in_turn)
+        yield named(self.all_rails_cut_for_a_while)
+        for what in ("small", "large", "receive", "send"):
+            yield named(self.survivors, what, {}, title=f"survivors {what}", programs=("kill",))
+        yield named(self.survivors, "large", THREAD, programs=("kill",),
+                    title=f"survivors large {title_env(THREAD)}")
+        yield named(self.kill, "large", {}, title="kill large", programs=("kill",))
+        for part in ("point-to-point", "collective"):
+            yield named(self.mpi4py, part, title=f"mpi4py, {part}", programs=())
+        yield named(self.a_host_that_no_rail_reaches)
+
+
+class Steady:
+    """The program `steady` at work; it ends with the test."""
+
+    def __init__(self, hosts, ranks, env):
+        self.hosts = hosts
+        self.over = os.path.join(hosts.folder, f"over-{time.monotonic_ns()}")
+        program = [hosts.suite.binary("steady"), self.over]
+        self.job = Job(hosts.mpirun(ranks, env, program), hosts.folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.job.end()
+
+    def text(self):
+        return said(self.job)
+
+    def rounds(self):
+        return self.text().count("round ")
+
+    def go_on(self, more=5):
+        """Waits for more rounds to end."""
+        wanted = self.rounds() + more
+
+        def has_gone_on():
+            code = self.job.process.poll()
+            check(code is None, f"the job ended with {code}\n{tail(self.text())}")
+            return self.rounds() >= wanted
+
+        wait_until(has_gone_on, f"it does not go on to round {wanted}", self.job)
+
+    def finish(self):
+        """Lets it end: all that came was right."""
+        open(self.over, "w", encoding="ascii").close()
+        code = self.job.wait(LIMIT_SECONDS)
+        check(code == 0 and "steady: all correct" in self.text(),
+              f"exit code {code}\n{tail(self.text())}")
+
+
+def said(job):
+    """What a job has printed so far. The offset of the file is the job's."""
+    return os.pread(job.output.fileno(), 1 << 24, 0).decode(errors="replace")
+
+
+def wait_until(holds, what, job=None):
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            raise Failed(f"{what}\n{tail(said(job))}" if job else what)
+        time.sleep(0.05)
+
+
+def spread(ranks, hosts):
+    """The ranks on hosts, in blocks that differ by one at most: `h0:2,h1:1`."""
+    counts = [ranks // hosts + (host < ranks % hosts) for host in range(hosts)]
+    return ",".join(f"h{host}:{count}" for host, count in enumerate(counts) if count)
+
+
+def title_env(env):
+    return " ".join(f"{key}={value}" for key, value in env.items())
+
+
+def title_of(name, ranks, shape, arguments, env, mca):
+    words = [name, *arguments, "-n", str(ranks), title_env({**mca, **env})]
+    return " ".join(filter(None, words)) + f" over {NAMES[shape]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with it in the name")
+    parser.add_argument("--list", action="store_true", help="print the tests' names")
+    parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
+                        help="where sluice and libsluice-fi.so are")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory(prefix="sluice-hosts-") as folder:
+        hosts = Hosts(os.path.abspath(args.build_dir), os.path.realpath(folder))
+        tests = [test for test in hosts.tests() if args.filter in test[0]]
+        if args.list:
+            print("\n".join(title for title, _, _ in tests))
+            return 0
+        try:
+            return run_all(hosts, tests)
+        finally:
+            hosts.down()
+
+
+def run_all(hosts, tests):
+    for name in ("sluice", "libsluice-fi.so"):
+        if not os.path.exists(os.path.join(hosts.suite.providers, name)):
+            print(f"there is no {name} in {hosts.suite.providers}: build it first",
+                  file=sys.stderr)
+            return 2
+    reason = why_not()
+    if not shutil.which("mpirun.openmpi") and not shutil.which("mpirun"):
+        reason = reason or "mpirun is not installed"
+    broken = {}
+    if not reason:
+        broken = hosts.suite.build(sorted({name for _, names, _ in tests for name in names}))
+    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    for title, programs, call in tests:
+        start = time.monotonic()
+        try:
+            if reason:
+                raise Skipped(reason)
+            for name in programs:
+                check(name not in broken, broken.get(name))
+            verdict, note = "ok", call()
+        except Skipped as why:
+            verdict, note = "skip", str(why)
+        except Failed as why:
+            verdict, note = "FAIL", str(why)
+            # Nothing of it is left for the next test.
+            hosts.down()
+        counts[verdict] += 1
+        note = f": {note}" if note else ""
+        print(f"{verdict:4} {title} ({time.monotonic() - start:.1f} s){note}", flush=True)
+    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", flush=True)
+    return 1 if counts["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
