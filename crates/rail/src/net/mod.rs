@@ -88,6 +88,8 @@ const HOT_MAX: usize = 4;
 const ROUND_NS: u64 = 1_000_000;
 /// Most chunks that a peer may have asked for on one connection.
 const SERVES_MAX: usize = 256;
+/// Most bytes of answers that wait for a peer to take them.
+const SMALL_BYTES_MAX: usize = 1 << 20;
 /// Most writes of a peer under way.
 const WRITES_MAX: usize = 4096;
 
