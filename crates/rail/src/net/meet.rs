@@ -7,7 +7,8 @@
 //! process with the lower key goes on. To open further rails is the affair of the process
 //! with the lower key; the other one asks only if that has not happened in time.
 //!
-//! A stranger has a bounded time, and a bounded number of them is waited for.
+//! A stranger has a bounded time, a bounded number of them is waited for, and what they
+//! may cost is bounded too ([`super::allowance`]).
 
 use super::conn::Conn;
 use super::handshake::{
@@ -26,12 +27,12 @@ use sluice_link::PeerError;
 use sluice_multirail::{Peer, RailId, RailSpec};
 use sluice_wire::{Nanos, PeerId};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// How long a stranger may take to say who it is.
-const STRANGER_NS: u64 = 5_000_000_000;
+pub(super) const STRANGER_NS: u64 = 5_000_000_000;
 /// Most strangers at once; the one that has been there longest goes.
-const STRANGERS_MAX: usize = 64;
+pub(super) const STRANGERS_MAX: usize = 64;
 /// Connections taken from a listening socket in one go.
 const ACCEPTS_MAX: usize = 16;
 /// Connections that the system keeps until they are taken.
@@ -48,7 +49,7 @@ const RETRY_NS_MAX: u64 = 1_000_000_000;
 /// What is expected from asking to the first byte, until it is measured.
 const LATENCY_NS: u64 = 20_000;
 /// So many strangers are named one by one; then only their number is said, now and then.
-const STRANGERS_NAMED: u64 = 10;
+pub(super) const STRANGERS_NAMED: u64 = 10;
 /// Bytes of a handshake that are taken in one go.
 const HANDSHAKE_BYTES: usize = 2048;
 
@@ -314,6 +315,10 @@ impl Net {
             let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
                 continue;
             };
+            if !self.allowances.may_ask(self.now, from.ip()) {
+                self.count_stranger(Some(from), "too many came from there in vain");
+                continue;
+            }
             sock::prepare(&socket, self.config.congestion.as_deref());
             self.drop_oldest_stranger();
             let joining = Box::new(Joining {
@@ -483,12 +488,15 @@ impl Net {
                             joining.out.extend(parting);
                             let _ = joining.flush();
                         }
+                        if matches!(why, HandshakeError::Stranger | HandshakeError::OtherAddress) {
+                            self.allowances.spend(self.now, from.ip());
+                        }
                         self.stranger(entry, &why.to_string());
                     }
                 }
             }
-            Side::Proving(peer, device, from, accepted) => {
-                let (peer, _, _) = (*peer, *device, *from);
+            Side::Proving(peer, _, _, accepted) => {
+                let peer = *peer;
                 match accepted.take(bytes) {
                     Ok(None) => {}
                     Ok(Some((established, used))) => {
@@ -744,13 +752,28 @@ impl Net {
         let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
         match &joining.side {
             Side::Connecting(_) | Side::Asking(..) => self.give_up_attempt(entry, cause),
-            Side::Listening(_, _, responder) => {
-                let why = responder.ended().to_string();
-                self.stranger(entry, &why);
+            Side::Listening(_, from, responder) => {
+                let (from, why) = (from.ip(), responder.ended());
+                // Both had begun to ask at once, most likely, and it has given up its own.
+                if why == (HandshakeError::Ended { got: 0 }) && self.is_of_peer(from) {
+                    return self.drop_joining(entry);
+                }
+                self.stranger(entry, &why.to_string());
             }
-            // It had asked rightly, and went: both had asked at once, most likely.
-            Side::Proving(..) => self.drop_joining(entry),
+            // The same, and it had asked rightly.
+            Side::Proving(_, _, from, _) => {
+                self.allowances.spend(self.now, from.ip());
+                self.drop_joining(entry);
+            }
         }
+    }
+
+    /// Whether a peer has this address, or had it before its end.
+    fn is_of_peer(&self, ip: IpAddr) -> bool {
+        self.remotes.iter().flatten().any(|remote| match &remote.stage {
+            Stage::Met(met) if met.pairs.iter().any(|pair| pair.at.ip() == ip) => true,
+            _ => remote.address.host().is_some_and(|host| host.ip() == ip),
+        })
     }
 
     pub(super) fn give_up_attempt(&mut self, entry: usize, cause: &io::Error) {
@@ -793,9 +816,19 @@ impl Net {
     fn stranger(&mut self, entry: usize, why: &str) {
         let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
         let from = match &joining.side {
-            Side::Listening(_, from, _) | Side::Proving(_, _, from, _) => from.to_string(),
-            _ => String::from("somewhere"),
+            Side::Listening(_, from, _) => Some(*from),
+            Side::Proving(_, _, from, _) => {
+                self.allowances.spend(self.now, from.ip());
+                Some(*from)
+            }
+            Side::Connecting(_) | Side::Asking(..) => None,
         };
+        self.count_stranger(from, why);
+        self.drop_joining(entry);
+    }
+
+    fn count_stranger(&mut self, from: Option<SocketAddr>, why: &str) {
+        let from = from.map_or_else(|| String::from("somewhere"), |from| from.to_string());
         self.stats.strangers += 1;
         let count = self.stats.strangers;
         if count <= STRANGERS_NAMED {
@@ -805,7 +838,6 @@ impl Net {
                 "{count} connections were refused, the last from {from}: {why}"
             ));
         }
-        self.drop_joining(entry);
     }
 
     fn drop_joining(&mut self, entry: usize) {

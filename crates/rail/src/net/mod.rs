@@ -15,6 +15,7 @@
 //! | `take_in` | what comes: frames, chunks, ends of connections |
 //! | `perform` | what `multirail` wants done |
 //! | `leave` | the end of this process's part |
+//! | `allowance` | what strangers may cost |
 //! | `ask` | what the machine asks for |
 //! | `sock` | system calls |
 //! | `watcher` | what wakes a thread that sleeps |
@@ -32,6 +33,7 @@
 //! - Memory of the client is read only while it is exposed.
 //! - Every wait has a deadline, of `multirail` or of [`meet`](self).
 
+mod allowance;
 mod ask;
 mod changes;
 mod conn;
@@ -51,6 +53,7 @@ pub(crate) mod watcher;
 
 use crate::address::Address;
 use crate::shm::Warn;
+use allowance::Allowances;
 use conn::Conn;
 use handshake::{Identity, Security};
 use meet::{Joining, Listener};
@@ -88,6 +91,8 @@ const HOT_MAX: usize = 4;
 const ROUND_NS: u64 = 1_000_000;
 /// Most chunks that a peer may have asked for on one connection.
 const SERVES_MAX: usize = 256;
+/// Most bytes of answers that wait for a peer to take them.
+const SMALL_BYTES_MAX: usize = 1 << 20;
 /// Most writes of a peer under way.
 const WRITES_MAX: usize = 4096;
 
@@ -220,6 +225,7 @@ pub struct Net {
     met_count: usize,
     /// Those who have connected and not proved who they are, oldest first.
     strangers: VecDeque<usize>,
+    allowances: Allowances,
     /// A listening socket at which more may wait than was taken.
     accept_again: Option<usize>,
     /// When to try anew what failed, because the network has changed, and when that was
@@ -328,6 +334,7 @@ impl Net {
             attempts: 0,
             met_count: 0,
             strangers: VecDeque::new(),
+            allowances: Allowances::default(),
             accept_again: None,
             unread: Vec::new(),
             retry_at: None,

@@ -173,6 +173,27 @@ impl Outbound {
         std::mem::take(&mut self.bulk_given)
     }
 
+    /// Bytes of the connection's own frames that wait.
+    pub(super) fn small_bytes(&self) -> usize {
+        self.small.len()
+    }
+
+    /// Gives memory back that is not used.
+    pub(super) fn give_back(&mut self) {
+        if self.small.is_empty() {
+            self.small = VecDeque::new();
+        }
+        if self.serves.is_empty() {
+            self.serves = VecDeque::new();
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.small.capacity() + self.serves.capacity() * size_of::<Serve>()
+    }
+
     /// How many chunks wait.
     pub(super) fn serves(&self) -> usize {
         self.serves.len()

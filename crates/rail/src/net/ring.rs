@@ -92,6 +92,13 @@ impl Ring {
         self.begin + self.lens.iter().take(count).map(|&len| u64::from(len)).sum::<u64>()
     }
 
+    /// Gives memory back that is not used.
+    pub(super) fn give_back(&mut self) {
+        if self.bytes.is_empty() {
+            (self.bytes, self.lens) = Default::default();
+        }
+    }
+
     /// Bytes of memory that it takes.
     #[cfg(test)]
     pub(super) fn heap_bytes(&self) -> usize {

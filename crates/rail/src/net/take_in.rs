@@ -8,9 +8,10 @@ use super::conn::DataIn;
 use super::outbound::Serve;
 use super::remote::{Read, ReadOf};
 use super::{
-    BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, TAIL_BYTES, WRITES_MAX, sock,
+    BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, SMALL_BYTES_MAX, TAIL_BYTES, WRITES_MAX,
+    sock,
 };
-use sluice_link::{PeerError, RailError, Remote as RemotePlace};
+use sluice_link::{Opened, PeerError, RailError, Remote as RemotePlace};
 use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};
 use sluice_wire::frame::{
     Ask, CloseReason, FRAME_HEAD_BYTES, FrameError, FrameHead, FrameKind, RemoteWrite, WriteDone,
@@ -38,6 +39,8 @@ pub(super) enum Broken {
     Asks,
     #[error("it writes more than {WRITES_MAX} times at once")]
     Writes,
+    #[error("it does not take the answers to what it asks")]
+    Deaf,
     #[error("it ends a write that was not begun")]
     NoWrite,
 }
@@ -98,7 +101,7 @@ impl Net {
                 self.keep_partial(entry, 0, kept);
                 let is_cold = self.conn(entry).is_some_and(|conn| conn.note_vain());
                 if is_cold {
-                    self.hot.retain(|&other| other != entry);
+                    self.cool(entry);
                 }
             }
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {
@@ -106,6 +109,21 @@ impl Net {
                 self.turn.push_back(entry);
             }
             Err(cause) => self.broke(entry, Some(cause)),
+        }
+    }
+
+    /// Nothing has come on a connection for long: it is left to the system's list, and
+    /// gives its buffers back.
+    fn cool(&mut self, entry: usize) {
+        self.hot.retain(|&other| other != entry);
+        let Some(conn) = self.conn(entry) else { return };
+        if conn.partial.is_empty() {
+            conn.partial = Vec::new();
+        }
+        conn.out.give_back();
+        let peer = conn.peer;
+        if let Some(met) = self.met_mut(peer) {
+            met.ring.give_back();
         }
     }
 
@@ -212,9 +230,7 @@ impl Net {
             FrameKind::Probe => {
                 if let Some(met) = self.met_mut(peer) {
                     let acknowledged = met.rails.tell().0;
-                    if let Some(conn) = self.conn(entry) {
-                        conn.push_bare(FrameKind::Answer, 0, acknowledged);
-                    }
+                    self.answer_with(entry, FrameKind::Answer, 0, acknowledged)?;
                     self.mark_dirty(entry);
                 }
             }
@@ -382,9 +398,25 @@ impl Net {
                 let from = Region { addr, len: u64::from(ask.len) };
                 conn.out.serve(Serve::new(id, acknowledged, from, ask.key));
             }
-            Err(_) => conn.push_bare(FrameKind::Fault, id, acknowledged),
+            Err(_) => self.answer_with(entry, FrameKind::Fault, id, acknowledged)?,
         }
         self.mark_dirty(entry);
+        Ok(())
+    }
+
+    /// Answers a peer, unless it leaves all answers lying.
+    fn answer_with(
+        &mut self,
+        entry: usize,
+        kind: FrameKind,
+        id: u32,
+        acknowledged: u64,
+    ) -> Result<(), Broken> {
+        let Some(conn) = self.conn(entry) else { return Ok(()) };
+        if conn.out.small_bytes() >= SMALL_BYTES_MAX {
+            return Err(Broken::Deaf);
+        }
+        conn.push_bare(kind, id, acknowledged);
         Ok(())
     }
 
@@ -393,8 +425,20 @@ impl Net {
         let place = RemotePlace { key: write.to, offset: write.offset };
         let found = self.exposures.resolve(peer, place, write.len, true);
         let Some(met) = self.met(peer) else { return Ok(()) };
-        if met.reads.len() >= WRITES_MAX {
+        // What this process reads does not count.
+        let is_writer = |read: &&Read| matches!(read.of, ReadOf::Writer(..));
+        if met.reads.len() >= WRITES_MAX && met.reads.iter().filter(is_writer).count() >= WRITES_MAX
+        {
             return Err(Broken::Writes);
+        }
+        // A packet takes a slot at least, and every write tells which ends of writes have come.
+        let Opened { grant, dynamic_slots } = met.opened;
+        let slots = u64::from(grant.data_slots)
+            + u64::from(grant.control_slots)
+            + u64::from(grant.credit_slots)
+            + u64::from(dynamic_slots);
+        if met.rails.kept() > slots + 2 * WRITES_MAX as u64 {
+            return Err(Broken::Deaf);
         }
         match found {
             Ok(_) if write.len == 0 => self.tell_written(peer, write.token, true),

@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000 * MS;
 
 /// Short, so that a test is.
-const BRISK: Timing = Timing {
+pub(super) const BRISK: Timing = Timing {
     suspect_ns: 5 * MS,
     suspect_alone_ns: 40 * MS,
     down_ns: 40 * MS,

@@ -2,8 +2,12 @@
 //! turn by the test.
 
 mod failures;
+mod intruders;
+mod memory;
 mod pair;
+mod processes;
 mod relay;
+mod rogues;
 
 use crate::net::{Entry, NetConfig, OwnDevice};
 use crate::shm::Config;
@@ -79,7 +83,11 @@ impl Process {
     }
 
     fn with(config: NetConfig) -> Process {
-        let world = World::open_with_net(Config::default(), config, false).unwrap();
+        Process::with_both(Config::default(), config)
+    }
+
+    fn with_both(config: Config, net: NetConfig) -> Process {
+        let world = World::open_with_net(config, net, false).unwrap();
         Process { world, machine: Recorder::default() }
     }
 

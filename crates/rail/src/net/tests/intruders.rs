@@ -1,0 +1,382 @@
+//! Who connects without having the address of the process, and what it can do: nothing.
+
+use super::{Process, loopback, until};
+use crate::address::Secret;
+use crate::net::allowance::BURST;
+use crate::net::handshake::{Device, Hello, Identity, Initiator, Security};
+use crate::net::meet::{STRANGERS_MAX, STRANGERS_NAMED};
+use crate::net::{Entry, NetConfig};
+use crate::shm::{Config, Warn};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use sluice_link::{Connect, Grant, Opened, Transport};
+use sluice_wire::PeerId;
+use std::cell::Cell;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+
+thread_local! {
+    static LINES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Connects from an address of its own, so that each sort of stranger is another host.
+fn stranger(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    let flags = SocketFlags::CLOEXEC;
+    let socket =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::new(IpAddr::V4(from.into()), 0)).unwrap();
+    rustix::net::connect(&socket, &to).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(true).unwrap();
+    stream
+}
+
+/// A process that is attacked, one that it speaks with meanwhile, and how far they got.
+struct Scene {
+    a: Process,
+    b: Process,
+    to_a: PeerId,
+    to_b: PeerId,
+    seq: u32,
+    at: SocketAddr,
+    /// What the attacked one has when nobody attacks: descriptors and peers.
+    before: (usize, usize),
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let warn = Warn(|_| LINES.set(LINES.get() + 1));
+        LINES.set(0);
+        let config = Config { warn, ..Config::default() };
+        let mut a = Process::with_both(config, NetConfig::with_devices(vec![loopback(1)]));
+        let mut b = Process::new(1);
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "the connection", |all| {
+            all.iter().all(|process| !process.machine.connected.is_empty())
+        });
+        let at = a.world.address().host().unwrap();
+        let mut scene = Scene { a, b, to_a, to_b, seq: 0, at, before: (0, 0) };
+        scene.speak();
+        // Of two attempts that have met one is left: with the listener two descriptors.
+        scene.until("the other attempt's end", |scene| scene.has().0 == 2);
+        scene.before = scene.has();
+        scene
+    }
+
+    fn has(&self) -> (usize, usize) {
+        let net = self.a.world.net().unwrap();
+        (net.entries.len(), net.remotes.iter().flatten().count())
+    }
+
+    fn strangers(&self) -> u64 {
+        self.a.world.net().unwrap().stats().strangers
+    }
+
+    fn poll(&mut self) {
+        self.a.poll();
+        self.b.poll();
+    }
+
+    fn until(&mut self, what: &str, mut is_so: impl FnMut(&Scene) -> bool) {
+        let begin = std::time::Instant::now();
+        while !is_so(self) {
+            self.poll();
+            assert!(begin.elapsed() < super::PATIENCE, "waited in vain: {what}");
+        }
+    }
+
+    /// One packet each way.
+    fn speak(&mut self) {
+        let (seq, bytes) = (self.seq, self.seq.to_le_bytes());
+        self.seq += 1;
+        self.a.send(self.to_b, seq, &bytes);
+        self.b.send(self.to_a, seq, &bytes);
+        self.until("the packets", |scene| {
+            [&scene.a, &scene.b].iter().all(|process| !process.machine.packets.is_empty())
+        });
+        for (process, from) in [(&mut self.a, self.to_b), (&mut self.b, self.to_a)] {
+            assert_eq!(process.machine.packets.drain(..).as_slice(), [(from, seq, bytes.to_vec())]);
+        }
+    }
+
+    /// Nobody is there any more but those who were, and they go on.
+    fn check(&mut self, strangers: u64) {
+        self.until("the strangers' end", |scene| scene.has().0 == scene.before.0);
+        self.speak();
+        assert_eq!(self.strangers(), strangers);
+        assert_eq!(self.has().0, self.before.0);
+        let net = self.a.world.net().unwrap();
+        assert!(net.strangers.is_empty() && net.entries.capacity() < 4 * STRANGERS_MAX);
+        assert!([&self.a, &self.b].iter().all(|process| process.machine.gone.is_empty()));
+        assert_eq!((net.stats().violations, net.stats().broken), (0, 0));
+        let most = STRANGERS_NAMED + u64::from(u64::BITS);
+        assert!(LINES.get() <= most, "{} lines", LINES.get());
+    }
+}
+
+fn hello(own: &Identity) -> Hello {
+    let host = own.address().host().unwrap();
+    Hello {
+        address: own.address(),
+        attempt: 1,
+        user: 0,
+        label: 0,
+        opened: Opened {
+            grant: Grant { data_slots: 64, control_slots: 8, credit_slots: 8 },
+            dynamic_slots: 0,
+        },
+        own_device: 0,
+        peer_device: None,
+        devices: vec![Device {
+            index: 0,
+            ip: host.ip(),
+            prefix_bits: 24,
+            port: host.port(),
+            mbit_per_s: 10_000,
+        }],
+    }
+}
+
+/// A process that is nowhere, at a port that nobody listens at.
+fn nobody() -> Identity {
+    let ip = IpAddr::V4(Ipv4Addr::new(127, 0, 1, 77));
+    Identity::generate().unwrap().at(SocketAddr::new(ip, 9)).unwrap()
+}
+
+/// What each sort of stranger says.
+fn sorts(scene: &Scene) -> Vec<(&'static str, Vec<u8>)> {
+    let own = nobody();
+    let right = scene.a.world.address();
+    let other = Identity::generate().unwrap().at(scene.at).unwrap().address();
+    let guessed = right.with_network(scene.at, Secret([7; 8])).unwrap();
+    let ask = |to, mode| Initiator::new(&own, to, mode, &hello(&own)).unwrap().1;
+    let good = ask(&right, Security::Auth);
+    let mut old = good.clone();
+    old[4] = 0;
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let tls = [&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[5; 506]].concat();
+    vec![
+        ("a port scan", Vec::new()),
+        ("garbage", (0..3000_u32).map(|at| (at * at >> 3) as u8).collect()),
+        ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
+        ("TLS", tls),
+        ("a wrong secret", ask(&guessed, Security::Auth)),
+        ("a wrong key", ask(&other, Security::Auth)),
+        ("an old version", old),
+        ("no security", ask(&right, Security::None)),
+        ("another mode", ask(&right, Security::Encrypt)),
+        ("damage", damaged),
+        ("a wrong proof", [good, vec![9; 100]].concat()),
+    ]
+}
+
+/// Writes what the system takes; the other end may have closed the connection.
+fn say(stream: &mut TcpStream, bytes: &[u8]) {
+    let _ = stream.write(bytes);
+}
+
+#[test]
+fn strangers_of_all_sorts_are_counted_and_nothing_else_happens() {
+    let mut scene = Scene::new();
+    let mut count = 0;
+    for (sort, (what, bytes)) in (10..).zip(sorts(&scene)) {
+        for round in 0..100 {
+            // In tens, from several hosts.
+            let mut there: Vec<TcpStream> =
+                (0..10).map(|_| stranger([127, 1, sort, 1 + round / 50], scene.at)).collect();
+            there.iter_mut().for_each(|stream| say(stream, &bytes));
+            scene.poll();
+            drop(there);
+            count += 10;
+            scene.until(what, |scene| scene.strangers() >= count);
+        }
+        scene.check(count);
+    }
+    // Who had asked rightly, and proved nothing, is known by its address.
+    assert_eq!(scene.has().1, scene.before.1 + 1);
+}
+
+#[test]
+fn half_a_handshake_is_none_however_much_of_it_comes() {
+    let mut scene = Scene::new();
+    let own = nobody();
+    let (_, ask) =
+        Initiator::new(&own, &scene.a.world.address(), Security::Auth, &hello(&own)).unwrap();
+    let mut count = 0;
+    for len in 0..ask.len() {
+        let mut stream = stranger([127, 1, 2, 3], scene.at);
+        say(&mut stream, &ask[..len]);
+        drop(stream);
+        count += 1;
+        scene.until("its end", |scene| scene.strangers() == count);
+    }
+    scene.check(count);
+}
+
+#[test]
+fn an_ask_that_was_recorded_is_of_no_use() {
+    let mut scene = Scene::new();
+    let peer = scene.b.world.net().unwrap().identity.clone();
+    let (_, ask) =
+        Initiator::new(&peer, &scene.a.world.address(), Security::Auth, &hello(&peer)).unwrap();
+    for _ in 0..400 {
+        let mut stream = stranger([127, 1, 2, 4], scene.at);
+        say(&mut stream, &ask);
+        let mut answer: Vec<u8> = Vec::new();
+        let mut bytes = [0; 1024];
+        scene.until("the answer", |_| {
+            // Non-blocking, so what is there is taken.
+            if let Ok(got) = (&stream).read(&mut bytes) {
+                answer.extend(&bytes[..got]);
+            }
+            !answer.is_empty()
+        });
+    }
+    scene.check(0);
+    assert_eq!(scene.has(), scene.before);
+}
+
+#[test]
+fn one_byte_at_a_time_gets_nobody_further() {
+    let mut scene = Scene::new();
+    let mut slow: Vec<TcpStream> =
+        (0..STRANGERS_MAX).map(|_| stranger([127, 1, 2, 5], scene.at)).collect();
+    scene.until("all to be taken", |scene| {
+        scene.a.world.net().unwrap().strangers.len() == STRANGERS_MAX
+    });
+    let bytes = sorts(&scene).remove(4).1;
+    for byte in &bytes[..bytes.len() - 1] {
+        slow.iter_mut().for_each(|stream| say(stream, &[*byte]));
+        scene.poll();
+    }
+    assert_eq!(scene.strangers(), 0);
+    scene.speak();
+    // Their time is over.
+    let now = scene.a.world.refresh_now();
+    let late = sluice_wire::Nanos(now.0 + crate::net::meet::STRANGER_NS + 1);
+    scene.a.world.net_mut().poll(late, &mut |_| None);
+    scene.until("their end", |scene| scene.strangers() == STRANGERS_MAX as u64);
+    assert_eq!(scene.has(), scene.before);
+}
+
+#[test]
+fn a_newcomer_gets_in_while_a_thousand_strangers_hang_around() {
+    let mut scene = Scene::new();
+    let mut there = std::collections::VecDeque::new();
+    let mut c = Process::with(NetConfig::with_devices(vec![loopback(1)]));
+    let mut newcomer = None;
+    for at in 0..1000 {
+        there.push_back(stranger([127, 1, 3, (at % 200) as u8 + 1], scene.at));
+        if there.len() > 300 {
+            there.pop_front();
+        }
+        if at == 500 {
+            let to_a = c.knows(&scene.a);
+            newcomer = Some(to_a);
+            assert_eq!(c.world.connect(to_a), Ok(Connect::Pending));
+        }
+        scene.poll();
+        c.poll();
+        let net = scene.a.world.net().unwrap();
+        assert!(net.strangers.len() <= STRANGERS_MAX);
+        assert!(net.entries.len() <= STRANGERS_MAX + scene.before.0 + 2);
+    }
+    assert_eq!(c.machine.connected, [newcomer.unwrap()], "it got in among them");
+    drop(there);
+    until(&mut [&mut scene.a, &mut scene.b, &mut c], "the strangers' end", |all| {
+        all[0].world.net().unwrap().strangers.is_empty()
+    });
+    assert_eq!(scene.has().0, scene.before.0 + 1);
+    scene.speak();
+}
+
+/// What it costs to find that an ask is no good is spent for so many of them only.
+#[test]
+fn a_host_that_asks_in_vain_all_the_time_is_not_listened_to_any_more() {
+    let mut scene = Scene::new();
+    let bad = sorts(&scene).remove(4).1;
+    let from = [127, 1, 2, 6];
+    let ip = IpAddr::V4(from.into());
+    let mut answered = 0;
+    let begin = scene.a.world.refresh_now();
+    for count in 1..=2 * u64::from(BURST) {
+        let mut stream = stranger(from, scene.at);
+        say(&mut stream, &bad);
+        scene.until("its end", |scene| scene.strangers() == count);
+        let mut bytes = [0; 100];
+        answered += u64::from(matches!(stream.read(&mut bytes), Ok(got) if got > 0));
+    }
+    let now = scene.a.world.refresh_now();
+    let refilled = now.since(begin).0 / crate::net::allowance::REFILL_NS + 1;
+    assert!(answered <= u64::from(BURST) + refilled, "{answered} were looked at");
+    let allowances = &mut scene.a.world.net_mut().allowances;
+    let late = sluice_wire::Nanos(now.0 + 3_600_000_000_000);
+    assert!(allowances.may_ask(late, ip), "not for ever");
+    // Others are listened to.
+    let mut c = Process::new(1);
+    let to_a = c.knows(&scene.a);
+    assert_eq!(c.world.connect(to_a), Ok(Connect::Pending));
+    until(&mut [&mut scene.a, &mut c], "a newcomer", |all| !all[1].machine.connected.is_empty());
+}
+
+#[test]
+fn a_peer_that_says_nothing_and_goes_has_lost_to_its_own_other_attempt() {
+    let mut scene = Scene::new();
+    for _ in 0..STRANGERS_MAX / 2 {
+        // The address of the other process's device.
+        drop(stranger([127, 0, 1, 1], scene.at));
+    }
+    let taken = |scene: &Scene| scene.a.world.net().unwrap().strangers.len();
+    for _ in 0..1000 {
+        scene.poll();
+    }
+    scene.until("their end", |scene| taken(scene) == 0);
+    scene.check(0);
+    assert_eq!(LINES.get(), 0);
+}
+
+/// A process has as many peers as its mailbox has room for, and those that have ended
+/// take none of it.
+#[test]
+fn peers_that_have_ended_make_room_for_others() {
+    let config = Config { senders_max: 2, ..Config::default() };
+    let mut a = Process::with_both(config, NetConfig::with_devices(vec![loopback(1)]));
+    for _ in 0..6 {
+        let mut b = Process::new(1);
+        let to_a = b.knows(&a);
+        assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "the connection", |all| {
+            !all[1].machine.connected.is_empty() || !all[1].machine.gone.is_empty()
+        });
+        assert_eq!(b.machine.gone, []);
+        let conns = |process: &Process| {
+            let net = process.world.net().unwrap();
+            net.entries.iter().filter(|(_, entry)| matches!(entry, Entry::Conn(_))).count()
+        };
+        until(&mut [&mut a], "it too", |all| conns(all[0]) == 1);
+        drop(b);
+        until(&mut [&mut a], "its end", |all| conns(all[0]) == 0);
+        until(&mut [&mut a], "its end", |all| all[0].world.net().unwrap().active.is_empty());
+    }
+}
+
+#[test]
+fn a_socket_that_the_system_has_closed_is_no_surprise() {
+    let mut scene = Scene::new();
+    for _ in 0..50 {
+        let stream = stranger([127, 1, 2, 7], scene.at);
+        rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
+        drop(stream);
+    }
+    scene.until("their end", |scene| {
+        scene.strangers() >= 50 || scene.a.world.net().unwrap().strangers.is_empty()
+    });
+    let count = scene.strangers();
+    scene.check(count);
+    let stream = stranger([127, 1, 2, 7], scene.at);
+    let mut bytes = [0; 1];
+    let got = (&stream).read(&mut bytes);
+    assert!(got.is_err_and(|cause| cause.kind() == ErrorKind::WouldBlock));
+}
