@@ -57,7 +57,7 @@ const CODES: [&str; 11] = [
     "the operation was cancelled",
     "no message matches",
     "the peer has ended",
-    "the peer's mailbox could not be opened",
+    "the peer cannot be reached",
     "the peer's mailbox has no room for another sender; raise FI_SLUICE_PEERS_MAX there",
     "the peer broke the protocol",
     "a buffer is not mapped memory",

@@ -30,8 +30,8 @@ pub enum PeerError {
     /// The process has ended.
     #[error("the process has ended")]
     Dead,
-    /// Its mailbox could not be opened.
-    #[error("its mailbox could not be opened")]
+    /// Its mailbox could not be opened, or no connection to it holds.
+    #[error("it cannot be reached: its mailbox could not be opened, or no connection to it holds")]
     Unreachable,
     /// Its mailbox has no room for another sender.
     #[error("its mailbox has no room for another sender")]

@@ -90,7 +90,7 @@ const HOT_MAX: usize = 4;
 /// Time between two rounds of what is looked after.
 const ROUND_NS: u64 = 1_000_000;
 /// Most chunks that a peer may have asked for on one connection.
-const SERVES_MAX: usize = 256;
+const SERVES_MAX: usize = 1024;
 /// Most bytes of answers that wait for a peer to take them.
 const SMALL_BYTES_MAX: usize = 1 << 20;
 /// Most writes of a peer under way.
