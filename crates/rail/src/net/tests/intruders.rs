@@ -58,8 +58,11 @@ impl Scene {
         let at = a.world.address().host().unwrap();
         let mut scene = Scene { a, b, to_a, to_b, seq: 0, at, before: (0, 0) };
         scene.speak();
-        // Of two attempts that have met one is left: with the listener two descriptors.
-        scene.until("the other attempt's end", |scene| scene.has().0 == 2);
+        // Of two attempts that have met one is left.
+        scene.until("the other attempt's end", |scene| {
+            let mut entries = scene.a.world.net().unwrap().entries.iter();
+            entries.all(|(_, entry)| !matches!(entry, Entry::Joining(_)))
+        });
         scene.before = scene.has();
         scene
     }
