@@ -8,8 +8,8 @@ use super::conn::DataIn;
 use super::outbound::Serve;
 use super::remote::{Read, ReadOf};
 use super::{
-    BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, SMALL_BYTES_MAX, TAIL_BYTES, WRITES_MAX,
-    sock,
+    BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, SMALL_BYTES_MAX, TAIL_BYTES,
+    WRITES_MAX, sock,
 };
 use sluice_link::{Opened, PeerError, RailError, Remote as RemotePlace};
 use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};

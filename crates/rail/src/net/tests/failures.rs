@@ -659,10 +659,10 @@ fn go_through_faults(seed: u64) {
     for step in 0..1500 {
         match chance.below(100) {
             0..40 => {
-                for by in 0..2 {
+                for (by, next) in sent.iter_mut().enumerate() {
                     for _ in 0..chance.below(4) {
-                        let seq = sent[by];
-                        sent[by] += 1;
+                        let seq = *next;
+                        *next += 1;
                         match by {
                             0 => pair.a.send(to_b, seq, &payload(seq)),
                             _ => pair.b.send(to_a, seq, &payload(seq)),

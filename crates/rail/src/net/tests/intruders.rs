@@ -162,7 +162,7 @@ fn sorts(scene: &Scene) -> Vec<(&'static str, Vec<u8>)> {
     let tls = [&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[5; 506]].concat();
     vec![
         ("a port scan", Vec::new()),
-        ("garbage", (0..3000_u32).map(|at| (at * at >> 3) as u8).collect()),
+        ("garbage", (0..3000_u32).map(|at| ((at * at) >> 3) as u8).collect()),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
         ("TLS", tls),
         ("a wrong secret", ask(&guessed, Security::Auth)),
