@@ -302,6 +302,9 @@ fn a_report_says_that_it_was_opened_and_what_was_sent() {
     assert!(of(r#""event":"open""#) > 0, "{text}");
     assert_eq!(of(r#""event":"open""#), of(r#""event":"close""#), "{text}");
     assert!(text.lines().any(|line| line.contains("messages") && !line.contains(r#""bytes":0"#)));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("it can be read");
+    let host = format!(r#""host":"{}""#, host.trim());
+    assert!(text.lines().all(|line| line.contains(&host)), "{text}");
     // It is a file, and only a file, that is named.
     let mut elsewhere = with_provider(dir.join("messages"), &dir);
     let (_, log) = succeed(elsewhere.env("FI_SLUICE_REPORT", "nowhere"));
