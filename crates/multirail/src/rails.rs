@@ -222,10 +222,16 @@ impl Rails {
         false
     }
 
-    /// A network has changed: what is down is tried again at once.
+    /// A network has changed: what is down is tried again at once, and what is suspect is
+    /// closed and opened anew. Its connection would wait for its own next try, which is the
+    /// later the longer the network was away.
     pub fn retry(&mut self) {
-        for rail in self.rails.iter_mut().filter(|rail| rail.state == RailState::Down) {
-            rail.retry_ns = 0;
+        for rail in &mut self.rails {
+            match rail.state {
+                RailState::Down => rail.retry_ns = 0,
+                RailState::Suspect => rail.since = Nanos(0),
+                RailState::Opening | RailState::Up => {}
+            }
         }
     }
 

@@ -298,4 +298,14 @@ fn a_link_that_returns_is_not_waited_for() {
     assert!(rails.deadline(now).is_some_and(|due| due <= now));
     assert_eq!(open(&mut rails, now), 1);
     assert_eq!(rails.state(RailId(0)), RailState::Up);
+
+    // One that was only silent is not waited for either.
+    assert!(rails.opened(RailId(1), now));
+    rails.expect(RailId(1), now);
+    now = now.saturating_add(Nanos(timing.suspect_alone_ns));
+    assert_eq!(rails.next_verdict(now), Some(Verdict::Suspect(RailId(1))));
+    rails.retry();
+    assert_eq!(rails.next_verdict(now), Some(Verdict::Close(RailId(1))));
+    now = now.saturating_add(Nanos(timing.retry_ns_min));
+    assert_eq!(rails.next_verdict(now), Some(Verdict::Open(RailId(1))));
 }

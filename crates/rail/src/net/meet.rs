@@ -310,7 +310,10 @@ impl Net {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::AGAIN) => return,
                 // Descriptors are short: the connection waits in the system's list.
-                Err(_) => break,
+                Err(_) => {
+                    self.accept_later = Some(entry);
+                    return;
+                }
             };
             let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
                 continue;

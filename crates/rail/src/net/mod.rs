@@ -226,8 +226,10 @@ pub struct Net {
     /// Those who have connected and not proved who they are, oldest first.
     strangers: VecDeque<usize>,
     allowances: Allowances,
-    /// A listening socket at which more may wait than was taken.
+    /// A listening socket at which more may wait than was taken; and one at which some wait
+    /// until the system has descriptors for them.
     accept_again: Option<usize>,
+    accept_later: Option<usize>,
     /// When to try anew what failed, because the network has changed, and when that was
     /// done last.
     retry_at: Option<Nanos>,
@@ -283,6 +285,9 @@ pub enum NetError {
     /// The setting names what is not there.
     #[error("{0}")]
     Choose(#[from] devices::ChooseError),
+    /// Frames cannot be encrypted yet.
+    #[error("connections cannot be encrypted yet")]
+    Encrypt,
     /// There is no device to listen on.
     #[error("no network device is left to use")]
     NoDevice,
@@ -305,6 +310,9 @@ impl Net {
     ) -> Result<Net, NetError> {
         let slots = u32::from(layout.grant.data_slots) + layout.dynamic_slots;
         let slots = slots.max(u32::from(layout.reply_slots));
+        if config.security == Security::Encrypt {
+            return Err(NetError::Encrypt);
+        }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|cause| NetError::Epoll(cause.into()))?;
         let mut net = Net {
@@ -336,6 +344,7 @@ impl Net {
             strangers: VecDeque::new(),
             allowances: Allowances::default(),
             accept_again: None,
+            accept_later: None,
             unread: Vec::new(),
             retry_at: None,
             retried: Nanos(0),
@@ -463,7 +472,8 @@ impl Net {
         // Whoever wakes looks at all sockets that have something.
         self.looks_at_list = true;
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
-        let due = due.chain(self.retry_at).min();
+        let later = self.accept_later.map(|_| self.next_round);
+        let due = due.chain(self.retry_at).chain(later).min();
         due.map_or(u64::MAX, |due| due.since(now).0)
     }
 

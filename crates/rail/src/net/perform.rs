@@ -261,6 +261,9 @@ impl Net {
     pub(super) fn look_after(&mut self) {
         let now = self.now;
         self.retry_after_change();
+        if let Some(entry) = self.accept_later.take() {
+            self.accept(entry);
+        }
         for at in (0..self.active.len()).rev() {
             let Some(&peer) = self.active.get(at) else { continue };
             if self.met(peer).is_some() {
