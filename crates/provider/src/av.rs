@@ -39,8 +39,9 @@ pub struct AvCore {
 struct Table {
     slots: Vec<Option<Address>>,
     free: Vec<u32>,
-    /// The lowest number of each address.
-    numbers: HashMap<Address, u32>,
+    /// The lowest number of each process, by its key: what is known of one over shared
+    /// memory is not where it is in the network.
+    numbers: HashMap<[u8; 32], u32>,
     /// How many insertions found their address present already.
     doubles: usize,
 }
@@ -57,7 +58,7 @@ impl Table {
                 (self.slots.len() - 1) as u32
             }
         };
-        let lowest = self.numbers.entry(address).or_insert(number);
+        let lowest = self.numbers.entry(*address.key()).or_insert(number);
         if *lowest != number {
             self.doubles += 1;
             *lowest = number.min(*lowest);
@@ -71,12 +72,15 @@ impl Table {
         let number = number as u32;
         self.free.push(number);
         if self.doubles > 0
-            && let Some(other) = self.slots.iter().position(|slot| *slot == Some(address))
+            && let Some(other) = self
+                .slots
+                .iter()
+                .position(|slot| slot.is_some_and(|other| other.key() == address.key()))
         {
             self.doubles -= 1;
-            self.numbers.insert(address, other as u32);
+            self.numbers.insert(*address.key(), other as u32);
         } else {
-            self.numbers.remove(&address);
+            self.numbers.remove(address.key());
         }
         Some(address)
     }
@@ -94,7 +98,7 @@ impl AvCore {
 
     /// The number of this address.
     pub fn number(&self, address: &Address) -> Option<fi_addr_t> {
-        self.table.lock()?.numbers.get(address).map(|number| fi_addr_t::from(*number))
+        self.table.lock()?.numbers.get(address.key()).map(|number| fi_addr_t::from(*number))
     }
 
     /// Differs from an earlier answer if what was looked up since then may be
