@@ -231,6 +231,14 @@ impl Net {
         }
         let is_seen = remote.is_seen;
         remote.is_told = is_seen;
+        if why == PeerError::Unreachable {
+            let who = self.describe(peer);
+            (self.warn.0)(&format!(
+                "{who} is given up: no rail has reached it for too long; see that its host is up, \
+                 and that the hosts' firewalls let processes connect to each other"
+            ));
+        }
+        let Some(remote) = self.remote_mut(peer) else { return };
         match std::mem::replace(&mut remote.stage, Stage::Gone(why)) {
             Stage::Met(met) => {
                 self.met_count -= 1;
