@@ -562,7 +562,8 @@ impl Net {
             Stage::Meeting(meeting) => meeting.entry,
             Stage::Met(met) => match met.rail_of_pair(own, other) {
                 Some(rail) => met.attempts[rail.index()],
-                None => return Err(Refusal::NoRoom),
+                // They have met by other devices meanwhile, as the peer is about to learn.
+                None => return Err(Refusal::OwnFirst),
             },
         };
         let is_new = !matches!(remote.stage, Stage::Met(_));

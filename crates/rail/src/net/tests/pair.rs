@@ -1,8 +1,10 @@
 //! What two processes do to each other when nothing fails.
 
-use super::{Process, region, region_mut, until};
+use super::{Process, loopback, region, region_mut, until};
+use crate::net::{NetConfig, OwnDevice};
 use sluice_link::{Connect, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_wire::{PeerId, RemoteKey};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Two that have met, and how each knows the other.
 fn met(devices: u8) -> (Process, PeerId, Process, PeerId) {
@@ -59,6 +61,33 @@ fn both_may_begin_at_once() {
         });
         assert_eq!(a.machine.packets, [(to_b, 0, b"two".to_vec())]);
         assert_eq!(b.machine.packets, [(to_a, 0, b"one".to_vec())]);
+    }
+}
+
+/// The system chooses by which device a first contact leaves. Where both begin at once,
+/// the one that comes second may be by two devices that are no rail.
+#[test]
+fn both_may_begin_at_once_by_devices_that_are_no_rail() {
+    for _ in 0..30 {
+        let network = |devices: [u8; 2]| devices.map(loopback).to_vec();
+        // What contacts leave by on loopback.
+        let any = OwnDevice { address: IpAddr::V4(Ipv4Addr::LOCALHOST), ..loopback(0) };
+        let of_a = [network([1, 2]), vec![any]].concat();
+        let mut a = Process::with(NetConfig::with_devices(of_a));
+        let mut b = Process::with(NetConfig::with_devices(network([2, 1])));
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "both connections", |all| {
+            assert!(all.iter().all(|process| process.machine.gone.is_empty()));
+            all.iter().all(|process| !process.machine.connected.is_empty())
+        });
+        a.send(to_b, 0, b"one");
+        b.send(to_a, 0, b"two");
+        until(&mut [&mut a, &mut b], "both packets", |all| {
+            all.iter().all(|process| !process.machine.packets.is_empty())
+        });
+        assert!(a.machine.gone.is_empty() && b.machine.gone.is_empty());
     }
 }
 

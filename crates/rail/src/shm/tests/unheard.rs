@@ -18,11 +18,13 @@ fn a_peer_that_somebody_waits_for_is_watched_though_it_never_spoke() {
     assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
 }
 
-/// Who learns of a death by connecting tells nobody else by that.
+/// Who learns of a death by connecting tells nobody else by that. In a directory of its own,
+/// or others might remove what is left of the child first.
 #[test]
 fn an_end_that_is_met_by_connecting_is_told() {
-    let (mut shm, mut machine) = (open(), Recorder::default());
-    let mut child = Child::run("silent", &shm, 0, None);
+    let dir = Dir::new("met");
+    let (mut shm, mut machine) = (over_files(&dir.0), Recorder::default());
+    let mut child = Child::run("silent", &shm, 0, Some(&dir.0));
     let peer = shm.peer(&child.wait_ready()).unwrap();
     child.kill();
     assert_eq!(shm.connect(peer), Err(PeerError::Dead));
