@@ -4,12 +4,16 @@ use crate::directory::Lab;
 use crate::enter::{Host, in_network};
 use crate::network::share_of;
 use crate::plan::{Plan, Rate, control_address, host_name, ipv4, ipv6, rail_name};
+use crate::process::wait_for_end;
 use crate::programs::output;
 use crate::relay::{delays, nanos};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
+
+/// How long a host that was killed may take to end.
+const END_SECONDS: i64 = 1;
 
 /// How a lab is.
 #[derive(Debug, Serialize)]
@@ -61,18 +65,28 @@ pub fn status(lab: &Lab) -> Result<Status> {
         return Ok(Status { name, state: "stale", hosts: Vec::new() });
     }
     let hosts = (0..lab.plan.hosts).map(|host| host_status(lab, host));
-    Ok(Status { name, state: "running", hosts: hosts.collect::<Result<_>>()? })
+    let hosts = hosts.collect::<Result<_>>()?;
+    if lab.head().is_none() {
+        // It has died meanwhile.
+        return Ok(Status { name, state: "stale", hosts: Vec::new() });
+    }
+    Ok(Status { name, state: "running", hosts })
 }
 
 fn host_status(lab: &Lab, host: u32) -> Result<HostStatus> {
-    let alive = lab.holder(Host::Number(host)).is_ok();
     let plan = &lab.plan;
-    let rails = if alive {
-        let delays = delays(lab, host)?;
-        in_network(lab, Host::Number(host), || cables(plan, host, &delays))?
-    } else {
-        Vec::new()
-    };
+    let asked = lab.holder(Host::Number(host)).ok().map(|holder| {
+        let rails = delays(lab, host)
+            .and_then(|delays| in_network(lab, Host::Number(host), || cables(plan, host, &delays)));
+        // Of one that is about to end nothing can be asked.
+        match rails {
+            Err(_) if wait_for_end(&holder.pidfd, END_SECONDS).is_ok() => Ok(None),
+            rails => rails.map(Some),
+        }
+    });
+    let rails = asked.transpose()?.flatten();
+    let alive = rails.is_some();
+    let rails = rails.unwrap_or_default();
     Ok(HostStatus { name: host_name(host), control: control_address(host), rails, alive })
 }
 
