@@ -4,7 +4,7 @@
 //! that something has is reason enough to try again at once what was tried in vain.
 //! Without the socket, which a sandbox may forbid, it is tried when its time comes.
 
-use super::meet::Side;
+use super::join::Side;
 use super::{Entry, Net, Stage};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

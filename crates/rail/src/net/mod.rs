@@ -10,7 +10,9 @@
 //! | `remote` | one peer: what has been asked of it, and its connections |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
-//! | `meet` | listening, first contact, opening rails, strangers |
+//! | `meet` | the first contact with a peer, the opening of rails |
+//! | `join`, `known` | connections that are not open yet, and those that have just been opened |
+//! | `strangers` | listening, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
 //! | `perform` | what `multirail` wants done |
@@ -39,6 +41,8 @@ mod changes;
 mod conn;
 pub mod devices;
 pub mod handshake;
+mod join;
+mod known;
 mod leave;
 mod meet;
 mod outbound;
@@ -46,6 +50,7 @@ mod perform;
 mod remote;
 mod ring;
 mod sock;
+mod strangers;
 mod take_in;
 #[cfg(test)]
 mod tests;
@@ -56,7 +61,7 @@ use crate::shm::Warn;
 use allowance::Allowances;
 use conn::Conn;
 use handshake::{Identity, Security};
-use meet::{Joining, Listener};
+use join::Joining;
 use remote::{Met, Remote, Stage};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -68,6 +73,7 @@ use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use strangers::Listener;
 
 /// A place in memory of this process.
 #[derive(Clone, Copy, Debug)]
@@ -371,7 +377,8 @@ impl Net {
         for (device, at) in self.config.devices.clone().into_iter().zip(0..) {
             let address = device.address;
             let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
-            let (socket, bound) = meet::listen(SocketAddr::new(address, 0)).map_err(&failed)?;
+            let (socket, bound) =
+                strangers::listen(SocketAddr::new(address, 0)).map_err(&failed)?;
             self.ports.push(bound.port());
             self.add(Entry::Listener(Listener { socket, device: at })).map_err(failed)?;
         }

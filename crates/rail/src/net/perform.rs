@@ -284,6 +284,7 @@ impl Net {
             }
         }
         self.look_after_meetings();
+        self.look_after_strangers();
     }
 
     /// When a peer is to be looked after next; `None` if nothing is waited for.

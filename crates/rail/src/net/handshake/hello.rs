@@ -8,11 +8,10 @@
 
 use super::HandshakeError;
 use crate::address::{ADDRESS_BYTES, Address, ip_from_bytes, ip_to_bytes, is_one_host};
+use crate::net::devices::DEVICES_MAX;
 use sluice_link::{Grant, Layout, Opened};
 use std::net::IpAddr;
 
-/// Most devices that a process tells of.
-pub const DEVICES_MAX: usize = 16;
 /// Length of a hello without devices.
 const FIXED_BYTES: usize = ADDRESS_BYTES + 28;
 const DEVICE_BYTES: usize = 26;

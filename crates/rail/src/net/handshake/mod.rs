@@ -33,7 +33,7 @@ mod tests;
 
 pub use cipher::{Cipher, RECORD_BYTES_MAX, RecordError};
 pub use error::{HandshakeError, Refusal};
-pub use hello::{DEVICES_MAX, Device, Hello};
+pub use hello::{Device, Hello};
 pub use identity::Identity;
 pub use initiator::{Answered, Initiator};
 pub use preface::{PREFACE_BYTES, VERSION};

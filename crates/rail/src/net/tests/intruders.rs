@@ -4,7 +4,7 @@ use super::{Process, loopback, until};
 use crate::address::Secret;
 use crate::net::allowance::BURST;
 use crate::net::handshake::{Device, Hello, Identity, Initiator, Security};
-use crate::net::meet::{STRANGERS_MAX, STRANGERS_NAMED};
+use crate::net::strangers::{STRANGERS_MAX, STRANGERS_NAMED};
 use crate::net::{Entry, NetConfig};
 use crate::shm::{Config, Warn};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -258,7 +258,7 @@ fn one_byte_at_a_time_gets_nobody_further() {
     scene.speak();
     // Their time is over.
     let now = scene.a.world.refresh_now();
-    let late = sluice_wire::Nanos(now.0 + crate::net::meet::STRANGER_NS + 1);
+    let late = sluice_wire::Nanos(now.0 + crate::net::strangers::STRANGER_NS + 1);
     scene.a.world.net_mut().poll(late, &mut |_| None);
     scene.until("their end", |scene| scene.strangers() == STRANGERS_MAX as u64);
     assert_eq!(scene.has(), scene.before);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::address::Secret;
 use crate::hash::check_of;
+use crate::net::devices::DEVICES_MAX;
 use crate::net::handshake::noise::{PATTERN, prologue_of, psk_of};
 
 /// The bytes of [`hello`] of a process with this address.

@@ -1,0 +1,185 @@
+//! A connection that is open, and what two processes know of each other from then on: all
+//! rails between them.
+
+use super::conn::Conn;
+use super::devices::{Offer, pair};
+use super::handshake::{Established, Hello};
+use super::join::{Attempt, Side};
+use super::remote::{Met, Pair, Stage};
+use super::ring::Ring;
+use super::{Entry, Event, Net};
+use sluice_multirail::{Peer, RailId, RailSpec};
+use sluice_wire::PeerId;
+use std::net::SocketAddr;
+
+/// What is expected from asking to the first byte, until it is measured.
+const LATENCY_NS: u64 = 20_000;
+
+impl Net {
+    /// A connection is open.
+    pub(super) fn establish(
+        &mut self,
+        entry: usize,
+        peer: PeerId,
+        established: Established,
+        rest: &[u8],
+    ) {
+        self.strangers.retain(|&other| other != entry);
+        let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
+        let by_me = matches!(joining.side, Side::Asking(..));
+        let own = match &joining.side {
+            Side::Proving(_, device, ..) => *device,
+            Side::Asking(Attempt { rail: Some(rail), .. }, _) => {
+                self.met(peer).map_or(0, |met| met.pairs[rail.index()].own)
+            }
+            _ => self.device_of(&joining.socket),
+        };
+        let hello = established.hello;
+        if self.met(peer).is_none() && !self.become_met(peer, entry, own, &hello) {
+            return self.drop_joining(entry);
+        }
+        let Some(rail) = self.met(peer).and_then(|met| met.rail_of_pair(own, hello.own_device))
+        else {
+            return self.drop_joining(entry);
+        };
+        let at = rail.index();
+        // Its own attempt, and an older connection, make room.
+        let Some(met) = self.met_mut(peer) else { return };
+        met.open_at[at] = None;
+        if let Some(attempt) = met.attempts[at].take().filter(|&other| other != entry) {
+            self.remove(attempt);
+        }
+        let older = self.met(peer).and_then(|met| met.conns[at]).filter(|&older| older != entry);
+        if let Some(older) = older {
+            if by_me {
+                return self.drop_joining(entry);
+            }
+            self.broke(older, None);
+        }
+        let Entry::Joining(joining) = std::mem::replace(&mut self.entries[entry], Entry::Taken)
+        else {
+            return;
+        };
+        let mut conn = Conn::new(joining.socket, peer, rail);
+        conn.partial = rest.to_vec();
+        self.entries[entry] = Entry::Conn(Box::new(conn));
+        let now = self.now;
+        if let Some(met) = self.met_mut(peer) {
+            met.conns[at] = Some(entry);
+            met.refused = 0;
+        }
+        let wanted = self.with_rails(peer, |rails, below| rails.opened(now, below, rail));
+        if wanted != Some(true) {
+            if let Some(met) = self.met_mut(peer) {
+                met.conns[at] = None;
+            }
+            return self.remove(entry);
+        }
+        self.stats.opened += 1;
+        self.warm(entry);
+        // What came with the handshake is not told again.
+        if !rest.is_empty() {
+            self.unread.push(entry);
+        }
+    }
+
+    /// Both know each other now, and all rails between them.
+    pub(super) fn become_met(
+        &mut self,
+        peer: PeerId,
+        entry: usize,
+        own: u8,
+        hello: &Hello,
+    ) -> bool {
+        let pairs = self.pairs_with(own, hello);
+        let specs: Vec<RailSpec> = pairs
+            .iter()
+            .map(|pair| RailSpec { bytes_per_s: pair.bytes_per_s, latency_ns: LATENCY_NS })
+            .collect();
+        let now = self.now;
+        let rails = Peer::new(&specs, self.config.timing, self.config.striping, now);
+        let count = pairs.len();
+        let mut met = Met {
+            rails,
+            opened: hello.opened,
+            label: hello.label,
+            uid: hello.user,
+            pairs,
+            conns: vec![None; count],
+            attempts: vec![None; count],
+            open_at: vec![None; count],
+            ring: Ring::default(),
+            stream_on: None,
+            expected: 0,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            refused: 0,
+        };
+        // The rail by which they have met is not opened once more.
+        let Some(rail) = met.rail_of_pair(own, hello.own_device) else { return false };
+        met.conns[rail.index()] = Some(entry);
+        let Some(remote) = self.remote_mut(peer) else { return false };
+        let is_wanted = std::mem::take(&mut remote.is_wanted);
+        match std::mem::replace(&mut remote.stage, Stage::Met(Box::new(met))) {
+            Stage::Idle => self.active.push(peer),
+            Stage::Meeting(meeting) => {
+                let others = meeting.entry.filter(|&other| other != entry);
+                others.into_iter().for_each(|other| self.remove(other));
+            }
+            stage @ (Stage::Gone(_) | Stage::Met(_)) => {
+                if let Some(remote) = self.remote_mut(peer) {
+                    remote.stage = stage;
+                }
+                return false;
+            }
+        }
+        self.met_count += 1;
+        if is_wanted {
+            self.events.push_back(Event::Connected(peer, hello.opened));
+        }
+        self.with_rails(peer, |rails, below| rails.advance(now, below));
+        true
+    }
+
+    /// The rails between this process and one that tells its devices, in an order that
+    /// both compute. The one by which they have met is among them.
+    pub(super) fn pairs_with(&self, own: u8, hello: &Hello) -> Vec<Pair> {
+        let offer = |ip, prefix, mbit: u32| Offer {
+            addresses: ipnet::IpNet::new(ip, prefix).into_iter().collect(),
+            speed_mbit: (mbit > 0).then_some(mbit),
+        };
+        let here: Vec<Offer> = self
+            .config
+            .devices
+            .iter()
+            .map(|device| offer(device.address, device.prefix, device.mbit_per_s))
+            .collect();
+        let there: Vec<Offer> = hello
+            .devices
+            .iter()
+            .map(|device| offer(device.ip, device.prefix_bits, device.mbit_per_s))
+            .collect();
+        let found = pair(&here, &there).into_iter();
+        let mut found: Vec<(usize, usize, bool)> =
+            found.map(|pair| (pair.own, pair.peer, pair.same_network)).collect();
+        let met_at = hello.devices.iter().position(|device| device.index == hello.own_device);
+        let met_by = (usize::from(own), met_at.unwrap_or(0));
+        let is_among = found.iter().any(|&(own, other, _)| (own, other) == met_by);
+        if !is_among && found.len() < RailId::COUNT_MAX {
+            found.push((met_by.0, met_by.1, false));
+        }
+        let as_pair = |(own, other, is_one_network): (usize, usize, bool)| {
+            let (here, there) = (&self.config.devices[own], &hello.devices[other]);
+            let known = [here.mbit_per_s, there.mbit_per_s].into_iter().filter(|&mbit| mbit > 0);
+            let mbit = known.min().unwrap_or(1000);
+            Pair {
+                own: own as u8,
+                other: there.index,
+                at: SocketAddr::new(there.ip, there.port),
+                is_one_network,
+                bytes_per_s: u64::from(mbit) * 125_000,
+            }
+        };
+        found.into_iter().map(as_pair).collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! Listening, and what becomes of those who connect and have not said who they are.
+//!
+//! A stranger has a bounded time, a bounded number of them is waited for, and what they may
+//! cost is bounded too ([`super::allowance`]).
+
+use super::handshake::Responder;
+use super::join::{Joining, Side};
+use super::{Entry, Net, sock};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, sockopt};
+use sluice_wire::Nanos;
+use std::io;
+use std::net::SocketAddr;
+
+/// How long a stranger may take to say who it is.
+pub(super) const STRANGER_NS: u64 = 5_000_000_000;
+/// Most strangers at once; the one that has been there longest goes.
+pub(super) const STRANGERS_MAX: usize = 64;
+/// So many strangers are named one by one; then only their number is said, now and then.
+pub(super) const STRANGERS_NAMED: u64 = 10;
+/// Connections taken from a listening socket in one go.
+const ACCEPTS_MAX: usize = 16;
+/// Connections that the system keeps until they are taken.
+const BACKLOG: i32 = 1024;
+
+/// A listening socket.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) socket: OwnedFd,
+    /// Of which device.
+    pub(super) device: u8,
+}
+
+/// Listens at an address; the system chooses the port.
+///
+/// # Errors
+/// The system's.
+pub(super) fn listen(at: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = sock::stream_socket(&at)?;
+    if at.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &at)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok((socket, bound))
+}
+
+impl Net {
+    /// Somebody has connected.
+    pub(super) fn accept(&mut self, entry: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(Entry::Listener(listener)) = self.entries.get(entry) else { return };
+            let device = listener.device;
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let (socket, from) = match rustix::net::acceptfrom_with(&listener.socket, flags) {
+                Ok(accepted) => accepted,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::AGAIN) => return,
+                // Descriptors are short: the connection waits in the system's list.
+                Err(_) => {
+                    self.accept_later = Some(entry);
+                    return;
+                }
+            };
+            let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
+                continue;
+            };
+            if !self.allowances.may_ask(self.now, from.ip()) {
+                self.count_stranger(Some(from), "too many came from there in vain");
+                continue;
+            }
+            sock::prepare(&socket, self.config.congestion.as_deref());
+            self.drop_oldest_stranger();
+            let joining = Box::new(Joining {
+                socket,
+                begun: self.now,
+                deadline: self.now.saturating_add(Nanos(STRANGER_NS)),
+                out: Vec::new(),
+                side: Side::Listening(
+                    device,
+                    from,
+                    Box::new(Responder::new(&self.identity, self.config.security)),
+                ),
+            });
+            if let Ok(entry) = self.add(Entry::Joining(joining)) {
+                self.strangers.push_back(entry);
+            }
+        }
+        // More wait, perhaps: the system says so only once.
+        self.accept_again = Some(entry);
+    }
+
+    pub(super) fn drop_oldest_stranger(&mut self) {
+        if self.strangers.len() < STRANGERS_MAX {
+            return;
+        }
+        if let Some(entry) = self.strangers.pop_front() {
+            self.stranger(entry, "others wait");
+        }
+    }
+
+    /// A stranger: it goes, and is counted.
+    pub(super) fn stranger(&mut self, entry: usize, why: &str) {
+        let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
+        let from = match &joining.side {
+            Side::Listening(_, from, _) => Some(*from),
+            Side::Proving(_, _, from, _) => {
+                self.allowances.spend(self.now, from.ip());
+                Some(*from)
+            }
+            Side::Connecting(_) | Side::Asking(..) => None,
+        };
+        self.count_stranger(from, why);
+        self.drop_joining(entry);
+    }
+
+    pub(super) fn count_stranger(&mut self, from: Option<SocketAddr>, why: &str) {
+        let from = from.map_or_else(|| String::from("somewhere"), |from| from.to_string());
+        self.stats.strangers += 1;
+        let count = self.stats.strangers;
+        if count <= STRANGERS_NAMED {
+            (self.warn.0)(&format!("a connection from {from} was refused: {why}"));
+        } else if count.is_power_of_two() {
+            (self.warn.0)(&format!(
+                "{count} connections were refused, the last from {from}: {why}"
+            ));
+        }
+    }
+
+    /// Drops those who have not said in time who they are.
+    pub(super) fn look_after_strangers(&mut self) {
+        let now = self.now;
+        while let Some(&entry) = self.strangers.front() {
+            match self.entries.get(entry) {
+                Some(Entry::Joining(joining)) if joining.deadline > now => break,
+                Some(Entry::Joining(_)) => self.stranger(entry, "it did not say who it is in time"),
+                _ => drop(self.strangers.pop_front()),
+            }
+        }
+    }
+}
