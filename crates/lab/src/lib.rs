@@ -24,6 +24,7 @@ mod enter;
 mod hold;
 mod link;
 mod network;
+mod place;
 mod plan;
 mod process;
 mod programs;

@@ -5,8 +5,8 @@
 //! a switch. Packets are dropped where they arrive, by a classic BPF program, at both ends
 //! of a cable: nothing that sends can tell.
 
+use crate::place::Place;
 use crate::plan::{CONTROL, HEAD_ADDRESS, Plan, Rate, control_address, ipv4, ipv6, rail_name};
-use crate::relay::Place;
 
 /// What makes the bridges and the pairs, run in the head. `pids` are the hosts' processes.
 pub fn head_ip(plan: &Plan, pids: &[i32]) -> String {

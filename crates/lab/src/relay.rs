@@ -10,7 +10,7 @@ use crate::checksum;
 use crate::directory::Lab;
 use crate::enter::{Host, in_network};
 use crate::network::relay_ip;
-use crate::plan::RAILS_MAX;
+use crate::place::Place;
 use crate::programs::batch;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
@@ -30,41 +30,6 @@ const KEPT_MAX: usize = 16_384;
 const SOCKET_BYTES: usize = 32 << 20;
 /// How long an answer of a relay may take.
 const ANSWER_SECONDS: u64 = 10;
-
-/// Where a relay and its two devices are, the same in every lab.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    number: u16,
-}
-
-impl Place {
-    /// The place of the relay between a host and a rail's switch.
-    pub fn of(host: u32, rail: u32) -> Place {
-        let number = u16::try_from(host * RAILS_MAX + rail);
-        Place { number: number.expect("hosts and rails are few") }
-    }
-
-    /// The UDP ports of the device beside the host's port, and of the one in the switch. The
-    /// relay listens on the same.
-    pub fn ports(self) -> [u16; 2] {
-        [16_384 + 2 * self.number, 16_385 + 2 * self.number]
-    }
-
-    /// The devices' address, in a network of four.
-    pub fn devices(self) -> Ipv4Addr {
-        self.address(1)
-    }
-
-    /// The relay's address there.
-    pub fn relay(self) -> Ipv4Addr {
-        self.address(2)
-    }
-
-    fn address(self, last: u16) -> Ipv4Addr {
-        let [high, low] = (4 * self.number + last).to_be_bytes();
-        Ipv4Addr::new(10, 43, high, low)
-    }
-}
 
 /// What a relay is told, as text. A VXLAN packet begins with a byte 8, a text does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,6 +210,7 @@ pub fn nanos(delay: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::plan::HOSTS_MAX;
+    use crate::plan::RAILS_MAX;
     use std::collections::BTreeSet;
 
     #[test]
