@@ -190,8 +190,7 @@ impl World {
     #[inline]
     pub fn take_in<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
         let inputs = drive::take_in(self, now, machine, budget);
-        let is_awake = self.net.as_ref().is_some_and(|net| net.is_awake());
-        if is_awake { inputs + self.poll_net(machine) } else { inputs }
+        if self.shm.others_want() { inputs + self.poll_net(machine) } else { inputs }
     }
 
     /// Whether a poll would find something to do; to be asked before sleeping,
@@ -263,6 +262,7 @@ impl World {
             return None;
         }
         net.set_now(self.shm.refresh_now());
+        self.shm.attend_to_others();
         Some(net)
     }
 
@@ -289,11 +289,11 @@ impl World {
 
     #[cold]
     #[inline(never)]
-    fn transmit_beyond(&mut self, peer: PeerId, head: &HeadBuf, payload: Region) {
+    fn transmit_beyond(&mut self, peer: PeerId, head: HeadBuf, payload: Region) {
         // One that has ended swallows what it is sent.
         if let Some(net) = self.beyond_mut(peer) {
             // SAFETY: the machine vouches for the payload, by the contract of `transmit`.
-            unsafe { net.transmit(peer, head, payload) };
+            unsafe { net.transmit(peer, &head, payload) };
         }
     }
 
@@ -372,7 +372,8 @@ impl Transport for World {
         _token: Token,
     ) -> Transmitted {
         if !self.shm.write_packet(peer, head, payload) {
-            self.transmit_beyond(peer, head, payload);
+            // By value, so that the head of a packet in shared memory stays in registers.
+            self.transmit_beyond(peer, *head, payload);
         }
         Transmitted::Done
     }

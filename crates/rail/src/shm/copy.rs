@@ -31,7 +31,7 @@ pub(super) fn byte_at(words: &mut [u64; WORDS], at: usize) -> *mut u8 {
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes; they do not overlap.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(len < SLOT_BYTES);
     let mut at = 0;

@@ -165,7 +165,7 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
         shm.attend();
     }
     if others_want {
-        shm.attention |= OTHERS;
+        shm.attend_to_others();
     }
     inputs + others
 }
@@ -290,6 +290,17 @@ impl Shm {
     #[inline(always)]
     pub(super) fn attend(&mut self) {
         self.attention |= WORK;
+    }
+
+    /// The next poll is to look at the other rails.
+    pub(crate) fn attend_to_others(&mut self) {
+        self.attention |= OTHERS;
+    }
+
+    /// Whether the next poll is to look at the other rails.
+    #[inline(always)]
+    pub(crate) fn others_want(&self) -> bool {
+        self.attention & OTHERS != 0
     }
 
     /// Whether a poll would find something to do; to be asked before sleeping,
