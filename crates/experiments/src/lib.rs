@@ -20,6 +20,7 @@ mod place;
 mod plan;
 mod processes;
 mod progress;
+mod rails;
 pub mod report;
 mod results;
 mod run;

@@ -36,6 +36,8 @@ experiments![
     "extoll-fig6-small",
     "extoll-fig9",
     "extoll-fig9-small",
+    "multirail-fig5",
+    "multirail-fig5-small",
     "rdrp-fig1",
     "rdrp-fig1-small",
     "rdrp-fig4",

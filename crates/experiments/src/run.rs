@@ -181,6 +181,7 @@ impl Traces {
             Setup::Processes(config) => {
                 sluice_sim::Simulation::new(config)?;
             }
+            Setup::Rails(config) => config.check()?,
         }
         Ok(())
     }
@@ -332,6 +333,9 @@ impl Work<'_> {
                     .map_err(|error| anyhow!(error))?
                     .map(Outcome::Processes)
             }
+            Setup::Rails(config) => sluice_sim::stripes::run(config, &mut || tick(0))
+                .map_err(|error| anyhow!(error))?
+                .map(Outcome::Rails),
         };
         Ok(outcome.map(|outcome| Entry { run, seconds: start.elapsed().as_secs_f64(), outcome }))
     }
@@ -341,7 +345,7 @@ impl Work<'_> {
         match self.plan.experiment.simulator {
             Simulator::Network => stop.warm_up_cycles + stop.max_cycles,
             // How long one takes is not known: each counts as one.
-            Simulator::Processes => 1,
+            Simulator::Processes | Simulator::Rails => 1,
         }
     }
 

@@ -1,19 +1,21 @@
-//! The two simulators that an experiment can run: the network, flit by flit, and the
-//! processes that communicate over one. What differs between them is here and in
-//! their files of figures (`measure.rs`, `processes.rs`).
+//! The simulators that an experiment can run: the network, flit by flit, the processes that
+//! communicate over one, and one message over several rails. What differs between them is
+//! here and in their files of figures (`measure.rs`, `processes.rs`, `rails.rs`).
 
 use crate::simulator::{Column, Heading, Simulator};
-use crate::{measure, processes};
+use crate::{measure, processes, rails};
 use serde::{Deserialize, Serialize};
 use sluice_flit::topology::Topology;
 
-/// A configuration of either.
+/// A configuration of one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setup {
     /// Of the network.
     Network(sluice_flit::Config),
     /// Of the processes.
     Processes(sluice_sim::Config),
+    /// Of a message over rails.
+    Rails(sluice_sim::stripes::Config),
 }
 
 /// A configuration that cannot be simulated.
@@ -26,7 +28,7 @@ pub struct SetupError {
     pub reason: String,
 }
 
-/// What a run of either has counted.
+/// What a run of one of them has counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Outcome {
@@ -34,6 +36,8 @@ pub enum Outcome {
     Network(measure::Outcome),
     /// Of the processes.
     Processes(processes::Outcome),
+    /// Of a message over rails.
+    Rails(sluice_sim::stripes::Outcome),
 }
 
 impl Simulator {
@@ -49,6 +53,7 @@ impl Simulator {
         match self {
             Simulator::Network => heads(measure::COLUMNS),
             Simulator::Processes => heads(processes::COLUMNS),
+            Simulator::Rails => heads(rails::COLUMNS),
         }
     }
 
@@ -57,6 +62,7 @@ impl Simulator {
         match self {
             Simulator::Network => &["from_cycle", "cycles", "warm_up", "accepted"],
             Simulator::Processes => &["repetition", "ranks", "min", "median", "max", "mean"],
+            Simulator::Rails => &[],
         }
     }
 
@@ -79,6 +85,12 @@ impl Simulator {
                 ("delayed", "delayed"),
                 ("credit_ratio", "credits"),
             ],
+            Simulator::Rails => &[
+                ("mb_per_s", "MB/s"),
+                ("efficiency_pct", "of the rails %"),
+                ("time_us", "µs"),
+                ("rail_chunks_max", "parts on a rail"),
+            ],
         }
     }
 
@@ -94,17 +106,19 @@ impl Simulator {
         match self {
             Simulator::Network => serde_path_to_error::deserialize(value).map(Setup::Network),
             Simulator::Processes => serde_path_to_error::deserialize(value).map(Setup::Processes),
+            Simulator::Rails => serde_path_to_error::deserialize(value).map(Setup::Rails),
         }
     }
 }
 
 impl Setup {
-    /// The same with another seed.
+    /// The same with another seed; nothing of a message over rails is random.
     pub fn with_seed(&self, seed: u64) -> Setup {
         let mut setup = self.clone();
         match &mut setup {
             Setup::Network(config) => config.seed = seed,
             Setup::Processes(config) => config.seed = seed,
+            Setup::Rails(_) => {}
         }
         setup
     }
@@ -128,6 +142,7 @@ impl Setup {
         match self {
             Setup::Network(config) => Ok(Topology::new(&config.topology)?.fabric().nodes()),
             Setup::Processes(config) => Ok(config.processes),
+            Setup::Rails(_) => Ok(rails::PROCESSES),
         }
     }
 
@@ -135,7 +150,7 @@ impl Setup {
     pub fn network(&self) -> Option<&sluice_flit::Config> {
         match self {
             Setup::Network(config) => Some(config),
-            Setup::Processes(_) => None,
+            Setup::Processes(_) | Setup::Rails(_) => None,
         }
     }
 }
@@ -162,6 +177,9 @@ impl Outcome {
             Outcome::Processes(outcome) => {
                 processes::COLUMNS.iter().map(|column| (column.of)(outcome)).collect()
             }
+            Outcome::Rails(outcome) => {
+                rails::COLUMNS.iter().map(|column| (column.of)(outcome)).collect()
+            }
         }
     }
 
@@ -170,6 +188,7 @@ impl Outcome {
         match self {
             Outcome::Network(outcome) => outcome.series(),
             Outcome::Processes(outcome) => outcome.series(),
+            Outcome::Rails(_) => Vec::new(),
         }
     }
 
@@ -177,7 +196,7 @@ impl Outcome {
     pub fn network(&self) -> Option<&measure::Outcome> {
         match self {
             Outcome::Network(outcome) => Some(outcome),
-            Outcome::Processes(_) => None,
+            Outcome::Processes(_) | Outcome::Rails(_) => None,
         }
     }
 
@@ -186,6 +205,7 @@ impl Outcome {
         match self {
             Outcome::Network(outcome) => outcome.nodes,
             Outcome::Processes(outcome) => outcome.run.processes,
+            Outcome::Rails(_) => rails::PROCESSES,
         }
     }
 
@@ -194,6 +214,7 @@ impl Outcome {
         match self {
             Outcome::Network(outcome) => outcome.stuck.as_deref(),
             Outcome::Processes(outcome) => outcome.run.stuck.as_deref(),
+            Outcome::Rails(_) => None,
         }
     }
 
@@ -202,7 +223,7 @@ impl Outcome {
         match self {
             Outcome::Network(outcome) => outcome.stopped_by.name(),
             Outcome::Processes(outcome) if outcome.run.stuck.is_some() => "stuck",
-            Outcome::Processes(_) => "end",
+            Outcome::Processes(_) | Outcome::Rails(_) => "end",
         }
     }
 
@@ -224,6 +245,7 @@ impl Outcome {
         let figure = match self {
             Outcome::Network(outcome) => outcome.in_words(),
             Outcome::Processes(outcome) => outcome.in_words(),
+            Outcome::Rails(outcome) => rails::in_words(outcome),
         };
         let stuck = self.stuck().map_or(String::new(), |stuck| format!(", stuck: {stuck}"));
         format!("{figure} in {seconds:.1} s{stuck}")

@@ -11,6 +11,8 @@ pub enum Simulator {
     Network,
     /// The protocols on simulated processes.
     Processes,
+    /// One message over several rails.
+    Rails,
 }
 
 /// A column of the results.

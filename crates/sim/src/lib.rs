@@ -10,7 +10,8 @@
 //! A run is a function of its configuration and seed, to the bit.
 //!
 //! Between hosts there may be rails (`hosts.rs`, `rails`), which the machine that ships
-//! (`sluice_multirail`) works. So far only the swarm has such hosts.
+//! (`sluice_multirail`) works: those of the swarm. `stripes` has two processes and their rails
+//! alone, for messages of any length.
 //!
 //! `swarm` uses the same parts to look for faults: small worlds and programs
 //! that a seed draws, checked after every step.
@@ -38,6 +39,7 @@ mod queue;
 mod rails;
 mod reference;
 mod simulation;
+pub mod stripes;
 pub mod swarm;
 mod world;
 

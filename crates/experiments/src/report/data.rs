@@ -4,7 +4,7 @@ use crate::manifest::Manifest;
 use crate::plan::Plan;
 use crate::results::{LINKS, RESULTS, Row, SERIES};
 use crate::simulator::Simulator;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -97,6 +97,7 @@ impl Data {
                     value: value("median")?,
                     bar: Some((value("min")?, value("max")?)),
                 },
+                Simulator::Rails => bail!("a message over rails has no series"),
             })
         })?;
         let links = if plan.experiment.links.is_some() && folder.join(LINKS).is_file() {

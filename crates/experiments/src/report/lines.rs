@@ -13,7 +13,7 @@ use crate::output::digits;
 use crate::results::summary;
 use crate::simulator::Simulator;
 use crate::statistics::Summary;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 
 /// A curve, and the cells of its dots.
@@ -229,6 +229,7 @@ pub fn draw_time(data: &Data, figure: &Figure, title: &str) -> Result<Vec<Drawin
     let (x_title, y_title, head) = match data.plan.experiment.simulator {
         Simulator::Network => ("Cycles", data.plan.columns[0].title, "until cycle"),
         Simulator::Processes => ("Repetitions", "Credits toward a rank", "repetition"),
+        Simulator::Rails => bail!("a message over rails has nothing over time"),
     };
     let mut drawings = Vec::new();
     for (panel, cells) in panels(data, figure) {

@@ -77,6 +77,7 @@ fn draw_all(data: &Data) -> Result<Vec<Drawing>> {
             match data.plan.experiment.simulator {
                 Simulator::Network => "Throughput over time",
                 Simulator::Processes => "Credits of rank 0 over time",
+                Simulator::Rails => "Over time",
             },
             data.plan.cells.len() <= TIME_LINES_MAX && !data.series.is_empty(),
         ),

@@ -29,6 +29,7 @@ mod stream;
 pub use faults::FaultCounts;
 pub(crate) use frame::Cx;
 pub(crate) use setup::RailsSetup;
+pub(crate) use side::{Do, Todo};
 
 use crate::flight::Flight;
 use crate::port::Move;

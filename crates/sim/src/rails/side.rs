@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Something that the machine wants done.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Do {
+pub(crate) enum Do {
     Open(usize),
     Close(usize),
     Probe(usize),
@@ -23,7 +23,7 @@ pub(super) enum Do {
 
 /// What the machine wants done, in order.
 #[derive(Debug, Default)]
-pub(super) struct Todo(pub VecDeque<Do>);
+pub(crate) struct Todo(pub VecDeque<Do>);
 
 impl Below for Todo {
     fn open(&mut self, rail: RailId) {
