@@ -9,6 +9,9 @@ pub(super) const SLOW: u64 = 10;
 /// Least bytes of a chunk that are given to a socket at once.
 const PIECE_BYTES_MIN: u64 = 60;
 
+/// What the asks for all fragments take that are ever under way at once, 256 of them.
+const ASKS_BYTES: u64 = 256 * 48;
+
 /// One rail between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RailSetup {
@@ -92,7 +95,13 @@ impl RailsSetup {
         } else {
             Striping::Fragments { bytes: chunk_bytes_max.max(200) }
         };
-        let socket_bytes = draw.pick(&[1, 600, 5_000, 1 << 20]);
+        let mut socket_bytes = draw.pick(&[1, 600, 5_000, 1 << 20]);
+        if matches!(striping, Striping::Fragments { .. }) {
+            // Fragments have no window: all are asked for at once, and those of a rail that is
+            // suspect again elsewhere. Sockets that take less, over rails whose latency is near
+            // the time after which they are suspect, would only ever pass asks.
+            socket_bytes = socket_bytes.max(ASKS_BYTES);
+        }
         let hosts_answer = Draw::stream(seed, 24).percent(50);
         RailsSetup {
             host,

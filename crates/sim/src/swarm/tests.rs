@@ -82,6 +82,13 @@ fn the_first_seeds_meet_every_fault_of_rails_and_what_comes_of_it() {
     assert!(met.iter().all(|&worlds| worlds > 0), "{met:?}");
 }
 
+/// In this world the paper's fragments, which have no window, met sockets that take one
+/// frame a round trip: each suspicion asked for more than passed until the next.
+#[test]
+fn fragments_are_drawn_with_sockets_that_take_all_asks() {
+    run(192_530, &mut Trace::tail());
+}
+
 /// Each breaks a rule of `multirail`, and all programs are as legal as ever.
 #[test]
 fn whoever_breaks_a_rule_of_rails_is_found_out() {
