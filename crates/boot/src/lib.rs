@@ -28,8 +28,9 @@ pub use error::JobError;
 use env::{Bootstrap, Plan};
 use wait::Waits;
 
-/// The most that one rank may contribute to one exchange, in bytes.
-pub const BLOB_MAX: usize = 1 << 20;
+/// The most that one rank may contribute to one exchange, in bytes: a program's part, and
+/// what its library adds.
+pub const BLOB_MAX: usize = (1 << 20) + 1024;
 
 /// Who connects the ranks.
 #[cfg(test)]

@@ -12,6 +12,8 @@
 //! | `resolve` `object` | what of that takes memory or an interface to understand |
 //! | `api` | the functions, one file for each part of the header |
 //! | `ni_slot` `ni_state` `peers` `limits` | the interfaces, open or not, and what each holds |
+//! | `book` | what the processes of a job tell each other of where they are |
+//! | `settings` | by what peers are reached |
 //! | `program` | the functions as safe Rust, for the `sluice` command |
 //!
 //! Who takes in what arrives, and how a caller waits, is in `sluice_runtime`; how the
@@ -23,6 +25,7 @@
 
 mod api;
 pub mod args;
+mod book;
 pub mod codes;
 pub mod consts;
 pub mod handle;
@@ -33,4 +36,5 @@ mod object;
 mod peers;
 pub mod program;
 mod resolve;
+mod settings;
 pub mod types;

@@ -1,11 +1,12 @@
 //! What a lock on an interface leads to: its engine, its rails, and who its
 //! peers are.
 
+use crate::book::Entry;
 use crate::peers::{Peers, Phys};
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_portals::{Ni, Taken};
-use sluice_rail::World;
 use sluice_rail::shm::{Name, PidClaim};
+use sluice_rail::{Address, World};
 use sluice_runtime::Context;
 use sluice_wire::{Nanos, Parsed, PeerId, Region};
 
@@ -22,6 +23,8 @@ pub(crate) struct NiState {
     /// The engine and its rails.
     pub context: Context<Engine>,
     pub own: Phys,
+    /// Processes of this host are reached over shared memory.
+    pub shares: bool,
     pub is_logical: bool,
     pub is_matching: bool,
     /// `PtlNIInit` calls that `PtlNIFini` has not undone.
@@ -69,16 +72,25 @@ impl NiState {
         &mut self.context.machine_mut().peers
     }
 
+    /// What other hosts are to be told of this interface, if they reach it.
+    pub fn entry(&self, kind: u8) -> Option<Entry> {
+        let address = self.world().address();
+        address.host().map(|_| Entry { kind, phys: self.own, address })
+    }
+
+    /// Where a process is, as the job has told. Those of this host are known by their
+    /// names, unless the network reaches them too.
+    pub fn introduce(&mut self, phys: Phys, address: Address) {
+        let is_near = self.shares && phys.nid == self.own.nid;
+        if !is_near && phys != self.own && self.world().net().is_some() {
+            self.peers_mut().introduce(phys, address);
+        }
+    }
+
     /// The rails.
     #[inline]
     pub fn world(&self) -> &World {
         self.context.world()
-    }
-
-    /// As [`NiState::world`].
-    #[inline]
-    pub fn world_mut(&mut self) -> &mut World {
-        self.context.world_mut()
     }
 }
 

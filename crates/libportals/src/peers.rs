@@ -1,11 +1,14 @@
 //! Who is who: processes by (nid, pid) as Portals names them, by rank, and by
 //! the rail's numbers.
 //!
+//! A process of this host is looked up by its name. One of another host is reached by the
+//! address that the job has told (`book`).
+//!
 //! A rank gets a number when it is first spoken of and a mailbox when it is
 //! first spoken to, so a map of a hundred thousand ranks costs its own bytes
 //! and nothing else.
 
-use sluice_rail::World;
+use sluice_rail::{Address, World};
 use sluice_wire::PeerId;
 use std::collections::HashMap;
 
@@ -37,8 +40,20 @@ const RANK_UNKNOWN: u32 = u32::MAX - 1;
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     map: Option<Map>,
+    /// Those that the network reaches.
+    far: HashMap<Phys, Far>,
+    /// The same by what no two of them have in common.
+    far_of: HashMap<Address, Phys>,
     /// By the rail's numbers: the rank, as far as it was looked up.
     rank_of: Vec<u32>,
+}
+
+/// A process that the network reaches.
+#[derive(Clone, Copy, Debug)]
+struct Far {
+    address: Address,
+    /// Its number, once somebody has spoken of it.
+    peer: Option<PeerId>,
 }
 
 #[derive(Debug)]
@@ -57,11 +72,49 @@ impl Peers {
         match map.peer_of.get(rank as usize)? {
             Some(peer) => Some(*peer),
             None => {
-                let peer = world.peer_named(map.phys[rank as usize].label());
-                map.peer_of[rank as usize] = Some(peer);
+                let phys = map.phys[rank as usize];
+                let peer = self.of_phys(world, phys);
+                self.map.as_mut()?.peer_of[rank as usize] = Some(peer);
                 Some(peer)
             }
         }
+    }
+
+    /// The number of a process.
+    #[inline]
+    pub fn of_phys(&mut self, world: &mut World, phys: Phys) -> PeerId {
+        match self.far.get_mut(&phys) {
+            None => world.peer_named(phys.label()),
+            Some(Far { peer: Some(peer), .. }) => *peer,
+            Some(far) => match world.peer(&far.address) {
+                Ok(peer) => *far.peer.insert(peer),
+                // There are too many, or the address is another's: nobody is reached.
+                Err(_) => world.peer_named(0),
+            },
+        }
+    }
+
+    /// The process that a peer is. What the job has told goes before what it says itself.
+    pub fn phys(&self, world: &World, peer: PeerId) -> Phys {
+        let told = world.far_address(peer).and_then(|address| self.far_of.get(&address));
+        told.copied().unwrap_or_else(|| Phys::from_label(world.peer_label(peer)))
+    }
+
+    /// Where a process is that the network reaches. One that had its name before is
+    /// another one.
+    pub fn introduce(&mut self, phys: Phys, address: Address) {
+        let before = self.far.insert(phys, Far { address, peer: None });
+        if let Some(before) = before.filter(|before| before.address != address) {
+            self.far_of.remove(&before.address);
+        }
+        self.far_of.insert(address, phys);
+        // Whoever was spoken of before could not be reached.
+        if let Some(map) = &mut self.map
+            && let Some(&rank) = map.rank_of.get(&phys)
+        {
+            map.peer_of[rank as usize] = None;
+        }
+        self.rank_of.clear();
     }
 
     /// The rank of a peer; [`RANK_NONE`] if the map does not have it.
@@ -76,11 +129,11 @@ impl Peers {
     #[cold]
     fn look_up_rank(&mut self, world: &World, peer: PeerId) -> u32 {
         let Some(map) = &self.map else { return RANK_NONE };
+        let phys = self.phys(world, peer);
         // Some events have no initiator; their number is beyond all peers.
-        if world.peer_label(peer) == 0 {
+        if phys.label() == 0 {
             return RANK_NONE;
         }
-        let phys = Phys::from_label(world.peer_label(peer));
         let rank = map.rank_of.get(&phys).copied().unwrap_or(RANK_NONE);
         if self.rank_of.len() <= peer.index() {
             self.rank_of.resize(peer.index() + 1, RANK_UNKNOWN);

@@ -120,7 +120,8 @@ pub(crate) fn target(state: &mut NiState, id: ptl_process_t) -> Result<PeerId, C
     if phys.nid == PTL_NID_ANY || phys.pid == PTL_PID_ANY {
         return Err(Code::ArgInvalid);
     }
-    Ok(state.world_mut().peer_named(phys.label()))
+    let (engine, port) = state.parts();
+    Ok(engine.peers.of_phys(port, phys))
 }
 
 /// The initiators that an entry accepts.
@@ -141,9 +142,13 @@ fn source(state: &mut NiState, id: ptl_process_t) -> Result<Option<PeerId>, Code
         (_, PTL_PID_ANY) => Some(NOBODY),
         (PTL_NID_ANY, pid) => {
             let nid = state.own.nid;
-            Some(state.world_mut().peer_named(Phys { nid, pid }.label()))
+            let (engine, port) = state.parts();
+            Some(engine.peers.of_phys(port, Phys { nid, pid }))
         }
-        _ => Some(state.world_mut().peer_named(phys.label())),
+        _ => {
+            let (engine, port) = state.parts();
+            Some(engine.peers.of_phys(port, phys))
+        }
     })
 }
 

@@ -72,6 +72,8 @@ impl World {
     pub fn open_with_net(config: Config, net: NetConfig, shares: bool) -> Result<World, OpenError> {
         let layout = config.layout()?;
         let warn = config.warn;
+        // Peers of both rails are told the same.
+        let net = NetConfig { label: config.label, ..net };
         let net = Net::open(Identity::generate()?, net, &layout, warn).map_err(OpenError::Net)?;
         let config = Config { address: Some(net.address()), ..config };
         Ok(World {
@@ -145,6 +147,13 @@ impl World {
     /// The address of a peer; `None` while only its label is known.
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<Address> {
+        self.shm.peer_address(peer)
+    }
+
+    /// The address of a peer that the network reaches; `None` for all others.
+    #[must_use]
+    pub fn far_address(&self, peer: PeerId) -> Option<Address> {
+        self.beyond(peer)?;
         self.shm.peer_address(peer)
     }
 

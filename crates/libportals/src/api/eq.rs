@@ -7,6 +7,7 @@ use crate::consts;
 use crate::handle::Kind;
 use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
+use crate::peers::Phys;
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_event_t, ptl_handle_any_t, ptl_process_t};
 use sluice_portals::{EqTaken, Event, EventKind, List, NOBODY};
@@ -166,8 +167,8 @@ fn event_of(state: &mut NiState, event: &Event) -> ptl_event_t {
         let (engine, port) = state.parts();
         ptl_process_t::from_rank(engine.peers.rank(port, event.peer))
     } else {
-        let label = state.world().peer_label(event.peer);
-        ptl_process_t::from_phys((label >> 32) as u32, label as u32)
+        let Phys { nid, pid } = state.peers().phys(state.world(), event.peer);
+        ptl_process_t::from_phys(nid, pid)
     };
     let is_search = event.kind == EventKind::Search;
     let (operation, datatype) = event.atomic.map_or((0, 0), |(op, ty)| (op.code(), ty.code()));

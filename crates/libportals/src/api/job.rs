@@ -1,9 +1,10 @@
 //! `sluice_job.h`: how the processes of a job find each other.
 
 use super::guarded;
+use crate::book::{self, Entry, TOLD_BYTES_MAX};
 use crate::codes::Code;
 use crate::handle::Kind;
-use crate::ni_slot::{INTERFACES, is_polled, poll_all};
+use crate::ni_slot::{INTERFACES, is_polled, poll_all, slot_at, slots};
 use crate::object::unpack;
 use crate::peers::Phys;
 use crate::resolve::{check_out, region_of, write};
@@ -15,7 +16,17 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
 /// The job, from `SluiceJobInit` to `SluiceJobFini`.
-static JOB: Mutex<Option<Job>> = Mutex::new(None);
+static JOB: Mutex<Option<Joined>> = Mutex::new(None);
+
+/// The most that a program may contribute to one exchange: `SLUICE_JOB_BLOB_MAX`.
+const PROGRAM_BYTES_MAX: usize = 1 << 20;
+const _: () = assert!(PROGRAM_BYTES_MAX + TOLD_BYTES_MAX <= BLOB_MAX);
+
+/// A job, and which interfaces it has been told of, by their generations.
+struct Joined {
+    job: Job,
+    told: [Option<u32>; INTERFACES],
+}
 
 thread_local! {
     static ERROR: RefCell<CString> = RefCell::new(CString::default());
@@ -23,12 +34,60 @@ thread_local! {
 
 /// Does something with the job, and keeps in words what goes wrong.
 fn with<R>(then: impl FnOnce(&mut Job) -> Result<R, JobError>) -> Result<R, Code> {
-    let mut job = JOB.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(job) = &mut *job else {
+    joined(|joined| then(&mut joined.job).map_err(|why| told(&why)))
+}
+
+fn joined<R>(then: impl FnOnce(&mut Joined) -> Result<R, Code>) -> Result<R, Code> {
+    let mut place = JOB.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(joined) = &mut *place else {
         tell("SluiceJobInit has not been called");
         return Err(Code::NoInit);
     };
-    then(job).map_err(|why| told(&why))
+    then(joined)
+}
+
+impl Joined {
+    /// Exchanges the program's bytes, and with them what other hosts must know of the
+    /// interfaces that were opened since the last exchange.
+    fn exchange(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Code> {
+        let blob = [&book::emit(&self.news())[..], mine].concat();
+        let blobs = self.job.exchange(&blob).map_err(|why| told(&why))?;
+        let mut parts = Vec::with_capacity(blobs.len());
+        for (rank, blob) in blobs.iter().enumerate() {
+            let (entries, program) = book::parse(blob).map_err(|why| {
+                tell(&format!("rank {rank} of the job cannot be understood: {why}"));
+                Code::Fail
+            })?;
+            learn(&entries);
+            parts.push(program.to_vec());
+        }
+        Ok(parts)
+    }
+
+    fn news(&mut self) -> Vec<Entry> {
+        let slots = slots().iter().zip(0..).zip(&mut self.told);
+        let news = slots.filter_map(|((slot, kind), told)| {
+            let generation = slot.generation();
+            if *told == Some(generation) {
+                return None;
+            }
+            let entry = slot.with(generation, |state| state.entry(kind)).ok()??;
+            *told = Some(generation);
+            Some(entry)
+        });
+        news.collect()
+    }
+}
+
+/// Where processes are.
+fn learn(entries: &[Entry]) {
+    book::keep(entries);
+    for &Entry { kind, phys, address } in entries {
+        if let Some(slot) = slot_at(usize::from(kind)) {
+            // One that is not open learns it when it is opened.
+            let _ = slot.with(slot.generation(), |state| state.introduce(phys, address));
+        }
+    }
 }
 
 fn told(why: &JobError) -> Code {
@@ -54,12 +113,14 @@ pub unsafe extern "C" fn SluiceJobInit(rank: *mut c_int, size: *mut c_int) -> c_
             }
         }
         let mut place = JOB.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = match &mut *place {
-            Some(job) => job,
+        let Joined { job, .. } = match &mut *place {
+            Some(joined) => joined,
             None => {
                 // Where no thread makes progress, waiting for the others does.
                 let poll = is_polled().then_some(poll_all as fn() -> usize);
-                place.insert(Job::start(poll).map_err(|why| told(&why))?)
+                let job = Job::start(poll).map_err(|why| told(&why))?;
+                book::clear();
+                place.insert(Joined { job, told: [None; INTERFACES] })
             }
         };
         let (own, all) = (job.rank() as c_int, job.size() as c_int);
@@ -84,7 +145,7 @@ pub unsafe extern "C" fn SluiceJobExchange(
     all: *mut c_void,
 ) -> c_int {
     guarded(|| {
-        if bytes > BLOB_MAX {
+        if bytes > PROGRAM_BYTES_MAX {
             return Err(Code::ArgInvalid);
         }
         let size = with(|job| Ok(job.size() as usize))?;
@@ -99,7 +160,7 @@ pub unsafe extern "C" fn SluiceJobExchange(
             // SAFETY: the memory can be read, and the program lends it.
             unsafe { std::slice::from_raw_parts(mine.cast::<u8>(), bytes) }.to_vec()
         };
-        let blobs = with(|job| job.exchange(&own))?;
+        let blobs = joined(|joined| joined.exchange(&own))?;
         if blobs.len() != size || blobs.iter().any(|blob| blob.len() != bytes) {
             tell("the processes of the job exchange blobs of different lengths");
             return Err(Code::ArgInvalid);
@@ -132,7 +193,7 @@ pub extern "C" fn SluiceJobMap(ni: ptl_handle_any_t) -> c_int {
     guarded(|| {
         let parts = unpack(Kind::Ni, ni)?;
         let own = parts.slot.with(parts.generation, |state| state.own)?;
-        let blobs = with(|job| job.exchange(&own.label().to_le_bytes()))?;
+        let blobs = joined(|joined| joined.exchange(&own.label().to_le_bytes()))?;
         let mut map = Vec::with_capacity(blobs.len());
         for blob in &blobs {
             let Ok(label) = blob.as_slice().try_into() else {
@@ -190,7 +251,7 @@ pub extern "C" fn SluiceJobFini() -> c_int {
     guarded(|| {
         let job = JOB.lock().unwrap_or_else(PoisonError::into_inner).take();
         match job {
-            Some(job) => job.finish().map_err(|why| told(&why)),
+            Some(joined) => joined.job.finish().map_err(|why| told(&why)),
             None => Err(Code::NoInit),
         }
     })
@@ -212,9 +273,9 @@ pub unsafe extern "C" fn SluiceJobAbort(code: c_int, why: *const c_char) -> c_in
         // Another thread may be waiting for the other processes; then there is
         // no telling them, but the launcher sees how this process ends.
         if let Ok(mut place) = JOB.try_lock()
-            && let Some(job) = place.take()
+            && let Some(joined) = place.take()
         {
-            job.abort(code, &words);
+            joined.job.abort(code, &words);
         }
         std::process::exit(code)
     })

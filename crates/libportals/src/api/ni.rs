@@ -11,10 +11,10 @@ use crate::object::{pack_ni, unpack_any};
 use crate::peers::{Peers, Phys};
 use crate::resolve::{check_out, phys_of, read, write};
 use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
+use crate::{book, settings};
 use sluice_portals::Ni;
-use sluice_rail::World;
 use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, host_id};
-use sluice_runtime::{Context, RailOptions, Unmet};
+use sluice_runtime::{Context, RailOptions, Rails, Unmet};
 use std::ffi::{c_int, c_uint};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -105,15 +105,17 @@ fn open(
     config.label = own.label();
     let (engine_limits, features) = limits::of(desired);
     let engine = |layout| Engine { ni: Ni::new(engine_limits, layout), peers: Peers::default() };
-    let world = World::open(config).map_err(|why| failed("mailbox", &why))?;
+    let network = settings::network();
+    let world = network.open(config).map_err(|why| failed("mailbox", &why))?;
     let mut context = Context::new(world, engine);
     let world = context.world_mut();
     let name =
         names.claim(own.pid, kind.slot(), &world.address()).map_err(|why| failed("name", &why))?;
     world.shm_mut().use_names(names, kind.slot());
-    let state = NiState {
+    let mut state = NiState {
         context,
         own,
+        shares: network.rails != Rails::Tcp,
         is_logical: kind.logical,
         is_matching: kind.matching,
         references: 1,
@@ -124,6 +126,9 @@ fn open(
         _name: name,
         _pid: claim.clone(),
     };
+    for (phys, address) in book::kept(kind.slot()) {
+        state.introduce(phys, address);
+    }
     let actual = limits::actual(&state);
     *identity = Some(claim);
     slot.open(&mut place, state);
