@@ -5,17 +5,17 @@
 //!
 //! | from | frame | carries |
 //! |---|---|---|
-//! | rank | HELLO | version, rank, size, a nonce |
-//! | rank 0 | CHALLENGE | a nonce of its own |
-//! | rank | PROOF | a MAC over both nonces, its role, rank and size |
-//! | rank 0 | WELCOME | the same MAC, of the other role; or REFUSED and the reason |
+//! | rank | HELLO | magic with version, the first message of a Noise handshake: rank and size |
+//! | rank 0 | CHALLENGE | the second message; or REFUSED and the reason |
+//! | rank | PROOF | nothing, sealed, as is all that follows |
+//! | rank 0 | WELCOME | nothing; or REFUSED and the reason |
 //! | rank 0 | START | nothing: everybody has joined |
 //!
 //! After that a rank sends BLOB or BARRIER, and rank 0 answers with everybody's BLOB, or BARRIER,
 //! or FAILED and the rank that is to blame. BYE takes a rank out, and a rank's own FAILED aborts
 //! the job. Who cannot prove the secret is told nothing that depends on it. What ranks send after
-//! joining is neither hidden nor signed: the secret keeps strangers out of the job, not off the
-//! cable.
+//! joining nobody else can read or change. A secret that can be guessed keeps nobody out who
+//! listens where the ranks look for rank 0: he has their first words to try guesses on.
 
 mod auth;
 mod blame;
@@ -32,7 +32,7 @@ use super::BLOB_MAX;
 use super::env::Meeting;
 use super::error::JobError;
 use super::wait::Waits;
-use auth::{Hello, MAC_LEN, NONCE_LEN, Reason, Role};
+use auth::{Claim, Reason};
 use blame::{blame, out_of_turn};
 use conn::{Conn, Fault, Frame, Tag, frame};
 use root::Root;
@@ -202,27 +202,26 @@ fn addresses(at: &str) -> io::Result<Vec<SocketAddr>> {
 fn greet(conn: &mut Conn, meeting: &Meeting, until: Instant) -> Result<(), Attempt> {
     let again = |fault: Fault| Attempt::Again(format!("in the handshake {fault}"));
     let strange = || Attempt::Again("who listens there is no rank 0 of a Sluice job".into());
-    let nonce = auth::nonce().map_err(|e| Attempt::Again(e.to_string()))?;
-    let hello = Hello { rank: meeting.rank, size: meeting.size, nonce };
-    conn.send(&frame(Tag::Hello, &hello.emit()), until).map_err(again)?;
-
-    let challenge = conn.recv(auth::BODY_MAX, until).map_err(again)?;
-    let theirs: [u8; NONCE_LEN] = match (challenge.tag, challenge.body.try_into()) {
-        (Tag::Challenge, Ok(nonce)) => nonce,
-        (Tag::Refused, Err(body)) => return Err(refused(&body, meeting)),
-        _ => return Err(strange()),
-    };
-    let proof = auth::mac(&meeting.key, Role::Member, &hello, &theirs);
-    conn.send(&frame(Tag::Proof, &proof), until).map_err(again)?;
+    let claim = Claim { rank: meeting.rank, size: meeting.size };
+    let (asking, hello) =
+        auth::ask(&meeting.key, claim).map_err(|e| Attempt::Again(e.to_string()))?;
+    conn.send(&frame(Tag::Hello, &hello), until).map_err(again)?;
 
     let Frame { tag, body } = conn.recv(auth::BODY_MAX, until).map_err(again)?;
     match tag {
-        Tag::Welcome if body.len() == MAC_LEN => {
-            if auth::is_mac(&meeting.key, Role::Root, &hello, &theirs, &body) {
-                return Ok(());
-            }
-            Err(refused(&[Reason::WrongKey as u8], meeting))
-        }
+        Tag::Challenge => {}
+        Tag::Refused => return Err(refused(&body, meeting)),
+        _ => return Err(strange()),
+    }
+    match asking.answered(&body) {
+        Some(keys) => conn.seal(keys),
+        None => return Err(refused(&[Reason::WrongKey as u8], meeting)),
+    }
+    conn.send(&frame(Tag::Proof, &[]), until).map_err(again)?;
+
+    let Frame { tag, body } = conn.recv(auth::BODY_MAX, until).map_err(again)?;
+    match tag {
+        Tag::Welcome => Ok(()),
         Tag::Refused => Err(refused(&body, meeting)),
         _ => Err(strange()),
     }

@@ -1,30 +1,30 @@
-//! Who may join: the first frame of a rank, and the proofs that both sides hold the secret.
+//! Who may join: a Noise handshake with the job's secret as pre-shared key.
 //!
-//! A MAC covers the protocol's name, the role of its sender, the rank, the size and both nonces, so
-//! it is of no use in another job, for another rank, in another connection or the other way round.
-//! Rank 0 proves itself last: a stranger learns nothing that he could try secrets on.
+//! The rank's first words are sealed with the secret, so rank 0 answers only those who have it:
+//! a stranger learns nothing that he could try secrets on. The answer proves that rank 0 has it
+//! too. What the rank sends next, sealed by keys that nobody else can make, proves that its first
+//! words were not somebody's recording; only then does rank 0 heed them. Everything from then on is
+//! sealed, for exchanges carry the secrets of addresses.
 
-use std::io;
+use snow::params::HashChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::{Builder, HandshakeState, TransportState};
 
-use hmac::{Hmac, KeyInit, Mac};
-use rustix::rand::GetRandomFlags;
-use sha2::Sha256;
-
-pub(super) const NONCE_LEN: usize = 32;
-pub(super) const MAC_LEN: usize = 32;
+/// Nobody has a key of his own, both have the secret, and it is mixed in first.
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// What is hashed before the secret, so that nothing else that is made of it is the same.
+const PSK_LABEL: &[u8] = b"Sluice job key 2";
+/// What the first words begin with; the last byte is the version.
+const MAGIC: &[u8; 8] = b"SluiceJ2";
+/// What a sealed text is longer than what it says.
+pub(super) const TAG_LEN: usize = 16;
+const EPHEMERAL_LEN: usize = 32;
+const CLAIM_LEN: usize = 4 + 4;
+const HELLO_LEN: usize = MAGIC.len() + EPHEMERAL_LEN + CLAIM_LEN + TAG_LEN;
+const CHALLENGE_LEN: usize = EPHEMERAL_LEN + TAG_LEN;
 /// The longest body of a frame before both sides are proven.
-pub(super) const BODY_MAX: usize = 64;
-
-const MAGIC: &[u8; 8] = b"SluiceJ1";
-const HELLO_LEN: usize = MAGIC.len() + 4 + 4 + NONCE_LEN;
-const _: () = assert!(HELLO_LEN <= BODY_MAX && MAC_LEN <= BODY_MAX);
-
-/// Whose MAC it is.
-#[derive(Clone, Copy)]
-pub(super) enum Role {
-    Member = 1,
-    Root = 2,
-}
+pub(super) const BODY_MAX: usize = HELLO_LEN;
+const _: () = assert!(CHALLENGE_LEN <= BODY_MAX);
 
 /// Why rank 0 turns a rank away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,82 +50,119 @@ impl Reason {
     }
 }
 
-/// A rank's first words: magic, rank and size as little-endian numbers of 32 bits, nonce.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hello {
+/// Who a rank says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
     pub rank: u32,
     pub size: u32,
-    pub nonce: [u8; NONCE_LEN],
 }
 
-impl Hello {
-    pub fn emit(&self) -> Vec<u8> {
-        let mut body = MAGIC.to_vec();
-        body.extend(self.rank.to_le_bytes());
-        body.extend(self.size.to_le_bytes());
-        body.extend(self.nonce);
-        body
+impl Claim {
+    fn emit(self) -> [u8; CLAIM_LEN] {
+        let mut bytes = [0; CLAIM_LEN];
+        bytes[..4].copy_from_slice(&self.rank.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.size.to_le_bytes());
+        bytes
     }
 
-    pub fn parse(body: &[u8]) -> Option<Hello> {
-        let rest = body.strip_prefix(MAGIC)?;
-        let (rank, rest) = rest.split_first_chunk()?;
-        let (size, rest) = rest.split_first_chunk()?;
-        Some(Hello {
-            rank: u32::from_le_bytes(*rank),
-            size: u32::from_le_bytes(*size),
-            nonce: rest.try_into().ok()?,
-        })
+    fn parse(bytes: [u8; CLAIM_LEN]) -> Claim {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        Claim { rank: u32::from_le_bytes([a, b, c, d]), size: u32::from_le_bytes([e, f, g, h]) }
     }
 }
 
-/// Whether a first frame that is no [`Hello`] may be one of another version.
-pub(super) fn is_of_other_version(body: &[u8]) -> bool {
-    body.starts_with(&MAGIC[..MAGIC.len() - 1]) && !body.starts_with(MAGIC)
+/// The system gives no random numbers.
+#[derive(Debug, thiserror::Error)]
+#[error("the system gives no random numbers")]
+pub(super) struct NoRandom;
+
+/// A rank that has said HELLO.
+pub(super) struct Asking(HandshakeState);
+
+/// Says who this rank is: the body of HELLO, and what its answer is read with.
+pub(super) fn ask(key: &[u8], claim: Claim) -> Result<(Asking, Vec<u8>), NoRandom> {
+    let mut state = builder(&psk_of(key), |builder| builder.build_initiator());
+    let mut body = MAGIC.to_vec();
+    body.resize(HELLO_LEN, 0);
+    write(&mut state, &claim.emit(), &mut body[MAGIC.len()..])?;
+    Ok((Asking(state), body))
 }
 
-/// Bytes that nobody can foresee.
-pub(super) fn nonce() -> io::Result<[u8; NONCE_LEN]> {
-    let mut nonce = [0; NONCE_LEN];
-    let mut filled = 0;
-    while filled < NONCE_LEN {
-        match rustix::rand::getrandom(&mut nonce[filled..], GetRandomFlags::empty()) {
-            Ok(len) => filled += len,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+impl Asking {
+    /// What seals all that follows, if `challenge` is from who has the secret.
+    pub fn answered(mut self, challenge: &[u8]) -> Option<TransportState> {
+        self.0.read_message(challenge, &mut []).ok()?;
+        self.0.into_transport_mode().ok()
+    }
+}
+
+/// What rank 0 makes of a first frame.
+pub(super) enum Heard {
+    /// From who has the secret, or has recorded somebody who has: the claim, the body of
+    /// CHALLENGE, and what seals all that follows.
+    Rank(Claim, Vec<u8>, Box<TransportState>),
+    Refused(Reason),
+    /// It is none of ours.
+    Stranger,
+}
+
+/// Rank 0 hears the body of a HELLO.
+pub(super) fn hear(key: &[u8], body: &[u8]) -> Result<Heard, NoRandom> {
+    let Some((magic, sealed)) = body.split_first_chunk::<{ MAGIC.len() }>() else {
+        return Ok(Heard::Stranger);
+    };
+    if magic != MAGIC {
+        let is_other_version = magic[..MAGIC.len() - 1] == MAGIC[..MAGIC.len() - 1];
+        let reason = Heard::Refused(Reason::Version);
+        return Ok(if is_other_version { reason } else { Heard::Stranger });
+    }
+    if body.len() != HELLO_LEN {
+        return Ok(Heard::Stranger);
+    }
+    let mut state = builder(&psk_of(key), |builder| builder.build_responder());
+    let mut claim = [0; CLAIM_LEN];
+    if !matches!(state.read_message(sealed, &mut claim), Ok(CLAIM_LEN)) {
+        return Ok(Heard::Refused(Reason::WrongKey));
+    }
+    let mut challenge = vec![0; CHALLENGE_LEN];
+    write(&mut state, &[], &mut challenge)?;
+    let transport = state.into_transport_mode().expect("both messages of the pattern are through");
+    Ok(Heard::Rank(Claim::parse(claim), challenge, Box::new(transport)))
+}
+
+fn builder(
+    psk: &[u8; 32],
+    build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
+) -> HandshakeState {
+    let builder = Builder::new(PATTERN.parse().expect("a pattern of Noise"));
+    builder
+        .psk(0, psk)
+        .and_then(|builder| builder.prologue(MAGIC))
+        .and_then(build)
+        .expect("all that the pattern needs, each once")
+}
+
+/// The next message, which fills `out`.
+fn write(state: &mut HandshakeState, payload: &[u8], out: &mut [u8]) -> Result<(), NoRandom> {
+    match state.write_message(payload, out) {
+        Ok(len) => {
+            assert_eq!(len, out.len(), "the lengths are those of the pattern");
+            Ok(())
         }
+        Err(snow::Error::Rng) => Err(NoRandom),
+        Err(why) => panic!("a message in its turn that fits: {why}"),
     }
-    Ok(nonce)
 }
 
-/// The proof of `role` in the connection that `hello` opened and `challenge` answered.
-pub(super) fn mac(
-    key: &[u8],
-    role: Role,
-    hello: &Hello,
-    challenge: &[u8; NONCE_LEN],
-) -> [u8; MAC_LEN] {
-    over(key, role, hello, challenge).finalize().into_bytes().into()
-}
-
-/// Whether `proof` is that proof. Takes as long for a wrong one as for the right one.
-pub(super) fn is_mac(
-    key: &[u8],
-    role: Role,
-    hello: &Hello,
-    challenge: &[u8; NONCE_LEN],
-    proof: &[u8],
-) -> bool {
-    over(key, role, hello, challenge).verify_slice(proof).is_ok()
-}
-
-fn over(key: &[u8], role: Role, hello: &Hello, challenge: &[u8; NONCE_LEN]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
-    // Every part has a fixed length, so no two lists of parts give the same bytes.
-    mac.update(&[role as u8]);
-    mac.update(&hello.emit());
-    mac.update(challenge);
-    mac
+/// The pre-shared key, made of a secret of any length.
+fn psk_of(key: &[u8]) -> [u8; 32] {
+    let mut hash = DefaultResolver.resolve_hash(&HashChoice::Blake2s).expect("is built in");
+    let mut psk = [0; 32];
+    hash.reset();
+    hash.input(PSK_LABEL);
+    hash.input(key);
+    hash.result(&mut psk);
+    psk
 }
 
 #[cfg(test)]
@@ -133,46 +170,73 @@ mod tests {
     use super::*;
 
     const KEY: &[u8] = b"open sesame";
+    const CLAIM: Claim = Claim { rank: 2, size: 5 };
 
-    fn hello() -> Hello {
-        Hello { rank: 2, size: 5, nonce: [7; NONCE_LEN] }
-    }
-
-    #[test]
-    fn a_hello_is_these_bytes() {
-        let mut bytes = b"SluiceJ1\x02\0\0\0\x05\0\0\0".to_vec();
-        bytes.extend([7; NONCE_LEN]);
-        assert_eq!(hello().emit(), bytes);
-        assert_eq!(Hello::parse(&bytes), Some(hello()));
-        for len in 0..bytes.len() {
-            assert_eq!(Hello::parse(&bytes[..len]), None);
-        }
-        bytes.push(0);
-        assert_eq!(Hello::parse(&bytes), None);
-        bytes[7] = b'2';
-        assert_eq!(Hello::parse(&bytes[..HELLO_LEN]), None);
-    }
-
-    #[test]
-    fn a_proof_is_good_for_one_role_rank_size_and_connection() {
-        let challenge = [9; NONCE_LEN];
-        let proof = mac(KEY, Role::Member, &hello(), &challenge);
-        assert!(is_mac(KEY, Role::Member, &hello(), &challenge, &proof));
-        assert!(!is_mac(b"open sesamE", Role::Member, &hello(), &challenge, &proof));
-        assert!(!is_mac(KEY, Role::Root, &hello(), &challenge, &proof));
-        assert!(!is_mac(KEY, Role::Member, &hello(), &[8; NONCE_LEN], &proof));
-        assert!(!is_mac(KEY, Role::Member, &hello(), &challenge, &proof[..31]));
-        for other in [
-            Hello { rank: 3, ..hello() },
-            Hello { size: 6, ..hello() },
-            Hello { nonce: [6; NONCE_LEN], ..hello() },
-        ] {
-            assert!(!is_mac(KEY, Role::Member, &other, &challenge, &proof));
+    fn is(heard: &Heard) -> &'static str {
+        match heard {
+            Heard::Rank(..) => "rank",
+            Heard::Refused(Reason::WrongKey) => "wrong key",
+            Heard::Refused(Reason::Version) => "version",
+            Heard::Refused(_) => "refused",
+            Heard::Stranger => "stranger",
         }
     }
 
     #[test]
-    fn nonces_differ() {
-        assert_ne!(nonce().unwrap(), nonce().unwrap());
+    fn who_has_the_secret_is_heard_and_understands_the_answer() {
+        let (asking, hello) = ask(KEY, CLAIM).unwrap();
+        assert_eq!((hello.len(), &hello[..8]), (64, &b"SluiceJ2"[..]));
+        let Ok(Heard::Rank(claim, challenge, mut root)) = hear(KEY, &hello) else { panic!() };
+        assert_eq!((claim, challenge.len()), (CLAIM, 48));
+        let mut member = asking.answered(&challenge).unwrap();
+        let (mut sealed, mut opened) = ([0; 64], [0; 64]);
+        let len = member.write_message(b"it is me", &mut sealed).unwrap();
+        assert_eq!(root.read_message(&sealed[..len], &mut opened).unwrap(), 8);
+        assert_eq!(&opened[..8], b"it is me");
+    }
+
+    #[test]
+    fn every_flipped_bit_of_both_messages_is_refused() {
+        let (_, hello) = ask(KEY, CLAIM).unwrap();
+        for bit in 0..hello.len() * 8 {
+            let mut bad = hello.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let wanted = match bit / 8 {
+                0..7 => "stranger",
+                7 => "version",
+                _ => "wrong key",
+            };
+            assert_eq!(is(&hear(KEY, &bad).unwrap()), wanted, "bit {bit}");
+        }
+        for bit in 0..48 * 8 {
+            let (asking, hello) = ask(KEY, CLAIM).unwrap();
+            let Ok(Heard::Rank(_, mut challenge, _)) = hear(KEY, &hello) else { panic!() };
+            challenge[bit / 8] ^= 1 << (bit % 8);
+            assert!(asking.answered(&challenge).is_none(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn another_secret_or_length_is_refused() {
+        let (asking, hello) = ask(KEY, CLAIM).unwrap();
+        assert_eq!(is(&hear(b"open sesamE", &hello).unwrap()), "wrong key");
+        for len in 0..hello.len() {
+            assert_eq!(is(&hear(KEY, &hello[..len]).unwrap()), "stranger", "{len}");
+        }
+        assert_eq!(is(&hear(KEY, &[&hello[..], &[0]].concat()).unwrap()), "stranger");
+        assert!(asking.answered(&[]).is_none());
+    }
+
+    /// Somebody who sends again what he has heard has no keys for what follows.
+    #[test]
+    fn a_recording_is_answered_anew() {
+        let (asking, hello) = ask(KEY, CLAIM).unwrap();
+        let Ok(Heard::Rank(_, first, _)) = hear(KEY, &hello) else { panic!() };
+        let Ok(Heard::Rank(_, second, mut root)) = hear(KEY, &hello) else { panic!() };
+        assert_ne!(first, second);
+        let mut member = asking.answered(&first).unwrap();
+        let mut sealed = [0; 64];
+        let len = member.write_message(b"proof", &mut sealed).unwrap();
+        assert!(root.read_message(&sealed[..len], &mut [0; 64]).is_err());
     }
 }

@@ -1,8 +1,12 @@
 //! Frames over one connection, never waiting longer than told.
 //!
 //! A frame is the length of its body (32 bits, little-endian), one byte that says what it is, and
-//! the body. Invariant: no more is read than the frame at hand needs, and never more than its
-//! greatest length, so a stranger cannot make us hold more than that.
+//! the body. Once both sides are proven, frames travel in sealed records: the length of the
+//! sealed text (16 bits, little-endian), and the text, of which a frame may need several.
+//!
+//! Invariant: no more is read than the frame or the record at hand needs, and never more than the
+//! greatest length of that, and memory is taken for what has come, not for what is announced. So
+//! a stranger cannot make us hold more than that.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -10,11 +14,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
+use snow::TransportState;
 
 use super::super::error::{JobError, shown};
 use super::super::wait::Waits;
+use super::auth::TAG_LEN;
 
 const HEAD_LEN: usize = 5;
+/// The length of a record.
+const LEN_LEN: usize = 2;
+/// The longest sealed text, which is Noise's.
+const SEALED_MAX: usize = 65_535;
+const OPEN_MAX: usize = SEALED_MAX - TAG_LEN;
 /// The most of a reason that is told.
 const WHY_MAX: usize = 100;
 
@@ -74,6 +85,8 @@ pub(super) enum Fault {
     TooLong { len: usize, max: usize },
     #[error("it sent a frame of unknown kind {0}")]
     Unknown(u8),
+    #[error("it sent what the job's secret does not open")]
+    Forged,
     #[error("its connection failed: {0}")]
     Io(io::Error),
 }
@@ -91,7 +104,20 @@ impl From<io::Error> for Fault {
 pub(super) struct Conn {
     stream: TcpStream,
     waits: Waits,
+    /// What has come of a frame.
     inbox: Vec<u8>,
+    seal: Option<Box<Seal>>,
+}
+
+/// What the frames of a connection are sealed with.
+struct Seal {
+    keys: TransportState,
+    /// What has come of a record.
+    inbox: Vec<u8>,
+    /// A record on its way, how much of it has gone, and how much it says.
+    outbox: Vec<u8>,
+    gone: usize,
+    says: usize,
 }
 
 impl AsFd for Conn {
@@ -104,7 +130,13 @@ impl Conn {
     pub fn new(stream: TcpStream, waits: Waits) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Conn { stream, waits, inbox: Vec::new() })
+        Ok(Conn { stream, waits, inbox: Vec::new(), seal: None })
+    }
+
+    /// All frames are sealed from here on.
+    pub fn seal(&mut self, keys: TransportState) {
+        let (inbox, outbox) = (Vec::new(), Vec::new());
+        self.seal = Some(Box::new(Seal { keys, inbox, outbox, gone: 0, says: 0 }));
     }
 
     /// The next frame, if all of it is here.
@@ -121,19 +153,20 @@ impl Conn {
                 let tag = tag.ok_or(Fault::Unknown(code))?.0;
                 missing = len.saturating_sub(body.len());
                 if missing == 0 {
-                    let body = body.to_vec();
-                    self.inbox.clear();
+                    let body = body[..len].to_vec();
+                    self.inbox.drain(..HEAD_LEN + len);
                     return Ok(Some(Frame { tag, body }));
                 }
             }
-            let mut chunk = [0; 16 << 10];
-            let room = missing.min(chunk.len());
-            match self.stream.read(&mut chunk[..room]) {
-                Ok(0) => return Err(Fault::Closed),
-                Ok(len) => self.inbox.extend(&chunk[..len]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+            let is_more = match &mut self.seal {
+                None => read_some(&mut self.stream, missing, &mut self.inbox)?,
+                Some(seal) => {
+                    let max = (HEAD_LEN + body_max + TAG_LEN).min(SEALED_MAX);
+                    seal.open_some(&mut self.stream, max, &mut self.inbox)?
+                }
+            };
+            if !is_more {
+                return Ok(None);
             }
         }
     }
@@ -148,16 +181,18 @@ impl Conn {
         }
     }
 
-    /// Sends what the other side takes now, and returns how much that was.
+    /// Sends what the other side takes now, and returns how much that was. Whoever has begun to
+    /// send something goes on with its rest, and with nothing else.
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        let Some(seal) = &mut self.seal else { return write_some(&mut self.stream, bytes) };
         let mut sent = 0;
         while sent < bytes.len() {
-            match self.stream.write(&bytes[sent..]) {
-                Ok(len) => sent += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+            seal.close_some(&bytes[sent..]);
+            seal.gone += write_some(&mut self.stream, &seal.outbox[seal.gone..])?;
+            if seal.gone < seal.outbox.len() {
+                break;
             }
+            sent += std::mem::take(&mut seal.says);
         }
         Ok(sent)
     }
@@ -178,6 +213,81 @@ impl Conn {
         let ready = self.waits.until_ready(&mut [PollFd::new(self, flags)], until)?;
         if ready { Ok(()) } else { Err(Fault::Late) }
     }
+}
+
+impl Seal {
+    /// Takes in what has come of a record, and adds what it says to `opened` once all of it is
+    /// here. Says whether there may be more.
+    fn open_some(
+        &mut self,
+        stream: &mut TcpStream,
+        sealed_max: usize,
+        opened: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
+        let Some((len, text)) = self.inbox.split_first_chunk::<LEN_LEN>() else {
+            return read_some(stream, LEN_LEN - self.inbox.len(), &mut self.inbox);
+        };
+        let len = usize::from(u16::from_le_bytes(*len));
+        if len > sealed_max {
+            return Err(Fault::TooLong { len, max: sealed_max });
+        }
+        if text.len() < len {
+            return read_some(stream, len - text.len(), &mut self.inbox);
+        }
+        let begin = opened.len();
+        opened.resize(begin + len, 0);
+        let says = self.keys.read_message(text, &mut opened[begin..]).map_err(|_| Fault::Forged)?;
+        opened.truncate(begin + says);
+        self.inbox.clear();
+        Ok(true)
+    }
+
+    /// Makes a record of the first of `bytes`, unless one is on its way.
+    fn close_some(&mut self, bytes: &[u8]) {
+        if self.says > 0 {
+            return;
+        }
+        self.says = bytes.len().min(OPEN_MAX);
+        self.gone = 0;
+        self.outbox.resize(LEN_LEN + self.says + TAG_LEN, 0);
+        let (len, text) = self.outbox.split_at_mut(LEN_LEN);
+        let sealed = self.keys.write_message(&bytes[..self.says], text);
+        assert_eq!(sealed.ok(), Some(text.len()), "a record fits its place");
+        let sealed = u16::try_from(text.len()).expect("no longer than Noise allows");
+        len.copy_from_slice(&sealed.to_le_bytes());
+    }
+}
+
+/// Adds what has come to `inbox`, at most `missing` bytes. Says whether there was any.
+fn read_some(stream: &mut TcpStream, missing: usize, inbox: &mut Vec<u8>) -> Result<bool, Fault> {
+    let mut chunk = [0; 16 << 10];
+    let room = missing.min(chunk.len());
+    loop {
+        match stream.read(&mut chunk[..room]) {
+            Ok(0) => return Err(Fault::Closed),
+            Ok(len) => {
+                inbox.extend(&chunk[..len]);
+                return Ok(true);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Gives the system what it takes of `bytes`, and says how much that was.
+fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, Fault> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(len) => sent += len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(sent)
 }
 
 /// A frame as it crosses.

@@ -16,7 +16,7 @@ use super::super::env::Meeting;
 use super::super::error::{JobError, named};
 use super::super::wait::Waits;
 use super::HANDSHAKE;
-use super::auth::{self, Hello, NONCE_LEN, Reason, Role};
+use super::auth::{self, Claim, Heard, Reason};
 use super::blame::{blame, rank_of, unexpected};
 use super::conn::{Conn, Frame, Tag, frame, told};
 
@@ -46,7 +46,13 @@ pub(super) fn everybody(
         away: Away::default(),
     };
     match door.run() {
-        Ok(()) => Ok(door.seats.into_iter().flatten().collect()),
+        Ok(()) => {
+            if !door.away.is_nobody() {
+                // The job is not worse off, but who runs it may want to know.
+                eprintln!("sluice: rank 0 has let all ranks of the job in; {}", door.away);
+            }
+            Ok(door.seats.into_iter().flatten().collect())
+        }
         Err(error) => {
             door.tell(&error);
             Err(error)
@@ -68,8 +74,8 @@ struct Door<'a> {
 /// Somebody in the handshake.
 struct Pending {
     conn: Conn,
-    nonce: [u8; NONCE_LEN],
-    hello: Option<Hello>,
+    /// Once the first words were heard.
+    claim: Option<Claim>,
     until: Instant,
 }
 
@@ -79,7 +85,7 @@ enum Next {
     Drop,
     Refuse(Reason),
     /// Proven; what they claim to be is still to be checked.
-    Proven(Hello),
+    Proven(Claim),
 }
 
 impl Door<'_> {
@@ -150,7 +156,7 @@ impl Door<'_> {
     fn hear_pending(&mut self, index: usize) {
         let next = self.pending[index].step(&self.meeting.key);
         let next = match next {
-            Next::Proven(hello) => self.judge(&hello).map_or(Next::Proven(hello), Next::Refuse),
+            Next::Proven(claim) => self.judge(claim).map_or(Next::Proven(claim), Next::Refuse),
             other => other,
         };
         if matches!(next, Next::Wait) {
@@ -158,27 +164,26 @@ impl Door<'_> {
         }
         let Some(mut one) = self.pending.remove(index) else { return };
         match next {
-            Next::Proven(hello) => {
-                let proof = auth::mac(&self.meeting.key, Role::Root, &hello, &one.nonce);
+            Next::Proven(claim) => {
                 // Who does not even take this has gone, and may come again.
-                if one.say(Tag::Welcome, &proof) {
-                    self.seats[hello.rank as usize - 1] = Some(one.conn);
+                if one.say(Tag::Welcome, &[]) {
+                    self.seats[claim.rank as usize - 1] = Some(one.conn);
                 }
             }
             Next::Refuse(reason) => {
                 one.say(Tag::Refused, &[reason as u8]);
-                self.away.note(reason, one.hello.as_ref());
+                self.away.note(reason, one.claim);
             }
             Next::Drop | Next::Wait => self.away.strangers += 1,
         }
     }
 
     /// What is wrong with a proven rank's claim.
-    fn judge(&self, hello: &Hello) -> Option<Reason> {
-        if hello.size != self.meeting.size {
+    fn judge(&self, claim: Claim) -> Option<Reason> {
+        if claim.size != self.meeting.size {
             return Some(Reason::WrongSize);
         }
-        match self.seats.get((hello.rank as usize).wrapping_sub(1)) {
+        match self.seats.get((claim.rank as usize).wrapping_sub(1)) {
             None => Some(Reason::UnknownRank),
             Some(Some(_)) => Some(Reason::DuplicateRank),
             Some(None) => None,
@@ -202,12 +207,11 @@ impl Door<'_> {
                 },
             };
             let Ok(conn) = Conn::new(stream, self.waits) else { continue };
-            let nonce = auth::nonce().map_err(failed)?;
             if self.pending.len() >= self.seats.len() + STRANGERS_MAX {
                 self.drop_oldest();
             }
             let until = Instant::now() + HANDSHAKE;
-            self.pending.push_back(Pending { conn, nonce, hello: None, until });
+            self.pending.push_back(Pending { conn, claim: None, until });
         }
         Ok(())
     }
@@ -256,25 +260,26 @@ impl Pending {
             Ok(Some(frame)) => frame,
             Err(_) => return Next::Drop,
         };
-        match (tag, self.hello.take()) {
-            (Tag::Hello, None) => {
-                let Some(hello) = Hello::parse(&body) else {
-                    let other = auth::is_of_other_version(&body);
-                    return if other { Next::Refuse(Reason::Version) } else { Next::Drop };
-                };
-                self.hello = Some(hello);
-                let nonce = self.nonce;
-                if self.say(Tag::Challenge, &nonce) { Next::Wait } else { Next::Drop }
-            }
-            (Tag::Proof, Some(hello)) => {
-                if auth::is_mac(key, Role::Member, &hello, &self.nonce, &body) {
-                    self.hello = Some(hello.clone());
-                    Next::Proven(hello)
-                } else {
-                    Next::Refuse(Reason::WrongKey)
-                }
-            }
+        match (tag, self.claim) {
+            (Tag::Hello, None) => self.hear(key, &body),
+            // That it is sealed is the proof.
+            (Tag::Proof, Some(claim)) if body.is_empty() => Next::Proven(claim),
             _ => Next::Drop,
+        }
+    }
+
+    fn hear(&mut self, key: &[u8], body: &[u8]) -> Next {
+        match auth::hear(key, body) {
+            Ok(Heard::Rank(claim, challenge, keys)) => {
+                if !self.say(Tag::Challenge, &challenge) {
+                    return Next::Drop;
+                }
+                self.claim = Some(claim);
+                self.conn.seal(*keys);
+                Next::Wait
+            }
+            Ok(Heard::Refused(reason)) => Next::Refuse(reason),
+            Ok(Heard::Stranger) | Err(_) => Next::Drop,
         }
     }
 
@@ -294,17 +299,21 @@ struct Away {
 }
 
 impl Away {
-    fn note(&mut self, reason: Reason, hello: Option<&Hello>) {
-        let text = match (reason, hello) {
+    fn is_nobody(&self) -> bool {
+        self.strangers == 0 && self.wrong_key == 0 && self.named.is_empty()
+    }
+
+    fn note(&mut self, reason: Reason, claim: Option<Claim>) {
+        let text = match (reason, claim) {
             (Reason::WrongKey, _) => {
                 self.wrong_key += 1;
                 return;
             }
-            (Reason::WrongSize, Some(hello)) => {
-                format!("rank {} of a job of {}", hello.rank, hello.size)
+            (Reason::WrongSize, Some(claim)) => {
+                format!("rank {} of a job of {}", claim.rank, claim.size)
             }
-            (Reason::UnknownRank, Some(hello)) => format!("unknown rank {}", hello.rank),
-            (Reason::DuplicateRank, Some(hello)) => format!("another rank {}", hello.rank),
+            (Reason::UnknownRank, Some(claim)) => format!("unknown rank {}", claim.rank),
+            (Reason::DuplicateRank, Some(claim)) => format!("another rank {}", claim.rank),
             _ => "one of another version".into(),
         };
         if self.named.len() < NAMED_MAX {

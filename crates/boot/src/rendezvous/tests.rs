@@ -166,9 +166,9 @@ fn strangers_neither_stop_nor_stall_the_job() {
         vec![0xff; 4000],
         frame(Tag::Welcome, &[0; 32]),
         frame(Tag::Proof, &[0; 32]),
-        frame(Tag::Hello, b"SluiceJ1"),
+        frame(Tag::Hello, b"SluiceJ"),
         frame(Tag::Hello, &[0; 64]),
-        frame(Tag::Hello, b"SluiceJ2, which is to come"),
+        frame(Tag::Hello, b"SluiceJ3, which is to come"),
         b"\x05".to_vec(),
     ]
     .iter()
@@ -186,21 +186,152 @@ fn strangers_neither_stop_nor_stall_the_job() {
     }
 }
 
+/// Reads a frame of a rank that has not proved anything, or that nothing is known of.
+fn first_frame(stream: TcpStream) -> (Conn, Frame) {
+    let mut conn = Conn::new(stream, waits(LONG)).unwrap();
+    let got = conn.recv(auth::BODY_MAX, Instant::now() + LONG).unwrap();
+    (conn, got)
+}
+
 #[test]
 fn who_listens_without_the_secret_gets_no_rank() {
     let at = listener();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut conn = Conn::new(at.accept().unwrap().0, waits(LONG)).unwrap();
+            let (mut conn, hello) = first_frame(at.accept().unwrap().0);
+            // Sends the rank's own words back.
             let until = Instant::now() + LONG;
-            conn.recv(64, until).unwrap();
-            conn.send(&frame(Tag::Challenge, &[0; 32]), until).unwrap();
-            // Sends the rank's own proof back.
-            let proof = conn.recv(64, until).unwrap();
-            conn.send(&frame(Tag::Welcome, &proof.body), until).unwrap();
+            conn.send(&frame(Tag::Challenge, &hello.body[8..56]), until).unwrap();
         });
         let text = member(&at, 1, 2).err().expect("a refusal").to_string();
         assert!(text.contains("SLUICE_JOB_KEY"), "{text}");
+    });
+}
+
+/// What a rank has said is said again, a hundred times, before it gets through itself. None of
+/// those takes its seat, whatever follows.
+#[test]
+fn a_recorded_hello_takes_no_seat() {
+    let (at, door) = (listener(), listener());
+    thread::scope(|scope| {
+        let rank_1 = scope.spawn(|| works(2, member(&door, 1, 2), 1));
+        let (conn, hello) = first_frame(door.accept().unwrap().0);
+        scope.spawn(|| works(2, root(&at, 2, LONG), 0));
+        let replays: Vec<Conn> = (0..100)
+            .map(|index| {
+                let stream = TcpStream::connect(at.local_addr().unwrap()).unwrap();
+                let mut replay = Conn::new(stream, waits(LONG)).unwrap();
+                let until = Instant::now() + LONG;
+                replay.send(&frame(Tag::Hello, &hello.body), until).unwrap();
+                // Most wait for what follows; the others guess at it.
+                if index % 4 == 0 {
+                    let _ = replay.send(&frame(Tag::Proof, &[]), until);
+                    let _ = replay.send(&[0; 21], until);
+                }
+                replay
+            })
+            .collect();
+        // The rank comes to where it is heard.
+        drop(conn);
+        let mut near = door.accept().unwrap().0;
+        let mut far = TcpStream::connect(at.local_addr().unwrap()).unwrap();
+        let (mut back, mut forth) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        scope.spawn(move || {
+            std::io::copy(&mut far, &mut back).map(|_| back.shutdown(std::net::Shutdown::Both))
+        });
+        scope.spawn(move || {
+            std::io::copy(&mut near, &mut forth).map(|_| forth.shutdown(std::net::Shutdown::Both))
+        });
+        rank_1.join().unwrap();
+        drop(replays);
+    });
+}
+
+/// Everything between ranks passes by somebody who listens: neither the secret nor what they
+/// exchange is in it.
+#[test]
+fn what_ranks_exchange_cannot_be_read_on_the_way() {
+    let (at, door) = (listener(), listener());
+    let secret = b"the secret of an address";
+    let heard = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut met = root(&at, 2, LONG).unwrap();
+            met.exchange(secret).unwrap();
+        });
+        let rank_1 = scope.spawn(|| {
+            let mut met = member(&door, 1, 2).unwrap();
+            assert_eq!(met.exchange(secret).unwrap()[0], secret);
+        });
+        let mut near = door.accept().unwrap().0;
+        let mut far = TcpStream::connect(at.local_addr().unwrap()).unwrap();
+        let (mut back, mut forth) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let down = scope.spawn(move || tap(&mut far, &mut back));
+        let up = scope.spawn(move || tap(&mut near, &mut forth));
+        rank_1.join().unwrap();
+        [up.join().unwrap(), down.join().unwrap()].concat()
+    });
+    assert!(heard.len() > 200, "{} bytes", heard.len());
+    for word in [&secret[..], KEY.as_bytes()] {
+        assert!(!heard.windows(word.len()).any(|window| window == word));
+    }
+}
+
+/// Hands on what one says to the other, and keeps it.
+fn tap(from: &mut TcpStream, to: &mut TcpStream) -> Vec<u8> {
+    let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
+    while let Ok(len @ 1..) = from.read(&mut chunk) {
+        heard.extend(&chunk[..len]);
+        if to.write_all(&chunk[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+    heard
+}
+
+#[test]
+fn a_changed_byte_ends_the_job_with_the_reason() {
+    let (at, door) = (listener(), listener());
+    thread::scope(|scope| {
+        let rank_0 = scope.spawn(|| root(&at, 2, LONG).unwrap().barrier().unwrap_err());
+        let rank_1 = scope.spawn(|| member(&door, 1, 2).unwrap().barrier().map(drop));
+        let mut near = door.accept().unwrap().0;
+        let mut far = TcpStream::connect(at.local_addr().unwrap()).unwrap();
+        let (mut back, mut forth) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        scope.spawn(move || tap(&mut far, &mut back));
+        scope.spawn(move || {
+            // HELLO, PROOF, BARRIER.
+            let lens = [5 + auth::BODY_MAX, 2 + 5 + auth::TAG_LEN, 2 + 5 + auth::TAG_LEN];
+            for (index, len) in lens.into_iter().enumerate() {
+                let mut bytes = vec![0; len];
+                near.read_exact(&mut bytes).unwrap();
+                bytes[6] ^= u8::from(index == 2);
+                forth.write_all(&bytes).unwrap();
+            }
+            tap(&mut near, &mut forth);
+        });
+        let error = rank_0.join().unwrap();
+        assert!(error.to_string().contains("secret does not open"), "{error}");
+        assert!(rank_1.join().unwrap().is_err());
+    });
+}
+
+/// A length is not believed: neither of a frame nor of a record.
+#[test]
+fn no_memory_is_taken_for_what_has_not_come() {
+    let at = listener();
+    thread::scope(|scope| {
+        let root = scope.spawn(|| works(2, root(&at, 2, LONG), 0));
+        let mut strangers = Vec::new();
+        for head in [[0xff, 0xff, 0xff, 0x7f, 1], [65, 0, 0, 0, 1], [64, 0, 0, 0, 77]] {
+            let mut stranger = TcpStream::connect(at.local_addr().unwrap()).unwrap();
+            stranger.write_all(&head).unwrap();
+            // It is dropped at once, and told nothing.
+            assert_eq!(stranger.read(&mut [0; 1]).unwrap_or(0), 0);
+            strangers.push(stranger);
+        }
+        works(2, member(&at, 1, 2), 1);
+        root.join().unwrap();
     });
 }
 
