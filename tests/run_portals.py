@@ -6,6 +6,10 @@ variant has nothing to check, and otherwise with a message. It runs in up to fou
 variants (physical or logical addresses, list entries or match list entries) and with
 several numbers of processes, which this script starts itself. Each run prints one
 line; the last line is `N passed, N failed, N skipped`.
+
+With --hosts the processes are spread over the hosts of a lab (`sluice lab`), neighbours on
+different ones, which reach each other by --rails networks. Where the kernel or the user's
+rights allow no lab, all runs are skipped, and the lines say why.
 """
 
 import argparse
@@ -21,6 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from run_lab import Labs, why_not
+from run_mpi import Failed, Skipped
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "tests", "portals")
@@ -75,9 +82,15 @@ PROGRAMS = [
     ("volatile", SIZES, ALL, 30),
     ("ordering", SIZES, ALL, 70),
     ("stress", SIZES, ALL, 70),
+    ("gone", (2, 4), ALL, 70),
     # The README's, which checks itself less: it ends well, or not.
     ("hello", SIZES, ("logical-me",), 30),
 ]
+# The last process of these ends by SIGKILL, and the others well.
+DIES = ("gone",)
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+# Where rank 0 listens on the first host of a lab, which nobody else uses.
+LAB_PORT = 7000
 EXAMPLES = os.path.join(ROOT, "examples", "portals")
 
 
@@ -86,26 +99,56 @@ def source_of(name):
     return source if os.path.exists(source) else os.path.join(EXAMPLES, name + ".c")
 
 
-class Failed(Exception):
-    """A test did not show what it should; the text says why."""
-
-
-class Skipped(Exception):
-    """A test has nothing to check here; the text says why."""
-
-
 def tail(text):
     return "\n".join("    " + line for line in text.splitlines()[-TAIL_LINES:])
+
+
+class Here:
+    """All processes of a job on this host."""
+
+    def meeting(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            return f"127.0.0.1:{free.getsockname()[1]}"
+
+    def command(self, rank, command):
+        return command
+
+    def clean(self):
+        pass
+
+
+class OnHosts:
+    """The processes of a job in turn on the hosts of a lab."""
+
+    def __init__(self, labs, hosts, rails):
+        self.labs, self.hosts = labs, hosts
+        self.lab = labs.lab("--hosts", str(hosts), "--rails", str(rails))
+        self.lab.__enter__()
+
+    def meeting(self):
+        return f"h0:{LAB_PORT}"
+
+    def command(self, rank, command):
+        # What the lab's launchers talk over is no rail.
+        return [self.labs.tool, "lab", "exec", "--name", self.lab.name, f"h{rank % self.hosts}",
+                "--", "env", "PTL_DEVICES=^ctl", *command]
+
+    def clean(self):
+        """Whoever is ended here may go on there."""
+        for host in range(self.hosts):
+            self.lab.sh(f"h{host}", "kill -9 -1")
+
+    def down(self):
+        self.lab.__exit__()
 
 
 class Job:
     """The processes of one run: each in a session of its own, its output in a file."""
 
-    def __init__(self, command, ranks, env):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        shared = dict(os.environ, **env, SLUICE_JOB=f"127.0.0.1:{port}",
+    def __init__(self, place, command, ranks, env, dies):
+        self.place, self.dying = place, ranks - 1 if dies else None
+        shared = dict(os.environ, **env, SLUICE_JOB=place.meeting(),
                       SLUICE_JOB_KEY=secrets.token_hex(16), SLUICE_JOB_SIZE=str(ranks),
                       SLUICE_JOB_TIMEOUT_S="60")
         for launcher in ("PMI_FD", "PMIX_NAMESPACE"):
@@ -115,15 +158,24 @@ class Job:
             output = tempfile.TemporaryFile(mode="w+", errors="replace")
             self.outputs.append(output)
             self.processes.append(subprocess.Popen(
-                command, env=dict(shared, SLUICE_JOB_RANK=str(rank)), stdin=subprocess.DEVNULL,
-                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                place.command(rank, command), env=dict(shared, SLUICE_JOB_RANK=str(rank)),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True,
             ))
+
+    def codes(self):
+        """The exit codes; that of a process that is to be killed is 0 if it was."""
+        codes = [process.poll() for process in self.processes]
+        if self.dying is not None and codes[self.dying] is not None:
+            was_killed = codes[self.dying] in KILLED
+            codes[self.dying] = 0 if was_killed else codes[self.dying] or 1
+        return codes
 
     def wait(self, limit):
         """The exit codes; None for a process that had to be ended."""
         deadline = time.monotonic() + limit
         while True:
-            codes = [process.poll() for process in self.processes]
+            codes = self.codes()
             if None not in codes:
                 return codes
             if any(code not in (None, 0, EXIT_SKIPPED) for code in codes):
@@ -133,13 +185,17 @@ class Job:
             time.sleep(0.005)
 
     def end(self):
+        is_left = False
         for process in self.processes:
             if process.poll() is None:
+                is_left = True
                 try:
                     os.killpg(process.pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
             process.wait()
+        if is_left:
+            self.place.clean()
 
     def texts(self):
         for output in self.outputs:
@@ -159,6 +215,10 @@ class Suite:
     def __init__(self, args, folder):
         self.lib = os.path.abspath(args.lib)
         self.args = args
+        self.folder = folder
+        self.place = Here()
+        # Why nothing can run.
+        self.reason = ""
         self.binaries = os.path.join(ROOT, "target", "portals-tests")
         try:
             os.makedirs(self.binaries, exist_ok=True)
@@ -205,9 +265,17 @@ class Suite:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return {name: error for name, error in pool.map(one, names) if error}
 
+    def go_to_hosts(self):
+        self.reason = why_not()
+        if not self.reason:
+            labs = Labs(os.path.abspath(self.args.build_dir or self.lib), self.folder)
+            self.place = OnHosts(labs, self.args.hosts, self.args.rails)
+
     def run(self, name, ranks, variant, limit):
+        if self.reason:
+            raise Skipped(self.reason)
         command = [os.path.join(self.binaries, name), *VARIANTS[variant]]
-        job = Job(command, ranks, self.env)
+        job = Job(self.place, command, ranks, self.env, name in DIES)
         try:
             codes = job.wait(limit)
         finally:
@@ -252,6 +320,10 @@ def main():
     parser.add_argument("--variant", type=listed(str), metavar="NAMES",
                         help="of " + ", ".join(ALL))
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--hosts", type=int, default=0, metavar="N",
+                        help="spread the processes over hosts of a lab")
+    parser.add_argument("--rails", type=int, default=2, metavar="M", help="networks of the lab")
+    parser.add_argument("--build-dir", metavar="DIR", help="where sluice is, if not beside --lib")
     parser.add_argument("--repeat", type=int, default=1, metavar="N")
     parser.add_argument("--list", action="store_true", help="print the tests' names")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
@@ -273,7 +345,13 @@ def main():
         if args.list:
             print("\n".join(title for title, _, _ in tests))
             return 0
-        return run_all(suite, tests, args)
+        if args.hosts:
+            suite.go_to_hosts()
+        try:
+            return run_all(suite, tests, args)
+        finally:
+            if isinstance(suite.place, OnHosts):
+                suite.place.down()
 
 
 def run_all(suite, tests, args):

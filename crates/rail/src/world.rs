@@ -275,6 +275,21 @@ impl World {
         Some(net)
     }
 
+    /// Memory that the network is to use; nothing of it if the client has not the memory
+    /// that it names, where that is to be found out. Over shared memory the kernel finds
+    /// it out.
+    #[inline(always)]
+    fn within_reach(&self, peer: PeerId, region: Region, rights: Rights) -> Region {
+        if self.beyond(peer).is_none() { region } else { self.usable(region, rights) }
+    }
+
+    #[inline(never)]
+    fn usable(&self, region: Region, rights: Rights) -> Region {
+        let is_there = (!rights.read || self.shm.readable(region))
+            && (!rights.write || self.shm.writable(region));
+        if is_there { region } else { Region { len: 0, ..region } }
+    }
+
     /// Takes in what the network has.
     #[inline(never)]
     fn poll_net<M: Machine>(&mut self, machine: &mut M) -> usize {
@@ -462,6 +477,7 @@ impl RemoteMemory for World {
 
     #[inline(always)]
     fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {
+        let region = self.within_reach(peer, region, rights);
         match self.beyond_mut(peer) {
             Some(net) => net.expose(peer, region, rights),
             None => self.shm.expose(peer, region, rights),
@@ -478,7 +494,9 @@ impl RemoteMemory for World {
 
     #[inline(always)]
     fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
+        let is_there = self.within_reach(peer, to, Rights::WRITE) == to;
         match self.beyond_mut(peer) {
+            Some(net) if !is_there => net.refuse_move(token),
             Some(net) => net.read(peer, from, to, token),
             None => self.shm.read_remote(peer, from, to, token),
         }
@@ -486,7 +504,9 @@ impl RemoteMemory for World {
 
     #[inline(always)]
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
+        let is_there = self.within_reach(peer, from, Rights::READ) == from;
         match self.beyond_mut(peer) {
+            Some(net) if !is_there => net.refuse_move(token),
             Some(net) => net.write(peer, from, to, token),
             None => self.shm.write_remote(peer, from, to, token),
         }

@@ -147,6 +147,12 @@ impl Net {
         self.send(peer, FrameKind::Write, &[&write.emit()]);
     }
 
+    /// A read or write comes to nothing, because the client has not the memory that it
+    /// names. [`Event::Moved`] follows.
+    pub fn refuse_move(&mut self, token: Token) {
+        self.events.push_back(Event::Moved(token, Err(RailError::Fault)));
+    }
+
     /// Tells a peer that what it wrote is here, or will not be.
     pub(super) fn tell_written(&mut self, peer: PeerId, token: u64, is_done: bool) {
         self.send(peer, FrameKind::Written, &[&WriteDone { token, is_done }.emit()]);
