@@ -1,23 +1,71 @@
 //! News of the network: a link that is there again, an address that was given.
 //!
 //! The system tells of such changes by a netlink socket. What has changed is not read:
-//! that something has is reason enough to try again at once what was tried in vain.
+//! that something has is reason enough to try again soon what was tried in vain.
 //! Without the socket, which a sandbox may forbid, it is tried when its time comes.
+//!
+//! Not at once: the two ends of a link do not begin to work at the same time. A connection
+//! that is begun before both do loses its first packet, or the ARP request before it, which
+//! the system repeats only after a second. So nothing is begun until the news have settled,
+//! and then by both ends: the one that knows no way to the other yet asks for it anew.
 
 use super::join::Side;
-use super::{Entry, Net, Stage};
+use super::{Entry, Net};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
-use sluice_wire::Nanos;
+use sluice_wire::{Nanos, PeerId};
 use std::io;
 
 /// Links, and addresses of both families (`RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`,
 /// `RTMGRP_IPV6_IFADDR`).
 const GROUPS: u32 = 0x1 | 0x10 | 0x100;
-/// Between two times that everything is tried anew, however often links change.
-const RETRY_NS_MIN: u64 = 5_000_000;
+/// News have settled when none has come for so long.
+const SETTLE_NS: u64 = 20_000_000;
+/// However often links change, they are waited for no longer than this.
+const SETTLE_NS_MAX: u64 = 60_000_000;
+/// For so long after news have settled both ends of a link open rails at once.
+const HURRY_NS: u64 = 50_000_000;
+/// Most reads of one look: whatever comes meanwhile, it ends.
+const READS_MAX: usize = 256;
+
+/// News that have come, and when they are acted on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    /// When the first and the last came of those that have not been acted on.
+    unsettled: Option<(Nanos, Nanos)>,
+    /// When others were acted on last.
+    settled: Option<Nanos>,
+}
+
+impl News {
+    fn note(&mut self, now: Nanos) {
+        let first = self.unsettled.map_or(now, |(first, _)| first);
+        self.unsettled = Some((first, now));
+    }
+
+    /// When they are acted on; `None` if none have come.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        let (first, last) = self.unsettled?;
+        let settled = last.saturating_add(Nanos(SETTLE_NS));
+        Some(settled.min(first.saturating_add(Nanos(SETTLE_NS_MAX))))
+    }
+
+    /// Whether they are to be acted on now, which is said once.
+    fn take(&mut self, now: Nanos) -> bool {
+        let is_due = self.due().is_some_and(|due| due <= now);
+        if is_due {
+            (self.unsettled, self.settled) = (None, Some(now));
+        }
+        is_due
+    }
+
+    /// Whether they have settled a moment ago.
+    pub(super) fn is_fresh(&self, now: Nanos) -> bool {
+        self.settled.is_some_and(|settled| now.since(settled).0 <= HURRY_NS)
+    }
+}
 
 /// The socket that tells of changes.
 pub(super) fn open() -> io::Result<OwnedFd> {
@@ -28,49 +76,106 @@ pub(super) fn open() -> io::Result<OwnedFd> {
 }
 
 impl Net {
-    /// The system has told of a change.
+    /// The system has told of a change, perhaps.
     pub(super) fn on_change(&mut self, entry: usize) {
         let Some(Entry::Changes(socket)) = self.entries.get(entry) else { return };
         let mut bytes = [0; 4096];
-        // What is lost because so much has changed is of no matter.
-        while !matches!(
-            rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT),
-            Err(Errno::AGAIN) | Ok((0, _))
-        ) {}
-        self.retry_at = self.retry_at.or(Some(self.retried.saturating_add(Nanos(RETRY_NS_MIN))));
+        let mut is_news = false;
+        for _ in 0..READS_MAX {
+            match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) if len > 0 => is_news = true,
+                // So much has changed that some of it was lost, which is of no matter.
+                Err(Errno::NOBUFS) => is_news = true,
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        if is_news {
+            self.news.note(self.now);
+        }
     }
 
     /// Tries anew what was tried in vain, if the network has changed.
     pub(super) fn retry_after_change(&mut self) {
-        if self.retry_at.is_none_or(|due| due > self.now) {
+        if !self.news.take(self.now) {
             return;
         }
-        (self.retry_at, self.retried) = (None, self.now);
         for peer in self.active.clone() {
-            // An attempt whose first packet was lost waits a second for the next.
-            let Some(met) = self.met(peer) else { continue };
-            for entry in met.attempts.clone().into_iter().flatten() {
-                if self.is_connecting(entry) {
-                    self.give_up_attempt(entry, &io::ErrorKind::TimedOut.into());
-                }
-            }
-            if let Some(met) = self.met_mut(peer) {
-                met.rails.retry();
-            }
-        }
-        let now = self.now;
-        for remote in self.remotes.iter_mut().flatten() {
-            if let Stage::Meeting(meeting) = &mut remote.stage {
-                meeting.retry_at = meeting.retry_at.min(now);
+            match self.met(peer) {
+                Some(_) => self.retry_rails(peer),
+                None => self.retry_contact(peer),
             }
         }
     }
 
-    /// Whether the system still connects.
-    fn is_connecting(&self, entry: usize) -> bool {
-        matches!(
-            self.entries.get(entry),
+    fn retry_rails(&mut self, peer: PeerId) {
+        // An attempt whose first packet was lost waits a second for the next.
+        let attempts = self.met(peer).map(|met| met.attempts.clone()).unwrap_or_default();
+        for entry in attempts.into_iter().flatten() {
+            self.give_up_connecting(entry);
+        }
+        if let Some(met) = self.met_mut(peer) {
+            met.rails.retry();
+        }
+    }
+
+    fn retry_contact(&mut self, peer: PeerId) {
+        if let Some(entry) = self.meeting_mut(peer).and_then(|meeting| meeting.entry) {
+            self.give_up_connecting(entry);
+        }
+        let now = self.now;
+        if let Some(meeting) = self.meeting_mut(peer) {
+            meeting.retry_at = meeting.retry_at.min(now);
+        }
+    }
+
+    /// Gives an attempt up if the system still connects.
+    fn give_up_connecting(&mut self, entry: usize) {
+        let joining = self.entries.get(entry);
+        let connects = matches!(
+            joining,
             Some(Entry::Joining(joining)) if matches!(joining.side, Side::Connecting(_))
-        )
+        );
+        if connects {
+            self.give_up_attempt(entry, &io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Nanos {
+        Nanos(ms * MS)
+    }
+
+    #[test]
+    fn news_are_acted_on_once_when_they_have_settled() {
+        let mut news = News::default();
+        assert!(!news.take(at(5)) && news.due().is_none() && !news.is_fresh(at(5)));
+        news.note(at(5));
+        news.note(at(15));
+        assert_eq!(news.due(), Some(at(35)));
+        assert!(!news.take(at(34)) && !news.is_fresh(at(34)));
+        assert!(news.take(at(35)) && !news.take(at(35)));
+        assert!(news.is_fresh(at(36)) && !news.is_fresh(at(500)) && news.due().is_none());
+    }
+
+    #[test]
+    fn links_that_change_all_the_time_are_not_waited_for_without_end() {
+        let mut news = News::default();
+        let (mut taken, mut first) = (0, None);
+        for ms in 0..600 {
+            news.note(at(ms));
+            if news.take(at(ms)) {
+                first.get_or_insert(ms);
+                taken += 1;
+            }
+        }
+        assert_eq!(first, Some(SETTLE_NS_MAX / MS));
+        assert!((9..=10).contains(&taken), "{taken}");
     }
 }

@@ -81,19 +81,21 @@ impl Net {
         }
     }
 
-    /// A rail is to be opened: now, or a little later, if the peer should do it.
+    /// A rail is to be opened: now, or a little later, if the peer should do it, or while
+    /// the network changes.
     pub(super) fn open_soon(&mut self, peer: PeerId, rail: RailId) {
-        let (now, own) = (self.now, self.identity.address());
+        let (now, own, news) = (self.now, self.identity.address(), self.news);
         let Some(remote) = self.remote_mut(peer) else { return };
         let is_first = own.key() < remote.address.key();
         let Stage::Met(met) = &mut remote.stage else { return };
         if met.conns[rail.index()].is_some() {
             return;
         }
-        if is_first {
-            self.open_rail(peer, rail);
-        } else {
-            met.open_at[rail.index()] = Some(now.saturating_add(Nanos(OPEN_LATER_NS)));
+        match news.due() {
+            // The first contact is not followed by a wait.
+            Some(due) if met.stream_on.is_some() => met.open_at[rail.index()] = Some(due),
+            _ if is_first || news.is_fresh(now) => self.open_rail(peer, rail),
+            _ => met.open_at[rail.index()] = Some(now.saturating_add(Nanos(OPEN_LATER_NS))),
         }
     }
 
@@ -199,7 +201,7 @@ impl Net {
             let gone_ns = self.config.timing.gone_ns;
             let Some(meeting) = self.meeting_mut(peer) else { return };
             meeting.entry = None;
-            meeting.refused = (meeting.refused + 1) * is_refused;
+            meeting.refused += is_refused;
             meeting.retry_at = now.saturating_add(Nanos(meeting.retry_ns));
             meeting.retry_ns = (meeting.retry_ns * 2).min(RETRY_NS_MAX);
             if meeting.refused >= REFUSED_MAX {

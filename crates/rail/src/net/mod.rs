@@ -59,6 +59,7 @@ pub(crate) mod watcher;
 use crate::address::Address;
 use crate::shm::Warn;
 use allowance::Allowances;
+use changes::News;
 use conn::Conn;
 use handshake::{Identity, Security};
 use join::Joining;
@@ -236,10 +237,8 @@ pub struct Net {
     /// until the system has descriptors for them.
     accept_again: Option<usize>,
     accept_later: Option<usize>,
-    /// When to try anew what failed, because the network has changed, and when that was
-    /// done last.
-    retry_at: Option<Nanos>,
-    retried: Nanos,
+    /// That the network has changed: what failed is tried anew.
+    news: News,
     /// How many connections take nothing for now.
     blocked: usize,
     /// The next poll asks the system which sockets have something.
@@ -352,8 +351,7 @@ impl Net {
             accept_again: None,
             accept_later: None,
             unread: Vec::new(),
-            retry_at: None,
-            retried: Nanos(0),
+            news: News::default(),
             blocked: 0,
             looks_at_list: false,
             stats: NetStats::default(),
@@ -480,7 +478,7 @@ impl Net {
         self.looks_at_list = true;
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
         let later = self.accept_later.map(|_| self.next_round);
-        let due = due.chain(self.retry_at).chain(later).min();
+        let due = due.chain(self.news.due()).chain(later).min();
         due.map_or(u64::MAX, |due| due.since(now).0)
     }
 
@@ -589,10 +587,11 @@ impl Net {
 
     /// Adds a descriptor to the system's list.
     fn list(&self, socket: &impl AsFd, entry: usize) -> io::Result<()> {
-        let flags = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        if !matches!(self.entries[entry], Entry::Changes(_)) {
+            // News are only read, and that one could write there is none.
+            flags |= epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
+        }
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(entry as u64), flags)?)
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct Meeting {
     /// When to try again, if none is.
     pub(super) retry_at: Nanos,
     pub(super) retry_ns: u64,
-    /// Attempts that the peer's host has refused, in a row.
+    /// Attempts that the peer's host has refused.
     pub(super) refused: u32,
 }
 

@@ -33,17 +33,17 @@ fn config(devices: u8, timing: Timing) -> NetConfig {
 }
 
 /// Two that have met, with relays between them.
-struct Pair {
-    a: Process,
-    b: Process,
+pub(super) struct Pair {
+    pub(super) a: Process,
+    pub(super) b: Process,
     /// First those before `a`, then those before `b`.
-    relays: Vec<Relay>,
-    to_a: PeerId,
-    to_b: PeerId,
+    pub(super) relays: Vec<Relay>,
+    pub(super) to_a: PeerId,
+    pub(super) to_b: PeerId,
 }
 
 impl Pair {
-    fn met(devices: u8, timing: Timing) -> Pair {
+    pub(super) fn met(devices: u8, timing: Timing) -> Pair {
         let (mut a, mut relays) = behind_relays(config(devices, timing));
         let (mut b, before_b) = behind_relays(config(devices, timing));
         relays.extend(before_b);
@@ -57,13 +57,13 @@ impl Pair {
         pair
     }
 
-    fn poll(&mut self) {
+    pub(super) fn poll(&mut self) {
         self.a.poll();
         self.b.poll();
         self.relays.iter_mut().for_each(Relay::poll);
     }
 
-    fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Pair) -> bool) {
+    pub(super) fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Pair) -> bool) {
         let begin = Instant::now();
         while !is_so(self) {
             self.poll();
@@ -74,14 +74,14 @@ impl Pair {
         }
     }
 
-    fn states(&self, rail: RailId) -> [RailState; 2] {
+    pub(super) fn states(&self, rail: RailId) -> [RailState; 2] {
         [(&self.a, self.to_b), (&self.b, self.to_a)].map(|(process, peer)| {
             let met = process.world.net().unwrap().met(peer);
             met.map_or(RailState::Down, |met| met.rails.state(rail))
         })
     }
 
-    fn cut(&mut self, how: Cut) {
+    pub(super) fn cut(&mut self, how: Cut) {
         self.relays.iter_mut().for_each(|relay| relay.cut(how));
     }
 
