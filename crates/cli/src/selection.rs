@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use sluice_link::{Costs, Direct};
-use sluice_proto::selection::{MemoryKind, NEVER, Overrides, Source, Threshold, Thresholds};
+use sluice_proto::selection::{MemoryKind, NEVER, Source, Threshold, Thresholds};
 use sluice_rail::tune::{Origin, Tuned};
 use sluice_runtime::Settings;
 use sluice_runtime::settings::Lengths;
@@ -14,22 +14,17 @@ pub const RAIL: &str = "shm";
 
 /// By which lengths protocols are chosen, if moves cost what was found.
 pub fn thresholds(settings: &Settings, tuned: &Tuned) -> Thresholds {
-    Thresholds::of(tuned.costs.as_ref(), MemoryKind::Host, &overrides(settings))
-}
-
-/// What is set, as the table takes it.
-fn overrides(settings: &Settings) -> Overrides {
-    let Lengths { eager_bytes_max, announce_bytes_min, share_bytes_min } = settings.lengths;
-    [eager_bytes_max, announce_bytes_min, share_bytes_min]
+    Thresholds::of(tuned.costs.as_ref(), MemoryKind::Host, &settings.lengths.set())
 }
 
 /// The variable that sets a threshold.
 fn variable(threshold: Threshold) -> String {
-    let [eager, announce, share] = Lengths::variables();
+    let [eager, announce, share, network_eager] = Lengths::variables();
     match threshold {
         Threshold::Eager => eager,
         Threshold::Announce => announce,
         Threshold::Share => share,
+        Threshold::NetworkEager => network_eager,
     }
     .env()
 }
@@ -130,7 +125,7 @@ pub fn costs_json(costs: &Costs) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_runtime::settings::{BYTES_MAX, EAGER_BYTES_MAX};
+    use sluice_runtime::settings::{BYTES_MAX, EAGER_BYTES_MAX, NETWORK_EAGER_BYTES_MAX};
 
     #[test]
     fn what_is_set_is_the_threshold_of_that_name_and_no_setting_is_beyond_it() {
@@ -138,10 +133,11 @@ mod tests {
             (Threshold::Eager, "FI_SLUICE_EAGER_SIZE", EAGER_BYTES_MAX),
             (Threshold::Announce, "FI_SLUICE_ANNOUNCE_SIZE", BYTES_MAX),
             (Threshold::Share, "FI_SLUICE_SHARE_SIZE", BYTES_MAX),
+            (Threshold::NetworkEager, "FI_SLUICE_NETWORK_EAGER_SIZE", NETWORK_EAGER_BYTES_MAX),
         ] {
             assert_eq!((variable(threshold).as_str(), threshold.max()), (name, most));
             let settings = Settings::read(|variable| (variable.env() == name).then(|| "77".into()));
-            let found = Thresholds::of(None, MemoryKind::Host, &overrides(&settings));
+            let found = Thresholds::of(None, MemoryKind::Host, &settings.lengths.set());
             let set: Vec<Threshold> = found
                 .iter()
                 .filter(|(_, value, source)| *value == 77 && *source == Source::Environment)

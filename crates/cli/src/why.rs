@@ -28,7 +28,8 @@ and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE an
 or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
 R is any number. The answer is for a peer on this host, which is reached through shared
 memory; it is the same for every such rank, and no peer is contacted. A peer on another
-host takes eager messages up to the same size, and fetches longer ones over all rails.
+host takes eager messages up to network_eager_bytes_max, and fetches longer ones over all
+rails.
 
 The answer is for a message that finds credits. A message without credits waits at its
 sender, and is announced if it waits too long (docs/selection.md). Transfer costs that

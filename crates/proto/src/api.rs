@@ -10,6 +10,9 @@ pub struct Config {
     /// Longest message in bytes that is sent eagerly; longer ones are
     /// announced and fetched.
     pub eager_bytes_max: u32,
+    /// The same to a peer that a network is between. Injected messages are eager in any
+    /// case, up to `eager_bytes_max`.
+    pub network_eager_bytes_max: u32,
     /// How long a message of several slots waits for credits before it goes
     /// as an announcement instead.
     pub patience: Nanos,
@@ -34,6 +37,7 @@ impl Default for Config {
         let Table { eager_bytes_max, announce_bytes_min, share_bytes_min } = Table::default();
         Config {
             eager_bytes_max,
+            network_eager_bytes_max: Table::NETWORK.eager_bytes_max,
             patience: Nanos(20_000),
             requests_max: 1 << 23,
             inject_bytes_max: 64 << 20,
@@ -54,6 +58,12 @@ impl Config {
             announce_bytes_min: self.announce_bytes_min,
             share_bytes_min: self.share_bytes_min,
         }
+    }
+
+    /// The same for messages to peers that a network is between.
+    #[must_use]
+    pub fn network_table(&self) -> Table {
+        Table { eager_bytes_max: self.network_eager_bytes_max, ..Table::NETWORK }
     }
 
     /// The same with these lengths.

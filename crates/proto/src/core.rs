@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub config: Config,
+    /// No message of this length or less is too long to be eager, whoever its receiver is.
+    pub short_bytes_max: u64,
     pub ni: Ni,
     pub eq: Handle<Eq>,
     /// All of memory: local offsets are addresses.
@@ -45,8 +47,10 @@ impl Core {
         for space in [Space::Tagged, Space::Untagged] {
             ni.me_append_overflow(space.pt(), overflow_entry()).expect("a new interface has room");
         }
+        let short_bytes_max = config.eager_bytes_max.min(config.network_eager_bytes_max);
         Core {
             config,
+            short_bytes_max: short_bytes_max.into(),
             ni,
             eq,
             md,

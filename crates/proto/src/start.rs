@@ -24,7 +24,7 @@ pub(crate) fn start<P: Port>(
     handle: Handle<SendOp>,
     announce: bool,
 ) -> Result<Started, PtlError> {
-    let is_announced = core.config.table().objection_to_eager(send.buf.len, !announce).is_some();
+    let is_announced = announce || is_too_long(core, port, send);
     let started = if is_announced {
         start_announced(core, port, send, handle)
     } else {
@@ -34,6 +34,18 @@ pub(crate) fn start<P: Port>(
         note_sent(core, send.peer, send.space, send.tag);
     }
     started
+}
+
+/// Whether a message is longer than those that are sent eagerly to its peer. One
+/// comparison with a number that is ready, for most.
+#[inline(always)]
+fn is_too_long<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
+    send.buf.len > core.short_bytes_max && {
+        let is_beyond = !send.inject && port.caps(send.peer).network;
+        let config = &core.config;
+        let table = if is_beyond { config.network_table() } else { config.table() };
+        table.objection_to_eager(send.buf.len, true).is_some()
+    }
 }
 
 /// Puts the whole message.

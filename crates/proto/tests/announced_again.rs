@@ -13,6 +13,7 @@ const LEN: u64 = 500;
 
 const CONFIG: Config = Config {
     eager_bytes_max: 64,
+    network_eager_bytes_max: 64,
     patience: Nanos(20_000),
     requests_max: 1 << 10,
     inject_bytes_max: 1 << 20,

@@ -244,6 +244,7 @@ fn messages_that_wait_block_the_receives_that_were_announced_before() {
     for waits in [false, true] {
         let config = Config {
             eager_bytes_max: 64,
+            network_eager_bytes_max: 64,
             announce_bytes_min: 100,
             share_bytes_min: 100,
             ..Config::default()

@@ -2,9 +2,9 @@
 
 mod world;
 
-use sluice_proto::{Failure, Kind, Refused, Send, Space};
+use sluice_proto::{Config, Failure, Kind, Refused, Send, Space};
 use sluice_wire::{PeerId, Region};
-use world::net::Mode;
+use world::net::{Mode, roomy};
 use world::{World, recv_from, send_to};
 
 #[test]
@@ -183,4 +183,32 @@ fn memory_past_the_end_of_the_address_space_is_a_fault() {
     let buf = Region { addr: sluice_wire::Addr(u64::MAX - 3), len: 100 };
     world.send(0, &send_to(1, buf, 7, 10)).unwrap();
     assert_eq!(world.only(0).outcome, Err(Failure::Fault));
+}
+
+/// Whether a message of this length was sent eagerly, and arrived as it was.
+fn is_eager(mode: Mode, config: Config, len: usize, inject: bool) -> bool {
+    let mut world = World::new(&[roomy(); 2], mode, config, 1);
+    let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    let from = world.alloc(0, &bytes);
+    let to = world.alloc(1, &vec![0; len]);
+    world.recv(1, &recv_from(0, to, 7, 70)).unwrap();
+    world.run();
+    world.send(0, &Send { inject, ..send_to(1, from, 7, 10) }).unwrap();
+    world.run();
+    assert_eq!(world.bytes(1, to), bytes);
+    world.processes[0].endpoint.stats().eager_sent == 1
+}
+
+#[test]
+fn over_a_network_longer_messages_are_eager_and_injected_ones_in_any_case() {
+    let network = Mode { is_network: true, ..Mode::default() };
+    let config = Config::default();
+    assert!(is_eager(network, config, 32 << 10, false));
+    assert!(!is_eager(network, config, (32 << 10) + 1, false));
+    assert!(!is_eager(Mode::default(), config, 4097, false));
+    // The shorter limit of the two is no limit of the other.
+    let short = Config { network_eager_bytes_max: 100, ..config };
+    assert!(is_eager(network, short, 100, false) && !is_eager(network, short, 101, false));
+    assert!(is_eager(Mode::default(), short, 4096, false));
+    assert!(is_eager(network, short, 4096, true));
 }

@@ -27,8 +27,7 @@ fn thresholds(settings: &Settings) -> Thresholds {
         }
         tuned
     });
-    let set = &settings.lengths;
-    let set = [set.eager_bytes_max, set.announce_bytes_min, set.share_bytes_min];
+    let set = settings.lengths.set();
     let found = Thresholds::of(tuned.costs.as_ref(), MemoryKind::Host, &set);
     for (threshold, value, source) in found.iter() {
         log::info(About::Endpoint, || format!("{} is {value} ({source})", threshold.name()));
@@ -55,11 +54,13 @@ impl Engine {
         };
         let world = settings.network.open(config)?;
         let context = Context::new(world, |layout| {
+            let Thresholds { table, network, .. } = thresholds(settings);
             let proto = sluice_proto::Config {
                 inject_bytes_max: settings.inject_kept_bytes,
+                network_eager_bytes_max: network.eager_bytes_max,
                 ..sluice_proto::Config::default()
             };
-            Endpoint::new(proto.with_table(&thresholds(settings).table), layout)
+            Endpoint::new(proto.with_table(&table), layout)
         });
         let mut engine = Engine { context, sent_bytes: 0 };
         engine.tell_notices();

@@ -54,6 +54,7 @@ impl Messages {
         let limits = &config.endpoint;
         let endpoint = proto::Config {
             eager_bytes_max: limits.eager_bytes_max,
+            network_eager_bytes_max: limits.eager_bytes_max,
             announce_bytes_min: limits.announce_bytes_min,
             share_bytes_min: limits.share_bytes_min,
             ..proto::Config::default()

@@ -247,10 +247,11 @@ impl LocalMemory for SimPort<'_> {
 impl RemoteMemory for SimPort<'_> {
     fn caps(&self, peer: PeerId) -> RemoteCaps {
         if self.is_apart(peer) {
-            return RemoteCaps { read: self.hosts.reads, write: true };
+            return RemoteCaps { read: self.hosts.reads, write: true, network: true };
         }
         let unreadable = self.unreadable.get(peer.index()).copied().unwrap_or(false);
-        RemoteCaps { read: self.direct.reads && !unreadable, write: self.direct.writes }
+        let read = self.direct.reads && !unreadable;
+        RemoteCaps { read, write: self.direct.writes, network: false }
     }
 
     fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {

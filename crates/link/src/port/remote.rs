@@ -29,6 +29,8 @@ pub struct RemoteCaps {
     pub read: bool,
     /// Whether [`RemoteMemory::write_remote`] can reach it.
     pub write: bool,
+    /// Whether a network is between: to ask for something costs far more than to copy it.
+    pub network: bool,
 }
 
 /// What a peer may do with memory that is exposed to it.

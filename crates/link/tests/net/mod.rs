@@ -39,6 +39,8 @@ pub struct Mode {
     pub forbidden_percent: u64,
     /// Whether processes that cannot read each other's memory can write it.
     pub only_writes: bool,
+    /// Whether a network is between them.
+    pub is_network: bool,
     /// Whether processes that can read each other's memory share transfers.
     pub chunk_claims: bool,
     /// How many of a hundred ways take time to be opened.
@@ -56,6 +58,7 @@ impl Default for Mode {
             can_read: true,
             forbidden_percent: 0,
             only_writes: false,
+            is_network: false,
             chunk_claims: false,
             connecting_percent: 0,
             placing_percent: 0,

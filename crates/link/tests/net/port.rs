@@ -253,7 +253,8 @@ impl RemoteMemory for NetPort {
         let net = self.net.borrow();
         let allowed = !net.unreadable.contains(&(self.me, peer.index()));
         let (read, only_writes) = (net.mode.can_read, net.mode.only_writes);
-        RemoteCaps { read: allowed && read, write: allowed && (read || only_writes) }
+        let network = net.mode.is_network;
+        RemoteCaps { read: allowed && read, write: allowed && (read || only_writes), network }
     }
 
     fn expose(&mut self, peer: PeerId, region: Region, rights: Rights) -> RemoteKey {

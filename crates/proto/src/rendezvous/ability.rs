@@ -6,7 +6,7 @@ use sluice_wire::{PeerId, RemoteKey};
 
 /// What the rail can do with a peer now.
 pub(crate) fn able_with<P: Port>(port: &P, peer: PeerId, chunk_claims: bool) -> Able {
-    let RemoteCaps { read: reads, write: writes } = port.caps(peer);
+    let RemoteCaps { read: reads, write: writes, .. } = port.caps(peer);
     Able { reads, writes, chunk_claims }
 }
 

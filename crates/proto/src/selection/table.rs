@@ -32,6 +32,14 @@ pub struct Table {
     pub share_bytes_min: u64,
 }
 
+impl Table {
+    /// For peers that a network is between. To fetch a message takes a round trip more, in
+    /// which some 30 KiB are copied in and out again. Receives are not announced, as there
+    /// are no chunk claims.
+    pub const NETWORK: Table =
+        Table { eager_bytes_max: 32 << 10, announce_bytes_min: NEVER, share_bytes_min: NEVER };
+}
+
 impl Default for Table {
     fn default() -> Table {
         Table { eager_bytes_max: 4096, announce_bytes_min: 32 << 10, share_bytes_min: 64 << 10 }

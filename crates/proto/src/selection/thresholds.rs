@@ -14,11 +14,14 @@ pub enum Threshold {
     Announce,
     /// [`Table::share_bytes_min`].
     Share,
+    /// [`Table::eager_bytes_max`] of the table for peers that a network is between.
+    NetworkEager,
 }
 
 impl Threshold {
     /// All of them.
-    pub const ALL: [Threshold; 3] = [Threshold::Eager, Threshold::Announce, Threshold::Share];
+    pub const ALL: [Threshold; 4] =
+        [Threshold::Eager, Threshold::Announce, Threshold::Share, Threshold::NetworkEager];
 
     /// Its name in the table.
     #[must_use]
@@ -27,6 +30,7 @@ impl Threshold {
             Threshold::Eager => "eager_bytes_max",
             Threshold::Announce => "announce_bytes_min",
             Threshold::Share => "share_bytes_min",
+            Threshold::NetworkEager => "network_eager_bytes_max",
         }
     }
 
@@ -37,6 +41,7 @@ impl Threshold {
             Threshold::Eager => "longest message sent eagerly",
             Threshold::Announce => "shortest receive announced to its source",
             Threshold::Share => "shortest message that both sides copy",
+            Threshold::NetworkEager => "longest message sent eagerly over a network",
         }
     }
 
@@ -46,27 +51,29 @@ impl Threshold {
         match self {
             Threshold::Eager => 8192,
             Threshold::Announce | Threshold::Share => 1 << 40,
+            Threshold::NetworkEager => 64 << 10,
         }
     }
 
-    /// Its value in `table`.
-    #[must_use]
-    pub fn of(self, table: &Table) -> u64 {
+    fn of(self, thresholds: &Thresholds) -> u64 {
+        let Thresholds { table, network, .. } = thresholds;
         match self {
             Threshold::Eager => u64::from(table.eager_bytes_max),
             Threshold::Announce => table.announce_bytes_min,
             Threshold::Share => table.share_bytes_min,
+            Threshold::NetworkEager => u64::from(network.eager_bytes_max),
         }
     }
 
-    fn set(self, table: &mut Table, value: u64) {
+    fn set(self, thresholds: &mut Thresholds, value: u64) {
+        // Larger than any is allowed to be is the largest.
+        let value = value.min(self.max());
+        let Thresholds { table, network, .. } = thresholds;
         match self {
-            // Larger than any is allowed to be is the largest.
-            Threshold::Eager => {
-                table.eager_bytes_max = value.min(Threshold::Eager.max()) as u32;
-            }
+            Threshold::Eager => table.eager_bytes_max = value as u32,
             Threshold::Announce => table.announce_bytes_min = value,
             Threshold::Share => table.share_bytes_min = value,
+            Threshold::NetworkEager => network.eager_bytes_max = value as u32,
         }
     }
 }
@@ -101,17 +108,19 @@ impl fmt::Display for Source {
 }
 
 /// Values that somebody has set, in the order of [`Threshold::ALL`].
-pub type Overrides = [Option<u64>; 3];
+pub type Overrides = [Option<u64>; 4];
 
-/// A table, and where each of its values came from.
+/// The tables, and where each of their values came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// The table.
+    /// The table for peers that share memory.
     pub table: Table,
-    /// The kind of memory that it is for.
+    /// That for peers that a network is between.
+    pub network: Table,
+    /// The kind of memory that they are for.
     pub memory: MemoryKind,
     /// In the order of [`Threshold::ALL`].
-    pub sources: [Source; 3],
+    pub sources: [Source; 4],
 }
 
 impl Thresholds {
@@ -119,23 +128,26 @@ impl Thresholds {
     /// in any case.
     #[must_use]
     pub fn of(costs: Option<&Costs>, memory: MemoryKind, overrides: &Overrides) -> Thresholds {
-        let mut table = costs.map_or_else(Table::default, Table::of);
         let from_costs = if costs.is_some() { Source::Calibrated } else { Source::Default };
-        let mut sources = [from_costs; 3];
-        for ((threshold, set), source) in
-            Threshold::ALL.into_iter().zip(overrides).zip(&mut sources)
-        {
+        let mut found = Thresholds {
+            table: costs.map_or_else(Table::default, Table::of),
+            network: Table::NETWORK,
+            memory,
+            // What networks cost is not measured.
+            sources: [from_costs, from_costs, from_costs, Source::Default],
+        };
+        for ((threshold, set), at) in Threshold::ALL.into_iter().zip(overrides).zip(0..) {
             if let Some(value) = *set {
-                threshold.set(&mut table, value);
-                *source = Source::Environment;
+                threshold.set(&mut found, value);
+                found.sources[at] = Source::Environment;
             }
         }
-        Thresholds { table, memory, sources }
+        found
     }
 
     /// Each threshold with its value and where that came from.
     pub fn iter(&self) -> impl Iterator<Item = (Threshold, u64, Source)> {
-        let values = Threshold::ALL.map(|threshold| threshold.of(&self.table));
+        let values = Threshold::ALL.map(|threshold| threshold.of(self));
         let rows = Threshold::ALL.into_iter().zip(values).zip(self.sources);
         rows.map(|((threshold, value), source)| (threshold, value, source))
     }
@@ -150,22 +162,28 @@ mod tests {
         let costs = Costs { packet_ns: 80, packet_byte_ps: 150, ..Costs::default() };
         let measured = Table::of(&costs);
         assert!(measured != Table::default());
-        let none = Thresholds::of(None, MemoryKind::Host, &[None; 3]);
-        assert_eq!((none.table, none.sources), (Table::default(), [Source::Default; 3]));
-        let all = Thresholds::of(Some(&costs), MemoryKind::Host, &[None; 3]);
-        assert_eq!((all.table, all.sources), (measured, [Source::Calibrated; 3]));
-        let set = Thresholds::of(Some(&costs), MemoryKind::Host, &[Some(0), None, Some(1 << 40)]);
+        let none = Thresholds::of(None, MemoryKind::Host, &[None; 4]);
+        assert_eq!((none.table, none.sources), (Table::default(), [Source::Default; 4]));
+        let all = Thresholds::of(Some(&costs), MemoryKind::Host, &[None; 4]);
+        let [calibrated, default] = [Source::Calibrated, Source::Default];
+        assert_eq!(all.sources, [calibrated, calibrated, calibrated, default]);
+        assert_eq!((all.table, all.network), (measured, Table::NETWORK));
+        let set = [Some(0), None, Some(1 << 40), Some(100)];
+        let set = Thresholds::of(Some(&costs), MemoryKind::Host, &set);
         let expected = Table { eager_bytes_max: 0, share_bytes_min: 1 << 40, ..measured };
         assert_eq!(set.table, expected);
-        let sources = [Source::Environment, Source::Calibrated, Source::Environment];
-        assert_eq!(set.sources, sources);
+        assert_eq!(set.network, Table { eager_bytes_max: 100, ..Table::NETWORK });
+        let set_by = Source::Environment;
+        assert_eq!(set.sources, [set_by, calibrated, set_by, set_by]);
         let values: Vec<u64> = set.iter().map(|(_, value, _)| value).collect();
-        assert_eq!(values, [0, measured.announce_bytes_min, 1 << 40]);
+        assert_eq!(values, [0, measured.announce_bytes_min, 1 << 40, 100]);
     }
 
     #[test]
     fn no_eager_limit_is_longer_than_the_longest_eager_message() {
-        let set = Thresholds::of(None, MemoryKind::Host, &[Some(u64::MAX), None, None]);
+        let most = Some(u64::MAX);
+        let set = Thresholds::of(None, MemoryKind::Host, &[most, None, None, most]);
         assert_eq!(u64::from(set.table.eager_bytes_max), Threshold::Eager.max());
+        assert_eq!(u64::from(set.network.eager_bytes_max), Threshold::NetworkEager.max());
     }
 }

@@ -110,6 +110,7 @@ impl Program {
             can_read: draw.percent(50),
             forbidden_percent: if draw.percent(30) { 30 } else { 0 },
             only_writes: draw.percent(50),
+            is_network: Random::stream(seed, 12).percent(30),
             chunk_claims: draw.percent(60),
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
@@ -117,6 +118,7 @@ impl Program {
         let eager_max = *draw.pick(&[64, 256, 1024, 8192]);
         let config = Config {
             eager_bytes_max: eager_max as u32,
+            network_eager_bytes_max: *Random::stream(seed, 13).pick(&[0, 300, 8192]),
             patience: Nanos(draw.between(0, 50)),
             requests_max: 1 << 20,
             inject_bytes_max: *draw.pick(&[0, 1000, 1 << 20]),

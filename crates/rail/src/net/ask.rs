@@ -95,7 +95,7 @@ impl Net {
     #[must_use]
     pub fn caps(&self, peer: PeerId) -> RemoteCaps {
         let is_met = self.met(peer).is_some();
-        RemoteCaps { read: is_met, write: is_met }
+        RemoteCaps { read: is_met, write: is_met, network: true }
     }
 
     /// Exposes memory to a peer.

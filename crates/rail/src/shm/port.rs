@@ -122,7 +122,7 @@ impl RemoteMemory for Shm {
     fn caps(&self, peer: PeerId) -> RemoteCaps {
         let direct = self.peers.get(peer).is_some_and(|known| known.direct);
         // The system asks for the same right for both directions.
-        RemoteCaps { read: direct, write: direct }
+        RemoteCaps { read: direct, write: direct, network: false }
     }
 
     /// What a process may touch the system decides, so the key is the address.

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 
 /// The longest eager message that may be set.
 pub const EAGER_BYTES_MAX: u64 = 8192;
+/// The same over a network.
+pub const NETWORK_EAGER_BYTES_MAX: u64 = 64 << 10;
 /// The largest length or amount of memory that may be set.
 pub const BYTES_MAX: u64 = 1 << 40;
 /// The least that the eager limit is if nobody sets it.
@@ -39,13 +41,28 @@ pub struct Lengths {
     pub announce_bytes_min: Option<u64>,
     /// The shortest message that both sides copy, at most [`BYTES_MAX`].
     pub share_bytes_min: Option<u64>,
+    /// The longest message sent eagerly over a network, at most
+    /// [`NETWORK_EAGER_BYTES_MAX`].
+    pub network_eager_bytes_max: Option<u64>,
 }
 
 impl Lengths {
     /// The variables that set them, in the order of the fields.
     #[must_use]
-    pub fn variables() -> [&'static Variable; 3] {
-        [&variable::EAGER, &variable::ANNOUNCE, &variable::SHARE]
+    pub fn variables() -> [&'static Variable; 4] {
+        [&variable::EAGER, &variable::ANNOUNCE, &variable::SHARE, &variable::NETWORK_EAGER]
+    }
+
+    /// What is set, in that order.
+    #[must_use]
+    pub fn set(&self) -> [Option<u64>; 4] {
+        let Lengths {
+            eager_bytes_max,
+            announce_bytes_min,
+            share_bytes_min,
+            network_eager_bytes_max,
+        } = *self;
+        [eager_bytes_max, announce_bytes_min, share_bytes_min, network_eager_bytes_max]
     }
 }
 
@@ -83,6 +100,11 @@ impl Settings {
             eager_bytes_max,
             announce_bytes_min: reader.number(&variable::ANNOUNCE, 0, BYTES_MAX),
             share_bytes_min: reader.number(&variable::SHARE, 0, BYTES_MAX),
+            network_eager_bytes_max: reader.number(
+                &variable::NETWORK_EAGER,
+                0,
+                NETWORK_EAGER_BYTES_MAX,
+            ),
         };
         let eager = eager_bytes_max.unwrap_or(EAGER_DEFAULT);
         let default = RailOptions::default();

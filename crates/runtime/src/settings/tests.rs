@@ -27,6 +27,7 @@ fn what_is_set_is_read() {
     let set = settings(&[
         ("FI_SLUICE_EAGER_SIZE", "0x100"),
         ("FI_SLUICE_SHARE_SIZE", "131072"),
+        ("FI_SLUICE_NETWORK_EAGER_SIZE", "65536"),
         ("FI_SLUICE_TUNE", "off"),
         ("FI_SLUICE_INJECT_BYTES", "0"),
         ("FI_SLUICE_UNEXPECTED_BYTES", "1"),
@@ -47,6 +48,7 @@ fn what_is_set_is_read() {
         eager_bytes_max: Some(256),
         announce_bytes_min: None,
         share_bytes_min: Some(131_072),
+        network_eager_bytes_max: Some(65_536),
     };
     assert_eq!((set.lengths, set.tune), (lengths, Mode::Off));
     let rail = RailOptions {
@@ -74,6 +76,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
         ("FI_SLUICE_EAGER_SIZE", "8193"),
         ("FI_SLUICE_ANNOUNCE_SIZE", "-1"),
         ("FI_SLUICE_SHARE_SIZE", "0x10000000001"),
+        ("FI_SLUICE_NETWORK_EAGER_SIZE", "65537"),
         ("FI_SLUICE_TUNE", "quick"),
         ("FI_SLUICE_INJECT_SIZE", "4097"),
         ("FI_SLUICE_UNEXPECTED_BYTES", "0"),

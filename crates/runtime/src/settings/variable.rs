@@ -43,6 +43,11 @@ pub(super) static EAGER: Variable = Variable {
     kind: Kind::Size,
     help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 8192 (default: from FI_SLUICE_TUNE; 4096 where that is off)",
 };
+pub(super) static NETWORK_EAGER: Variable = Variable {
+    name: c"network_eager_size",
+    kind: Kind::Size,
+    help: c"The same for messages to processes that are reached over a network. 0 to 65536 (default: 32768)",
+};
 pub(super) static ANNOUNCE: Variable = Variable {
     name: c"announce_size",
     kind: Kind::Size,
@@ -136,10 +141,11 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 19] = [
+pub static VARIABLES: [&Variable; 20] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
+    &NETWORK_EAGER,
     &TUNE,
     &INJECT,
     &INJECT_KEPT,

@@ -67,6 +67,7 @@ impl Setup {
         let pull_bytes_max = Draw::stream(seed, 6).pick(&[least, 5_000, 1 << 20]);
         let endpoint = Config {
             eager_bytes_max: draw.pick(&[0, 64, 256, 1024, 4096, 8192]).min(longest),
+            network_eager_bytes_max: 0,
             patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
             requests_max: 1 << 20,
             inject_bytes_max: draw.pick(&[0, 500, 5_000, 1 << 20]),
@@ -74,6 +75,10 @@ impl Setup {
             share_bytes_min: draw.pick(&[0, 300, 1 << 20]),
             pull_bytes_max,
         };
+        let eager = endpoint.eager_bytes_max;
+        let network_eager_bytes_max =
+            Draw::stream(seed, 30).pick(&[eager, eager, 0, 500, 8192]).min(longest);
+        let endpoint = Config { network_eager_bytes_max, ..endpoint };
         let poll_ns = draw.pick(&[1, 20, 100]);
         let slow_percent = draw.pick(&[0, 0, 30, 60]);
         let poll_ns = (0..count)
