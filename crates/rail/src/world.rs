@@ -308,6 +308,11 @@ impl World {
                 Event::Gone(peer, why) => machine.on_peer_gone(now, self, peer, why),
             }
         }
+        if inputs == NET_INPUTS_MAX
+            && let Some(net) = &mut self.net
+        {
+            net.end_poll();
+        }
         inputs
     }
 

@@ -116,6 +116,7 @@ impl Net {
             self.with_rails(peer, |rails, below| rails.cancel(now, below, read));
             self.end_read(peer, read, Err(RailError::Fault));
         }
+        self.flush_outside_of_polls();
     }
 
     /// Reads memory that a peer has exposed. [`Event::Moved`] follows.
@@ -126,6 +127,7 @@ impl Net {
             self.events.push_back(Event::Moved(token, Ok(())));
         } else {
             self.begin_read(peer, from.key, from.offset, to, ReadOf::Machine(token));
+            self.flush_outside_of_polls();
         }
     }
 
@@ -173,7 +175,9 @@ impl Net {
 
     /// Puts a frame into the stream to a peer, and gives it to the socket if that is due.
     fn send(&mut self, peer: PeerId, kind: FrameKind, body: &[&[u8]]) {
-        let (now, epoch) = (self.now, self.epoch);
+        let now = self.now;
+        self.habit.note_sent(now);
+        let habit = self.habit;
         let Some(met) = self.met_mut(peer) else { return };
         let (number, rail) = met.rails.send(now);
         let len: usize = body.iter().map(|part| part.len()).sum();
@@ -193,7 +197,7 @@ impl Net {
         let Some(entry) = met.conns[rail.index()] else { return };
         let Some((conn, ring)) = self.conn_and_ring(entry) else { return };
         let held = conn.out.held(ring);
-        if conn.is_due(now, epoch, held) {
+        if !conn.is_blocked && conn.burst.is_due(&habit, now, held) {
             self.flush(entry);
         } else {
             self.mark_dirty(entry);

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `remote` | one peer: what has been asked of it, and its connections |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
+//! | `bursts` | when small frames wait for each other |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
 //! | `meet` | the first contact with a peer, the opening of rails |
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
@@ -37,6 +38,7 @@
 
 mod allowance;
 mod ask;
+mod bursts;
 mod changes;
 mod conn;
 pub mod devices;
@@ -59,6 +61,7 @@ pub(crate) mod watcher;
 use crate::address::Address;
 use crate::shm::Warn;
 use allowance::Allowances;
+use bursts::Habit;
 use changes::News;
 use conn::Conn;
 use handshake::{Identity, Security};
@@ -222,6 +225,7 @@ pub struct Net {
     /// Where in the buffer the payload of the packet is that is being handled.
     payload: (usize, usize),
     actions: remote::Actions,
+    habit: Habit,
     now: Nanos,
     epoch: u64,
     next_round: Nanos,
@@ -340,6 +344,7 @@ impl Net {
             scratch: vec![0; SCRATCH_BYTES],
             payload: (0, 0),
             actions: remote::Actions::default(),
+            habit: Habit::default(),
             now: Nanos(0),
             epoch: 0,
             next_round: Nanos(0),
@@ -396,6 +401,9 @@ impl Net {
     pub fn poll(&mut self, now: Nanos, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
         self.now = now;
         self.epoch += 1;
+        if self.habit.begin_poll(now) {
+            self.flush_dirty();
+        }
         self.turn.extend(self.hot.iter().copied());
         if let Some(entry) = self.accept_again.take() {
             self.accept(entry);
@@ -436,9 +444,18 @@ impl Net {
             } else {
                 self.flush_dirty();
                 if self.events.is_empty() {
+                    self.habit.end_poll();
                     return None;
                 }
             }
+        }
+    }
+
+    /// The caller asks for no more events of this poll, though there may be some.
+    pub fn end_poll(&mut self) {
+        if self.habit.is_polling() {
+            self.flush_dirty();
+            self.habit.end_poll();
         }
     }
 

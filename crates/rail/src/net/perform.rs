@@ -122,14 +122,14 @@ impl Net {
 
     /// Gives a socket what there is for it.
     pub(super) fn flush(&mut self, entry: usize) {
-        let (now, epoch) = (self.now, self.epoch);
+        let now = self.now;
         let Some((conn, ring)) = self.conn_and_ring(entry) else { return };
         let bulk = if conn.out.serves() == 0 {
             0
         } else {
             conn.drain.room(now, sock::unacknowledged_bytes(&conn.socket) as u64) as usize
         };
-        conn.note_given(now, epoch);
+        conn.burst.note_given();
         let flushed = conn.out.flush(&conn.socket, ring, bulk);
         conn.drain.note(conn.out.take_bulk_given());
         match flushed {
@@ -153,6 +153,14 @@ impl Net {
                     self.flush(entry);
                 }
             }
+        }
+    }
+
+    /// What was asked for outside of a poll goes at once: the process may compute from now
+    /// on.
+    pub(super) fn flush_outside_of_polls(&mut self) {
+        if !self.habit.is_polling() {
+            self.flush_dirty();
         }
     }
 

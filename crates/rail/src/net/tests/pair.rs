@@ -135,3 +135,21 @@ fn a_key_that_does_not_reach_is_a_fault_and_nothing_else() {
     assert!(a.machine.moved.iter().all(|(_, how)| *how == Err(RailError::Fault)));
     assert!(here.iter().all(|&byte| byte == 0) && a.machine.gone.is_empty());
 }
+
+/// Who computes after a call does not keep what it has asked for.
+#[test]
+fn what_is_sent_or_asked_for_between_polls_goes_at_once() {
+    let (mut a, to_b, mut b, to_a) = met(2);
+    let waits = |process: &Process| !process.world.net().unwrap().dirty.is_empty();
+    for seq in 0..100 {
+        a.send(to_b, seq, b"a burst");
+        assert!(!waits(&a), "packet {seq}");
+    }
+    let there = vec![7u8; 1 << 20];
+    let mut here = vec![0u8; 1 << 20];
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    assert!(!waits(&a), "asks for chunks");
+    until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+    assert!(here == there && b.machine.packets.len() == 100);
+}
