@@ -208,8 +208,7 @@ class Rails:
             self.note()
             program = ["NPopenmpi", "-i", "-u", str(RAILS_BYTES_MAX)]
             command = mpirun(program, "sluice", folder)
-            # The launcher's network is none of the rails.
-            command[1:1] = ["--host", "h0:1,h1:1", "-x", "FI_SLUICE_DEVICES=^ctl"]
+            command[1:1] = ["--host", "h0:1,h1:1"]
             command = [TOOL, "lab", "exec", "--name", self.name, "head", "--", *command]
             on_line, done = progress("integrity between two hosts over two rails")
             lines = run(command, folder, lambda line: (on_line(line), self.change(line)))

@@ -135,8 +135,6 @@ class Hosts:
         """The command that runs a program on ranks that are spread over the hosts."""
         hosts = hosts or spread(ranks, self.shape[0])
         more = ["--host", hosts, *more]
-        # The launcher's network is none of the rails.
-        env = {"FI_SLUICE_DEVICES": "^ctl", **env}
         return self.exec(*self.suite.mpirun(ranks, env, program, mca, more))
 
     def program(self, name, ranks, shape, env, arguments=(), mca=None):

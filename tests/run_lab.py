@@ -198,6 +198,11 @@ class Labs:
             out, _ = lab.call("exec", "h1", "cat", stdin="text")
             check(out == "text", out)
             lab.call("exec", "h1", "--", "sh", "-c", "exit 7", code=7)
+            line = ("printenv", "FI_SLUICE_DEVICES")
+            for given, expected in (({}, "^ctl"), ({"FI_SLUICE_DEVICES": "r1"}, "r1")):
+                for host in ("h0", "head"):
+                    out, _ = lab.call("exec", host, "--", *line, **given)
+                    check(out.strip() == expected, f"{host}: {out}")
             lab.call("exec", "h1", "--", "sh", "-c", "kill -9 $$", code=128 + 9)
             check(lab.sh("h1", "pwd") == self.folder, "the working directory is another")
             out, _ = lab.call("exec", "h1", "printenv", "WORD", "SLUICE_LAB", WORD="x y")

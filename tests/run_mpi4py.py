@@ -301,9 +301,7 @@ def run_part(part, ranks, args, tests):
     if args.lab:
         tool = os.path.join(os.path.abspath(args.provider_path), "sluice")
         command = [tool, "lab", "exec", "--name", args.lab, "head", "--", *command,
-                   "--host", f"h0:{ranks - ranks // 2},h1:{ranks // 2}",
-                   # The launcher's network is none of the rails.
-                   "-x", "FI_SLUICE_DEVICES=^ctl"]
+                   "--host", f"h0:{ranks - ranks // 2},h1:{ranks // 2}"]
     if "osc" in about:
         command += ["--mca", "osc", about["osc"]]
     if args.transport == "sluice":

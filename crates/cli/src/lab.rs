@@ -81,8 +81,9 @@ pub struct UpArgs {
 #[command(after_help = "\
 The command has this one's environment, working directory, input and output. Its exit
 status is passed on (125 if it was not started), and signals reach it. It sees the host's
-network, name, processes and /dev/shm, and the files of this machine. Launchers run in the
-head, where ssh and rsh lead to the lab's hosts.
+network, name, processes and /dev/shm, and the files of this machine. FI_SLUICE_DEVICES is
+^ctl unless it is set: Sluice does not use the launchers' device. Launchers run in the head,
+where ssh and rsh lead to the lab's hosts.
 
 Examples:
   sluice lab exec h0 ip address

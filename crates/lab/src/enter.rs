@@ -12,6 +12,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::thread;
 
+/// Which network devices Sluice uses.
+const DEVICES: &str = "FI_SLUICE_DEVICES";
+
 /// One of a lab's hosts, or its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
@@ -81,6 +84,9 @@ pub fn enter(lab: &Lab, host: Host) -> Result<Vec<(&'static str, OsString)>> {
     env::set_current_dir(&folder)
         .with_context(|| format!("{host} does not have {}", folder.display()))?;
     let mut variables = vec![("SLUICE_LAB", OsString::from(&lab.plan.name))];
+    // The launchers' device has no rate and does not fail, so it is no rail.
+    let devices = env::var_os(DEVICES).unwrap_or_else(|| format!("^{CONTROL}").into());
+    variables.push((DEVICES, devices));
     if host == Host::Head {
         // Launchers find the lab's agents under the names of the usual ones.
         let mut path = directory::agents(&lab.plan.name).into_os_string();

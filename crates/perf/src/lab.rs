@@ -9,8 +9,6 @@ use std::process::{Command, Stdio};
 
 /// The lab that is made if none is named.
 const NAME: &str = "perf";
-/// Which devices Sluice uses.
-const VARIABLE_DEVICES: &str = "FI_SLUICE_DEVICES";
 /// Of a frame of 1514 bytes TCP's payload has 1448: an MTU of 1500, with timestamps.
 const PAYLOAD: f64 = 1448.0 / 1514.0;
 
@@ -64,12 +62,7 @@ impl Lab {
     pub fn start(&self, args: Vec<OsString>) -> Result<Both> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let program = program.to_str().context("this program's path is no text")?;
-        // The hosts have one more device, for launchers, which is no rail.
-        let devices = match std::env::var_os(VARIABLE_DEVICES) {
-            Some(_) => String::new(),
-            None => format!("env {VARIABLE_DEVICES}=^ctl "),
-        };
-        let exec = |host| format!("{devices}{program} lab exec --name {} {host}", self.name);
+        let exec = |host| format!("{program} lab exec --name {} {host}", self.name);
         Both::start(&exec("h0"), &exec("h1"), args)
     }
 
