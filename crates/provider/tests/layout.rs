@@ -1,12 +1,9 @@
 //! The hand-written structures and constants against the installed headers: a
 //! C file of static assertions, made from what Rust says, must compile.
 
-#[allow(dead_code)]
-#[path = "../src/ffi/mod.rs"]
-mod ffi;
 mod support;
 
-use ffi::*;
+use sluice_fabric::ffi::{self, *};
 use std::fmt::Write;
 use std::mem::{offset_of, size_of};
 use std::process::Command;
@@ -83,6 +80,8 @@ fn info_structures(out: &mut String) {
         fi_fabric_attr { fabric, name, prov_name, prov_version, api_version }
         fi_info { next, caps, mode, addr_format, src_addrlen, dest_addrlen, src_addr, dest_addr,
             handle, tx_attr, rx_attr, ep_attr, domain_attr, fabric_attr, nic }
+        fi_link_attr { address, mtu, speed, state, network_type }
+        fid_nic { fid, device_attr, bus_attr, link_attr, prov_attr }
         fi_provider { version, fi_version, context, name, getinfo, fabric, cleanup }
     );
     // The part that every version has, under its C name; the rest below.
@@ -226,7 +225,9 @@ fn queues(out: &mut String) {
 
 fn all_constants(out: &mut String) {
     constants!(out,
-        FI_MSG FI_TAGGED FI_RECV FI_SEND FI_TRANSMIT FI_REMOTE_CQ_DATA FI_MORE FI_PEEK
+        FI_MSG FI_RMA FI_READ FI_REMOTE_READ FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED
+        FI_MR_PROV_KEY FI_MR_ENDPOINT FI_CONTEXT FI_CONTEXT2 FI_SOCKADDR FI_SOCKADDR_IN
+        FI_SOCKADDR_IN6 FI_GETWAIT FI_WAIT_FD FI_TAGGED FI_RECV FI_SEND FI_TRANSMIT FI_REMOTE_CQ_DATA FI_MORE FI_PEEK
         FI_COMPLETION FI_EVENT FI_INJECT FI_INJECT_COMPLETE FI_TRANSMIT_COMPLETE
         FI_DELIVERY_COMPLETE FI_MATCH_COMPLETE FI_LOCAL_COMM FI_REMOTE_COMM FI_SOURCE
         FI_DIRECTED_RECV FI_CLAIM FI_DISCARD FI_SELECTIVE_COMPLETION FI_SYNC_ERR FI_ADDR_UNSPEC

@@ -1,21 +1,8 @@
 //! What libfabric exports to providers. Only symbols of version FABRIC_1.0:
 //! anything later would tie the provider to one libfabric.
 
-use super::provider::fi_provider;
 use libc::{c_char, c_int, c_void};
-
-pub const FI_LOG_WARN: c_int = 0;
-pub const FI_LOG_INFO: c_int = 2;
-
-pub const FI_LOG_CORE: c_int = 0;
-pub const FI_LOG_FABRIC: c_int = 1;
-pub const FI_LOG_EP_CTRL: c_int = 3;
-pub const FI_LOG_AV: c_int = 5;
-pub const FI_LOG_CQ: c_int = 6;
-
-pub const FI_PARAM_STRING: c_int = 0;
-pub const FI_PARAM_BOOL: c_int = 2;
-pub const FI_PARAM_SIZE_T: c_int = 3;
+use sluice_fabric::ffi::fi_provider;
 
 unsafe extern "C" {
     pub fn fi_log_enabled(prov: *const fi_provider, level: c_int, subsys: c_int) -> c_int;

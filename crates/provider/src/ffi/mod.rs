@@ -1,28 +1,7 @@
-//! libfabric's C interface, by hand: constants, structures, imported
-//! functions. Names are libfabric's own.
-//!
-//! Structures have the layout of 1.17, except where a later version made one
-//! longer and this side allocates it ([`fi_domain_attr`]) or fills it
-//! ([`fi_cq_err_entry`]): those have the later length. `tests/layout.rs`
-//! compares sizes and offsets with the installed headers.
+//! libfabric's C interface: the structures and constants of `sluice_fabric`, and the
+//! functions that libfabric exports to providers.
 
-#![allow(non_camel_case_types)]
-
-mod consts;
-mod head;
 mod import;
-mod info;
-mod object;
-mod provider;
-mod queue;
 
-pub use consts::*;
-pub use head::*;
 pub use import::*;
-pub use info::*;
-pub use object::*;
-pub use provider::*;
-pub use queue::*;
-
-/// `fi_addr_t`: a peer, as an address vector names it.
-pub type fi_addr_t = u64;
+pub use sluice_fabric::ffi::*;

@@ -1,8 +1,8 @@
 //! One connection: a rail to one peer that is open.
 
 use super::bursts::Burst;
+use super::lane::Lane;
 use super::outbound::Outbound;
-use rustix::fd::OwnedFd;
 use sluice_multirail::{ChunkId, RailId};
 use sluice_wire::frame::{FrameHead, FrameKind};
 use sluice_wire::{Nanos, PeerId};
@@ -14,7 +14,7 @@ const COLD_POLLS: u32 = 4096;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Conn {
-    pub(super) socket: OwnedFd,
+    pub(super) lane: Lane,
     pub(super) peer: PeerId,
     pub(super) rail: RailId,
     pub(super) out: Outbound,
@@ -101,9 +101,9 @@ impl Drain {
 }
 
 impl Conn {
-    pub(super) fn new(socket: OwnedFd, peer: PeerId, rail: RailId) -> Conn {
+    pub(super) fn new(lane: Lane, peer: PeerId, rail: RailId) -> Conn {
         Conn {
-            socket,
+            lane,
             peer,
             rail,
             out: Outbound::default(),

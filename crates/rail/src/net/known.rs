@@ -5,6 +5,7 @@ use super::conn::Conn;
 use super::devices::{Offer, pair};
 use super::handshake::{Established, Hello};
 use super::join::{Attempt, Side};
+use super::lane::Lane;
 use super::remote::{Met, Pair, Stage};
 use super::ring::Ring;
 use super::{Entry, Event, Net};
@@ -60,7 +61,7 @@ impl Net {
         else {
             return;
         };
-        let mut conn = Conn::new(joining.socket, peer, rail);
+        let mut conn = Conn::new(Lane::tcp(joining.socket), peer, rail);
         conn.partial = rest.to_vec();
         self.entries[entry] = Entry::Conn(Box::new(conn));
         let now = self.now;

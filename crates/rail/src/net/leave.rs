@@ -4,15 +4,10 @@
 //! stream of a peer is on, behind all of it; the others are closed, which means nothing
 //! while that one is open.
 
-use super::conn::Conn;
-use super::{Net, Place, sock};
-use rustix::net::Shutdown;
+use super::Net;
 use sluice_multirail::RailId;
 use sluice_wire::PeerId;
 use sluice_wire::frame::{CloseReason, FrameKind};
-
-/// Most looks at what a peer has sent, which nobody wants any more.
-const LOOKS_MAX: usize = 1024;
 
 impl Drop for Net {
     fn drop(&mut self) {
@@ -37,28 +32,13 @@ impl Net {
         let Some(entry) = on.filter_map(|rail| met.conns[rail.index()]).next() else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
         if let Some((conn, ring)) = self.conn_and_ring(entry) {
-            let is_given = conn.out.flush(&conn.socket, ring, 0).is_ok();
+            let is_given = conn.out.flush(&mut conn.lane, ring, 0).is_ok();
             // Small frames overtake the stream, which this one must not.
             if is_given && conn.out.held(ring) == 0 {
                 conn.push_bare(FrameKind::Close, CloseReason::Ended.id(), acknowledged);
-                let _ = conn.out.flush(&conn.socket, ring, 0);
+                let _ = conn.out.flush(&mut conn.lane, ring, 0);
             }
-            conn.end(&mut scratch);
-        }
-    }
-}
-
-impl Conn {
-    /// Ends the connection such that what was sent arrives: the system drops that if there
-    /// is something left to be read.
-    fn end(&self, scratch: &mut [u8]) {
-        let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
-        for _ in 0..LOOKS_MAX {
-            // SAFETY: the buffer is this process's own.
-            let got = unsafe { sock::receive(&self.socket, &[Place::of_mut(scratch)]) };
-            if !got.is_ok_and(|got| got > 0) {
-                break;
-            }
+            conn.lane.end(&mut scratch);
         }
     }
 }

@@ -173,7 +173,7 @@ impl Net {
     pub(super) fn add(&mut self, entry: Entry) -> io::Result<usize> {
         let at = self.entries.insert(entry);
         let listed = match &self.entries[at] {
-            Entry::Conn(conn) => self.list(&conn.socket, at),
+            Entry::Conn(conn) => self.list(&conn.lane, at),
             Entry::Joining(joining) => self.list(&joining.socket, at),
             Entry::Listener(listener) => self.list(&listener.socket, at),
             Entry::Changes(socket) => self.list(socket, at),

@@ -10,6 +10,7 @@
 //! | `remote` | one peer: what has been asked of it, and its connections |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `bursts` | when small frames wait for each other |
+//! | `lane` | what carries its bytes |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
 //! | `meet` | the first contact with a peer, the opening of rails |
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
@@ -45,6 +46,7 @@ pub mod devices;
 pub mod handshake;
 mod join;
 mod known;
+mod lane;
 mod leave;
 mod meet;
 mod outbound;

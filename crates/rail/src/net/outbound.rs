@@ -9,9 +9,9 @@
 //! one more, whose rest goes next.
 
 use super::Place;
+use super::lane::Lane;
 use super::ring::Ring;
-use super::sock::{self, PIECES_MAX};
-use rustix::fd::AsFd;
+use super::sock::PIECES_MAX;
 use sluice_wire::frame::{FRAME_HEAD_BYTES, FrameHead, FrameKind};
 use sluice_wire::{Addr, Region, RemoteKey};
 use std::collections::VecDeque;
@@ -254,7 +254,7 @@ impl Outbound {
     /// The system's: the connection is broken.
     pub(super) fn flush(
         &mut self,
-        socket: &impl AsFd,
+        lane: &mut Lane,
         ring: &Ring,
         mut bulk: usize,
     ) -> io::Result<Flushed> {
@@ -272,7 +272,7 @@ impl Outbound {
             // SAFETY: small frames and the ring are this process's own; the memory of a
             // chunk is exposed, and whoever exposes it keeps it mapped until it revokes
             // the key, when `forget` drops the place.
-            let sent = match unsafe { sock::send(socket, &list[..count]) } {
+            let sent = match unsafe { lane.send(&list[..count]) } {
                 Ok(sent) => sent,
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Flushed::Blocked);
@@ -436,6 +436,7 @@ mod tests {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
             theirs.set_nonblocking(true).unwrap();
+            let mut lane = Lane::tcp(ours.into());
             let (mut out, mut ring) = (Outbound::default(), Ring::default());
             out.begin_stream(0);
             for (id, chunk) in (0..).zip(&chunks) {
@@ -450,7 +451,7 @@ mod tests {
                     ring.push(&[&frame(FrameKind::Fault, said)]);
                     said += 1;
                 }
-                let flushed = out.flush(&ours, &ring, bulk).unwrap();
+                let flushed = out.flush(&mut lane, &ring, bulk).unwrap();
                 match theirs.read(&mut buffer) {
                     Ok(count) => got.extend(&buffer[..count]),
                     Err(_) if flushed == Flushed::All && said == 100 => break,

@@ -6,7 +6,7 @@ use super::outbound::Flushed;
 use super::remote::{Action, Actions, Met, ReadOf, Stage};
 use super::ring::Ring;
 use super::take_in::Broken;
-use super::{Entry, Event, Net, sock};
+use super::{Entry, Event, Net};
 use sluice_link::{PeerError, RailError};
 use sluice_multirail::{Ask as MultirailAsk, Peer, RailId};
 use sluice_wire::frame::{Ask, CloseReason, FrameHead, FrameKind};
@@ -127,10 +127,10 @@ impl Net {
         let bulk = if conn.out.serves() == 0 {
             0
         } else {
-            conn.drain.room(now, sock::unacknowledged_bytes(&conn.socket) as u64) as usize
+            conn.drain.room(now, conn.lane.waiting_bytes()) as usize
         };
         conn.burst.note_given();
-        let flushed = conn.out.flush(&conn.socket, ring, bulk);
+        let flushed = conn.out.flush(&mut conn.lane, ring, bulk);
         conn.drain.note(conn.out.take_bulk_given());
         match flushed {
             Ok(Flushed::All) => {}
@@ -226,7 +226,7 @@ impl Net {
             if let Some((conn, ring)) = self.conn_and_ring(entry) {
                 conn.push_bare(FrameKind::Close, why.id(), acknowledged);
                 // Whether it gets there is not waited for.
-                let _ = conn.out.flush(&conn.socket, ring, 0);
+                let _ = conn.out.flush(&mut conn.lane, ring, 0);
             }
         }
     }
@@ -362,7 +362,7 @@ impl Conn {
             self.probes.begin(now);
         }
         let fresh_ms = if self.probes.count > PROBES_MAX { FRESH_ALONE_MS } else { FRESH_MS };
-        sock::health(&self.socket).is_some_and(|health| health.acknowledged_ms_ago <= fresh_ms)
+        self.lane.is_fresh(fresh_ms)
     }
 }
 

@@ -9,7 +9,7 @@ use super::outbound::Serve;
 use super::remote::{Read, ReadOf};
 use super::{
     BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, SMALL_BYTES_MAX, TAIL_BYTES,
-    WRITES_MAX, sock,
+    WRITES_MAX,
 };
 use sluice_link::{Opened, PeerError, RailError, Remote as RemotePlace};
 use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};
@@ -79,7 +79,7 @@ impl Net {
         // SAFETY: the buffer is this process's own. The place of a chunk is inside the
         // destination of a read that is under way, which the machine lets be written
         // until the read has ended; or the scratch buffer.
-        match unsafe { sock::receive(&conn.socket, pieces) } {
+        match unsafe { conn.lane.receive(pieces) } {
             Ok(0) => self.broke(entry, None),
             Ok(got) => {
                 conn.note_heard();

@@ -10,7 +10,7 @@ use sluice_link::{
 use sluice_multirail::{RailId, RailState, Timing};
 use sluice_wire::PeerId;
 use std::num::NonZeroU32;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
@@ -243,7 +243,7 @@ fn a_rail_that_is_refused_for_a_while_carries_bytes_again() {
 
 /// What comes on a connection is dropped by the system from now on, so that nothing is
 /// acknowledged either; or no more.
-fn deafen(socket: &impl AsRawFd, is_deaf: bool) {
+fn deafen(socket: &impl AsFd, is_deaf: bool) {
     let mut drop_all =
         libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut drop_all };
@@ -251,7 +251,7 @@ fn deafen(socket: &impl AsRawFd, is_deaf: bool) {
     // SAFETY: the system reads one program of one instruction there.
     let done = unsafe {
         libc::setsockopt(
-            socket.as_raw_fd(),
+            socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             option,
             (&raw const program).cast(),
@@ -265,7 +265,7 @@ impl Process {
     fn shrink_buffers(&self) {
         for (_, entry) in &self.world.net().unwrap().entries {
             if let Entry::Conn(conn) = entry {
-                rustix::net::sockopt::set_socket_send_buffer_size(&conn.socket, 4096).unwrap();
+                rustix::net::sockopt::set_socket_send_buffer_size(&conn.lane, 4096).unwrap();
             }
         }
     }
@@ -277,7 +277,7 @@ impl Process {
                 Entry::Listener(listener) if listener.device == device => {
                     deafen(&listener.socket, is_deaf);
                 }
-                Entry::Conn(conn) if conn.rail.0 == device => deafen(&conn.socket, is_deaf),
+                Entry::Conn(conn) if conn.rail.0 == device => deafen(&conn.lane, is_deaf),
                 _ => {}
             }
         }
@@ -419,7 +419,7 @@ fn a_read_over_a_single_rail_that_is_silent_ends() {
     until(&mut [&mut a, &mut b], "time", |all| {
         let net = all[0].world.net().unwrap();
         net.entries.iter().all(|(_, entry)| match entry {
-            Entry::Conn(conn) => sock::health(&conn.socket).unwrap().acknowledged_ms_ago > 50,
+            Entry::Conn(conn) => sock::health(&conn.lane).unwrap().acknowledged_ms_ago > 50,
             _ => true,
         })
     });
@@ -460,7 +460,7 @@ fn the_system_asks_the_hosts_of_silent_peers_for_signs_of_life() {
     for process in [&a, &b] {
         let net = process.world.net().unwrap();
         let conns = net.entries.iter().filter_map(|(_, entry)| match entry {
-            Entry::Conn(conn) => Some(&conn.socket),
+            Entry::Conn(conn) => Some(&conn.lane),
             _ => None,
         });
         let mut count = 0;

@@ -124,5 +124,26 @@ pub struct fi_info {
     pub ep_attr: *mut fi_ep_attr,
     pub domain_attr: *mut fi_domain_attr,
     pub fabric_attr: *mut fi_fabric_attr,
-    pub nic: *mut c_void,
+    pub nic: *mut fid_nic,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fi_link_attr {
+    pub address: *mut c_char,
+    pub mtu: size_t,
+    /// In bits per second.
+    pub speed: size_t,
+    pub state: u32,
+    pub network_type: *mut c_char,
+}
+
+#[repr(C)]
+#[derive(Debug)]
+pub struct fid_nic {
+    pub fid: fid,
+    pub device_attr: *mut c_void,
+    pub bus_attr: *mut c_void,
+    pub link_attr: *mut fi_link_attr,
+    pub prov_attr: *mut c_void,
 }

@@ -6,9 +6,12 @@ pub const fn version(major: u32, minor: u32) -> u32 {
 }
 
 pub const FI_MSG: u64 = 1 << 1;
+pub const FI_RMA: u64 = 1 << 2;
 pub const FI_TAGGED: u64 = 1 << 3;
+pub const FI_READ: u64 = 1 << 8;
 pub const FI_RECV: u64 = 1 << 10;
 pub const FI_SEND: u64 = 1 << 11;
+pub const FI_REMOTE_READ: u64 = 1 << 12;
 pub const FI_TRANSMIT: u64 = FI_SEND;
 pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub const FI_MORE: u64 = 1 << 18;
@@ -44,6 +47,19 @@ pub const FI_AV_TABLE: u32 = 2;
 
 pub const FI_MR_BASIC: i32 = 1 << 0;
 pub const FI_MR_SCALABLE: i32 = 1 << 1;
+pub const FI_MR_LOCAL: i32 = 1 << 2;
+pub const FI_MR_VIRT_ADDR: i32 = 1 << 4;
+pub const FI_MR_ALLOCATED: i32 = 1 << 5;
+pub const FI_MR_PROV_KEY: i32 = 1 << 6;
+pub const FI_MR_ENDPOINT: i32 = 1 << 9;
+
+/// Modes: what a provider needs of its callers.
+pub const FI_CONTEXT: u64 = 1 << 59;
+pub const FI_CONTEXT2: u64 = 1 << 52;
+
+pub const FI_SOCKADDR: u32 = 1;
+pub const FI_SOCKADDR_IN: u32 = 2;
+pub const FI_SOCKADDR_IN6: u32 = 3;
 
 pub const FI_PROGRESS_AUTO: u32 = 1;
 pub const FI_PROGRESS_MANUAL: u32 = 2;
@@ -74,11 +90,13 @@ pub const FI_CLASS_CQ: usize = 14;
 
 pub const FI_GETOPSFLAG: i32 = 2;
 pub const FI_SETOPSFLAG: i32 = 3;
+pub const FI_GETWAIT: i32 = 5;
 pub const FI_ENABLE: i32 = 6;
 pub const FI_GETWAITOBJ: i32 = 16;
 
 pub const FI_WAIT_NONE: u32 = 0;
 pub const FI_WAIT_UNSPEC: u32 = 1;
+pub const FI_WAIT_FD: u32 = 3;
 pub const FI_WAIT_YIELD: u32 = 5;
 
 pub const FI_CQ_FORMAT_UNSPEC: u32 = 0;
@@ -129,3 +147,14 @@ pub const FI_EBADFLAGS: i32 = 260;
 pub const FI_ENOCQ: i32 = 263;
 pub const FI_ETRUNC: i32 = 265;
 pub const FI_ENOAV: i32 = 267;
+
+pub const FI_LOG_WARN: libc::c_int = 0;
+pub const FI_LOG_INFO: libc::c_int = 2;
+pub const FI_LOG_CORE: libc::c_int = 0;
+pub const FI_LOG_FABRIC: libc::c_int = 1;
+pub const FI_LOG_EP_CTRL: libc::c_int = 3;
+pub const FI_LOG_AV: libc::c_int = 5;
+pub const FI_LOG_CQ: libc::c_int = 6;
+pub const FI_PARAM_STRING: libc::c_int = 0;
+pub const FI_PARAM_BOOL: libc::c_int = 2;
+pub const FI_PARAM_SIZE_T: libc::c_int = 3;

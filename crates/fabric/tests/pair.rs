@@ -1,0 +1,98 @@
+//! Two endpoints of one process, over providers of libfabric's own. Where libfabric is not
+//! installed there is nothing to try, and the test says so.
+
+use sluice_fabric::{Begun, Done, Endpoint, FabricError, Kind, Peer, Source, offers};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+const PROVIDERS: [&str; 2] = ["tcp", "udp;ofi_rxd"];
+/// Far more than needed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(provider: &str) -> Option<Endpoint> {
+    match offers(provider, Source::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST))) {
+        Ok(mut offers) => Some(Endpoint::open(offers.remove(0), 8).unwrap()),
+        Err(FabricError::Missing(why)) => {
+            eprintln!("not tried: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Polls both until one of them has something.
+fn next(both: &mut [Endpoint; 2], wanted: Kind) -> (usize, Done) {
+    let begin = Instant::now();
+    loop {
+        for (at, endpoint) in both.iter_mut().enumerate() {
+            let Some(done) = endpoint.poll().unwrap() else { continue };
+            assert_eq!(done.failed, None);
+            if done.kind == wanted {
+                return (at, done);
+            }
+            endpoint.give_back(done.buffer);
+        }
+        assert!(begin.elapsed() < PATIENCE, "waited in vain: {wanted:?}");
+    }
+}
+
+fn pair(provider: &str) -> Option<([Endpoint; 2], Peer)> {
+    let mut both = [open(provider)?, open(provider)?];
+    let name = both[1].name().to_vec();
+    let peer = both[0].insert(&name).unwrap();
+    Some((both, peer))
+}
+
+#[test]
+fn messages_arrive() {
+    for provider in PROVIDERS {
+        let Some((mut both, peer)) = pair(provider) else { return };
+        for round in 0..100u8 {
+            let buffer = both[0].take().unwrap();
+            both[0].bytes_mut(buffer)[..3].copy_from_slice(&[round, 1, 2]);
+            let begin = Instant::now();
+            while both[0].send(buffer, 3, peer).unwrap() == Begun::Later {
+                let done = both[0].poll().unwrap();
+                assert_eq!(done, None, "nothing was begun");
+                both[1].poll().unwrap();
+                assert!(begin.elapsed() < PATIENCE, "it never takes anything");
+            }
+            let (at, done) = next(&mut both, Kind::Received);
+            assert_eq!((at, done.len), (1, 3));
+            assert_eq!(both[1].bytes(done.buffer)[..3], [round, 1, 2]);
+            both[1].receive_into(done.buffer);
+        }
+    }
+}
+
+#[test]
+fn memory_is_read() {
+    for provider in PROVIDERS {
+        let Some((mut both, peer)) = pair(provider) else { return };
+        let mut there: Vec<u8> = (0..50_000).map(|at| (at % 251) as u8).collect();
+        // SAFETY: the memory is there until it is unregistered.
+        let registered =
+            unsafe { both[1].register(there.as_mut_ptr(), there.len(), 0x1234_5678_9abc) }.unwrap();
+        let buffer = both[0].take().unwrap();
+        let at = registered.base + 20_000;
+        let begin = Instant::now();
+        while both[0].read(buffer, 10_000, peer, at, registered.key).unwrap() == Begun::Later {
+            assert_eq!(both[0].poll().unwrap(), None, "nothing was begun");
+            both[1].poll().unwrap();
+            assert!(begin.elapsed() < PATIENCE, "it never takes anything");
+        }
+        let (_, done) = next(&mut both, Kind::Read);
+        assert_eq!(both[0].bytes(done.buffer)[..10_000], there[20_000..30_000]);
+        both[1].unregister(registered);
+    }
+}
+
+#[test]
+fn a_name_of_another_kind_is_refused() {
+    let Some(mut endpoint) = open("tcp") else { return };
+    let name = endpoint.name().to_vec();
+    assert!(endpoint.insert(&name[1..]).is_err());
+    let other_family = [&[10, 0], &name[2..]].concat();
+    assert!(endpoint.insert(&other_family).is_err());
+    assert!(endpoint.insert(&[]).is_err());
+}
