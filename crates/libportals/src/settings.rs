@@ -22,7 +22,7 @@ pub(crate) fn network() -> NetworkOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_runtime::VARIABLES;
+    use sluice_runtime::settings::VARIABLES;
 
     #[test]
     fn each_is_a_variable_of_the_provider_too() {
