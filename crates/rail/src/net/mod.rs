@@ -141,7 +141,7 @@ pub struct NetConfig {
     pub security: Security,
     /// The ports that peers are told instead of those that are listened on, by device.
     #[cfg(test)]
-    told_ports: Vec<u16>,
+    pub(crate) told_ports: Vec<u16>,
 }
 
 impl NetConfig {
