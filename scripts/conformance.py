@@ -46,6 +46,8 @@ def programs():
     path = os.path.join(ROOT, "tests", "run_portals.py")
     spec = importlib.util.spec_from_file_location("run_portals", path)
     runner = importlib.util.module_from_spec(spec)
+    # It uses what stands beside it.
+    sys.path.insert(0, os.path.dirname(path))
     spec.loader.exec_module(runner)
     names = [name for name, *_ in runner.PROGRAMS] + ["harness"]
     paths = {name: os.path.join(PROGRAMS, name + ".c") for name in names}

@@ -80,6 +80,10 @@ def stages(quick):
         python, "tests/run_portals.py", "--env", "PTL_PROGRESS=poll",
         "-n", "2", "--variant", "logical-me,physical-le",
     ])
+    yield Stage("Portals programs over TCP", [
+        python, "tests/run_portals.py", "--env", "PTL_RAILS=tcp",
+        "-n", "2", "--variant", "logical-le,physical-me",
+    ])
     yield Stage("report page in a headless Chromium", [python, "tests/report_page.py"])
     # Survivors have long to notice here: how long it takes them is no question of a test.
     yield Stage("processes that are killed", [
@@ -94,6 +98,10 @@ def stages(quick):
     yield Stage("hosts as network namespaces", [python, "tests/run_lab.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
     yield Stage("MPI programs across hosts", [python, "tests/run_hosts.py"], may_skip=True)
+    yield Stage("Portals programs across hosts", [
+        python, "tests/run_portals.py", "--hosts", "2",
+        "-n", "4", "--variant", "logical-me,physical-le",
+    ], may_skip=True)
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 
 

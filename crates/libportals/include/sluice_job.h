@@ -15,6 +15,8 @@
  *                                                        SLUICE_JOB_SIZE=n
  *   nothing                                              a job of one process
  *
+ * The processes may be on several hosts: see SluiceJobExchange.
+ *
  * Each wait ends after SLUICE_JOB_TIMEOUT_S seconds (120 if not set). Messages to this process
  * arrive meanwhile, also with PTL_PROGRESS=poll.
  *
@@ -60,6 +62,8 @@ int SluiceJobInit(int *rank, int *size);
  * @retval PTL_NO_INIT      SluiceJobInit has not been called.
  * @retval PTL_ARG_INVALID  A pointer is NULL although bytes is not 0, or bytes is too great.
  * @retval PTL_FAIL         The exchange failed; SluiceJobError says why.
+ * @note It also tells where the interfaces of this process are that were opened since the last
+ *   exchange. Processes on other hosts reach no interface that they were not told of.
  * @see SluiceJobBarrier
  */
 int SluiceJobExchange(const void *mine, size_t bytes, void *all);
@@ -74,7 +78,7 @@ int SluiceJobExchange(const void *mine, size_t bytes, void *all);
 int SluiceJobBarrier(void);
 
 /**
- * @brief Exchange physical identities, and set the map of ranks.
+ * @brief Exchange physical identities, and set the map of ranks; also as SluiceJobExchange.
  * @param[in] ni  an interface; every process gives one of the same kind
  * @retval PTL_OK           Ranks are those of the job. A physical interface has no map; for it only
  *   SluiceJobPeers knows the identities.

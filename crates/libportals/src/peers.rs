@@ -100,6 +100,11 @@ impl Peers {
         told.copied().unwrap_or_else(|| Phys::from_label(world.peer_label(peer)))
     }
 
+    /// Whether the network reaches any.
+    pub fn has_far(&self) -> bool {
+        !self.far.is_empty()
+    }
+
     /// Where a process is that the network reaches. One that had its name before is
     /// another one.
     pub fn introduce(&mut self, phys: Phys, address: Address) {

@@ -137,6 +137,10 @@ fn source(state: &mut NiState, id: ptl_process_t) -> Result<Option<PeerId>, Code
     let phys = phys_of(id);
     Ok(match (phys.nid, phys.pid) {
         (PTL_NID_ANY, PTL_PID_ANY) => None,
+        // The engine knows one source or any, and not those of a node.
+        (PTL_NID_ANY, _) | (_, PTL_PID_ANY) if state.peers().has_far() => {
+            return Err(Code::ArgInvalid);
+        }
         // All processes that can be reached are of this node.
         (nid, PTL_PID_ANY) if nid == state.own.nid => None,
         (_, PTL_PID_ANY) => Some(NOBODY),

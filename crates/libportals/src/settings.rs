@@ -3,7 +3,7 @@
 
 use sluice_runtime::{NetworkOptions, Settings};
 
-/// The settings that Portals programs have too, as [`sluice_runtime::Variable`] calls them.
+/// The settings that Portals programs have too, as the provider calls them.
 const NETWORK: [&str; 3] = ["rails", "devices", "tcp_congestion"];
 
 /// The network of this process, as the environment wants it. What it may not say is

@@ -69,11 +69,15 @@ impl World {
     ///
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
-    pub fn open_with_net(config: Config, net: NetConfig, shares: bool) -> Result<World, OpenError> {
+    pub fn open_with_net(
+        config: Config,
+        mut net: NetConfig,
+        shares: bool,
+    ) -> Result<World, OpenError> {
         let layout = config.layout()?;
         let warn = config.warn;
         // Peers of both rails are told the same.
-        let net = NetConfig { label: config.label, ..net };
+        net.label = config.label;
         let net = Net::open(Identity::generate()?, net, &layout, warn).map_err(OpenError::Net)?;
         let config = Config { address: Some(net.address()), ..config };
         Ok(World {

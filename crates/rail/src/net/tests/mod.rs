@@ -9,6 +9,7 @@ mod pair;
 mod processes;
 mod relay;
 mod rogues;
+mod unmapped;
 
 use crate::net::{Entry, NetConfig, OwnDevice};
 use crate::shm::Config;
