@@ -167,6 +167,35 @@ static void once(void)
     BARRIER();
 }
 
+/* A source of which only the node or only the process is named. Where the processes of the job
+ * are of several nodes it is refused, and by all of them. */
+static void by_part_of_source(void)
+{
+    bool is_one_node = true;
+    for (int i = 0; i < nprocs; i++)
+        is_one_node = is_one_node && peers[i].phys.nid == peers[0].phys.nid;
+    for (int part = 0; part < 2; part++) {
+        char byte;
+        ptl_me_t what = entry(&byte, 1, PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE);
+        what.match_bits = 3;
+        what.match_id = peers[rank_before()];
+        if (part == 0)
+            what.match_id.phys.pid = PTL_PID_ANY;
+        else
+            what.match_id.phys.nid = PTL_NID_ANY;
+        ptl_handle_me_t element;
+        int code = append_code(PT, &what, PTL_PRIORITY_LIST, &name[part], &element);
+        if (code == PTL_ARG_INVALID)
+            continue;
+        CHECK_CODE(code, PTL_OK);
+        CHECK(is_one_node);
+        BARRIER();
+        put(3, 1), taken_by(&name[part], 1);
+        BARRIER();
+        UNLINK(element);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -177,6 +206,8 @@ int main(int argc, char **argv)
     if (matching) {
         by_bits();
         by_source();
+        if (!logical)
+            by_part_of_source();
     }
     once();
     EXPECT_NOTHING(target);
