@@ -1,6 +1,6 @@
 //! `sluice info`: what works on this machine, and how to enable the rest.
 
-mod network;
+pub mod network;
 
 use anyhow::Result;
 use clap::Args;

@@ -3,11 +3,15 @@
 //! It calls the selection that endpoints use (`sluice_proto::selection`), with what the
 //! rail was found to do between two processes and the thresholds of this environment.
 
+mod rails;
+
+use crate::info::network::addresses_of;
 use crate::selection;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use rails::PeerRails;
 use serde_json::{Value, json};
-use sluice_proto::selection::{Able, Choice, Facts, First, Protocol, Thresholds};
+use sluice_proto::selection::{Able, Choice, Facts, First, Protocol, Table, Thresholds};
 use sluice_rail::shm::BulkKind;
 use sluice_rail::shm::COSTS;
 use sluice_rail::shm::probe::{self, ProbeReport};
@@ -17,19 +21,23 @@ use sluice_text::bytes;
 use sluice_text::parse_size;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::net::IpAddr;
 
 /// Arguments of `sluice why`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --size it prints the whole table: which protocol from which size on.
 
-R is a rank of the job that this command is started in. The size of that job
+--peer R is a rank of the job that this command is started in. The size of that job
 and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE and PMI_RANK,
 or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
 R is any number. The answer is for a peer on this host, which is reached through shared
-memory; it is the same for every such rank, and no peer is contacted. A peer on another
-host takes eager messages up to network_eager_bytes_max, and fetches longer ones over all
-rails.
+memory; it is the same for every such rank.
+
+--peer HOST is the name or an address of another host, or several with commas if each is
+of one device. It shows the rails to that host: each device of this one, whether and why
+it is used, and which rail eager messages take. No peer is contacted: what is known of the
+other host is its addresses, and its processes may know of more.
 
 The answer is for a message that finds credits. A message without credits waits at its
 sender, and is announced if it waits too long (docs/selection.md). Transfer costs that
@@ -40,11 +48,13 @@ Examples:
   sluice why --size 1M                     one size, the sender first
   sluice why --size 1M --first receiver    the receive was posted first
   sluice why --peer 1 --size 4096 --json   as JSON
+  sluice why --peer node2                  the rails to another host
+  sluice why --peer 10.1.0.2,10.2.0.2      the same, by addresses of two of its devices
   FI_SLUICE_BULK=ring sluice why           as if direct access were forbidden")]
 pub struct WhyArgs {
-    /// A rank of the job [default: another process on this host]
-    #[arg(long, value_name = "R")]
-    peer: Option<u32>,
+    /// A rank of the job, or another host [default: another process on this host]
+    #[arg(long, value_name = "R|HOST")]
+    peer: Option<String>,
     /// The message's size in bytes: 8, 64K, 1M
     #[arg(long, value_name = "N", value_parser = parse_size, allow_negative_numbers = true)]
     size: Option<u64>,
@@ -91,13 +101,21 @@ impl FirstSide {
 pub fn run(args: &WhyArgs) -> Result<()> {
     let settings = Settings::of_environment();
     let lookup = |name: &str| std::env::var(name).ok();
-    let peer = Peer::find(args.peer, lookup)?;
-    let rail = Rail::of(&probe::report(&settings.rail.shm_dir), &settings, &peer)?;
+    let peer = Peer::find(args.peer.as_deref(), lookup)?;
+    let beyond = match peer.addresses.as_slice() {
+        [] => None,
+        addresses => Some(PeerRails::find(addresses, &settings.network.devices)?),
+    };
+    let rail = match &beyond {
+        Some(rails) => Rail::beyond(rails),
+        None => Rail::of(&probe::report(&settings.rail.shm_dir), &settings, &peer)?,
+    };
     let tuned = tune::load(&COSTS, &settings.tune);
     let answer = Answer {
         args,
         peer,
         rail,
+        beyond,
         thresholds: selection::thresholds(&settings, &tuned),
         tuned: &tuned,
     };
@@ -117,21 +135,26 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     Ok(())
 }
 
+/// Most addresses of another host that are looked at: a process has no more rails.
+const ADDRESSES_MAX: usize = 64;
+
 /// Who the message goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Peer {
     rank: Option<u32>,
     /// It is the process itself.
     own: bool,
+    /// Its host's, if that is another one.
+    addresses: Vec<IpAddr>,
     said: String,
 }
 
 impl Peer {
-    fn find(rank: Option<u32>, lookup: impl Fn(&str) -> Option<String>) -> Result<Peer> {
-        let Some(rank) = rank else {
-            let said = "another process on this host".to_owned();
-            return Ok(Peer { rank: None, own: false, said });
-        };
+    fn find(given: Option<&str>, lookup: impl Fn(&str) -> Option<String>) -> Result<Peer> {
+        let said = "another process on this host".to_owned();
+        let other = Peer { rank: None, own: false, addresses: Vec::new(), said };
+        let Some(given) = given else { return Ok(other) };
+        let Ok(rank) = given.parse::<u32>() else { return Peer::on(given) };
         let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
         let job = ["SLUICE_JOB", "PMI", "OMPI_COMM_WORLD"].into_iter().find_map(|job| {
             Some((number(&format!("{job}_SIZE"))?, number(&format!("{job}_RANK"))?))
@@ -140,7 +163,7 @@ impl Peer {
             let said = format!(
                 "rank {rank} of a job that is not known here, taken for another process on this host"
             );
-            return Ok(Peer { rank: Some(rank), own: false, said });
+            return Ok(Peer { rank: Some(rank), said, ..other });
         };
         ensure!(
             rank < size,
@@ -149,19 +172,44 @@ impl Peer {
         );
         let own = rank == own;
         let which = if own { "this process itself" } else { "on this host" };
-        Ok(Peer { rank: Some(rank), own, said: format!("rank {rank} of {size}, {which}") })
+        let said = format!("rank {rank} of {size}, {which}");
+        Ok(Peer { rank: Some(rank), own, said, ..other })
+    }
+
+    /// On another host, given by names or addresses.
+    fn on(hosts: &str) -> Result<Peer> {
+        let mut addresses = Vec::new();
+        for host in hosts.split(',').map(str::trim) {
+            ensure!(!host.is_empty(), "'{hosts}' is no rank and no host");
+            addresses.extend(addresses_of(host)?);
+        }
+        addresses.truncate(ADDRESSES_MAX);
+        ensure!(
+            !addresses.iter().any(|address| address.is_loopback()),
+            "{hosts} is this host: leave --peer away, or give a rank"
+        );
+        let words: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let said = format!("a process on {hosts} ({})", words.join(", "));
+        Ok(Peer { rank: None, own: false, addresses, said })
     }
 }
 
 /// The rail that reaches it.
 #[derive(Clone, Debug)]
 struct Rail {
+    name: &'static str,
     able: Able,
     said: String,
     remedy: Option<String>,
 }
 
 impl Rail {
+    /// Those to another host, which are one to a message.
+    fn beyond(rails: &PeerRails) -> Rail {
+        let able = Able { reads: true, writes: true, chunk_claims: false };
+        Rail { name: "tcp", able, said: rails.said(), remedy: None }
+    }
+
     fn of(report: &ProbeReport, settings: &Settings, peer: &Peer) -> Result<Rail> {
         let found = report.rails.iter().find(|rail| rail.name == selection::RAIL);
         let Some(found) = found.filter(|rail| rail.usable) else {
@@ -180,6 +228,7 @@ impl Rail {
         };
         let mailboxes = found.detail.split(',').next().unwrap_or_default();
         Ok(Rail {
+            name: selection::RAIL,
             able: Able { reads: direct, writes: direct, chunk_claims: true },
             said: format!("{mailboxes}, {moves}"),
             remedy,
@@ -192,6 +241,8 @@ struct Answer<'a> {
     args: &'a WhyArgs,
     peer: Peer,
     rail: Rail,
+    /// If the peer is on another host.
+    beyond: Option<PeerRails>,
     thresholds: Thresholds,
     tuned: &'a Tuned,
 }
@@ -208,13 +259,18 @@ impl Answer<'_> {
         }
     }
 
+    /// By which protocols are chosen for this peer.
+    fn table(&self) -> &Table {
+        if self.beyond.is_some() { &self.thresholds.network } else { &self.thresholds.table }
+    }
+
     fn choice(&self) -> Option<(u64, Choice)> {
         let len = self.args.size?;
-        Some((len, self.thresholds.table.choose(&self.facts(len, self.args.first()))))
+        Some((len, self.table().choose(&self.facts(len, self.args.first()))))
     }
 
     fn ranges(&self, side: FirstSide) -> Vec<(u64, Protocol)> {
-        self.thresholds.table.ranges(&self.facts(0, side))
+        self.table().ranges(&self.facts(0, side))
     }
 
     fn to_text(&self) -> String {
@@ -224,9 +280,12 @@ impl Answer<'_> {
             let _ = writeln!(text, "{name:<10}{value}");
         };
         line(&mut text, "peer", &self.peer.said);
-        line(&mut text, "rail", &format!("{}: {}", selection::RAIL, self.rail.said));
+        line(&mut text, "rail", &format!("{}: {}", self.rail.name, self.rail.said));
         if let Some(remedy) = &self.rail.remedy {
             line(&mut text, "", &format!("remedy: {remedy}"));
+        }
+        if let Some(rails) = &self.beyond {
+            text.push_str(&rails.to_text());
         }
         match self.choice() {
             Some((len, choice)) => {
@@ -263,7 +322,7 @@ impl Answer<'_> {
         let able = self.rail.able;
         let mut document = json!({
             "peer": { "rank": self.peer.rank, "self": self.peer.own, "detail": self.peer.said },
-            "rail": selection::RAIL,
+            "rail": self.rail.name,
             "rails": [{
                 "name": selection::RAIL,
                 "memory": self.thresholds.memory.name(),
@@ -280,6 +339,11 @@ impl Answer<'_> {
                 "file": self.tuned.file.as_ref().map(|file| file.display().to_string()),
             },
         });
+        if let Some(rails) = &self.beyond {
+            document["rails"] = rails.to_json();
+            document["peer"]["addresses"] =
+                self.peer.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().into();
+        }
         if let Some((len, choice)) = self.choice() {
             let rejected = choice.rejected.iter().map(|(protocol, reason)| {
                 json!({ "protocol": protocol.name(), "reason": reason.to_string() })
@@ -306,7 +370,7 @@ mod tests {
     use super::*;
 
     fn peer(rank: u32, environment: &[(&str, &str)]) -> Result<Peer> {
-        Peer::find(Some(rank), |name| {
+        Peer::find(Some(&rank.to_string()), |name| {
             let found = environment.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -322,6 +386,20 @@ mod tests {
             assert!(peer(2, &job).expect("a rank").own);
             let error = peer(3, &job).expect_err("no rank").to_string();
             assert!(error.contains("0 to 2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rank_is_a_host() {
+        let on = |given: &str| Peer::find(Some(given), |_| None);
+        let found = on("192.0.2.1,2001:db8::1").expect("addresses");
+        assert_eq!(found.addresses.len(), 2);
+        assert!(found.said.contains("192.0.2.1, 2001:db8::1)"), "{}", found.said);
+        for (wrong, said) in
+            [("127.0.0.1", "this host"), ("192.0.2.1,", "no host"), ("", "no host")]
+        {
+            let error = on(wrong).expect_err(wrong).to_string();
+            assert!(error.contains(said), "{wrong}: {error}");
         }
     }
 

@@ -21,6 +21,11 @@ impl Network {
         )
     }
 
+    /// What was decided, or why nothing was.
+    pub fn choice(&self) -> Result<&Choice, &str> {
+        self.0.as_ref().map_err(String::as_str)
+    }
+
     /// What of the setting has no effect.
     pub fn warnings(&self) -> &[String] {
         self.0.as_ref().map_or(&[], |choice| &choice.warnings)
@@ -64,14 +69,7 @@ impl Network {
 
     /// How the devices that are used reach a host.
     pub fn routes(&self, host: &str) -> Result<Routes> {
-        let found = (host, 0).to_socket_addrs();
-        let found = found.with_context(|| format!("cannot find the addresses of {host}"))?;
-        let mut addresses: Vec<IpAddr> = Vec::new();
-        for address in found.map(|address| address.ip()) {
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
-        }
+        let addresses = addresses_of(host)?;
         let used = self.0.as_ref().map(Choice::used).unwrap_or_default();
         let ways = used.iter().flat_map(|verdict| {
             let froms = verdict.addresses.iter();
@@ -100,6 +98,19 @@ impl Network {
         let owner = verdicts.find(|verdict| verdict.device.addresses.iter().any(has));
         owner.map(|verdict| verdict.device.name.clone())
     }
+}
+
+/// The addresses that a host's name has, each once.
+pub fn addresses_of(host: &str) -> Result<Vec<IpAddr>> {
+    let found = (host, 0).to_socket_addrs();
+    let found = found.with_context(|| format!("cannot find the addresses of {host}"))?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for address in found.map(|address| address.ip()) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    Ok(addresses)
 }
 
 fn words(addresses: &[IpNet]) -> Vec<String> {
