@@ -22,11 +22,15 @@ fn perf(args: &[&str]) -> Output {
 }
 
 fn json(args: &[&str]) -> Value {
-    let output = perf(&[args, &["--rail", "tcp", "--json"]].concat());
+    json_over("tcp", args)
+}
+
+fn json_over(rail: &str, args: &[&str]) -> Value {
+    let output = perf(&[args, &["--rail", rail, "--json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {errors}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
-    assert_eq!((&report["test"], &report["rail"]), (&args[0].into(), &"tcp".into()));
+    assert_eq!((&report["test"], &report["rail"]), (&args[0].into(), &rail.into()));
     report
 }
 
@@ -68,6 +72,38 @@ fn every_measurement_runs_over_tcp_and_beside_a_plain_connection() {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2) {
         let overlap = json(&["overlap", "--size", "100000", "--repetitions", "3"]);
         assert_eq!(overlap["rows"].as_array().map(Vec::len), Some(4));
+        let words = ["--first", "receiver", "--side", "receive", "--progress", "thread,manual"];
+        let short = ["overlap", "--size", "100000", "--repetitions", "2"];
+        let overlap = json(&[&short[..], &words].concat());
+        let rows = overlap["rows"].as_array().expect("rows");
+        let by: Vec<&Value> = rows.iter().map(|row| &row["progress"]).collect();
+        assert_eq!(by, ["manual", "thread"]);
+    }
+}
+
+#[test]
+fn a_message_is_timed_behind_others() {
+    let hosts = ["--here", "env", "--other", "env"];
+    let behind = json(&[&["behind", "--messages", "5", "--size", "100000"], &hosts[..]].concat());
+    let [alone, behind] = behind["rows"].as_array().expect("rows").as_slice() else {
+        panic!("two rows: {behind}")
+    };
+    assert_eq!((&alone["bulk_bytes"], &behind["bulk_bytes"]), (&0.into(), &100_000.into()));
+    assert!(positive(&alone["rtt_us"]) && positive(&behind["rtt_us"]), "{behind}");
+    assert!(behind["more_us"]["p50"].is_f64() && alone["more_us"].is_null(), "{behind}");
+    assert!(behind["bulk_gbit_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{behind}");
+}
+
+#[test]
+fn what_peers_take_is_counted_at_each_number_of_them() {
+    for rail in ["tcp", "shm"] {
+        let memory = json_over(rail, &["memory", "--peers", "3,1"]);
+        let rows = memory["rows"].as_array().expect("rows");
+        let counts: Vec<&Value> = rows.iter().map(|row| &row["peers"]).collect();
+        assert_eq!(counts, [1, 3]);
+        for row in rows {
+            assert!(row["known_peer_bytes"].is_i64() && row["connected_peer_bytes"].is_i64());
+        }
     }
 }
 
@@ -97,15 +133,20 @@ fn a_command_that_starts_nothing_is_an_error() {
 
 #[test]
 fn what_does_not_go_together_is_refused() {
-    let cases: [(&[&str], &str); 8] = [
-        (&["latency", "--other", "env"], "--other goes with --rail tcp"),
-        (&["flood", "--other", "env"], "--other goes with --rail tcp"),
+    let cases: [(&[&str], &str); 13] = [
+        (&["latency", "--other", "env"], "other hosts go with --rail tcp"),
+        (&["flood", "--other", "env"], "other hosts go with --rail tcp"),
         (&["rate", "--raw"], "--raw goes with --rail tcp only"),
         (&["latency", "--rail", "tcp", "--here", "env"], "--other"),
         (&["latency", "--rail", "tcp", "--api", "portals"], "--api portals goes with --rail shm"),
         (&["stripe", "--size", "0"], "--size from 1"),
         (&["stripe", "--fragments", "0"], "--fragments from 1"),
         (&["failover", "--trials", "0"], "1..=10000"),
+        (&["latency", "--lab-rails", "1"], "other hosts go with --rail tcp"),
+        (&["latency", "--rail", "tcp", "--lab", "x", "--other", "env"], "give it or --other"),
+        (&["stripe", "--lab", "x", "--lab-rails", "1"], "cannot be used with"),
+        (&["behind", "--size", "0"], "--size from 1"),
+        (&["memory", "--peers", "0"], "1..="),
     ];
     for (args, part) in cases {
         let error = refusal(args);

@@ -1,9 +1,11 @@
 //! The measurements, as they are given on the command line.
 
+use crate::behind::{self, BehindArgs};
 use crate::failover::{self, FailoverArgs};
 use crate::flood::{self, FloodArgs};
 use crate::matching::{self, MatchArgs};
 use crate::measured::Test;
+use crate::memory::{self, MemoryArgs};
 use crate::overlap::{self, OverlapArgs};
 use crate::pace::{self, PaceArgs};
 use crate::stripe::{self, StripeArgs};
@@ -68,6 +70,12 @@ Examples:
     /// How long nothing comes when one of several network rails fails.
     #[command(after_help = failover::HELP)]
     Failover(FailoverArgs),
+    /// How long a short message waits behind large ones to the same peer.
+    #[command(after_help = behind::HELP)]
+    Behind(BehindArgs),
+    /// Bytes that each peer takes, connected or only known.
+    #[command(after_help = memory::HELP)]
+    Memory(MemoryArgs),
     /// One match in the Portals engine, as its lists grow, in this process alone.
     #[command(after_help = matching::HELP)]
     Match(MatchArgs),
@@ -88,6 +96,8 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Pace(args) => pace::run(args),
         PerfCommand::Stripe(args) => stripe::run(args),
         PerfCommand::Failover(args) => failover::run(args),
+        PerfCommand::Behind(args) => behind::run(args),
+        PerfCommand::Memory(args) => memory::run(args),
         PerfCommand::Match(args) => matching::run(args),
     }
 }

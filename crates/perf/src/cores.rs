@@ -81,6 +81,13 @@ pub fn pin(core: usize) -> Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("cannot run on core {core}"))
 }
 
+/// Lets the calling thread run on all cores that the system has for it, if it can be let.
+pub fn unpin() {
+    let mut set = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|core| set.set(core));
+    let _ = sched_setaffinity(None, &set);
+}
+
 /// The cores that this process may run on.
 pub fn allowed() -> Vec<usize> {
     sched_getaffinity(None)

@@ -8,8 +8,9 @@
 use crate::compute::now_ns;
 use crate::cores::Placement;
 use crate::feed::{Feed, Gaps};
-use crate::lab::{Lab, device};
-use crate::launch::{Both, Hosts};
+use crate::hosts::Hosts;
+use crate::lab::{Lab, LabArgs, device};
+use crate::launch::Both;
 use crate::node::Node;
 use crate::progress::Progress;
 use crate::rail::{Opening, RailKind};
@@ -29,9 +30,8 @@ pub struct FailoverArgs {
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     trials: u32,
-    /// Use this lab of two hosts, which is up, instead of making one
-    #[arg(long, value_name = "NAME")]
-    lab: Option<String>,
+    #[command(flatten)]
+    lab: LabArgs,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -56,6 +56,7 @@ itself. Every message is counted, every byte is checked. It makes a lab of two h
 Examples:
   sluice perf failover                       fifty of each
   sluice perf failover --trials 200 --json   more of them, for a program
+  sluice perf failover --lab-rails 1,1       two rails
   sluice perf failover --lab mine            the lab 'mine', with the rails it has";
 
 /// Rails of the lab, in Gbit/s.
@@ -132,7 +133,7 @@ pub fn run(args: &FailoverArgs) -> Result<()> {
     }
     let mut progress = Progress::new("failover");
     progress.show("a lab is made");
-    let mut lab = args.lab.as_deref().map_or_else(|| Lab::up(&RAILS), Lab::named)?;
+    let mut lab = args.lab.open(&RAILS)?;
     let rails = lab.gbit_per_s().to_vec();
     ensure!(rails.len() > 1, "a lab of several rails is needed: with one, nothing goes on");
     let words = ["perf", "failover", "--launched"].map(OsString::from);

@@ -3,6 +3,7 @@
 
 use crate::launch::Both;
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -11,6 +12,34 @@ use std::process::{Command, Stdio};
 const NAME: &str = "perf";
 /// Of a frame of 1514 bytes TCP's payload has 1448: an MTU of 1500, with timestamps.
 const PAYLOAD: f64 = 1448.0 / 1514.0;
+
+/// Which lab.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LabArgs {
+    /// Use this lab of two hosts, which is up, instead of making one
+    #[arg(long, value_name = "NAME", conflicts_with = "lab_rails")]
+    lab: Option<String>,
+    /// Make a lab of two hosts, joined by rails of these rates in Gbit/s: 1,2.5
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_gbit,
+          allow_negative_numbers = true)]
+    lab_rails: Vec<f64>,
+}
+
+impl LabArgs {
+    /// Whether any is.
+    pub fn is_given(&self) -> bool {
+        self.lab.is_some() || !self.lab_rails.is_empty()
+    }
+
+    /// The one that is given, or else a new one with rails of these rates, in Gbit/s.
+    pub fn open(&self, gbit_per_s: &[f64]) -> Result<Lab> {
+        match &self.lab {
+            Some(name) => Lab::named(name),
+            None if self.lab_rails.is_empty() => Lab::up(gbit_per_s),
+            None => Lab::up(&self.lab_rails),
+        }
+    }
+}
 
 /// A lab of two hosts. One that was made here ends when it is dropped.
 #[derive(Debug)]
@@ -23,7 +52,7 @@ pub struct Lab {
 
 impl Lab {
     /// Makes one with rails of these rates, in Gbit/s.
-    pub fn up(gbit_per_s: &[f64]) -> Result<Lab> {
+    fn up(gbit_per_s: &[f64]) -> Result<Lab> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "this needs root: it makes two hosts with 'sluice lab', which are network namespaces"
@@ -37,7 +66,7 @@ impl Lab {
     }
 
     /// One that is there.
-    pub fn named(name: &str) -> Result<Lab> {
+    fn named(name: &str) -> Result<Lab> {
         let status = sluice_lab(&["status", "--name", name, "--json"])?;
         let status: Value = serde_json::from_str(&status).context("the lab's state")?;
         let hosts = status["labs"][0]["hosts"].as_array().cloned().unwrap_or_default();
@@ -101,6 +130,12 @@ pub fn payload_gbit_per_s(rates: &[f64]) -> f64 {
     rates.iter().sum::<f64>() * PAYLOAD
 }
 
+/// A rate in Gbit/s that a rail can have.
+fn parse_gbit(text: &str) -> Result<f64, String> {
+    let rate = text.trim().parse::<f64>().ok().filter(|rate| (0.001..=1000.0).contains(rate));
+    rate.ok_or_else(|| format!("'{text}' is no rate in Gbit/s from 0.001 to 1000"))
+}
+
 fn rate_word(gbit_per_s: f64) -> String {
     format!("{:.0}mbit", gbit_per_s * 1e3)
 }
@@ -124,6 +159,14 @@ mod tests {
     fn payload_is_what_frames_leave() {
         let sum = payload_gbit_per_s(&[1.0, 2.0, 4.0]);
         assert!((sum - 6.695).abs() < 1e-3, "{sum}");
+    }
+
+    #[test]
+    fn a_rate_is_a_number_that_a_rail_can_have() {
+        assert_eq!([" 1", "2.5", "0.1"].map(parse_gbit), [Ok(1.0), Ok(2.5), Ok(0.1)]);
+        for wrong in ["", "1gbit", "0", "-1", "nan", "inf", "1e9"] {
+            assert!(parse_gbit(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

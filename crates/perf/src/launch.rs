@@ -1,15 +1,11 @@
-//! Two processes on two hosts: how each is started, and what the process that starts both
-//! does.
+//! What the process does that starts both processes of a measurement: the launcher.
 //!
-//! With `--other` the first process starts the second one by a command, and speaks to it
-//! through pipes as on one host. With `--here` a third process starts both: the launcher.
 //! It has a socket to the first process, by which it is told how to start the second one
 //! and hands on their addresses. The end of each is told by the end of what joins them, so
 //! none outlives the others, wherever it is.
 
-use crate::other::{Start, read_line, self_by, spawn_second, write_line};
+use crate::other::{read_line, self_by, spawn_second, write_line};
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,51 +18,6 @@ use std::time::{Duration, Instant};
 const PARTING: Duration = Duration::from_secs(10);
 /// Time between two looks at processes that run.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// Where the two processes run.
-#[derive(Clone, Debug, Default, Args)]
-pub struct Hosts {
-    /// Start the second process by this command, which leads to another host: 'ssh node2'
-    #[arg(long, value_name = "COMMAND")]
-    other: Option<String>,
-    /// Start the first process by a command too: 'sluice lab exec h0'
-    #[arg(long, value_name = "COMMAND", requires = "other")]
-    here: Option<String>,
-    /// This is the first process, which a launcher has started
-    #[arg(long, hide = true)]
-    launched: bool,
-}
-
-impl Hosts {
-    /// How the second process is started.
-    pub fn start(&self) -> Start {
-        match &self.other {
-            _ if self.launched => Start::Launcher,
-            Some(command) => Start::By(command.clone()),
-            None => Start::Child,
-        }
-    }
-
-    /// Those of a first process that a launcher has started.
-    pub fn launched() -> Hosts {
-        Hosts { launched: true, ..Hosts::default() }
-    }
-
-    /// Whether one of the two may be on another host.
-    pub fn is_distant(&self) -> bool {
-        self.other.is_some() || self.launched
-    }
-
-    /// Starts both processes and waits for their ends, if that is asked for. Whether it was.
-    pub fn launch(&self) -> Result<bool> {
-        let (Some(here), Some(other), false) = (&self.here, &self.other, self.launched) else {
-            return Ok(false);
-        };
-        let args = std::env::args_os().skip(1).chain(["--launched".into()]);
-        Both::start(here, other, args.collect())?.wait()?;
-        Ok(true)
-    }
-}
 
 /// Both processes, as the launcher holds them. Ended when dropped.
 #[derive(Debug)]

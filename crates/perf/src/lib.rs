@@ -7,10 +7,11 @@
 //! checks every byte of a message each way, warms up, measures (`sweep`, by `latency`
 //! and `stream`) and checks again. Nothing is timed while it is checked.
 //!
-//! With `--rail tcp` the two speak over the network, and with `--other` and `--here` they
-//! are on other hosts (`launch`). `--raw` measures a plain connection beside (`raw`).
-//! `sluice perf stripe` and `sluice perf failover` (`feed`) run on two hosts of a lab
-//! (`lab`), whose rails have known rates, and fail.
+//! With `--rail tcp` the two speak over the network, and with `--other` and `--here`, or in
+//! a lab (`lab`), they are on other hosts (`hosts`, `launch`). `--raw` measures a plain
+//! connection beside (`raw`). `sluice perf stripe`, `sluice perf failover` (`feed`) and
+//! `sluice perf behind` run on two hosts of a lab, whose rails have known rates, and fail.
+//! `sluice perf memory` counts what a peer takes.
 //!
 //! With `--api portals` the same is driven through `libportals` (`portals`).
 //!
@@ -23,6 +24,8 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
+mod behind;
 mod command;
 mod compute;
 mod cores;
@@ -30,12 +33,14 @@ mod direct;
 mod failover;
 mod feed;
 mod flood;
+mod hosts;
 mod lab;
 mod latency;
 mod launch;
 mod limits;
 mod matching;
 mod measured;
+mod memory;
 mod messages;
 mod node;
 mod other;

@@ -1,6 +1,7 @@
 //! One process of a measurement: its rail, its endpoint, the other process,
 //! and waits that end.
 
+use crate::access::Access;
 use crate::cores::pin;
 use crate::other::{Other, Second};
 use crate::rail::{self, Opening};
@@ -57,10 +58,10 @@ pub struct Idle {
     since: Option<Instant>,
 }
 
-/// One process of a measurement.
+/// One process of a measurement, with its endpoint to itself unless it is said otherwise.
 #[derive(Debug)]
-pub struct Node {
-    context: Context<Reader>,
+pub struct Node<A: Access = Context<Reader>> {
+    access: A,
     peer: PeerId,
     other: Other,
     /// Whether to give the core away after every poll without anything.
@@ -84,20 +85,20 @@ pub struct Node {
     small_in: Box<[u8; STEP_BYTES]>,
 }
 
-impl Node {
+impl<A: Access> Node<A> {
     /// Opens the rail, on `core` if it is given.
     pub fn open(
         core: Option<usize>,
         opening: &Opening,
         other: Other,
         yields: bool,
-    ) -> Result<Node> {
+    ) -> Result<Node<A>> {
         if let Some(core) = core {
             pin(core)?;
         }
         let context = rail::open_for_two(opening)?;
         Ok(Node {
-            context,
+            access: A::of(context),
             peer: PeerId(0),
             other,
             yields,
@@ -116,23 +117,28 @@ impl Node {
 
     /// The address to be given to the other process.
     pub fn address(&self) -> Vec<u8> {
-        rail::address(&self.context)
+        self.access.look(rail::address)
     }
 
     /// Takes the other process's address.
     pub fn meet(&mut self, address: &[u8]) -> Result<()> {
-        self.peer = rail::meet(&mut self.context, address)?;
+        self.peer = self.access.with(|context| rail::meet(context, address))?;
         Ok(())
+    }
+
+    /// What leads to the endpoint.
+    pub fn access(&self) -> &A {
+        &self.access
     }
 
     /// Where this process is reached over the network, if it is.
     pub fn own_host(&self) -> Option<SocketAddr> {
-        self.context.world().address().host()
+        self.access.look(|context| context.world().address().host())
     }
 
     /// Where the other one is.
     pub fn peer_host(&self) -> Option<SocketAddr> {
-        self.context.world().peer_address(self.peer)?.host()
+        self.access.look(|context| context.world().peer_address(self.peer)?.host())
     }
 
     /// Whether a wait gives the core away.
@@ -150,7 +156,7 @@ impl Node {
 
     /// Whether large messages are read directly from the other one's memory.
     pub fn reads_directly(&self) -> bool {
-        rail::reads_directly(&self.context, self.peer)
+        self.access.look(|context| rail::reads_directly(context, self.peer))
     }
 
     /// Makes both buffers at least this long, with every page present.
@@ -242,7 +248,10 @@ impl Node {
     pub fn expose(&mut self) -> u64 {
         self.revoke_exposed();
         let region = region(&mut self.send_buf);
-        self.exposed = self.context.world_mut().expose(self.peer, region, Rights::READ);
+        let peer = self.peer;
+        let expose =
+            |context: &mut Context<_>| context.world_mut().expose(peer, region, Rights::READ);
+        self.exposed = self.access.with(expose);
         self.exposed.bits()
     }
 
@@ -269,12 +278,13 @@ impl Node {
     pub fn begin_read(&mut self, read: u64, from: u64, offset: u64, at: u64, size: u64) {
         let to = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
         let from = Remote { key: RemoteKey::from_bits(from), offset };
-        self.context.world_mut().read_remote(self.peer, from, to, read::token(read));
+        let (peer, token) = (self.peer, read::token(read));
+        self.access.with(|context| context.world_mut().read_remote(peer, from, to, token));
     }
 
     /// The next read that has ended, and whether it has brought its bytes.
     pub fn next_read(&mut self) -> Option<(u64, bool)> {
-        let (read, outcome) = self.context.machine_mut().ended.pop()?;
+        let (read, outcome) = self.access.with(|context| context.machine_mut().ended.pop())?;
         Some((read, outcome.is_ok()))
     }
 
@@ -393,7 +403,8 @@ impl Node {
 
     /// Waits until every send has ended.
     pub fn wait_sends(&mut self) -> Result<()> {
-        self.wait(|node| node.context.machine().endpoint.pending().sends == 0)
+        let left = |context: &Context<Reader>| context.machine().endpoint.pending().sends;
+        self.wait(|node| node.access.look(left) == 0)
     }
 
     /// Lets messages arrive for a while and wants none.
@@ -407,18 +418,20 @@ impl Node {
 
     /// The bound on what the endpoint keeps of messages not yet matched.
     pub fn unexpected_bytes_max(&self) -> u64 {
-        Endpoint::unexpected_bytes_max(&self.context.world().layout())
+        let layout = self.access.look(|context| context.world().layout());
+        Endpoint::unexpected_bytes_max(&layout)
     }
 
     /// What the endpoint has done and holds.
     pub fn stats(&self) -> Stats {
-        self.context.machine().endpoint.stats()
+        self.access.look(|context| context.machine().endpoint.stats())
     }
 
     fn revoke_exposed(&mut self) {
         let key = std::mem::replace(&mut self.exposed, RemoteKey::NONE);
         if key.is_some() {
-            self.context.world_mut().revoke(self.peer, key);
+            let peer = self.peer;
+            self.access.with(|context| context.world_mut().revoke(peer, key));
         }
     }
 
@@ -453,8 +466,7 @@ impl Node {
     fn post(&mut self, recv: &Recv) -> Result<()> {
         self.look_first(recv.buf.len);
         loop {
-            let (now, Reader { endpoint, .. }, port) = self.context.parts();
-            match endpoint.recv(now, port, recv) {
+            match self.access.with(|context| recv_with(context, recv)) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Again) => self.poll_or_yield()?,
                 Err(refused) => bail!("a receive was refused: {refused}"),
@@ -480,8 +492,7 @@ impl Node {
     #[inline]
     fn send(&mut self, send: &Send) -> Result<()> {
         self.look_first(send.buf.len);
-        let (now, Reader { endpoint, .. }, port) = self.context.parts();
-        match endpoint.send(now, port, send) {
+        match self.access.with(|context| send_with(context, send)) {
             Ok(()) => Ok(()),
             Err(refused) => self.send_again(send, refused),
         }
@@ -494,8 +505,7 @@ impl Node {
     fn send_again(&mut self, send: &Send, mut refused: Refused) -> Result<()> {
         while refused == Refused::Again {
             self.poll_or_yield()?;
-            let (now, Reader { endpoint, .. }, port) = self.context.parts();
-            match endpoint.send(now, port, send) {
+            match self.access.with(|context| send_with(context, send)) {
                 Ok(()) => return Ok(()),
                 Err(why) => refused = why,
             }
@@ -506,9 +516,11 @@ impl Node {
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
     fn look_first(&mut self, len: u64) {
-        if self.context.machine().endpoint.should_poll_first(len) {
-            self.context.take_in();
-        }
+        self.access.with(|context| {
+            if context.machine().endpoint.should_poll_first(len) {
+                context.take_in();
+            }
+        });
     }
 
     fn poll_or_yield(&mut self) -> Result<()> {
@@ -521,7 +533,7 @@ impl Node {
     /// Waits until `done`. Ends with an error if the other process does, or if
     /// nothing happens for too long.
     #[inline]
-    fn wait(&mut self, done: impl Fn(&Node) -> bool) -> Result<()> {
+    fn wait(&mut self, done: impl Fn(&Node<A>) -> bool) -> Result<()> {
         let mut idle = Idle::default();
         while !done(self) {
             if self.poll()? {
@@ -562,8 +574,9 @@ impl Node {
     /// Lets the endpoint do what there is to do. Whether there was anything.
     #[inline]
     fn poll(&mut self) -> Result<bool> {
-        let mut any = self.context.poll() > 0;
-        while let Some(completion) = self.context.machine_mut().endpoint.pop() {
+        let mut any = self.access.with(Context::poll) > 0;
+        let pop = |context: &mut Context<Reader>| context.machine_mut().endpoint.pop();
+        while let Some(completion) = self.access.with(pop) {
             any = true;
             self.note(&completion);
         }
@@ -606,10 +619,22 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl<A: Access> Drop for Node<A> {
     fn drop(&mut self) {
         self.revoke_exposed();
     }
+}
+
+#[inline(always)]
+fn recv_with(context: &mut Context<Reader>, recv: &Recv) -> Result<(), Refused> {
+    let (now, Reader { endpoint, .. }, port) = context.parts();
+    endpoint.recv(now, port, recv)
+}
+
+#[inline(always)]
+fn send_with(context: &mut Context<Reader>, send: &Send) -> Result<(), Refused> {
+    let (now, Reader { endpoint, .. }, port) = context.parts();
+    endpoint.send(now, port, send)
 }
 
 /// The bytes of a buffer as the endpoint names them. They are exposed: the

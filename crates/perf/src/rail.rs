@@ -1,14 +1,15 @@
 //! The rail of a measurement: its options on the command line, and contexts for them.
 
-use crate::launch::Hosts;
+use crate::hosts::Hosts;
 use crate::read::Reader;
 use anyhow::{Context as _, Result, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use sluice_link::{Machine, RemoteMemory};
-use sluice_proto::{Config, Endpoint};
+use sluice_proto::Endpoint;
 use sluice_rail::Address;
 use sluice_rail::net::Striping;
+use sluice_rail::shm::Config;
 use sluice_runtime::{Choice, Context, NetworkOptions, RailOptions, Rails, Settings};
 use sluice_wire::PeerId;
 
@@ -46,7 +47,7 @@ impl RailArgs {
     /// An error for two hosts without a network.
     pub fn check(&self) -> Result<()> {
         let reaches = self.rail == RailKind::Tcp || !self.hosts.is_distant();
-        ensure!(reaches, "shared memory does not reach other hosts: --other goes with --rail tcp");
+        ensure!(reaches, "other hosts go with --rail tcp: shared memory does not reach them");
         Ok(())
     }
 }
@@ -58,6 +59,8 @@ pub struct Opening {
     pub kind: RailKind,
     /// The mailbox.
     pub mailbox: RailOptions,
+    /// A thread may sleep until something comes.
+    pub sleeps: bool,
     /// Reads over several devices are cut into fragments of so many bytes, as in the
     /// paper, if that is given.
     pub fragment_bytes: Option<u64>,
@@ -74,7 +77,15 @@ pub fn choice<C: Choice + Send + Sync>() -> impl TypedValueParser<Value = C> {
 /// # Errors
 /// What keeps the rail from opening.
 pub fn open_for_two(opening: &Opening) -> Result<Context<Reader>> {
-    let mailbox = RailOptions { peers_max: Some(2), ..opening.mailbox.clone() };
+    open_for(opening, 2)
+}
+
+/// An endpoint whose mailbox is for so many senders.
+///
+/// # Errors
+/// As [`open_for_two`].
+pub fn open_for(opening: &Opening, senders: u16) -> Result<Context<Reader>> {
+    let mailbox = RailOptions { peers_max: Some(senders), ..opening.mailbox.clone() };
     open(&Opening { mailbox, ..opening.clone() }, Reader::new)
 }
 
@@ -92,6 +103,7 @@ fn open<M: Machine>(opening: &Opening, machine: impl FnOnce(Endpoint) -> M) -> R
     let settings = Settings::of_environment();
     let mailbox = RailOptions { shm_dir: settings.rail.shm_dir, ..opening.mailbox.clone() };
     let config = mailbox.config(0, Endpoint::data_slots_within);
+    let config = Config { sleeps: opening.sleeps, ..config };
     let (rails, striping) = match opening.kind {
         RailKind::Shm => (Rails::Shm, Striping::default()),
         RailKind::Tcp => (Rails::Tcp, striping(opening.fragment_bytes)),
@@ -99,7 +111,7 @@ fn open<M: Machine>(opening: &Opening, machine: impl FnOnce(Endpoint) -> M) -> R
     let network = NetworkOptions { rails, striping, ..settings.network };
     let failed = || format!("cannot open the rail {}", opening.kind.name());
     let world = network.open(config).with_context(failed)?;
-    Ok(Context::new(world, |layout| machine(Endpoint::new(Config::default(), layout))))
+    Ok(Context::new(world, |layout| machine(Endpoint::new(Default::default(), layout))))
 }
 
 fn striping(fragment_bytes: Option<u64>) -> Striping {

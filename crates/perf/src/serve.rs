@@ -1,6 +1,7 @@
 //! The second process: it does what the first one tells it.
 
 use crate::measured::NiKind;
+use crate::memory::Gathered;
 use crate::node::Node;
 use crate::other::{Other, read_line, write_line};
 use crate::pace::Receivers;
@@ -8,7 +9,7 @@ use crate::portals;
 use crate::rail::{Opening, RailKind, choice};
 use crate::raw::Raw;
 use crate::step::Step;
-use crate::{feed, flood, latency, overlap, stream, verify};
+use crate::{behind, feed, flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sluice_rail::shm::{BulkKind, CreditKind};
@@ -58,11 +59,12 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
         unexpected_bytes: args.unexpected,
         ..RailOptions::default()
     };
-    let opening = Opening { kind: args.rail, mailbox, fragment_bytes: None };
+    let opening = Opening { kind: args.rail, mailbox, ..Opening::default() };
     let mut node = Node::open(args.core, &opening, first, args.yields)?;
     node.meet(&read_line::<Vec<u8>>(std::io::stdin(), true)?)?;
     write_line(std::io::stdout(), &node.address())?;
     let (mut receivers, mut raw) = (None, None);
+    let mut gathered = Gathered::default();
     loop {
         match node.next_step()? {
             Step::Reserve { size } => {
@@ -92,6 +94,11 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
             Step::Feed { size, window, every_ns } => {
                 feed::second(&mut node, size, window, every_ns)?;
             }
+            Step::Behind { size, count, bulk_bytes, window } => {
+                behind::second(&mut node, size, count, bulk_bytes, window)?;
+            }
+            Step::Gather { count } => gathered.open(&mut node, args.rail, count)?,
+            Step::Echo => gathered.echo(&mut node)?,
             Step::EndFeed => bail!("the end of what has not begun"),
             Step::Flood { size, count } => flood::second(&mut node, size, count)?,
             Step::Overlap { size, when, role } => {

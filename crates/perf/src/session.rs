@@ -1,6 +1,7 @@
 //! A measurement by messages, from the first process: it starts the second one,
 //! meets it, and parts from it.
 
+use crate::access::Access;
 use crate::cores::Placement;
 use crate::node::Node;
 use crate::other::{Other, Second, Start};
@@ -11,6 +12,15 @@ use sluice_runtime::Choice;
 
 /// Starts the second process and meets it.
 pub fn start(placement: &Placement, opening: &Opening, start: &Start) -> Result<Node> {
+    start_with(placement, opening, start)
+}
+
+/// The same for any way to an endpoint.
+pub fn start_with<A: Access>(
+    placement: &Placement,
+    opening: &Opening,
+    start: &Start,
+) -> Result<Node<A>> {
     let core = placement.cores.map(|pair| pair.first);
     let mailbox = &opening.mailbox;
     let unexpected = mailbox.unexpected_bytes.to_string();
@@ -25,7 +35,7 @@ pub fn start(placement: &Placement, opening: &Opening, start: &Start) -> Result<
 }
 
 /// Lets the second process end, and waits until it has.
-pub fn stop(mut node: Node) -> Result<()> {
+pub fn stop<A: Access>(mut node: Node<A>) -> Result<()> {
     node.tell(&Step::Stop)?;
     node.second()?.part()
 }

@@ -30,6 +30,14 @@ pub enum Step {
     Feed { size: u64, window: u64, every_ns: u64 },
     /// No more of them.
     EndFeed,
+    /// Answers to so many messages of this size, beside receives of large ones, until
+    /// [`Step::EndFeed`], which is answered with the bytes of those that came.
+    Behind { size: u64, count: u64, bulk_bytes: u64, window: u64 },
+    /// So many more endpoints; answered with the length of their addresses, which follow in
+    /// a message.
+    Gather { count: u64 },
+    /// Each of them answers the message that comes.
+    Echo,
     /// So many messages at once, which are received when it pleases.
     Flood { size: u64, count: u64 },
     /// A message to be sent or received at a moment of the machine's clock, and
@@ -122,6 +130,9 @@ mod tests {
             Step::Expose,
             Step::Feed { size: max, window: max, every_ns: max },
             Step::EndFeed,
+            Step::Behind { size: max, count: max, bulk_bytes: max, window: max },
+            Step::Gather { count: max },
+            Step::Echo,
             Step::Flood { size: 9, count: 10 },
             Step::Overlap { size: max, when, role },
             Step::Overlap { size: max, when, role: Role { sends: true, seed: u32::MAX } },

@@ -7,8 +7,9 @@
 //! left.
 
 use crate::cores::Placement;
-use crate::lab::{Lab, device, payload_gbit_per_s};
-use crate::launch::{Both, Hosts};
+use crate::hosts::Hosts;
+use crate::lab::{Lab, LabArgs, device, payload_gbit_per_s};
+use crate::launch::Both;
 use crate::node::Node;
 use crate::progress::Progress;
 use crate::rail::{Opening, RailKind};
@@ -37,9 +38,8 @@ pub struct StripeArgs {
     /// Cut reads into fragments of so many bytes, in turn over all rails, as in the paper
     #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
     fragments: Option<u64>,
-    /// Use this lab of two hosts, which is up, instead of making some
-    #[arg(long, value_name = "NAME")]
-    lab: Option<String>,
+    #[command(flatten)]
+    lab: LabArgs,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -57,6 +57,7 @@ Examples:
   sluice perf stripe                       four sets of rails, three sizes, one rail that falls
   sluice perf stripe --size 64M --json     one size, for a program
   sluice perf stripe --fragments 65536     equal fragments in turn, to compare with
+  sluice perf stripe --lab-rails 1,2.5     one set of rails
   sluice perf stripe --lab mine            the lab 'mine', with the rails it has";
 
 /// Sets of rails, by their rates in Gbit/s. Of the first one a rail falls.
@@ -118,10 +119,10 @@ pub fn run(args: &StripeArgs) -> Result<()> {
     }
     let mut progress = Progress::new("stripe");
     let mut rows = Vec::new();
-    let sets = if args.lab.is_some() { &SETS[..1] } else { &SETS };
+    let sets = if args.lab.is_given() { &SETS[..1] } else { &SETS };
     for (index, set) in sets.iter().enumerate() {
         progress.show("a lab is made");
-        let mut lab = args.lab.as_deref().map_or_else(|| Lab::up(set), Lab::named)?;
+        let mut lab = args.lab.open(set)?;
         let both = lab.start(first_args(args))?;
         for &size in &args.size {
             progress.at(rows.len(), sets.len() * args.size.len(), size);

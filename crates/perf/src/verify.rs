@@ -1,5 +1,6 @@
 //! Whether every byte arrives as it was sent.
 
+use crate::access::Access;
 use crate::node::Node;
 use crate::step::Step;
 use anyhow::{Result, bail};
@@ -8,7 +9,7 @@ use anyhow::{Result, bail};
 const ALL_RIGHT: u64 = u64::MAX;
 
 /// Sends a pattern, has it checked, and checks the one that comes back.
-pub fn first(node: &mut Node, size: u64, seed: u64) -> Result<()> {
+pub fn first<A: Access>(node: &mut Node<A>, size: u64, seed: u64) -> Result<()> {
     let len = size as usize;
     fill(&mut node.send_buf()[..len], seed);
     node.recv_buf()[..len].fill(0);

@@ -1,9 +1,10 @@
 //! The cases of an overlap: who comes first, and whose operation is measured.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 /// Who comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum First {
     Sender,
@@ -11,7 +12,7 @@ pub enum First {
 }
 
 /// Whose operation is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MeasuredSide {
     Receive,
@@ -23,6 +24,16 @@ impl MeasuredSide {
     pub fn is(self, first: First) -> bool {
         (self == MeasuredSide::Send) == (first == First::Sender)
     }
+}
+
+/// Who makes progress while the measured side computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ProgressBy {
+    /// Nobody: it is made in calls alone
+    Manual,
+    /// A thread of the library
+    Thread,
 }
 
 /// In the order of the table.

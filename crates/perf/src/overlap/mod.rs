@@ -13,6 +13,7 @@ mod case;
 mod role;
 mod share;
 
+use crate::access::Attended;
 use crate::compute::{ComputeRate, compute, compute_timed, core_losses, now_ns, wait_until};
 use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
@@ -24,7 +25,7 @@ use crate::session;
 use crate::step::{Role, Step, When};
 use crate::verify;
 use anyhow::{Result, bail, ensure};
-use case::{CASES, First, MeasuredSide};
+use case::{CASES, First, MeasuredSide, ProgressBy};
 use clap::Args;
 use serde::Serialize;
 use share::{Repetition, Row, median};
@@ -52,6 +53,15 @@ pub struct OverlapArgs {
     /// The core of each process [default: the first two that are allowed]
     #[arg(long, value_name = "A,B")]
     cores: Option<CorePair>,
+    /// Who comes first [default: either]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHO")]
+    first: Vec<First>,
+    /// Whose operation is measured [default: either's]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHICH")]
+    side: Vec<MeasuredSide>,
+    /// Who makes progress while the measured side computes, or several
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "BY", default_value = "manual")]
+    progress: Vec<ProgressBy>,
     #[command(flatten)]
     rail: RailArgs,
     /// How the bytes of large messages move
@@ -60,6 +70,13 @@ pub struct OverlapArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+}
+
+impl OverlapArgs {
+    fn wants(&self, first: First, side: MeasuredSide) -> bool {
+        (self.first.is_empty() || self.first.contains(&first))
+            && (self.side.is_empty() || self.side.contains(&side))
+    }
 }
 
 /// The end of the command's help.
@@ -76,11 +93,19 @@ the communication that the measured side does not wait for. A computation is an
 amount of work, not a time. t is three times comm, because that may be of two sides that
 copy together, and whoever is left copies alone; --compute changes that.
 
+With --progress thread the measured side has the progress thread that an MPI may ask for. It
+runs on an idle core, or where the system lets it: with two cores it takes turns with one of
+the two sides, which is in the figure. The computation's own lost core then counts as no
+disturbance.
+
 Examples:
   sluice perf overlap                     four sizes, all four cases
   sluice perf overlap --size 1M --json    one size, for a program
   sluice perf overlap --bulk ring         as where direct reads are forbidden
-  sluice perf overlap --rail tcp          over TCP; with --other, hosts that share a clock";
+  sluice perf overlap --rail tcp          over TCP; with --other, hosts that share a clock
+  sluice perf overlap --rail tcp --lab-rails 10 --size 4M --first receiver --side receive \\
+    --progress manual,thread              one case over a rail of 10 Gbit/s, without and
+                                          with a thread of the library";
 
 /// The other side comes later by this much and twice the transfer.
 const LEAD_NS_MIN: f64 = 20_000.0;
@@ -111,20 +136,32 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
     progress.show("the machine's limits");
     let mut limits = Limits::measure(placement.cores);
     let mailbox = RailOptions { bulk: args.bulk, ..RailOptions::default() };
-    let opening = Opening { kind: args.rail.rail, mailbox, ..Opening::default() };
-    let mut node = session::start(&placement, &opening, &args.rail.hosts.start())?;
+    // A thread sleeps.
+    let sleeps = args.progress.contains(&ProgressBy::Thread);
+    let opening = Opening { kind: args.rail.rail, mailbox, sleeps, ..Opening::default() };
+    let mut node: Node<Attended> =
+        session::start_with(&placement, &opening, &args.rail.hosts.start())?;
     let largest = args.size.iter().copied().max().unwrap_or(0);
     node.begin(&Step::Reserve { size: largest })?;
     node.reserve(largest);
-    let mut measured = MeasuredProcess { node, rate: ComputeRate::calibrate(), seed: 0 };
-    let mut rows = Vec::with_capacity(args.size.len() * CASES.len());
-    for (index, &size) in args.size.iter().enumerate() {
-        progress.at(index, args.size.len(), size);
-        verify::first(&mut measured.node, size, size ^ 0x5EED)?;
-        for (first, side) in CASES {
-            rows.push(measured.case(size, first, side, args)?);
+    let rate = ComputeRate::calibrate();
+    let mut measured = MeasuredProcess { node, rate, seed: 0, by: ProgressBy::Manual };
+    let mut rows = Vec::new();
+    // Once the thread is there it stays.
+    for by in [ProgressBy::Manual, ProgressBy::Thread] {
+        if !args.progress.contains(&by) {
+            continue;
         }
-        verify::first(&mut measured.node, size, size ^ 0xF00D)?;
+        measured.make_progress(by, &placement)?;
+        for (index, &size) in args.size.iter().enumerate() {
+            progress.at(index, args.size.len(), size);
+            verify::first(&mut measured.node, size, size ^ 0x5EED)?;
+            for (first, side) in CASES.into_iter().filter(|(first, side)| args.wants(*first, *side))
+            {
+                rows.push(measured.case(size, first, side, args)?);
+            }
+            verify::first(&mut measured.node, size, size ^ 0xF00D)?;
+        }
     }
     let direct = measured.node.reads_directly();
     session::stop(measured.node)?;
@@ -198,8 +235,9 @@ pub fn second(node: &mut Node, size: u64, when: When, role: Role) -> Result<()> 
 
 /// The first process, which is measured.
 struct MeasuredProcess {
-    node: Node,
+    node: Node<Attended>,
     rate: ComputeRate,
+    by: ProgressBy,
     /// Of the last repetition.
     seed: u32,
 }
@@ -215,6 +253,17 @@ struct Moments {
 }
 
 impl MeasuredProcess {
+    /// Starts the thread, if it is that.
+    fn make_progress(&mut self, by: ProgressBy, placement: &Placement) -> Result<()> {
+        self.by = by;
+        match by {
+            ProgressBy::Manual => Ok(()),
+            ProgressBy::Thread => {
+                self.node.access().start_thread(placement.cores.map(|pair| pair.first))
+            }
+        }
+    }
+
     /// One case. Between computations a communication takes longer than in a few tries
     /// one after the other, and a machine may change: where the computation turns out
     /// too short for the communication that it was to hide, it is chosen anew.
@@ -275,7 +324,7 @@ impl MeasuredProcess {
                 is_disturbed: comm.is_disturbed || both.is_disturbed,
             });
         }
-        Ok(Row::of(size, first, side, lead_ns, &all))
+        Ok(Row::of(size, first, side, self.by, lead_ns, &all))
     }
 
     /// One repetition with a computation of so many rounds, done again if it was
@@ -311,7 +360,7 @@ impl MeasuredProcess {
         lead_ns: u64,
         rounds: u64,
     ) -> Result<Moments> {
-        let MeasuredProcess { node, seed, rate } = self;
+        let MeasuredProcess { node, seed, rate, by } = self;
         let compute_ns = rate.ns_of(rounds);
         *seed = seed.wrapping_add(1);
         let role = Role { sends: side == MeasuredSide::Send, seed: *seed };
@@ -338,7 +387,9 @@ impl MeasuredProcess {
         let answer = node.wait_answer()?;
         role.check(node, size)?;
         let other_came_ns = answer >> 1;
-        let is_disturbed = own_losses > 0 || answer & 1 == 1;
+        // The thread may be what took it.
+        let is_own_disturbed = own_losses > 0 && *by == ProgressBy::Manual;
+        let is_disturbed = is_own_disturbed || answer & 1 == 1;
         Ok(Moments { came_ns, other_came_ns, ended_ns, is_disturbed })
     }
 }
@@ -389,8 +440,14 @@ mod tests {
         };
         let placement = Placement { cores: None, note: None };
         for (is_disturbed, notes) in [(true, 2), (false, 1)] {
-            let row =
-                Row::of(1 << 20, First::Sender, MeasuredSide::Receive, 0.0, &[one(is_disturbed)]);
+            let row = Row::of(
+                1 << 20,
+                First::Sender,
+                MeasuredSide::Receive,
+                ProgressBy::Manual,
+                0.0,
+                &[one(is_disturbed)],
+            );
             let report =
                 report(RailKind::Shm, vec![row], 3.0, true, &Limits::example(), &placement);
             assert_eq!(report.notes.len(), notes);

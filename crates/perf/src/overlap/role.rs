@@ -1,6 +1,7 @@
 //! What each process does in one repetition: it prepares a buffer, posts one operation,
 //! waits for it, and checks what came.
 
+use crate::access::Access;
 use crate::node::Node;
 use crate::step::Role;
 use anyhow::{Result, bail};
@@ -14,7 +15,7 @@ impl Role {
     }
 
     /// Marks what will be sent, or wipes what an earlier repetition has left.
-    pub fn prepare(self, node: &mut Node, size: u64) {
+    pub fn prepare<A: Access>(self, node: &mut Node<A>, size: u64) {
         let buf = if self.sends { node.send_buf() } else { node.recv_buf() };
         for (index, chunk) in buf[..size as usize].chunks_mut(STAMPED_BYTES).enumerate() {
             let stamp = if self.sends { stamp(self.seed, index) } else { [0; 8] };
@@ -24,7 +25,7 @@ impl Role {
     }
 
     /// Starts the operation. How many of its kind will have ended with it.
-    pub fn post(self, node: &mut Node, size: u64) -> Result<u64> {
+    pub fn post<A: Access>(self, node: &mut Node<A>, size: u64) -> Result<u64> {
         if self.sends {
             let count = node.sends_ended() + 1;
             node.send_data_reported(size)?;
@@ -35,12 +36,12 @@ impl Role {
         Ok(count)
     }
 
-    pub fn wait(self, node: &mut Node, posted: u64) -> Result<()> {
+    pub fn wait<A: Access>(self, node: &mut Node<A>, posted: u64) -> Result<()> {
         if self.sends { node.wait_sends_ended(posted) } else { node.wait_data(posted) }
     }
 
     /// Whether what was received is what was sent in this repetition.
-    pub fn check(self, node: &mut Node, size: u64) -> Result<()> {
+    pub fn check<A: Access>(self, node: &mut Node<A>, size: u64) -> Result<()> {
         if self.sends {
             return Ok(());
         }

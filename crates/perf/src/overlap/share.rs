@@ -6,7 +6,7 @@
 //! these differences: a core that changes its speed in between spoils a few
 //! repetitions and no more.
 
-use crate::overlap::case::{First, MeasuredSide};
+use crate::overlap::case::{First, MeasuredSide, ProgressBy};
 use crate::report::{or_dash, word};
 use crate::stats::tenth;
 use serde::Serialize;
@@ -33,6 +33,7 @@ pub struct Row {
     pub size: u64,
     pub first: First,
     pub side: MeasuredSide,
+    pub progress: ProgressBy,
     pub overlap_pct: f64,
     /// What of the overlap is wanted, of a side that came first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,6 +58,7 @@ impl Row {
         size: u64,
         first: First,
         side: MeasuredSide,
+        progress: ProgressBy,
         lead_ns: f64,
         all: &[Repetition],
     ) -> Row {
@@ -68,6 +70,7 @@ impl Row {
             size,
             first,
             side,
+            progress,
             overlap_pct: tenth(overlap_pct(comm_ns, visible_ns)),
             target_pct: target_pct(size).filter(|_| side.is(first)),
             comm_us: micros(comm_ns),
@@ -88,6 +91,7 @@ pub fn table(rows: &[Row]) -> Table {
             ("size", &|row| bytes(row.size)),
             ("first", &|row| word(&row.first)),
             ("measured", &|row| word(&row.side)),
+            ("progress", &|row| word(&row.progress)),
             ("overlap %", &|row| format!("{:.1}", row.overlap_pct)),
             ("wanted", &|row| or_dash(row.target_pct.map(|pct| format!("{pct:.0}")))),
             ("comm µs", &|row| format!("{:.2}", row.comm_us)),
@@ -132,6 +136,8 @@ fn micros(ns: f64) -> f64 {
 mod tests {
     use super::*;
 
+    const BY: ProgressBy = ProgressBy::Manual;
+
     #[test]
     fn the_share_is_of_what_the_communication_takes_alone() {
         // Nothing to be waited for, a quarter, all of it.
@@ -170,11 +176,11 @@ mod tests {
             repetition(80.0, 400.0, 404.0),
             repetition(900.0, 400.0, 4000.0),
         ];
-        let row = Row::of(1 << 20, First::Receiver, MeasuredSide::Receive, 160_000.0, &all);
+        let row = Row::of(1 << 20, First::Receiver, MeasuredSide::Receive, BY, 160_000.0, &all);
         assert_eq!((row.samples, row.disturbed), (3, 1));
         assert_eq!((row.overlap_pct, row.target_pct), (95.0, Some(95.0)));
         assert_eq!((row.comm_us, row.compute_us, row.total_us), (80.0, 240.0, 244.0));
-        let row = Row::of(1 << 20, First::Sender, MeasuredSide::Receive, 160_000.0, &all);
+        let row = Row::of(1 << 20, First::Sender, MeasuredSide::Receive, BY, 160_000.0, &all);
         assert_eq!((row.overlap_pct, row.target_pct), (95.0, None));
         assert_eq!((row.compute_us, row.total_us, row.lead_us), (400.0, 404.0, 160.0));
         let json = serde_json::to_value(&row).expect("plain data");
@@ -192,6 +198,9 @@ mod tests {
             repetition(10.0, 150.0, 160.0),
             repetition(10.0, 200.0, 210.0),
         ];
-        assert_eq!(Row::of(65536, First::Sender, MeasuredSide::Send, 0.0, &all).overlap_pct, 0.0);
+        assert_eq!(
+            Row::of(65536, First::Sender, MeasuredSide::Send, BY, 0.0, &all).overlap_pct,
+            0.0
+        );
     }
 }
