@@ -28,8 +28,9 @@ test: deps                      ## Everything that CI runs
 quick: deps                     ## The tests without MPI programs
 	@$(PYTHON) scripts/test.py --quick
 
-bench: build                    ## Compare with Open MPI's shared memory and UCX
+bench: build                    ## Compare with Open MPI and UCX, on this host and between two of a lab
 	@$(PYTHON) scripts/bench.py
+	@$(PYTHON) scripts/bench_hosts.py
 	@$(PYTHON) tests/run_overlap.py
 
 deps:                           ## Install missing Debian packages and check the Rust toolchain

@@ -407,6 +407,49 @@ class Labs:
                 _, errors = lab.call(*words, code=1, prefix=prefix)
                 check("labs need root" in errors, errors)
 
+    # What uses a lab.
+
+    def test_perf_runs_between_hosts(self):
+        with self.lab("--rate", "1gbit") as lab:
+            latency = self.perf(lab, "latency", "--size", "8", "--iterations", "3", "--warmup", "0")
+            check(latency["rows"][0]["verified"], latency)
+            rows = self.perf(lab, "behind", "--messages", "20", "--size", "1M")["rows"]
+            check([row["bulk_bytes"] for row in rows] == [0, 1 << 20], rows)
+            check(0 < rows[1]["bulk_gbit_per_s"] < 1, rows)
+            before = int(lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes"))
+            flood = self.perf(lab, "flood", "--messages", "20000", "--quiet", "0.2")["rows"][0]
+            check(flood["peak_unexpected_bytes"] <= flood["unexpected_bytes_max"], flood)
+            check((flood["lost"], flood["corrupt"]) == (0, 0), flood)
+            after = int(lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes"))
+            check(after > before, "the rail carried nothing")
+
+    def perf(self, lab, command, *words):
+        words = (self.tool, "perf", command, "--rail", "tcp", "--lab", lab.name, *words, "--json")
+        done = subprocess.run(words, env=self.env, cwd=self.folder, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=LIMIT_SECONDS)
+        check(done.returncode == 0, f"{command}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def test_why_names_the_rails_to_a_host(self):
+        with self.lab("--rails", "3") as lab:
+            lab.sh("h0", "ip link set r2 down")
+            words = (self.tool, "why", "--size", "1M", "--json", "--peer")
+            out, _ = lab.call("exec", "h0", "--", *words, "10.42.0.2,10.42.1.2",
+                              FI_SLUICE_TUNE="off")
+            answer = json.loads(out)
+            rails = {rail["device"]: rail for rail in answer["rails"]}
+            used = {name for name, rail in rails.items() if rail["chosen"]}
+            check((answer["rail"], used) == ("tcp", {"r0", "r1"}), answer)
+            check(rails["r0"]["share_pct"] == rails["r1"]["share_pct"] == 50, rails)
+            check(rails["r0"]["eager"] and not rails["r1"]["eager"], rails)
+            check(rails["ctl"]["detail"] == "excluded by ^ctl", rails["ctl"])
+            check(rails["r2"]["detail"] and not rails["r2"]["chosen"], rails["r2"])
+            _, errors = lab.call("exec", "h0", "--", *words, "10.42.0.1", code=1)
+            check("this host" in errors, errors)
+            _, errors = lab.call("exec", "h0", "--", *words, "192.0.2.1", code=1)
+            check("no rail reaches it" in errors, errors)
+
     # MPI.
 
     def test_open_mpi_spans_hosts(self):

@@ -5,11 +5,14 @@ use crate::node::Node;
 use crate::stats::Samples;
 use crate::step::Step;
 use anyhow::Result;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const SIZES: [u64; 3] = [64 << 10, 1 << 20, 4 << 20];
 /// Bytes read at each size.
 const TOTAL: u64 = 256 << 20;
+/// Longest time for that, over a slow network, and least reads.
+const SPAN_MAX: Duration = Duration::from_millis(500);
+const READS_MIN: u64 = 3;
 
 /// Bytes in a read, and MiB/s; nothing where the system does not allow
 /// direct reads.
@@ -23,7 +26,11 @@ pub fn measure(node: &mut Node) -> Result<Vec<(u64, f64)>> {
         node.reserve(size);
         let from = node.ask(&Step::Expose)?;
         let mut samples = Samples::new();
-        for _ in 0..(TOTAL / size).min(512) {
+        let start = Instant::now();
+        for read in 0..(TOTAL / size).min(512) {
+            if read >= READS_MIN && start.elapsed() > SPAN_MAX {
+                break;
+            }
             let before = Instant::now();
             if !node.read_directly(from, size)? {
                 return Ok(rates);
