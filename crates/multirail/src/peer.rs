@@ -65,6 +65,8 @@ pub struct Peer {
     /// The rail that the stream is on.
     current: Option<RailId>,
     next_look: Nanos,
+    /// The rail of the frame that came last, and when that was.
+    last_heard: Option<(RailId, Nanos)>,
 }
 
 impl Peer {
@@ -89,6 +91,7 @@ impl Peer {
             preferred,
             current: None,
             next_look: now,
+            last_heard: None,
         }
     }
 
@@ -175,6 +178,7 @@ impl Peer {
         rail: RailId,
         acknowledged: Number,
     ) -> Result<(), Misnumbered> {
+        self.last_heard = Some((rail, now));
         let fresh = self.session.acknowledge(acknowledged)?;
         if fresh > 0 {
             below.release(fresh);
@@ -210,11 +214,15 @@ impl Peer {
         }
     }
 
-    /// A packet has come. One that is new is to be delivered.
+    /// A packet has come, in the frame that [`Peer::heard`] was told of last. One that is
+    /// new is to be delivered.
     ///
     /// # Errors
     /// One that it follows has not. The peer is to be given up.
     pub fn receive(&mut self, number: Number) -> Result<Arrival, Misnumbered> {
+        if let Some((rail, now)) = self.last_heard {
+            self.stripes.note_packet(rail, now);
+        }
         self.session.receive(number)
     }
 

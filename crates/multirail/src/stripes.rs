@@ -5,6 +5,10 @@
 //! sooner together with all that is left. The last chunks are cut so that all rails end at
 //! the same time. So shares follow real speed, and nothing is told about the rails.
 //!
+//! How much is asked for of a rail goes by its pace too: chunks of about a millisecond, and
+//! about as much ahead. While packets come by a rail it is less, as they wait behind the
+//! chunks.
+//!
 //! The peer keeps no state of a read: it sends the bytes of a chunk that it is asked for.
 //! The reader puts them in their place itself, so a chunk that is given up on one rail and
 //! asked for on another is safe: what comes late is of a chunk that is no more, and lands
@@ -31,6 +35,19 @@ pub struct ChunkId(u32);
 
 /// How long what was measured of a rail holds while it has nothing to do.
 const IDLE_NS: u64 = 1_000_000_000;
+/// A chunk is what its rail brings in this time: measured on shaped links of 1 to 4 Gb/s,
+/// longer ones leave much to be late with, and shorter ones cost more than they are worth
+/// on fast rails.
+const CHUNK_NS: u64 = 1_000_000;
+/// The same of a rail that has not been measured, in bytes.
+const CHUNK_BYTES_UNMEASURED: u64 = 128 << 10;
+/// What a rail brings in this time is asked for ahead, if there is no packet among it.
+const AHEAD_NS: u64 = 1_000_000;
+/// The same while packets come by the rail, and how long after the last they do.
+const AHEAD_NS_WITH_PACKETS: u64 = 200_000;
+const PACKETS_NS: u64 = 1_000_000;
+/// Least that is asked for ahead.
+const AHEAD_BYTES_MIN: u64 = 16 << 10;
 const PLACE_BITS: u32 = 8;
 /// Most chunks under way.
 const CHUNKS_MAX: usize = 1 << PLACE_BITS;
@@ -62,7 +79,7 @@ impl ChunkId {
 pub enum Striping {
     /// Chunks go to the rail that finishes first.
     Pull {
-        /// Most bytes of a chunk.
+        /// Most bytes of a chunk, however fast the rail is.
         chunk_bytes_max: u64,
         /// Least bytes of one, but for the last of a read.
         chunk_bytes_min: u64,
@@ -78,10 +95,9 @@ pub enum Striping {
 }
 
 impl Default for Striping {
-    /// Measured on shaped links of 1 to 4 Gb/s: chunks of 64 to 128 KiB with two to four
-    /// under way keep every rail busy, and leave little to be late with.
+    /// Two to four chunks under way keep every rail busy.
     fn default() -> Striping {
-        Striping::Pull { chunk_bytes_max: 128 << 10, chunk_bytes_min: 16 << 10, window: 3 }
+        Striping::Pull { chunk_bytes_max: 1 << 20, chunk_bytes_min: 16 << 10, window: 3 }
     }
 }
 
@@ -134,6 +150,8 @@ struct Rail {
     /// Since when it owes something and nothing has come. It stays so when what it owes is
     /// asked for elsewhere: a rail that does not speak has no pace.
     silent_since: Option<Nanos>,
+    /// When a packet came by it last.
+    packet: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -238,6 +256,7 @@ impl Stripes {
             chunks: 0,
             bytes: 0,
             silent_since: None,
+            packet: None,
         });
         RailId(self.rails.len() as u8 - 1)
     }
@@ -246,6 +265,11 @@ impl Stripes {
     #[must_use]
     pub fn pace(&self, rail: RailId) -> Pace {
         self.rails[rail.index()].pace
+    }
+
+    /// A packet has come by a rail: those that follow are not to wait long behind chunks.
+    pub fn note_packet(&mut self, rail: RailId, now: Nanos) {
+        self.rails[rail.index()].packet = Some(now);
     }
 
     /// Bytes that were asked for on a rail and have not come.
@@ -482,31 +506,36 @@ impl Stripes {
         // When all is done if every rail does its part, from now.
         let all_ns = ns_for(bytes, rates);
         let chunk_of = |rail: &Rail| {
+            let max = rail.chunk_bytes_max(now, max, min);
             let share = rail.pace.bytes_in(all_ns).saturating_sub(rail.bytes);
             let len = share.clamp(min, max);
             // No rest that is shorter than the least chunk.
             if self.unasked < len.saturating_add(min) { self.unasked.min(max) } else { len }
         };
-        let finish_ns = |rail: &Rail| {
-            let bytes_ns = rail.pace.ns_for(rail.bytes.saturating_add(chunk_of(rail)));
+        let finish_ns = |rail: &Rail, len: u64| {
+            let bytes_ns = rail.pace.ns_for(rail.bytes.saturating_add(len));
             bytes_ns.saturating_add(rail.latency_ns).saturating_add(rail.silent_ns(now))
+        };
+        let may_have = |rail: &Rail| {
+            rail.is_usable && rail.chunks < u16::from(window) && rail.has_room(now, min)
         };
         let (at, rail) = self
             .rails
             .iter()
             .enumerate()
-            .filter(|(_, rail)| rail.is_usable && rail.chunks < u16::from(window))
-            .min_by_key(|(_, rail)| finish_ns(rail))?;
+            .filter(|(_, rail)| may_have(rail))
+            .min_by_key(|(_, rail)| finish_ns(rail, chunk_of(rail)))?;
+        let len = chunk_of(rail);
         // It declines if a rail that has its fill would finish the chunk sooner after all,
         // and the others would by then have done all that is left. Where nothing is under
         // way nobody declines.
-        let is_other = |other: &&Rail| !std::ptr::eq(*other, rail);
-        let others_ns = usable().filter(is_other).map(finish_ns).min().unwrap_or(u64::MAX);
+        let full = usable().filter(|other| !may_have(other));
+        let others_ns = full.map(|other| finish_ns(other, len)).min().unwrap_or(u64::MAX);
         let bytes_ns = ns_for(bytes - rail.bytes, rates - rail.pace.bytes_per_s());
-        if others_ns.max(bytes_ns) < finish_ns(rail) {
+        if others_ns.max(bytes_ns) < finish_ns(rail, len) {
             return None;
         }
-        Some((RailId(at as u8), chunk_of(rail)))
+        Some((RailId(at as u8), len))
     }
 
     fn next_in_turn(&mut self) -> Option<RailId> {
@@ -564,6 +593,31 @@ impl Rail {
         self.bytes -= bytes;
         self.speak(now);
         self.pace.note(now, bytes);
+    }
+
+    /// How much is asked for ahead of it.
+    fn ahead_bytes(&self, now: Nanos) -> u64 {
+        if !self.pace.is_measured() {
+            return u64::MAX;
+        }
+        let has_packets = self.packet.is_some_and(|came| now.since(came).0 <= PACKETS_NS);
+        let ahead_ns = if has_packets { AHEAD_NS_WITH_PACKETS } else { AHEAD_NS };
+        self.pace.bytes_in(ahead_ns).max(AHEAD_BYTES_MIN)
+    }
+
+    /// Whether it may be asked for a chunk more, which has so many bytes at least.
+    fn has_room(&self, now: Nanos, min: u64) -> bool {
+        self.chunks == 0 || self.bytes.saturating_add(min) <= self.ahead_bytes(now)
+    }
+
+    /// The longest chunk that it should have now, within bounds of which the lower holds.
+    fn chunk_bytes_max(&self, now: Nanos, max: u64, min: u64) -> u64 {
+        let len = if self.pace.is_measured() {
+            self.pace.bytes_in(CHUNK_NS).min(self.ahead_bytes(now).saturating_sub(self.bytes))
+        } else {
+            CHUNK_BYTES_UNMEASURED
+        };
+        len.min(max).max(min)
     }
 
     /// Nothing is known any more but what is claimed.
