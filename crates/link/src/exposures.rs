@@ -26,6 +26,9 @@ pub enum KeyError {
     /// It does not give this right.
     #[error("the key does not give this right")]
     Right,
+    /// The memory that it names cannot be used: that was tried.
+    #[error("the memory that it names cannot be used")]
+    Spoiled,
     /// The bytes are not all inside what it names.
     #[error("beyond what the key names")]
     Bounds,
@@ -44,6 +47,7 @@ struct Exposure {
     peer: PeerId,
     region: Region,
     rights: Rights,
+    is_spoiled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +77,7 @@ impl Exposures {
         });
         let place = &mut self.places[index as usize];
         place.generation += 1;
-        place.exposure = Some(Exposure { peer, region, rights });
+        place.exposure = Some(Exposure { peer, region, rights, is_spoiled: false });
         RemoteKey::from_bits(u64::from(place.generation) << 32 | u64::from(index))
     }
 
@@ -91,6 +95,16 @@ impl Exposures {
         Ok(())
     }
 
+    /// The memory of a key gave a fault when it was used: the key reaches nothing from now
+    /// on, and is still to be revoked.
+    pub fn spoil(&mut self, peer: PeerId, key: RemoteKey) {
+        if self.find(peer, key).is_ok()
+            && let Some(exposure) = &mut self.places[parts(key).0 as usize].exposure
+        {
+            exposure.is_spoiled = true;
+        }
+    }
+
     /// Where `len` bytes are that a peer wants to read, or to write.
     ///
     /// # Errors
@@ -102,7 +116,10 @@ impl Exposures {
         len: u64,
         is_write: bool,
     ) -> Result<Addr, KeyError> {
-        let Exposure { region, rights, .. } = *self.find(peer, remote.key)?;
+        let Exposure { region, rights, is_spoiled, .. } = *self.find(peer, remote.key)?;
+        if is_spoiled {
+            return Err(KeyError::Spoiled);
+        }
         if !(if is_write { rights.write } else { rights.read }) {
             return Err(KeyError::Right);
         }
@@ -205,6 +222,21 @@ mod tests {
             assert_eq!(found, Err(KeyError::Unknown));
         }
         assert!(exposures.resolve(ONE, Remote::whole(key), 10, false).is_ok());
+    }
+
+    #[test]
+    fn a_key_whose_memory_faults_reaches_nothing_until_it_is_revoked() {
+        let mut exposures = Exposures::default();
+        let key = exposures.expose(ONE, MEMORY, Rights::READ);
+        exposures.spoil(TWO, key);
+        assert!(exposures.resolve(ONE, Remote::whole(key), 10, false).is_ok());
+        exposures.spoil(ONE, key);
+        let found = exposures.resolve(ONE, Remote::whole(key), 1, false);
+        assert_eq!((found, exposures.len()), (Err(KeyError::Spoiled), 1));
+        assert_eq!(exposures.revoke(ONE, key), Ok(()));
+        exposures.spoil(ONE, key);
+        let next = exposures.expose(ONE, MEMORY, Rights::READ);
+        assert!(exposures.resolve(ONE, Remote::whole(next), 10, false).is_ok());
     }
 
     #[test]

@@ -165,9 +165,18 @@ impl Net {
         if self.exposures.revoke(peer, key).is_err() {
             return;
         }
+        self.forget(peer, key);
+    }
+
+    /// The memory behind a key is not read any more, whoever has asked for it.
+    pub(super) fn forget(&mut self, peer: PeerId, key: RemoteKey) {
         let Some(met) = self.met(peer) else { return };
         for entry in met.conns.clone().into_iter().flatten() {
-            if self.conn(entry).is_some_and(|conn| conn.out.forget(key)) {
+            let Some(conn) = self.conn(entry) else { continue };
+            let forgotten = conn.out.forget(key);
+            if forgotten.is_cut {
+                self.broke(entry, None);
+            } else if forgotten.is_told {
                 self.mark_dirty(entry);
             }
         }

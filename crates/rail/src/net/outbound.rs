@@ -11,7 +11,7 @@
 use super::Place;
 use super::lane::Lane;
 use super::ring::Ring;
-use super::sock::PIECES_MAX;
+use super::sock::{self, PIECES_MAX};
 use sluice_wire::frame::{FRAME_HEAD_BYTES, FrameHead, FrameKind};
 use sluice_wire::{Addr, Region, RemoteKey};
 use std::collections::VecDeque;
@@ -133,6 +133,18 @@ pub(super) enum Flushed {
     Blocked,
     /// It has as much of the chunks as is good for it.
     Enough,
+    /// The memory behind this key cannot be read. Nothing of it was taken by that.
+    Faulty(RemoteKey),
+}
+
+/// What became of chunks whose memory is not read any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Forgotten {
+    /// Whoever asked for them is told so, by what is to be sent now.
+    pub(super) is_told: bool,
+    /// The socket has a part of the last frame of one, whose rest does not exist: it can
+    /// only be closed, or the reader would take what follows for the rest.
+    pub(super) is_cut: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -229,10 +241,10 @@ impl Outbound {
     }
 
     /// Memory is not exposed any more: it is not read from now on. Whoever asked for it
-    /// and waits is told so. Says whether there is something to send by that.
-    pub(super) fn forget(&mut self, key: RemoteKey) -> bool {
+    /// and waits is told so.
+    pub(super) fn forget(&mut self, key: RemoteKey) -> Forgotten {
         let Outbound { small, serves, .. } = self;
-        let before = small.len();
+        let mut forgotten = Forgotten::default();
         serves.retain_mut(|serve| {
             if serve.key != key {
                 return true;
@@ -241,11 +253,14 @@ impl Outbound {
             let end = serve.done + if serve.given > 0 { serve.frame } else { 0 };
             if end < serve.len {
                 small.extend(serve.fault());
+                forgotten.is_told = true;
+            } else {
+                forgotten.is_cut = true;
             }
             (serve.from, serve.len) = (None, end);
             serve.given > 0
         });
-        small.len() > before
+        forgotten
     }
 
     /// Gives the socket all that it takes; of chunks no more than about `bulk` bytes.
@@ -258,6 +273,8 @@ impl Outbound {
         ring: &Ring,
         mut bulk: usize,
     ) -> io::Result<Flushed> {
+        // After a fault one chunk goes at a time, so that it is known which one it is of.
+        let mut is_wary = false;
         loop {
             let mut pieces = [(Part::Small, Place::NONE); PIECES_MAX];
             self.prepare(bulk);
@@ -265,7 +282,8 @@ impl Outbound {
             if count == 0 {
                 return Ok(if is_cut { Flushed::Enough } else { Flushed::All });
             }
-            let pieces = &pieces[..count];
+            let pieces = if is_wary { first_alone(&pieces[..count]) } else { &pieces[..count] };
+            let count = pieces.len();
             let places = pieces.iter().map(|(_, place)| *place);
             let mut list = [Place::NONE; PIECES_MAX];
             list.iter_mut().zip(places).for_each(|(to, from)| *to = from);
@@ -278,13 +296,26 @@ impl Outbound {
                     return Ok(Flushed::Blocked);
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+                Err(cause) if sock::is_fault(&cause) => match pieces[0].0 {
+                    Part::Serve(at) if is_wary => {
+                        return Ok(Flushed::Faulty(self.serves[at].key));
+                    }
+                    _ if is_wary => return Err(cause),
+                    _ => {
+                        is_wary = true;
+                        continue;
+                    }
+                },
                 Err(cause) => return Err(cause),
             };
             let wanted: usize = pieces.iter().map(|(_, place)| place.len).sum();
             let given = self.account(ring, pieces, sent);
             self.bulk_given += given as u64;
             bulk = bulk.saturating_sub(given);
-            if sent < wanted {
+            // Fewer of a chunk may mean that the next ones are not there, of which the
+            // system says nothing later.
+            let has_chunk = pieces.iter().any(|(part, _)| matches!(part, Part::Serve(_)));
+            if sent < wanted && !has_chunk {
                 return Ok(Flushed::Blocked);
             }
         }
@@ -387,6 +418,15 @@ impl Outbound {
         self.serves.drain(..ended);
         bulk
     }
+}
+
+/// Of pieces in order, the first ones that are this process's own, or else those of the
+/// first chunk.
+fn first_alone(pieces: &[(Part, Place)]) -> &[(Part, Place)] {
+    let of_chunk = |part: Part| matches!(part, Part::Serve(_)).then_some(part);
+    let first = of_chunk(pieces[0].0);
+    let count = pieces.iter().take_while(|(part, _)| of_chunk(*part) == first).count();
+    &pieces[..count]
 }
 
 impl Place {

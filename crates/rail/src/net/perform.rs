@@ -123,6 +123,7 @@ impl Net {
     /// Gives a socket what there is for it.
     pub(super) fn flush(&mut self, entry: usize) {
         let now = self.now;
+        let Some(peer) = self.conn(entry).map(|conn| conn.peer) else { return };
         let Some((conn, ring)) = self.conn_and_ring(entry) else { return };
         let bulk = if conn.out.serves() == 0 {
             0
@@ -139,6 +140,11 @@ impl Net {
                 self.blocked += usize::from(!was_blocked);
             }
             Ok(Flushed::Enough) => self.mark_dirty(entry),
+            Ok(Flushed::Faulty(key)) => {
+                self.exposures.spoil(peer, key);
+                self.forget(peer, key);
+                self.mark_dirty(entry);
+            }
             Err(cause) => self.broke(entry, Some(cause)),
         }
     }

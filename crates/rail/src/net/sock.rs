@@ -92,6 +92,11 @@ pub(super) unsafe fn receive(socket: &impl AsFd, pieces: &[Place]) -> io::Result
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
+/// Whether memory that was handed to the system is not there, or may not be used so.
+pub(super) fn is_fault(cause: &io::Error) -> bool {
+    cause.raw_os_error() == Some(libc::EFAULT)
+}
+
 /// What the kernel knows of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Health {

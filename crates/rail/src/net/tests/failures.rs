@@ -285,7 +285,7 @@ impl Process {
 }
 
 /// Two that have met, with nothing between them.
-fn directly(devices: u8, timing: Timing) -> (Process, PeerId, Process, PeerId) {
+pub(super) fn directly(devices: u8, timing: Timing) -> (Process, PeerId, Process, PeerId) {
     let mut a = Process::with(config(devices, timing));
     let mut b = Process::with(config(devices, timing));
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));

@@ -3,6 +3,7 @@
 
 mod changes;
 mod failures;
+mod faults;
 mod intruders;
 mod memory;
 mod pair;
