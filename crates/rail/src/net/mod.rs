@@ -239,10 +239,10 @@ pub struct Net {
     /// Those who have connected and not proved who they are, oldest first.
     strangers: VecDeque<usize>,
     allowances: Allowances,
-    /// A listening socket at which more may wait than was taken; and one at which some wait
-    /// until the system has descriptors for them.
-    accept_again: Option<usize>,
-    accept_later: Option<usize>,
+    /// Listening sockets at which more may wait than was taken; and those at which some wait
+    /// until the system has descriptors for them. Each is there once.
+    accept_again: Vec<usize>,
+    accept_later: Vec<usize>,
     /// That the network has changed: what failed is tried anew.
     news: News,
     /// How many connections take nothing for now.
@@ -355,8 +355,8 @@ impl Net {
             met_count: 0,
             strangers: VecDeque::new(),
             allowances: Allowances::default(),
-            accept_again: None,
-            accept_later: None,
+            accept_again: Vec::new(),
+            accept_later: Vec::new(),
             unread: Vec::new(),
             news: News::default(),
             blocked: 0,
@@ -378,14 +378,32 @@ impl Net {
         Ok(net)
     }
 
+    /// Listens at all devices but those whose address is not there: it may have gone since
+    /// it was listed, or is not this host's yet (an IPv6 address that is still being tried).
     fn listen_on_all(&mut self) -> Result<(), NetError> {
-        for (device, at) in self.config.devices.clone().into_iter().zip(0..) {
+        let mut missing = None;
+        for device in std::mem::take(&mut self.config.devices) {
             let address = device.address;
             let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
-            let (socket, bound) =
-                strangers::listen(SocketAddr::new(address, 0)).map_err(&failed)?;
+            let (socket, bound) = match strangers::listen(SocketAddr::new(address, 0)) {
+                Ok(listening) => listening,
+                Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => {
+                    (self.warn.0)(&format!(
+                        "{} is not used: its address {address} is not there",
+                        device.name
+                    ));
+                    missing.get_or_insert(failed(cause));
+                    continue;
+                }
+                Err(cause) => return Err(failed(cause)),
+            };
+            let listener = Listener { socket, device: self.config.devices.len() as u8 };
+            self.add(Entry::Listener(listener)).map_err(failed)?;
             self.ports.push(bound.port());
-            self.add(Entry::Listener(Listener { socket, device: at })).map_err(failed)?;
+            self.config.devices.push(device);
+        }
+        if let (true, Some(missing)) = (self.config.devices.is_empty(), missing) {
+            return Err(missing);
         }
         #[cfg(test)]
         self.ports.iter_mut().zip(&self.config.told_ports).for_each(|(port, told)| *port = *told);
@@ -407,7 +425,7 @@ impl Net {
             self.flush_dirty();
         }
         self.turn.extend(self.hot.iter().copied());
-        if let Some(entry) = self.accept_again.take() {
+        for entry in std::mem::take(&mut self.accept_again) {
             self.accept(entry);
         }
         let is_listed = self.hot.len() > HOT_MAX
@@ -469,7 +487,7 @@ impl Net {
             || !self.turn.is_empty()
             || !self.unread.is_empty()
             || self.reading.is_some()
-            || self.accept_again.is_some()
+            || !self.accept_again.is_empty()
     }
 
     /// Whether something may have come on a connection that was used a moment ago, or is
@@ -496,7 +514,7 @@ impl Net {
         // Whoever wakes looks at all sockets that have something.
         self.looks_at_list = true;
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
-        let later = self.accept_later.map(|_| self.next_round);
+        let later = (!self.accept_later.is_empty()).then_some(self.next_round);
         let due = due.chain(self.news.due()).chain(later).min();
         due.map_or(u64::MAX, |due| due.since(now).0)
     }

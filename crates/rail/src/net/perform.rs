@@ -283,7 +283,7 @@ impl Net {
     pub(super) fn look_after(&mut self) {
         let now = self.now;
         self.retry_after_change();
-        if let Some(entry) = self.accept_later.take() {
+        for entry in std::mem::take(&mut self.accept_later) {
             self.accept(entry);
         }
         for at in (0..self.active.len()).rev() {

@@ -61,7 +61,8 @@ impl Net {
                 Err(Errno::AGAIN) => return,
                 // Descriptors are short: the connection waits in the system's list.
                 Err(_) => {
-                    self.accept_later = Some(entry);
+                    self.accept_later.retain(|&other| other != entry);
+                    self.accept_later.push(entry);
                     return;
                 }
             };
@@ -90,7 +91,8 @@ impl Net {
             }
         }
         // More wait, perhaps: the system says so only once.
-        self.accept_again = Some(entry);
+        self.accept_again.retain(|&other| other != entry);
+        self.accept_again.push(entry);
     }
 
     pub(super) fn drop_oldest_stranger(&mut self) {

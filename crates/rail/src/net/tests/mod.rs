@@ -5,6 +5,7 @@ mod changes;
 mod failures;
 mod faults;
 mod intruders;
+mod listening;
 mod memory;
 mod pair;
 mod processes;
