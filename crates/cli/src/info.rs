@@ -7,9 +7,10 @@ use clap::Args;
 use network::Network;
 use serde_json::{Value, json};
 use sluice_proto::Endpoint;
+use sluice_rail::net::handshake::Security;
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
 use sluice_rail::shm::{self, Shm};
-use sluice_runtime::{RailOptions, Settings};
+use sluice_runtime::{Choice, RailOptions, Settings};
 use sluice_text::bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -72,6 +73,8 @@ pub struct Info {
     pub memory: Result<Memory, String>,
     /// The network devices.
     pub network: Network,
+    /// How connections to other hosts are protected.
+    pub security: Security,
 }
 
 /// What a process's memory comes to with the default configuration.
@@ -96,7 +99,8 @@ impl Info {
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
         let network = Network::collect(&settings.network.devices);
-        Info { report: probe::report(shm_dir), memory, network }
+        let security = settings.network.security;
+        Info { report: probe::report(shm_dir), memory, network, security }
     }
 
     fn to_json(&self) -> Value {
@@ -113,6 +117,7 @@ impl Info {
             "probes": probes,
             "memory": memory,
             "network_devices": self.network.to_json(),
+            "security": self.security.word(),
         })
     }
 
@@ -147,8 +152,17 @@ impl Info {
         }
         text.push_str("\nnetwork devices\n");
         text.push_str(&self.network.to_text());
+        text.push_str("\nconnections to other hosts\n");
+        push_line(&mut text, &security_line(self.security));
         text
     }
+}
+
+/// What the mode is and means, and where it is set.
+fn security_line(security: Security) -> String {
+    let found = Security::ALL.iter().find(|(mode, _, _)| *mode == security);
+    let meaning = found.map_or("", |(_, _, meaning)| meaning);
+    format!("  {security}: {meaning} (FI_SLUICE_SECURITY)")
 }
 
 impl Memory {
@@ -247,6 +261,7 @@ mod tests {
             },
             memory: Err("no room".to_owned()),
             network: Network::collect(&Wanted::default()),
+            security: Security::Encrypt,
         }
     }
 
@@ -257,6 +272,7 @@ mod tests {
         let refused = lines.iter().position(|line| line.contains("refused")).expect("a refusal");
         assert!(lines[refused + 1].ends_with("remedy:  sysctl this"), "{text}");
         assert!(text.contains("no room"));
+        assert!(text.contains("  encrypt: Both ends prove who they are; all"), "{text}");
     }
 
     #[test]
@@ -266,5 +282,6 @@ mod tests {
         assert_eq!(json["probes"][1]["status"], "refused");
         assert_eq!(json["probes"][1]["remedy"], "sysctl this");
         assert_eq!(json["memory"]["error"], "no room");
+        assert_eq!(json["security"], "encrypt");
     }
 }

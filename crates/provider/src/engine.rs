@@ -4,7 +4,7 @@
 use crate::log::{self, About};
 use sluice_proto::selection::{MemoryKind, Thresholds};
 use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
-use sluice_rail::net::Net;
+use sluice_rail::net::{Net, NetStats};
 use sluice_rail::shm::{self, Config, OpenError, Warn};
 use sluice_rail::tune::{self, Tuned};
 use sluice_runtime::{Context, Settings};
@@ -189,7 +189,8 @@ impl Engine {
         let (said, world) = (self.context.machine().stats(), self.context.world());
         let rail = world.stats();
         let network = world.net().map(Net::stats).map_or(String::new(), |net| {
-            format!("; network: {} connections opened, {} broken", net.opened, net.broken)
+            let NetStats { opened, broken, altered, .. } = net;
+            format!("; network: {opened} connections opened, {broken} broken, {altered} altered")
         });
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \

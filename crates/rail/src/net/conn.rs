@@ -3,6 +3,7 @@
 use super::bursts::Burst;
 use super::lane::Lane;
 use super::outbound::Outbound;
+use super::sealed::Unsealing;
 use sluice_multirail::{ChunkId, RailId};
 use sluice_wire::frame::{FrameHead, FrameKind};
 use sluice_wire::{Nanos, PeerId};
@@ -20,6 +21,8 @@ pub(super) struct Conn {
     pub(super) out: Outbound,
     /// The beginning of a frame whose rest has not come.
     pub(super) partial: Vec<u8>,
+    /// What opens what comes, where it is sealed.
+    pub(super) unsealing: Option<Box<Unsealing>>,
     /// A chunk that is coming.
     pub(super) data: Option<DataIn>,
     /// The socket takes nothing for now.
@@ -108,6 +111,7 @@ impl Conn {
             rail,
             out: Outbound::default(),
             partial: Vec::new(),
+            unsealing: None,
             data: None,
             is_blocked: false,
             is_dirty: false,

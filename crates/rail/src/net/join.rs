@@ -210,6 +210,10 @@ impl Net {
                     Err(why) => {
                         let who = self.describe(attempt.peer);
                         (self.warn.0)(&format!("{who} cannot be connected to: {why}"));
+                        if why.is_for_good() {
+                            self.remove(entry);
+                            return self.lose(attempt.peer, PeerError::Refused);
+                        }
                         self.give_up_attempt(entry, &io::Error::other(why));
                     }
                 }

@@ -8,7 +8,7 @@ use super::join::{Attempt, Side};
 use super::lane::Lane;
 use super::remote::{Met, Pair, Stage};
 use super::ring::Ring;
-use super::{Entry, Event, Net};
+use super::{Entry, Event, Net, sealed};
 use sluice_multirail::{Peer, RailId, RailSpec};
 use sluice_wire::PeerId;
 use std::net::SocketAddr;
@@ -62,7 +62,14 @@ impl Net {
             return;
         };
         let mut conn = Conn::new(Lane::tcp(joining.socket), peer, rail);
-        conn.partial = rest.to_vec();
+        match established.cipher {
+            None => conn.partial = rest.to_vec(),
+            Some(cipher) => {
+                let (sealing, unsealing) = sealed::both(cipher, rest);
+                conn.out.seal(sealing);
+                conn.unsealing = Some(unsealing);
+            }
+        }
         self.entries[entry] = Entry::Conn(Box::new(conn));
         let now = self.now;
         if let Some(met) = self.met_mut(peer) {
@@ -115,6 +122,7 @@ impl Net {
             reads: Vec::new(),
             writes: Vec::new(),
             refused: 0,
+            altered: 0,
         };
         // The rail by which they have met is not opened once more.
         let Some(rail) = met.rail_of_pair(own, hello.own_device) else { return false };

@@ -16,6 +16,7 @@
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
 //! | `strangers` | listening, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
+//! | `sealed` | what stands between frames and sockets where they are sealed |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
 //! | `perform` | what `multirail` wants done |
 //! | `leave` | the end of this process's part |
@@ -53,6 +54,7 @@ mod outbound;
 mod perform;
 mod remote;
 mod ring;
+mod sealed;
 mod sock;
 mod strangers;
 mod take_in;
@@ -188,6 +190,8 @@ pub struct NetStats {
     pub opened: u64,
     /// Connections that broke, or were closed because they were silent.
     pub broken: u64,
+    /// Connections that were closed because what came was not what the peer had sent.
+    pub altered: u64,
     /// Packets that came twice.
     pub duplicates: u64,
 }
@@ -296,9 +300,6 @@ pub enum NetError {
     /// The setting names what is not there.
     #[error("{0}")]
     Choose(#[from] devices::ChooseError),
-    /// Frames cannot be encrypted yet.
-    #[error("connections cannot be encrypted yet")]
-    Encrypt,
     /// There is no device to listen on.
     #[error("no network device is left to use")]
     NoDevice,
@@ -321,9 +322,6 @@ impl Net {
     ) -> Result<Net, NetError> {
         let slots = u32::from(layout.grant.data_slots) + layout.dynamic_slots;
         let slots = slots.max(u32::from(layout.reply_slots));
-        if config.security == Security::Encrypt {
-            return Err(NetError::Encrypt);
-        }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|cause| NetError::Epoll(cause.into()))?;
         let mut net = Net {

@@ -11,6 +11,7 @@
 use super::Place;
 use super::lane::Lane;
 use super::ring::Ring;
+use super::sealed::Sealing;
 use super::sock::{self, PIECES_MAX};
 use sluice_wire::frame::{FRAME_HEAD_BYTES, FrameHead, FrameKind};
 use sluice_wire::{Addr, Region, RemoteKey};
@@ -163,11 +164,18 @@ pub(super) struct Outbound {
     /// The place is inside a frame.
     is_inside_stream: bool,
     serves: VecDeque<Serve>,
+    /// What seals all of it, where that is wanted: then what it has sealed counts as given.
+    sealing: Option<Box<Sealing>>,
     /// Bytes of chunks that the socket was given since that was asked last.
     bulk_given: u64,
 }
 
 impl Outbound {
+    /// All that goes out is sealed from now on.
+    pub(super) fn seal(&mut self, sealing: Box<Sealing>) {
+        self.sealing = Some(sealing);
+    }
+
     /// A frame of the connection's own.
     pub(super) fn push(&mut self, parts: &[&[u8]]) {
         for part in parts {
@@ -198,12 +206,16 @@ impl Outbound {
         if self.serves.is_empty() {
             self.serves = VecDeque::new();
         }
+        if let Some(sealing) = &mut self.sealing {
+            sealing.give_back();
+        }
     }
 
     /// Bytes of memory that it takes.
     #[cfg(test)]
     pub(super) fn heap_bytes(&self) -> usize {
-        self.small.capacity() + self.serves.capacity() * size_of::<Serve>()
+        let sealed = self.sealing.as_ref().map_or(0, |sealing| sealing.heap_bytes());
+        self.small.capacity() + self.serves.capacity() * size_of::<Serve>() + sealed
     }
 
     /// How many chunks wait.
@@ -276,6 +288,11 @@ impl Outbound {
         // After a fault one chunk goes at a time, so that it is known which one it is of.
         let mut is_wary = false;
         loop {
+            if let Some(sealing) = &mut self.sealing
+                && !sealing.flush(lane)?
+            {
+                return Ok(Flushed::Blocked);
+            }
             let mut pieces = [(Part::Small, Place::NONE); PIECES_MAX];
             self.prepare(bulk);
             let (count, is_cut) = self.gather(ring, &mut pieces, bulk);
@@ -290,7 +307,13 @@ impl Outbound {
             // SAFETY: small frames and the ring are this process's own; the memory of a
             // chunk is exposed, and whoever exposes it keeps it mapped until it revokes
             // the key, when `forget` drops the place.
-            let sent = match unsafe { lane.send(&list[..count]) } {
+            let given = unsafe {
+                match &mut self.sealing {
+                    Some(sealing) => Ok(sealing.seal(&list[..count])),
+                    None => lane.send(&list[..count]),
+                }
+            };
+            let sent = match given {
                 Ok(sent) => sent,
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Flushed::Blocked);
@@ -315,7 +338,7 @@ impl Outbound {
             // Fewer of a chunk may mean that the next ones are not there, of which the
             // system says nothing later.
             let has_chunk = pieces.iter().any(|(part, _)| matches!(part, Part::Serve(_)));
-            if sent < wanted && !has_chunk {
+            if sent < wanted && !has_chunk && self.sealing.is_none() {
                 return Ok(Flushed::Blocked);
             }
         }

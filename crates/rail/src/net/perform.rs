@@ -5,7 +5,7 @@ use super::conn::Conn;
 use super::outbound::Flushed;
 use super::remote::{Action, Actions, Met, ReadOf, Stage};
 use super::ring::Ring;
-use super::take_in::Broken;
+use super::take_in::{ALTERED_MAX, Broken};
 use super::{Entry, Event, Net};
 use sluice_link::{PeerError, RailError};
 use sluice_multirail::{Ask as MultirailAsk, Peer, RailId};
@@ -25,6 +25,9 @@ const PROBES_MAX: u32 = 8;
 /// while the system does.
 const FRESH_MS: u32 = 6;
 pub(super) const FRESH_ALONE_MS: u32 = 2_500;
+
+/// So often it is said one by one that something was altered; then now and then.
+const ALTERED_NAMED: u64 = 10;
 
 impl Net {
     /// Calls the rails of a peer, and does what they then want done.
@@ -215,6 +218,28 @@ impl Net {
         (self.warn.0)(&format!("{who} broke the protocol ({why}); it is given up"));
         self.say_goodbye(peer, CloseReason::Protocol);
         self.lose(peer, PeerError::Protocol);
+    }
+
+    /// What has come on a connection is not what the peer has sent: the connection is closed,
+    /// and what has not come goes over another one. A peer alone is not to blame for that.
+    pub(super) fn altered(&mut self, entry: usize, why: &dyn std::error::Error) {
+        let Some(Entry::Conn(conn)) = self.entries.get(entry) else { return };
+        let peer = conn.peer;
+        self.stats.altered += 1;
+        let count = self.stats.altered;
+        if count <= ALTERED_NAMED || count.is_power_of_two() {
+            let who = self.describe(peer);
+            (self.warn.0)(&format!(
+                "what came from {who} was altered on its way ({why}; {count} times so far); the \
+                 connection is closed and opened anew; see what stands between the hosts"
+            ));
+        }
+        self.broke(entry, None);
+        let Some(met) = self.met_mut(peer) else { return };
+        met.altered += 1;
+        if met.altered >= ALTERED_MAX {
+            self.break_with(peer, &Broken::Altered);
+        }
     }
 
     /// The machine has given a peer up.

@@ -70,6 +70,8 @@ pub(super) struct Met {
     pub(super) writes: Vec<Write>,
     /// Connections that the peer's host has refused, since something came from it.
     pub(super) refused: u32,
+    /// Connections that brought what it had not sent.
+    pub(super) altered: u32,
 }
 
 /// Two devices that reach each other.

@@ -20,6 +20,10 @@ use sluice_wire::{Packet, PeerId, Region};
 use std::io;
 use std::ptr;
 
+/// Most connections to one peer that bring what it has not sent. It is given up then, or
+/// whoever is between the two could have them connect for ever.
+pub(super) const ALTERED_MAX: u32 = 1000;
+
 /// Why a peer is given up.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
@@ -43,6 +47,8 @@ pub(super) enum Broken {
     Deaf,
     #[error("it ends a write that was not begun")]
     NoWrite,
+    #[error("on {ALTERED_MAX} connections came what it had not sent")]
+    Altered,
 }
 
 impl Net {
@@ -52,6 +58,9 @@ impl Net {
             self.hot.retain(|&other| other != entry);
             return;
         };
+        if conn.unsealing.is_some() {
+            return self.receive_sealed(entry);
+        }
         let (peer, rail) = (conn.peer, conn.rail);
         let data = conn.data;
         let partial = std::mem::take(&mut conn.partial);
@@ -114,13 +123,16 @@ impl Net {
 
     /// Nothing has come on a connection for long: it is left to the system's list, and
     /// gives its buffers back.
-    fn cool(&mut self, entry: usize) {
+    pub(super) fn cool(&mut self, entry: usize) {
         self.hot.retain(|&other| other != entry);
         let Some(conn) = self.conn(entry) else { return };
         if conn.partial.is_empty() {
             conn.partial = Vec::new();
         }
         conn.out.give_back();
+        if let Some(unsealing) = &mut conn.unsealing {
+            unsealing.give_back();
+        }
         let peer = conn.peer;
         if let Some(met) = self.met_mut(peer) {
             met.ring.give_back();
@@ -129,6 +141,9 @@ impl Net {
 
     /// Reads what came on a connection behind the handshake.
     pub(super) fn reread(&mut self, entry: usize) {
+        if self.reread_sealed(entry) {
+            return;
+        }
         let Some(conn) = self.conn(entry) else { return };
         let bytes = std::mem::take(&mut conn.partial);
         if self.buffer.len() < bytes.len() {
@@ -161,6 +176,10 @@ impl Net {
                 self.keep_partial(entry, at, end);
                 None
             }
+            Err(Broken::Frame(why @ FrameError::Check)) => {
+                self.altered(entry, &why);
+                None
+            }
             Err(why) => {
                 self.reading = None;
                 self.break_with(peer, &why);
@@ -186,6 +205,11 @@ impl Net {
         at: usize,
         end: usize,
     ) -> Result<Option<(usize, Option<Event>)>, Broken> {
+        if let Some(data) = self.conn(entry).and_then(|conn| conn.data) {
+            let here = (end - at).min(data.left as usize);
+            self.put_chunk(entry, data, at, here);
+            return Ok(Some((here, None)));
+        }
         let Some(head) = self.buffer[at..end].first_chunk::<FRAME_HEAD_BYTES>() else {
             return Ok(None);
         };
@@ -320,15 +344,22 @@ impl Net {
         if here == 0 {
             return Ok(());
         }
+        self.put_chunk(entry, data, body, here);
+        Ok(())
+    }
+
+    /// Puts `here` bytes of the chunk that is coming, which are in the buffer, in their place.
+    fn put_chunk(&mut self, entry: usize, data: DataIn, at: usize, here: usize) {
+        let Some(conn) = self.conn(entry) else { return };
+        let (peer, rail) = (conn.peer, conn.rail);
         let place = self.place_of(peer, rail, data);
         if !ptr::eq(place.at, self.scratch.as_mut_ptr()) {
-            let from = self.buffer[body..body + here].as_ptr();
-            // SAFETY: the place has room for all of the chunk, of which this is a part, and
-            // the machine lets it be written until the read has ended.
-            unsafe { ptr::copy_nonoverlapping(from, place.at, here) };
+            let from = self.buffer[at..at + here].as_ptr();
+            // SAFETY: the place has room for what is left of the frame, of which this is a
+            // part, and the machine lets it be written until the read has ended.
+            unsafe { ptr::copy_nonoverlapping(from, place.at, here.min(place.len)) };
         }
         self.note_chunk(entry, here as u32);
-        Ok(())
     }
 
     /// Where the next bytes of a chunk go: into its read, or nowhere.

@@ -1,5 +1,6 @@
 //! Settings that are one of a few words.
 
+use sluice_rail::net::handshake::Security;
 use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
 
 /// A setting that is one of a few words.
@@ -71,6 +72,14 @@ impl Choice for Rails {
     ];
 }
 
+impl Choice for Security {
+    const ALL: &'static [(Security, &'static str, &'static str)] = &[
+        (Security::Auth, "auth", "Both ends prove who they are; what they send is not encrypted"),
+        (Security::Encrypt, "encrypt", "Both ends prove who they are; all they send is encrypted"),
+        (Security::None, "none", "Nobody proves anything: for closed networks"),
+    ];
+}
+
 /// Who makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
@@ -111,5 +120,9 @@ mod tests {
         each_word_is_its_value::<SegmentKind>();
         each_word_is_its_value::<Progress>();
         each_word_is_its_value::<Rails>();
+        each_word_is_its_value::<Security>();
+        for (mode, word, _) in Security::ALL {
+            assert_eq!(mode.to_string(), *word, "messages call it so too");
+        }
     }
 }

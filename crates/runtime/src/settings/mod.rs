@@ -130,6 +130,7 @@ impl Settings {
                 rails: reader.choice(&variable::RAILS).unwrap_or_default(),
                 devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
                 congestion: reader.congestion(&variable::CONGESTION),
+                security: reader.choice(&variable::SECURITY).unwrap_or_default(),
                 ..NetworkOptions::default()
             },
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),

@@ -3,6 +3,7 @@
 use super::Rails;
 use sluice_rail::World;
 use sluice_rail::net::devices::{self, Verdict, Wanted};
+use sluice_rail::net::handshake::Security;
 use sluice_rail::net::{NetConfig, NetError, OwnDevice, Striping};
 use sluice_rail::shm::{Config, OpenError};
 
@@ -15,6 +16,8 @@ pub struct NetworkOptions {
     pub devices: Wanted,
     /// What sets the pace of connections, if not the system's default.
     pub congestion: Option<String>,
+    /// How connections are protected.
+    pub security: Security,
     /// How reads of a peer's memory are cut; no setting of a user's.
     pub striping: Striping,
 }
@@ -51,8 +54,9 @@ impl NetworkOptions {
         if used.is_empty() {
             return Err(NetError::NoDevice);
         }
-        let (congestion, striping) = (self.congestion.clone(), self.striping);
-        Ok(NetConfig { congestion, striping, ..NetConfig::with_devices(used) })
+        let NetworkOptions { striping, security, .. } = *self;
+        let congestion = self.congestion.clone();
+        Ok(NetConfig { congestion, striping, security, ..NetConfig::with_devices(used) })
     }
 }
 

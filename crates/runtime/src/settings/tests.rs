@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use sluice_rail::net::handshake::Security;
 use std::os::unix::ffi::OsStringExt;
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {
@@ -17,6 +18,7 @@ fn an_empty_environment_is_the_default() {
     assert_eq!(empty.lengths, Lengths::default());
     assert_eq!((empty.tune, empty.rail), (Mode::Auto, RailOptions::default()));
     assert_eq!(empty.network.devices, Wanted::default());
+    assert_eq!(empty.network.security, Security::Auth);
     assert_eq!((empty.inject_bytes, empty.inject_kept_bytes), (4096, 64 << 20));
     assert_eq!((empty.progress, empty.stats, empty.report), (Progress::Asked, false, None));
     assert_eq!(empty.warnings, Vec::<String>::new());
@@ -40,6 +42,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_RAILS", "TCP"),
         ("FI_SLUICE_DEVICES", "ib*, 10.1.2.3/16,^docker0"),
         ("FI_SLUICE_TCP_CONGESTION", "reno"),
+        ("FI_SLUICE_SECURITY", "Encrypt"),
         ("FI_SLUICE_PROGRESS", "thread"),
         ("FI_SLUICE_STATS", "Yes"),
         ("FI_SLUICE_REPORT", "./lines"),
@@ -63,6 +66,7 @@ fn what_is_set_is_read() {
     assert_eq!(set.rail, rail);
     assert_eq!(set.rail.config(0, |_| 1).shm_dir, PathBuf::from("/tmp/of this job"));
     assert_eq!(set.network.devices.to_string(), "ib*,10.1.0.0/16,^docker0");
+    assert_eq!(set.network.security, Security::Encrypt);
     // Nothing is injected that is not eager.
     assert_eq!((set.inject_bytes, set.inject_kept_bytes), (256, 0));
     assert_eq!((set.progress, set.stats), (Progress::Thread, true));
@@ -85,6 +89,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
         ("FI_SLUICE_SHM_DIR", "shm/of-this-job"),
         ("FI_SLUICE_BULK", "pigeon"),
         ("FI_SLUICE_RAILS", "shm+tcp"),
+        ("FI_SLUICE_SECURITY", "tls"),
         ("FI_SLUICE_DEVICES", "eth0,10.1.0.0/33"),
         ("FI_SLUICE_TCP_CONGESTION", "re no"),
         ("FI_SLUICE_STATS", "perhaps"),

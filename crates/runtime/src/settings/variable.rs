@@ -119,6 +119,11 @@ pub(super) static CONGESTION: Variable = Variable {
     kind: Kind::Text,
     help: c"What sets the pace of TCP connections: reno, cubic, bbr or what else the system allows (default: the system's)",
 };
+pub(super) static SECURITY: Variable = Variable {
+    name: c"security",
+    kind: Kind::Text,
+    help: c"How connections to other hosts are protected: auth (both ends prove who they are), encrypt (and all that they send is encrypted), none (for closed networks); the same in all processes of a job (default: auth)",
+};
 pub(super) static BULK: Variable = Variable {
     name: c"bulk",
     kind: Kind::Text,
@@ -141,7 +146,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 20] = [
+pub static VARIABLES: [&Variable; 21] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -159,6 +164,7 @@ pub static VARIABLES: [&Variable; 20] = [
     &RAILS,
     &DEVICES,
     &CONGESTION,
+    &SECURITY,
     &PROGRESS,
     &STATS,
     &REPORT,

@@ -72,6 +72,14 @@ pub enum HandshakeError {
     Over,
 }
 
+impl HandshakeError {
+    /// Whether another attempt would come to the same: the two are not made for each other.
+    #[must_use]
+    pub fn is_for_good(&self) -> bool {
+        matches!(self, HandshakeError::Version { .. } | HandshakeError::Mode { .. })
+    }
+}
+
 /// Why a connection is not wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

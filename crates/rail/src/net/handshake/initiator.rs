@@ -4,9 +4,7 @@ use super::clear::{self, CHECK_BYTES};
 use super::hello::Hello;
 use super::noise::{self, ASK_OVERHEAD_BYTES, PROOF_BYTES};
 use super::preface::{Incoming, Kind, preface};
-use super::{
-    Cipher, Established, HandshakeError, Identity, Refusal, Security, WANTED_BYTES, answer_bytes,
-};
+use super::{Established, HandshakeError, Identity, Refusal, Security, WANTED_BYTES, answer_bytes};
 use crate::address::Address;
 use snow::HandshakeState;
 
@@ -95,13 +93,13 @@ impl Initiator {
         let mut proof =
             preface(mode, Kind::Proof, if noise.is_some() { PROOF_BYTES } else { 0 }).to_vec();
         let mut cipher = None;
-        if let Some(state) = noise {
+        if let Some(mut state) = noise {
+            cipher = (mode == Security::Encrypt).then(|| noise::cipher(&mut state));
             let mut state = state.into_transport_mode().expect("both messages are through");
             let mut body = [0; PROOF_BYTES];
             let written = state.write_message(&[], &mut body);
             assert_eq!(written.ok(), Some(PROOF_BYTES), "the first record");
             proof.extend(body);
-            cipher = (mode == Security::Encrypt).then(|| Cipher::new(state));
         }
         let established = Established { peer: self.peer, hello, cipher };
         Ok(Some((Answered { established, proof }, used)))

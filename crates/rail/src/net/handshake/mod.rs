@@ -18,6 +18,7 @@
 //!   key, in all modes that have keys. An ask that somebody has recorded and sends
 //!   again is answered, and comes no further.
 //! - Neither a private key nor a secret is in any text.
+//! - What seals frames (`cipher`) has keys that no other connection has.
 
 mod cipher;
 mod clear;
@@ -31,7 +32,9 @@ mod responder;
 #[cfg(test)]
 mod tests;
 
-pub use cipher::{Cipher, RECORD_BYTES_MAX, RecordError};
+pub use cipher::{
+    Cipher, OpenedRecord, Opener, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, RecordError, Sealer,
+};
 pub use error::{HandshakeError, Refusal};
 pub use hello::{Device, Hello};
 pub use identity::Identity;

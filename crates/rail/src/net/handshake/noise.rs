@@ -1,6 +1,6 @@
 //! The cryptography, as far as it is not `snow`'s.
 
-use super::{HandshakeError, Identity};
+use super::{Cipher, HandshakeError, Identity};
 use crate::address::{Address, KEY_BYTES, Secret};
 use snow::params::HashChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -91,6 +91,12 @@ pub(super) fn read(state: &mut HandshakeState, message: &[u8]) -> Option<Vec<u8>
     let length = state.read_message(message, &mut payload).ok()?;
     payload.truncate(length);
     Some(payload)
+}
+
+/// What seals all that follows a handshake whose messages are through.
+pub(super) fn cipher(state: &mut HandshakeState) -> Cipher {
+    let (first, second) = state.dangerously_get_raw_split();
+    Cipher::new(&[first, second], state.get_handshake_hash(), state.is_initiator())
 }
 
 /// The key that both mix in, made of a secret.

@@ -38,7 +38,7 @@ pub struct Accepted {
 
 #[derive(Debug)]
 enum State {
-    Waiting { hello: Hello, cipher: Option<Box<TransportState>> },
+    Waiting { hello: Hello, noise: Option<Box<TransportState>>, cipher: Option<Box<Cipher>> },
     Over,
 }
 
@@ -130,11 +130,14 @@ impl Asked {
     pub fn accept(mut self, hello: &Hello) -> Result<(Accepted, Vec<u8>), HandshakeError> {
         assert_eq!(hello.address, self.own, "a process tells of itself");
         let answer = self.answer(0, &hello.to_bytes())?;
-        let cipher = self
+        let is_sealed = self.mode == Security::Encrypt;
+        let cipher = self.state.as_mut().filter(|_| is_sealed);
+        let cipher = cipher.map(|state| Box::new(noise::cipher(state)));
+        let noise = self
             .state
             .map(|state| Box::new(state.into_transport_mode().expect("both messages are through")));
         let incoming = Incoming::new(self.mode, Kind::Proof, proof_bytes(self.mode));
-        let state = State::Waiting { hello: self.hello, cipher };
+        let state = State::Waiting { hello: self.hello, noise, cipher };
         Ok((Accepted { incoming, state }, answer))
     }
 
@@ -172,19 +175,19 @@ impl Accepted {
             return Err(HandshakeError::Over);
         }
         let Some(used) = self.incoming.take(bytes)? else { return Ok(None) };
-        let State::Waiting { hello, cipher } = std::mem::replace(&mut self.state, State::Over)
+        let State::Waiting { hello, noise, cipher } =
+            std::mem::replace(&mut self.state, State::Over)
         else {
             return Err(HandshakeError::Over);
         };
-        let mut opened = None;
-        if let Some(mut state) = cipher {
+        if let Some(mut state) = noise {
             let mut nothing = [0; PROOF_BYTES];
             if state.read_message(self.incoming.body(), &mut nothing).is_err() {
                 return Err(HandshakeError::Unproven);
             }
-            opened = (self.incoming.mode() == Security::Encrypt).then(|| Cipher::new(*state));
         }
-        Ok(Some((Established { peer: hello.address, hello, cipher: opened }, used)))
+        let cipher = cipher.map(|cipher| *cipher);
+        Ok(Some((Established { peer: hello.address, hello, cipher }, used)))
     }
 
     /// Why nothing came of it, if the stream ends here.

@@ -28,7 +28,7 @@ pub(super) const BRISK: Timing = Timing {
     idle_probe_ns: 50 * MS,
 };
 
-fn config(devices: u8, timing: Timing) -> NetConfig {
+pub(super) fn config(devices: u8, timing: Timing) -> NetConfig {
     NetConfig { timing, ..NetConfig::with_devices((1..=devices).map(loopback).collect()) }
 }
 
@@ -44,8 +44,13 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn met(devices: u8, timing: Timing) -> Pair {
-        let (mut a, mut relays) = behind_relays(config(devices, timing));
-        let (mut b, before_b) = behind_relays(config(devices, timing));
+        Pair::with(config(devices, timing))
+    }
+
+    pub(super) fn with(config: NetConfig) -> Pair {
+        let devices = config.devices.len() as u8;
+        let (mut a, mut relays) = behind_relays(config.clone());
+        let (mut b, before_b) = behind_relays(config);
         relays.extend(before_b);
         let (to_b, to_a) = (a.knows(&b), b.knows(&a));
         assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
@@ -90,7 +95,7 @@ impl Pair {
     }
 
     /// The relays of one rail. It may have been opened from both sides.
-    fn of_rail(&mut self, rail: usize) -> impl Iterator<Item = &mut Relay> {
+    pub(super) fn of_rail(&mut self, rail: usize) -> impl Iterator<Item = &mut Relay> {
         let devices = self.relays.len() / 2;
         self.relays
             .iter_mut()
@@ -104,7 +109,7 @@ impl Pair {
     }
 
     /// Both have got `count` packets from each other, each once and in order.
-    fn check_packets(&self, count: u32) {
+    pub(super) fn check_packets(&self, count: u32) {
         for (process, from) in [(&self.a, self.to_b), (&self.b, self.to_a)] {
             assert_eq!(process.machine.packets.len(), count as usize);
             for (seq, got) in (0..count).zip(&process.machine.packets) {
@@ -116,11 +121,11 @@ impl Pair {
     }
 }
 
-fn payload(seq: u32) -> Vec<u8> {
+pub(super) fn payload(seq: u32) -> Vec<u8> {
     (0..seq * 37 % 3000).map(|at| (at ^ seq) as u8).collect()
 }
 
-fn pattern(len: usize, seed: u64) -> Vec<u8> {
+pub(super) fn pattern(len: usize, seed: u64) -> Vec<u8> {
     (0..len as u64).map(|at| ((at + seed).wrapping_mul(0x9e37_79b9) >> 13) as u8).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Who connects without having the address of the process, and what it can do: nothing.
 
-use super::{Process, loopback, until};
+use super::{MODES, Process, loopback, until};
 use crate::address::Secret;
 use crate::net::allowance::BURST;
 use crate::net::handshake::{Device, Hello, Identity, Initiator, Security};
@@ -8,14 +8,15 @@ use crate::net::strangers::{STRANGERS_MAX, STRANGERS_NAMED};
 use crate::net::{Entry, NetConfig};
 use crate::shm::{Config, Warn};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use sluice_link::{Connect, Grant, Opened, Transport};
+use sluice_link::{Connect, Grant, Opened, PeerError, Transport};
 use sluice_wire::PeerId;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 
 thread_local! {
     static LINES: Cell<u64> = const { Cell::new(0) };
+    static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Connects from an address of its own, so that each sort of stranger is another host.
@@ -44,11 +45,16 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
+        Scene::with(Security::Auth)
+    }
+
+    fn with(security: Security) -> Scene {
         let warn = Warn(|_| LINES.set(LINES.get() + 1));
         LINES.set(0);
         let config = Config { warn, ..Config::default() };
-        let mut a = Process::with_both(config, NetConfig::with_devices(vec![loopback(1)]));
-        let mut b = Process::new(1);
+        let net = NetConfig { security, ..NetConfig::with_devices(vec![loopback(1)]) };
+        let mut a = Process::with_both(config, net.clone());
+        let mut b = Process::with(net);
         let (to_b, to_a) = (a.knows(&b), b.knows(&a));
         assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
         assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
@@ -147,32 +153,40 @@ fn nobody() -> Identity {
     Identity::generate().unwrap().at(SocketAddr::new(ip, 9)).unwrap()
 }
 
-/// What each sort of stranger says.
-fn sorts(scene: &Scene) -> Vec<(&'static str, Vec<u8>)> {
+/// What each sort of stranger says to a process of this mode.
+fn sorts(scene: &Scene, mode: Security) -> Vec<(&'static str, Vec<u8>)> {
     let own = nobody();
     let right = scene.a.world.address();
     let other = Identity::generate().unwrap().at(scene.at).unwrap().address();
     let guessed = right.with_network(scene.at, Secret([7; 8])).unwrap();
     let ask = |to, mode| Initiator::new(&own, to, mode, &hello(&own)).unwrap().1;
-    let good = ask(&right, Security::Auth);
+    let good = ask(&right, mode);
+    let [one, other_mode] = match mode {
+        Security::None => [Security::Auth, Security::Encrypt],
+        Security::Auth => [Security::None, Security::Encrypt],
+        Security::Encrypt => [Security::None, Security::Auth],
+    };
     let mut old = good.clone();
     old[4] = 0;
     let mut damaged = good.clone();
     *damaged.last_mut().unwrap() ^= 1;
     let tls = [&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[5; 506]].concat();
-    vec![
+    let mut sorts = vec![
         ("a port scan", Vec::new()),
         ("garbage", (0..3000_u32).map(|at| ((at * at) >> 3) as u8).collect()),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
         ("TLS", tls),
-        ("a wrong secret", ask(&guessed, Security::Auth)),
-        ("a wrong key", ask(&other, Security::Auth)),
+        ("a wrong key", ask(&other, mode)),
         ("an old version", old),
-        ("no security", ask(&right, Security::None)),
-        ("another mode", ask(&right, Security::Encrypt)),
+        ("another mode", ask(&right, one)),
+        ("yet another mode", ask(&right, other_mode)),
         ("damage", damaged),
         ("a wrong proof", [good, vec![9; 100]].concat()),
-    ]
+    ];
+    if mode != Security::None {
+        sorts.push(("a wrong secret", ask(&guessed, mode)));
+    }
+    sorts
 }
 
 /// Writes what the system takes; the other end may have closed the connection.
@@ -182,10 +196,20 @@ fn say(stream: &mut TcpStream, bytes: &[u8]) {
 
 #[test]
 fn strangers_of_all_sorts_are_counted_and_nothing_else_happens() {
-    let mut scene = Scene::new();
+    of_all_sorts(Security::Auth, 100);
+}
+
+#[test]
+fn strangers_are_so_too_however_connections_are_protected() {
+    of_all_sorts(Security::Encrypt, 10);
+    of_all_sorts(Security::None, 10);
+}
+
+fn of_all_sorts(mode: Security, rounds: u8) {
+    let mut scene = Scene::with(mode);
     let mut count = 0;
-    for (sort, (what, bytes)) in (10..).zip(sorts(&scene)) {
-        for round in 0..100 {
+    for (sort, (what, bytes)) in (10..).zip(sorts(&scene, mode)) {
+        for round in 0..rounds {
             // In tens, from several hosts.
             let mut there: Vec<TcpStream> =
                 (0..10).map(|_| stranger([127, 1, sort, 1 + round / 50], scene.at)).collect();
@@ -203,10 +227,13 @@ fn strangers_of_all_sorts_are_counted_and_nothing_else_happens() {
 
 #[test]
 fn half_a_handshake_is_none_however_much_of_it_comes() {
-    let mut scene = Scene::new();
+    MODES.into_iter().for_each(half_a_handshake);
+}
+
+fn half_a_handshake(mode: Security) {
+    let mut scene = Scene::with(mode);
     let own = nobody();
-    let (_, ask) =
-        Initiator::new(&own, &scene.a.world.address(), Security::Auth, &hello(&own)).unwrap();
+    let (_, ask) = Initiator::new(&own, &scene.a.world.address(), mode, &hello(&own)).unwrap();
     let mut count = 0;
     for len in 0..ask.len() {
         let mut stream = stranger([127, 1, 2, 3], scene.at);
@@ -249,7 +276,7 @@ fn one_byte_at_a_time_gets_nobody_further() {
     scene.until("all to be taken", |scene| {
         scene.a.world.net().unwrap().strangers.len() == STRANGERS_MAX
     });
-    let bytes = sorts(&scene).remove(4).1;
+    let bytes = sorts(&scene, Security::Auth).remove(4).1;
     for byte in &bytes[..bytes.len() - 1] {
         slow.iter_mut().for_each(|stream| say(stream, &[*byte]));
         scene.poll();
@@ -299,7 +326,7 @@ fn a_newcomer_gets_in_while_a_thousand_strangers_hang_around() {
 #[test]
 fn a_host_that_asks_in_vain_all_the_time_is_not_listened_to_any_more() {
     let mut scene = Scene::new();
-    let bad = sorts(&scene).remove(4).1;
+    let bad = sorts(&scene, Security::Auth).remove(4).1;
     let from = [127, 1, 2, 6];
     let ip = IpAddr::V4(from.into());
     let mut answered = 0;
@@ -338,6 +365,35 @@ fn a_peer_that_says_nothing_and_goes_has_lost_to_its_own_other_attempt() {
     scene.until("their end", |scene| taken(scene) == 0);
     scene.check(0);
     assert_eq!(LINES.get(), 0);
+}
+
+/// Both say what differs, where it is set, and neither tries for ever.
+#[test]
+fn peers_of_other_modes_refuse_each_other_at_once_and_say_why() {
+    for (of_a, of_b) in [
+        (Security::Auth, Security::Encrypt),
+        (Security::Encrypt, Security::None),
+        (Security::None, Security::Auth),
+    ] {
+        SAID.take();
+        let warn = Warn(|line| SAID.with_borrow_mut(|said| said.push(line.to_owned())));
+        let process = |security| {
+            let net = NetConfig { security, ..NetConfig::with_devices(vec![loopback(1)]) };
+            Process::with_both(Config { warn, ..Config::default() }, net)
+        };
+        let (mut a, mut b) = (process(of_a), process(of_b));
+        let to_b = a.knows(&b);
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "the refusal", |all| !all[0].machine.gone.is_empty());
+        assert_eq!(a.machine.gone, [(to_b, PeerError::Refused)]);
+        assert_eq!((b.machine.gone.len(), b.machine.connected.len()), (0, 0));
+        let said = SAID.take();
+        assert_eq!(said.len(), 2, "{said:?}");
+        for line in said {
+            let named = line.contains(&of_a.to_string()) && line.contains(&of_b.to_string());
+            assert!(named && line.contains("set FI_SLUICE_SECURITY to the same"), "{line}");
+        }
+    }
 }
 
 /// A process has as many peers as its mailbox has room for, and those that have ended

@@ -12,7 +12,9 @@ mod processes;
 mod relay;
 mod rogues;
 mod unmapped;
+mod tampered;
 
+use crate::net::handshake::Security;
 use crate::net::{Entry, NetConfig, OwnDevice};
 use crate::shm::Config;
 use crate::world::World;
@@ -26,6 +28,9 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Far more than needed.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// All ways to protect connections.
+const MODES: [Security; 3] = [Security::Auth, Security::Encrypt, Security::None];
 
 /// A machine that writes down what it is told.
 #[derive(Debug, Default)]
@@ -186,5 +191,12 @@ impl Chance {
 
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
+    }
+}
+
+impl crate::net::Net {
+    /// How many connections to a peer are open.
+    fn conn_count(&self, peer: PeerId) -> usize {
+        self.met(peer).map_or(0, |met| met.conns.iter().flatten().count())
     }
 }

@@ -32,6 +32,15 @@ pub(super) enum Cut {
     Rst,
 }
 
+/// What is altered: whose bytes, behind how many of them, which bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Alters {
+    /// Zero for the one that has connected.
+    pub(super) from: usize,
+    pub(super) behind: u64,
+    pub(super) bits: u8,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Relay {
@@ -42,6 +51,9 @@ pub(super) struct Relay {
     pub(super) course: Course,
     /// Once so many bytes have gone on, whatever the direction, nothing does.
     pub(super) left: Option<u64>,
+    /// Of what comes next from the one that has connected, or from the other one, the byte
+    /// behind so many is altered, once.
+    pub(super) alters: Option<Alters>,
     /// Bytes that have gone on.
     pub(super) carried: u64,
     /// Connections that were closed at once.
@@ -68,6 +80,7 @@ impl Relay {
             pairs: Vec::new(),
             course: Course::Pass,
             left: None,
+            alters: None,
             carried: 0,
             slammed: 0,
         }
@@ -125,7 +138,7 @@ impl Relay {
         for at in 0..self.pairs.len() {
             for from in 0..2 {
                 let most = self.left.map_or(each, |left| left.min(each as u64) as usize);
-                let moved = self.pairs[at].carry(from, most) as u64;
+                let moved = self.pairs[at].carry(from, most, &mut self.alters) as u64;
                 self.carried += moved;
                 self.left = self.left.map(|left| left - moved);
             }
@@ -151,13 +164,16 @@ impl Relay {
 
 impl Pair {
     /// Takes what one end has, and gives the other up to `most` bytes.
-    fn carry(&mut self, from: usize, most: usize) -> usize {
+    fn carry(&mut self, from: usize, most: usize, alters: &mut Option<Alters>) -> usize {
         let to = 1 - from;
         let mut bytes = [0; LOOK_BYTES];
         if self.kept[from].len() < most {
             match self.ends[from].read(&mut bytes) {
                 Ok(0) => self.ended[from] = true,
-                Ok(got) => self.kept[from].extend(&bytes[..got]),
+                Ok(got) => {
+                    alter(&mut bytes[..got], from, alters);
+                    self.kept[from].extend(&bytes[..got]);
+                }
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => {}
                 Err(_) => self.ended = [true; 2],
             }
@@ -177,5 +193,17 @@ impl Pair {
             let _ = self.ends[to].shutdown(Shutdown::Write);
         }
         sent
+    }
+}
+
+/// Alters what has come, if the byte is among it.
+fn alter(bytes: &mut [u8], from: usize, alters: &mut Option<Alters>) {
+    let Some(due) = alters.as_mut().filter(|due| due.from == from) else { return };
+    match bytes.get_mut(due.behind as usize) {
+        Some(byte) => {
+            *byte ^= due.bits;
+            *alters = None;
+        }
+        None => due.behind -= bytes.len() as u64,
     }
 }

@@ -1,0 +1,108 @@
+//! Somebody between two processes who alters what passes.
+
+use super::failures::{BRISK, Pair, config, pattern, payload};
+use super::relay::Alters;
+use super::{Chance, region, region_mut};
+use crate::net::NetConfig;
+use crate::net::handshake::Security;
+use sluice_link::{Remote, RemoteMemory, Rights, Token, Transport};
+
+fn pair(devices: u8, security: Security) -> Pair {
+    Pair::with(NetConfig { security, ..config(devices, BRISK) })
+}
+
+/// How often both have noticed.
+fn altered(pair: &Pair) -> u64 {
+    [&pair.a, &pair.b].map(|process| process.world.net().unwrap().stats().altered).iter().sum()
+}
+
+/// Whichever byte it is of what is sealed: its length, what it holds, its tag.
+#[test]
+fn whatever_is_altered_of_what_is_sealed_is_found_and_nothing_is_lost() {
+    const ROUNDS: u32 = 40;
+    for devices in [1, 2] {
+        let mut pair = pair(devices, Security::Encrypt);
+        let mut chance = Chance(u64::from(devices));
+        let (to_a, to_b) = (pair.to_a, pair.to_b);
+        let there = pattern(200_000, 3);
+        let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+        for round in 0..ROUNDS {
+            let before = altered(&pair);
+            for relay in &mut pair.relays {
+                // Also a single bit of what is not full.
+                let (behind, from) = (chance.below(60_000), chance.below(2) as usize);
+                let behind = if chance.below(3) == 0 { behind % 50 } else { behind };
+                relay.alters = Some(Alters { from, behind, bits: 1 << chance.below(8) });
+            }
+            let mut here = vec![0u8; there.len()];
+            let into = region_mut(&mut here);
+            pair.a.world.read_remote(to_b, Remote::whole(key), into, Token(round.into()));
+            pair.a.send(to_b, round, &payload(round));
+            pair.b.send(to_a, round, &payload(round));
+            pair.until("what was sent", |pair| {
+                let count = round as usize + 1;
+                !pair.a.machine.moved.is_empty()
+                    && pair.a.machine.packets.len() >= count
+                    && pair.b.machine.packets.len() >= count
+            });
+            assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(round.into()), Ok(()))]);
+            assert!(here == there, "round {round}: {} were altered", altered(&pair) - before);
+        }
+        pair.check_packets(ROUNDS);
+        assert!(altered(&pair) > u64::from(ROUNDS) / 4, "{} were altered", altered(&pair));
+    }
+}
+
+/// What is not sealed has a check over the header of each frame.
+#[test]
+fn a_header_that_is_altered_is_found_and_nothing_is_lost() {
+    for security in [Security::Auth, Security::None] {
+        let mut pair = pair(1, security);
+        let (to_a, to_b) = (pair.to_a, pair.to_b);
+        for at in 0..24 {
+            // Whoever has connected, both directions are altered: all is quiet, so what comes
+            // next is a header.
+            for relay in &mut pair.relays {
+                relay.alters = Some(Alters { from: at as usize % 2, behind: at, bits: 0x10 });
+            }
+            pair.a.send(to_b, at as u32, &payload(at as u32));
+            pair.b.send(to_a, at as u32, &payload(at as u32));
+            pair.until("what was sent", |pair| {
+                let count = at as usize + 1;
+                pair.a.machine.packets.len() >= count && pair.b.machine.packets.len() >= count
+            });
+            pair.relays.iter_mut().for_each(|relay| relay.alters = None);
+            pair.until("quiet", |pair| {
+                let kept = |net: &crate::net::Net, peer| net.met(peer).unwrap().rails.kept();
+                let (a, b) = (pair.a.world.net().unwrap(), pair.b.world.net().unwrap());
+                kept(a, to_b) == 0 && kept(b, to_a) == 0
+            });
+        }
+        pair.check_packets(24);
+        assert!(altered(&pair) >= 12, "{} were altered", altered(&pair));
+    }
+}
+
+/// Whoever alters all that passes has nobody connect for ever.
+#[test]
+fn who_alters_everything_ends_it() {
+    let mut pair = pair(1, Security::Encrypt);
+    let to_b = pair.to_b;
+    pair.a.world.watch(to_b);
+    pair.a.send(to_b, 0, &payload(1));
+    pair.until("the end", |pair| {
+        for relay in &mut pair.relays {
+            // Behind the handshake.
+            relay.alters.get_or_insert(Alters { from: 0, behind: 700, bits: 1 });
+        }
+        let met = pair.a.world.net().unwrap().met(to_b);
+        let count = met.map_or(0, |met| met.altered);
+        if count < crate::net::take_in::ALTERED_MAX - 3 {
+            let net = pair.a.world.net_mut();
+            if let Some(met) = net.met_mut(to_b) {
+                met.altered = met.altered.max(crate::net::take_in::ALTERED_MAX - 3);
+            }
+        }
+        !pair.a.machine.gone.is_empty() || !pair.b.machine.gone.is_empty()
+    });
+}
