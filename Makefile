@@ -52,10 +52,11 @@ miri:                           ## Run the tests of unsafe code under Miri (inst
 loom:                           ## Model-check the mailbox's ring, bell and chunk claims
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib
 
-fuzz:                           ## Fuzz packets, addresses and the handshake, a minute each (needs cargo-fuzz and nightly)
+fuzz:                           ## Fuzz packets, frames, addresses and the handshake, a minute each (needs cargo-fuzz and nightly)
 	cd fuzz && $(CARGO) +nightly fuzz run wire_parse -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run address_parse -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run handshake_take -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run frames -- -max_total_time=60
 
 help:                           ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
