@@ -1,7 +1,7 @@
 //! What the machine asks for: the part of a port that concerns peers on other hosts.
 
-use super::remote::{ReadOf, Stage, Write};
-use super::{Event, Net};
+use super::remote::{ReadOf, Stage, WaitingWrite, Write};
+use super::{Event, Net, OWN_WRITES_MAX};
 use sluice_link::{
     Connect, Opened, PeerError, RailError, Remote as RemotePlace, RemoteCaps, Rights, Token,
 };
@@ -132,12 +132,29 @@ impl Net {
     }
 
     /// Writes memory that a peer has exposed: the peer fetches the bytes. [`Event::Moved`]
-    /// follows.
+    /// follows. A write of which the peer cannot be told yet waits here.
     pub fn write(&mut self, peer: PeerId, from: Region, to: RemotePlace, token: Token) {
-        if self.met(peer).is_none() {
-            self.events.push_back(Event::Moved(token, Err(RailError::PeerGone)));
-            return;
+        match self.met_mut(peer) {
+            None => self.events.push_back(Event::Moved(token, Err(RailError::PeerGone))),
+            Some(met) if met.writes.len() >= OWN_WRITES_MAX => {
+                met.writes_waiting.push_back(WaitingWrite { from, to, token });
+            }
+            Some(_) => self.begin_write(peer, WaitingWrite { from, to, token }),
         }
+    }
+
+    /// Tells a peer of the next writes that wait, as many as it takes.
+    pub(super) fn begin_waiting_writes(&mut self, peer: PeerId) {
+        while let Some(met) = self.met_mut(peer)
+            && met.writes.len() < OWN_WRITES_MAX
+            && let Some(write) = met.writes_waiting.pop_front()
+        {
+            self.begin_write(peer, write);
+        }
+    }
+
+    fn begin_write(&mut self, peer: PeerId, write: WaitingWrite) {
+        let WaitingWrite { from, to, token } = write;
         let key = self.exposures.expose(peer, from, Rights::READ);
         self.reads_made += 1;
         let id = self.reads_made;

@@ -11,6 +11,7 @@ use super::ring::Ring;
 use super::{Entry, Event, Net, sealed};
 use sluice_multirail::{Peer, RailId, RailSpec};
 use sluice_wire::PeerId;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// What is expected from asking to the first byte, until it is measured.
@@ -121,6 +122,7 @@ impl Net {
             expected: 0,
             reads: Vec::new(),
             writes: Vec::new(),
+            writes_waiting: VecDeque::new(),
             refused: 0,
             altered: 0,
         };

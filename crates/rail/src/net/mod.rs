@@ -109,6 +109,9 @@ const SERVES_MAX: usize = 1024;
 const SMALL_BYTES_MAX: usize = 1 << 20;
 /// Most writes of a peer under way.
 const WRITES_MAX: usize = 4096;
+/// Most writes of this process to one peer that the peer is told of at once; others wait.
+/// Fewer than a peer takes, for those of other builds, and more than keep any rail busy.
+const OWN_WRITES_MAX: usize = WRITES_MAX / 4;
 
 /// What the machine is to be told.
 #[derive(Clone, Copy, Debug)]

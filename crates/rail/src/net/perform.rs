@@ -292,6 +292,9 @@ impl Net {
                     self.take_back(peer, write.from);
                     self.events.push_back(Event::Moved(write.token, Err(RailError::PeerGone)));
                 }
+                for write in met.writes_waiting {
+                    self.events.push_back(Event::Moved(write.token, Err(RailError::PeerGone)));
+                }
             }
             Stage::Meeting(meeting) => {
                 meeting.entry.into_iter().for_each(|entry| self.remove(entry));

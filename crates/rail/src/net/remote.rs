@@ -3,9 +3,10 @@
 
 use super::ring::Ring;
 use crate::address::Address;
-use sluice_link::{Opened, PeerError, Token};
+use sluice_link::{Opened, PeerError, Remote as RemotePlace, Token};
 use sluice_multirail::{Ask, Below, Number, Peer, RailId, ReadId};
 use sluice_wire::{Nanos, Region, RemoteKey};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// See the module.
@@ -67,7 +68,10 @@ pub(super) struct Met {
     /// The number of the next packet that comes.
     pub(super) expected: u64,
     pub(super) reads: Vec<Read>,
+    /// Those that the peer has been told of.
     pub(super) writes: Vec<Write>,
+    /// Those that it will be told of, in their order.
+    pub(super) writes_waiting: VecDeque<WaitingWrite>,
     /// Connections that the peer's host has refused, since something came from it.
     pub(super) refused: u32,
     /// Connections that brought what it had not sent.
@@ -116,6 +120,14 @@ pub(super) struct Write {
     pub(super) token: Token,
     /// By which the peer reads the bytes.
     pub(super) from: RemoteKey,
+}
+
+/// A write that waits until others have ended: a peer takes so many at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitingWrite {
+    pub(super) from: Region,
+    pub(super) to: RemotePlace,
+    pub(super) token: Token,
 }
 
 impl Met {

@@ -488,6 +488,7 @@ impl Net {
         let at = met.writes.iter().position(|write| write.id == done.token);
         let write = met.writes.swap_remove(at.ok_or(Broken::NoWrite)?);
         self.take_back(peer, write.from);
+        self.begin_waiting_writes(peer);
         let outcome = if done.is_done { Ok(()) } else { Err(RailError::Fault) };
         Ok(Event::Moved(write.token, outcome))
     }

@@ -1,7 +1,7 @@
 //! What two processes do to each other when nothing fails.
 
 use super::{Process, loopback, region, region_mut, until};
-use crate::net::{NetConfig, OwnDevice};
+use crate::net::{NetConfig, OWN_WRITES_MAX, OwnDevice, WRITES_MAX};
 use sluice_link::{Connect, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_wire::{PeerId, RemoteKey};
 use std::net::{IpAddr, Ipv4Addr};
@@ -152,4 +152,33 @@ fn what_is_sent_or_asked_for_between_polls_goes_at_once() {
     assert!(!waits(&a), "asks for chunks");
     until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
     assert!(here == there && b.machine.packets.len() == 100);
+}
+
+/// A peer takes so many writes at once, and gives up who sends it more.
+#[test]
+fn more_writes_than_a_peer_takes_at_once_wait_for_each_other() {
+    const COUNT: usize = 3 * WRITES_MAX;
+    let (mut a, to_b, mut b, to_a) = met(2);
+    let here: Vec<u8> = (0..COUNT).map(|at| (at % 251) as u8 + 1).collect();
+    let mut there = vec![0u8; COUNT];
+    let key = b.world.expose(to_a, region_mut(&mut there), Rights::WRITE);
+    for at in 0..COUNT {
+        let to = Remote { key, offset: at as u64 };
+        a.world.write_remote(to_b, region(&here[at..=at]), to, Token(at as u64));
+    }
+    let under_way = a.world.net().unwrap().met(to_b).unwrap().writes.len();
+    assert_eq!(under_way, OWN_WRITES_MAX);
+    until(&mut [&mut a, &mut b], "the writes", |all| all[0].machine.moved.len() == COUNT);
+    assert!(a.machine.moved.iter().all(|(_, how)| how.is_ok()) && here == there);
+    assert_eq!((a.machine.gone.len(), b.machine.gone.len()), (0, 0));
+    // Those that wait end with their peer, too.
+    a.machine.moved.clear();
+    for at in 0..COUNT {
+        a.world.write_remote(to_b, region(&here[..1]), Remote::whole(key), Token(at as u64));
+    }
+    drop(b);
+    until(&mut [&mut a], "the ends", |all| all[0].machine.moved.len() == COUNT);
+    let tokens: std::collections::BTreeSet<u64> =
+        a.machine.moved.iter().map(|(token, _)| token.0).collect();
+    assert_eq!(tokens.len(), COUNT);
 }
