@@ -44,6 +44,12 @@ impl Allowances {
         self.bucket(now, from).is_none_or(|bucket| bucket.left > 0)
     }
 
+    /// Whether a source has spent nothing.
+    #[cfg(test)]
+    pub(super) fn has_all(&mut self, now: Nanos, from: IpAddr) -> bool {
+        self.bucket(now, from).is_none()
+    }
+
     /// A handshake of a source has come to nothing.
     pub(super) fn spend(&mut self, now: Nanos, from: IpAddr) {
         if self.bucket(now, from).is_none() {

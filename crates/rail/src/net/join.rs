@@ -4,7 +4,7 @@
 use super::handshake::{
     Accepted, Answered, Asked, Device, HandshakeError, Hello, Initiator, Refusal, Responder,
 };
-use super::remote::Stage;
+use super::remote::{Pair, Stage};
 use super::{Entry, Net, sock};
 use crate::address::Address;
 use rustix::fd::OwnedFd;
@@ -21,6 +21,8 @@ pub(super) const CONTACT_NS: u64 = 2_000_000_000;
 /// How long the system may take to connect over one of several rails. It sends the first
 /// packet again only after a second, so another attempt is sooner.
 const CONNECT_NS: u64 = 200_000_000;
+/// Most addresses of devices that are remembered of peers that have ended.
+const FAMILIAR_MAX: usize = 256;
 /// Bytes of a handshake that are taken in one go.
 const HANDSHAKE_BYTES: usize = 2048;
 
@@ -351,19 +353,47 @@ impl Net {
                 self.stranger(entry, &why.to_string());
             }
             // The same, and it had asked rightly.
-            Side::Proving(_, _, from, _) => {
-                self.allowances.spend(self.now, from.ip());
+            Side::Proving(peer, _, from, _) => {
+                let (peer, from) = (*peer, from.ip());
+                self.charge(peer, from);
                 self.drop_joining(entry);
             }
         }
     }
 
+    /// Somebody who asked as this peer has not proved to be it. An honest one loses an ask
+    /// when both ask at once; whoever repeats what it has heard does so again and again.
+    pub(super) fn charge(&mut self, peer: PeerId, from: IpAddr) {
+        let is_first = self
+            .remote_mut(peer)
+            .is_some_and(|remote| !std::mem::replace(&mut remote.is_excused, true));
+        if !is_first {
+            self.allowances.spend(self.now, from);
+        }
+    }
+
     /// Whether a peer has this address, or had it before its end.
     pub(super) fn is_of_peer(&self, ip: IpAddr) -> bool {
-        self.remotes.iter().flatten().any(|remote| match &remote.stage {
-            Stage::Met(met) if met.pairs.iter().any(|pair| pair.at.ip() == ip) => true,
-            _ => remote.address.host().is_some_and(|host| host.ip() == ip),
-        })
+        self.familiar.contains(&ip)
+            || self.remotes.iter().flatten().any(|remote| match &remote.stage {
+                Stage::Met(met) if met.pairs.iter().any(|pair| pair.at.ip() == ip) => true,
+                _ => remote.address.host().is_some_and(|host| host.ip() == ip),
+            })
+    }
+
+    /// A peer has ended that had these devices: what it had begun to open may be found only
+    /// later.
+    pub(super) fn remember(&mut self, pairs: &[Pair]) {
+        for pair in pairs {
+            let ip = pair.at.ip();
+            if self.familiar.contains(&ip) {
+                continue;
+            }
+            if self.familiar.len() == FAMILIAR_MAX {
+                self.familiar.pop_front();
+            }
+            self.familiar.push_back(ip);
+        }
     }
 
     pub(super) fn drop_joining(&mut self, entry: usize) {

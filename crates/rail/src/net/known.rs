@@ -85,6 +85,9 @@ impl Net {
             return self.remove(entry);
         }
         self.stats.opened += 1;
+        if let Some(remote) = self.remote_mut(peer) {
+            remote.is_excused = false;
+        }
         self.warm(entry);
         // What came with the handshake is not told again.
         if !rest.is_empty() {

@@ -36,6 +36,7 @@ impl Net {
                 is_wanted: false,
                 is_seen: false,
                 is_told: false,
+                is_excused: false,
             })
         });
     }

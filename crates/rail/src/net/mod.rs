@@ -246,8 +246,10 @@ pub struct Net {
     /// Those who have connected and not proved who they are, oldest first.
     strangers: VecDeque<usize>,
     allowances: Allowances,
+    /// Where the devices of peers are that have ended.
+    familiar: VecDeque<IpAddr>,
     /// Listening sockets at which more may wait than was taken; and those at which some wait
-    /// until the system has descriptors for them. Each is there once.
+    /// until the system has descriptors for them, or strangers make room. Each is there once.
     accept_again: Vec<usize>,
     accept_later: Vec<usize>,
     /// That the network has changed: what failed is tried anew.
@@ -358,6 +360,7 @@ impl Net {
             allowances: Allowances::default(),
             accept_again: Vec::new(),
             accept_later: Vec::new(),
+            familiar: VecDeque::new(),
             unread: Vec::new(),
             news: News::default(),
             blocked: 0,

@@ -281,6 +281,7 @@ impl Net {
         match std::mem::replace(&mut remote.stage, Stage::Gone(why)) {
             Stage::Met(met) => {
                 self.met_count -= 1;
+                self.remember(&met.pairs);
                 let entries = met.conns.iter().chain(&met.attempts);
                 entries.flatten().for_each(|&entry| self.remove(entry));
                 for read in met.reads {

@@ -6,6 +6,7 @@
 use super::handshake::Responder;
 use super::join::{Joining, Side};
 use super::{Entry, Net, sock};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
@@ -15,8 +16,12 @@ use std::net::SocketAddr;
 
 /// How long a stranger may take to say who it is.
 pub(super) const STRANGER_NS: u64 = 5_000_000_000;
-/// Most strangers at once; the one that has been there longest goes.
+/// Most strangers at once. The one that has been there longest goes, if it has had time to
+/// say who it is; else those who come wait in the system's list.
 pub(super) const STRANGERS_MAX: usize = 64;
+/// So long nobody has to make room for another one. Processes of the job that all connect
+/// at once get in one after the other, and who only hangs around holds nobody up for long.
+pub(super) const GRACE_NS: u64 = 250_000_000;
 /// So many strangers are named one by one; then only their number is said, now and then.
 pub(super) const STRANGERS_NAMED: u64 = 10;
 /// Connections taken from a listening socket in one go.
@@ -48,23 +53,35 @@ pub(super) fn listen(at: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, bound))
 }
 
+/// Whether somebody has connected who was not taken yet.
+fn is_waited_for(listener: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(listener, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|found| found > 0)
+}
+
 impl Net {
     /// Somebody has connected.
     pub(super) fn accept(&mut self, entry: usize) {
         for _ in 0..ACCEPTS_MAX {
             let Some(Entry::Listener(listener)) = self.entries.get(entry) else { return };
             let device = listener.device;
+            if self.strangers.len() >= STRANGERS_MAX {
+                if !is_waited_for(&listener.socket) {
+                    return;
+                }
+                if !self.makes_room() {
+                    return self.accept_in_a_while(entry);
+                }
+            }
+            let Some(Entry::Listener(listener)) = self.entries.get(entry) else { return };
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let (socket, from) = match rustix::net::acceptfrom_with(&listener.socket, flags) {
                 Ok(accepted) => accepted,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::AGAIN) => return,
                 // Descriptors are short: the connection waits in the system's list.
-                Err(_) => {
-                    self.accept_later.retain(|&other| other != entry);
-                    self.accept_later.push(entry);
-                    return;
-                }
+                Err(_) => return self.accept_in_a_while(entry),
             };
             let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
                 continue;
@@ -74,7 +91,6 @@ impl Net {
                 continue;
             }
             sock::prepare(&socket, self.config.congestion.as_deref());
-            self.drop_oldest_stranger();
             let joining = Box::new(Joining {
                 socket,
                 begun: self.now,
@@ -95,13 +111,23 @@ impl Net {
         self.accept_again.push(entry);
     }
 
-    pub(super) fn drop_oldest_stranger(&mut self) {
-        if self.strangers.len() < STRANGERS_MAX {
-            return;
+    fn accept_in_a_while(&mut self, entry: usize) {
+        if !self.accept_later.contains(&entry) {
+            self.accept_later.push(entry);
         }
-        if let Some(entry) = self.strangers.pop_front() {
-            self.stranger(entry, "others wait");
+    }
+
+    /// Whether there is room for one more stranger: the oldest goes, if it has had its time.
+    fn makes_room(&mut self) -> bool {
+        let Some(&oldest) = self.strangers.front() else { return true };
+        if let Some(Entry::Joining(joining)) = self.entries.get(oldest)
+            && self.now.since(joining.begun).0 < GRACE_NS
+        {
+            return false;
         }
+        self.strangers.pop_front();
+        self.stranger(oldest, "others wait");
+        true
     }
 
     /// A stranger: it goes, and is counted.
@@ -109,9 +135,10 @@ impl Net {
         let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
         let from = match &joining.side {
             Side::Listening(_, from, _) => Some(*from),
-            Side::Proving(_, _, from, _) => {
-                self.allowances.spend(self.now, from.ip());
-                Some(*from)
+            Side::Proving(peer, _, from, _) => {
+                let (peer, from) = (*peer, *from);
+                self.charge(peer, from.ip());
+                Some(from)
             }
             Side::Connecting(_) | Side::Asking(..) => None,
         };

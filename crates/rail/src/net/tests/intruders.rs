@@ -49,9 +49,18 @@ impl Scene {
     }
 
     fn with(security: Security) -> Scene {
-        let warn = Warn(|_| LINES.set(LINES.get() + 1));
+        Scene::with_room(security, Config::default().senders_max)
+    }
+
+    fn with_room(security: Security, senders_max: u16) -> Scene {
+        let warn = Warn(|line| {
+            LINES.set(LINES.get() + 1);
+            SAID.with_borrow_mut(|said| said.push(line.to_owned()));
+        });
         LINES.set(0);
-        let config = Config { warn, ..Config::default() };
+        SAID.take();
+        let slots_max = Config::default().slots_max.max(u32::from(senders_max) << 9);
+        let config = Config { warn, senders_max, slots_max, ..Config::default() };
         let net = NetConfig { security, ..NetConfig::with_devices(vec![loopback(1)]) };
         let mut a = Process::with_both(config, net.clone());
         let mut b = Process::with(net);
@@ -313,7 +322,10 @@ fn a_newcomer_gets_in_while_a_thousand_strangers_hang_around() {
         assert!(net.strangers.len() <= STRANGERS_MAX);
         assert!(net.entries.len() <= STRANGERS_MAX + scene.before.0 + 2);
     }
-    assert_eq!(c.machine.connected, [newcomer.unwrap()], "it got in among them");
+    // They stay, and it gets in among them before their time is over.
+    until(&mut [&mut scene.a, &mut scene.b, &mut c], "the newcomer", |all| {
+        all[2].machine.connected == [newcomer.unwrap()]
+    });
     drop(there);
     until(&mut [&mut scene.a, &mut scene.b, &mut c], "the strangers' end", |all| {
         all[0].world.net().unwrap().strangers.is_empty()
@@ -349,6 +361,128 @@ fn a_host_that_asks_in_vain_all_the_time_is_not_listened_to_any_more() {
     let to_a = c.knows(&scene.a);
     assert_eq!(c.world.connect(to_a), Ok(Connect::Pending));
     until(&mut [&mut scene.a, &mut c], "a newcomer", |all| !all[1].machine.connected.is_empty());
+}
+
+/// What an honest process does at its first contact, by a port of its own: asks, hears the
+/// answer, proves. Its first ask may have lost to another one.
+struct Honest {
+    identity: Identity,
+    stream: TcpStream,
+    initiator: Initiator,
+    has_proved: bool,
+    is_losing: bool,
+}
+
+impl Honest {
+    fn new(scene: &Scene, identity: &Identity, is_losing: bool) -> Honest {
+        let to = scene.a.world.address();
+        let (initiator, ask) =
+            Initiator::new(identity, &to, Security::Auth, &hello(identity)).unwrap();
+        let mut stream = stranger([127, 1, 2, 8], scene.at);
+        say(&mut stream, &ask);
+        let identity = identity.clone();
+        Honest { identity, stream, initiator, has_proved: false, is_losing }
+    }
+
+    /// Takes what has come. Says whether its part is over.
+    fn poll(&mut self) -> bool {
+        let mut bytes = [0; 1024];
+        let Ok(got) = self.stream.read(&mut bytes) else { return false };
+        if let Some((answered, _)) = self.initiator.take(&bytes[..got]).unwrap() {
+            if !self.is_losing {
+                say(&mut self.stream, &answered.proof);
+                self.has_proved = true;
+            }
+            return true;
+        }
+        false
+    }
+}
+
+#[test]
+fn a_thousand_honest_first_contacts_of_one_host_are_no_strangers() {
+    const COUNT: usize = 1000;
+    // No more than are waited for at once, so nobody has to make room on a busy machine.
+    const AT_ONCE: usize = 50;
+    let mut scene = Scene::with_room(Security::Auth, COUNT as u16 + 10);
+    let mut met = Vec::new();
+    for _ in 0..COUNT / AT_ONCE {
+        let mut there: Vec<Honest> =
+            (0..AT_ONCE).map(|_| Honest::new(&scene, &nobody(), true)).collect();
+        let begin = std::time::Instant::now();
+        while !there.is_empty() {
+            scene.poll();
+            for at in (0..there.len()).rev() {
+                if !there[at].poll() {
+                    continue;
+                }
+                let done = there.swap_remove(at);
+                if done.has_proved {
+                    met.push(done.stream);
+                } else {
+                    // Its ask has lost to another one, which follows.
+                    drop(done.stream);
+                    there.push(Honest::new(&scene, &done.identity, false));
+                }
+            }
+            assert!(begin.elapsed() < super::PATIENCE);
+        }
+    }
+    assert_eq!(met.len(), COUNT);
+    let ip = IpAddr::V4([127, 1, 2, 8].into());
+    let net = scene.a.world.net_mut();
+    let now = net.now;
+    assert!(net.allowances.has_all(now, ip), "honest contacts are free");
+    assert_eq!((scene.strangers(), SAID.take()), (0, Vec::new()));
+}
+
+/// Who comes while as many as are waited for have just come waits for them.
+#[test]
+fn nobody_makes_room_before_having_had_time() {
+    let mut scene = Scene::new();
+    let there: Vec<TcpStream> =
+        (0..STRANGERS_MAX + 1).map(|_| stranger([127, 1, 2, 9], scene.at)).collect();
+    let net = scene.a.world.net_mut();
+    let now = sluice_wire::Nanos(net.now.0 + 3_600_000_000_000);
+    let begin = std::time::Instant::now();
+    while net.accept_later.is_empty() {
+        net.poll(now, &mut |_| None);
+        assert!(begin.elapsed() < super::PATIENCE);
+    }
+    assert_eq!((net.strangers.len(), net.stats().strangers), (STRANGERS_MAX, 0));
+    assert_eq!(net.accept_later.len(), 1, "one waits");
+    let late = sluice_wire::Nanos(now.0 + crate::net::strangers::GRACE_NS + 1_000_000);
+    net.poll(late, &mut |_| None);
+    assert_eq!((net.strangers.len(), net.stats().strangers), (STRANGERS_MAX, 1));
+    assert!(net.accept_later.is_empty());
+    drop(there);
+}
+
+/// A peer with several rails that ends at once may have begun to open some of them.
+#[test]
+fn what_a_peer_had_begun_to_open_at_its_end_is_no_stranger() {
+    LINES.set(0);
+    let warn = Warn(|_| LINES.set(LINES.get() + 1));
+    let config = Config { warn, ..Config::default() };
+    let mut a = Process::with_both(config, NetConfig::with_devices(vec![loopback(1), loopback(2)]));
+    let mut b = Process::new(2);
+    let to_a = b.knows(&a);
+    assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
+    until(&mut [&mut a, &mut b], "the connection", |all| !all[1].machine.connected.is_empty());
+    let at = a.world.address().host().unwrap();
+    let begun = stranger([127, 0, 2, 1], at);
+    drop(b);
+    until(&mut [&mut a], "its end", |all| all[0].world.net().unwrap().active.is_empty());
+    drop(begun);
+    let later = stranger([127, 0, 2, 1], at);
+    drop(later);
+    for _ in 0..1000 {
+        a.poll();
+    }
+    until(&mut [&mut a], "the end of what it began", |all| {
+        all[0].world.net().unwrap().strangers.is_empty()
+    });
+    assert_eq!((a.world.net().unwrap().stats().strangers, LINES.get()), (0, 0));
 }
 
 #[test]
