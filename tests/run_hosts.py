@@ -170,9 +170,9 @@ class Hosts:
                            r"(\d+) broken", text)
         check(len(lines) == 4, tail(text))
         for packets_out, packets_in, opened, broken in lines:
-            # Two ranks elsewhere, two rails to each.
+            # Two ranks elsewhere, by two rails each; the second where there was a long message.
             check(int(packets_out) > 100 and int(packets_in) > 100, tail(text))
-            check((int(opened), int(broken)) == (4, 0), tail(text))
+            check(2 <= int(opened) <= 4 and int(broken) == 0, tail(text))
 
     def all_unequal_rails_carry(self):
         with self.steady(ranks=2, shape=UNEQUAL) as steady:

@@ -119,6 +119,25 @@ impl Peer {
         self.session.kept()
     }
 
+    /// Rails other than this one, which is open or is about to be, are opened only when there
+    /// is something to stripe, or another one cannot be used.
+    pub fn spare_others(&mut self, first: RailId) {
+        self.rails.spare_others(first);
+    }
+
+    /// Opens spare rails now, if there are any.
+    pub fn open_spares(&mut self, now: Nanos, below: &mut impl Below) {
+        if self.rails.wake() {
+            self.advance(now, below);
+        }
+    }
+
+    /// Whether a rail was never open.
+    #[must_use]
+    pub fn is_fresh(&self, rail: RailId) -> bool {
+        self.rails.is_fresh(rail)
+    }
+
     /// Somebody waits for the peer's end.
     pub fn watch(&mut self) {
         self.rails.watch();
@@ -139,6 +158,9 @@ impl Peer {
     /// If it has no bytes, or has begun already.
     pub fn read(&mut self, now: Nanos, below: &mut impl Below, id: ReadId, len: u64) {
         self.stripes.begin(id, len);
+        if self.stripes.is_worth_spreading() {
+            self.open_spares(now, below);
+        }
         self.ask(now, below);
     }
 
@@ -208,7 +230,7 @@ impl Peer {
     #[must_use]
     pub fn is_awaited(&self, rail: RailId) -> bool {
         match self.rails.state(rail) {
-            RailState::Down => false,
+            RailState::Spare | RailState::Down => false,
             RailState::Opening | RailState::Suspect => true,
             RailState::Up => self.owes(rail),
         }

@@ -11,6 +11,9 @@
 //! Time counts only while somebody looks: whoever was away longer than all may be silent goes on
 //! as if it had not been.
 //!
+//! A rail may be *spare*: it is not opened before somebody needs it ([`Rails::wake`]), or another
+//! one is suspect or down.
+//!
 //! Invariant: after [`Verdict::Close`] a rail is not used until it has been opened.
 
 use crate::RailId;
@@ -58,6 +61,8 @@ impl Default for Timing {
 /// How a rail is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RailState {
+    /// Nobody has needed it so far, so it was not opened.
+    Spare,
     /// It is being opened.
     Opening,
     /// It can be used.
@@ -99,6 +104,8 @@ struct Rail {
     /// Silence after which it is suspect while a sibling speaks, and since when that is so.
     patience_ns: u64,
     patient_since: Nanos,
+    /// It was never open.
+    is_fresh: bool,
 }
 
 /// The rails to one peer.
@@ -131,6 +138,7 @@ impl Rails {
             retry_ns: 0,
             patience_ns: timing.suspect_ns,
             patient_since: now,
+            is_fresh: true,
         };
         Rails {
             timing,
@@ -146,6 +154,33 @@ impl Rails {
     #[must_use]
     pub fn state(&self, rail: RailId) -> RailState {
         self.rails[rail.index()].state
+    }
+
+    /// Rails other than this one are opened only when they are needed.
+    pub fn spare_others(&mut self, first: RailId) {
+        for (rail, at) in self.rails.iter_mut().zip(0..) {
+            if RailId(at) != first && rail.is_fresh && rail.state == RailState::Down {
+                rail.state = RailState::Spare;
+            }
+        }
+    }
+
+    /// Spare rails are needed: they are opened by the next verdicts. Says whether there are
+    /// any.
+    pub fn wake(&mut self) -> bool {
+        let mut spares = self.rails.iter_mut().filter(|rail| rail.state == RailState::Spare);
+        let mut is_any = false;
+        for rail in &mut spares {
+            (rail.state, rail.since, rail.retry_ns) = (RailState::Down, Nanos(0), 0);
+            is_any = true;
+        }
+        is_any
+    }
+
+    /// Whether a rail was never open.
+    #[must_use]
+    pub fn is_fresh(&self, rail: RailId) -> bool {
+        self.rails[rail.index()].is_fresh
     }
 
     /// The rails that can be used.
@@ -177,7 +212,7 @@ impl Rails {
             return false;
         }
         known.enter(RailState::Up, now);
-        (known.heard, known.expected) = (now, None);
+        (known.heard, known.expected, known.is_fresh) = (now, None, false);
         self.none_since = None;
         true
     }
@@ -186,6 +221,7 @@ impl Rails {
     pub fn broke(&mut self, rail: RailId, now: Nanos) {
         self.rails[rail.index()].fall(&self.timing, now);
         self.count(now);
+        self.wake();
     }
 
     /// Something was asked of a rail, so it will say something.
@@ -214,7 +250,7 @@ impl Rails {
     pub fn alive(&mut self, rail: RailId, now: Nanos, is_owed: bool) -> bool {
         let known = &mut self.rails[rail.index()];
         match known.state {
-            RailState::Down => return false,
+            RailState::Spare | RailState::Down => return false,
             RailState::Opening => known.since = now,
             RailState::Up | RailState::Suspect => return self.heard(rail, now, is_owed),
         }
@@ -230,7 +266,7 @@ impl Rails {
             match rail.state {
                 RailState::Down => rail.retry_ns = 0,
                 RailState::Suspect => rail.since = Nanos(0),
-                RailState::Opening | RailState::Up => {}
+                RailState::Spare | RailState::Opening | RailState::Up => {}
             }
         }
     }
@@ -250,6 +286,9 @@ impl Rails {
         (0..self.rails.len()).find_map(|at| {
             let verdict = self.verdict_of(RailId(at as u8), speaks_since, now)?;
             self.count(now);
+            if matches!(verdict, Verdict::Suspect(_) | Verdict::Close(_)) {
+                self.wake();
+            }
             Some(verdict)
         })
     }
@@ -264,6 +303,7 @@ impl Rails {
         let Timing { suspect_alone_ns, down_ns, open_ns, .. } = self.timing;
         let Timing { gone_ns, idle_probe_ns, .. } = self.timing;
         let of = |rail: &Rail| match rail.state {
+            RailState::Spare => None,
             RailState::Opening => Some(rail.since.saturating_add(Nanos(open_ns))),
             RailState::Down => Some(rail.since.saturating_add(Nanos(rail.retry_ns))),
             RailState::Suspect => Some(rail.since.saturating_add(Nanos(down_ns))),

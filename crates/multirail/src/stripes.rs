@@ -284,6 +284,17 @@ impl Stripes {
         self.rails[rail.index()].is_usable
     }
 
+    /// Whether as much is to be read as more than one rail would share.
+    #[must_use]
+    pub fn is_worth_spreading(&self) -> bool {
+        let one = match self.striping {
+            Striping::Pull { chunk_bytes_max, .. } => chunk_bytes_max,
+            Striping::Fragments { bytes } => bytes,
+        };
+        let under_way: u64 = self.rails.iter().map(|rail| rail.bytes).sum();
+        self.unasked.saturating_add(under_way) > one
+    }
+
     /// Whether there is nothing to read.
     #[must_use]
     pub fn is_idle(&self) -> bool {

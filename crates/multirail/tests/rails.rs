@@ -309,3 +309,44 @@ fn a_link_that_returns_is_not_waited_for() {
     now = now.saturating_add(Nanos(timing.retry_ns_min));
     assert_eq!(rails.next_verdict(now), Some(Verdict::Open(RailId(1))));
 }
+
+#[test]
+fn a_spare_rail_is_opened_when_it_is_needed_or_another_one_fails() {
+    let timing = Timing::default();
+    for how in 0..3 {
+        let mut rails = Rails::new(timing, 3, Nanos(0));
+        rails.spare_others(A);
+        assert_eq!(rails.next_verdict(Nanos(0)), Some(Verdict::Open(A)));
+        assert_eq!(rails.next_verdict(Nanos(0)), None);
+        assert!(rails.opened(A, Nanos(1)));
+        assert_eq!(rails.next_verdict(Nanos(2)), None);
+        assert_eq!((rails.deadline(Nanos(2)), rails.state(B)), (None, RailState::Spare));
+        let now = match how {
+            0 => {
+                assert!(rails.wake());
+                Nanos(3)
+            }
+            1 => {
+                rails.broke(A, Nanos(3));
+                Nanos(3)
+            }
+            _ => {
+                rails.expect(A, Nanos(3));
+                let late = Nanos(3 + timing.suspect_alone_ns);
+                assert_eq!(rails.next_verdict(late), Some(Verdict::Suspect(A)));
+                late
+            }
+        };
+        assert!(rails.deadline(now).is_some_and(|due| due <= now), "at once");
+        assert_eq!(rails.next_verdict(now), Some(Verdict::Open(B)));
+        assert_eq!(rails.next_verdict(now), Some(Verdict::Open(RailId(2))));
+        assert_eq!(rails.next_verdict(now), None);
+        assert!(rails.is_fresh(B) && rails.opened(B, now) && !rails.is_fresh(B));
+        assert!(!rails.wake(), "none is spare any more");
+    }
+    // One that the peer has opened is none.
+    let mut rails = Rails::new(timing, 2, Nanos(0));
+    rails.spare_others(A);
+    assert!(rails.opened(B, Nanos(1)));
+    assert_eq!(rails.state(B), RailState::Up);
+}

@@ -132,6 +132,7 @@ impl Net {
         // The rail by which they have met is not opened once more.
         let Some(rail) = met.rail_of_pair(own, hello.own_device) else { return false };
         met.conns[rail.index()] = Some(entry);
+        met.rails.spare_others(rail);
         let Some(remote) = self.remote_mut(peer) else { return false };
         let is_wanted = std::mem::take(&mut remote.is_wanted);
         match std::mem::replace(&mut remote.stage, Stage::Met(Box::new(met))) {

@@ -3,8 +3,10 @@
 //! A process that wants to speak to a peer asks it at the host and port in its address. In
 //! the handshake (`join`) both tell their devices, so both know all rails between them from
 //! then on (`known`). Both may ask at once: of two attempts for one rail that meet, the one
-//! of the process with the lower key goes on. To open further rails is the affair of the
-//! process with the lower key; the other one asks only if that has not happened in time.
+//! of the process with the lower key goes on. Further rails are opened by whoever first has
+//! something for them, or finds that another one cannot be used. To open one again is the
+//! affair of the process with the lower key; the other one asks only if that has not happened
+//! in time.
 
 use super::join::{Attempt, CONTACT_NS, Joining, Side};
 use super::perform::REFUSED_MAX;
@@ -83,7 +85,7 @@ impl Net {
     }
 
     /// A rail is to be opened: now, or a little later, if the peer should do it, or while
-    /// the network changes.
+    /// the network changes. One that was never open is opened at once: the peer may not want it.
     pub(super) fn open_soon(&mut self, peer: PeerId, rail: RailId) {
         let (now, own, news) = (self.now, self.identity.address(), self.news);
         let Some(remote) = self.remote_mut(peer) else { return };
@@ -93,6 +95,7 @@ impl Net {
             return;
         }
         match news.due() {
+            _ if met.rails.is_fresh(rail) => self.open_rail(peer, rail),
             // The first contact is not followed by a wait.
             Some(due) if met.stream_on.is_some() => met.open_at[rail.index()] = Some(due),
             _ if is_first || news.is_fresh(now) => self.open_rail(peer, rail),

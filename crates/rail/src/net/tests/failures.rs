@@ -49,6 +49,17 @@ impl Pair {
 
     pub(super) fn with(config: NetConfig) -> Pair {
         let devices = config.devices.len() as u8;
+        let mut pair = Pair::by_one_rail(config);
+        pair.until("all rails", |pair| {
+            pair.a.open_all();
+            pair.b.open_all();
+            (0..devices).all(|at| pair.states(RailId(at)) == [RailState::Up; 2])
+        });
+        pair
+    }
+
+    /// Two that have met by one rail, and have not opened others.
+    pub(super) fn by_one_rail(config: NetConfig) -> Pair {
         let (mut a, mut relays) = behind_relays(config.clone());
         let (mut b, before_b) = behind_relays(config);
         relays.extend(before_b);
@@ -56,8 +67,9 @@ impl Pair {
         assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
         assert!(matches!(b.world.connect(to_a), Ok(Connect::Pending)));
         let mut pair = Pair { a, b, relays, to_a, to_b };
-        pair.until("all rails", |pair| {
-            (0..devices).all(|at| pair.states(RailId(at)) == [RailState::Up; 2])
+        pair.until("the first rail", |pair| {
+            let all = [&pair.a, &pair.b];
+            all.iter().all(|process| !process.machine.connected.is_empty())
         });
         pair
     }
@@ -297,6 +309,7 @@ pub(super) fn directly(devices: u8, timing: Timing) -> (Process, PeerId, Process
     assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
     assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));
     until(&mut [&mut a, &mut b], "all rails", |all| {
+        all.iter_mut().for_each(|process| process.open_all());
         (0..devices).all(|at| {
             all.iter().all(|process| {
                 let net = process.world.net().unwrap();

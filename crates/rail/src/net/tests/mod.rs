@@ -12,6 +12,7 @@ mod processes;
 mod relay;
 mod rogues;
 mod unmapped;
+mod spares;
 mod tampered;
 
 use crate::net::handshake::Security;
@@ -108,6 +109,15 @@ impl Process {
     fn show(&self) {
         let net = self.world.net().unwrap();
         eprintln!("{:?} {:?} {:#?} {:#?}", net.stats, net.hot, net.remotes, net.entries);
+    }
+
+    /// Opens all rails to all peers that it has met, as if there were something to stripe.
+    fn open_all(&mut self) {
+        let net = self.world.net_mut();
+        for peer in net.active.clone() {
+            let now = net.now;
+            net.with_rails(peer, |rails, below| rails.open_spares(now, below));
+        }
     }
 
     fn poll(&mut self) {
