@@ -262,6 +262,10 @@ impl Endpoint {
 
     /// Forgets a peer, to which nothing is under way.
     pub fn remove(&mut self, peer: Peer) {
+        // The connections of a forked process are its parent's.
+        if self.pid != std::process::id() {
+            return;
+        }
         let mut peer = peer.0;
         // SAFETY: the peer was inserted, and has no operations, by the caller's word; one
         // that had would end with an error.

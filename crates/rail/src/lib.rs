@@ -19,6 +19,8 @@ mod hash;
 #[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]
+mod ofi;
+#[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]
 pub mod signals;

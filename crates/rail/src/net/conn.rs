@@ -33,6 +33,8 @@ pub(super) struct Conn {
     pub(super) polls_in_vain: u32,
     pub(super) probes: Probes,
     pub(super) drain: Drain,
+    /// The last frame was said.
+    pub(super) has_said_close: bool,
     /// Frames of the stream that wait for others.
     pub(super) burst: Burst,
 }
@@ -118,6 +120,7 @@ impl Conn {
             polls_in_vain: 0,
             probes: Probes::default(),
             drain: Drain::default(),
+            has_said_close: false,
             burst: Burst::default(),
         }
     }

@@ -5,7 +5,7 @@ use super::handshake::{
     Accepted, Answered, Asked, Device, HandshakeError, Hello, Initiator, Refusal, Responder,
 };
 use super::remote::{Pair, Stage};
-use super::{Entry, Net, sock};
+use super::{Entry, LaneToken, Net, sock};
 use crate::address::Address;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -35,6 +35,9 @@ pub(super) struct Joining {
     /// What the socket has not taken yet.
     pub(super) out: Vec<u8>,
     pub(super) side: Side,
+    /// What the peer was told that messages to this process carry, where libfabric is what
+    /// will carry them.
+    pub(super) token: Option<LaneToken>,
 }
 
 #[derive(Debug)]
@@ -147,10 +150,12 @@ impl Net {
             _ => (self.device_of(&joining.socket), None),
         };
         let hello = self.hello(own, other);
+        let token = hello.token();
         let (initiator, ask) =
             Initiator::new(&self.identity, &address, self.config.security, &hello)?;
         if let Some(Entry::Joining(joining)) = self.entries.get_mut(entry) {
             joining.out = ask;
+            joining.token = token;
             joining.side = Side::Asking(attempt, Box::new(initiator));
         }
         Ok(())
@@ -185,6 +190,7 @@ impl Net {
                     mbit_per_s: device.mbit_per_s,
                 })
                 .collect(),
+            fabric: self.fabric_hello(own_device),
         }
     }
 
@@ -287,6 +293,7 @@ impl Net {
         };
         let Some(Entry::Joining(joining)) = self.entries.get_mut(entry) else { return };
         joining.out.extend(bytes);
+        joining.token = hello.token();
         let flushed = joining.flush();
         match accepted {
             Some((peer, accepted)) if flushed.is_ok() => {

@@ -5,7 +5,6 @@ use super::conn::Conn;
 use super::devices::{Offer, pair};
 use super::handshake::{Established, Hello};
 use super::join::{Attempt, Side};
-use super::lane::Lane;
 use super::remote::{Met, Pair, Stage};
 use super::ring::Ring;
 use super::{Entry, Event, Net, sealed};
@@ -62,11 +61,16 @@ impl Net {
         else {
             return;
         };
-        let mut conn = Conn::new(Lane::tcp(joining.socket), peer, rail);
+        let (lane, rest) = match self.lane_of(entry, own, &hello, *joining, rest) {
+            Ok(made) => made,
+            Err(why) => return self.lane_failed(entry, peer, rail, &why),
+        };
+        let mut conn = Conn::new(lane, peer, rail);
+        let is_unread = !rest.is_empty();
         match established.cipher {
-            None => conn.partial = rest.to_vec(),
+            None => conn.partial = rest,
             Some(cipher) => {
-                let (sealing, unsealing) = sealed::both(cipher, rest);
+                let (sealing, unsealing) = sealed::both(cipher, &rest);
                 conn.out.seal(sealing);
                 conn.unsealing = Some(unsealing);
             }
@@ -90,7 +94,7 @@ impl Net {
         }
         self.warm(entry);
         // What came with the handshake is not told again.
-        if !rest.is_empty() {
+        if is_unread {
             self.unread.push(entry);
         }
     }
@@ -106,7 +110,10 @@ impl Net {
         let pairs = self.pairs_with(own, hello);
         let specs: Vec<RailSpec> = pairs
             .iter()
-            .map(|pair| RailSpec { bytes_per_s: pair.bytes_per_s, latency_ns: LATENCY_NS })
+            .map(|pair| RailSpec {
+                bytes_per_s: pair.bytes_per_s,
+                latency_ns: self.fabric_latency_ns(pair.own).unwrap_or(LATENCY_NS),
+            })
             .collect();
         let now = self.now;
         let rails = Peer::new(&specs, self.config.timing, self.config.striping, now);
@@ -163,24 +170,42 @@ impl Net {
             addresses: ipnet::IpNet::new(ip, prefix).into_iter().collect(),
             speed_mbit: (mbit > 0).then_some(mbit),
         };
-        let here: Vec<Offer> = self
-            .config
-            .devices
-            .iter()
-            .map(|device| offer(device.address, device.prefix, device.mbit_per_s))
-            .collect();
-        let there: Vec<Offer> = hello
-            .devices
-            .iter()
-            .map(|device| offer(device.ip, device.prefix_bits, device.mbit_per_s))
-            .collect();
-        let found = pair(&here, &there).into_iter();
-        let mut found: Vec<(usize, usize, bool)> =
-            found.map(|pair| (pair.own, pair.peer, pair.same_network)).collect();
+        let kind_here = |at: usize| {
+            self.config.devices[at].fabric.as_ref().map(|fabric| fabric.provider.as_str())
+        };
+        let kind_there = |at: usize| hello.provider_of(hello.devices[at].index);
+        let mut found: Vec<(usize, usize, bool)> = Vec::new();
+        // Devices of one kind reach each other; those of TCP come first.
+        let mut kinds: Vec<Option<&str>> = (0..self.config.devices.len()).map(kind_here).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            let own_places = 0..self.config.devices.len();
+            let own_places: Vec<usize> = own_places.filter(|&at| kind_here(at) == kind).collect();
+            let peer_places = 0..hello.devices.len();
+            let peer_places: Vec<usize> =
+                peer_places.filter(|&at| kind_there(at) == kind).collect();
+            let own_offer = |&at: &usize| {
+                let device = &self.config.devices[at];
+                offer(device.address, device.prefix, device.mbit_per_s)
+            };
+            let peer_offer = |&at: &usize| {
+                let device = &hello.devices[at];
+                offer(device.ip, device.prefix_bits, device.mbit_per_s)
+            };
+            let here: Vec<Offer> = own_places.iter().map(own_offer).collect();
+            let there: Vec<Offer> = peer_places.iter().map(peer_offer).collect();
+            let pairs = pair(&here, &there).into_iter();
+            found.extend(
+                pairs.map(|pair| (own_places[pair.own], peer_places[pair.peer], pair.same_network)),
+            );
+        }
+        found.truncate(RailId::COUNT_MAX);
         let met_at = hello.devices.iter().position(|device| device.index == hello.own_device);
         let met_by = (usize::from(own), met_at.unwrap_or(0));
         let is_among = found.iter().any(|&(own, other, _)| (own, other) == met_by);
-        if !is_among && found.len() < RailId::COUNT_MAX {
+        let is_possible = kind_here(met_by.0) == kind_there(met_by.1);
+        if !is_among && is_possible && found.len() < RailId::COUNT_MAX {
             found.push((met_by.0, met_by.1, false));
         }
         let as_pair = |(own, other, is_one_network): (usize, usize, bool)| {

@@ -15,30 +15,49 @@ impl Drop for Net {
         if self.pid != std::process::id() {
             return;
         }
-        for peer in std::mem::take(&mut self.active) {
+        let peers = std::mem::take(&mut self.active);
+        for &peer in &peers {
             self.leave(peer);
         }
+        self.drain_fabrics(&peers);
     }
 }
 
 impl Net {
-    /// Gives the system what there is for a peer, and says that no more comes. Nothing is
-    /// waited for.
+    /// Gives the system what there is for a peer, and says that no more comes. What TCP
+    /// carries is not waited for.
     fn leave(&mut self, peer: PeerId) {
         let Some(met) = self.met_mut(peer) else { return };
-        let acknowledged = met.rails.tell().0;
         let first = (0..met.conns.len()).map(|at| RailId(at as u8));
         let on = met.stream_on.into_iter().chain(first);
         let Some(entry) = on.filter_map(|rail| met.conns[rail.index()]).next() else { return };
+        for other in met.conns.clone().into_iter().flatten().filter(|&other| other != entry) {
+            // A TCP connection ends when it is dropped.
+            if let Some(lane) = self.conn(other).and_then(|conn| conn.lane.fabric()) {
+                lane.end();
+            }
+        }
+        self.leave_by(peer, entry);
+    }
+
+    /// The same by one connection, once all of the stream is in it.
+    pub(super) fn leave_by(&mut self, peer: PeerId, entry: usize) {
+        let Some(met) = self.met_mut(peer) else { return };
+        let acknowledged = met.rails.tell().0;
         let mut scratch = std::mem::take(&mut self.scratch);
         if let Some((conn, ring)) = self.conn_and_ring(entry) {
             let is_given = conn.out.flush(&mut conn.lane, ring, 0).is_ok();
+            let is_all = is_given && conn.out.held(ring) == 0;
             // Small frames overtake the stream, which this one must not.
-            if is_given && conn.out.held(ring) == 0 {
+            if is_all && !conn.has_said_close {
+                conn.has_said_close = true;
                 conn.push_bare(FrameKind::Close, CloseReason::Ended.id(), acknowledged);
                 let _ = conn.out.flush(&mut conn.lane, ring, 0);
             }
-            conn.lane.end(&mut scratch);
+            if conn.lane.fabric().is_none() || is_all && conn.out.small_bytes() == 0 {
+                conn.lane.end(&mut scratch);
+            }
         }
+        self.scratch = scratch;
     }
 }

@@ -158,7 +158,8 @@ impl Net {
         let deadline = self.now.saturating_add(Nanos(CONTACT_NS));
         let side = Side::Connecting(attempt);
         let begun = self.now;
-        let joining = Box::new(Joining { socket, begun, deadline, out: Vec::new(), side });
+        let token = None;
+        let joining = Box::new(Joining { socket, begun, deadline, out: Vec::new(), side, token });
         self.add(Entry::Joining(joining))
     }
 
@@ -181,6 +182,7 @@ impl Net {
             Entry::Joining(joining) => self.list(&joining.socket, at),
             Entry::Listener(listener) => self.list(&listener.socket, at),
             Entry::Changes(socket) => self.list(socket, at),
+            Entry::Fabric(descriptor) => self.list_level(descriptor, at),
             Entry::Taken => unreachable!("it is no descriptor"),
         };
         if let Err(cause) = listed {

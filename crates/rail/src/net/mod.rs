@@ -12,6 +12,7 @@
 //! | `bursts` | when small frames wait for each other |
 //! | `lane` | what carries its bytes |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
+//! | `fabric` | devices of libfabric's, and the lanes over them |
 //! | `meet` | the first contact with a peer, the opening of rails |
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
 //! | `strangers` | listening, and those who have not said who they are |
@@ -44,6 +45,7 @@ mod bursts;
 mod changes;
 mod conn;
 pub mod devices;
+mod fabric;
 pub mod handshake;
 mod join;
 mod known;
@@ -63,11 +65,13 @@ mod tests;
 pub(crate) mod watcher;
 
 use crate::address::Address;
+use crate::ofi::{SharedDevice, Token as LaneToken};
 use crate::shm::Warn;
 use allowance::Allowances;
 use bursts::Habit;
 use changes::News;
 use conn::Conn;
+pub use fabric::{FabricOffer, fabric_offers};
 use handshake::{Identity, Security};
 use join::Joining;
 use remote::{Met, Remote, Stage};
@@ -85,9 +89,9 @@ use strangers::Listener;
 
 /// A place in memory of this process.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    at: *mut u8,
-    len: usize,
+pub(crate) struct Place {
+    pub(crate) at: *mut u8,
+    pub(crate) len: usize,
 }
 
 /// Bytes that one look at a socket brings at most, chunks aside.
@@ -180,6 +184,17 @@ pub struct OwnDevice {
     pub prefix: u8,
     /// What it claims to carry, in Mbit/s.
     pub mbit_per_s: u32,
+    /// The device of libfabric's that carries what goes by it; a TCP connection without.
+    pub fabric: Option<FabricDevice>,
+}
+
+/// A device of libfabric's. Processes meet at the address that it has as an [`OwnDevice`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricDevice {
+    /// By which provider.
+    pub provider: String,
+    /// Which of the provider's devices at that address.
+    pub place: usize,
 }
 
 /// Counts.
@@ -212,6 +227,8 @@ pub struct Net {
     peers_max: usize,
     /// Where it listens, by device.
     ports: Vec<u16>,
+    /// What carries what goes by a device, if not TCP.
+    fabrics: Vec<Option<SharedDevice>>,
     epoll: OwnedFd,
     entries: Slab<Entry>,
     /// Peers by their ids.
@@ -282,6 +299,8 @@ enum Entry {
     Conn(Box<Conn>),
     /// What tells of changes of the network.
     Changes(OwnedFd),
+    /// What tells that something has come by a device of libfabric's.
+    Fabric(OwnedFd),
     /// It is being made into something else.
     Taken,
 }
@@ -305,6 +324,14 @@ pub enum NetError {
     /// The setting names what is not there.
     #[error("{0}")]
     Choose(#[from] devices::ChooseError),
+    /// A device of libfabric's cannot be used.
+    #[error("{device}: {cause}")]
+    Fabric {
+        /// The device's name.
+        device: String,
+        /// Why.
+        cause: sluice_fabric::FabricError,
+    },
     /// There is no device to listen on.
     #[error("no network device is left to use")]
     NoDevice,
@@ -335,6 +362,7 @@ impl Net {
             packet_bytes_max: slots.saturating_mul(SLOT_BYTES as u32),
             peers_max: usize::from(layout.senders_max),
             ports: Vec::new(),
+            fabrics: Vec::new(),
             epoll,
             entries: Slab::new(),
             remotes: Vec::new(),
@@ -371,6 +399,7 @@ impl Net {
             config,
         };
         net.listen_on_all()?;
+        net.open_fabrics()?;
         if let Ok(socket) = changes::open() {
             // Without it what fails is tried again when its time comes.
             let _ = net.add(Entry::Changes(socket));
@@ -440,6 +469,7 @@ impl Net {
         if is_listed {
             self.look_at_list(intern);
         }
+        self.look_at_fabrics();
         if now >= self.next_round {
             self.next_round = now.saturating_add(Nanos(ROUND_NS));
             self.look_after();
@@ -515,12 +545,13 @@ impl Net {
         if self.has_work() {
             return 0;
         }
+        let fabrics_ns = self.fabrics_rest_ns();
         // Whoever wakes looks at all sockets that have something.
         self.looks_at_list = true;
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
         let later = (!self.accept_later.is_empty()).then_some(self.next_round);
         let due = due.chain(self.news.due()).chain(later).min();
-        due.map_or(u64::MAX, |due| due.since(now).0)
+        due.map_or(u64::MAX, |due| due.since(now).0).min(fabrics_ns)
     }
 
     /// The list of sockets that have something: readable when one has.
@@ -590,6 +621,7 @@ impl Net {
             let entry = event.data.u64() as usize;
             match self.entries.get_mut(entry) {
                 Some(Entry::Conn(conn)) => {
+                    conn.lane.note_due();
                     if flags.contains(epoll::EventFlags::OUT) && conn.is_blocked {
                         conn.is_blocked = false;
                         self.blocked -= 1;
@@ -602,7 +634,8 @@ impl Net {
                 Some(Entry::Listener(_)) => self.accept(entry),
                 Some(Entry::Joining(_)) => self.drive_joining(entry, intern),
                 Some(Entry::Changes(_)) => self.on_change(entry),
-                Some(Entry::Taken) | None => {}
+                // All of them are looked at in each poll.
+                Some(Entry::Fabric(_) | Entry::Taken) | None => {}
             }
         }
     }

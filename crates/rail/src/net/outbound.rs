@@ -499,7 +499,7 @@ mod tests {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
             theirs.set_nonblocking(true).unwrap();
-            let mut lane = Lane::tcp(ours.into());
+            let mut lane = Lane::Tcp(ours.into());
             let (mut out, mut ring) = (Outbound::default(), Ring::default());
             out.begin_stream(0);
             for (id, chunk) in (0..).zip(&chunks) {

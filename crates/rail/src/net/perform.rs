@@ -358,6 +358,7 @@ impl Net {
                 Some(Entry::Conn(conn)) => {
                     let is_fresh = conn.is_alive(now);
                     if conn.probes.is_due(now) {
+                        conn.lane.ask();
                         conn.push_bare(FrameKind::Probe, 0, acknowledged);
                         self.mark_dirty(entry);
                     }

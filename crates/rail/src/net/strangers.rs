@@ -96,6 +96,7 @@ impl Net {
                 begun: self.now,
                 deadline: self.now.saturating_add(Nanos(STRANGER_NS)),
                 out: Vec::new(),
+                token: None,
                 side: Side::Listening(
                     device,
                     from,

@@ -5,10 +5,17 @@
 //! device here (1), device there (1; 255: not known), count of devices (1), zero (1). A
 //! device: index (1), family (1; 4 or 6), length of the prefix (1), zero (1), port (2),
 //! address (16), speed (4).
+//!
+//! A process that has devices of libfabric's tells more of them behind: token (16), and for
+//! each such device index (1), lengths of the provider's name (1) and of the endpoint's (1),
+//! zero (1), and both names. The token is what messages of the lane are to carry that is
+//! opened by this hello; zero if none is.
 
 use super::HandshakeError;
 use crate::address::{ADDRESS_BYTES, Address, ip_from_bytes, ip_to_bytes, is_one_host};
 use crate::net::devices::DEVICES_MAX;
+use crate::ofi::{TOKEN_BYTES, Token};
+use sluice_fabric::NAME_BYTES_MAX;
 use sluice_link::{Grant, Layout, Opened};
 use std::net::IpAddr;
 
@@ -17,7 +24,14 @@ const FIXED_BYTES: usize = ADDRESS_BYTES + 28;
 const DEVICE_BYTES: usize = 26;
 /// Every hello has the device that it is sent by.
 pub(super) const HELLO_BYTES_MIN: usize = FIXED_BYTES + DEVICE_BYTES;
-pub(super) const HELLO_BYTES_MAX: usize = FIXED_BYTES + DEVICES_MAX * DEVICE_BYTES;
+pub(super) const HELLO_BYTES_MAX: usize =
+    FIXED_BYTES + DEVICES_MAX * DEVICE_BYTES + TOKEN_BYTES + FABRICS_MAX * FABRIC_BYTES_MAX;
+/// Most devices of libfabric's that a process uses.
+pub const FABRICS_MAX: usize = 8;
+const FABRIC_HEAD_BYTES: usize = 4;
+/// Longest name of a provider that is told.
+pub const PROVIDER_BYTES_MAX: usize = 32;
+const FABRIC_BYTES_MAX: usize = FABRIC_HEAD_BYTES + PROVIDER_BYTES_MAX + NAME_BYTES_MAX;
 const NOT_KNOWN: u8 = u8::MAX;
 
 /// What a process tells of itself and of the connection.
@@ -39,6 +53,86 @@ pub struct Hello {
     pub peer_device: Option<u8>,
     /// All devices that it can be reached by: 1 to [`DEVICES_MAX`], each index once.
     pub devices: Vec<Device>,
+    /// What of these libfabric carries, if any.
+    pub fabric: Option<FabricHello>,
+}
+
+/// What a process tells of its devices that are libfabric's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricHello {
+    /// What messages to it are to carry on the lane that this opens.
+    pub token: Token,
+    /// The devices: at most [`FABRICS_MAX`].
+    pub devices: Vec<FabricName>,
+}
+
+/// A device of libfabric's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricName {
+    /// Which of the process's devices it is.
+    pub index: u8,
+    /// The provider: at most [`PROVIDER_BYTES_MAX`] bytes.
+    pub provider: String,
+    /// The endpoint's name there.
+    pub name: Vec<u8>,
+}
+
+impl FabricHello {
+    /// The name of the endpoint of a device.
+    pub(crate) fn name_of(&self, index: u8) -> Option<&[u8]> {
+        let found = self.devices.iter().find(|device| device.index == index)?;
+        Some(&found.name)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.token.to_vec();
+        for device in &self.devices {
+            let (provider, name) = (device.provider.as_bytes(), &device.name);
+            bytes.extend([device.index, provider.len() as u8, name.len() as u8, 0]);
+            bytes.extend(provider);
+            bytes.extend(name);
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<FabricHello, HandshakeError> {
+        use HandshakeError::Malformed;
+        let mut fields = Fields(bytes);
+        let token = fields.next()?;
+        let mut devices = Vec::new();
+        while !fields.0.is_empty() && devices.len() < FABRICS_MAX {
+            let [index, provider, name, zero] = fields.next()?;
+            if zero != 0 {
+                return Err(Malformed("reserved bytes are not zero"));
+            }
+            let provider = fields.take(provider)?.to_vec();
+            let provider = String::from_utf8(provider).map_err(|_| Malformed("no text"))?;
+            devices.push(FabricName { index, provider, name: fields.take(name)?.to_vec() });
+        }
+        if !fields.0.is_empty() {
+            return Err(Malformed("too many devices of libfabric's"));
+        }
+        Ok(FabricHello { token, devices })
+    }
+
+    fn check(&self, known: &[Device]) -> Result<(), HandshakeError> {
+        use HandshakeError::Malformed;
+        if self.devices.is_empty() || self.devices.len() > FABRICS_MAX {
+            return Err(Malformed("none or too many devices of libfabric's"));
+        }
+        for (at, device) in self.devices.iter().enumerate() {
+            let is_again = self.devices[..at].iter().any(|other| other.index == device.index);
+            if is_again || known.iter().all(|known| known.index != device.index) {
+                return Err(Malformed("a device of libfabric's twice, or that is none"));
+            }
+            if !(1..=PROVIDER_BYTES_MAX).contains(&device.provider.len())
+                || !(1..=NAME_BYTES_MAX).contains(&device.name.len())
+            {
+                return Err(Malformed("impossible name"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A device of a process.
@@ -77,7 +171,20 @@ impl Hello {
         for device in &self.devices {
             bytes.extend(device.to_bytes());
         }
+        bytes.extend(self.fabric.iter().flat_map(FabricHello::to_bytes));
         bytes
+    }
+
+    /// What messages of the lane are to carry that this opens.
+    pub(crate) fn token(&self) -> Option<Token> {
+        Some(self.fabric.as_ref()?.token)
+    }
+
+    /// By which provider a device is reached, if not over TCP.
+    pub(crate) fn provider_of(&self, index: u8) -> Option<&str> {
+        let fabric = self.fabric.as_ref()?;
+        let found = fabric.devices.iter().find(|device| device.index == index)?;
+        Some(&found.provider)
     }
 
     /// Reads a hello.
@@ -94,13 +201,15 @@ impl Hello {
         if zero != 0 {
             return Err(HandshakeError::Malformed("reserved bytes are not zero"));
         }
-        if fields.0.len() != usize::from(count) * DEVICE_BYTES {
+        if fields.0.len() < usize::from(count) * DEVICE_BYTES {
             return Err(HandshakeError::Malformed("not the length of its devices"));
         }
         let mut devices = Vec::with_capacity(usize::from(count).min(DEVICES_MAX));
         for _ in 0..count {
             devices.push(Device::from_bytes(&fields.next()?)?);
         }
+        let rest = fields.0;
+        let fabric = if rest.is_empty() { None } else { Some(FabricHello::from_bytes(rest)?) };
         let grant = Grant { data_slots, control_slots, credit_slots };
         let hello = Hello {
             address,
@@ -111,6 +220,7 @@ impl Hello {
             own_device,
             peer_device: (peer_device != NOT_KNOWN).then_some(peer_device),
             devices,
+            fabric,
         };
         hello.check()?;
         Ok(hello)
@@ -133,6 +243,9 @@ impl Hello {
         }
         if self.peer_device.is_some_and(|index| usize::from(index) >= DEVICES_MAX) {
             return Err(Malformed("impossible device"));
+        }
+        if let Some(fabric) = &self.fabric {
+            fabric.check(&self.devices)?;
         }
         // A mailbox of any size in which this is granted to one sender.
         let layout = Layout {
@@ -199,5 +312,14 @@ impl Fields<'_> {
             self.0.split_first_chunk().ok_or(HandshakeError::Malformed("too short"))?;
         self.0 = rest;
         Ok(*field)
+    }
+
+    fn take(&mut self, len: u8) -> Result<&[u8], HandshakeError> {
+        let (field, rest) = self
+            .0
+            .split_at_checked(usize::from(len))
+            .ok_or(HandshakeError::Malformed("too short"))?;
+        self.0 = rest;
+        Ok(field)
     }
 }

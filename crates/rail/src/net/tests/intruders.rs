@@ -153,6 +153,7 @@ fn hello(own: &Identity) -> Hello {
             port: host.port(),
             mbit_per_s: 10_000,
         }],
+        fabric: None,
     }
 }
 

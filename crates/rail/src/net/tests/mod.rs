@@ -2,6 +2,7 @@
 //! turn by the test.
 
 mod changes;
+mod fabric;
 mod failures;
 mod faults;
 mod intruders;
@@ -141,6 +142,7 @@ fn loopback(at: u8) -> OwnDevice {
         address: IpAddr::V4(Ipv4Addr::new(127, 0, at, 1)),
         prefix: 24,
         mbit_per_s: 10_000,
+        fabric: None,
     }
 }
 

@@ -40,6 +40,7 @@ impl Rogue {
             own_device: 0,
             peer_device: None,
             devices: vec![Device { index: 0, ip, prefix_bits: 24, port: 9, mbit_per_s: 10_000 }],
+            fabric: None,
         };
         let to = a.world.address();
         let mode = a.world.net().unwrap().config.security;

@@ -32,6 +32,7 @@ fn hello(own: &Identity) -> Hello {
         own_device: 3,
         peer_device: None,
         devices: vec![device(0, "192.0.2.7"), device(3, "2001:db8::9")],
+        fabric: None,
     }
 }
 
