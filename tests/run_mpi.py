@@ -34,6 +34,9 @@ MEMFD = {"FI_SLUICE_SEGMENT": "memfd"}
 SMALL = {"FI_SLUICE_UNEXPECTED_BYTES": "46000"}
 # A thread of each rank makes progress while the rank computes.
 THREAD = {"FI_SLUICE_PROGRESS": "thread"}
+# By a provider of libfabric, also to ranks of this host; alone, and beside TCP.
+OFI = {"FI_SLUICE_RAILS": "ofi:tcp"}
+OFI_TCP = {"FI_SLUICE_RAILS": "tcp,ofi:tcp"}
 
 # Program, ranks, extra environment, time limit in seconds, and arguments. With
 # the key "mca", parameters of Open MPI. "peer": False leaves a test out over the
@@ -115,6 +118,11 @@ PROGRAMS = [
     ("rma", 4, THREAD, 30, [], {"osc": "pt2pt"}),
     ("flood", 4, dict(SMALL, **THREAD), 60, ["reverse", "messages", "5000"]),
     ("overlap", 2, THREAD, 120, ["--repetitions", "3"]),
+    ("wildcards", 4, OFI, 60),
+    ("unexpected", 4, OFI, 60),
+    ("sizes", 2, OFI, 60),
+    ("sizes", 4, OFI_TCP, 60),
+    ("random", 4, dict(OFI, **THREAD), 60, ["7"]),
 ]
 
 # What is under way when a rank dies, ranks, environment.

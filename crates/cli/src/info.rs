@@ -19,7 +19,7 @@ use std::io::Write as _;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 FI_SLUICE_DEVICES says which network devices are used; docs/configuration.md explains
-the default.
+the default. FI_SLUICE_RAILS=ofi:PROVIDER adds rails over libfabric.
 
 Examples:
   sluice info                          rails, probes with the remedy of each refused one,
@@ -98,7 +98,7 @@ impl Info {
         let memory = Shm::open(options.config(0, Endpoint::data_slots_within))
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
-        let network = Network::collect(&settings.network.devices);
+        let network = Network::collect(&settings.network);
         let security = settings.network.security;
         Info { report: probe::report(shm_dir), memory, network, security }
     }
@@ -118,6 +118,7 @@ impl Info {
             "memory": memory,
             "network_devices": self.network.to_json(),
             "security": self.security.word(),
+            "libfabric_rails": self.network.fabrics_json(),
         })
     }
 
@@ -154,6 +155,11 @@ impl Info {
         text.push_str(&self.network.to_text());
         text.push_str("\nconnections to other hosts\n");
         push_line(&mut text, &security_line(self.security));
+        let fabrics = self.network.fabrics_text();
+        if !fabrics.is_empty() {
+            text.push_str("\nrails over libfabric\n");
+            text.push_str(&fabrics);
+        }
         text
     }
 }
@@ -238,7 +244,6 @@ fn probe_json(probe: &Probe) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_rail::net::devices::Wanted;
 
     fn info() -> Info {
         Info {
@@ -260,7 +265,7 @@ mod tests {
                 ],
             },
             memory: Err("no room".to_owned()),
-            network: Network::collect(&Wanted::default()),
+            network: Network::collect(&sluice_runtime::NetworkOptions::default()),
             security: Security::Encrypt,
         }
     }

@@ -105,8 +105,8 @@ fn open<M: Machine>(opening: &Opening, machine: impl FnOnce(Endpoint) -> M) -> R
     let config = mailbox.config(0, Endpoint::data_slots_within);
     let config = Config { sleeps: opening.sleeps, ..config };
     let (rails, striping) = match opening.kind {
-        RailKind::Shm => (Rails::Shm, Striping::default()),
-        RailKind::Tcp => (Rails::Tcp, striping(opening.fragment_bytes)),
+        RailKind::Shm => (Rails::SHM, Striping::default()),
+        RailKind::Tcp => (Rails::TCP, striping(opening.fragment_bytes)),
     };
     let network = NetworkOptions { rails, striping, ..settings.network };
     let failed = || format!("cannot open the rail {}", opening.kind.name());

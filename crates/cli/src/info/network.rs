@@ -3,22 +3,74 @@
 use super::push_line;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use sluice_rail::net::devices::{self, Choice, IpNet, Route, Verdict, Wanted};
+use sluice_rail::net::OwnDevice;
+use sluice_rail::net::devices::{self, Choice, IpNet, Route, Verdict};
+use sluice_runtime::NetworkOptions;
+use sluice_runtime::settings::{Fabric, own_device};
 use std::net::{IpAddr, ToSocketAddrs};
 
-/// What was decided of each device, or why nothing was.
+/// What was decided of each device, or why nothing was; and what the providers of libfabric
+/// have that are to be rails.
 #[derive(Debug)]
-pub struct Network(Result<Choice, String>);
+pub struct Network(Result<Choice, String>, Vec<Fabric>);
 
 impl Network {
     /// Lists the devices, and decides as the setting says.
-    pub fn collect(wanted: &Wanted) -> Network {
+    pub fn collect(options: &NetworkOptions) -> Network {
         let devices = devices::list().map_err(|why| format!("cannot list network devices: {why}"));
-        Network(
-            devices.and_then(|devices| {
-                devices::choose(&devices, wanted).map_err(|why| why.to_string())
-            }),
-        )
+        let choice = devices.and_then(|devices| {
+            devices::choose(&devices, &options.devices).map_err(|why| why.to_string())
+        });
+        let used = choice.iter().flat_map(Choice::used).filter_map(own_device);
+        let fabrics = options.fabrics(&used.collect::<Vec<OwnDevice>>());
+        Network(choice, fabrics)
+    }
+
+    /// The rails over libfabric, as text; nothing if none is wanted.
+    pub fn fabrics_text(&self) -> String {
+        let mut text = String::new();
+        for Fabric { provider, found } in &self.1 {
+            let found = match found {
+                Ok(found) => found,
+                Err(why) => {
+                    push_line(&mut text, &format!("  ofi:{provider}  not used  {why}"));
+                    continue;
+                }
+            };
+            for (device, offer) in found {
+                let speed = match device.mbit_per_s {
+                    0 => String::from("speed not known"),
+                    mbit => format!("{mbit} Mbit/s"),
+                };
+                let (by, domain) = (&offer.provider, &offer.domain);
+                push_line(
+                    &mut text,
+                    &format!("  ofi:{provider}  used      named by FI_SLUICE_RAILS"),
+                );
+                let at = device.address;
+                push_line(&mut text, &format!("    {by}, device {domain}, {speed}; met at {at}"));
+            }
+        }
+        text
+    }
+
+    pub fn fabrics_json(&self) -> Value {
+        let one = |fabric: &Fabric| match &fabric.found {
+            Err(why) => json!({ "provider": fabric.provider, "error": why.to_string() }),
+            Ok(found) => {
+                let devices = found.iter().map(|(device, offer)| {
+                    json!({
+                        "provider": offer.provider,
+                        "domain": offer.domain,
+                        "speed_mbit": (device.mbit_per_s > 0).then_some(device.mbit_per_s),
+                        "address": device.address.to_string(),
+                        "reason": "named by FI_SLUICE_RAILS",
+                    })
+                });
+                json!({ "provider": fabric.provider, "devices": devices.collect::<Vec<_>>() })
+            }
+        };
+        self.1.iter().map(one).collect()
     }
 
     /// What was decided, or why nothing was.
@@ -231,7 +283,7 @@ mod tests {
             device(3, "docker0", Kind::ContainerBridge, &[]),
         ];
         let wanted = wanted.parse().expect("words");
-        Network(choose(&devices, &wanted).map_err(|why| why.to_string()))
+        Network(choose(&devices, &wanted).map_err(|why| why.to_string()), Vec::new())
     }
 
     #[test]
@@ -250,6 +302,19 @@ mod tests {
         assert_eq!(json[1]["used_addresses"], json!(["198.51.100.5/24"]));
         assert_eq!((&json[1]["place"], &json[2]["place"]), (&json!(0), &Value::Null));
         assert_eq!(json[2]["reason"], "no address");
+    }
+
+    /// A provider that is not there is shown with what to do next.
+    #[test]
+    fn a_provider_that_is_not_there_is_shown_with_the_reason() {
+        let rails = "ofi:nonesuch".parse().expect("rails");
+        let options = NetworkOptions { rails, ..NetworkOptions::default() };
+        let network = Network::collect(&options);
+        if network.0.as_ref().is_ok_and(|choice| !choice.used().is_empty()) {
+            let text = network.fabrics_text();
+            assert!(text.starts_with("  ofi:nonesuch  not used  libfabric "), "{text}");
+            assert!(network.fabrics_json()[0]["error"].is_string());
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::mpi::{Family, Mpi};
 use crate::provider::{self, Provider};
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
+use sluice_runtime::Rails;
 use sluice_runtime::settings::VARIABLES;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -266,8 +267,12 @@ fn environment(
     lookup: &impl Fn(&str) -> Option<String>,
     notes: &mut Vec<String>,
 ) -> Vec<(&'static str, String)> {
+    // libfabric hides all providers that are not named.
+    let rails = lookup("FI_SLUICE_RAILS").and_then(|rails| rails.parse::<Rails>().ok());
+    let rails = rails.unwrap_or_default();
+    let providers: Vec<&str> = std::iter::once(provider::NAME).chain(rails.providers()).collect();
     let mut set = vec![
-        ("FI_PROVIDER", provider::NAME.to_owned()),
+        ("FI_PROVIDER", providers.join(",")),
         ("FI_PROVIDER_PATH", provider.dir.display().to_string()),
     ];
     if mpi.is_some() {
@@ -376,6 +381,9 @@ mod tests {
         assert!(set.contains(&("FI_PROVIDER_PATH", "/opt/sluice".into())));
         assert!(set.contains(&("OMPI_MCA_pml", "cm".into())));
         assert_eq!(notes, ["FI_PROVIDER was slice"]);
+        let rails = |name: &str| (name == "FI_SLUICE_RAILS").then(|| "tcp,ofi:udp;ofi_rxd".into());
+        let set = environment(None, &provider(), &rails, &mut Vec::new());
+        assert!(set.contains(&("FI_PROVIDER", "sluice,udp,ofi_rxd".into())));
         let without = environment(None, &provider(), &lookup, &mut notes);
         assert!(!without.iter().any(|(name, _)| name.starts_with("OMPI_")));
     }

@@ -78,6 +78,7 @@ use remote::{Met, Remote, Stage};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use slab::Slab;
+pub use sluice_fabric::FabricError;
 use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
 pub use sluice_multirail::Striping;
 use sluice_multirail::{RailId, Timing};

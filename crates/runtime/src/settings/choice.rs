@@ -52,26 +52,6 @@ impl Choice for SegmentKind {
     ];
 }
 
-/// By what peers are reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rails {
-    /// Shared memory on this host, the network beyond.
-    #[default]
-    All,
-    /// Shared memory alone.
-    Shm,
-    /// The network, to all.
-    Tcp,
-}
-
-impl Choice for Rails {
-    const ALL: &'static [(Rails, &'static str, &'static str)] = &[
-        (Rails::All, "shm,tcp", "Shared memory on this host, TCP beyond"),
-        (Rails::Shm, "shm", "Shared memory alone"),
-        (Rails::Tcp, "tcp", "TCP to all, those on this host too"),
-    ];
-}
-
 impl Choice for Security {
     const ALL: &'static [(Security, &'static str, &'static str)] = &[
         (Security::Auth, "auth", "Both ends prove who they are; what they send is not encrypted"),
@@ -119,7 +99,6 @@ mod tests {
         each_word_is_its_value::<CreditKind>();
         each_word_is_its_value::<SegmentKind>();
         each_word_is_its_value::<Progress>();
-        each_word_is_its_value::<Rails>();
         each_word_is_its_value::<Security>();
         for (mode, word, _) in Security::ALL {
             assert_eq!(mode.to_string(), *word, "messages call it so too");

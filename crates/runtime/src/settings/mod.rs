@@ -6,11 +6,13 @@
 mod choice;
 mod network;
 mod options;
+mod rails;
 mod variable;
 
-pub use choice::{Choice, Progress, Rails, words};
-pub use network::NetworkOptions;
+pub use choice::{Choice, Progress, words};
+pub use network::{Fabric, NetworkOptions, own_device};
 pub use options::RailOptions;
+pub use rails::Rails;
 pub use variable::{Kind, VARIABLES, Variable};
 
 use variable::unknown;
@@ -127,7 +129,7 @@ impl Settings {
             inject_kept_bytes: kept.unwrap_or(INJECT_KEPT_DEFAULT),
             rail,
             network: NetworkOptions {
-                rails: reader.choice(&variable::RAILS).unwrap_or_default(),
+                rails: reader.rails(&variable::RAILS).unwrap_or_default(),
                 devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
                 congestion: reader.congestion(&variable::CONGESTION),
                 security: reader.choice(&variable::SECURITY).unwrap_or_default(),
@@ -208,6 +210,10 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
                 .to_owned()
         };
         self.value(variable, allowed, |raw| raw.parse().ok())
+    }
+
+    fn rails(&mut self, variable: &Variable) -> Option<Rails> {
+        self.value(variable, || rails::ALLOWED.to_owned(), |raw| raw.parse().ok())
     }
 
     fn congestion(&mut self, variable: &Variable) -> Option<String> {

@@ -2,9 +2,11 @@
 
 use super::Rails;
 use sluice_rail::World;
-use sluice_rail::net::devices::{self, Verdict, Wanted};
-use sluice_rail::net::handshake::Security;
-use sluice_rail::net::{NetConfig, NetError, OwnDevice, Striping};
+use sluice_rail::net::devices::{self, DEVICES_MAX, Verdict, Wanted};
+use sluice_rail::net::handshake::{FABRICS_MAX, Security};
+use sluice_rail::net::{
+    FabricDevice, FabricError, FabricOffer, NetConfig, NetError, OwnDevice, Striping, fabric_offers,
+};
 use sluice_rail::shm::{Config, OpenError};
 
 /// How the network is used.
@@ -24,22 +26,23 @@ pub struct NetworkOptions {
 
 impl NetworkOptions {
     /// Shared memory, and the network if that is wanted. Where nobody asked for the network
-    /// alone and it cannot be had, shared memory is all, and the reason is said.
+    /// alone, or for a provider of libfabric, and it cannot be had, shared memory is all, and
+    /// the reason is said.
     ///
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
     pub fn open(&self, config: Config) -> Result<World, OpenError> {
-        if self.rails == Rails::Shm {
+        if !self.rails.has_network() {
             return World::open(config);
         }
-        let shares = self.rails == Rails::All;
+        let shares = self.rails.shm;
         let warn = config.warn;
         let opened = self
             .config()
             .map_err(OpenError::Net)
             .and_then(|net| World::open_with_net(config.clone(), net, shares));
         match opened {
-            Err(OpenError::Net(why)) if shares => {
+            Err(OpenError::Net(why)) if shares && self.rails.fabrics.is_empty() => {
                 (warn.0)(&format!("processes on other hosts cannot be reached: {why}"));
                 World::open(config)
             }
@@ -54,14 +57,82 @@ impl NetworkOptions {
         if used.is_empty() {
             return Err(NetError::NoDevice);
         }
+        let mut own = if self.rails.tcp { used.clone() } else { Vec::new() };
+        for Fabric { provider, found } in self.fabrics(&used) {
+            let found =
+                found.map_err(|cause| NetError::Fabric { device: provider.clone(), cause })?;
+            own.extend(found.into_iter().map(|(device, _)| device));
+        }
+        own.truncate(DEVICES_MAX);
         let NetworkOptions { striping, security, .. } = *self;
         let congestion = self.congestion.clone();
-        Ok(NetConfig { congestion, striping, security, ..NetConfig::with_devices(used) })
+        Ok(NetConfig { congestion, striping, security, ..NetConfig::with_devices(own) })
+    }
+}
+
+/// What a provider of libfabric has at the network devices that are used.
+#[derive(Debug)]
+pub struct Fabric {
+    /// The provider, as it was asked for.
+    pub provider: String,
+    /// Its devices, or why there is none.
+    pub found: Result<Vec<(OwnDevice, FabricOffer)>, FabricError>,
+}
+
+impl NetworkOptions {
+    /// The devices of the providers of libfabric that are to be rails, in the order of
+    /// these, at most [`FABRICS_MAX`] in all.
+    #[must_use]
+    pub fn fabrics(&self, used: &[OwnDevice]) -> Vec<Fabric> {
+        let mut left = FABRICS_MAX;
+        let of_provider = |provider: &String| {
+            let mut found = devices_of(provider, used);
+            if let Ok(found) = &mut found {
+                found.truncate(left);
+                left -= found.len();
+            }
+            Fabric { provider: provider.clone(), found }
+        };
+        self.rails.fabrics.iter().map(of_provider).collect()
+    }
+}
+
+/// A provider that goes by addresses of the internet has a device at each network device
+/// that carries it; another one's devices are met at the first.
+fn devices_of(
+    provider: &str,
+    used: &[OwnDevice],
+) -> Result<Vec<(OwnDevice, FabricOffer)>, FabricError> {
+    let mut devices = Vec::new();
+    let mut failed = None;
+    for at in used {
+        let offers = match fabric_offers(provider, at.address) {
+            Ok(offers) => offers,
+            Err(why) => {
+                failed.get_or_insert(why);
+                continue;
+            }
+        };
+        for (place, offer) in offers.into_iter().enumerate() {
+            let fabric = FabricDevice { provider: provider.to_owned(), place };
+            let mbit_per_s = offer.mbit_per_s.unwrap_or(at.mbit_per_s);
+            let name = format!("ofi:{provider} at {}", at.name);
+            let device = OwnDevice { name, mbit_per_s, fabric: Some(fabric), ..at.clone() };
+            devices.push((device, offer));
+        }
+        if devices.iter().any(|(_, offer)| !offer.is_ip) {
+            break;
+        }
+    }
+    match failed {
+        Some(why) if devices.is_empty() => Err(why),
+        _ => Ok(devices),
     }
 }
 
 /// The first of a device's addresses is the one that it is reached by.
-fn own_device(verdict: &Verdict) -> Option<OwnDevice> {
+#[must_use]
+pub fn own_device(verdict: &Verdict) -> Option<OwnDevice> {
     let address = verdict.addresses.first()?;
     Some(OwnDevice {
         name: verdict.device.name.clone(),
@@ -69,5 +140,6 @@ fn own_device(verdict: &Verdict) -> Option<OwnDevice> {
         address: address.addr(),
         prefix: address.prefix_len(),
         mbit_per_s: verdict.device.speed_mbit.unwrap_or(0),
+        fabric: None,
     })
 }

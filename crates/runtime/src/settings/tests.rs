@@ -39,7 +39,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_SEGMENT", "File"),
         ("FI_SLUICE_SHM_DIR", "/tmp/of this job"),
         ("FI_SLUICE_BULK", "RING"),
-        ("FI_SLUICE_RAILS", "TCP"),
+        ("FI_SLUICE_RAILS", "TCP,ofi:verbs"),
         ("FI_SLUICE_DEVICES", "ib*, 10.1.2.3/16,^docker0"),
         ("FI_SLUICE_TCP_CONGESTION", "reno"),
         ("FI_SLUICE_SECURITY", "Encrypt"),
@@ -65,6 +65,7 @@ fn what_is_set_is_read() {
     };
     assert_eq!(set.rail, rail);
     assert_eq!(set.rail.config(0, |_| 1).shm_dir, PathBuf::from("/tmp/of this job"));
+    assert_eq!(set.network.rails.to_string(), "tcp,ofi:verbs");
     assert_eq!(set.network.devices.to_string(), "ib*,10.1.0.0/16,^docker0");
     assert_eq!(set.network.security, Security::Encrypt);
     // Nothing is injected that is not eager.

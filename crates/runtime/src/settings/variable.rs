@@ -112,7 +112,7 @@ pub(super) static DEVICES: Variable = Variable {
 pub(super) static RAILS: Variable = Variable {
     name: c"rails",
     kind: Kind::Text,
-    help: c"By what peers are reached: shm,tcp (shared memory on this host, TCP beyond), shm (shared memory alone), tcp (TCP to all); the same in all processes of a job (default: shm,tcp)",
+    help: c"By what peers are reached, with commas between: shm (shared memory, to peers on this host), tcp (TCP, to all others), ofi:PROVIDER (the same by a provider of libfabric, such as verbs); without shm they reach all; the same in all processes of a job (default: shm,tcp)",
 };
 pub(super) static CONGESTION: Variable = Variable {
     name: c"tcp_congestion",
