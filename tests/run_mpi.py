@@ -134,6 +134,7 @@ KILLS = [
     ("large", 3, dict(MEMFD, **RING)),
     ("large", 3, FILE),
     ("large", 3, dict(MEMFD, **THREAD)),
+    ("small", 3, OFI),
 ]
 
 
