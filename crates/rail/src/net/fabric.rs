@@ -6,11 +6,11 @@
 use super::handshake::{FabricHello, FabricName, Hello};
 use super::join::Joining;
 use super::lane::Lane;
-use super::{Entry, LaneToken, Net, NetError};
+use super::{Entry, LaneToken, Net, NetError, Place};
 use crate::ofi::{self, Device, Notice, TOKEN_BYTES};
 use rustix::event::epoll;
 use rustix::rand::{GetRandomFlags, getrandom};
-use sluice_multirail::RailId;
+use sluice_multirail::{RailId, ReadId};
 use sluice_wire::PeerId;
 use std::io;
 use std::net::IpAddr;
@@ -205,6 +205,24 @@ impl Net {
                 Ok((Lane::Fabric(Box::new(lane)), Vec::new()))
             }
             _ => Err(String::from("one side has it over libfabric, the other over TCP")),
+        }
+    }
+
+    /// Whether what comes on a rail would be copied by this process to a place that is not
+    /// there. Where TCP carries it the system copies, and says so.
+    pub(super) fn is_copied_blindly(&mut self, peer: PeerId, rail: RailId, place: Place) -> bool {
+        if self.fabrics.is_empty() {
+            return false;
+        }
+        let is_fabric = self.conn_of(peer, rail).is_some_and(|conn| conn.lane.fabric().is_some());
+        is_fabric && !ofi::is_there(place)
+    }
+
+    /// A read ends with a fault, whatever comes.
+    pub(super) fn spoil(&mut self, peer: PeerId, id: ReadId) {
+        let Some(met) = self.met_mut(peer) else { return };
+        if let Some(read) = met.reads.iter_mut().find(|read| read.id == id) {
+            read.is_faulty = true;
         }
     }
 

@@ -104,6 +104,8 @@ pub(super) struct Read {
     pub(super) offset: u64,
     pub(super) into: Region,
     pub(super) of: ReadOf,
+    /// Some of the place is not there: the read ends with a fault.
+    pub(super) is_faulty: bool,
 }
 
 /// Who reads.

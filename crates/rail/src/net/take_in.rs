@@ -366,11 +366,15 @@ impl Net {
     fn place_of(&mut self, peer: PeerId, rail: RailId, data: DataIn) -> Place {
         let landing = self.met(peer).map(|met| (met.rails.landing(rail, data.chunk), &met.reads));
         if let Some((Landing::Into { read, offset, len }, reads)) = landing
-            && let Some(read) = reads.iter().find(|known| known.id == read)
+            && let Some(known) = reads.iter().find(|known| known.id == read)
         {
-            let at = read.into.addr.offset(offset).0 as usize;
+            let at = known.into.addr.offset(offset).0 as usize;
             let len = len.min(u64::from(data.left)) as usize;
-            return Place { at: ptr::with_exposed_provenance_mut(at), len };
+            let place = Place { at: ptr::with_exposed_provenance_mut(at), len };
+            if !self.is_copied_blindly(peer, rail, place) {
+                return place;
+            }
+            self.spoil(peer, read);
         }
         let len = self.scratch.len().min(data.left as usize);
         Place { at: self.scratch.as_mut_ptr(), len }
@@ -399,7 +403,9 @@ impl Net {
     pub(super) fn end_read(&mut self, peer: PeerId, id: ReadId, outcome: Result<(), RailError>) {
         let Some(met) = self.met_mut(peer) else { return };
         let Some(at) = met.reads.iter().position(|read| read.id == id) else { return };
-        match met.reads.swap_remove(at).of {
+        let read = met.reads.swap_remove(at);
+        let outcome = if read.is_faulty { Err(RailError::Fault) } else { outcome };
+        match read.of {
             ReadOf::Machine(token) => self.events.push_back(Event::Moved(token, outcome)),
             ReadOf::Writer(token, _) => self.tell_written(peer, token, outcome.is_ok()),
         }
@@ -506,7 +512,7 @@ impl Net {
         let id = ReadId(self.reads_made);
         let now = self.now;
         let Some(met) = self.met_mut(peer) else { return };
-        met.reads.push(Read { id, key, offset, into, of });
+        met.reads.push(Read { id, key, offset, into, of, is_faulty: false });
         self.with_rails(peer, |rails, below| rails.read(now, below, id, into.len));
     }
 }

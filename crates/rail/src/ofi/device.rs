@@ -442,6 +442,11 @@ impl Device {
     }
 }
 
+/// Whether a place of the client's can be written.
+pub(crate) fn is_there(place: Place) -> bool {
+    is_writable(region(&place))
+}
+
 fn region(place: &Place) -> Region {
     Region { addr: Addr(place.at.addr() as u64), len: place.len as u64 }
 }

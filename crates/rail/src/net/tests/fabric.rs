@@ -6,7 +6,7 @@ use crate::net::{Entry, FabricDevice, NetConfig, OwnDevice, fabric_offers};
 use sluice_fabric::FabricError;
 use sluice_link::{Connect, PeerError, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_multirail::Timing;
-use sluice_wire::{PeerId, RemoteKey};
+use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 use std::time::Instant;
 
 const PROVIDERS: [&str; 2] = ["tcp", "udp;ofi_rxd"];
@@ -264,4 +264,47 @@ fn a_silent_lane_is_noticed() {
     until(&mut [&mut a, &mut b], "the other", |all| all[1].machine.packets.len() == 2);
     assert!(a.world.net().unwrap().stats().broken >= 1);
     assert!(a.machine.gone.is_empty() && b.machine.gone.is_empty());
+}
+
+/// Memory that was there once.
+fn gone(len: usize) -> Region {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    // SAFETY: a new mapping, which nobody has when it goes.
+    let at = unsafe {
+        let at = mmap_anonymous(
+            std::ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        );
+        let at = at.unwrap();
+        munmap(at, len).unwrap();
+        at
+    };
+    Region { addr: Addr(at.addr() as u64), len: len as u64 }
+}
+
+/// Memory that the client has unmapped is an error of what wanted it, on either side, and of
+/// nothing else.
+#[test]
+fn memory_that_is_gone_is_a_fault() {
+    const LEN: usize = 300_000;
+    for provider in PROVIDERS {
+        if !is_there(provider) {
+            return;
+        }
+        let (mut a, to_b, mut b, to_a) = met(&[over(provider, 1)]);
+        let there = vec![7u8; LEN];
+        let key = b.world.expose(to_a, region(&there), Rights::READ);
+        a.world.read_remote(to_b, Remote::whole(key), gone(LEN), Token(1));
+        until(&mut [&mut a, &mut b], "the fault here", |all| !all[0].machine.moved.is_empty());
+        assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(1), Err(RailError::Fault))]);
+        let mut here = vec![0u8; LEN];
+        let lost = b.world.expose(to_a, gone(LEN), Rights::READ);
+        a.world.read_remote(to_b, Remote::whole(lost), region_mut(&mut here), Token(2));
+        until(&mut [&mut a, &mut b], "the fault there", |all| !all[0].machine.moved.is_empty());
+        assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(2), Err(RailError::Fault))]);
+        read(&mut a, to_b, &mut b, to_a, LEN);
+        assert!(a.machine.gone.is_empty() && b.machine.gone.is_empty());
+    }
 }
