@@ -209,7 +209,12 @@ impl Hello {
             devices.push(Device::from_bytes(&fields.next()?)?);
         }
         let rest = fields.0;
-        let fabric = if rest.is_empty() { None } else { Some(FabricHello::from_bytes(rest)?) };
+        let fabric = match rest {
+            [] => None,
+            rest => Some(FabricHello::from_bytes(rest).map_err(|_| {
+                HandshakeError::Malformed("not the length of its devices, or of libfabric's")
+            })?),
+        };
         let grant = Grant { data_slots, control_slots, credit_slots };
         let hello = Hello {
             address,

@@ -1,5 +1,6 @@
 //! Bytes as they travel.
 
+use super::super::hello::{FabricHello, FabricName};
 use super::*;
 use crate::address::Secret;
 use crate::hash::check_of;
@@ -165,4 +166,28 @@ fn a_hello_is_refused_that_nobody_sends() {
     let peer = process(2);
     let (_, ask) = Initiator::new(&own, &peer.address(), Security::Auth, &most).unwrap();
     assert_eq!(ask.len(), MESSAGE_BYTES_MAX);
+}
+
+/// What is told of libfabric's devices is read as it was written, and nothing else is taken
+/// for it.
+#[test]
+fn devices_of_libfabric_are_told_behind_the_others() {
+    let mut told = hello(&process(1));
+    let name = |index| FabricName { index, provider: "udp;ofi_rxd".into(), name: vec![7; 16] };
+    told.fabric = Some(FabricHello { token: [9; 16], devices: vec![name(3), name(0)] });
+    let bytes = told.to_bytes();
+    assert_eq!(bytes[144..160], [9; 16]);
+    assert_eq!(bytes[160..164], [3, 11, 16, 0]);
+    assert_eq!(Hello::from_bytes(&bytes), Ok(told.clone()));
+    assert_eq!((told.provider_of(3), told.provider_of(1)), (Some("udp;ofi_rxd"), None));
+    for length in 145..bytes.len() {
+        // The second device is whole or not there.
+        let is_whole = length == 191;
+        assert_eq!(Hello::from_bytes(&bytes[..length]).is_ok(), is_whole, "length {length}");
+    }
+    for (at, byte) in [(160, 1), (161, 0), (162, 0), (163, 1), (164, 0xff), (191, 3)] {
+        let mut bad = bytes.clone();
+        bad[at] = byte;
+        assert!(Hello::from_bytes(&bad).is_err(), "{at}");
+    }
 }
