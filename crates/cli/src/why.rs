@@ -104,7 +104,7 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     let peer = Peer::find(args.peer.as_deref(), lookup)?;
     let beyond = match peer.addresses.as_slice() {
         [] => None,
-        addresses => Some(PeerRails::find(addresses, &settings.network.devices)?),
+        addresses => Some(PeerRails::find(addresses, &settings.network)?),
     };
     let rail = match &beyond {
         Some(rails) => Rail::beyond(rails),

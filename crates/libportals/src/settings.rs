@@ -1,10 +1,10 @@
-//! By what peers are reached: `PTL_RAILS`, `PTL_DEVICES`, `PTL_TCP_CONGESTION`, which say
-//! here what `FI_SLUICE_RAILS` and the like say to the provider.
+//! By what peers are reached: `PTL_RAILS`, `PTL_DEVICES`, `PTL_SECURITY`,
+//! `PTL_TCP_CONGESTION`, which say here what `FI_SLUICE_RAILS` and the like say to the provider.
 
 use sluice_runtime::{NetworkOptions, Settings};
 
 /// The settings that Portals programs have too, as the provider calls them.
-const NETWORK: [&str; 3] = ["rails", "devices", "tcp_congestion"];
+const NETWORK: [&str; 4] = ["rails", "devices", "security", "tcp_congestion"];
 
 /// The network of this process, as the environment wants it. What it may not say is
 /// ignored and said.

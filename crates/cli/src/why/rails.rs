@@ -8,9 +8,8 @@
 use crate::info::network::Network;
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
-use sluice_rail::net::devices::{
-    Choice, Device, IpNet, Offer, Route, Verdict, Wanted, pair, route_from,
-};
+use sluice_rail::net::devices::{Choice, Device, IpNet, Offer, Route, Verdict, pair, route_from};
+use sluice_runtime::NetworkOptions;
 use sluice_text::Table;
 use std::net::IpAddr;
 
@@ -38,8 +37,8 @@ impl PeerRails {
     ///
     /// # Errors
     /// What keeps this host off the network.
-    pub fn find(addresses: &[IpAddr], wanted: &Wanted) -> Result<PeerRails> {
-        let network = Network::collect(wanted);
+    pub fn find(addresses: &[IpAddr], options: &NetworkOptions) -> Result<PeerRails> {
+        let network = Network::collect(options);
         let choice = network.choice().map_err(|why| anyhow!("{why}"))?;
         let owns = |net: &IpNet| addresses.contains(&net.addr());
         let here = choice.verdicts.iter().find(|verdict| verdict.device.addresses.iter().any(owns));

@@ -14,7 +14,7 @@ use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
 use crate::{book, settings};
 use sluice_portals::Ni;
 use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, host_id};
-use sluice_runtime::{Context, RailOptions, Rails, Unmet};
+use sluice_runtime::{Context, RailOptions, Unmet};
 use std::ffi::{c_int, c_uint};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -115,7 +115,7 @@ fn open(
     let mut state = NiState {
         context,
         own,
-        shares: network.rails != Rails::Tcp,
+        shares: network.rails.shm,
         is_logical: kind.logical,
         is_matching: kind.matching,
         references: 1,

@@ -12,9 +12,9 @@ mod pair;
 mod processes;
 mod relay;
 mod rogues;
-mod unmapped;
 mod spares;
 mod tampered;
+mod unmapped;
 
 use crate::net::handshake::Security;
 use crate::net::{Entry, NetConfig, OwnDevice};
