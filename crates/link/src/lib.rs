@@ -33,7 +33,8 @@ pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
 pub use port::{
     ClaimsId, ClaimsStart, Connect, LocalMemory, Machine, NoShared, NullPort, PeerError, Port,
-    RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
+    RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedEnd,
+    TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};
 pub use region::{Arrival, MailboxRegion};

@@ -7,7 +7,7 @@ use crate::portal::entry_for;
 use crate::rendezvous::fins::{Fin, Fins};
 use crate::request::{Claimed, ProbeOp};
 use crate::wanted::Wanted;
-use sluice_link::Port;
+use sluice_link::{Port, Token};
 use sluice_portals::{EqTaken, Event, EventKind, Handle, SearchOp, Table};
 use sluice_wire::{PeerId, Region, Status};
 
@@ -84,7 +84,13 @@ impl Probes {
 
     /// A message has been taken out of the matching.
     pub fn claim(&mut self, context: u64, event: &Event, taken: bool) {
-        self.claimed.push(Claimed { context, event: *event, taken });
+        self.claimed.push(Claimed { context, event: *event, taken, at_rail: None });
+    }
+
+    /// The same of one that the rail has matched.
+    pub fn claim_at_rail(&mut self, context: u64, event: &Event, name: Token) {
+        let at_rail = Some(name);
+        self.claimed.push(Claimed { context, event: *event, taken: false, at_rail });
     }
 
     /// Where the message is that was claimed with this context, and what is known of it.
@@ -93,9 +99,9 @@ impl Probes {
         at.map(|at| (at, self.claimed[at].event)).ok_or(Refused::NotClaimed)
     }
 
-    /// It is claimed no more. True if it was taken from the queue of a stalled sender.
-    pub fn end_claim(&mut self, at: usize) -> bool {
-        self.claimed.swap_remove(at).taken
+    /// It is claimed no more.
+    pub fn end_claim(&mut self, at: usize) -> Claimed {
+        self.claimed.swap_remove(at)
     }
 
     /// Answers a probe from what has arrived. False if nothing of it matches.
@@ -152,7 +158,7 @@ pub(crate) fn drop_message<P: Port>(
 }
 
 /// A probe as a receive.
-fn as_recv(probe: &Probe) -> Recv {
+pub(crate) fn as_recv(probe: &Probe) -> Recv {
     Recv {
         space: probe.space,
         source: probe.source,

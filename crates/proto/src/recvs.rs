@@ -68,8 +68,18 @@ impl Recvs {
     /// If there are as many as may be.
     #[inline]
     pub fn insert(&mut self, recv: &Recv, entry: Option<Handle<Me>>) -> (Handle<RecvOp>, u64) {
+        self.insert_as(recv, RecvState::Posted(entry))
+    }
+
+    /// The same for one that the rail matches.
+    pub fn insert_at_rail(&mut self, recv: &Recv) -> Handle<RecvOp> {
+        self.insert_as(recv, RecvState::AtRail).0
+    }
+
+    #[inline(always)]
+    fn insert_as(&mut self, recv: &Recv, state: RecvState) -> (Handle<RecvOp>, u64) {
         let serial = self.next_serial;
-        let op = RecvOp { recv: *recv, serial, state: RecvState::Posted(entry), announced: None };
+        let op = RecvOp { recv: *recv, serial, state, announced: None };
         let Ok(handle) = self.ops.insert(op) else { unreachable!("room was checked") };
         self.next_serial += 1;
         (handle, serial)
@@ -109,6 +119,15 @@ impl Recvs {
         self.ops.iter().filter(|(_, op)| waits(op)).map(|(handle, _)| handle).collect()
     }
 
+    /// Those that the rail matches and that `is_meant`, oldest first.
+    pub fn at_rail(&self, is_meant: impl Fn(&Recv) -> bool) -> Vec<Handle<RecvOp>> {
+        let at_rail = self.ops.iter().filter(|(_, op)| matches!(op.state, RecvState::AtRail));
+        let meant = at_rail.filter(|(_, op)| is_meant(&op.recv));
+        let mut meant: Vec<_> = meant.map(|(handle, op)| (op.serial, handle)).collect();
+        meant.sort_unstable_by_key(|(serial, _)| *serial);
+        meant.into_iter().map(|(_, handle)| handle).collect()
+    }
+
     /// Those whose message is on its way from `peer`.
     pub fn pulled_from(&self, peer: PeerId) -> Vec<Handle<RecvOp>> {
         let is_pulled =
@@ -121,7 +140,7 @@ impl Recvs {
         let op = self.ops.get_mut(handle)?;
         match &mut op.state {
             RecvState::Pulling(pull) => Some((op.recv.buf, pull)),
-            RecvState::Posted(_) => None,
+            RecvState::Posted(_) | RecvState::AtRail => None,
         }
     }
 
@@ -129,7 +148,7 @@ impl Recvs {
     pub fn pull_mut(&mut self, handle: Handle<RecvOp>) -> Option<&mut Pull> {
         match &mut self.ops.get_mut(handle)?.state {
             RecvState::Pulling(pull) => Some(pull),
-            RecvState::Posted(_) => None,
+            RecvState::Posted(_) | RecvState::AtRail => None,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::api::{Probe, Recv, Send};
 use crate::rendezvous::pull::Pull;
-use sluice_link::ClaimsId;
+use sluice_link::{ClaimsId, Token};
 use sluice_portals::{Event, Handle, Me, NiFail};
 use sluice_wire::{Addr, PeerId, Region, RemoteKey};
 
@@ -46,6 +46,8 @@ pub(crate) enum SendState {
     Transmitting,
     /// The target's acknowledgement.
     Acking,
+    /// Word of the rail that the message has met its receive.
+    AtRail,
     /// The receiver to fetch it from here.
     Announced(Exposed),
     /// Credits, and the receiver that was told of it, under this number, to fetch
@@ -101,6 +103,8 @@ impl RecvOp {
 pub(crate) enum RecvState {
     /// A message. `None` only until the one that was there already is told.
     Posted(Option<Handle<Me>>),
+    /// A message that the rail matches, or word that it has.
+    AtRail,
     /// The bytes of an announced message.
     Pulling(Box<Pull>),
 }
@@ -122,4 +126,6 @@ pub(crate) struct Claimed {
     pub event: Event,
     /// It was taken from the queue of a stalled sender.
     pub taken: bool,
+    /// The rail has matched it, and has its bytes under this name.
+    pub at_rail: Option<Token>,
 }

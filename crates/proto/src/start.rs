@@ -39,7 +39,7 @@ pub(crate) fn start<P: Port>(
 /// Whether a message is longer than those that are sent eagerly to its peer. One
 /// comparison with a number that is ready, for most.
 #[inline(always)]
-fn is_too_long<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
+pub(crate) fn is_too_long<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
     send.buf.len > core.short_bytes_max && {
         let is_beyond = !send.inject && port.caps(send.peer).network;
         let config = &core.config;

@@ -31,6 +31,7 @@ mod mailbox;
 mod memory;
 mod messages;
 mod network;
+mod nic;
 mod outcome;
 mod packets;
 mod port;

@@ -5,9 +5,11 @@ use crate::chunk_claims::{AllClaims, Share};
 use crate::connections::{Connection, Connections};
 use crate::hosts::Hosts;
 use crate::memory::Memory;
+use crate::nic::{Nic, Tagged};
 use sluice_link::{
     ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
-    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
+    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage, TaggedWanted,
+    Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 
@@ -109,6 +111,8 @@ pub(crate) struct SimPort<'a> {
     /// Which of the data packets and replies of this call are taken now and read
     /// from memory later: a bit for each, the first one lowest.
     pub late: u64,
+    /// What matches its messages, if something does.
+    pub nic: Option<&'a mut Nic>,
 }
 
 impl SimPort<'_> {
@@ -281,6 +285,48 @@ impl Port for SimPort<'_> {
 
     fn shared(&mut self) -> Option<&mut Self> {
         Some(self)
+    }
+
+    fn tag_matching(&mut self) -> Option<&mut dyn TagMatching> {
+        if self.nic.is_some() { Some(self) } else { None }
+    }
+}
+
+impl SimPort<'_> {
+    /// The interface, and the memory that it writes.
+    fn nic(&mut self) -> (&mut Nic, &mut Memory) {
+        (self.nic.as_deref_mut().expect("something matches here"), self.memory)
+    }
+}
+
+impl TagMatching for SimPort<'_> {
+    fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) {
+        let (nic, memory) = self.nic();
+        nic.post(memory, wanted, into, token);
+    }
+
+    fn cancel(&mut self, token: Token) -> bool {
+        self.nic().0.cancel(token)
+    }
+
+    fn send(&mut self, peer: PeerId, message: &TaggedMessage, bytes: Region, token: Option<Token>) {
+        let from = PeerId(self.me);
+        let (nic, memory) = self.nic();
+        let bytes = if bytes.len == 0 { Box::default() } else { memory.read(bytes).into() };
+        nic.send(peer, Tagged { from, message: *message, bytes, token });
+    }
+
+    fn search(
+        &mut self,
+        wanted: &TaggedWanted,
+        claim: Option<Token>,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        self.nic().0.search(wanted, claim)
+    }
+
+    fn take(&mut self, claim: Token, into: Region) {
+        let (nic, memory) = self.nic();
+        nic.take(memory, claim, into);
     }
 }
 

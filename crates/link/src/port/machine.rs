@@ -1,6 +1,6 @@
 //! A machine, as a world drives it.
 
-use super::{PeerError, Port, RailError, Token};
+use super::{PeerError, Port, RailError, TaggedEnd, Token};
 use crate::quota::Opened;
 use sluice_wire::{Nanos, Parsed, PeerId, Region};
 
@@ -39,6 +39,9 @@ pub trait Machine {
         token: Token,
         outcome: Result<(), RailError>,
     );
+
+    /// What has come of a request to [`TagMatching`](super::TagMatching).
+    fn on_tagged<P: Port>(&mut self, _: Nanos, _: &mut P, _: Token, _: TaggedEnd) {}
 
     /// `peer` will never answer again. Reported once per peer, after the end
     /// of every read from it, if it was connected or watched or has sent anything.

@@ -16,6 +16,7 @@ mod memory;
 mod null;
 mod remote;
 mod shared;
+mod tags;
 mod transport;
 
 pub use machine::Machine;
@@ -23,6 +24,7 @@ pub use memory::LocalMemory;
 pub use null::NullPort;
 pub use remote::{RailError, Remote, RemoteCaps, RemoteMemory, Rights};
 pub use shared::{ClaimsId, ClaimsStart, NoShared, SharedCopy};
+pub use tags::{TagMatching, TaggedEnd, TaggedMessage, TaggedWanted};
 pub use transport::{Connect, PeerError, Transmitted, Transport};
 
 /// Names a request to a port until the port has reported its end. Chosen by
@@ -37,4 +39,11 @@ pub trait Port: Transport + LocalMemory + RemoteMemory {
 
     /// What shares transfers; `None` if nothing does.
     fn shared(&mut self) -> Option<&mut Self::Shared>;
+
+    /// What matches the messages of this process in the machine's place; `None`, always, if
+    /// the machine does. It is the same for the life of the port.
+    #[inline(always)]
+    fn tag_matching(&mut self) -> Option<&mut dyn TagMatching> {
+        None
+    }
 }

@@ -5,7 +5,7 @@ use crate::offer::{answer_questions, on_decline, on_search, on_watch};
 use crate::rendezvous::moved::Moved;
 use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
-use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token};
 use sluice_portals::Taken;
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region, RemoteKey};
 
@@ -65,7 +65,7 @@ impl Machine for Endpoint {
             return self.refuse(port, peer, why);
         }
         self.on_credits(port, peer);
-        if !self.exhausted.is_tracking() {
+        if !self.exhausted.is_tracking() && port.tag_matching().is_none() {
             self.rtrs.announce_posted(&mut self.core, &mut self.recvs, port, peer);
         }
     }
@@ -91,6 +91,12 @@ impl Machine for Endpoint {
             }
             None => core.ni.on_moved(port, token, outcome),
         }
+        self.drain_events(port);
+    }
+
+    fn on_tagged<P: Port>(&mut self, now: Nanos, port: &mut P, token: Token, end: TaggedEnd) {
+        self.core.note_time(now);
+        self.on_end_at_rail(port, token, end);
         self.drain_events(port);
     }
 

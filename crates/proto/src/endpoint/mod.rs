@@ -7,6 +7,7 @@
 //! completed twice.
 
 mod asking;
+mod at_rail;
 mod events;
 pub(crate) mod footprint;
 mod machine;

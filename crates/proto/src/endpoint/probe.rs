@@ -6,10 +6,11 @@
 //! meanwhile is older than what waits.
 
 use super::Endpoint;
+use super::at_rail::matching;
 use crate::api::{Completion, Failure, Probe, Recv, Refused, Space};
 use crate::probes::drop_message;
 use crate::rendezvous::pull::Announced;
-use crate::request::ProbeOp;
+use crate::request::{Claimed, ProbeOp};
 use sluice_link::Port;
 use sluice_wire::{Nanos, Region};
 
@@ -38,6 +39,10 @@ impl Endpoint {
     fn take_probe<P: Port>(&mut self, port: &mut P, probe: &Probe) -> Result<(), Refused> {
         if self.probes.is_full() {
             return Err(Refused::Again);
+        }
+        if port.tag_matching().is_some() {
+            self.probe_at_rail(port, probe);
+            return Ok(());
         }
         if self.probe_arrived(port, probe) {
             return Ok(());
@@ -86,8 +91,11 @@ impl Endpoint {
             return Err(Refused::Again);
         }
         let (handle, _) = self.recvs.insert(&recv, None);
-        let taken = self.probes.end_claim(at);
+        let Claimed { taken, at_rail, .. } = self.probes.end_claim(at);
         event.user_ptr = handle.to_u64();
+        if let Some(name) = at_rail {
+            matching(port).take(name, buf);
+        }
         match event.rts() {
             Some(rts) => {
                 let message = Announced { event, rts, taken, recv: None };
@@ -111,7 +119,10 @@ impl Endpoint {
         report: bool,
     ) -> Result<(), Refused> {
         let (at, event) = self.probes.claimed(context)?;
-        let taken = self.probes.end_claim(at);
+        let Claimed { taken, at_rail, .. } = self.probes.end_claim(at);
+        if let Some(name) = at_rail {
+            matching(port).take(name, Region::EMPTY);
+        }
         drop_message(&mut self.core, &mut self.pulls.fins, port, &event, taken);
         if report {
             self.core.complete(Completion::of_discarded(context, &event));
@@ -126,7 +137,7 @@ impl Endpoint {
 
     /// Why a probe finds nothing: a source that is gone is named, as who probes in a
     /// loop would wait for it for ever.
-    fn failure_of<P: Port>(&self, port: &mut P, probe: &Probe) -> Failure {
+    pub(super) fn failure_of<P: Port>(&self, port: &mut P, probe: &Probe) -> Failure {
         let Some(peer) = probe.source else { return Failure::NoMessage };
         match self.core.await_peer(port, peer) {
             Ok(()) => Failure::NoMessage,

@@ -30,6 +30,10 @@ impl Endpoint {
         if self.recvs.is_full() {
             return Err(Refused::Again);
         }
+        if port.tag_matching().is_some() {
+            self.recv_at_rail(port, recv);
+            return Ok(());
+        }
         let name = self.recvs.next_handle();
         let spec = entry_for(recv, name.to_u64());
         let list = recv.space.pt();
@@ -58,6 +62,9 @@ impl Endpoint {
     /// Cancels the oldest pending receive with this `context`. True if one was
     /// found unmatched: its completion says [`Failure::Cancelled`].
     pub fn cancel<P: Port>(&mut self, _now: Nanos, port: &mut P, context: u64) -> bool {
+        if port.tag_matching().is_some() {
+            return self.cancel_at_rail(port, context);
+        }
         let Some(handle) = self.recvs.oldest_posted(context) else { return false };
         // Its message is on its way if the source has used it.
         let announced = self.recvs.get(handle).and_then(|op| op.announced);
@@ -82,10 +89,11 @@ impl Endpoint {
             self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
             self.fail_posted(handle, peer, why);
         }
+        self.fail_at_rail(port, peer, why);
         self.pulls.fail(&mut self.core, &mut self.recvs, port, peer, why);
     }
 
-    fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
+    pub(super) fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
         let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return };
         self.exhausted.leave(op.recv.source, op.serial);
         let failure = Failure::PeerGone { peer, why };

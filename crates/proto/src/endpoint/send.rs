@@ -29,6 +29,9 @@ impl Endpoint {
         if self.sends.is_full() {
             return Err(Refused::Again);
         }
+        if port.tag_matching().is_some() {
+            return self.send_at_rail(now, port, send);
+        }
         if let Some(state) = self.core.peers.get(send.peer) {
             if let Some(why) = state.gone() {
                 return self.refuse_or_fail(send, why);
@@ -97,7 +100,7 @@ impl Endpoint {
 
     /// The end of a send that has left no trace yet.
     #[cold]
-    fn refuse_or_fail(&mut self, send: &Send, why: PeerError) -> Result<(), Refused> {
+    pub(super) fn refuse_or_fail(&mut self, send: &Send, why: PeerError) -> Result<(), Refused> {
         if send.inject {
             return Err(Refused::PeerGone { peer: send.peer, why });
         }

@@ -119,6 +119,11 @@ impl RailsSetup {
         }
     }
 
+    /// Nobody is given up.
+    pub fn drop_lasting_partitions(&mut self) {
+        self.faults.retain(|fault| fault.kind != Kind::LastingPartition);
+    }
+
     /// The rails between the hosts of two processes; none on the same.
     pub fn between(&self, one: usize, other: usize) -> &[RailSetup] {
         let (low, high) =

@@ -26,6 +26,8 @@ pub struct Coverage {
     pub credits_asked_back: u64,
     /// A message was sent while an injected one that was refused waited.
     pub sends_between_tries: u64,
+    /// An interface matched messages.
+    pub matched_by_interfaces: u64,
     /// A process ended, and others were told.
     pub deaths: u64,
     /// Processes were on different hosts, and spoke.
@@ -87,6 +89,7 @@ impl Add for Coverage {
             payloads_placed: self.payloads_placed + other.payloads_placed,
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
+            matched_by_interfaces: self.matched_by_interfaces + other.matched_by_interfaces,
             deaths: self.deaths + other.deaths,
             several_hosts: self.several_hosts + other.several_hosts,
             duplicates_dropped: self.duplicates_dropped + other.duplicates_dropped,

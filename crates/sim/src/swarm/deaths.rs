@@ -30,6 +30,7 @@ impl World<'_> {
         self.note(who, What::Dies);
         self.losses.end(who);
         self.books.close(who);
+        self.end_nic(who);
         for late in self.lates.iter().flatten().filter(|late| late.who == who && !late.is_written) {
             self.losses.leave_unwritten(late.to, late.flight.seq());
         }

@@ -10,6 +10,7 @@
 use super::matcher::{Matcher, Message, Wanted};
 use super::world::{Read, World};
 use crate::memory::Memory;
+use sluice_link::TaggedMessage;
 use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};
 use sluice_wire::{Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
@@ -188,6 +189,16 @@ impl Judge {
         }
     }
 
+    /// A message has come to the interface of a process, which matches it now.
+    pub fn tagged(&mut self, from: usize, to: usize, found: &TaggedMessage) {
+        let id = self.matcher.arrive(from, to);
+        let message = self.matcher.messages[id];
+        let list = if message.space == Space::Tagged { PtIndex(0) } else { PtIndex(1) };
+        let wanted = (list, message.tag, message.len);
+        let found = (found.list, found.match_bits.0, found.len);
+        assert_eq!(found, wanted, "order of {from} toward {to}");
+    }
+
     /// A request has ended. `told`: the message that the process was told of in
     /// the same step, and its sender.
     pub fn ended(
@@ -241,6 +252,7 @@ impl Judge {
             }
         }
         for (from, to) in self.matcher.pairs_on_their_way() {
+            assert!(!world.has_nics(), "a message that an interface matches waits");
             // Only messages that nobody wants may keep it from being sent, and
             // claimed ones that it stands behind.
             if self.claimed.iter().all(|claimed| claimed.who != to) {
@@ -280,6 +292,7 @@ impl Judge {
             let held = (links.slots_held(), links.reply_slots_reserved());
             assert_eq!(held, (0, 0), "slots that {who} holds and has set aside");
             assert_eq!(world.lent(who), 0, "bytes that {who} was lent");
+            assert!(world.is_nic_empty(who), "the interface of {who} keeps something");
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `world` | processes, network and time; one call of a machine is one step |
 //! | `losses` | who has ended, and who knows |
 //! | `apart` | processes on different hosts, and the rails between them (`crate::rails`) |
+//! | `by_nic` | interfaces that match messages (`crate::nic`) |
 //! | `deaths` | what the end of a process does to the others |
 //! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
@@ -22,6 +23,7 @@
 
 mod apart;
 mod books;
+mod by_nic;
 mod coverage;
 mod deaths;
 mod draw;

@@ -239,6 +239,7 @@ impl<'t> Program<'t> {
             match self.world.next() {
                 Turn::Woken(who) => self.turn(who),
                 Turn::Moved(who) | Turn::Connected(who) => self.look(who, None),
+                Turn::Tagged { from, to, message } => self.judge.tagged(from, to, &message),
                 Turn::Died(who) => {
                     self.actors[who] = Actor::new(self.seed, who);
                     self.judge.died(who);

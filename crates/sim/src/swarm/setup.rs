@@ -6,6 +6,9 @@ use sluice_link::{Grant, Layout};
 use sluice_proto::Config;
 use sluice_wire::Nanos;
 
+/// Of a hundred worlds, in how many interfaces match messages.
+const NICS_PERCENT: u64 = 12;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -40,6 +43,8 @@ pub struct Setup {
     pub connecting_ns: u64,
     /// Hosts, and the rails between them.
     pub rails: RailsSetup,
+    /// Whether interfaces match messages. Nobody who lives is given up there.
+    pub has_nics: bool,
     /// Who ends, and after how many calls into the machines.
     pub death: Option<(usize, u64)>,
     pub phases: u64,
@@ -96,6 +101,7 @@ impl Setup {
             placing_percent: Draw::stream(seed, 13).pick(&[0, 50, 100]),
             connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
             rails: RailsSetup::draw(seed, layouts.len()),
+            has_nics: false,
             death,
             layouts,
             endpoint,
@@ -127,6 +133,10 @@ impl Setup {
         let mut draw = Draw::stream(seed, 10);
         if draw.percent(20) {
             setup.endpoint.inject_bytes_max = draw.pick(&[0, 150, 400, 1_000]);
+        }
+        if Draw::stream(seed, 26).percent(NICS_PERCENT) {
+            setup.has_nics = true;
+            setup.rails.drop_lasting_partitions();
         }
         setup
     }

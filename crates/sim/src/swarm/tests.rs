@@ -89,6 +89,24 @@ fn fragments_are_drawn_with_sockets_that_take_all_asks() {
     run(192_530, &mut Trace::tail());
 }
 
+#[test]
+fn where_interfaces_match_no_process_does() {
+    let [mut worlds, mut far, mut deaths] = [0; 3];
+    for seed in (0..800).filter(|&seed| Setup::draw(seed).has_nics) {
+        let mut trace = Trace::whole();
+        let summary = run(seed, &mut trace);
+        let is_put =
+            |what: &What| matches!(what, What::Transmits(_, Packet::Put(_) | Packet::Rtr(_), _));
+        assert!(!trace.holds(is_put), "seed {seed} has a message that no interface matches");
+        let is_fetched =
+            trace.holds(|what| matches!(what, What::Transmits(_, Packet::GetDone(_), _)));
+        worlds += summary.coverage.matched_by_interfaces;
+        far += u64::from(is_fetched) * summary.coverage.several_hosts;
+        deaths += u64::from(trace.holds(|what| matches!(what, What::Dies)));
+    }
+    assert!(worlds > 60 && far > 15 && deaths > 2, "{worlds}, {far}, {deaths}");
+}
+
 /// Each breaks a rule of `multirail`, and all programs are as legal as ever.
 #[test]
 fn whoever_breaks_a_rule_of_rails_is_found_out() {
@@ -187,6 +205,7 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
                 world.idle(who);
             }
             Turn::Moved(_) | Turn::Connected(_) => {}
+            Turn::Tagged { .. } => unreachable!("no interface matches"),
             Turn::Died(_) | Turn::Lost(..) => unreachable!("nobody ends"),
             Turn::Rest => break,
         }

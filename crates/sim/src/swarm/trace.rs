@@ -61,6 +61,8 @@ pub(super) enum What {
     Connected(usize),
     /// Something about rails.
     Rails(Note),
+    /// A message of this sender, tag and length comes to its interface.
+    Meets(usize, u64, u64),
 }
 
 impl Trace {
@@ -129,6 +131,7 @@ impl Trace {
             What::Connects(peer) => (peer as u64) << 8 | 15,
             What::Connected(peer) => (peer as u64) << 8 | 16,
             What::Rails(_) => 17,
+            What::Meets(from, _, len) => (from as u64) << 40 | len << 8 | 18,
         };
         for part in [entry.at_ns, entry.who as u64, what] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
@@ -206,6 +209,9 @@ impl fmt::Display for What {
             What::Connects(peer) => write!(f, "asks for the connection to {peer}"),
             What::Connected(peer) => write!(f, "is told that the connection to {peer} is open"),
             What::Rails(note) => write!(f, "{note}"),
+            What::Meets(from, tag, len) => {
+                write!(f, "its interface has {len} bytes of {from}, tag {tag:#x}")
+            }
             What::Loses(peer) => write!(f, "is told that {peer} has ended"),
         }
     }

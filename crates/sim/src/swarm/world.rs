@@ -10,6 +10,7 @@
 //! books are looked at, before anything else happens.
 
 use super::books::Books;
+use super::by_nic::Nics;
 use super::coverage::Coverage;
 use super::draw::Draw;
 use super::losses::Losses;
@@ -23,7 +24,7 @@ use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
 use crate::rails::{self, Rails};
-use sluice_link::{Exposures, Layout, Machine as _, RailError, Token};
+use sluice_link::{Exposures, Layout, Machine as _, RailError, TaggedMessage, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
 use std::collections::{BTreeSet, VecDeque};
@@ -79,6 +80,15 @@ pub(super) enum Event {
     },
     /// Something between hosts.
     Rails(rails::Event),
+    /// A message comes to an interface that matches.
+    Tagged {
+        from: u32,
+        to: u32,
+    },
+    /// Such an interface tells its process something.
+    Word {
+        process: u32,
+    },
 }
 
 /// What the program is to do next.
@@ -92,6 +102,8 @@ pub enum Turn {
     Died(usize),
     /// This process has been told that another one has, or that it will not answer.
     Lost(usize, usize),
+    /// A message has come to an interface that matches.
+    Tagged { from: usize, to: usize, message: TaggedMessage },
     /// A connection that this process has asked for is open.
     Connected(usize),
     /// Nothing is to come.
@@ -148,6 +160,8 @@ pub struct World<'t> {
     /// What is between hosts, and who knows whom there.
     pub(super) rails: Rails,
     pub(super) hosts_of: Hosts,
+    /// Where interfaces match messages.
+    pub(super) nics: Option<Nics>,
     /// Who has asked for a connection to whom elsewhere, and is to be told.
     pub(super) far_asked: BTreeSet<(usize, usize)>,
     /// Events of rails in the queue.
@@ -211,6 +225,7 @@ impl<'t> World<'t> {
             connections: (setup.connecting_ns > 0).then(Connections::default),
             rails: Rails::new(seed, &setup.rails, setup.layouts.iter().map(slots_max).collect()),
             hosts_of: Hosts::new(&setup.rails.host, setup.rails.reads),
+            nics: setup.has_nics.then(|| Nics::new(seed, count)),
             far_asked: BTreeSet::new(),
             rail_events: 0,
             draw_stale: Draw::stream(seed, 23),
@@ -305,6 +320,16 @@ impl<'t> World<'t> {
                     let (who, peer) = (who as usize, peer as usize);
                     if !self.is_dead(who) && !self.is_dead(peer) && self.connected(who, peer) {
                         return Turn::Connected(who);
+                    }
+                }
+                Event::Tagged { from, to } => {
+                    if let Some(turn) = self.tagged_arrives(from as usize, to as usize) {
+                        return turn;
+                    }
+                }
+                Event::Word { process } => {
+                    if let Some(turn) = self.word_comes(process as usize) {
+                        return turn;
                     }
                 }
                 Event::Lose { who, peer } => {
@@ -518,6 +543,7 @@ impl<'t> World<'t> {
             payload,
             placed: None,
             late,
+            nic: self.nics.as_mut().map(|nics| &mut nics.each[who]),
         };
         let result = call(&mut self.endpoints[who], Nanos(self.now_ns), &mut port);
         self.flush(who);
@@ -579,6 +605,7 @@ impl<'t> World<'t> {
             self.queue.add(at, Event::Connected { who: who as u32, peer: peer.0 });
         }
         self.flush_rails(who, &mut outbox);
+        self.flush_nic(who);
         // An exchange has its answer at once: nothing else happens in a step.
         outbox.exchanges.clear();
         for share in outbox.shares.drain(..) {

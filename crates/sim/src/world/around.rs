@@ -59,6 +59,7 @@ impl Around {
             payload,
             placed: None,
             late: 0,
+            nic: None,
         }
     }
 }

@@ -1,0 +1,199 @@
+//! A network interface that matches messages with receives by itself.
+//!
+//! It is naive on purpose: two lists, searched from their oldest end. What its process asks
+//! takes effect at once; messages take their time between interfaces, and so does what it
+//! tells ([`Out`]; the world sees to both).
+//!
+//! Invariant: no receive in its list accepts a message in the other.
+
+use crate::memory::Memory;
+use sluice_link::{TaggedEnd, TaggedMessage, TaggedWanted, Token};
+use sluice_wire::{PeerId, Region};
+use std::collections::BTreeMap;
+
+/// A message at its receiver, or on its way there.
+#[derive(Debug)]
+pub(crate) struct Tagged {
+    pub from: PeerId,
+    pub message: TaggedMessage,
+    pub bytes: Box<[u8]>,
+    /// Its sender wants to know its end.
+    pub token: Option<Token>,
+}
+
+/// What an interface has for others.
+#[derive(Debug)]
+pub(crate) enum Out {
+    /// A message for another interface.
+    Send(PeerId, Tagged),
+    /// Word for its own process.
+    Tell(Token, TaggedEnd),
+    /// Word for the sender of a message.
+    Acknowledge(PeerId, Token),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Nic {
+    posted: Vec<(TaggedWanted, Region, Token)>,
+    unexpected: Vec<Tagged>,
+    claimed: BTreeMap<u64, Tagged>,
+    /// In order.
+    pub outs: Vec<Out>,
+}
+
+impl Nic {
+    pub fn send(&mut self, to: PeerId, tagged: Tagged) {
+        self.outs.push(Out::Send(to, tagged));
+    }
+
+    pub fn post(&mut self, memory: &mut Memory, wanted: &TaggedWanted, into: Region, token: Token) {
+        match self.find(wanted) {
+            Some(at) => {
+                let tagged = self.unexpected.remove(at);
+                self.meet(memory, &tagged, into, token);
+            }
+            None => self.posted.push((*wanted, into, token)),
+        }
+    }
+
+    pub fn cancel(&mut self, token: Token) -> bool {
+        let before = self.posted.len();
+        self.posted.retain(|(.., one)| *one != token);
+        self.posted.len() < before
+    }
+
+    /// A message has come.
+    pub fn arrive(&mut self, memory: &mut Memory, tagged: Tagged) {
+        let wants = |(wanted, ..): &(TaggedWanted, Region, Token)| {
+            wanted.accepts(tagged.from, &tagged.message)
+        };
+        match self.posted.iter().position(wants) {
+            Some(at) => {
+                let (_, into, token) = self.posted.remove(at);
+                self.meet(memory, &tagged, into, token);
+            }
+            None => self.unexpected.push(tagged),
+        }
+    }
+
+    pub fn search(
+        &mut self,
+        wanted: &TaggedWanted,
+        claim: Option<Token>,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        let at = self.find(wanted)?;
+        let Tagged { from, message, .. } = self.unexpected[at];
+        if let Some(Token(name)) = claim {
+            let tagged = self.unexpected.remove(at);
+            assert!(self.claimed.insert(name, tagged).is_none(), "a claim's name is its own");
+        }
+        Some((from, message))
+    }
+
+    pub fn take(&mut self, memory: &mut Memory, Token(name): Token, into: Region) {
+        let tagged = self.claimed.remove(&name).expect("a claim is taken once");
+        self.land(memory, &tagged, into);
+    }
+
+    /// Whether it keeps no message, and no receive.
+    pub fn is_empty(&self) -> bool {
+        self.posted.is_empty() && self.unexpected.is_empty() && self.claimed.is_empty()
+    }
+
+    fn find(&self, wanted: &TaggedWanted) -> Option<usize> {
+        self.unexpected.iter().position(|one| wanted.accepts(one.from, &one.message))
+    }
+
+    fn meet(&mut self, memory: &mut Memory, tagged: &Tagged, into: Region, token: Token) {
+        self.land(memory, tagged, into);
+        let Tagged { from, message, .. } = *tagged;
+        self.outs.push(Out::Tell(token, TaggedEnd::Met { from, message }));
+    }
+
+    /// Writes what fits, and has the sender told.
+    fn land(&mut self, memory: &mut Memory, tagged: &Tagged, into: Region) {
+        let fits = tagged.bytes.len().min(into.len as usize);
+        if fits > 0 {
+            memory.write(into.addr, &tagged.bytes[..fits]);
+        }
+        if let Some(token) = tagged.token {
+            self.outs.push(Out::Acknowledge(tagged.from, token));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_wire::{MatchBits, PtIndex};
+
+    fn tagged(from: u32, tag: u64) -> Tagged {
+        let bytes: Box<[u8]> = Box::from([tag as u8; 8]);
+        let message = TaggedMessage {
+            list: PtIndex(0),
+            match_bits: MatchBits(tag),
+            hdr_data: 0,
+            user: 0,
+            len: 8,
+            rts: None,
+        };
+        Tagged { from: PeerId(from), message, bytes, token: Some(Token(tag)) }
+    }
+
+    fn wanted(source: Option<u32>, tag: u64, ignore_bits: u64) -> TaggedWanted {
+        let (list, match_bits) = (PtIndex(0), MatchBits(tag));
+        TaggedWanted { list, source: source.map(PeerId), match_bits, ignore_bits }
+    }
+
+    /// Receives that have met a message, and from whom.
+    fn met(nic: &mut Nic) -> Vec<(u64, u32)> {
+        let told = std::mem::take(&mut nic.outs).into_iter().filter_map(|out| match out {
+            Out::Tell(Token(token), TaggedEnd::Met { from, .. }) => Some((token, from.0)),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn the_oldest_receive_meets_the_oldest_message() {
+        let (mut nic, mut memory) = (Nic::default(), Memory::new(true));
+        let into = memory.alloc(8);
+        nic.post(&mut memory, &wanted(None, 0, u64::MAX), into, Token(1));
+        nic.post(&mut memory, &wanted(Some(3), 5, 0), into, Token(2));
+        nic.arrive(&mut memory, tagged(3, 5));
+        nic.arrive(&mut memory, tagged(4, 5));
+        nic.arrive(&mut memory, tagged(3, 5));
+        assert_eq!(met(&mut nic), [(1, 3), (2, 3)]);
+        nic.arrive(&mut memory, tagged(3, 5));
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(3));
+        assert_eq!(met(&mut nic), [(3, 4)]);
+        assert_eq!(memory.read(into), [5; 8]);
+    }
+
+    #[test]
+    fn what_has_met_cannot_be_taken_back() {
+        let (mut nic, mut memory) = (Nic::default(), Memory::new(true));
+        let into = memory.alloc(4);
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1));
+        assert!(nic.cancel(Token(1)) && !nic.cancel(Token(1)));
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(2));
+        nic.arrive(&mut memory, tagged(0, 5));
+        assert!(!nic.cancel(Token(2)));
+        assert_eq!(memory.read(into), [5; 4], "no more than fits");
+        assert!(nic.is_empty());
+    }
+
+    #[test]
+    fn a_claimed_message_is_out_of_the_matching_and_acknowledged_when_it_is_taken() {
+        let (mut nic, mut memory) = (Nic::default(), Memory::new(true));
+        let into = memory.alloc(8);
+        nic.arrive(&mut memory, tagged(0, 5));
+        assert!(nic.search(&wanted(None, 5, 0), None).is_some());
+        assert!(nic.search(&wanted(None, 5, 0), Some(Token(9))).is_some());
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1));
+        assert!(nic.outs.is_empty() && !nic.is_empty());
+        nic.take(&mut memory, Token(9), into);
+        assert!(matches!(nic.outs[..], [Out::Acknowledge(PeerId(0), Token(5))]));
+    }
+}
