@@ -83,7 +83,6 @@ pub struct Endpoint {
     done: VecDeque<Done>,
     /// Buffers that the provider did not take for receiving yet.
     unposted: Vec<BufferId>,
-    registered: usize,
     pid: u32,
 }
 
@@ -117,7 +116,6 @@ impl Endpoint {
             wait: None,
             done: VecDeque::new(),
             unposted: Vec::new(),
-            registered: 0,
             pid: std::process::id(),
         };
         endpoint.open_objects()?;
@@ -465,12 +463,6 @@ impl Endpoint {
         self.done.push_back(Done { kind, buffer, len: len.min(BUFFER_BYTES), failed });
     }
 
-    /// How many messages and reads are under way.
-    #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.memory.busy()
-    }
-
     /// Lets peers read memory. `key` is what they need, unless the provider makes one.
     ///
     /// # Errors
@@ -492,7 +484,6 @@ impl Endpoint {
         let asked = if mode & FI_MR_PROV_KEY != 0 { 0 } else { key };
         // SAFETY: the caller's promise.
         let region = unsafe { self.registrar().register(at, len, ffi::FI_REMOTE_READ, asked)? };
-        self.registered += 1;
         // SAFETY: it is open.
         let key = unsafe { (*region).key };
         let base = if mode & FI_MR_VIRT_ADDR != 0 { at.expose_provenance() as u64 } else { 0 };
@@ -501,7 +492,6 @@ impl Endpoint {
 
     /// Ends that.
     pub fn unregister(&mut self, registered: Registered) {
-        self.registered -= 1;
         // SAFETY: it is open. Where the provider cannot close it now it stays until the end.
         unsafe { close(registered.region.cast()) };
     }

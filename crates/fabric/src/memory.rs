@@ -173,12 +173,6 @@ impl Memory {
         Some(BufferId(unsafe { (*context.cast::<Context>()).buffer }))
     }
 
-    /// How many buffers a provider has for sending or reading.
-    pub(crate) fn busy(&self) -> usize {
-        let states = self.slabs.iter().flat_map(|slab| &slab.states);
-        states.filter(|state| matches!(state, State::Sending | State::Reading)).count()
-    }
-
     /// Closes what is registered.
     pub(crate) fn unregister(&mut self) {
         for slab in &mut self.slabs {

@@ -288,7 +288,8 @@ impl Stripes {
     #[must_use]
     pub fn is_worth_spreading(&self) -> bool {
         let one = match self.striping {
-            Striping::Pull { chunk_bytes_max, .. } => chunk_bytes_max,
+            // However fast the rail is: two of them are faster.
+            Striping::Pull { chunk_bytes_max, .. } => chunk_bytes_max.min(CHUNK_BYTES_UNMEASURED),
             Striping::Fragments { bytes } => bytes,
         };
         let under_way: u64 = self.rails.iter().map(|rail| rail.bytes).sum();

@@ -209,13 +209,12 @@ impl Net {
     }
 
     /// Whether what comes on a rail would be copied by this process to a place that is not
-    /// there. Where TCP carries it the system copies, and says so.
+    /// there. Where the system copies, it says so.
     pub(super) fn is_copied_blindly(&mut self, peer: PeerId, rail: RailId, place: Place) -> bool {
-        if self.fabrics.is_empty() {
-            return false;
-        }
-        let is_fabric = self.conn_of(peer, rail).is_some_and(|conn| conn.lane.fabric().is_some());
-        is_fabric && !ofi::is_there(place)
+        let is_copied = self
+            .conn_of(peer, rail)
+            .is_some_and(|conn| conn.lane.fabric().is_some() || conn.unsealing.is_some());
+        is_copied && !place.is_writable()
     }
 
     /// A read ends with a fault, whatever comes.

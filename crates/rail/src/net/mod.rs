@@ -66,7 +66,7 @@ pub(crate) mod watcher;
 
 use crate::address::Address;
 use crate::ofi::{SharedDevice, Token as LaneToken};
-use crate::shm::Warn;
+use crate::shm::{Warn, is_readable, is_writable};
 use allowance::Allowances;
 use bursts::Habit;
 use changes::News;
@@ -82,7 +82,7 @@ pub use sluice_fabric::FabricError;
 use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
 pub use sluice_multirail::Striping;
 use sluice_multirail::{RailId, Timing};
-use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
+use sluice_wire::{Addr, Nanos, Parsed, PeerId, Region, SLOT_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -93,6 +93,22 @@ use strangers::Listener;
 pub(crate) struct Place {
     pub(crate) at: *mut u8,
     pub(crate) len: usize,
+}
+
+impl Place {
+    fn region(&self) -> Region {
+        Region { addr: Addr(self.at.addr() as u64), len: self.len as u64 }
+    }
+
+    /// Whether all of it can be read now: for those who copy memory of the client themselves.
+    pub(crate) fn is_readable(&self) -> bool {
+        is_readable(self.region())
+    }
+
+    /// As [`Place::is_readable`], for writing.
+    pub(crate) fn is_writable(&self) -> bool {
+        is_writable(self.region())
+    }
 }
 
 /// Bytes that one look at a socket brings at most, chunks aside.

@@ -309,7 +309,7 @@ impl Outbound {
             // the key, when `forget` drops the place.
             let given = unsafe {
                 match &mut self.sealing {
-                    Some(sealing) => Ok(sealing.seal(&list[..count])),
+                    Some(sealing) => sealing.seal(&list[..count]),
                     None => lane.send(&list[..count]),
                 }
             };

@@ -48,18 +48,24 @@ impl Sealing {
     /// Seals what these pieces of memory hold, or as much as goes at once. Says how many
     /// bytes that is. All that was sealed before has been given to the socket.
     ///
+    /// # Errors
+    /// `EFAULT`, as a socket says it, if some of that cannot be read; then nothing is sealed.
+    ///
     /// # Safety
-    /// All bytes of the pieces can be read.
-    pub(super) unsafe fn seal(&mut self, pieces: &[Place]) -> usize {
+    /// The pieces are of this process, or of its client, who lets them be read.
+    pub(super) unsafe fn seal(&mut self, pieces: &[Place]) -> io::Result<usize> {
         debug_assert_eq!(self.given, self.bytes.len(), "records go whole");
         self.bytes.clear();
         self.given = 0;
+        if !first_bytes(pieces).all(|piece| piece.is_readable()) {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        }
         let (mut taken, mut begun) = (0, None);
-        for piece in pieces {
-            // SAFETY: the caller's promise. Whoever has the memory may write it meanwhile, as
-            // it may while the system reads it: it is copied first.
+        for piece in first_bytes(pieces) {
+            // SAFETY: it can be read, as was just found. Whoever has the memory may write it
+            // meanwhile, as it may while the system reads it: it is copied first.
             let mut bytes = unsafe { std::slice::from_raw_parts(piece.at, piece.len) };
-            while !bytes.is_empty() && taken < SEAL_BYTES_MAX {
+            while !bytes.is_empty() {
                 let begin = *begun.get_or_insert_with(|| Sealer::begin(&mut self.bytes));
                 let room = PLAIN_BYTES_MAX - (self.bytes.len() - begin);
                 let (now, later) = bytes.split_at(bytes.len().min(room));
@@ -74,7 +80,7 @@ impl Sealing {
         if let Some(begin) = begun {
             self.sealer.end(&mut self.bytes, begin);
         }
-        taken
+        Ok(taken)
     }
 
     /// Gives the lane what is sealed. Says whether that was all.
@@ -107,6 +113,16 @@ impl Sealing {
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
+}
+
+/// As much of some pieces as is sealed in one go.
+fn first_bytes(pieces: &[Place]) -> impl Iterator<Item = Place> {
+    let mut room = SEAL_BYTES_MAX;
+    pieces.iter().map(move |piece| {
+        let len = piece.len.min(room);
+        room -= len;
+        Place { at: piece.at, len }
+    })
 }
 
 impl Unsealing {

@@ -4,12 +4,10 @@
 use super::link::{Link, WINDOW};
 use super::message::{BODY_BYTES_MAX, HEAD_BYTES, Head, Token};
 use crate::net::Place;
-use crate::shm::{is_readable, is_writable};
 use slab::Slab;
 use sluice_fabric::{
     Begun, BufferId, Done, Endpoint, FabricError, Kind, Offer, Peer, Source, offers,
 };
-use sluice_wire::{Addr, Region};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
@@ -301,7 +299,7 @@ impl Device {
     pub(super) unsafe fn receive(&mut self, stream: usize, pieces: &[Place]) -> io::Result<usize> {
         let mut got = 0;
         for piece in pieces {
-            if !is_writable(region(piece)) {
+            if !piece.is_writable() {
                 return Err(io::Error::from_raw_os_error(libc::EFAULT));
             }
             let mut filled = 0;
@@ -442,15 +440,6 @@ impl Device {
     }
 }
 
-/// Whether a place of the client's can be written.
-pub(crate) fn is_there(place: Place) -> bool {
-    is_writable(region(&place))
-}
-
-fn region(place: &Place) -> Region {
-    Region { addr: Addr(place.at.addr() as u64), len: place.len as u64 }
-}
-
 /// Copies what comes behind the first `skip` bytes of the pieces. Says how much that was.
 ///
 /// # Safety
@@ -467,7 +456,7 @@ unsafe fn gather(pieces: &[Place], mut skip: usize, into: &mut [u8]) -> io::Resu
         if len == 0 {
             continue;
         }
-        if !is_readable(region(&Place { at, len })) {
+        if !(Place { at, len }).is_readable() {
             // What is before it goes first.
             let fault = io::Error::from_raw_os_error(libc::EFAULT);
             return if filled > 0 { Ok(filled) } else { Err(fault) };

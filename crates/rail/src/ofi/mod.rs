@@ -33,6 +33,6 @@ mod lane;
 mod link;
 mod message;
 
-pub(crate) use device::{Device, Notice, SharedDevice, is_there, offers_at};
+pub(crate) use device::{Device, Notice, SharedDevice, offers_at};
 pub(crate) use lane::{Lane, lock};
 pub(crate) use message::{TOKEN_BYTES, Token};

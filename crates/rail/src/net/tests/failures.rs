@@ -303,8 +303,14 @@ impl Process {
 
 /// Two that have met, with nothing between them.
 pub(super) fn directly(devices: u8, timing: Timing) -> (Process, PeerId, Process, PeerId) {
-    let mut a = Process::with(config(devices, timing));
-    let mut b = Process::with(config(devices, timing));
+    directly_with(config(devices, timing))
+}
+
+/// As [`directly`], of two that are set up so.
+pub(super) fn directly_with(config: NetConfig) -> (Process, PeerId, Process, PeerId) {
+    let devices = u8::try_from(config.devices.len()).unwrap();
+    let mut a = Process::with(config.clone());
+    let mut b = Process::with(config);
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
     assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
     assert_eq!(b.world.connect(to_a), Ok(Connect::Pending));

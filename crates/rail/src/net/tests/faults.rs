@@ -1,7 +1,9 @@
 //! Memory that is not there when it is to be sent.
 
-use super::failures::{BRISK, directly};
+use super::failures::{BRISK, config, directly_with};
 use super::{Process, region, region_mut, until};
+use crate::net::NetConfig;
+use crate::net::handshake::Security;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use sluice_link::{RailError, Remote, RemoteMemory, Rights, Token};
 use sluice_wire::{Addr, PeerId, Region};
@@ -52,8 +54,12 @@ fn check_read(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId) {
 
 #[test]
 fn memory_that_faults_is_a_fault_to_its_reader_and_is_not_asked_for_again() {
-    for (usable, broken_max) in [(0, 0), (300 << 10, 2)] {
-        let (mut a, to_b, mut b, to_a) = directly(2, BRISK);
+    let usables = [(0, 0), (300 << 10, 2)];
+    let modes = [Security::Auth, Security::Encrypt];
+    for ((usable, broken_max), security) in
+        usables.into_iter().flat_map(|it| modes.map(|of| (it, of)))
+    {
+        let (mut a, to_b, mut b, to_a) = directly_with(NetConfig { security, ..config(2, BRISK) });
         let there = Broken::new(usable);
         let mut here = vec![0u8; LEN];
         let key = b.world.expose(to_a, there.region(), Rights::READ);

@@ -40,6 +40,7 @@ fn a_device_whose_address_is_not_there_is_left_out() {
     let to_b = a.knows(&b);
     assert!(sluice_link::Transport::connect(&mut a.world, to_b).is_ok());
     until(&mut [&mut a, &mut b], "both rails", |all| {
+        all.iter_mut().for_each(|process| process.open_all());
         all.iter().all(|process| process.world.net().unwrap().stats().opened >= 2)
     });
 }

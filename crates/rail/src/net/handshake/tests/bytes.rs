@@ -1,6 +1,6 @@
 //! Bytes as they travel.
 
-use super::super::hello::{FabricHello, FabricName};
+use super::super::hello::{FABRICS_MAX, FabricHello, FabricName};
 use super::*;
 use crate::address::Secret;
 use crate::hash::check_of;
@@ -161,8 +161,11 @@ fn a_hello_is_refused_that_nobody_sends() {
     assert!(Hello::from_bytes(&many).is_err());
     many[90] = 16;
     many.truncate(92 + 16 * 26);
-    let most = Hello::from_bytes(&many).unwrap();
+    let mut most = Hello::from_bytes(&many).unwrap();
     assert_eq!(most.devices.len(), DEVICES_MAX);
+    let name = |index| FabricName { index, provider: "p".repeat(32), name: vec![7; 64] };
+    let devices = (0..FABRICS_MAX as u8).map(name).collect();
+    most.fabric = Some(FabricHello { token: [9; 16], devices });
     let peer = process(2);
     let (_, ask) = Initiator::new(&own, &peer.address(), Security::Auth, &most).unwrap();
     assert_eq!(ask.len(), MESSAGE_BYTES_MAX);
