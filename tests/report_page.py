@@ -15,6 +15,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -167,7 +168,8 @@ LOOK = """
 class Browser:
     """A Chromium spoken to over a pair of pipes, in the DevTools protocol."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, profile):
+        self.profile = profile
         to_browser, self.to_browser = os.pipe()
         self.from_browser, from_browser = os.pipe()
 
@@ -181,13 +183,14 @@ class Browser:
             program, "--headless", "--remote-debugging-pipe", "--disable-gpu",
             "--no-first-run", "--disable-dev-shm-usage", "--disable-background-networking",
             "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={folder}", "about:blank",
+            f"--user-data-dir={profile}", "about:blank",
         ]
         if os.getuid() == 0:
             command.insert(1, "--no-sandbox")
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, preexec_fn=pipes, close_fds=False,
+            start_new_session=True,
         )
         os.close(to_browser)
         os.close(from_browser)
@@ -206,10 +209,18 @@ class Browser:
         )
 
     def close(self):
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         os.close(self.to_browser)
         os.close(self.from_browser)
+        # Its helpers end a little later, and one may have made a file meanwhile.
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while os.path.exists(self.profile):
+            try:
+                shutil.rmtree(self.profile)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
 
     def message(self):
         while b"\0" not in self.rest:

@@ -219,6 +219,8 @@ class Suite:
         self.place = Here()
         # Why nothing can run.
         self.reason = ""
+        # Why there is no lab although there could be one.
+        self.fault = ""
         self.binaries = os.path.join(ROOT, "target", "portals-tests")
         try:
             os.makedirs(self.binaries, exist_ok=True)
@@ -269,11 +271,16 @@ class Suite:
         self.reason = why_not()
         if not self.reason:
             labs = Labs(os.path.abspath(self.args.build_dir or self.lib), self.folder)
-            self.place = OnHosts(labs, self.args.hosts, self.args.rails)
+            try:
+                self.place = OnHosts(labs, self.args.hosts, self.args.rails)
+            except Failed as failed:
+                self.fault = f"no lab of {self.args.hosts} hosts: {failed}"
 
     def run(self, name, ranks, variant, limit):
         if self.reason:
             raise Skipped(self.reason)
+        if self.fault:
+            raise Failed(self.fault)
         command = [os.path.join(self.binaries, name), *VARIANTS[variant]]
         job = Job(self.place, command, ranks, self.env, name in DIES)
         try:

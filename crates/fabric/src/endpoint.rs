@@ -504,13 +504,17 @@ impl Endpoint {
     }
 
     /// Whether a thread may sleep by the descriptor now: nothing has ended that it does not
-    /// tell of.
+    /// tell of. Without a descriptor: whether nothing is known to have ended.
     #[must_use]
     pub fn may_sleep(&mut self) -> bool {
         /// As `fabric.h` has it.
         type TryWait = unsafe extern "C" fn(*mut fid_fabric, *mut *mut fid, c_int) -> c_int;
         if !self.done.is_empty() {
             return false;
+        }
+        if self.wait.is_none() {
+            // Providers look at the wait object of the queue here, which it does not have.
+            return true;
         }
         let mut queue: *mut fid = self.cq.cast();
         // SAFETY: the fabric is open, and its table has this function there.

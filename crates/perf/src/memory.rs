@@ -396,8 +396,9 @@ mod tests {
     #[test]
     fn memory_that_is_written_to_is_counted() {
         let before = private_bytes().expect("the system tells");
-        let room = vec![1_u8; 8 << 20];
+        // Far more than what other tests of this process give back meanwhile.
+        let room = vec![1_u8; 64 << 20];
         let after = private_bytes().expect("the system tells");
-        assert!(after >= before + (4 << 20), "{before} {after} {}", room.len());
+        assert!(after >= before + (32 << 20), "{before} {after} {}", room.len());
     }
 }

@@ -107,6 +107,8 @@ pub(super) struct Conn {
     /// What has come of a frame.
     inbox: Vec<u8>,
     seal: Option<Box<Seal>>,
+    /// Something was sent in part and given up.
+    is_cut: bool,
 }
 
 /// What the frames of a connection are sealed with.
@@ -130,7 +132,7 @@ impl Conn {
     pub fn new(stream: TcpStream, waits: Waits) -> io::Result<Conn> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Conn { stream, waits, inbox: Vec::new(), seal: None })
+        Ok(Conn { stream, waits, inbox: Vec::new(), seal: None, is_cut: false })
     }
 
     /// All frames are sealed from here on.
@@ -184,6 +186,9 @@ impl Conn {
     /// Sends what the other side takes now, and returns how much that was. Whoever has begun to
     /// send something goes on with its rest, and with nothing else.
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        if self.is_cut {
+            return Err(Fault::Late);
+        }
         let Some(seal) = &mut self.seal else { return write_some(&mut self.stream, bytes) };
         let mut sent = 0;
         while sent < bytes.len() {
@@ -197,8 +202,15 @@ impl Conn {
         Ok(sent)
     }
 
-    /// Sends all of it.
+    /// Sends all of it. If that fails nothing else can be sent: the other side would take it
+    /// for the rest.
     pub fn send(&mut self, bytes: &[u8], until: Instant) -> Result<(), Fault> {
+        let sent = self.send_whole(bytes, until);
+        self.is_cut |= sent.is_err();
+        sent
+    }
+
+    fn send_whole(&mut self, bytes: &[u8], until: Instant) -> Result<(), Fault> {
         let mut left = bytes;
         loop {
             left = &left[self.try_send(left)?..];

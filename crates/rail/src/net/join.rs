@@ -218,7 +218,9 @@ impl Net {
                     Err(why) => {
                         let who = self.describe(attempt.peer);
                         (self.warn.0)(&format!("{who} cannot be connected to: {why}"));
-                        if why.is_for_good() {
+                        // What is wrong is not proved to be of the peer. One that has been
+                        // met has proved itself, and is not given up for it.
+                        if why.is_for_good() && attempt.rail.is_none() {
                             self.remove(entry);
                             return self.lose(attempt.peer, PeerError::Refused);
                         }
@@ -400,6 +402,17 @@ impl Net {
                 self.familiar.pop_front();
             }
             self.familiar.push_back(ip);
+        }
+    }
+
+    /// A connection that is no rail: the two have no pair of devices that it joins. Whoever
+    /// has asked tries again, until the peer has been out of reach for too long.
+    pub(super) fn no_rail(&mut self, entry: usize) {
+        let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
+        if matches!(joining.side, Side::Asking(..)) {
+            self.give_up_attempt(entry, &io::Error::other("the two have no such rail in common"));
+        } else {
+            self.drop_joining(entry);
         }
     }
 

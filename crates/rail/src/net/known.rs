@@ -37,11 +37,11 @@ impl Net {
         };
         let hello = established.hello;
         if self.met(peer).is_none() && !self.become_met(peer, entry, own, &hello) {
-            return self.drop_joining(entry);
+            return self.no_rail(entry);
         }
         let Some(rail) = self.met(peer).and_then(|met| met.rail_of_pair(own, hello.own_device))
         else {
-            return self.drop_joining(entry);
+            return self.no_rail(entry);
         };
         let at = rail.index();
         // Its own attempt, and an older connection, make room.

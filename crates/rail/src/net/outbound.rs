@@ -258,7 +258,7 @@ impl Outbound {
         let Outbound { small, serves, .. } = self;
         let mut forgotten = Forgotten::default();
         serves.retain_mut(|serve| {
-            if serve.key != key {
+            if serve.key != key || serve.from.is_none() {
                 return true;
             }
             // A frame that the socket has part of is ended with zeroes.

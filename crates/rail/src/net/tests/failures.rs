@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
-const HOUR_NS: u64 = 3_600_000 * MS;
+pub(super) const HOUR_NS: u64 = 3_600_000 * MS;
 
 /// Short, so that a test is.
 pub(super) const BRISK: Timing = Timing {
