@@ -10,7 +10,7 @@
 //! parse is refused as a whole. The book holds one address for each interface of each
 //! process.
 
-use crate::ni_slot::INTERFACES;
+use crate::handle::INTERFACES;
 use crate::peers::Phys;
 use sluice_rail::{ADDRESS_BYTES, Address, AddressError};
 use std::collections::HashMap;

@@ -23,6 +23,9 @@ pub const SLOTS: u8 = 8;
 /// limit of an interface is at most this.
 pub const ENTRIES_MAX: u32 = 1 << INDEX_BITS;
 
+/// How many interfaces a process can have.
+pub const INTERFACES: usize = 4;
+
 /// How many lives of a slot are told apart.
 pub const LIVES: u8 = 16;
 

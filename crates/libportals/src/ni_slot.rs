@@ -6,15 +6,13 @@
 //! generation, so that handles of an earlier one are stale.
 
 use crate::codes::Code;
+use crate::handle::INTERFACES;
 use crate::ni_state::{Engine, NiState};
 use sluice_runtime::lock::{Guard, Lock};
 use sluice_runtime::{Context, Holds, Polled, Shared, ThreadOptions, Unmet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// How many interfaces a process can have.
-pub(crate) const INTERFACES: usize = 4;
 
 /// One interface, open or not.
 #[derive(Debug)]

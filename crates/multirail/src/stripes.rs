@@ -20,7 +20,10 @@
 //! - A read ends when all its bytes have come, and no chunk of it is left then.
 //! - No more chunks are under way than rails times window, whatever a peer sends.
 
+mod rail;
+
 use crate::{Pace, RailId};
+use rail::{CHUNK_BYTES_UNMEASURED, Rail};
 use sluice_wire::Nanos;
 use std::collections::VecDeque;
 
@@ -33,21 +36,6 @@ pub struct ReadId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkId(u32);
 
-/// How long what was measured of a rail holds while it has nothing to do.
-const IDLE_NS: u64 = 1_000_000_000;
-/// A chunk is what its rail brings in this time: measured on shaped links of 1 to 4 Gb/s,
-/// longer ones leave much to be late with, and shorter ones cost more than they are worth
-/// on fast rails.
-const CHUNK_NS: u64 = 1_000_000;
-/// The same of a rail that has not been measured, in bytes.
-const CHUNK_BYTES_UNMEASURED: u64 = 128 << 10;
-/// What a rail brings in this time is asked for ahead, if there is no packet among it.
-const AHEAD_NS: u64 = 1_000_000;
-/// The same while packets come by the rail, and how long after the last they do.
-const AHEAD_NS_WITH_PACKETS: u64 = 200_000;
-const PACKETS_NS: u64 = 1_000_000;
-/// Least that is asked for ahead.
-const AHEAD_BYTES_MIN: u64 = 16 << 10;
 const PLACE_BITS: u32 = 8;
 /// Most chunks under way.
 const CHUNKS_MAX: usize = 1 << PLACE_BITS;
@@ -130,28 +118,6 @@ pub enum Landing {
     },
     /// The chunk is no more, or never was: its bytes are dropped.
     Nowhere,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Rail {
-    /// What is thought of it before it is measured: bytes per second, and from asking to the
-    /// first byte.
-    claimed_bytes_per_s: u64,
-    claimed_latency_ns: u64,
-    /// When it had something to do last.
-    used: Nanos,
-    pace: Pace,
-    /// From asking to the first byte, where nothing else is under way.
-    latency_ns: u64,
-    is_usable: bool,
-    chunks: u16,
-    /// Bytes asked for that have not come.
-    bytes: u64,
-    /// Since when it owes something and nothing has come. It stays so when what it owes is
-    /// asked for elsewhere: a rail that does not speak has no pace.
-    silent_since: Option<Nanos>,
-    /// When a packet came by it last.
-    packet: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -246,18 +212,7 @@ impl Stripes {
     /// If there are [`RailId::COUNT_MAX`] already.
     pub fn add_rail(&mut self, bytes_per_s: u64, latency_ns: u64) -> RailId {
         assert!(self.rails.len() < RailId::COUNT_MAX, "too many rails");
-        self.rails.push(Rail {
-            claimed_bytes_per_s: bytes_per_s,
-            claimed_latency_ns: latency_ns,
-            used: Nanos(0),
-            pace: Pace::claimed(bytes_per_s),
-            latency_ns,
-            is_usable: true,
-            chunks: 0,
-            bytes: 0,
-            silent_since: None,
-            packet: None,
-        });
+        self.rails.push(Rail::claimed(bytes_per_s, latency_ns));
         RailId(self.rails.len() as u8 - 1)
     }
 
@@ -389,7 +344,8 @@ impl Stripes {
         };
         assert!(bytes <= of.left(), "no more than was asked for");
         let place = chunk.place();
-        self.rails[rail.index()].note(now, &of, bytes);
+        let asked = (of.come == 0 && of.was_alone).then_some(of.asked);
+        self.rails[rail.index()].note(now, asked, bytes);
         let chunk = self.places[place].chunk.as_mut().expect("it was found");
         chunk.come += bytes;
         let (id, is_whole) = (chunk.read, chunk.left() == 0);
@@ -591,69 +547,6 @@ impl Stripes {
             read.again.push((chunk.offset + chunk.come, chunk.left()));
             self.unasked += chunk.left();
         }
-    }
-}
-
-impl Rail {
-    /// Bytes of a chunk have come.
-    fn note(&mut self, now: Nanos, chunk: &Chunk, bytes: u64) {
-        self.used = now;
-        if chunk.come == 0 && chunk.was_alone {
-            let ns = now.since(chunk.asked).0.saturating_sub(self.pace.ns_for(bytes));
-            self.latency_ns = self.latency_ns - self.latency_ns / 4 + ns / 4;
-        }
-        self.bytes -= bytes;
-        self.speak(now);
-        self.pace.note(now, bytes);
-    }
-
-    /// How much is asked for ahead of it.
-    fn ahead_bytes(&self, now: Nanos) -> u64 {
-        if !self.pace.is_measured() {
-            return u64::MAX;
-        }
-        let has_packets = self.packet.is_some_and(|came| now.since(came).0 <= PACKETS_NS);
-        let ahead_ns = if has_packets { AHEAD_NS_WITH_PACKETS } else { AHEAD_NS };
-        self.pace.bytes_in(ahead_ns).max(AHEAD_BYTES_MIN)
-    }
-
-    /// Whether it may be asked for a chunk more, which has so many bytes at least.
-    fn has_room(&self, now: Nanos, min: u64) -> bool {
-        self.chunks == 0 || self.bytes.saturating_add(min) <= self.ahead_bytes(now)
-    }
-
-    /// The longest chunk that it should have now, within bounds of which the lower holds.
-    fn chunk_bytes_max(&self, now: Nanos, max: u64, min: u64) -> u64 {
-        let len = if self.pace.is_measured() {
-            self.pace.bytes_in(CHUNK_NS).min(self.ahead_bytes(now).saturating_sub(self.bytes))
-        } else {
-            CHUNK_BYTES_UNMEASURED
-        };
-        len.min(max).max(min)
-    }
-
-    /// Nothing is known any more but what is claimed.
-    fn forget(&mut self) {
-        self.pace = Pace::claimed(self.claimed_bytes_per_s);
-        self.latency_ns = self.claimed_latency_ns;
-    }
-
-    /// A rail that is thought slow is given nothing by which it could show better, so what
-    /// is thought of one that has had nothing to do does not hold for long.
-    fn forget_if_idle(&mut self, now: Nanos) {
-        let is_idle = self.chunks == 0 && now.since(self.used).0 >= IDLE_NS;
-        if is_idle && self.pace.is_measured() {
-            self.forget();
-        }
-    }
-
-    /// Something has come.
-    fn speak(&mut self, now: Nanos) {
-        self.silent_since = (self.chunks > 0).then_some(now);
-    }
-
-    fn silent_ns(&self, now: Nanos) -> u64 {
-        self.silent_since.map_or(0, |since| now.since(since).0)
     }
 }
 

@@ -3,8 +3,9 @@
 use super::guarded;
 use crate::book::{self, Entry, TOLD_BYTES_MAX};
 use crate::codes::Code;
+use crate::handle::INTERFACES;
 use crate::handle::Kind;
-use crate::ni_slot::{INTERFACES, is_polled, poll_all, slot_at, slots};
+use crate::ni_slot::{is_polled, poll_all, slot_at, slots};
 use crate::object::unpack;
 use crate::peers::Phys;
 use crate::resolve::{check_out, region_of, write};

@@ -11,6 +11,7 @@
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `bursts` | when small frames wait for each other |
 //! | `lane` | what carries its bytes |
+//! | `place` | a place in memory, of this process or of its client |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
 //! | `fabric` | devices of libfabric's, and the lanes over them |
 //! | `meet` | the first contact with a peer, the opening of rails |
@@ -54,6 +55,7 @@ mod leave;
 mod meet;
 mod outbound;
 mod perform;
+mod place;
 mod remote;
 mod ring;
 mod sealed;
@@ -66,7 +68,7 @@ pub(crate) mod watcher;
 
 use crate::address::Address;
 use crate::ofi::{SharedDevice, Token as LaneToken};
-use crate::shm::{Warn, is_readable, is_writable};
+use crate::shm::Warn;
 use allowance::Allowances;
 use bursts::Habit;
 use changes::News;
@@ -74,6 +76,7 @@ use conn::Conn;
 pub use fabric::{FabricOffer, fabric_offers};
 use handshake::{Identity, Security};
 use join::Joining;
+pub(crate) use place::Place;
 use remote::{Met, Remote, Stage};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -82,34 +85,11 @@ pub use sluice_fabric::FabricError;
 use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
 pub use sluice_multirail::Striping;
 use sluice_multirail::{RailId, Timing};
-use sluice_wire::{Addr, Nanos, Parsed, PeerId, Region, SLOT_BYTES};
+use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use strangers::Listener;
-
-/// A place in memory of this process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) at: *mut u8,
-    pub(crate) len: usize,
-}
-
-impl Place {
-    fn region(&self) -> Region {
-        Region { addr: Addr(self.at.addr() as u64), len: self.len as u64 }
-    }
-
-    /// Whether all of it can be read now: for those who copy memory of the client themselves.
-    pub(crate) fn is_readable(&self) -> bool {
-        is_readable(self.region())
-    }
-
-    /// As [`Place::is_readable`], for writing.
-    pub(crate) fn is_writable(&self) -> bool {
-        is_writable(self.region())
-    }
-}
 
 /// Bytes that one look at a socket brings at most, chunks aside.
 const BUFFER_BYTES: usize = 256 << 10;

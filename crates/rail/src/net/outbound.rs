@@ -452,19 +452,6 @@ fn first_alone(pieces: &[(Part, Place)]) -> &[(Part, Place)] {
     &pieces[..count]
 }
 
-impl Place {
-    pub(super) const NONE: Place = Place { at: ptr::null_mut(), len: 0 };
-
-    /// Bytes that are only read.
-    pub(super) fn of(bytes: &[u8]) -> Place {
-        Place { at: bytes.as_ptr().cast_mut(), len: bytes.len() }
-    }
-
-    pub(super) fn of_mut(bytes: &mut [u8]) -> Place {
-        Place { at: bytes.as_mut_ptr(), len: bytes.len() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
