@@ -38,7 +38,6 @@ fn rails_are_opened_when_there_is_something_to_stripe() {
             && !pair.a.machine.moved.is_empty()
     });
     assert_eq!(opened(&pair), [1, 1], "nothing was to be striped");
-    // Whichever has the lower key.
     pair.a.machine.moved.clear();
     pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(2));
     pair.until("all rails and the read", |pair| {
