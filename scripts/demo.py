@@ -34,10 +34,10 @@ TOOL = os.path.join(PROVIDERS, "sluice")
 RANGES = [(1, 256), (384, 12288), (16384, 1048576)]
 RUN_SECONDS_MAX = 300
 # Of two lab hosts: the rate of each rail, the longest message, and the lengths from which
-# on a rail is cut and is back.
+# on a rail is cut and is back. Short messages take the other one alone.
 RAIL_RATE = "1gbit"
 RAILS_BYTES_MAX = 8 << 20
-CUT_BYTES, BACK_BYTES = 16 << 10, 256 << 10
+CUT_BYTES, BACK_BYTES = 768 << 10, 3 << 20
 # How often a range is run while the mode changes within it.
 TRIES_MAX = 3
 # What each rank of NetPIPE says of itself, which can fall into another one's line.

@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from verdicts import leave
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = (1280, 400)
@@ -398,7 +400,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

@@ -12,12 +12,11 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import termios
-import time
 
-from run_mpi import ROOT, Failed, Skipped, Suite, end_session, need
+from run_mpi import ROOT, Suite, end_session, need
+from verdicts import Failed, Skipped, Verdicts, check, leave, methods
 
 PYTHON = "/usr/bin/python3"
 LIMIT_SECONDS = 60
@@ -265,43 +264,21 @@ class Commands:
         check("was sluice meant" in out and "remedy:" in out, out)
 
 
-def check(holds, said):
-    if not holds:
-        raise Failed(f"unexpected: {said}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with it in the name")
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where sluice and libsluice-fi.so are")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # A shell lets what it starts in the background ignore it, and a command inherits that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    verdicts = Verdicts()
     with tempfile.TemporaryDirectory(prefix="sluice-command-") as folder:
         commands = Commands(os.path.abspath(args.build_dir), folder)
-        for name in dir(commands):
-            title = name.removeprefix("test_").replace("_", " ")
-            if not name.startswith("test_") or args.filter not in title:
-                continue
-            start = time.monotonic()
-            try:
-                getattr(commands, name)()
-                verdict, note = "ok", ""
-            except Skipped as reason:
-                verdict, note = "skip", f": {reason}"
-            except Failed as reason:
-                verdict, note = "FAIL", f": {reason}"
-            counts[verdict] += 1
-            print(f"{verdict:4} {title} ({time.monotonic() - start:.1f} s){note}", flush=True)
-    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", flush=True)
-    return 1 if counts["FAIL"] or not counts["ok"] else 0
+        for title, call in methods(commands, args.filter):
+            verdicts.judge(title, call)
+    return verdicts.end()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

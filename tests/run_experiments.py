@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from verdicts import leave
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What the command answers when all went well, and when something is not as expected.
 STATUS_JUDGED = (0, 3)
@@ -79,7 +81,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

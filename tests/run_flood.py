@@ -14,7 +14,8 @@ import re
 import sys
 import tempfile
 
-from run_mpi import ROOT, Failed, Suite, need, run
+from run_mpi import ROOT, Suite, need, run
+from verdicts import Failed, leave
 
 TRANSPORTS = {"sluice": "Sluice", "vader": "Open MPI's shared memory"}
 
@@ -76,7 +77,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

@@ -11,15 +11,15 @@ import argparse
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from run_lab import Labs, check, why_not
-from run_mpi import (KILL_SECONDS_MAX, ROOT, SEEN_SECONDS_MAX, SMALL, THREAD, Failed, Job, Skipped,
-                     Suite, need, run, tail)
+from run_lab import Labs, why_not
+from run_mpi import (KILL_SECONDS_MAX, ROOT, SEEN_SECONDS_MAX, SMALL, THREAD, Job, Suite, need,
+                     run, tail)
+from verdicts import Failed, Skipped, Verdicts, check, leave
 
 LIMIT_SECONDS = 120
 # What a rail carries at least if it is used, and at most if it is not.
@@ -38,6 +38,8 @@ THREE = (3, 2, ())
 NAMES = {TWO: "two rails", UNEQUAL: "four unequal rails", THREE: "three hosts"}
 
 TCP = {"FI_SLUICE_RAILS": "tcp"}
+ENCRYPT = {"FI_SLUICE_SECURITY": "encrypt"}
+OPEN = {"FI_SLUICE_SECURITY": "none"}
 
 # Program, ranks, lab, extra environment, and as in run_mpi.py: arguments, parameters of
 # Open MPI.
@@ -70,6 +72,10 @@ PROGRAMS = [
     ("sizes", 4, TWO, THREAD),
     ("random", 4, TWO, TCP, ["5"]),
     ("collectives", 4, TWO, TCP),
+    ("sizes", 4, TWO, ENCRYPT),
+    ("random", 4, TWO, dict(ENCRYPT, **THREAD), ["8"]),
+    ("flood", 4, TWO, dict(ENCRYPT, **SMALL), ["reverse", "messages", "2000"]),
+    ("random", 4, TWO, dict(OPEN, **TCP), ["9"]),
     ("sizes", 2, UNEQUAL, {}),
     ("random", 4, UNEQUAL, {}, ["6"]),
     ("alltoall", 4, UNEQUAL, {}),
@@ -485,7 +491,6 @@ def main():
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where sluice and libsluice-fi.so are")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="sluice-hosts-") as folder:
         hosts = Hosts(os.path.abspath(args.build_dir), os.path.realpath(folder))
         tests = [test for test in hosts.tests() if args.filter in test[0]]
@@ -510,30 +515,14 @@ def run_all(hosts, tests):
     broken = {}
     if not reason:
         broken = hosts.suite.build(sorted({name for _, names, _ in tests for name in names}))
-    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    verdicts = Verdicts()
     for title, programs, call in tests:
-        start = time.monotonic()
-        try:
-            if reason:
-                raise Skipped(reason)
-            for name in programs:
-                check(name not in broken, broken.get(name))
-            verdict, note = "ok", call()
-        except Skipped as why:
-            verdict, note = "skip", str(why)
-        except Failed as why:
-            verdict, note = "FAIL", str(why)
+        refused = next((broken[name] for name in programs if name in broken), None)
+        if verdicts.judge(title, call, why_not=reason, broken=refused) == "FAIL":
             # Nothing of it is left for the next test.
             hosts.down()
-        counts[verdict] += 1
-        note = f": {note}" if note else ""
-        print(f"{verdict:4} {title} ({time.monotonic() - start:.1f} s){note}", flush=True)
-    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", flush=True)
-    return 1 if counts["FAIL"] else 0
+    return verdicts.end()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

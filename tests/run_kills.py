@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+from verdicts import Failed, leave
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARY = "libsluice-fi.so"
 # How long a trial may take besides what is measured.
@@ -37,10 +39,6 @@ SETTINGS = [
     # Two slots a sender, so that messages wait at their senders.
     {"FI_SLUICE_UNEXPECTED_BYTES": "46000"},
 ]
-
-
-class Failed(Exception):
-    """A trial did not show what it should; the text says why."""
 
 
 class Rank:
@@ -217,7 +215,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

@@ -15,7 +15,8 @@ import sys
 import tempfile
 import time
 
-from run_mpi import ROOT, Failed, Skipped, Suite, end_session, need
+from run_mpi import ROOT, Suite, end_session, need
+from verdicts import Failed, Skipped, Verdicts, check, leave, methods
 
 LIMIT_SECONDS = 60
 NOT_STARTED = 125
@@ -559,11 +560,6 @@ class Lab:
         return out.split()
 
 
-def check(holds, said):
-    if not holds:
-        raise Failed(f"unexpected: {said}")
-
-
 def wait_until(holds, said):
     deadline = time.monotonic() + LIMIT_SECONDS
     while not holds():
@@ -641,33 +637,14 @@ def main():
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where sluice is")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    verdicts = Verdicts()
     reason = why_not()
     with tempfile.TemporaryDirectory(prefix="sluice-lab-") as folder:
         labs = Labs(os.path.abspath(args.build_dir), os.path.realpath(folder))
-        for name in dir(labs):
-            title = name.removeprefix("test_").replace("_", " ")
-            if not name.startswith("test_") or args.filter not in title:
-                continue
-            start = time.monotonic()
-            try:
-                if reason:
-                    raise Skipped(reason)
-                getattr(labs, name)()
-                verdict, note = "ok", ""
-            except Skipped as why:
-                verdict, note = "skip", f": {why}"
-            except Failed as why:
-                verdict, note = "FAIL", f": {why}"
-            counts[verdict] += 1
-            print(f"{verdict:4} {title} ({time.monotonic() - start:.1f} s){note}", flush=True)
-    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", flush=True)
-    return 1 if counts["FAIL"] else 0
+        for title, call in methods(labs, args.filter):
+            verdicts.judge(title, call, why_not=reason)
+    return verdicts.end()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

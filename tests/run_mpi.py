@@ -8,7 +8,6 @@ test prints one line; the last line is `N passed, N failed, N skipped`.
 
 import argparse
 import concurrent.futures
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from verdicts import Failed, Skipped, Verdicts, leave
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "tests", "mpi")
@@ -37,6 +38,8 @@ THREAD = {"FI_SLUICE_PROGRESS": "thread"}
 # By a provider of libfabric, also to ranks of this host; alone, and beside TCP.
 OFI = {"FI_SLUICE_RAILS": "ofi:tcp"}
 OFI_TCP = {"FI_SLUICE_RAILS": "tcp,ofi:tcp"}
+# The provider matches messages with receives.
+MATCHES = {"FI_SLUICE_MATCHING": "rail", "FI_SLUICE_SECURITY": "none"}
 
 # Program, ranks, extra environment, time limit in seconds, and arguments. With
 # the key "mca", parameters of Open MPI. "peer": False leaves a test out over the
@@ -123,6 +126,17 @@ PROGRAMS = [
     ("sizes", 2, OFI, 60),
     ("sizes", 4, OFI_TCP, 60),
     ("random", 4, dict(OFI, **THREAD), 60, ["7"]),
+    ("wildcards", 4, dict(OFI_TCP, **MATCHES), 60),
+    ("unexpected", 4, dict(OFI, **MATCHES), 60),
+    ("sizes", 4, dict(OFI_TCP, **MATCHES), 60),
+    ("lengths", 2, dict(OFI_TCP, **MATCHES), 60),
+    ("probe", 4, dict(OFI_TCP, **MATCHES), 60),
+    ("cancel", 2, dict(OFI_TCP, **MATCHES), 60),
+    ("ssend", 2, dict(OFI_TCP, **MATCHES), 60),
+    ("self", 2, dict(OFI_TCP, **MATCHES), 60),
+    ("collectives", 4, dict(OFI_TCP, **MATCHES), 60),
+    ("random", 4, dict(OFI_TCP, **MATCHES), 60, ["8"]),
+    ("random", 4, dict(OFI, **dict(MATCHES, **THREAD)), 60, ["9"]),
 ]
 
 # What is under way when a rank dies, ranks, environment.
@@ -135,15 +149,9 @@ KILLS = [
     ("large", 3, FILE),
     ("large", 3, dict(MEMFD, **THREAD)),
     ("small", 3, OFI),
+    ("small", 3, dict(OFI_TCP, **MATCHES)),
+    ("receive", 3, dict(OFI_TCP, **MATCHES)),
 ]
-
-
-class Failed(Exception):
-    """A test did not show what it should; the text says why."""
-
-
-class Skipped(Exception):
-    """A test cannot run here; the text says why."""
 
 
 def stat_of(pid):
@@ -519,7 +527,6 @@ def main():
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where libsluice-fi.so is")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     with tempfile.TemporaryDirectory(prefix="sluice-mpi-") as folder:
         suite = Suite(args, folder)
@@ -531,7 +538,6 @@ def main():
 
 
 def run_all(suite, tests, args):
-    out = sys.stderr if args.json else sys.stdout
     if suite.sluice and not os.path.exists(os.path.join(suite.providers, "libsluice-fi.so")):
         print(f"there is no libsluice-fi.so in {args.build_dir}: build it first", file=sys.stderr)
         return 2
@@ -540,40 +546,12 @@ def run_all(suite, tests, args):
         return 2
     names = sorted({name for _, name, _ in tests if name} | {"self"})
     broken = suite.build(names)
-    results = []
+    verdicts = Verdicts(args.json)
     for _ in range(args.repeat):
         for title, name, call in tests:
-            start = time.monotonic()
-            note = ""
-            try:
-                if name in broken:
-                    raise Failed(broken[name])
-                note = call() or ""
-                verdict = "ok"
-            except Skipped as reason:
-                verdict, note = "skip", str(reason)
-            except Failed as reason:
-                verdict, note = "FAIL", str(reason)
-            seconds = time.monotonic() - start
-            results.append({"test": title, "verdict": verdict, "seconds": round(seconds, 3),
-                            "note": note})
-            if verdict == "skip":
-                print(f"skip {title}: {note}", file=out, flush=True)
-            else:
-                note = ": " + note if verdict == "FAIL" else (", " + note if note else "")
-                print(f"{verdict:4} {title} ({seconds:.1f} s){note}", file=out, flush=True)
-    counts = {key: sum(r["verdict"] == key for r in results) for key in ("ok", "FAIL", "skip")}
-    if args.json:
-        print(json.dumps({"transport": args.transport, "passed": counts["ok"],
-                          "failed": counts["FAIL"], "skipped": counts["skip"],
-                          "tests": results}, indent=1))
-    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", file=out,
-          flush=True)
-    return 1 if counts["FAIL"] else 0
+            verdicts.judge(title, call, broken=broken.get(name))
+    return verdicts.end(transport=args.transport)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

@@ -13,7 +13,8 @@ import signal
 import sys
 import tempfile
 
-from run_mpi import ROOT, Failed, Skipped, Suite, run
+from run_mpi import ROOT, Suite, run
+from verdicts import Failed, Skipped, leave
 
 TRANSPORTS = {"sluice": "Sluice", "vader": "Open MPI's shared memory"}
 # In the order of the table: who comes first, whose operation is measured.
@@ -100,13 +101,10 @@ def main():
                          indent=1))
     else:
         short = missed([row for row in every if row["transport"] == "sluice"])
-        print(f"wanted of Sluice, of a side that came first: 85 % for 64 KiB, 95 % beyond: "
+        print("wanted of Sluice, of a side that came first: 85 % for 64 KiB, 95 % beyond: "
               + (f"missed in {len(short)} cases" if short else "met"))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

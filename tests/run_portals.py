@@ -14,7 +14,7 @@ rights allow no lab, all runs are skipped, and the lines say why.
 
 import argparse
 import concurrent.futures
-import json
+import functools
 import os
 import re
 import secrets
@@ -27,7 +27,7 @@ import tempfile
 import time
 
 from run_lab import Labs, why_not
-from run_mpi import Failed, Skipped
+from verdicts import Failed, Skipped, Verdicts, leave
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "tests", "portals")
@@ -344,7 +344,6 @@ def main():
     for name in args.variant or ():
         if name not in VARIANTS:
             parser.error(f"there is no variant {name}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     with tempfile.TemporaryDirectory(prefix="sluice-portals-") as folder:
         suite = Suite(args, folder)
@@ -373,39 +372,13 @@ def run_all(suite, tests, args):
         print(f"{len({name for _, name, _ in tests}) - len(broken)} compiled, "
               f"{len(broken)} failed", file=out)
         return 1 if broken else 0
-    results = []
+    verdicts = Verdicts(args.json)
     for _ in range(args.repeat):
         for title, name, arguments in tests:
-            start = time.monotonic()
-            note = ""
-            try:
-                if name in broken:
-                    raise Failed(broken[name])
-                suite.run(*arguments)
-                verdict = "ok"
-            except Skipped as reason:
-                verdict, note = "skip", str(reason)
-            except Failed as reason:
-                verdict, note = "FAIL", str(reason)
-            seconds = time.monotonic() - start
-            results.append({"test": title, "verdict": verdict, "seconds": round(seconds, 3),
-                            "note": note})
-            if verdict == "skip":
-                print(f"skip {title}: {note}", file=out, flush=True)
-            else:
-                note = ": " + note if note else ""
-                print(f"{verdict:4} {title} ({seconds:.1f} s){note}", file=out, flush=True)
-    counts = {key: sum(r["verdict"] == key for r in results) for key in ("ok", "FAIL", "skip")}
-    if args.json:
-        print(json.dumps({"passed": counts["ok"], "failed": counts["FAIL"],
-                          "skipped": counts["skip"], "tests": results}, indent=1))
-    print(f"{counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped", file=out,
-          flush=True)
-    return 1 if counts["FAIL"] else 0
+            call = functools.partial(suite.run, *arguments)
+            verdicts.judge(title, call, broken=broken.get(name))
+    return verdicts.end()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

@@ -10,8 +10,9 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import time
+
+from verdicts import leave
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Together some two minutes on two cores.
@@ -82,7 +83,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    leave(main)

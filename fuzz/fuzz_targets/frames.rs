@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sluice_wire::frame::{
-    Ask, CloseReason, FRAME_HEAD_BYTES, FrameHead, FrameKind, RemoteWrite, WriteDone,
+    Ask, CloseReason, FRAME_HEAD_BYTES, Found, FrameHead, FrameKind, RemoteWrite, WriteDone,
 };
 
 fuzz_target!(|input: &[u8]| {
@@ -28,10 +28,14 @@ fuzz_target!(|input: &[u8]| {
 /// A body is refused, or is what its parts write.
 fn read_body(head: &FrameHead, body: &[u8]) {
     match head.kind {
-        FrameKind::Ask => {
+        FrameKind::Ask | FrameKind::Seek => {
             if let Ok(ask) = Ask::parse(body) {
                 assert!(ask.len > 0 && ask.emit()[..] == *body);
             }
+        }
+        FrameKind::Found => {
+            let found = Found::parse(body).expect("it has the right length");
+            assert_eq!(found.emit()[..], *body);
         }
         FrameKind::Write => {
             let write = RemoteWrite::parse(body).expect("it has the right length");

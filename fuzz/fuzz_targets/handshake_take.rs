@@ -7,6 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sluice_link::{Grant, Opened};
+use sluice_rail::net::devices::Addresses;
 use sluice_rail::net::handshake::{
     Device, HandshakeError, Hello, Identity, Initiator, Responder, Security,
 };
@@ -49,7 +50,8 @@ fuzz_target!(|input: &[u8]| {
 /// What a process with one device tells.
 fn hello() -> Hello {
     let grant = Grant { data_slots: 1024, control_slots: 32, credit_slots: 8 };
-    let ip = [192, 0, 2, 7].into();
+    let nets = ["192.0.2.7/24", "2001:db8::7/64"].map(|net| net.parse().unwrap());
+    let addresses = Addresses::first_of_each(&nets).unwrap();
     Hello {
         address: OWN.address(),
         attempt: 0,
@@ -58,7 +60,8 @@ fn hello() -> Hello {
         opened: Opened { grant, dynamic_slots: 0 },
         own_device: 0,
         peer_device: None,
-        devices: vec![Device { index: 0, ip, prefix_bits: 24, port: 4660, mbit_per_s: 0 }],
+        devices: vec![Device { index: 0, addresses, port: 4660, mbit_per_s: 0 }],
+        fabric: None,
     }
 }
 

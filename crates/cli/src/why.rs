@@ -16,7 +16,7 @@ use sluice_rail::shm::BulkKind;
 use sluice_rail::shm::COSTS;
 use sluice_rail::shm::probe::{self, ProbeReport};
 use sluice_rail::tune::{self, Tuned};
-use sluice_runtime::Settings;
+use sluice_runtime::{NetworkOptions, Settings};
 use sluice_text::bytes;
 use sluice_text::parse_size;
 use std::fmt::Write as _;
@@ -31,8 +31,9 @@ Without --size it prints the whole table: which protocol from which size on.
 --peer R is a rank of the job that this command is started in. The size of that job
 and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE and PMI_RANK,
 or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
-R is any number. The answer is for a peer on this host, which is reached through shared
-memory; it is the same for every such rank.
+R is any number. The answer is for a peer on this host that is reached through shared
+memory, whatever FI_SLUICE_RAILS says; it is the same for every such rank. Where
+'matching' names a rail, no message goes by shared memory.
 
 --peer HOST is the name or an address of another host, or several with commas if each is
 of one device. It shows the rails to that host: each device of this one, whether and why
@@ -115,6 +116,7 @@ pub fn run(args: &WhyArgs) -> Result<()> {
         args,
         peer,
         rail,
+        matching: Matching::by(&settings.network),
         beyond,
         thresholds: selection::thresholds(&settings, &tuned),
         tuned: &tuned,
@@ -236,11 +238,40 @@ impl Rail {
     }
 }
 
+/// Who finds the receive that a message meets. A rail may, for all messages of a process or
+/// for none (decision 15), so it does not depend on the peer.
+#[derive(Clone, Debug)]
+struct Matching {
+    /// As scripts read it.
+    who: String,
+    why: String,
+}
+
+impl Matching {
+    /// By what is set. Whether the provider matches is seen when an endpoint opens.
+    fn by(options: &NetworkOptions) -> Matching {
+        let here = |why| Matching { who: "this process".to_owned(), why };
+        match options.matching_rail() {
+            Ok(None) => here("FI_SLUICE_MATCHING is process".to_owned()),
+            Ok(Some(provider)) => Matching {
+                who: format!("ofi:{provider}"),
+                why: "FI_SLUICE_MATCHING is rail; if the provider matches tags".to_owned(),
+            },
+            Err(why) => here(why.to_string()),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "who": self.who, "detail": self.why })
+    }
+}
+
 /// Everything that is told.
 struct Answer<'a> {
     args: &'a WhyArgs,
     peer: Peer,
     rail: Rail,
+    matching: Matching,
     /// If the peer is on another host.
     beyond: Option<PeerRails>,
     thresholds: Thresholds,
@@ -281,6 +312,7 @@ impl Answer<'_> {
         };
         line(&mut text, "peer", &self.peer.said);
         line(&mut text, "rail", &format!("{}: {}", self.rail.name, self.rail.said));
+        line(&mut text, "matching", &format!("{}: {}", self.matching.who, self.matching.why));
         if let Some(remedy) = &self.rail.remedy {
             line(&mut text, "", &format!("remedy: {remedy}"));
         }
@@ -323,6 +355,7 @@ impl Answer<'_> {
         let mut document = json!({
             "peer": { "rank": self.peer.rank, "self": self.peer.own, "detail": self.peer.said },
             "rail": self.rail.name,
+            "matching": self.matching.to_json(),
             "rails": [{
                 "name": selection::RAIL,
                 "memory": self.thresholds.memory.name(),

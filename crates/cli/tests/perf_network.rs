@@ -142,7 +142,7 @@ fn what_does_not_go_together_is_refused() {
         (&["stripe", "--size", "0"], "--size from 1"),
         (&["stripe", "--fragments", "0"], "--fragments from 1"),
         (&["failover", "--trials", "0"], "1..=10000"),
-        (&["latency", "--lab-rails", "1"], "other hosts go with --rail tcp"),
+        (&["latency", "--rail", "shm", "--lab-rails", "1"], "other hosts go with --rail tcp"),
         (&["latency", "--rail", "tcp", "--lab", "x", "--other", "env"], "give it or --other"),
         (&["stripe", "--lab", "x", "--lab-rails", "1"], "cannot be used with"),
         (&["behind", "--size", "0"], "--size from 1"),

@@ -85,6 +85,14 @@ fn who_comes_first_matters_to_a_peer_that_can_be_read() {
 #[test]
 fn why_without_a_size_is_the_table() {
     let answer = json(&["why", "--json"], &[OFF, RING]);
+    assert_eq!(answer["matching"]["who"], "this process");
+    let set = [OFF, RING, ("FI_SLUICE_MATCHING", "rail"), ("FI_SLUICE_RAILS", "ofi:tcp")];
+    let (closed, open) = (("FI_SLUICE_SECURITY", "auth"), ("FI_SLUICE_SECURITY", "none"));
+    let kept = json(&["why", "--json"], &[&set[..], &[closed]].concat());
+    assert_eq!(kept["matching"]["who"], "this process");
+    assert!(kept["matching"]["detail"].as_str().expect("a reason").contains("SECURITY=auth"));
+    let given = json(&["why", "--json"], &[&set[..], &[open]].concat());
+    assert_eq!(given["matching"]["who"], "ofi:tcp");
     let rows = answer["table"].as_array().expect("the table");
     let rows: Vec<String> = rows
         .iter()
@@ -102,7 +110,14 @@ fn why_is_text() {
     let output = sluice(&["why", "--size", "64K"], &[OFF, RING]);
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).expect("text");
-    for part in ["another process on this host", "pull: moved by", "rejected", "stated figures"] {
+    let parts = [
+        "another process on this host",
+        "matching  this process: ",
+        "pull: moved by",
+        "rejected",
+        "stated figures",
+    ];
+    for part in parts {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
     let output = sluice(&["why"], &[OFF, RING]);

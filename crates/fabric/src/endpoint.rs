@@ -24,7 +24,7 @@ const COMPLETIONS: usize = 16;
 
 /// A peer, as the endpoint names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(fi_addr_t);
+pub struct Peer(pub(crate) fi_addr_t);
 
 /// Whether the provider has taken an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub enum Kind {
     Sent,
     /// A message from somebody.
     Received,
+    /// A message that a receive with a tag has met, or the end of one.
+    Matched,
     /// A read of a peer's memory.
     Read,
 }
@@ -76,8 +78,8 @@ pub struct Endpoint {
     domain: *mut fid_domain,
     av: *mut fid_av,
     cq: *mut fid_cq,
-    ep: *mut fid_ep,
-    memory: Memory,
+    pub(crate) ep: *mut fid_ep,
+    pub(crate) memory: Memory,
     name: Vec<u8>,
     wait: Option<RawFd>,
     done: VecDeque<Done>,
@@ -365,7 +367,7 @@ impl Endpoint {
         self.begun("fi_read", returned, buffer, State::Reading)
     }
 
-    fn begun(
+    pub(crate) fn begun(
         &mut self,
         call: &'static str,
         returned: ssize_t,
@@ -456,6 +458,7 @@ impl Endpoint {
         let kind = match self.memory.state(buffer) {
             State::Sending => Kind::Sent,
             State::Receiving => Kind::Received,
+            State::Matching => Kind::Matched,
             State::Reading => Kind::Read,
             State::Free | State::Held => return,
         };
@@ -491,9 +494,18 @@ impl Endpoint {
     }
 
     /// Ends that.
-    pub fn unregister(&mut self, registered: Registered) {
-        // SAFETY: it is open. Where the provider cannot close it now it stays until the end.
-        unsafe { close(registered.region.cast()) };
+    ///
+    /// # Errors
+    /// [`FabricError`]: peers may still read it, until the endpoint is closed.
+    pub fn unregister(&mut self, registered: Registered) -> Result<(), FabricError> {
+        // What a forked process inherits is its parent's.
+        if self.pid != std::process::id() {
+            return Ok(());
+        }
+        // SAFETY: it is open, and nobody has it any more.
+        let is_closed = unsafe { close(registered.region.cast()) };
+        let busy = || FabricError::of("fi_close of memory", libc::EBUSY as isize);
+        is_closed.then_some(()).ok_or_else(busy)
     }
 
     /// What is readable when something has ended, if the provider has such a thing.
@@ -555,3 +567,6 @@ impl Drop for Endpoint {
 fn check(call: &'static str, returned: c_int) -> Result<(), FabricError> {
     FabricError::check(call, returned as isize).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests;

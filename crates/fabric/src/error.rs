@@ -43,6 +43,12 @@ impl FabricError {
         usize::try_from(returned).map_err(|_| FabricError::of(call, -returned))
     }
 
+    /// Whether an operation was taken back by who began it.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, FabricError::Call { code, .. } if *code == crate::ffi::FI_ECANCELED)
+    }
+
     /// Of a positive code.
     pub(crate) fn of(call: &'static str, code: isize) -> FabricError {
         let code = i32::try_from(code).unwrap_or(i32::MAX);

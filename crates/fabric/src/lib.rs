@@ -1,5 +1,5 @@
 //! libfabric: its C interface ([`ffi`]), and what a client of it needs: which providers
-//! there are ([`offers`]), and an endpoint of one ([`Endpoint`]).
+//! there are ([`offers`], [`tagged_offers`]), and an endpoint of one ([`Endpoint`]).
 //!
 //! The provider `libsluice-fi.so` uses the structures; rails over other providers use the
 //! client. That is loaded at run time, when the first rail asks for it, so nothing needs
@@ -15,8 +15,10 @@ pub mod ffi;
 mod library;
 mod memory;
 mod offer;
+mod tagged;
 
 pub use endpoint::{Begun, Done, Endpoint, Kind, NAME_BYTES_MAX, Peer, Registered};
 pub use error::FabricError;
 pub use memory::{BUFFER_BYTES, BufferId};
 pub use offer::{Offer, Source, offers};
+pub use tagged::tagged_offers;

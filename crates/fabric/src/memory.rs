@@ -36,6 +36,7 @@ pub(crate) enum State {
     Held,
     Sending,
     Receiving,
+    Matching,
     Reading,
 }
 

@@ -36,6 +36,14 @@ pub enum Source {
 #[derive(Debug)]
 pub struct Offer {
     info: NonNull<fi_info>,
+    /// Whose it is: a fork leaves it alone.
+    pid: u32,
+}
+
+impl Offer {
+    fn new(info: NonNull<fi_info>) -> Offer {
+        Offer { info, pid: std::process::id() }
+    }
 }
 
 // SAFETY: the structure is a copy of this side's own, which nobody else knows.
@@ -46,14 +54,25 @@ unsafe impl Send for Offer {}
 /// # Errors
 /// [`FabricError`], also if that is nothing.
 pub fn offers(provider: &str, source: Source) -> Result<Vec<Offer>, FabricError> {
+    let rather = FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ;
+    offers_with(provider, source, &[rather, FI_MSG], 0)
+}
+
+/// The same with capabilities, the first of these that there are, and an order of messages.
+pub(crate) fn offers_with(
+    provider: &str,
+    source: Source,
+    wanted: &[u64],
+    order: u64,
+) -> Result<Vec<Offer>, FabricError> {
     if is_own(provider) {
         return Err(FabricError::Itself(provider.to_owned()));
     }
     let none = || FabricError::NoProvider { provider: provider.to_owned(), filter: filter_note() };
     let name = CString::new(provider).map_err(|_| none())?;
     let library = Library::get()?;
-    for caps in [FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, FI_MSG] {
-        let found = ask(library, &name, source, caps)?;
+    for &caps in wanted {
+        let found = ask(library, &name, source, caps, order)?;
         let usable: Vec<Offer> = found.into_iter().filter(Offer::is_usable).collect();
         if !usable.is_empty() {
             return Ok(usable);
@@ -82,8 +101,9 @@ fn ask(
     name: &CStr,
     source: Source,
     caps: u64,
+    order: u64,
 ) -> Result<Vec<Offer>, FabricError> {
-    let hints = hints(library, name, caps)?;
+    let hints = hints(library, name, caps, order)?;
     let (node, flags) = match source {
         Source::Ip(ip) => (CString::new(ip.to_string()).ok(), ffi::FI_SOURCE),
         Source::Any => (None, 0),
@@ -104,7 +124,7 @@ fn ask(
     while !at.is_null() && offers.len() < OFFERS_MAX {
         // SAFETY: an entry of the list, which is there until it is freed below.
         let info = NonNull::new(unsafe { (library.dupinfo)(at) });
-        offers.extend(info.map(|info| Offer { info }));
+        offers.extend(info.map(Offer::new));
         // SAFETY: as above.
         at = unsafe { (*at).next };
     }
@@ -113,11 +133,11 @@ fn ask(
     Ok(offers)
 }
 
-fn hints(library: &Library, name: &CStr, caps: u64) -> Result<Offer, FabricError> {
+fn hints(library: &Library, name: &CStr, caps: u64, order: u64) -> Result<Offer, FabricError> {
     // SAFETY: without an argument it allocates an empty one, with all that hangs from it.
     let info = NonNull::new(unsafe { (library.dupinfo)(ptr::null()) });
-    let mut hints =
-        Offer { info: info.ok_or(FabricError::of("fi_dupinfo", ffi::FI_ENOMEM as isize))? };
+    let info = info.ok_or(FabricError::of("fi_dupinfo", ffi::FI_ENOMEM as isize))?;
+    let mut hints = Offer::new(info);
     // SAFETY: the structure and what hangs from it are there, and this side's own. The
     // name is freed with them.
     unsafe {
@@ -125,6 +145,8 @@ fn hints(library: &Library, name: &CStr, caps: u64) -> Result<Offer, FabricError
         info.caps = caps;
         info.mode = FI_CONTEXT | FI_CONTEXT2;
         (*info.ep_attr).type_ = FI_EP_RDM;
+        (*info.tx_attr).msg_order = order;
+        (*info.rx_attr).msg_order = order;
         (*info.domain_attr).hints.mr_mode = MR_MODES;
         (*info.domain_attr).hints.threading = FI_THREAD_DOMAIN;
         (*info.domain_attr).hints.resource_mgmt = FI_RM_ENABLED;
@@ -187,6 +209,21 @@ impl Offer {
         self.mr_mode() & FI_MR_ALLOCATED != 0
     }
 
+    /// How many bits of tags count.
+    #[must_use]
+    pub fn tag_bits(&self) -> u32 {
+        // SAFETY: the attributes are there.
+        let format = unsafe { (*self.info().ep_attr).mem_tag_format };
+        u64::BITS - format.leading_zeros()
+    }
+
+    /// Most receives that may be under way.
+    #[must_use]
+    pub fn receives_max(&self) -> usize {
+        // SAFETY: the attributes are there.
+        unsafe { (*self.info().rx_attr).size }
+    }
+
     pub(crate) fn mr_mode(&self) -> i32 {
         // SAFETY: the attributes are there.
         unsafe { (*self.info().domain_attr).hints.mr_mode }
@@ -205,7 +242,11 @@ impl Offer {
 }
 
 impl Drop for Offer {
+    /// A fork calls nothing: another thread of its parent may have been in there.
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            return;
+        }
         if let Ok(library) = Library::get() {
             // SAFETY: the structure is this side's own, and was allocated by the library.
             unsafe { (library.freeinfo)(self.info.as_ptr()) };

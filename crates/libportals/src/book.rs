@@ -108,7 +108,7 @@ mod tests {
     /// As `Address::to_bytes` writes it: local, of this version.
     fn address(mark: u8) -> Address {
         let mut bytes = [0; ADDRESS_BYTES];
-        bytes[..3].copy_from_slice(b"SA\x03");
+        bytes[..2].copy_from_slice(b"S\x04");
         bytes[32..].fill(mark);
         Address::from_bytes(&bytes).unwrap()
     }

@@ -130,6 +130,13 @@ impl Exposures {
         Ok(region.addr.offset(remote.offset))
     }
 
+    /// All memory that a key lets a peer read.
+    #[must_use]
+    pub fn readable(&self, peer: PeerId, key: RemoteKey) -> Option<Region> {
+        let exposure = self.find(peer, key).ok()?;
+        (exposure.rights.read && !exposure.is_spoiled).then_some(exposure.region)
+    }
+
     /// How many regions are exposed.
     #[must_use]
     pub fn len(&self) -> usize {

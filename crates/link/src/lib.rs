@@ -32,8 +32,8 @@ pub use exposures::{Exposures, KeyError};
 pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
 pub use port::{
-    ClaimsId, ClaimsStart, Connect, LocalMemory, Machine, NoShared, NullPort, PeerError, Port,
-    RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedEnd,
+    ClaimsId, ClaimsStart, Connect, Full, LocalMemory, Machine, NoShared, NullPort, PeerError,
+    Port, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedEnd,
     TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};

@@ -4,6 +4,9 @@
 //! its rate. A sample is closed after a while that is long beside what one arrival
 //! takes, so that bytes which come in a burst are not taken for a fast rail. The newest
 //! samples weigh most: a rail that becomes slower is known as such within a few of them.
+//! One that becomes faster has to show that in several. A shaped link brings what it has
+//! saved while it rested at many times its rate, for a fraction of a millisecond. Whoever
+//! believed that would ask it for the most of a short read, and all others would wait for it.
 
 use sluice_wire::Nanos;
 
@@ -13,6 +16,8 @@ const SAMPLE_NS: u64 = 200_000;
 const SAMPLE_BYTES: u64 = 32 << 10;
 /// Weight of a sample beside all before it, as a power of two.
 const WEIGHT_SHIFT: u32 = 1;
+/// A sample counts as so many times the rate before it at most.
+const FASTER_MAX: u64 = 2;
 
 /// The measured pace of one rail.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +92,7 @@ impl Pace {
         }
         let sample = (self.bytes.saturating_mul(1_000_000) / ns).max(1);
         self.rate = if self.is_measured {
+            let sample = sample.min(self.rate.saturating_mul(FASTER_MAX));
             self.rate - (self.rate >> WEIGHT_SHIFT) + (sample >> WEIGHT_SHIFT)
         } else {
             sample
@@ -148,6 +154,21 @@ mod tests {
             pace.note(after(now), 100_000);
         }
         assert!(pace.bytes_per_s() < 150_000_000, "{pace:?}");
+    }
+
+    #[test]
+    fn one_that_is_fast_for_a_moment_is_not_taken_for_much_faster() {
+        let mut pace = Pace::claimed(1);
+        pace.begin(after(0));
+        for ms in 1..10 {
+            pace.note(after(ms), 1_000_000);
+        }
+        pace.note(after(10), 50_000_000);
+        assert!(pace.bytes_per_s() <= 1_500_000_000, "{pace:?}");
+        for ms in 11..25 {
+            pace.note(after(ms), 50_000_000);
+        }
+        assert!(pace.bytes_per_s() > 45_000_000_000, "{pace:?}");
     }
 
     #[test]

@@ -107,6 +107,12 @@ impl Peer {
         self.stripes.pace(rail)
     }
 
+    /// How many bytes of chunks may come on a rail before it matters that somebody looks.
+    #[must_use]
+    pub fn may_gather(&self, rail: RailId) -> u64 {
+        self.stripes.may_gather(rail)
+    }
+
     /// Whether the peer was declared gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
@@ -223,6 +229,19 @@ impl Peer {
     /// opened by the next [`Peer::advance`].
     pub fn retry(&mut self) {
         self.rails.retry();
+    }
+
+    /// The device that a rail goes by carries nothing any more: the rail is closed, and hardly
+    /// tried until [`Peer::mended`].
+    pub fn cut(&mut self, now: Nanos, below: &mut impl Below, rail: RailId) {
+        self.rails.cut(rail);
+        self.advance(now, below);
+    }
+
+    /// The device that a rail goes by carries something again: the rail is opened by the next
+    /// [`Peer::advance`].
+    pub fn mended(&mut self, rail: RailId) {
+        self.rails.mended(rail);
     }
 
     /// Whether something is expected on a rail, or it is being opened or probed: whether

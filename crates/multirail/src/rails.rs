@@ -5,8 +5,14 @@
 //! the others, and it is probed. All are silent where the peer's core is busy, so without a
 //! sibling that speaks it is waited for longer. A suspect rail that speaks is up again at
 //! once, and from then on it is waited for twice as long as it was silent, for a while:
-//! else one whose answers take longer than the wait would be asked in vain for ever. One that stays silent, or breaks, is *down*: it is closed, and opened anew after a
-//! while that doubles. A peer all of whose rails have been down for long is *gone*.
+//! else one whose answers take longer than the wait would be asked in vain for ever. One
+//! that stays silent, or breaks, is *down*: it is closed, and opened anew after a while that
+//! doubles. A peer all of whose rails have been down for long is *gone*.
+//!
+//! A rail may be *cut*: the device that it goes by carries nothing, as the system says
+//! ([`Rails::cut`]). It is closed at once, whether something is expected of it or not, and
+//! is hardly tried until it is mended. Each attempt would leave behind a host that the system
+//! looks for in vain, and goes on looking for once a second when the link is there again.
 //!
 //! Time counts only while somebody looks: whoever was away longer than all may be silent goes on
 //! as if it had not been.
@@ -18,6 +24,9 @@
 
 use crate::RailId;
 use sluice_wire::Nanos;
+
+/// So much more seldom is a cut rail tried than one that fails again and again.
+const CUT_RETRIES: u64 = 10;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +110,11 @@ struct Rail {
     probed: Nanos,
     /// The next time before it is opened anew.
     retry_ns: u64,
+    /// What its state leads to at last is to happen now: one that is down is opened, any
+    /// other is closed.
+    is_due: bool,
+    /// The device that it goes by carries nothing.
+    is_cut: bool,
     /// Silence after which it is suspect while a sibling speaks, and since when that is so.
     patience_ns: u64,
     patient_since: Nanos,
@@ -133,9 +147,11 @@ impl Rails {
             state: RailState::Down,
             heard: now,
             expected: None,
-            since: Nanos(0),
+            since: now,
             probed: now,
             retry_ns: 0,
+            is_due: true,
+            is_cut: false,
             patience_ns: timing.suspect_ns,
             patient_since: now,
             is_fresh: true,
@@ -160,7 +176,7 @@ impl Rails {
     pub fn spare_others(&mut self, first: RailId) {
         for (rail, at) in self.rails.iter_mut().zip(0..) {
             if RailId(at) != first && rail.is_fresh && rail.state == RailState::Down {
-                rail.state = RailState::Spare;
+                (rail.state, rail.is_due) = (RailState::Spare, false);
             }
         }
     }
@@ -171,7 +187,7 @@ impl Rails {
         let mut spares = self.rails.iter_mut().filter(|rail| rail.state == RailState::Spare);
         let mut is_any = false;
         for rail in &mut spares {
-            (rail.state, rail.since, rail.retry_ns) = (RailState::Down, Nanos(0), 0);
+            (rail.state, rail.retry_ns, rail.is_due) = (RailState::Down, 0, !rail.is_cut);
             is_any = true;
         }
         is_any
@@ -213,8 +229,30 @@ impl Rails {
         }
         known.enter(RailState::Up, now);
         (known.heard, known.expected, known.is_fresh) = (now, None, false);
+        // Whatever the system says, it carries something.
+        known.is_cut = false;
         self.none_since = None;
         true
+    }
+
+    /// The device that a rail goes by carries nothing any more: it is closed by the next
+    /// verdicts, and hardly tried until it is mended.
+    pub fn cut(&mut self, rail: RailId) {
+        let known = &mut self.rails[rail.index()];
+        known.is_cut = true;
+        known.is_due = match known.state {
+            RailState::Spare | RailState::Down => false,
+            RailState::Opening | RailState::Up | RailState::Suspect => true,
+        };
+    }
+
+    /// The device that a rail goes by carries something again: one that is down is opened by
+    /// the next verdicts.
+    pub fn mended(&mut self, rail: RailId) {
+        let known = &mut self.rails[rail.index()];
+        if std::mem::take(&mut known.is_cut) && known.state == RailState::Down {
+            (known.retry_ns, known.is_due) = (0, true);
+        }
     }
 
     /// A rail has broken, or could not be opened. It is closed already.
@@ -258,14 +296,14 @@ impl Rails {
         false
     }
 
-    /// A network has changed: what is down is tried again at once, and what is suspect is
-    /// closed and opened anew. Its connection would wait for its own next try, which is the
-    /// later the longer the network was away.
+    /// A network has changed: what is down is tried again at once, unless it is cut, and what
+    /// is suspect is closed and opened anew. Its connection would wait for its own next try,
+    /// which is the later the longer the network was away.
     pub fn retry(&mut self) {
-        for rail in &mut self.rails {
+        for rail in self.rails.iter_mut().filter(|rail| !rail.is_cut) {
             match rail.state {
-                RailState::Down => rail.retry_ns = 0,
-                RailState::Suspect => rail.since = Nanos(0),
+                RailState::Down => (rail.retry_ns, rail.is_due) = (0, true),
+                RailState::Suspect => rail.is_due = true,
                 RailState::Spare | RailState::Opening | RailState::Up => {}
             }
         }
@@ -297,15 +335,24 @@ impl Rails {
     /// if there is nothing to wait for.
     #[must_use]
     pub fn deadline(&self, now: Nanos) -> Option<Nanos> {
+        let is_due = !self.is_gone && self.rails.iter().any(|rail| rail.is_due);
+        is_due.then_some(now).into_iter().chain(self.end_of_waits(now)).min()
+    }
+
+    /// When the first of what is waited for has taken too long.
+    fn end_of_waits(&self, now: Nanos) -> Option<Nanos> {
         if self.is_gone {
             return None;
         }
-        let Timing { suspect_alone_ns, down_ns, open_ns, .. } = self.timing;
-        let Timing { gone_ns, idle_probe_ns, .. } = self.timing;
+        let timing = self.timing;
+        let Timing { suspect_alone_ns, down_ns, open_ns, .. } = timing;
+        let Timing { gone_ns, idle_probe_ns, .. } = timing;
         let of = |rail: &Rail| match rail.state {
+            // What is due now is nothing that was waited for until then.
+            _ if rail.is_due => None,
             RailState::Spare => None,
             RailState::Opening => Some(rail.since.saturating_add(Nanos(open_ns))),
-            RailState::Down => Some(rail.since.saturating_add(Nanos(rail.retry_ns))),
+            RailState::Down => Some(rail.since.saturating_add(Nanos(rail.closed_ns(&timing)))),
             RailState::Suspect => Some(rail.since.saturating_add(Nanos(down_ns))),
             RailState::Up => match rail.expected {
                 Some(since) => {
@@ -330,9 +377,14 @@ impl Rails {
         let rail = &mut self.rails[id.index()];
         let in_state_ns = now.since(rail.since).0;
         match rail.state {
-            RailState::Down if in_state_ns >= rail.retry_ns => {
+            RailState::Down if rail.is_due || in_state_ns >= rail.closed_ns(&timing) => {
                 rail.enter(RailState::Opening, now);
                 Some(Verdict::Open(id))
+            }
+            RailState::Opening | RailState::Up | RailState::Suspect if rail.is_due => {
+                rail.fall(&timing, now);
+                rail.is_due = !rail.is_cut;
+                Some(Verdict::Close(id))
             }
             RailState::Opening if in_state_ns >= timing.open_ns => {
                 rail.fall(&timing, now);
@@ -370,10 +422,13 @@ impl Rails {
     /// Time does not count in which this process computed, and neither read what had come nor
     /// opened what was down: on its return a peer would be gone that waits for it.
     fn forgive_absence(&mut self, now: Nanos) {
-        let due = self.deadline(self.looked);
-        let Timing { open_ns, retry_ns_max, suspect_alone_ns, .. } = self.timing;
+        let due = self.end_of_waits(self.looked);
+        let timing = self.timing;
+        let Timing { open_ns, retry_ns_max, suspect_alone_ns, .. } = timing;
+        let closed_ns = self.rails.iter().map(|rail| rail.closed_ns(&timing));
         // Who waits for a rail looks at least so often.
-        let looks_ns = open_ns.max(retry_ns_max).saturating_add(suspect_alone_ns);
+        let looks_ns = closed_ns.chain([open_ns, retry_ns_max]).max().unwrap_or(0);
+        let looks_ns = looks_ns.saturating_add(suspect_alone_ns);
         let away = Nanos(now.since(self.looked).0.saturating_sub(looks_ns));
         self.none_since = self.none_since.map(|since| since.saturating_add(away).min(now));
         self.looked = now;
@@ -408,7 +463,17 @@ impl Rails {
 
 impl Rail {
     fn enter(&mut self, state: RailState, now: Nanos) {
-        (self.state, self.since) = (state, now);
+        (self.state, self.since, self.is_due) = (state, now, false);
+    }
+
+    /// How long it stays closed.
+    fn closed_ns(&self, timing: &Timing) -> u64 {
+        if self.is_cut {
+            // Its address may have gone to another device.
+            timing.retry_ns_max.saturating_mul(CUT_RETRIES)
+        } else {
+            self.retry_ns
+        }
     }
 
     /// It speaks: how long it is waited for the next time.

@@ -233,6 +233,14 @@ impl Stripes {
         self.rails[rail.index()].bytes
     }
 
+    /// How many of these bytes may come before it matters that somebody looks: all, or three
+    /// quarters if there is more to ask for, so that the rail does not run dry before it is.
+    #[must_use]
+    pub fn may_gather(&self, rail: RailId) -> u64 {
+        let under_way = self.under_way(rail);
+        if self.unasked > 0 { under_way - under_way / 4 } else { under_way }
+    }
+
     /// Whether a rail takes chunks.
     #[must_use]
     pub fn is_usable(&self, rail: RailId) -> bool {

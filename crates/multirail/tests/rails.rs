@@ -184,6 +184,9 @@ enum Input {
     Expect,
     Heard(bool),
     Watch,
+    Cut,
+    Mended,
+    Retry,
 }
 
 fn input() -> impl Strategy<Value = (u64, u8, Input)> {
@@ -193,6 +196,9 @@ fn input() -> impl Strategy<Value = (u64, u8, Input)> {
         3 => Just(Input::Expect),
         3 => any::<bool>().prop_map(Input::Heard),
         1 => Just(Input::Watch),
+        1 => Just(Input::Cut),
+        1 => Just(Input::Mended),
+        1 => Just(Input::Retry),
     ];
     (0..3000_u64, 0..3_u8, what)
 }
@@ -224,6 +230,9 @@ proptest! {
                     rails.heard(rail, now, owed);
                 }
                 Input::Watch => rails.watch(),
+                Input::Cut => rails.cut(rail),
+                Input::Mended => rails.mended(rail),
+                Input::Retry => rails.retry(),
                 _ => {}
             }
             for verdict in verdicts(&mut rails, now) {
@@ -305,9 +314,110 @@ fn a_link_that_returns_is_not_waited_for() {
     now = now.saturating_add(Nanos(timing.suspect_alone_ns));
     assert_eq!(rails.next_verdict(now), Some(Verdict::Suspect(RailId(1))));
     rails.retry();
-    assert_eq!(rails.next_verdict(now), Some(Verdict::Close(RailId(1))));
-    now = now.saturating_add(Nanos(timing.retry_ns_min));
-    assert_eq!(rails.next_verdict(now), Some(Verdict::Open(RailId(1))));
+    let both = [Verdict::Close(RailId(1)), Verdict::Open(RailId(1))];
+    assert_eq!(verdicts(&mut rails, now), both);
+    // What comes of it is not tried again at once.
+    rails.broke(RailId(1), now);
+    assert_eq!(verdicts(&mut rails, now), []);
+}
+
+/// What is to be done now says nothing about how long the others have been waited for.
+#[test]
+fn a_rail_that_is_opened_at_once_does_not_excuse_the_silence_of_another() {
+    for how in 0..2 {
+        let mut rails = Rails::new(Timing::default(), 3, at(0));
+        let c = RailId(2);
+        if how == 0 {
+            rails.spare_others(A);
+        }
+        while rails.next_verdict(at(0)).is_some() {}
+        assert!(rails.opened(A, at(0)) && rails.opened(B, at(0)));
+        if how == 1 {
+            // It has been tried in vain for long, and is to be tried again in a second.
+            for ms in (0..5_400).step_by(600) {
+                rails.broke(c, at(ms));
+                assert_eq!(rails.state(c), RailState::Down);
+                while rails.next_verdict(at(ms + 599)).is_some() {}
+            }
+            rails.broke(c, at(5_400));
+        }
+        assert_eq!(verdicts(&mut rails, at(5_986)), []);
+        rails.expect(A, at(5_986));
+        rails.heard(B, at(6_000), true);
+        match how {
+            0 => assert!(rails.wake()),
+            _ => rails.retry(),
+        }
+        assert_eq!(verdicts(&mut rails, at(6_000)), [Verdict::Open(c)]);
+        rails.heard(B, at(6_001), true);
+        assert_eq!(verdicts(&mut rails, at(6_001)), [Verdict::Suspect(A)], "{how}");
+    }
+}
+
+#[test]
+fn a_rail_whose_device_is_cut_is_closed_at_once_and_opened_when_it_is_mended() {
+    let mut rails = two();
+    assert_eq!(verdicts(&mut rails, at(100)), []);
+    // Nothing is expected of it. Its peer may try to open it, and hear nothing.
+    rails.cut(A);
+    assert_eq!(rails.deadline(at(100)), Some(at(100)));
+    assert_eq!(verdicts(&mut rails, at(100)), [Verdict::Close(A)]);
+    assert_eq!(rails.usable().collect::<Vec<_>>(), [B]);
+    // Other news, and failures of others, change nothing.
+    rails.retry();
+    rails.cut(A);
+    assert_eq!(verdicts(&mut rails, at(5_000)), []);
+    assert_eq!(rails.deadline(at(5_000)), Some(at(10_100)));
+    rails.mended(A);
+    assert_eq!(verdicts(&mut rails, at(5_000)), [Verdict::Open(A)]);
+    rails.mended(A);
+    assert_eq!(verdicts(&mut rails, at(5_000)), [], "it is being opened");
+    // An attempt that is under way is in vain.
+    rails.cut(A);
+    assert_eq!(verdicts(&mut rails, at(5_001)), [Verdict::Close(A)]);
+    assert_eq!(verdicts(&mut rails, at(15_000)), []);
+    // What the peer has opened carries something.
+    assert!(rails.opened(A, at(15_000)));
+    rails.broke(A, at(15_001));
+    assert_eq!(verdicts(&mut rails, at(15_021)), [Verdict::Open(A)]);
+}
+
+/// Its address may be at another device by then.
+#[test]
+fn a_cut_rail_is_tried_now_and_then() {
+    let mut rails = two();
+    rails.cut(A);
+    assert_eq!(verdicts(&mut rails, at(0)), [Verdict::Close(A)]);
+    let (mut now, mut tried) = (at(0), 0);
+    while now < at(100_000) {
+        now = rails.deadline(now).expect("it is tried again");
+        for verdict in verdicts(&mut rails, now) {
+            assert_eq!(verdict, Verdict::Open(A));
+            rails.broke(A, now);
+            tried += 1;
+        }
+    }
+    assert!((5..=10).contains(&tried), "{tried}");
+}
+
+/// It is hardly tried, so nobody need look for long.
+#[test]
+fn a_peer_whose_only_rail_is_cut_is_gone_in_time() {
+    let timing = Timing::default();
+    let mut rails = Rails::new(timing, 1, at(0));
+    assert_eq!(verdicts(&mut rails, at(0)), [Verdict::Open(A)]);
+    assert!(rails.opened(A, at(0)));
+    rails.cut(A);
+    let mut now = at(0);
+    while !rails.is_gone() {
+        for verdict in verdicts(&mut rails, now) {
+            if verdict == Verdict::Open(A) {
+                rails.broke(A, now);
+            }
+        }
+        now = rails.deadline(now).unwrap_or(now);
+    }
+    assert!(now.0 <= timing.gone_ns + 1_000_000_000, "{now:?}");
 }
 
 #[test]

@@ -50,8 +50,8 @@ measured, with no more than one under way.
 
 Examples:
   sluice perf behind --rail tcp                   4 MiB messages over a rail of 1 Gbit/s
-  sluice perf behind --rail tcp --lab-rails 1,1 --json   over two, for a program
-  sluice perf behind --rail tcp --lab mine        the lab 'mine', with the rails it has
+  sluice perf behind --lab-rails 1,1 --json       over two, for a program
+  sluice perf behind --lab mine                   the lab 'mine', with the rails it has
   sluice perf behind                              through shared memory";
 
 /// Most large messages under way.
@@ -101,7 +101,7 @@ struct Meta {
 pub fn run(args: &BehindArgs) -> Result<()> {
     ensure!(args.size > 0, "messages without bytes are none to wait for; give --size from 1");
     args.rail.check()?;
-    let is_launched = match args.rail.rail {
+    let is_launched = match args.rail.kind() {
         RailKind::Shm => args.rail.hosts.launch()?,
         RailKind::Tcp => args.rail.hosts.launch_in(&RAILS)?,
     };
@@ -109,7 +109,7 @@ pub fn run(args: &BehindArgs) -> Result<()> {
         return Ok(());
     }
     let placement = Placement::choose(None);
-    let kind = args.rail.rail;
+    let kind = args.rail.kind();
     let opening = Opening { kind, ..Opening::default() };
     let mut progress = Progress::new("behind");
     let mut node = session::start(&placement, &opening, &args.rail.hosts.start())?;

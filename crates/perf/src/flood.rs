@@ -91,7 +91,7 @@ pub fn run(args: &FloodArgs) -> Result<()> {
         unexpected_bytes: args.unexpected,
         ..RailOptions::default()
     };
-    let kind = args.rail.rail;
+    let kind = args.rail.kind();
     let opening = Opening { kind, mailbox, ..Opening::default() };
     let mut node = session::start(&placement, &opening, &args.rail.hosts.start())?;
     let row = receive_all(&mut node, args, &mut progress)?;

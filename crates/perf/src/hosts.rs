@@ -42,6 +42,11 @@ impl Hosts {
         Hosts { launched: true, ..Hosts::default() }
     }
 
+    /// Whether they are a lab's.
+    pub fn is_in_lab(&self) -> bool {
+        self.lab.is_given()
+    }
+
     /// Whether one of the two may be on another host.
     pub fn is_distant(&self) -> bool {
         self.other.is_some() || self.lab.is_given() || self.launched

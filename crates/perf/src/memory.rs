@@ -104,7 +104,7 @@ pub fn run(args: &MemoryArgs) -> Result<()> {
     let most = counts.last().copied().unwrap_or(1);
     allow_descriptors();
     let placement = Placement::choose(None);
-    let kind = args.rail.rail;
+    let kind = args.rail.kind();
     let opening = Opening { kind, ..Opening::default() };
     let mut progress = Progress::new("memory");
     progress.show("the second process opens endpoints");

@@ -10,6 +10,7 @@ use sluice_proto::Endpoint;
 use sluice_rail::Address;
 use sluice_rail::net::Striping;
 use sluice_rail::shm::Config;
+use sluice_runtime::settings::Matching;
 use sluice_runtime::{Choice, Context, NetworkOptions, RailOptions, Rails, Settings};
 use sluice_wire::PeerId;
 
@@ -36,17 +37,23 @@ impl RailKind {
 /// Which rail, and which hosts it joins, as given on the command line.
 #[derive(Clone, Debug, Args)]
 pub struct RailArgs {
-    /// The rail to measure
-    #[arg(long, value_enum, default_value_t)]
-    pub rail: RailKind,
+    /// The rail to measure [default: shm; tcp in a lab]
+    #[arg(long, value_enum)]
+    rail: Option<RailKind>,
     #[command(flatten)]
     pub hosts: Hosts,
 }
 
 impl RailArgs {
+    /// The rail. Hosts of a lab have one kind between them.
+    pub fn kind(&self) -> RailKind {
+        let implied = if self.hosts.is_in_lab() { RailKind::Tcp } else { RailKind::Shm };
+        self.rail.unwrap_or(implied)
+    }
+
     /// An error for two hosts without a network.
     pub fn check(&self) -> Result<()> {
-        let reaches = self.rail == RailKind::Tcp || !self.hosts.is_distant();
+        let reaches = self.kind() == RailKind::Tcp || !self.hosts.is_distant();
         ensure!(reaches, "other hosts go with --rail tcp: shared memory does not reach them");
         Ok(())
     }
@@ -108,7 +115,8 @@ fn open<M: Machine>(opening: &Opening, machine: impl FnOnce(Endpoint) -> M) -> R
         RailKind::Shm => (Rails::SHM, Striping::default()),
         RailKind::Tcp => (Rails::TCP, striping(opening.fragment_bytes)),
     };
-    let network = NetworkOptions { rails, striping, ..settings.network };
+    let matching = Matching::default();
+    let network = NetworkOptions { rails, striping, matching, ..settings.network };
     let failed = || format!("cannot open the rail {}", opening.kind.name());
     let world = network.open(config).with_context(failed)?;
     Ok(Context::new(world, |layout| machine(Endpoint::new(Default::default(), layout))))
@@ -143,6 +151,32 @@ mod tests {
     use clap::Arg;
     use clap::Command;
     use sluice_rail::shm::{BulkKind, CreditKind};
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        rail: RailArgs,
+    }
+
+    #[test]
+    fn a_lab_is_reached_over_tcp() {
+        let parse = |words: &[&str]| {
+            let line = ["perf"].iter().chain(words);
+            <Line as clap::Parser>::try_parse_from(line).expect("options").rail
+        };
+        for (words, kind, is_right) in [
+            (&[][..], RailKind::Shm, true),
+            (&["--rail", "tcp"], RailKind::Tcp, true),
+            (&["--lab-rails", "10"], RailKind::Tcp, true),
+            (&["--lab", "mine"], RailKind::Tcp, true),
+            (&["--lab-rails", "10", "--launched"], RailKind::Tcp, true),
+            (&["--rail", "shm", "--lab-rails", "10"], RailKind::Shm, false),
+            (&["--other", "ssh node2"], RailKind::Shm, false),
+        ] {
+            let rail = parse(words);
+            assert_eq!((rail.kind(), rail.check().is_ok()), (kind, is_right), "{words:?}");
+        }
+    }
 
     fn each_word_is_taken<C: Choice + Send + Sync + std::fmt::Debug>() {
         let parse = |word: &str| {

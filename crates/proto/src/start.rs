@@ -94,7 +94,7 @@ pub(crate) fn never_fits(core: &Core, send: &Send) -> bool {
     }
     // What is granted is known from the first message on.
     let most = core.ni.data_credits_max(send.peer);
-    most > 0 && eager_slots(send) > most
+    most > 0 && eager_slots(send) + slots_for_announcements(core, send) > most
 }
 
 /// Slots that `send` takes if it goes eagerly.
@@ -118,10 +118,19 @@ pub(crate) fn eager_slots(send: &Send) -> u32 {
 /// for, which could come as announcements.
 #[inline]
 fn keep_room_for_announcements(core: &Core, send: &Send) -> Result<(), PtlError> {
-    let quota = core.ni.data_quota(send.peer);
-    if quota < ANNOUNCEMENT_QUOTA_MIN {
+    let kept = slots_for_announcements(core, send);
+    if kept == 0 {
         return Ok(());
     }
     let (need, have) = (eager_slots(send), core.ni.data_credits(send.peer));
-    if have < need + quota / 2 { Err(PtlError::NoCredit { need, have }) } else { Ok(()) }
+    if have < need + kept { Err(PtlError::NoCredit { need, have }) } else { Ok(()) }
+}
+
+/// Slots of the receiver that eager messages leave free.
+#[inline]
+fn slots_for_announcements(core: &Core, send: &Send) -> u32 {
+    match core.ni.data_quota(send.peer) {
+        quota if quota < ANNOUNCEMENT_QUOTA_MIN => 0,
+        quota => quota / 2,
+    }
 }

@@ -202,7 +202,8 @@ fn is_eager(mode: Mode, config: Config, len: usize, inject: bool) -> bool {
 #[test]
 fn over_a_network_longer_messages_are_eager_and_injected_ones_in_any_case() {
     let network = Mode { is_network: true, ..Mode::default() };
-    let config = Config::default();
+    // Half of a share in this mailbox holds no more.
+    let config = Config { network_eager_bytes_max: 32 << 10, ..Config::default() };
     assert!(is_eager(network, config, 32 << 10, false));
     assert!(!is_eager(network, config, (32 << 10) + 1, false));
     assert!(!is_eager(Mode::default(), config, 4097, false));
@@ -211,4 +212,23 @@ fn over_a_network_longer_messages_are_eager_and_injected_ones_in_any_case() {
     assert!(is_eager(network, short, 100, false) && !is_eager(network, short, 101, false));
     assert!(is_eager(Mode::default(), short, 4096, false));
     assert!(is_eager(network, short, 4096, true));
+}
+
+/// The half of a share that is kept for announcements is never granted to it.
+#[test]
+fn a_message_that_only_the_whole_share_holds_is_announced_at_once() {
+    let network = Mode { is_network: true, ..Mode::default() };
+    let mut world = World::new(&[roomy(); 2], network, Config::default(), 1);
+    let quota = world.data_credits(0, 1);
+    assert!(quota >= 1024, "as many slots as 60 KiB take");
+    let (short, long) = (world.alloc(0, &[1; 8]), world.alloc(0, &vec![2; 60_000]));
+    let to = world.alloc(1, &vec![0; 60_000]);
+    world.send(0, &send_to(1, short, 7, 10)).unwrap();
+    world.run();
+    world.send(0, &send_to(1, long, 8, 11)).unwrap();
+    let stats = world.processes[0].endpoint.stats();
+    assert_eq!((stats.eager_sent, stats.rendezvous_sent), (1, 1));
+    world.recv(1, &recv_from(0, to, 8, 70)).unwrap();
+    world.run();
+    assert_eq!(world.bytes(1, to), [2; 60_000]);
 }

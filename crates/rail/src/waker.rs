@@ -7,6 +7,16 @@
 
 use std::fmt::Debug;
 
+/// What a thread that sleeps wants to be woken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// The first byte that comes: the program waits.
+    FirstByte,
+    /// As much as is worth taking a core for it, or what has come within a millisecond: the
+    /// program does something else.
+    WorthAWake,
+}
+
 /// Wakes threads of this process that sleep until there is something to do.
 pub trait Waker: Clone + Debug + Send + Sync + 'static {
     /// From the call on every wake counts. Then asks `rest_ns` for how long there is

@@ -5,15 +5,17 @@
 //! first, and what is asked of it costs no more here than there: a peer that is not on it has
 //! no mailbox to write into, and of a packet that is not its own it has no payload.
 
+mod matching;
+
 use crate::address::{Address, AddressError};
 use crate::net::handshake::Identity;
 use crate::net::watcher::Watcher;
-use crate::net::{Event, Net, NetConfig};
+use crate::net::{Event, Net, NetConfig, NetError};
 use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
-use crate::waker::Waker;
+use crate::waker::{Haste, Waker};
 use sluice_link::{
     Connect, Layout, LocalMemory, Machine, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
-    Rights, Token, Transmitted, Transport,
+    Rights, TagMatching, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +30,8 @@ pub struct World {
     net: Option<Box<Net>>,
     /// Peers on this host are spoken to over shared memory.
     shares: bool,
+    /// A rail of the network matches messages.
+    matches: bool,
     watcher: OnceLock<Option<Arc<Watcher>>>,
 }
 
@@ -61,7 +65,13 @@ impl World {
     /// # Errors
     /// [`OpenError`], which says what the remedy is.
     pub fn open(config: Config) -> Result<World, OpenError> {
-        Ok(World { shm: Shm::open(config)?, net: None, shares: true, watcher: OnceLock::new() })
+        Ok(World {
+            shm: Shm::open(config)?,
+            net: None,
+            shares: true,
+            matches: false,
+            watcher: OnceLock::new(),
+        })
     }
 
     /// The same, and listens for peers on other hosts; unless `shares`, for those on this
@@ -78,14 +88,22 @@ impl World {
         let warn = config.warn;
         // Peers of both rails are told the same.
         net.label = config.label;
+        net.limit_matching(shares, warn);
         let net = Net::open(Identity::generate()?, net, &layout, warn).map_err(OpenError::Net)?;
         let config = Config { address: Some(net.address()), ..config };
-        Ok(World {
+        let mut world = World {
             shm: Shm::open(config)?,
+            matches: net.matches_by().is_some(),
             net: Some(Box::new(net)),
             shares,
             watcher: OnceLock::new(),
-        })
+        };
+        if world.matches {
+            let own = world.shm.address();
+            let own = world.shm.peer(&own).map_err(|_| OpenError::Net(NetError::NoDevice))?;
+            world.net.iter_mut().for_each(|net| net.match_own(own));
+        }
+        Ok(world)
     }
 
     /// The network, if there is one.
@@ -132,6 +150,10 @@ impl World {
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
         let Some(net) = &mut self.net else { return self.shm.peer(address) };
         let is_own = *address == self.shm.address();
+        if self.matches && !is_own && address.host().is_none() {
+            // A rail that matches does not reach it.
+            return Err(AddressError::OtherHost);
+        }
         if self.shares || is_own || address.host().is_none() {
             let found = self.shm.peer(address);
             if found != Err(AddressError::OtherHost) || address.host().is_none() {
@@ -213,13 +235,20 @@ impl World {
     }
 
     /// For how long, in nanoseconds, a thread that looks after the rails may sleep
-    /// unless somebody rings; zero if there is something to do.
-    pub fn rest_ns(&mut self) -> u64 {
+    /// unless somebody rings; zero if there is something to do. `haste` says what rings for
+    /// the network.
+    pub fn rest_ns(&mut self, haste: Haste) -> u64 {
         let rest_ns = self.shm.rest_ns();
         match &mut self.net {
-            Some(net) => rest_ns.min(net.rest_ns(self.shm.refresh_now())),
+            Some(net) => rest_ns.min(net.rest_ns(self.shm.refresh_now(), haste)),
             None => rest_ns,
         }
+    }
+
+    /// Whether the last rest was to gather what the network brings, and there is more to come.
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        self.net.as_ref().is_some_and(|net| net.gathers())
     }
 
     /// Whether there is something left to be done here that no peer will ring
@@ -301,6 +330,7 @@ impl World {
         let World { shm, net, .. } = self;
         let Some(net) = net else { return 0 };
         net.poll(now, &mut |address| shm.peer_elsewhere(address).ok());
+        let matched = if self.matches { self.tell_matched(now, machine) } else { 0 };
         let mut inputs = 0;
         while inputs < NET_INPUTS_MAX {
             let Some(event) = self.net.as_mut().and_then(|net| net.next_event()) else { break };
@@ -309,6 +339,8 @@ impl World {
                 Event::Connected(peer, opened) => machine.on_connected(now, self, peer, opened),
                 Event::Packet(peer, packet) => machine.on_packet(now, self, peer, &packet),
                 Event::Moved(token, outcome) => machine.on_moved(now, self, token, outcome),
+                Event::Gone(peer, why)
+                    if self.net.as_mut().is_some_and(|net| net.lingers(peer, why)) => {}
                 Event::Gone(peer, why) => machine.on_peer_gone(now, self, peer, why),
             }
         }
@@ -317,7 +349,7 @@ impl World {
         {
             net.end_poll();
         }
-        inputs
+        matched + inputs
     }
 
     #[cold]
@@ -371,6 +403,11 @@ impl Port for World {
     #[inline(always)]
     fn shared(&mut self) -> Option<&mut Shm> {
         Some(&mut self.shm)
+    }
+
+    #[inline(always)]
+    fn tag_matching(&mut self) -> Option<&mut dyn TagMatching> {
+        if self.matches { Some(self) } else { None }
     }
 }
 

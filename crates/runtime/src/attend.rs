@@ -93,6 +93,9 @@ pub enum Looked {
     Held,
     /// Nothing to take in.
     Nothing,
+    /// The same, and what comes is gathered: nothing is worth a look for far longer than
+    /// falling asleep takes.
+    Gathering,
     /// Something was taken in.
     Something,
 }
@@ -270,6 +273,7 @@ fn stand_in(attention: &Attention, attended: &mut impl Attended, calls_seen: u32
                 idle_since = None;
                 continue;
             }
+            Looked::Gathering => return rest(attention, attended),
             Looked::Nothing => {}
         }
         let since = *idle_since.get_or_insert_with(Instant::now);

@@ -120,6 +120,9 @@ struct Shared {
     is_closed: AtomicBool,
     /// What is there to be taken in.
     work: AtomicU64,
+    /// What comes is gathered.
+    gathers: AtomicBool,
+    looks_in_vain: AtomicU64,
 }
 
 impl<W: Waker> Attended for Scripted<W> {
@@ -136,7 +139,9 @@ impl<W: Waker> Attended for Scripted<W> {
     fn look(&mut self) -> Looked {
         let work = self.shared.work.swap(0, Ordering::SeqCst);
         if work == 0 {
-            return Looked::Nothing;
+            self.shared.looks_in_vain.fetch_add(1, Ordering::SeqCst);
+            let gathers = self.shared.gathers.load(Ordering::SeqCst);
+            return if gathers { Looked::Gathering } else { Looked::Nothing };
         }
         let _ = self.looks.send(work);
         Looked::Something
@@ -246,5 +251,28 @@ fn a_thread_with_nothing_to_do_sleeps_as_long_as_it_may() {
         running.rested.recv_timeout(PATIENCE).expect("it looks again and again");
     }
     assert!(begin.elapsed() >= Duration::from_nanos(4 * SLEEP_NS_MAX), "it sleeps less");
+    running.end();
+}
+
+#[test]
+fn who_gathers_looks_once_and_sleeps() {
+    let running = Running::start(Wakes::default());
+    running.shared.gathers.store(true, Ordering::SeqCst);
+    // What it did before it knew of that.
+    for _ in 0..2 {
+        running.waker.wake();
+        running.rested.recv_timeout(PATIENCE).unwrap();
+    }
+    running.await_sleep();
+    while running.rested.try_recv().is_ok() {}
+    let before = running.shared.looks_in_vain.load(Ordering::SeqCst);
+    for _ in 0..50 {
+        running.waker.wake();
+        running.rested.recv_timeout(PATIENCE).unwrap();
+    }
+    let looks = running.shared.looks_in_vain.load(Ordering::SeqCst) - before;
+    // It also wakes by itself. A look at either end may be without its rest.
+    let rests = 50 + running.rested.try_iter().count() as u64;
+    assert!(looks <= rests + 2, "{looks} looks for {rests} sleeps");
     running.end();
 }

@@ -2,6 +2,7 @@
 
 use crate::shared::Polled;
 use sluice_link::{Layout, Machine};
+use sluice_rail::waker::Haste;
 use sluice_rail::{World, WorldWaker};
 use sluice_wire::Nanos;
 
@@ -96,12 +97,16 @@ impl<M: Machine> Polled for Context<M> {
         Context::poll(self)
     }
 
-    fn rest_ns(&mut self) -> u64 {
-        let rest_ns = self.world.rest_ns();
+    fn rest_ns(&mut self, haste: Haste) -> u64 {
+        let rest_ns = self.world.rest_ns(haste);
         match self.machine.deadline() {
             Some(deadline) => rest_ns.min(deadline.0.saturating_sub(self.world.refresh_now().0)),
             None => rest_ns,
         }
+    }
+
+    fn gathers(&self) -> bool {
+        self.world.gathers()
     }
 
     #[inline]

@@ -13,6 +13,7 @@ use crate::cores::{NoCore, Pinned, Search};
 use crate::lock::Unavailable;
 use crate::progress_thread::ProgressThread;
 use crate::shared::{Holds, Polled, Shared, WakerOf};
+use sluice_rail::waker::Haste;
 
 /// How a thread is started.
 #[derive(Clone, Copy, Debug)]
@@ -120,10 +121,11 @@ impl<O, H: Holds> Attended for Work<O, H> {
         };
         let Some(polled) = held.polled_mut() else { return Looked::Nothing };
         let inputs = polled.poll_after_sleep();
+        let gathers = polled.gathers();
         held.tell();
         drop(held);
         if inputs == 0 {
-            return Looked::Nothing;
+            return if gathers { Looked::Gathering } else { Looked::Nothing };
         }
         shared.wake_sleepers();
         Looked::Something
@@ -131,7 +133,7 @@ impl<O, H: Holds> Attended for Work<O, H> {
 
     fn rest_ns(&mut self) -> u64 {
         match self.shared().try_lock() {
-            Ok(mut held) => held.polled_mut().map_or(0, Polled::rest_ns),
+            Ok(mut held) => held.polled_mut().map_or(0, |polled| polled.rest_ns(Haste::WorthAWake)),
             // A call that is there now may leave something behind, and may have
             // asked before the thread said that it sleeps.
             Err(_) => 0,

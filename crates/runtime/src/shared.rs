@@ -14,7 +14,7 @@ use crate::lock::{Guard, Lock, Unavailable};
 use crate::progress_thread::ProgressThread;
 use crate::spin::Spin;
 use crate::unmet::Unmet;
-use sluice_rail::waker::Waker;
+use sluice_rail::waker::{Haste, Waker};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -33,8 +33,11 @@ pub trait Polled {
     fn poll_after_sleep(&mut self) -> usize;
 
     /// For how long, in nanoseconds, a poll would find nothing to do unless
-    /// somebody wakes; zero if it would find something.
-    fn rest_ns(&mut self) -> u64;
+    /// somebody wakes; zero if it would find something. What wakes goes by `haste`.
+    fn rest_ns(&mut self, haste: Haste) -> u64;
+
+    /// Whether the last rest was to gather what comes, and there is more to come.
+    fn gathers(&self) -> bool;
 
     /// Whether something is left to be done that no peer will wake for.
     fn is_busy(&self) -> bool;

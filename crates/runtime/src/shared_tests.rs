@@ -83,13 +83,17 @@ impl Polled for Scripted {
         self.poll()
     }
 
-    fn rest_ns(&mut self) -> u64 {
+    fn rest_ns(&mut self, _: Haste) -> u64 {
         assert!(!self.panics, "on purpose");
         if self.is_busy || self.other.inputs.load(Ordering::SeqCst) != 0 {
             return 0;
         }
         let left = |due: Instant| due.saturating_duration_since(Instant::now()).as_nanos() as u64;
         self.due.map_or(u64::MAX, left)
+    }
+
+    fn gathers(&self) -> bool {
+        false
     }
 
     fn is_busy(&self) -> bool {

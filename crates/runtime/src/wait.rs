@@ -9,7 +9,7 @@
 
 use crate::shared::{Holds, Polled, Shared};
 use crate::unmet::Unmet;
-use sluice_rail::waker::Waker;
+use sluice_rail::waker::{Haste, Waker};
 use std::time::{Duration, Instant};
 
 /// How long a waiter spins on a core that nobody else wants: a little longer
@@ -132,7 +132,7 @@ impl<H: Holds> Shared<H> {
             }
             let looked = self.with(generation, |held| match check(held) {
                 Some(found) => Ok((Some(found), 0)),
-                None => Ok((None, held.polled_mut().ok_or(Unmet::Gone)?.rest_ns())),
+                None => Ok((None, held.polled_mut().ok_or(Unmet::Gone)?.rest_ns(Haste::FirstByte))),
             });
             match looked.and_then(|looked| looked) {
                 Ok((None, rest_ns)) => rest_ns.min(deadline.map_or(u64::MAX, ns_until)),

@@ -7,9 +7,9 @@ use crate::hosts::Hosts;
 use crate::memory::Memory;
 use crate::nic::{Nic, Tagged};
 use sluice_link::{
-    ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
-    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage, TaggedWanted,
-    Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, Exposures, Full, Layout, LocalMemory, MailboxRegion, PeerError,
+    Port, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage,
+    TaggedWanted, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 
@@ -300,20 +300,32 @@ impl SimPort<'_> {
 }
 
 impl TagMatching for SimPort<'_> {
-    fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) {
+    fn bytes_max(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full> {
         let (nic, memory) = self.nic();
         nic.post(memory, wanted, into, token);
+        Ok(())
     }
 
     fn cancel(&mut self, token: Token) -> bool {
         self.nic().0.cancel(token)
     }
 
-    fn send(&mut self, peer: PeerId, message: &TaggedMessage, bytes: Region, token: Option<Token>) {
+    fn send(
+        &mut self,
+        peer: PeerId,
+        message: &TaggedMessage,
+        bytes: Region,
+        token: Option<Token>,
+    ) -> Result<(), Full> {
         let from = PeerId(self.me);
         let (nic, memory) = self.nic();
         let bytes = if bytes.len == 0 { Box::default() } else { memory.read(bytes).into() };
         nic.send(peer, Tagged { from, message: *message, bytes, token });
+        Ok(())
     }
 
     fn search(

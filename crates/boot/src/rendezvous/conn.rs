@@ -342,3 +342,70 @@ pub(super) fn heard(body: &[u8], during: &str) -> JobError {
         None => JobError::RankFailed { rank: 0, during, why: "it failed without a reason".into() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// More than anything that has come, and less than what is announced.
+    const TAKEN_MAX: usize = 4096;
+
+    fn pair() -> (Conn, TcpStream) {
+        let at = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = TcpStream::connect(at.local_addr().unwrap()).unwrap();
+        let waits = Waits { timeout: std::time::Duration::from_secs(60), poll: None };
+        (Conn::new(at.accept().unwrap().0, waits).unwrap(), there)
+    }
+
+    /// Both ends of a handshake that nobody else has seen.
+    fn keys() -> TransportState {
+        let builder = || snow::Builder::new("Noise_NN_25519_ChaChaPoly_BLAKE2s".parse().unwrap());
+        let mut ends = [builder().build_initiator().unwrap(), builder().build_responder().unwrap()];
+        let (mut said, mut heard) = ([0; 200], [0; 200]);
+        for from in [0, 1] {
+            let len = ends[from].write_message(&[], &mut said).unwrap();
+            ends[1 - from].read_message(&said[..len], &mut heard).unwrap();
+        }
+        let [_, there] = ends;
+        there.into_transport_mode().unwrap()
+    }
+
+    /// Until what was written has come.
+    fn comes(conn: &mut Conn, max: usize, what: impl Fn(&Conn) -> usize, bytes: usize) {
+        while what(conn) < bytes {
+            conn.ready(PollFlags::IN, Instant::now() + conn.waits.timeout).unwrap();
+            assert!(conn.try_recv(max).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn no_memory_is_taken_for_what_is_announced() {
+        const MAX: usize = 16 << 20;
+        let (mut conn, mut there) = pair();
+        let head = [&(MAX as u32).to_le_bytes()[..], &[Tag::Blob as u8], &[7; 100]].concat();
+        there.write_all(&head).unwrap();
+        comes(&mut conn, MAX, |conn| conn.inbox.len(), head.len());
+        assert!(conn.inbox.capacity() <= TAKEN_MAX, "{} bytes", conn.inbox.capacity());
+
+        let (mut conn, mut there) = pair();
+        conn.seal(keys());
+        let head = [&(SEALED_MAX as u16).to_le_bytes()[..], &[7; 100]].concat();
+        there.write_all(&head).unwrap();
+        let kept = |conn: &Conn| conn.seal.as_ref().unwrap().inbox.len();
+        comes(&mut conn, MAX, kept, head.len());
+        let seal = conn.seal.as_ref().unwrap();
+        let taken = seal.inbox.capacity() + conn.inbox.capacity();
+        assert!(taken <= TAKEN_MAX, "{taken} bytes");
+    }
+
+    #[test]
+    fn a_record_that_is_longer_than_the_longest_frame_is_refused_at_once() {
+        const MAX: usize = 100;
+        let (mut conn, mut there) = pair();
+        conn.seal(keys());
+        there.write_all(&((HEAD_LEN + MAX + TAG_LEN + 1) as u16).to_le_bytes()).unwrap();
+        let fault = conn.recv(MAX, Instant::now() + conn.waits.timeout).unwrap_err();
+        assert!(matches!(fault, Fault::TooLong { len: 122, max: 121 }), "{fault}");
+    }
+}

@@ -316,9 +316,9 @@ fn a_changed_byte_ends_the_job_with_the_reason() {
     });
 }
 
-/// A length is not believed: neither of a frame nor of a record.
+/// A length is not believed, nor is the other side waited for.
 #[test]
-fn no_memory_is_taken_for_what_has_not_come() {
+fn strangers_whose_frames_cannot_be_are_dropped_at_once() {
     let at = listener();
     thread::scope(|scope| {
         let root = scope.spawn(|| works(2, root(&at, 2, LONG), 0));

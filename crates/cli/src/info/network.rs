@@ -47,7 +47,7 @@ impl Network {
                     &mut text,
                     &format!("  ofi:{provider}  used      named by FI_SLUICE_RAILS"),
                 );
-                let at = device.address;
+                let at = device.addresses.first();
                 push_line(&mut text, &format!("    {by}, device {domain}, {speed}; met at {at}"));
             }
         }
@@ -63,7 +63,7 @@ impl Network {
                         "provider": offer.provider,
                         "domain": offer.domain,
                         "speed_mbit": (device.mbit_per_s > 0).then_some(device.mbit_per_s),
-                        "address": device.address.to_string(),
+                        "address": device.addresses.first().to_string(),
                         "reason": "named by FI_SLUICE_RAILS",
                     })
                 });

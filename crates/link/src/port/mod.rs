@@ -24,7 +24,7 @@ pub use memory::LocalMemory;
 pub use null::NullPort;
 pub use remote::{RailError, Remote, RemoteCaps, RemoteMemory, Rights};
 pub use shared::{ClaimsId, ClaimsStart, NoShared, SharedCopy};
-pub use tags::{TagMatching, TaggedEnd, TaggedMessage, TaggedWanted};
+pub use tags::{Full, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted};
 pub use transport::{Connect, PeerError, Transmitted, Transport};
 
 /// Names a request to a port until the port has reported its end. Chosen by

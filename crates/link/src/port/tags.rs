@@ -68,6 +68,10 @@ pub enum TaggedEnd {
     Sent,
 }
 
+/// The interface has no room now: once more later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
 /// Messages of one process, matched in MPI's order: each receive gets the oldest message
 /// that it accepts, each message the oldest receive. Messages of a pair are matched in the
 /// order in which they were sent.
@@ -81,14 +85,29 @@ pub enum TaggedEnd {
 ///
 /// [`Machine::on_peer_gone`]: super::Machine::on_peer_gone
 pub trait TagMatching {
+    /// Longest message that is sent with its bytes.
+    fn bytes_max(&self) -> u64;
+
     /// Posts a receive.
-    fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token);
+    ///
+    /// # Errors
+    /// [`Full`]: it is not posted.
+    fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full>;
 
     /// Takes a receive back. False if it has met a message, which is told, or was.
     fn cancel(&mut self, token: Token) -> bool;
 
     /// Sends a message. Its bytes are taken now; its end is told if it has a token.
-    fn send(&mut self, peer: PeerId, message: &TaggedMessage, bytes: Region, token: Option<Token>);
+    ///
+    /// # Errors
+    /// [`Full`]: it is not sent.
+    fn send(
+        &mut self,
+        peer: PeerId,
+        message: &TaggedMessage,
+        bytes: Region,
+        token: Option<Token>,
+    ) -> Result<(), Full>;
 
     /// The oldest message that no receive has met and that is wanted. With a `claim` it is
     /// out of the matching, under this name.

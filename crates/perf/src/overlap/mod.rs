@@ -103,7 +103,7 @@ Examples:
   sluice perf overlap --size 1M --json    one size, for a program
   sluice perf overlap --bulk ring         as where direct reads are forbidden
   sluice perf overlap --rail tcp          over TCP; with --other, hosts that share a clock
-  sluice perf overlap --rail tcp --lab-rails 10 --size 4M --first receiver --side receive \\
+  sluice perf overlap --lab-rails 10 --size 4M --first receiver --side receive \\
     --progress manual,thread              one case over a rail of 10 Gbit/s, without and
                                           with a thread of the library";
 
@@ -138,7 +138,7 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
     let mailbox = RailOptions { bulk: args.bulk, ..RailOptions::default() };
     // A thread sleeps.
     let sleeps = args.progress.contains(&ProgressBy::Thread);
-    let opening = Opening { kind: args.rail.rail, mailbox, sleeps, ..Opening::default() };
+    let opening = Opening { kind: args.rail.kind(), mailbox, sleeps, ..Opening::default() };
     let mut node: Node<Attended> =
         session::start_with(&placement, &opening, &args.rail.hosts.start())?;
     let largest = args.size.iter().copied().max().unwrap_or(0);
@@ -168,7 +168,7 @@ pub fn run(args: &OverlapArgs) -> Result<()> {
     progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     progress.clear();
-    let kind = args.rail.rail;
+    let kind = args.rail.kind();
     report(kind, rows, args.compute, direct, &limits, &placement).print(args.json)
 }
 

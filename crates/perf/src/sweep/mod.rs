@@ -135,10 +135,10 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
     );
     common.rail.check()?;
     ensure!(
-        !is_portals || common.rail.rail == RailKind::Shm,
+        !is_portals || common.rail.kind() == RailKind::Shm,
         "--api portals goes with --rail shm only"
     );
-    ensure!(!common.raw || common.rail.rail == RailKind::Tcp, "--raw goes with --rail tcp only");
+    ensure!(!common.raw || common.rail.kind() == RailKind::Tcp, "--raw goes with --rail tcp only");
     if common.rail.hosts.launch()? {
         return Ok(());
     }
@@ -154,7 +154,7 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
     sweep.progress.show("the machine's limits");
     limits.measure_after(placement.cores);
     sweep.progress.clear();
-    let measurement = Measurement { test, rail: common.rail.rail, api, limits, placement };
+    let measurement = Measurement { test, rail: common.rail.kind(), api, limits, placement };
     measurement.report(&rows).print(common.json)
 }
 
@@ -185,9 +185,9 @@ impl Sweep<'_> {
             credits: self.common.credits.unwrap_or(default.credits),
             ..default
         };
-        let RailArgs { rail: kind, hosts } = &self.common.rail;
-        let opening = Opening { kind: *kind, mailbox, ..Opening::default() };
-        let mut node = session::start(self.placement, &opening, &hosts.start())?;
+        let rail = &self.common.rail;
+        let opening = Opening { kind: rail.kind(), mailbox, ..Opening::default() };
+        let mut node = session::start(self.placement, &opening, &rail.hosts.start())?;
         let raw = self.common.raw.then(|| Raw::open(&mut node)).transpose()?;
         let largest = self.largest();
         node.begin(&Step::Reserve { size: largest })?;

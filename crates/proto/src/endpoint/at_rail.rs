@@ -9,10 +9,12 @@ use super::Endpoint;
 use crate::api::{Completion, Failure, Probe, ProbeAction, Recv, Refused, Send};
 use crate::portal::{announced_key, entry_for};
 use crate::probes::{as_recv, drop_message};
-use crate::rendezvous::announce::expose;
+use crate::rendezvous::announce::{expose, take_back};
 use crate::request::{SendOp, SendState, SenderCopy};
 use crate::start::is_too_long;
-use sluice_link::{PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token};
+use sluice_link::{
+    Full, PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token,
+};
 use sluice_portals::{Event, EventKind, Handle, PtlError};
 use sluice_wire::{Found, MatchBits, Nanos, PeerId, Region, Rts};
 
@@ -37,13 +39,16 @@ impl Endpoint {
         if let Err(why) = self.core.await_peer(port, send.peer) {
             return self.refuse_or_fail(send, why);
         }
-        if is_too_long(&self.core, port, send) {
+        let is_too_long = is_too_long(&self.core, port, send);
+        if is_too_long || send.buf.len > matching(port).bytes_max() {
             return self.announce_at_rail(port, send);
         }
-        let state = SendState::AtRail;
-        let op = SendOp { send: *send, state, sender_copy: SenderCopy::None, copy: None };
-        let token = send.delivery.then(|| Token(self.sends.insert(op).to_u64()));
-        matching(port).send(send.peer, &message_of(send, None), send.buf, token);
+        let token = send.delivery.then(|| Token(self.sends.next_handle().to_u64()));
+        let message = message_of(send, None);
+        matching(port).send(send.peer, &message, send.buf, token).map_err(again)?;
+        if send.delivery {
+            self.keep_send(send, SendState::AtRail);
+        }
         self.core.stats.eager_sent += 1;
         if send.report && !send.delivery {
             self.core.complete(Completion::of_send(send, Ok(())));
@@ -64,28 +69,40 @@ impl Endpoint {
             Err(_) => return Err(Refused::Again),
         };
         let rts = Rts { total_len: send.buf.len, from: exposed.key, key, claims: None };
-        matching(port).send(send.peer, &message_of(send, Some(rts)), Region::EMPTY, None);
+        let message = message_of(send, Some(rts));
+        if matching(port).send(send.peer, &message, Region::EMPTY, None).is_err() {
+            take_back(&mut self.core, port, send.peer, exposed);
+            return Err(Refused::Again);
+        }
         self.core.stats.rendezvous_sent += 1;
-        let state = SendState::Announced(exposed);
-        let op = SendOp { send: *send, state, sender_copy: SenderCopy::None, copy: None };
-        let inserted = self.sends.insert(op);
-        assert!(inserted == handle, "what was announced has this name");
+        self.keep_send(send, SendState::Announced(exposed));
         Ok(())
+    }
+
+    /// A send that went under the name that is next waits for its end.
+    fn keep_send(&mut self, send: &Send, state: SendState) {
+        let op = SendOp { send: *send, state, sender_copy: SenderCopy::None, copy: None };
+        self.sends.insert(op);
     }
 
     /// Posts a receive at the rail.
     #[cold]
     #[inline(never)]
-    pub(super) fn recv_at_rail<P: Port>(&mut self, port: &mut P, recv: &Recv) {
+    pub(super) fn recv_at_rail<P: Port>(
+        &mut self,
+        port: &mut P,
+        recv: &Recv,
+    ) -> Result<(), Refused> {
+        let token = Token(self.recvs.next_handle().to_u64());
+        matching(port).post(&wanted_of(recv), recv.buf, token).map_err(again)?;
         let handle = self.recvs.insert_at_rail(recv);
-        let token = Token(handle.to_u64());
-        matching(port).post(&wanted_of(recv), recv.buf, token);
         if let Some(source) = recv.source
             && let Err(why) = self.core.await_peer(port, source)
             && matching(port).cancel(token)
         {
             self.fail_posted(handle, source, why);
         }
+        Ok(())
     }
 
     /// Cancels the oldest receive with this context that has met no message.
@@ -151,6 +168,10 @@ impl Endpoint {
             }
         }
     }
+}
+
+fn again(_: Full) -> Refused {
+    Refused::Again
 }
 
 fn message_of(send: &Send, rts: Option<Rts>) -> TaggedMessage {

@@ -1,6 +1,7 @@
 //! What a world tells the endpoint.
 
 use super::Endpoint;
+use crate::api::Space;
 use crate::offer::{answer_questions, on_decline, on_search, on_watch};
 use crate::rendezvous::moved::Moved;
 use crate::rendezvous::sender::{on_cts, on_written_out};
@@ -16,7 +17,7 @@ impl Machine for Endpoint {
         if self.core.peers.gone(from).is_some() {
             return;
         }
-        let taken = if is_foreign(&packet.packet) {
+        let taken = if is_foreign(&packet.packet) || is_misled(port, &packet.packet) {
             self.core.ni.note_violation();
             Taken::Violation
         } else {
@@ -205,6 +206,13 @@ impl Endpoint {
 #[inline]
 fn spends_data(packet: &Packet) -> bool {
     matches!(packet, Packet::Put(_) | Packet::ReturnRequest | Packet::ReturnResponse(_))
+}
+
+/// Messages, where a rail matches those: no peer sends them as packets then.
+#[inline]
+fn is_misled<P: Port>(port: &mut P, packet: &Packet) -> bool {
+    let Packet::Put(put) = packet else { return false };
+    port.tag_matching().is_some() && Space::named(put.pt_index).is_some()
 }
 
 /// Packets of the engine below that no endpoint sends.

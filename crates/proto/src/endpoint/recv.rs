@@ -31,8 +31,7 @@ impl Endpoint {
             return Err(Refused::Again);
         }
         if port.tag_matching().is_some() {
-            self.recv_at_rail(port, recv);
-            return Ok(());
+            return self.recv_at_rail(port, recv);
         }
         let name = self.recvs.next_handle();
         let spec = entry_for(recv, name.to_u64());

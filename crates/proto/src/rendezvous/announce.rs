@@ -38,9 +38,7 @@ pub(crate) fn start_announced<P: Port>(
             Ok(Started::Waits(SendState::Announced(exposed), sender_copy))
         }
         Err(error) => {
-            let unlinked = core.ni.me_unlink(exposed.entry);
-            assert!(unlinked.is_ok(), "the entry was appended above");
-            revoke(port, send.peer, exposed.key);
+            take_back(core, port, send.peer, exposed);
             Err(error)
         }
     }
@@ -60,6 +58,13 @@ pub(crate) fn expose<P: Port>(
     let entry = core.ni.me_append(port, PT_BULK, List::Priority, spec)?;
     let entry = entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))?;
     Ok(Exposed { entry, key: port.expose(peer, bytes, Rights::READ) })
+}
+
+/// Ends that for a message that was not announced.
+pub(crate) fn take_back<P: Port>(core: &mut Core, port: &mut P, peer: PeerId, exposed: Exposed) {
+    let unlinked = core.ni.me_unlink(exposed.entry);
+    assert!(unlinked.is_ok(), "the entry of a message that nobody knows of is linked");
+    revoke(port, peer, exposed.key);
 }
 
 /// Puts the announcement of a message that can be got under `key`, or read at `from`.

@@ -33,11 +33,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// For peers that a network is between. To fetch a message takes a round trip more, in
-    /// which some 30 KiB are copied in and out again. Receives are not announced, as there
-    /// are no chunk claims.
+    /// For peers that a network is between. To fetch a message takes a round trip more: as
+    /// long as 64 KiB take to be copied in and out again several times. Receives are not
+    /// announced, as there are no chunk claims.
     pub const NETWORK: Table =
-        Table { eager_bytes_max: 32 << 10, announce_bytes_min: NEVER, share_bytes_min: NEVER };
+        Table { eager_bytes_max: 64 << 10, announce_bytes_min: NEVER, share_bytes_min: NEVER };
 }
 
 impl Default for Table {

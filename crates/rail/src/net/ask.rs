@@ -187,6 +187,7 @@ impl Net {
 
     /// The memory behind a key is not read any more, whoever has asked for it.
     pub(super) fn forget(&mut self, peer: PeerId, key: RemoteKey) {
+        self.withdraw(key);
         let Some(met) = self.met(peer) else { return };
         for entry in met.conns.clone().into_iter().flatten() {
             let Some(conn) = self.conn(entry) else { continue };

@@ -29,8 +29,14 @@ pub(super) struct Conn {
     pub(super) is_blocked: bool,
     /// It is in the list of those that have something to send.
     pub(super) is_dirty: bool,
+    /// It is among those that are looked at in this poll.
+    pub(super) is_in_turn: bool,
     /// Nothing has come in so many polls in a row.
     pub(super) polls_in_vain: u32,
+    /// Something has come since a thread slept last.
+    pub(super) has_come: bool,
+    /// So many bytes wake a thread that sleeps.
+    wake_bytes: u32,
     pub(super) probes: Probes,
     pub(super) drain: Drain,
     /// The last frame was said.
@@ -117,7 +123,10 @@ impl Conn {
             data: None,
             is_blocked: false,
             is_dirty: false,
+            is_in_turn: false,
             polls_in_vain: 0,
+            has_come: false,
+            wake_bytes: 1,
             probes: Probes::default(),
             drain: Drain::default(),
             has_said_close: false,
@@ -134,7 +143,22 @@ impl Conn {
     /// Something has come.
     pub(super) fn note_heard(&mut self) {
         self.polls_in_vain = 0;
+        self.has_come = true;
         self.probes = Probes::default();
+    }
+
+    /// So many bytes, at least one, are to wake a thread that sleeps. Says whether it takes
+    /// more than one.
+    pub(super) fn wake_from(&mut self, bytes: u32) -> bool {
+        if self.wake_bytes != bytes && self.lane.wake_from(bytes) {
+            self.wake_bytes = bytes;
+        }
+        self.gathers()
+    }
+
+    /// Whether it takes more than one byte to wake a thread that sleeps.
+    pub(super) fn gathers(&self) -> bool {
+        self.wake_bytes > 1
     }
 
     /// Nothing has come. Says whether it is to be left to the system's list.

@@ -7,27 +7,37 @@ use super::handshake::{FabricHello, FabricName, Hello};
 use super::join::Joining;
 use super::lane::Lane;
 use super::{Entry, LaneToken, Net, NetError, Place};
-use crate::ofi::{self, Device, Notice, TOKEN_BYTES};
+use crate::ofi::{self, Device, Notice, SharedDevice, TOKEN_BYTES};
+use crate::shm::keep_looks;
 use rustix::event::epoll;
 use rustix::rand::{GetRandomFlags, getrandom};
-use sluice_multirail::{RailId, ReadId};
+use sluice_multirail::RailId;
 use sluice_wire::PeerId;
-use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// For how long a thread may sleep while lanes are open: providers do some of their work,
 /// such as sending again, only when they are asked what there is.
-const REST_NS_MAX: u64 = 10_000_000;
+pub(super) const REST_NS_MAX: u64 = 10_000_000;
 /// The same where a provider has nothing that wakes a thread.
-const REST_BLIND_NS_MAX: u64 = 100_000;
-/// How long this process's end may wait, in all, for what was sent over lanes to arrive.
-const DRAIN: Duration = Duration::from_millis(200);
+pub(super) const REST_BLIND_NS_MAX: u64 = 100_000;
+/// The same while a provider has not taken all, or the end of a lane is waited for.
+pub(super) const REST_WAITING_NS_MAX: u64 = 1_000_000;
 /// What is expected from asking to the first byte: where the device itself reaches memory,
 /// and where a provider stands on the system's sockets, as TCP does, with more between.
 const LATENCY_DEVICE_NS: u64 = 3_000;
 const LATENCY_SOCKETS_NS: u64 = 40_000;
+
+/// A device of libfabric's that is used.
+#[derive(Debug)]
+pub(super) struct Fabric {
+    pub(super) device: SharedDevice,
+    /// What tells that something has come, if the provider has such a thing, and whether the
+    /// system's list has it: only while there are lanes, because nobody looks at it without.
+    entry: Option<usize>,
+    is_listed: bool,
+}
 
 /// What a provider has at an address of this host, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +62,9 @@ pub fn fabric_offers(
     at: IpAddr,
 ) -> Result<Vec<FabricOffer>, sluice_fabric::FabricError> {
     let mut found: Vec<FabricOffer> = Vec::new();
-    for offer in ofi::offers_at(provider, at)? {
+    let offers = ofi::offers_at(provider, at);
+    keep_looks();
+    for offer in offers? {
         if found.iter().all(|known| known.domain != offer.domain()) {
             found.push(FabricOffer {
                 provider: offer.provider(),
@@ -77,40 +89,69 @@ impl Net {
                 self.fabrics.push(None);
                 continue;
             };
-            let opened = Device::open(&spec.provider, device.address, spec.place);
-            let mut opened =
+            let opened = Device::open(&spec.provider, device.addresses.first(), spec.place);
+            keep_looks();
+            let opened =
                 opened.map_err(|cause| NetError::Fabric { device: device.name.clone(), cause })?;
-            let descriptor = opened.endpoint().descriptor();
-            let descriptor =
-                descriptor.and_then(|found| rustix::io::fcntl_dupfd_cloexec(found, 0).ok());
-            self.fabrics.push(Some(Arc::new(Mutex::new(opened))));
-            if let Some(descriptor) = descriptor {
-                // Without it sleeps are short.
-                let _ = self.add(Entry::Fabric(descriptor));
-            }
+            let device = Arc::new(Mutex::new(opened));
+            self.fabrics.push(Some(Fabric { device, entry: None, is_listed: false }));
+            self.take_descriptor(self.fabrics.len() - 1);
         }
         Ok(())
     }
 
-    /// Adds a descriptor to the system's list that is told of as long as there is something.
-    pub(super) fn list_level(
-        &self,
-        descriptor: &rustix::fd::OwnedFd,
-        entry: usize,
-    ) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(entry as u64);
-        Ok(epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)?)
+    /// Takes what a device that was just opened is waited for by. Without it sleeps are
+    /// short.
+    fn take_descriptor(&mut self, at: usize) {
+        let Some(fabric) = &mut self.fabrics[at] else { return };
+        // The list forgets it with the last descriptor of it.
+        if let Some(entry) = fabric.entry.take() {
+            self.entries.try_remove(entry);
+        }
+        fabric.is_listed = false;
+        let mut device = ofi::lock(&fabric.device);
+        let found = device.endpoint().descriptor();
+        let own = found.and_then(|found| rustix::io::fcntl_dupfd_cloexec(found, 0).ok());
+        fabric.entry = own.map(|own| self.entries.insert(Entry::Fabric(own)));
+    }
+
+    /// Has the system's list have what is waited for by, and nothing else: what comes by a
+    /// device without lanes would keep whoever sleeps awake.
+    fn list_fabrics(&mut self) {
+        for fabric in self.fabrics.iter_mut().flatten() {
+            let is_used = ofi::lock(&fabric.device).is_used();
+            let Some(at) = fabric.entry.filter(|_| is_used != fabric.is_listed) else { continue };
+            let Some(Entry::Fabric(descriptor)) = self.entries.get(at) else { continue };
+            let changed = if is_used {
+                // It is told of as long as there is something.
+                let data = epoll::EventData::new_u64(at as u64);
+                epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)
+            } else {
+                epoll::delete(&self.epoll, descriptor)
+            };
+            fabric.is_listed = is_used && changed.is_ok();
+        }
     }
 
     /// Looks what has come by devices of libfabric's.
     pub(super) fn look_at_fabrics(&mut self) {
         for at in 0..self.fabrics.len() {
-            let Some(device) = self.fabrics[at].clone() else { continue };
+            let Some(fabric) = &self.fabrics[at] else { continue };
+            let device = Arc::clone(&fabric.device);
             let mut locked = ofi::lock(&device);
+            if locked.mend() {
+                drop(locked);
+                keep_looks();
+                self.take_descriptor(at);
+                continue;
+            }
             if !locked.is_used() {
                 continue;
             }
             locked.progress();
+            if let Some(warning) = locked.take_warning() {
+                (self.warn.0)(&format!("{}: {warning}", self.config.devices[at].name));
+            }
             while let Some((entry, notice)) = locked.next_notice() {
                 drop(locked);
                 self.on_notice(entry, notice);
@@ -134,17 +175,23 @@ impl Net {
 
     /// For how long a thread may sleep as far as lanes are concerned.
     pub(super) fn fabrics_rest_ns(&mut self) -> u64 {
-        let rest_of = |device: &ofi::SharedDevice| {
-            let mut device = ofi::lock(device);
+        self.list_fabrics();
+        let rest_of = |fabric: &Fabric| {
+            let mut device = ofi::lock(&fabric.device);
             if !device.is_used() {
                 return u64::MAX;
             }
             if device.has_work() || !device.endpoint().may_sleep() {
                 return 0;
             }
-            if device.endpoint().descriptor().is_some() { REST_NS_MAX } else { REST_BLIND_NS_MAX }
+            match (fabric.is_listed, device.is_waiting()) {
+                (false, _) => REST_BLIND_NS_MAX,
+                (true, true) => REST_WAITING_NS_MAX,
+                (true, false) => REST_NS_MAX,
+            }
         };
-        self.fabrics.iter().flatten().map(rest_of).min().unwrap_or(u64::MAX)
+        let lanes_ns = self.fabrics.iter().flatten().map(rest_of).min().unwrap_or(u64::MAX);
+        lanes_ns.min(self.matching_rest_ns())
     }
 
     /// What a hello by a device says of those of libfabric's.
@@ -166,7 +213,8 @@ impl Net {
             Some(FabricName {
                 index,
                 provider: device.fabric.as_ref()?.provider.clone(),
-                name: ofi::lock(fabric.as_ref()?).name().to_vec(),
+                name: ofi::lock(&fabric.as_ref()?.device).name().to_vec(),
+                tags: self.tags_name(usize::from(index)),
             })
         });
         Some(FabricHello { token, devices: devices.collect() })
@@ -174,7 +222,7 @@ impl Net {
 
     /// What is expected from asking to the first byte by a device.
     pub(super) fn fabric_latency_ns(&self, own: u8) -> Option<u64> {
-        let device = self.fabrics.get(usize::from(own))?.as_ref()?;
+        let device = &self.fabrics.get(usize::from(own))?.as_ref()?.device;
         let is_direct = ofi::lock(device).endpoint().offer().pins_memory();
         Some(if is_direct { LATENCY_DEVICE_NS } else { LATENCY_SOCKETS_NS })
     }
@@ -189,7 +237,8 @@ impl Net {
         joining: Joining,
         rest: &[u8],
     ) -> Result<(Lane, Vec<u8>), String> {
-        let device = self.fabrics.get(usize::from(own)).cloned().flatten();
+        let device = self.fabrics.get(usize::from(own)).and_then(Option::as_ref);
+        let device = device.map(|fabric| Arc::clone(&fabric.device));
         let theirs = hello.fabric.as_ref();
         let theirs = theirs.and_then(|fabric| Some((fabric, fabric.name_of(hello.own_device)?)));
         match (device, theirs) {
@@ -208,21 +257,11 @@ impl Net {
         }
     }
 
-    /// Whether what comes on a rail would be copied by this process to a place that is not
-    /// there. Where the system copies, it says so.
+    /// Whether what is received on a rail would be copied by this process to a place that is
+    /// not there. Where the system copies, it says so.
     pub(super) fn is_copied_blindly(&mut self, peer: PeerId, rail: RailId, place: Place) -> bool {
-        let is_copied = self
-            .conn_of(peer, rail)
-            .is_some_and(|conn| conn.lane.fabric().is_some() || conn.unsealing.is_some());
-        is_copied && !place.is_writable()
-    }
-
-    /// A read ends with a fault, whatever comes.
-    pub(super) fn spoil(&mut self, peer: PeerId, id: ReadId) {
-        let Some(met) = self.met_mut(peer) else { return };
-        if let Some(read) = met.reads.iter_mut().find(|read| read.id == id) {
-            read.is_faulty = true;
-        }
+        let conn = self.conn_of(peer, rail);
+        conn.is_some_and(|conn| conn.lane.fabric().is_some()) && !place.is_writable()
     }
 
     /// A rail was opened, and has nothing that carries it.
@@ -240,8 +279,13 @@ impl Net {
     /// Waits for what was sent over lanes to arrive, for a bounded time in all.
     pub(super) fn drain_fabrics(&mut self, peers: &[PeerId]) {
         let begin = Instant::now();
-        while !self.fabrics.is_empty() && begin.elapsed() < DRAIN {
+        while !self.fabrics.is_empty() && begin.elapsed() < self.config.drain {
             self.look_at_fabrics();
+            self.look_at_matching();
+            if !self.is_matching_drained() {
+                std::thread::yield_now();
+                continue;
+            }
             let left = peers.iter().filter(|&&peer| !self.drain_peer(peer)).count();
             if left == 0 {
                 break;

@@ -166,7 +166,11 @@ impl Net {
         let local = rustix::net::getsockname(socket).ok();
         let local = local.and_then(|local| SocketAddr::try_from(local).ok());
         let is_it = |ip| local.is_some_and(|local: SocketAddr| local.ip() == ip);
-        let at = self.config.devices.iter().position(|device| is_it(device.address));
+        let at = self
+            .config
+            .devices
+            .iter()
+            .position(|device| device.addresses.iter().any(|net| is_it(net.addr())));
         at.unwrap_or(0) as u8
     }
 
@@ -184,8 +188,7 @@ impl Net {
             devices: devices
                 .map(|((device, &port), index)| Device {
                     index,
-                    ip: device.address,
-                    prefix_bits: device.prefix,
+                    addresses: device.addresses,
                     port,
                     mbit_per_s: device.mbit_per_s,
                 })
@@ -280,6 +283,7 @@ impl Net {
         let peer = peer.ok_or(Refusal::NoRoom);
         let verdict = peer.and_then(|peer| {
             self.may_join(peer, device, asked.hello().own_device)?;
+            self.agrees_on_matching(peer, asked.hello())?;
             Ok(peer)
         });
         let hello = self.hello(device, Some(asked.hello().own_device));
@@ -342,6 +346,10 @@ impl Net {
                 self.remove(entry);
                 self.lose(attempt.peer, PeerError::Full);
             }
+            Refusal::Matching => {
+                self.remove(entry);
+                self.refuse_matching(attempt.peer);
+            }
         }
     }
 
@@ -386,7 +394,7 @@ impl Net {
         self.familiar.contains(&ip)
             || self.remotes.iter().flatten().any(|remote| match &remote.stage {
                 Stage::Met(met) if met.pairs.iter().any(|pair| pair.at.ip() == ip) => true,
-                _ => remote.address.host().is_some_and(|host| host.ip() == ip),
+                _ => remote.address.hosts().any(|host| host.ip() == ip),
             })
     }
 

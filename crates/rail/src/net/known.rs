@@ -2,7 +2,7 @@
 //! rails between them.
 
 use super::conn::Conn;
-use super::devices::{Offer, pair};
+use super::devices::{self, Addresses, Offer, pair};
 use super::handshake::{Established, Hello};
 use super::join::{Attempt, Side};
 use super::remote::{Met, Pair, Stage};
@@ -36,6 +36,10 @@ impl Net {
             _ => self.device_of(&joining.socket),
         };
         let hello = established.hello;
+        if self.met(peer).is_none() && self.meet_matching(peer, &hello).is_err() {
+            self.remove(entry);
+            return self.refuse_matching(peer);
+        }
         if self.met(peer).is_none() && !self.become_met(peer, entry, own, &hello) {
             return self.no_rail(entry);
         }
@@ -159,6 +163,12 @@ impl Net {
         if is_wanted {
             self.events.push_back(Event::Connected(peer, hello.opened));
         }
+        for device in 0..self.config.devices.len() as u8 {
+            if self.carriers.is_lost(device) {
+                // The one by which they meet carries something, whatever the system says.
+                self.cut_rails(peer, device, Some(rail));
+            }
+        }
         self.with_rails(peer, |rails, below| rails.advance(now, below));
         true
     }
@@ -166,15 +176,15 @@ impl Net {
     /// The rails between this process and one that tells its devices, in an order that
     /// both compute. The one by which they have met is among them.
     pub(super) fn pairs_with(&self, own: u8, hello: &Hello) -> Vec<Pair> {
-        let offer = |ip, prefix, mbit: u32| Offer {
-            addresses: ipnet::IpNet::new(ip, prefix).into_iter().collect(),
+        let offer = |addresses: Addresses, mbit: u32| Offer {
+            addresses: addresses.iter().collect(),
             speed_mbit: (mbit > 0).then_some(mbit),
         };
         let kind_here = |at: usize| {
             self.config.devices[at].fabric.as_ref().map(|fabric| fabric.provider.as_str())
         };
         let kind_there = |at: usize| hello.provider_of(hello.devices[at].index);
-        let mut found: Vec<(usize, usize, bool)> = Vec::new();
+        let mut found: Vec<devices::Pair> = Vec::new();
         // Devices of one kind reach each other; those of TCP come first.
         let mut kinds: Vec<Option<&str>> = (0..self.config.devices.len()).map(kind_here).collect();
         kinds.sort_unstable();
@@ -187,36 +197,46 @@ impl Net {
                 peer_places.filter(|&at| kind_there(at) == kind).collect();
             let own_offer = |&at: &usize| {
                 let device = &self.config.devices[at];
-                offer(device.address, device.prefix, device.mbit_per_s)
+                offer(device.addresses, device.mbit_per_s)
             };
             let peer_offer = |&at: &usize| {
                 let device = &hello.devices[at];
-                offer(device.ip, device.prefix_bits, device.mbit_per_s)
+                offer(device.addresses, device.mbit_per_s)
             };
             let here: Vec<Offer> = own_places.iter().map(own_offer).collect();
             let there: Vec<Offer> = peer_places.iter().map(peer_offer).collect();
             let pairs = pair(&here, &there).into_iter();
-            found.extend(
-                pairs.map(|pair| (own_places[pair.own], peer_places[pair.peer], pair.same_network)),
-            );
+            found.extend(pairs.map(|pair| devices::Pair {
+                own: own_places[pair.own],
+                peer: peer_places[pair.peer],
+                ..pair
+            }));
         }
         found.truncate(RailId::COUNT_MAX);
         let met_at = hello.devices.iter().position(|device| device.index == hello.own_device);
-        let met_by = (usize::from(own), met_at.unwrap_or(0));
-        let is_among = found.iter().any(|&(own, other, _)| (own, other) == met_by);
-        let is_possible = kind_here(met_by.0) == kind_there(met_by.1);
-        if !is_among && is_possible && found.len() < RailId::COUNT_MAX {
-            found.push((met_by.0, met_by.1, false));
+        let (own, peer) = (usize::from(own), met_at.unwrap_or(0));
+        let is_among = found.iter().any(|pair| (pair.own, pair.peer) == (own, peer));
+        let is_possible = kind_here(own) == kind_there(peer);
+        let addresses = self.config.devices[own].addresses;
+        if !is_among
+            && is_possible
+            && found.len() < RailId::COUNT_MAX
+            && let Some((own_address, peer_address)) =
+                addresses.of_one_family(hello.devices[peer].addresses)
+        {
+            let same_network = false;
+            found.push(devices::Pair { own, peer, own_address, peer_address, same_network });
         }
-        let as_pair = |(own, other, is_one_network): (usize, usize, bool)| {
-            let (here, there) = (&self.config.devices[own], &hello.devices[other]);
+        let as_pair = |pair: devices::Pair| {
+            let (here, there) = (&self.config.devices[pair.own], &hello.devices[pair.peer]);
             let known = [here.mbit_per_s, there.mbit_per_s].into_iter().filter(|&mbit| mbit > 0);
             let mbit = known.min().unwrap_or(1000);
             Pair {
-                own: own as u8,
+                own: pair.own as u8,
                 other: there.index,
-                at: SocketAddr::new(there.ip, there.port),
-                is_one_network,
+                from: pair.own_address.addr(),
+                at: SocketAddr::new(pair.peer_address.addr(), there.port),
+                is_one_network: pair.same_network,
                 bytes_per_s: u64::from(mbit) * 125_000,
             }
         };

@@ -6,8 +6,9 @@
 use super::{Place, sock};
 use crate::ofi;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::Shutdown;
+use rustix::net::{Shutdown, sockopt};
 use std::io;
+use std::time::Duration;
 
 /// Most looks at what a peer has sent, which nobody wants any more.
 const LOOKS_MAX: usize = 1024;
@@ -66,8 +67,8 @@ impl Lane {
 
     /// Whether the other side's host has acknowledged something in the last `fresh_ms`, and
     /// it is not the lane that is silent.
-    pub(super) fn is_fresh(&self, fresh_ms: u32) -> bool {
-        let is_deaf = matches!(self, Lane::Fabric(lane) if lane.is_deaf());
+    pub(super) fn is_fresh(&mut self, fresh_ms: u32) -> bool {
+        let is_deaf = self.fabric().is_some_and(ofi::Lane::is_deaf);
         !is_deaf && sock::health(self).is_some_and(|health| health.acknowledged_ms_ago <= fresh_ms)
     }
 
@@ -75,6 +76,15 @@ impl Lane {
     pub(super) fn ask(&mut self) {
         if let Lane::Fabric(lane) = self {
             lane.ask();
+        }
+    }
+
+    /// So many bytes are to wake a thread that sleeps. False if the lane cannot do that: the
+    /// first one wakes, or as many as before.
+    pub(super) fn wake_from(&self, bytes: u32) -> bool {
+        match self {
+            Lane::Tcp(socket) => sock::set_wake_bytes(socket, bytes),
+            Lane::Fabric(_) => false,
         }
     }
 
@@ -90,6 +100,15 @@ impl Lane {
         match self {
             Lane::Tcp(_) => None,
             Lane::Fabric(lane) => Some(lane),
+        }
+    }
+
+    /// What was sent need not arrive any more: the system does not go on sending it after the
+    /// end, nor looking for a host that it does not find.
+    pub(super) fn give_up(&self) {
+        if let Lane::Tcp(socket) = self {
+            // One that cannot be told so ends as others do.
+            let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
         }
     }
 

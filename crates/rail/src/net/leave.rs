@@ -54,7 +54,7 @@ impl Net {
                 conn.push_bare(FrameKind::Close, CloseReason::Ended.id(), acknowledged);
                 let _ = conn.out.flush(&mut conn.lane, ring, 0);
             }
-            if conn.lane.fabric().is_none() || is_all && conn.out.small_bytes() == 0 {
+            if conn.lane.fabric().is_none() || is_all && conn.out.is_given() {
                 conn.lane.end(&mut scratch);
             }
         }

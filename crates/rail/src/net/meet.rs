@@ -1,6 +1,7 @@
 //! How processes come together: the first contact with a peer, and the opening of rails.
 //!
-//! A process that wants to speak to a peer asks it at the host and port in its address. In
+//! A process that wants to speak to a peer asks it at the port in its address, at one of the
+//! two host addresses there: IPv4 first, then by turns. In
 //! the handshake (`join`) both tell their devices, so both know all rails between them from
 //! then on (`known`). Both may ask at once: of two attempts for one rail that meet, the one
 //! of the process with the lower key goes on. Further rails are opened by whoever first has
@@ -8,11 +9,13 @@
 //! affair of the process with the lower key; the other one asks only if that has not happened
 //! in time.
 
+use super::devices::IpNet;
 use super::join::{Attempt, CONTACT_NS, Joining, Side};
 use super::perform::REFUSED_MAX;
 use super::remote::{Meeting, Pair, Remote, Stage};
 use super::{Entry, Net, OwnDevice, devices, sock};
 use crate::address::Address;
+use rustix::event::epoll;
 use rustix::io::Errno;
 use sluice_link::PeerError;
 use sluice_multirail::RailId;
@@ -22,6 +25,9 @@ use std::net::SocketAddr;
 
 /// How long the process with the higher key leaves opening to the other.
 const OPEN_LATER_NS: u64 = 20_000_000;
+/// How long the system may take to connect to one of several addresses of a peer: what leads
+/// nowhere is found only by waiting.
+const FAMILY_NS: u64 = 300_000_000;
 const RETRY_NS_MIN: u64 = 10_000_000;
 const RETRY_NS_MAX: u64 = 1_000_000_000;
 
@@ -52,6 +58,7 @@ impl Net {
         remote.stage = Stage::Meeting(Meeting {
             entry: None,
             since: now,
+            attempts: 0,
             retry_at: now,
             retry_ns: RETRY_NS_MIN,
             refused: 0,
@@ -63,17 +70,32 @@ impl Net {
     /// Tries the first contact.
     pub(super) fn contact(&mut self, peer: PeerId) {
         let Some(remote) = self.remote(peer) else { return };
-        let Some(host) = remote.address.host() else {
-            return self.lose(peer, PeerError::Unreachable);
-        };
+        let Stage::Meeting(Meeting { attempts, .. }) = remote.stage else { return };
+        let hosts: Vec<SocketAddr> = remote.address.hosts().collect();
         let attempt = Attempt { peer, rail: None };
-        match self.begin_attempt(attempt, None, host) {
-            Ok(entry) => {
-                if let Some(meeting) = self.meeting_mut(peer) {
-                    meeting.entry = Some(entry);
-                }
+        let mut failed = io::ErrorKind::NotFound.into();
+        for tried in attempts..attempts + hosts.len() {
+            // One to which this host has no way fails at once, so the next is tried at once.
+            match self.begin_attempt(attempt, None, hosts[tried % hosts.len()]) {
+                Ok(entry) => return self.contact_begun(peer, entry, tried + 1, hosts.len()),
+                Err(cause) => failed = cause,
             }
-            Err(cause) => self.attempt_failed(attempt, &cause),
+        }
+        if hosts.is_empty() {
+            return self.lose(peer, PeerError::Unreachable);
+        }
+        self.attempt_failed(attempt, &failed);
+    }
+
+    /// A first contact is being tried, at one of so many addresses.
+    fn contact_begun(&mut self, peer: PeerId, entry: usize, attempts: usize, addresses: usize) {
+        if let Some(meeting) = self.meeting_mut(peer) {
+            (meeting.entry, meeting.attempts) = (Some(entry), attempts);
+        }
+        if addresses > 1
+            && let Some(Entry::Joining(joining)) = self.entries.get_mut(entry)
+        {
+            joining.deadline = joining.begun.saturating_add(Nanos(FAMILY_NS));
         }
     }
 
@@ -145,7 +167,7 @@ impl Net {
         sock::prepare(&socket, self.config.congestion.as_deref());
         if let Some(pair) = pair {
             let device = &self.config.devices[usize::from(pair.own)];
-            rustix::net::bind(&socket, &SocketAddr::new(device.address, 0))?;
+            rustix::net::bind(&socket, &SocketAddr::new(pair.from, 0))?;
             if pair.is_one_network && self.is_chosen_by_system(pair) {
                 // Where the system does not let a process choose, that is how it is.
                 let _ = devices::bind_to_device(&socket, device.index);
@@ -167,12 +189,16 @@ impl Net {
     /// system would use the first for all, and the peer is on another host.
     pub(super) fn is_chosen_by_system(&self, pair: Pair) -> bool {
         let devices = &self.config.devices;
-        let network = |device: &OwnDevice| {
-            ipnet::IpNet::new(device.address, device.prefix).map(|net| net.trunc())
+        let network_of = |device: &OwnDevice, is_it: &dyn Fn(&IpNet) -> bool| {
+            device.addresses.iter().find(is_it).map(|net| net.trunc())
         };
-        let own = network(&devices[usize::from(pair.own)]);
-        let shared = devices.iter().filter(|device| network(device) == own).count();
-        shared > 1 && devices.iter().all(|device| device.address != pair.at.ip())
+        let own = &devices[usize::from(pair.own)];
+        let own = network_of(own, &|net| net.addr() == pair.from);
+        let is_shared = |device: &&OwnDevice| {
+            own.is_some() && network_of(device, &|net| Some(net.trunc()) == own).is_some()
+        };
+        let shared = devices.iter().filter(is_shared).count();
+        shared > 1 && devices.iter().all(|device| !device.addresses.contains(pair.at.ip()))
     }
 
     pub(super) fn add(&mut self, entry: Entry) -> io::Result<usize> {
@@ -182,8 +208,12 @@ impl Net {
             Entry::Joining(joining) => self.list(&joining.socket, at),
             Entry::Listener(listener) => self.list(&listener.socket, at),
             Entry::Changes(socket) => self.list(socket, at),
-            Entry::Fabric(descriptor) => self.list_level(descriptor, at),
-            Entry::Taken => unreachable!("it is no descriptor"),
+            Entry::Matching(descriptor) => {
+                let data = epoll::EventData::new_u64(at as u64);
+                let listed = epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN);
+                listed.map_err(io::Error::from)
+            }
+            Entry::Fabric(_) | Entry::Taken => unreachable!("it is listed elsewhere, or is none"),
         };
         if let Err(cause) = listed {
             self.entries.remove(at);

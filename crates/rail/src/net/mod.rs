@@ -10,14 +10,18 @@
 //! | `remote` | one peer: what has been asked of it, and its connections |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `bursts` | when small frames wait for each other |
+//! | `gather` | how much wakes a thread that sleeps, and for how long it may |
 //! | `lane` | what carries its bytes |
 //! | `place` | a place in memory, of this process or of its client |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
+//! | `matching` | a rail that matches tags: who agrees on it, when it is looked at |
 //! | `fabric` | devices of libfabric's, and the lanes over them |
+//! | `fetch` | chunks that such a device reads by itself |
 //! | `meet` | the first contact with a peer, the opening of rails |
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
 //! | `strangers` | listening, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
+//! | `carriers` | which own devices carry nothing, as these news say |
 //! | `sealed` | what stands between frames and sockets where they are sealed |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
 //! | `perform` | what `multirail` wants done |
@@ -43,15 +47,19 @@
 mod allowance;
 mod ask;
 mod bursts;
+mod carriers;
 mod changes;
 mod conn;
 pub mod devices;
 mod fabric;
+mod fetch;
+mod gather;
 pub mod handshake;
 mod join;
 mod known;
 mod lane;
 mod leave;
+mod matching;
 mod meet;
 mod outbound;
 mod perform;
@@ -67,15 +75,20 @@ mod tests;
 pub(crate) mod watcher;
 
 use crate::address::Address;
-use crate::ofi::{SharedDevice, Token as LaneToken};
+use crate::ofi::Token as LaneToken;
 use crate::shm::Warn;
 use allowance::Allowances;
 use bursts::Habit;
+use carriers::Carriers;
 use changes::News;
 use conn::Conn;
+use devices::Addresses;
+use fabric::Fabric;
 pub use fabric::{FabricOffer, fabric_offers};
 use handshake::{Identity, Security};
 use join::Joining;
+use matching::Matching;
+pub use matching::NoMatching;
 pub(crate) use place::Place;
 use remote::{Met, Remote, Stage};
 use rustix::event::epoll;
@@ -89,6 +102,7 @@ use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 use strangers::Listener;
 
 /// Bytes that one look at a socket brings at most, chunks aside.
@@ -98,10 +112,15 @@ const BUFFER_BYTES: usize = 256 << 10;
 const TAIL_BYTES: usize = 512;
 /// Bytes that nobody wants are taken in so many at a time.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// Polls between two looks at the system's list of sockets that have something.
-const LIST_POLLS: u32 = 16;
+/// Most sockets that the system lists at once.
+const LISTED_MAX: usize = 64;
+/// Least time between two looks at the system's list of sockets that have something, while
+/// those that have had something lately are looked at in each poll.
+const LIST_NS: u64 = 20_000;
 /// More sockets than this are not looked at one by one.
 const HOT_MAX: usize = 4;
+/// How long a process's end may wait, in all, for what was sent over lanes to arrive.
+const DRAIN: Duration = Duration::from_millis(200);
 /// Time between two rounds of what is looked after.
 const ROUND_NS: u64 = 1_000_000;
 /// Most chunks that a peer may have asked for on one connection.
@@ -145,6 +164,10 @@ pub struct NetConfig {
     pub uid: u32,
     /// How connections are protected.
     pub security: Security,
+    /// How long its end may wait, in all, until what was sent over libfabric is there.
+    pub drain: Duration,
+    /// A device of libfabric's is to match messages in the place of this process.
+    pub matching: bool,
     /// The ports that peers are told instead of those that are listened on, by device.
     #[cfg(test)]
     pub(crate) told_ports: Vec<u16>,
@@ -162,6 +185,8 @@ impl NetConfig {
             label: 0,
             uid: rustix::process::geteuid().as_raw(),
             security: Security::default(),
+            drain: DRAIN,
+            matching: false,
             #[cfg(test)]
             told_ports: Vec::new(),
         }
@@ -175,17 +200,15 @@ pub struct OwnDevice {
     pub name: String,
     /// Its number in this namespace.
     pub index: u32,
-    /// Its address.
-    pub address: IpAddr,
-    /// How many bits of it name the network.
-    pub prefix: u8,
+    /// At which it is listened on, all at one port.
+    pub addresses: Addresses,
     /// What it claims to carry, in Mbit/s.
     pub mbit_per_s: u32,
     /// The device of libfabric's that carries what goes by it; a TCP connection without.
     pub fabric: Option<FabricDevice>,
 }
 
-/// A device of libfabric's. Processes meet at the address that it has as an [`OwnDevice`].
+/// A device of libfabric's. Processes meet at the addresses that it has as an [`OwnDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricDevice {
     /// By which provider.
@@ -224,8 +247,10 @@ pub struct Net {
     peers_max: usize,
     /// Where it listens, by device.
     ports: Vec<u16>,
+    /// What matches tags in the place of this process, and by which device.
+    matching: Option<Matching>,
     /// What carries what goes by a device, if not TCP.
-    fabrics: Vec<Option<SharedDevice>>,
+    fabrics: Vec<Option<Fabric>>,
     epoll: OwnedFd,
     entries: Slab<Entry>,
     /// Peers by their ids.
@@ -234,7 +259,7 @@ pub struct Net {
     active: Vec<PeerId>,
     /// Connections that may have something: they are looked at in each poll.
     hot: Vec<usize>,
-    /// Those that are looked at in this poll.
+    /// Those that are looked at in this poll, each once (`Conn::is_in_turn`).
     turn: VecDeque<usize>,
     /// Those that have something to send.
     dirty: Vec<usize>,
@@ -250,7 +275,8 @@ pub struct Net {
     actions: remote::Actions,
     habit: Habit,
     now: Nanos,
-    epoch: u64,
+    /// When the system's list is looked at next.
+    next_list: Nanos,
     next_round: Nanos,
     reads_made: u64,
     /// Hellos that were said.
@@ -268,10 +294,14 @@ pub struct Net {
     accept_later: Vec<usize>,
     /// That the network has changed: what failed is tried anew.
     news: News,
+    /// Of the own devices, which carry nothing.
+    carriers: Carriers,
     /// How many connections take nothing for now.
     blocked: usize,
     /// The next poll asks the system which sockets have something.
     looks_at_list: bool,
+    /// What the system has listed and was not looked at: entries, and what is with them.
+    listed: Vec<(usize, epoll::EventFlags)>,
     /// Connections with bytes that came behind the handshake.
     unread: Vec<usize>,
     stats: NetStats,
@@ -298,6 +328,9 @@ enum Entry {
     Changes(OwnedFd),
     /// What tells that something has come by a device of libfabric's.
     Fabric(OwnedFd),
+    /// What tells that something has come by a rail that matches, as long as there is
+    /// something.
+    Matching(OwnedFd),
     /// It is being made into something else.
     Taken,
 }
@@ -360,6 +393,7 @@ impl Net {
             peers_max: usize::from(layout.senders_max),
             ports: Vec::new(),
             fabrics: Vec::new(),
+            matching: None,
             epoll,
             entries: Slab::new(),
             remotes: Vec::new(),
@@ -376,7 +410,7 @@ impl Net {
             actions: remote::Actions::default(),
             habit: Habit::default(),
             now: Nanos(0),
-            epoch: 0,
+            next_list: Nanos(0),
             next_round: Nanos(0),
             reads_made: 0,
             attempts: 0,
@@ -388,48 +422,79 @@ impl Net {
             familiar: VecDeque::new(),
             unread: Vec::new(),
             news: News::default(),
+            carriers: Carriers::default(),
             blocked: 0,
             looks_at_list: false,
+            listed: Vec::new(),
             stats: NetStats::default(),
             warn,
             pid: std::process::id(),
             config,
         };
         net.listen_on_all()?;
+        net.carriers = Carriers::of(net.config.devices.len());
         net.open_fabrics()?;
+        net.open_matching();
         if let Ok(socket) = changes::open() {
             // Without it what fails is tried again when its time comes.
             let _ = net.add(Entry::Changes(socket));
         }
-        let first = net.config.devices.first().ok_or(NetError::NoDevice)?;
-        let host = SocketAddr::new(first.address, net.ports[0]);
-        // A device that is listened on has an address of one host.
-        net.identity = net.identity.clone().at(host).map_err(|_| NetError::NoDevice)?;
+        net.identity = net.located().ok_or(NetError::NoDevice)?;
         Ok(net)
     }
 
-    /// Listens at all devices but those whose address is not there: it may have gone since
-    /// it was listed, or is not this host's yet (an IPv6 address that is still being tried).
+    /// The identity, with where the process is reached: at the first device, and in the
+    /// family that this one lacks at the first that has it and is listened on at its port.
+    fn located(&self) -> Option<Identity> {
+        let devices = self.config.devices.iter().zip(&self.ports);
+        let mut all = devices.flat_map(|(device, &port)| {
+            device.addresses.iter().map(move |net| SocketAddr::new(net.addr(), port))
+        });
+        let first = all.next()?;
+        let is_other = |at: &SocketAddr| {
+            at.is_ipv4() != first.is_ipv4()
+                && at.port() == first.port()
+                && at.ip().is_loopback() == first.ip().is_loopback()
+        };
+        let identity = self.identity.clone().at(first).ok()?;
+        let both = all.filter(is_other).find_map(|at| identity.clone().also_at(at.ip()).ok());
+        Some(both.unwrap_or(identity))
+    }
+
+    /// Listens at all devices, but not at addresses that are not there: one may have gone
+    /// since it was listed, or is not this host's yet (an IPv6 address that is still being
+    /// tried). All have one port, if that can be.
     fn listen_on_all(&mut self) -> Result<(), NetError> {
         let mut missing = None;
-        for device in std::mem::take(&mut self.config.devices) {
-            let address = device.address;
+        for mut device in std::mem::take(&mut self.config.devices) {
+            let address = device.addresses.first();
             let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
-            let (socket, bound) = match strangers::listen(SocketAddr::new(address, 0)) {
-                Ok(listening) => listening,
+            let port = self.ports.first().copied().unwrap_or(0);
+            let listening = match strangers::listen_at(device.addresses, port) {
+                Ok(listening) => Some(listening),
                 Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => {
-                    (self.warn.0)(&format!(
-                        "{} is not used: its address {address} is not there",
-                        device.name
-                    ));
                     missing.get_or_insert(failed(cause));
-                    continue;
+                    None
                 }
                 Err(cause) => return Err(failed(cause)),
             };
-            let listener = Listener { socket, device: self.config.devices.len() as u8 };
-            self.add(Entry::Listener(listener)).map_err(failed)?;
-            self.ports.push(bound.port());
+            let there = listening.as_ref().map(|listening| listening.at);
+            for net in device.addresses.iter() {
+                if there.is_none_or(|there| !there.contains(net.addr())) {
+                    (self.warn.0)(&format!(
+                        "{} is not used: its address {} is not there",
+                        device.name,
+                        net.addr()
+                    ));
+                }
+            }
+            let Some(listening) = listening else { continue };
+            for socket in listening.sockets {
+                let listener = Listener { socket, device: self.config.devices.len() as u8 };
+                self.add(Entry::Listener(listener)).map_err(failed)?;
+            }
+            self.ports.push(listening.port);
+            device.addresses = listening.at;
             self.config.devices.push(device);
         }
         if let (true, Some(missing)) = (self.config.devices.is_empty(), missing) {
@@ -450,23 +515,28 @@ impl Net {
     /// gives the id of a peer that is not known yet.
     pub fn poll(&mut self, now: Nanos, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
         self.now = now;
-        self.epoch += 1;
         if self.habit.begin_poll(now) {
             self.flush_dirty();
         }
-        self.turn.extend(self.hot.iter().copied());
-        for entry in std::mem::take(&mut self.accept_again) {
-            self.accept(entry);
+        for at in 0..self.hot.len() {
+            self.look_again(self.hot[at]);
+        }
+        if !self.accept_again.is_empty() {
+            for entry in std::mem::take(&mut self.accept_again) {
+                self.accept(entry);
+            }
         }
         let is_listed = self.hot.len() > HOT_MAX
-            || self.hot.is_empty()
+            || self.hot.is_empty() && !self.is_matching_used()
             || self.blocked > 0
             || std::mem::take(&mut self.looks_at_list)
-            || self.epoch.is_multiple_of(u64::from(LIST_POLLS));
+            || now >= self.next_list;
         if is_listed {
+            self.next_list = now.saturating_add(Nanos(LIST_NS));
             self.look_at_list(intern);
         }
         self.look_at_fabrics();
+        self.look_at_matching();
         if now >= self.next_round {
             self.next_round = now.saturating_add(Nanos(ROUND_NS));
             self.look_after();
@@ -491,6 +561,9 @@ impl Net {
             } else if let Some(entry) = self.unread.pop() {
                 self.reread(entry);
             } else if let Some(entry) = self.turn.pop_front() {
+                if let Some(conn) = self.conn(entry) {
+                    conn.is_in_turn = false;
+                }
                 self.receive(entry);
             } else {
                 self.flush_dirty();
@@ -519,13 +592,15 @@ impl Net {
             || !self.unread.is_empty()
             || self.reading.is_some()
             || !self.accept_again.is_empty()
+            || !self.listed.is_empty()
+            || self.has_matched()
     }
 
     /// Whether something may have come on a connection that was used a moment ago, or is
     /// left to be done here.
     #[must_use]
     pub fn is_awake(&self) -> bool {
-        !self.hot.is_empty() || self.has_work()
+        !self.hot.is_empty() || self.has_work() || self.is_matching_used()
     }
 
     /// Whether a poll now may find something. While nobody is known here only strangers
@@ -533,22 +608,6 @@ impl Net {
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         !self.active.is_empty() || self.is_awake() || now >= self.next_round
-    }
-
-    /// For how long, in nanoseconds, a thread may sleep unless something comes; zero if
-    /// there is something to do.
-    #[must_use]
-    pub fn rest_ns(&mut self, now: Nanos) -> u64 {
-        if self.has_work() {
-            return 0;
-        }
-        let fabrics_ns = self.fabrics_rest_ns();
-        // Whoever wakes looks at all sockets that have something.
-        self.looks_at_list = true;
-        let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
-        let later = (!self.accept_later.is_empty()).then_some(self.next_round);
-        let due = due.chain(self.news.due()).chain(later).min();
-        due.map_or(u64::MAX, |due| due.since(now).0).min(fabrics_ns)
     }
 
     /// The list of sockets that have something: readable when one has.
@@ -605,17 +664,21 @@ impl Net {
     }
 
     /// Asks the system which sockets have something, or take something again.
-    fn look_at_list(&mut self, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
-        let mut events = Vec::with_capacity(64);
+    fn list_ready(&mut self) {
+        let mut events = Vec::with_capacity(LISTED_MAX);
         let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let found =
-            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
-        if found.is_err() {
-            return;
+        let room = rustix::buffer::spare_capacity(&mut events);
+        // What is not listed now is the next time.
+        if epoll::wait(&self.epoll, room, Some(&timeout)).is_ok() {
+            let ready = events.iter().map(|event| (event.data.u64() as usize, event.flags));
+            self.listed.extend(ready);
         }
-        for event in events {
-            let flags = event.flags;
-            let entry = event.data.u64() as usize;
+    }
+
+    /// Does what follows from what the system lists.
+    fn look_at_list(&mut self, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
+        self.list_ready();
+        for (entry, flags) in std::mem::take(&mut self.listed) {
             match self.entries.get_mut(entry) {
                 Some(Entry::Conn(conn)) => {
                     conn.lane.note_due();
@@ -632,7 +695,7 @@ impl Net {
                 Some(Entry::Joining(_)) => self.drive_joining(entry, intern),
                 Some(Entry::Changes(_)) => self.on_change(entry),
                 // All of them are looked at in each poll.
-                Some(Entry::Fabric(_) | Entry::Taken) | None => {}
+                Some(Entry::Fabric(_) | Entry::Matching(_) | Entry::Taken) | None => {}
             }
         }
     }
@@ -644,6 +707,15 @@ impl Net {
         }
         if !self.hot.contains(&entry) {
             self.hot.push(entry);
+            self.look_again(entry);
+        }
+    }
+
+    /// A connection is looked at in this poll, however often that is asked for: once for each
+    /// turn that it comes to.
+    fn look_again(&mut self, entry: usize) {
+        let Some(conn) = self.conn(entry) else { return };
+        if !std::mem::replace(&mut conn.is_in_turn, true) {
             self.turn.push_back(entry);
         }
     }

@@ -148,6 +148,19 @@ pub(super) struct Forgotten {
     pub(super) is_cut: bool,
 }
 
+/// What became of one call.
+enum Given {
+    /// There may be more.
+    Part,
+    /// Some memory cannot be read; nothing was taken.
+    Fault,
+    /// That was all for now.
+    End(Flushed),
+}
+
+/// Small frames and the stream, each in a ring that may wrap.
+const PIECES_WITHOUT_CHUNKS: usize = 4;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Small,
@@ -196,6 +209,11 @@ impl Outbound {
     /// Bytes of the connection's own frames that wait.
     pub(super) fn small_bytes(&self) -> usize {
         self.small.len()
+    }
+
+    /// Whether the socket has all frames of the connection's own, and all that was sealed.
+    pub(super) fn is_given(&self) -> bool {
+        self.small.is_empty() && self.sealing.as_ref().is_none_or(|sealing| sealing.is_given())
     }
 
     /// Gives memory back that is not used.
@@ -293,55 +311,81 @@ impl Outbound {
             {
                 return Ok(Flushed::Blocked);
             }
-            let mut pieces = [(Part::Small, Place::NONE); PIECES_MAX];
-            self.prepare(bulk);
-            let (count, is_cut) = self.gather(ring, &mut pieces, bulk);
-            if count == 0 {
-                return Ok(if is_cut { Flushed::Enough } else { Flushed::All });
-            }
-            let pieces = if is_wary { first_alone(&pieces[..count]) } else { &pieces[..count] };
-            let count = pieces.len();
-            let places = pieces.iter().map(|(_, place)| *place);
-            let mut list = [Place::NONE; PIECES_MAX];
-            list.iter_mut().zip(places).for_each(|(to, from)| *to = from);
-            // SAFETY: small frames and the ring are this process's own; the memory of a
-            // chunk is exposed, and whoever exposes it keeps it mapped until it revokes
-            // the key, when `forget` drops the place.
-            let given = unsafe {
-                match &mut self.sealing {
-                    Some(sealing) => sealing.seal(&list[..count]),
-                    None => lane.send(&list[..count]),
-                }
+            // A lone message does not wait until room for many pieces is cleared.
+            let given = if self.serves.is_empty() {
+                self.give::<PIECES_WITHOUT_CHUNKS>(lane, ring, &mut bulk, is_wary)?
+            } else {
+                self.give::<PIECES_MAX>(lane, ring, &mut bulk, is_wary)?
             };
-            let sent = match given {
-                Ok(sent) => sent,
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Flushed::Blocked);
-                }
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-                Err(cause) if sock::is_fault(&cause) => match pieces[0].0 {
-                    Part::Serve(at) if is_wary => {
-                        return Ok(Flushed::Faulty(self.serves[at].key));
-                    }
-                    _ if is_wary => return Err(cause),
-                    _ => {
-                        is_wary = true;
-                        continue;
-                    }
-                },
-                Err(cause) => return Err(cause),
-            };
-            let wanted: usize = pieces.iter().map(|(_, place)| place.len).sum();
-            let given = self.account(ring, pieces, sent);
-            self.bulk_given += given as u64;
-            bulk = bulk.saturating_sub(given);
-            // Fewer of a chunk may mean that the next ones are not there, of which the
-            // system says nothing later.
-            let has_chunk = pieces.iter().any(|(part, _)| matches!(part, Part::Serve(_)));
-            if sent < wanted && !has_chunk && self.sealing.is_none() {
-                return Ok(Flushed::Blocked);
+            match given {
+                Given::Part => {}
+                Given::Fault => is_wary = true,
+                Given::End(flushed) => return Ok(flushed),
             }
         }
+    }
+
+    /// Gives the socket as much as goes in one call, in at most `N` pieces.
+    fn give<const N: usize>(
+        &mut self,
+        lane: &mut Lane,
+        ring: &Ring,
+        bulk: &mut usize,
+        is_wary: bool,
+    ) -> io::Result<Given> {
+        let (mut parts, mut places) = ([Part::Small; N], [Place::NONE; N]);
+        if !self.serves.is_empty() {
+            self.prepare(*bulk);
+        }
+        let (found, is_cut) = self.gather(ring, &mut parts, &mut places, *bulk);
+        if found == 0 {
+            return Ok(Given::End(if is_cut { Flushed::Enough } else { Flushed::All }));
+        }
+        let count = if is_wary { first_alone(&parts[..found]) } else { found };
+        let (parts, places) = (&parts[..count], &places[..count]);
+        // SAFETY: small frames and the ring are this process's own; the memory of a
+        // chunk is exposed, and whoever exposes it keeps it mapped until it revokes
+        // the key, when `forget` drops the place.
+        let given = unsafe {
+            match &mut self.sealing {
+                Some(sealing) => sealing.seal(places),
+                None => lane.send(places),
+            }
+        };
+        let sent = match given {
+            Ok(sent) => sent,
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Given::End(Flushed::Blocked));
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(Given::Part),
+            Err(cause) if sock::is_fault(&cause) => {
+                return match parts[0] {
+                    Part::Serve(at) if is_wary => {
+                        Ok(Given::End(Flushed::Faulty(self.serves[at].key)))
+                    }
+                    _ if is_wary => Err(cause),
+                    _ => Ok(Given::Fault),
+                };
+            }
+            Err(cause) => return Err(cause),
+        };
+        let wanted: usize = places.iter().map(|place| place.len).sum();
+        let given = self.account(ring, parts, places, sent);
+        self.bulk_given += given as u64;
+        *bulk = bulk.saturating_sub(given);
+        if self.sealing.is_some() {
+            return Ok(Given::Part);
+        }
+        // Fewer of a chunk may mean that the next ones are not there, of which the
+        // system says nothing later.
+        let has_chunk = parts.iter().any(|part| matches!(part, Part::Serve(_)));
+        Ok(match sent < wanted {
+            true if !has_chunk => Given::End(Flushed::Blocked),
+            false if self.serves.is_empty() && count == found && found < N => {
+                Given::End(Flushed::All)
+            }
+            _ => Given::Part,
+        })
     }
 
     /// Decides how much of the next chunks goes, of about `bulk` bytes.
@@ -360,14 +404,15 @@ impl Outbound {
     fn gather(
         &self,
         ring: &Ring,
-        pieces: &mut [(Part, Place); PIECES_MAX],
+        parts: &mut [Part],
+        places: &mut [Place],
         mut bulk: usize,
     ) -> (usize, bool) {
         let mut count = 0;
         let mut add = |part, place: Place| {
-            let is_wanted = place.len > 0 && count < PIECES_MAX;
+            let is_wanted = place.len > 0 && count < parts.len();
             if is_wanted {
-                pieces[count] = (part, place);
+                (parts[count], places[count]) = (part, place);
                 count += 1;
             }
         };
@@ -399,6 +444,9 @@ impl Outbound {
             small(&mut add);
             stream(&mut add);
         }
+        if self.serves.is_empty() {
+            return (count, false);
+        }
         for (at, serve) in self.serves.iter().enumerate().skip(first) {
             if bulk == 0 {
                 return (count, true);
@@ -413,10 +461,10 @@ impl Outbound {
     }
 
     /// Notes what the socket has taken. Says how much of it was chunks.
-    fn account(&mut self, ring: &Ring, pieces: &[(Part, Place)], mut sent: usize) -> usize {
+    fn account(&mut self, ring: &Ring, parts: &[Part], places: &[Place], mut sent: usize) -> usize {
         let (mut bulk, mut ended) = (0, 0);
         let mut small = 0;
-        for (part, place) in pieces {
+        for (part, place) in parts.iter().zip(places) {
             let taken = place.len.min(sent);
             sent -= taken;
             match part {
@@ -433,29 +481,33 @@ impl Outbound {
                 }
             }
         }
-        self.small.drain(..small);
-        if self.small.is_empty() && self.small.capacity() > KEPT_BYTES_MAX {
-            self.small = VecDeque::new();
+        if small > 0 {
+            self.small.drain(..small);
+            if self.small.is_empty() && self.small.capacity() > KEPT_BYTES_MAX {
+                self.small = VecDeque::new();
+            }
         }
-        // They end in their order.
-        self.serves.drain(..ended);
+        if ended > 0 {
+            // They end in their order.
+            self.serves.drain(..ended);
+        }
         bulk
     }
 }
 
-/// Of pieces in order, the first ones that are this process's own, or else those of the
+/// Of pieces in order, how many are this process's own before all others, or else of the
 /// first chunk.
-fn first_alone(pieces: &[(Part, Place)]) -> &[(Part, Place)] {
+fn first_alone(parts: &[Part]) -> usize {
     let of_chunk = |part: Part| matches!(part, Part::Serve(_)).then_some(part);
-    let first = of_chunk(pieces[0].0);
-    let count = pieces.iter().take_while(|(part, _)| of_chunk(*part) == first).count();
-    &pieces[..count]
+    let first = of_chunk(parts[0]);
+    parts.iter().take_while(|&&part| of_chunk(part) == first).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use crate::net::handshake::Cipher;
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     const CHUNK_BYTES: usize = 100_000;
@@ -475,6 +527,28 @@ mod tests {
         }
         assert!(bytes.is_empty(), "whole frames");
         frames
+    }
+
+    /// A lane that ends when all is given must not count what waits in sealed records.
+    #[test]
+    fn what_is_sealed_and_not_taken_is_not_given() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 4096]).is_ok() {}
+        let mut lane = Lane::Tcp(ours.into());
+        let (mut out, mut ring) = (Outbound::default(), Ring::default());
+        out.seal(crate::net::sealed::both(Cipher::example(), &[]).0);
+        out.begin_stream(0);
+        let frame = FrameHead { kind: FrameKind::Probe, len: 0, id: 0, acknowledged: 0 }.emit();
+        ring.push(&[&frame]);
+        out.push(&[&frame]);
+        assert_eq!(out.flush(&mut lane, &ring, 0).unwrap(), Flushed::Blocked);
+        assert_eq!((out.held(&ring), out.small_bytes()), (0, 0));
+        assert!(!out.is_given());
+        while theirs.read(&mut [0; 4096]).is_ok() {}
+        assert_eq!(out.flush(&mut lane, &ring, 0).unwrap(), Flushed::All);
+        assert!(out.is_given());
     }
 
     /// Chunks that go in several frames, small frames and packets between, and a socket that

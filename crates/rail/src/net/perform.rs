@@ -38,8 +38,10 @@ impl Net {
     ) -> Option<R> {
         let mut actions = std::mem::take(&mut self.actions);
         let result = self.met_mut(peer).map(|met| call(&mut met.rails, &mut actions));
-        for action in actions.0.drain(..) {
-            self.perform(peer, action);
+        if !actions.0.is_empty() {
+            for action in actions.0.drain(..) {
+                self.perform(peer, action);
+            }
         }
         self.actions = actions;
         result
@@ -82,6 +84,13 @@ impl Net {
     }
 
     fn ask(&mut self, peer: PeerId, ask: &MultirailAsk) {
+        if !self.fetch_chunk(peer, ask) {
+            self.push_ask(peer, ask, FrameKind::Ask);
+        }
+    }
+
+    /// Asks for a chunk by a frame of this kind.
+    pub(super) fn push_ask(&mut self, peer: PeerId, ask: &MultirailAsk, kind: FrameKind) {
         let Some(met) = self.met_mut(peer) else { return };
         let Some(read) = met.reads.iter().find(|read| read.id == ask.read) else { return };
         let body = Ask {
@@ -90,7 +99,7 @@ impl Net {
             len: u32::try_from(ask.len).expect("a chunk is shorter"),
         };
         let head = FrameHead {
-            kind: FrameKind::Ask,
+            kind,
             len: Ask::BYTES as u32,
             id: ask.chunk.bits(),
             acknowledged: met.rails.tell().0,
@@ -154,6 +163,9 @@ impl Net {
 
     /// Gives all sockets what there is for them.
     pub(super) fn flush_dirty(&mut self) {
+        if self.dirty.is_empty() {
+            return;
+        }
         // One that has had enough comes into the list again, for the next poll.
         for entry in std::mem::take(&mut self.dirty) {
             if let Some(conn) = self.conn(entry) {
@@ -194,6 +206,9 @@ impl Net {
         met.open_at[at] = None;
         for entry in entries.into_iter().flatten() {
             self.stats.broken += 1;
+            if let Some(conn) = self.conn(entry) {
+                conn.lane.give_up();
+            }
             self.remove(entry);
         }
     }
@@ -277,6 +292,7 @@ impl Net {
                  and that the hosts' firewalls let processes connect to each other"
             ));
         }
+        self.end_matching(peer);
         let Some(remote) = self.remote_mut(peer) else { return };
         match std::mem::replace(&mut remote.stage, Stage::Gone(why)) {
             Stage::Met(met) => {

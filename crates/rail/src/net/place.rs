@@ -1,7 +1,8 @@
 //! A place in memory that is sent from or received into.
 //!
 //! It may be memory of the client, which may be gone: the system says so where it copies;
-//! who copies here asks before ([`Place::is_readable`]).
+//! who copies here asks before ([`Place::is_readable`]). The answer holds for the moment:
+//! memory that another thread unmaps between it and the copy is not protected.
 
 use crate::shm::{is_readable, is_writable};
 use sluice_wire::{Addr, Region};
@@ -21,8 +22,14 @@ impl Place {
         Place { at: bytes.as_ptr().cast_mut(), len: bytes.len() }
     }
 
-    pub(super) fn of_mut(bytes: &mut [u8]) -> Place {
+    pub(crate) fn of_mut(bytes: &mut [u8]) -> Place {
         Place { at: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+
+    /// Memory of the client, as the machine names it.
+    pub(crate) fn of_region(region: Region) -> Place {
+        let at = std::ptr::with_exposed_provenance_mut(region.addr.0 as usize);
+        Place { at, len: region.len as usize }
     }
 
     fn region(&self) -> Region {

@@ -7,7 +7,7 @@ use sluice_link::{Opened, PeerError, Remote as RemotePlace, Token};
 use sluice_multirail::{Ask, Below, Number, Peer, RailId, ReadId};
 use sluice_wire::{Nanos, Region, RemoteKey};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// See the module.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub(super) struct Meeting {
     /// The attempt that is under way.
     pub(super) entry: Option<usize>,
     pub(super) since: Nanos,
+    /// Attempts so far: they take turns among the peer's addresses.
+    pub(super) attempts: usize,
     /// When to try again, if none is.
     pub(super) retry_at: Nanos,
     pub(super) retry_ns: u64,
@@ -88,6 +90,8 @@ pub(super) struct Pair {
     pub(super) own: u8,
     /// The peer's, by its place in its list.
     pub(super) other: u8,
+    /// The own address of the rail.
+    pub(super) from: IpAddr,
     /// Where the peer listens there.
     pub(super) at: SocketAddr,
     /// No router is between them.

@@ -78,9 +78,15 @@ impl Ring {
     /// If there are not so many.
     pub(super) fn release(&mut self, count: u64) {
         let count = usize::try_from(count).expect("no more than there are");
-        let bytes: u64 = self.lens.drain(..count).map(u64::from).sum();
-        self.bytes.drain(..usize::try_from(bytes).expect("they are in memory"));
-        self.begin += bytes;
+        if count == self.lens.len() {
+            self.begin = self.end();
+            self.lens.clear();
+            self.bytes.clear();
+        } else {
+            let bytes: u64 = self.lens.drain(..count).map(u64::from).sum();
+            self.bytes.drain(..usize::try_from(bytes).expect("they are in memory"));
+            self.begin += bytes;
+        }
         if self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES_MAX {
             (self.bytes, self.lens) = Default::default();
         }
@@ -89,6 +95,9 @@ impl Ring {
     /// The place where the frames behind the oldest `count` begin.
     pub(super) fn place_after(&self, count: u64) -> u64 {
         let count = usize::try_from(count).expect("no more than there are");
+        if count == self.lens.len() {
+            return self.end();
+        }
         self.begin + self.lens.iter().take(count).map(|&len| u64::from(len)).sum::<u64>()
     }
 

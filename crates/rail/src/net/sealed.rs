@@ -101,9 +101,14 @@ impl Sealing {
         Ok(true)
     }
 
+    /// Whether the lane has all that was sealed.
+    pub(super) fn is_given(&self) -> bool {
+        self.given == self.bytes.len()
+    }
+
     /// Gives memory back that is not used.
     pub(super) fn give_back(&mut self) {
-        if self.given == self.bytes.len() {
+        if self.is_given() {
             (self.bytes, self.given) = (Vec::new(), 0);
         }
     }
@@ -126,6 +131,11 @@ fn first_bytes(pieces: &[Place]) -> impl Iterator<Item = Place> {
 }
 
 impl Unsealing {
+    /// Bytes of a record whose rest has not come.
+    pub(super) fn rest_bytes(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Gives memory back that is not used.
     pub(super) fn give_back(&mut self) {
         if self.rest.is_empty() {
@@ -155,7 +165,7 @@ impl Net {
                 conn.note_heard();
                 if got == BUFFER_BYTES || conn.data.is_some() {
                     // There is more, most likely.
-                    self.turn.push_back(entry);
+                    self.look_again(entry);
                 }
                 self.unseal(entry, plain, begin + got);
             }
@@ -165,7 +175,7 @@ impl Net {
                 }
             }
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {
-                self.turn.push_back(entry);
+                self.look_again(entry);
             }
             Err(cause) => self.broke(entry, Some(cause)),
         }

@@ -46,6 +46,23 @@ pub(super) fn prepare(socket: &impl AsFd, congestion: Option<&str>) {
     }
 }
 
+/// From so many bytes on a socket is listed as one that has something; also if it has
+/// ended. Receiving takes what there is. Says whether the system does so.
+pub(super) fn set_wake_bytes(socket: &impl AsFd, bytes: u32) -> bool {
+    let Ok(bytes) = libc::c_int::try_from(bytes) else { return false };
+    // SAFETY: the kernel reads one number there.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    done == 0
+}
+
 /// Gives pieces of memory to a socket. Says how many bytes it has taken.
 ///
 /// # Errors
@@ -55,6 +72,14 @@ pub(super) fn prepare(socket: &impl AsFd, congestion: Option<&str>) {
 /// All bytes of the pieces can be read.
 pub(super) unsafe fn send(socket: &impl AsFd, pieces: &[Place]) -> io::Result<usize> {
     debug_assert!(pieces.len() <= PIECES_MAX);
+    let fd = socket.as_fd().as_raw_fd();
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    if let [piece] = pieces {
+        // A lone message: the system copies no list.
+        // SAFETY: the caller's promise.
+        let sent = unsafe { libc::send(fd, piece.at.cast(), piece.len, flags) };
+        return usize::try_from(sent).map_err(|_| io::Error::last_os_error());
+    }
     let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; PIECES_MAX];
     for (vector, piece) in vectors.iter_mut().zip(pieces) {
         *vector = libc::iovec { iov_base: piece.at.cast(), iov_len: piece.len };
@@ -63,9 +88,8 @@ pub(super) unsafe fn send(socket: &impl AsFd, pieces: &[Place]) -> io::Result<us
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = vectors.as_mut_ptr();
     message.msg_iovlen = pieces.len();
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the vectors are as many as said, and readable by the caller's promise.
-    let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, flags) };
+    let sent = unsafe { libc::sendmsg(fd, &raw const message, flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 

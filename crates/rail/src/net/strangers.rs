@@ -3,6 +3,7 @@
 //! A stranger has a bounded time, a bounded number of them is waited for, and what they may
 //! cost is bounded too ([`super::allowance`]).
 
+use super::devices::Addresses;
 use super::handshake::Responder;
 use super::join::{Joining, Side};
 use super::{Entry, Net, sock};
@@ -28,6 +29,8 @@ pub(super) const STRANGERS_NAMED: u64 = 10;
 const ACCEPTS_MAX: usize = 16;
 /// Connections that the system keeps until they are taken.
 const BACKLOG: i32 = 1024;
+/// Ports that are tried for a device of two addresses.
+const PORTS_MAX: usize = 64;
 
 /// A listening socket.
 #[derive(Debug)]
@@ -37,11 +40,51 @@ pub(super) struct Listener {
     pub(super) device: u8,
 }
 
-/// Listens at an address; the system chooses the port.
+/// Where a device is listened on.
+#[derive(Debug)]
+pub(super) struct Listening {
+    pub(super) sockets: Vec<OwnedFd>,
+    /// Those of its addresses that are there.
+    pub(super) at: Addresses,
+    pub(super) port: u16,
+}
+
+/// Listens at these addresses at one port: this one, if it is free there (zero: any).
 ///
 /// # Errors
-/// The system's.
-pub(super) fn listen(at: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+/// The system's; [`io::ErrorKind::AddrNotAvailable`] if no address is there.
+pub(super) fn listen_at(addresses: Addresses, mut port: u16) -> io::Result<Listening> {
+    for _ in 0..PORTS_MAX {
+        match listen_at_port(addresses, port) {
+            // Taken, at one of the two at least: the system chooses another one.
+            Err(cause) if cause.kind() == io::ErrorKind::AddrInUse => port = 0,
+            done => return done,
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}
+
+fn listen_at_port(addresses: Addresses, mut port: u16) -> io::Result<Listening> {
+    let (mut sockets, mut there, mut missing) = (Vec::new(), Vec::new(), None);
+    for net in addresses.iter() {
+        match listen(SocketAddr::new(net.addr(), port)) {
+            Ok((socket, bound)) => {
+                port = bound.port();
+                sockets.push(socket);
+                there.push(net);
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => missing = Some(cause),
+            Err(cause) => return Err(cause),
+        }
+    }
+    match Addresses::first_of_each(&there) {
+        Some(at) => Ok(Listening { sockets, at, port }),
+        None => Err(missing.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
+    }
+}
+
+/// Listens at an address; of port zero the system chooses one.
+fn listen(at: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = sock::stream_socket(&at)?;
     if at.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;

@@ -9,12 +9,13 @@ use super::outbound::Serve;
 use super::remote::{Read, ReadOf};
 use super::{
     BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, SMALL_BYTES_MAX, TAIL_BYTES,
-    WRITES_MAX,
+    WRITES_MAX, sock,
 };
 use sluice_link::{Opened, PeerError, RailError, Remote as RemotePlace};
 use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};
 use sluice_wire::frame::{
-    Ask, CloseReason, FRAME_HEAD_BYTES, FrameError, FrameHead, FrameKind, RemoteWrite, WriteDone,
+    Ask, CloseReason, FRAME_HEAD_BYTES, Found, FrameError, FrameHead, FrameKind, RemoteWrite,
+    WriteDone,
 };
 use sluice_wire::{Packet, PeerId, Region};
 use std::io;
@@ -61,24 +62,31 @@ impl Net {
         if conn.unsealing.is_some() {
             return self.receive_sealed(entry);
         }
+        if conn.lane.fabric().is_some() {
+            self.take_fetched(entry);
+        }
+        let Some(conn) = self.conn(entry) else { return };
         let (peer, rail) = (conn.peer, conn.rail);
         let data = conn.data;
-        let partial = std::mem::take(&mut conn.partial);
-        let kept = partial.len();
-        if self.buffer.len() < kept + BUFFER_BYTES {
-            self.buffer.resize(kept + BUFFER_BYTES, 0);
+        let kept = conn.partial.len();
+        if kept > 0 {
+            let mut partial = std::mem::take(&mut conn.partial);
+            if self.buffer.len() < kept + BUFFER_BYTES {
+                self.buffer.resize(kept + BUFFER_BYTES, 0);
+            }
+            self.buffer[..kept].copy_from_slice(&partial);
+            // The emptied buffer goes back, so that its memory is used again.
+            partial.clear();
+            if let Some(conn) = self.conn(entry) {
+                conn.partial = partial;
+            }
         }
-        self.buffer[..kept].copy_from_slice(&partial);
-        let place = data.map(|data| self.place_of(peer, rail, data));
+        let place = data.map(|data| self.place_to_receive(peer, rail, data));
         let tail = if place.is_some() { TAIL_BYTES } else { BUFFER_BYTES };
         let behind = Place::of_mut(&mut self.buffer[kept..kept + tail]);
         // Behind a part of a chunk comes the rest of it, which is no frame.
         let is_last = place.zip(data).is_none_or(|(place, data)| place.len == data.left as usize);
         let Some(conn) = self.conn(entry) else { return };
-        // The emptied buffer goes back, so that its memory is used again.
-        let mut partial = partial;
-        partial.clear();
-        conn.partial = partial;
         let pieces = [place.unwrap_or(behind), behind];
         let pieces = match (place, is_last) {
             (Some(_), true) => &pieces[..],
@@ -103,11 +111,13 @@ impl Net {
                 let is_full = got == pieces.iter().map(|piece| piece.len).sum::<usize>();
                 if is_full || data.is_some() {
                     // There is more, most likely.
-                    self.turn.push_back(entry);
+                    self.look_again(entry);
                 }
             }
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                self.keep_partial(entry, 0, kept);
+                if kept > 0 {
+                    self.keep_partial(entry, 0, kept);
+                }
                 let is_cold = self.conn(entry).is_some_and(|conn| conn.note_vain());
                 if is_cold {
                     self.cool(entry);
@@ -115,7 +125,15 @@ impl Net {
             }
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {
                 self.keep_partial(entry, 0, kept);
-                self.turn.push_back(entry);
+                self.look_again(entry);
+            }
+            Err(cause)
+                if sock::is_fault(&cause)
+                    && data.is_some_and(|data| self.spoil_chunk(peer, rail, data)) =>
+            {
+                // The socket still has all of it, which the next look takes to nowhere.
+                self.keep_partial(entry, 0, kept);
+                self.look_again(entry);
             }
             Err(cause) => self.broke(entry, Some(cause)),
         }
@@ -130,6 +148,8 @@ impl Net {
             conn.partial = Vec::new();
         }
         conn.out.give_back();
+        // From now on its first byte is to be known.
+        conn.wake_from(1);
         if let Some(unsealing) = &mut conn.unsealing {
             unsealing.give_back();
         }
@@ -250,6 +270,16 @@ impl Net {
                 let ask = Ask::parse(&self.buffer[body..end])?;
                 self.serve(entry, peer, head.id, &ask)?;
             }
+            FrameKind::Seek => {
+                let ask = Ask::parse(&self.buffer[body..end])?;
+                if !self.tell_found(entry, peer, head.id, &ask)? {
+                    self.serve(entry, peer, head.id, &ask)?;
+                }
+            }
+            FrameKind::Found => {
+                let found = Found::parse(&self.buffer[body..end])?;
+                self.on_found(entry, ChunkId::from_bits(head.id), found);
+            }
             FrameKind::Fault => self.fault(peer, rail, ChunkId::from_bits(head.id)),
             FrameKind::Probe => {
                 if let Some(met) = self.met_mut(peer) {
@@ -352,32 +382,52 @@ impl Net {
     fn put_chunk(&mut self, entry: usize, data: DataIn, at: usize, here: usize) {
         let Some(conn) = self.conn(entry) else { return };
         let (peer, rail) = (conn.peer, conn.rail);
-        let place = self.place_of(peer, rail, data);
-        if !ptr::eq(place.at, self.scratch.as_mut_ptr()) {
-            let from = self.buffer[at..at + here].as_ptr();
-            // SAFETY: the place has room for what is left of the frame, of which this is a
-            // part, and the machine lets it be written until the read has ended.
-            unsafe { ptr::copy_nonoverlapping(from, place.at, here.min(place.len)) };
+        if let Some(place) = self.place_of(peer, rail, data) {
+            let place = Place { len: here.min(place.len), ..place };
+            if place.is_writable() {
+                let from = self.buffer[at..at + here].as_ptr();
+                // SAFETY: the place can be written, as was just found, and the machine lets it
+                // be until the read has ended.
+                unsafe { ptr::copy_nonoverlapping(from, place.at, place.len) };
+            } else {
+                self.spoil_chunk(peer, rail, data);
+            }
         }
         self.note_chunk(entry, here as u32);
     }
 
-    /// Where the next bytes of a chunk go: into its read, or nowhere.
-    fn place_of(&mut self, peer: PeerId, rail: RailId, data: DataIn) -> Place {
-        let landing = self.met(peer).map(|met| (met.rails.landing(rail, data.chunk), &met.reads));
-        if let Some((Landing::Into { read, offset, len }, reads)) = landing
-            && let Some(known) = reads.iter().find(|known| known.id == read)
-        {
-            let at = known.into.addr.offset(offset).0 as usize;
-            let len = len.min(u64::from(data.left)) as usize;
-            let place = Place { at: ptr::with_exposed_provenance_mut(at), len };
+    /// Where the next bytes of a chunk are received: into its read, or to nowhere.
+    pub(super) fn place_to_receive(&mut self, peer: PeerId, rail: RailId, data: DataIn) -> Place {
+        if let Some(place) = self.place_of(peer, rail, data) {
             if !self.is_copied_blindly(peer, rail, place) {
                 return place;
             }
-            self.spoil(peer, read);
+            self.spoil_chunk(peer, rail, data);
         }
         let len = self.scratch.len().min(data.left as usize);
         Place { at: self.scratch.as_mut_ptr(), len }
+    }
+
+    /// Where in its read the next bytes of a chunk belong; `None` if nobody wants them, or
+    /// the place has turned out not to be there.
+    fn place_of(&self, peer: PeerId, rail: RailId, data: DataIn) -> Option<Place> {
+        let met = self.met(peer)?;
+        let Landing::Into { read, offset, len } = met.rails.landing(rail, data.chunk) else {
+            return None;
+        };
+        let known = met.reads.iter().find(|known| known.id == read && !known.is_faulty)?;
+        let at = known.into.addr.offset(offset).0 as usize;
+        let len = len.min(u64::from(data.left)) as usize;
+        Some(Place { at: ptr::with_exposed_provenance_mut(at), len })
+    }
+
+    /// The place of a chunk is not there: its read ends with a fault, once all of it has come
+    /// and gone nowhere. False if there is no such read, or that was known.
+    fn spoil_chunk(&mut self, peer: PeerId, rail: RailId, data: DataIn) -> bool {
+        let Some(met) = self.met_mut(peer) else { return false };
+        let Landing::Into { read, .. } = met.rails.landing(rail, data.chunk) else { return false };
+        let known = met.reads.iter_mut().find(|known| known.id == read);
+        known.is_some_and(|known| !std::mem::replace(&mut known.is_faulty, true))
     }
 
     /// Bytes of the chunk that is coming are in their place.
@@ -442,7 +492,7 @@ impl Net {
     }
 
     /// Answers a peer, unless it leaves all answers lying.
-    fn answer_with(
+    pub(super) fn answer_with(
         &mut self,
         entry: usize,
         kind: FrameKind,

@@ -2,8 +2,9 @@
 //! kind and a number.
 //!
 //! A lane is used when the peer has said that it knows the token (`Ready`). A peer that
-//! answers here (`Answer`) and not on the lane has a lane that is broken; one that answers
-//! nowhere computes. `End` is the last record, and says how many messages were sent.
+//! answers here (`Answer`, with the number of what was asked) again and again and not on the
+//! lane has a lane that is broken ([`super::answers`]); one that answers nowhere computes.
+//! `End` is the last record, and says how many messages were sent.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -19,8 +20,8 @@ const WAITING_BYTES_MAX: usize = 64 * RECORD_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record {
     Ready,
-    Ask,
-    Answer,
+    Ask(u64),
+    Answer(u64),
     End(u64),
 }
 
@@ -45,8 +46,8 @@ impl Record {
     fn emit(self) -> [u8; RECORD_BYTES] {
         let (kind, number) = match self {
             Record::Ready => (1, 0),
-            Record::Ask => (2, 0),
-            Record::Answer => (3, 0),
+            Record::Ask(number) => (2, number),
+            Record::Answer(number) => (3, number),
             Record::End(count) => (4, count),
         };
         let mut bytes = [0; RECORD_BYTES];
@@ -59,8 +60,8 @@ impl Record {
         let [kind, number @ ..] = *bytes;
         match (kind, u64::from_le_bytes(number)) {
             (1, 0) => Some(Record::Ready),
-            (2, 0) => Some(Record::Ask),
-            (3, 0) => Some(Record::Answer),
+            (2, number) => Some(Record::Ask(number)),
+            (3, number) => Some(Record::Answer(number)),
             (4, count) => Some(Record::End(count)),
             _ => None,
         }
@@ -133,11 +134,11 @@ mod tests {
         assert_eq!(control.read(), Read::Nothing);
         theirs.write_all(&ready[4..]).unwrap();
         assert_eq!(control.read(), Read::Record(Record::Ready));
-        for record in [Record::Ask, Record::Answer, Record::End(77)] {
+        for record in [Record::Ask(7), Record::Answer(8), Record::End(77)] {
             theirs.write_all(&record.emit()).unwrap();
         }
-        assert_eq!(control.read(), Read::Record(Record::Ask));
-        assert_eq!(control.read(), Read::Record(Record::Answer));
+        assert_eq!(control.read(), Read::Record(Record::Ask(7)));
+        assert_eq!(control.read(), Read::Record(Record::Answer(8)));
         assert_eq!(control.read(), Read::Record(Record::End(77)));
         theirs.write_all(&[9; RECORD_BYTES]).unwrap();
         assert_eq!(control.read(), Read::Ended);

@@ -1,11 +1,15 @@
 //! A stream over an endpoint, with the TCP connection that it was opened by.
 
+use super::answers::Answers;
 use super::control::{Control, Read, Record};
 use super::device::{Notice, SharedDevice};
+use super::fetch::{Fetched, Whereabouts};
 use super::message::Token;
 use crate::net::Place;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use sluice_fabric::FabricError;
+use sluice_fabric::{BufferId, FabricError};
+use sluice_wire::{Region, RemoteKey};
+use std::collections::HashMap;
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +18,10 @@ use std::time::{Duration, Instant};
 const END_WAIT: Duration = Duration::from_secs(1);
 /// The same for one that has ended without a word.
 const SILENT_END_WAIT: Duration = Duration::from_millis(20);
+/// Most keys of a peer whose memory's place is known.
+const KNOWN_MAX: usize = 1024;
+/// Chunks in a row that may fail to be read before a lane reads no more.
+const FAILURES_MAX: u32 = 64;
 /// Records that one look reads at most.
 const RECORDS_MAX: usize = 64;
 
@@ -27,12 +35,18 @@ pub(crate) struct Lane {
     is_due: bool,
     /// The peer knows the token.
     is_ready: bool,
-    /// The peer has answered on the connection, so often since something came here.
-    answers: u32,
+    /// What the peer has answered on the connection.
+    answers: Answers,
     /// When the connection ended, and how many messages were sent by then.
     ended: Option<Instant>,
     count: Option<u64>,
     has_said_end: bool,
+    /// Where memory of the peer's is.
+    known: HashMap<RemoteKey, Whereabouts>,
+    /// Chunks in a row that could not be read.
+    failures: u32,
+    /// The process whose lane it is: a fork has none.
+    pid: u32,
 }
 
 impl Lane {
@@ -58,10 +72,13 @@ impl Lane {
             control,
             is_due: true,
             is_ready: false,
-            answers: 0,
+            answers: Answers::default(),
             ended: None,
             count: None,
             has_said_end: false,
+            known: HashMap::new(),
+            failures: 0,
+            pid: std::process::id(),
         })
     }
 
@@ -92,13 +109,63 @@ impl Lane {
         // SAFETY: the caller's promise.
         let got = unsafe { lock(&self.device).receive(self.stream, pieces) };
         match got {
-            Ok(got) => {
-                self.answers = 0;
-                Ok(got)
-            }
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock && self.is_over() => Ok(0),
-            Err(cause) => Err(cause),
+            got => got,
         }
+    }
+
+    /// Whether chunks are read by the device itself.
+    pub(crate) fn reads_memory(&self) -> bool {
+        self.failures < FAILURES_MAX && lock(&self.device).reads_memory
+    }
+
+    /// Where the peer's memory is that it has exposed under a key, if that is known.
+    pub(crate) fn whereabouts(&self, key: RemoteKey) -> Option<Whereabouts> {
+        self.known.get(&key).copied()
+    }
+
+    /// The peer has said where that is.
+    pub(crate) fn learn(&mut self, key: RemoteKey, at: Whereabouts) {
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(key, at);
+    }
+
+    /// Reads a chunk.
+    pub(crate) fn fetch(&mut self, chunk: u32, at: Whereabouts, len: u64) {
+        lock(&self.device).fetch(self.stream, chunk, at, len);
+    }
+
+    /// What was read next.
+    pub(crate) fn next_fetched(&mut self) -> Option<Fetched> {
+        let next = lock(&self.device).next_fetched(self.stream);
+        if matches!(next, Some(Fetched::Bytes { .. })) {
+            self.failures = 0;
+        }
+        next
+    }
+
+    /// Copies it to its place, if it has one.
+    ///
+    /// # Safety
+    /// The place is of this process, or of its client, and can be written.
+    pub(crate) unsafe fn copy_out(&mut self, buffer: BufferId, to: Option<Place>) {
+        // SAFETY: the caller's promise.
+        unsafe { lock(&self.device).copy_out(buffer, to) };
+    }
+
+    /// What is exposed under a key could not be read: it is asked for anew.
+    pub(crate) fn note_failure(&mut self, key: Option<RemoteKey>) {
+        self.failures += 1;
+        if let Some(key) = key {
+            self.known.remove(&key);
+        }
+    }
+
+    /// Has the peer read memory that is exposed to it. Says where that is.
+    pub(crate) fn expose(&mut self, key: RemoteKey, region: Region) -> Option<Whereabouts> {
+        lock(&self.device).expose(key, region)
     }
 
     /// Whether nothing more comes.
@@ -128,8 +195,11 @@ impl Lane {
                     self.is_ready = true;
                     lock(&self.device).notice(self.stream, Notice::Room);
                 }
-                Read::Record(Record::Ask) => self.control.say(Record::Answer),
-                Read::Record(Record::Answer) => self.answers = self.answers.saturating_add(1),
+                Read::Record(Record::Ask(number)) => self.control.say(Record::Answer(number)),
+                Read::Record(Record::Answer(number)) => {
+                    let heard = self.heard();
+                    self.answers.answered(number, heard, Instant::now());
+                }
                 Read::Record(Record::End(count)) => self.count = Some(count),
                 Read::Nothing => {
                     self.is_due = false;
@@ -149,12 +219,23 @@ impl Lane {
 
     /// Asks the peer on the connection for a sign of life.
     pub(crate) fn ask(&mut self) {
-        self.control.say(Record::Ask);
+        let heard = self.heard();
+        let number = self.answers.ask(heard);
+        self.control.say(Record::Ask(number));
     }
 
-    /// Whether the peer answers on the connection, and not here.
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.answers > 0
+    /// Whether the peer answers on the connection, and not here. To be called now and then
+    /// while it is silent.
+    pub(crate) fn is_deaf(&mut self) -> bool {
+        let heard = self.heard();
+        if self.answers.is_due(heard, Instant::now()) {
+            self.ask();
+        }
+        self.answers.is_deaf(heard)
+    }
+
+    fn heard(&self) -> u64 {
+        lock(&self.device).link(self.stream).heard()
     }
 
     /// Bytes that went and were not read.
@@ -179,7 +260,12 @@ impl Lane {
 }
 
 impl Drop for Lane {
+    /// In a fork another thread of the parent may hold the device for ever, and what is in it
+    /// is the parent's.
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            return;
+        }
         lock(&self.device).remove(self.stream);
     }
 }

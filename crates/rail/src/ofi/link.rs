@@ -31,6 +31,8 @@ pub(super) struct Link {
     inbox: VecDeque<Vec<u8>>,
     read: usize,
     early: BTreeMap<u64, Vec<u8>>,
+    /// Messages that have come, of any kind, and reads of memory.
+    heard: u64,
 }
 
 /// The peer has broken the rules of a lane.
@@ -51,6 +53,7 @@ impl Link {
             inbox: VecDeque::new(),
             read: 0,
             early: BTreeMap::new(),
+            heard: 0,
         }
     }
 
@@ -96,6 +99,7 @@ impl Link {
         if head.taken > self.sent {
             return Err(Broken);
         }
+        self.heard += 1;
         // An older message, which was overtaken, tells of less.
         let fresh = head.taken.saturating_sub(self.peer_taken);
         self.waiting.drain(..fresh as usize);
@@ -122,6 +126,16 @@ impl Link {
     /// How many messages have come, in a row.
     pub(super) fn come(&self) -> u64 {
         self.expected
+    }
+
+    /// How many messages have come, also those that only tell what was read.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// Something has come that is no message.
+    pub(super) fn note_heard(&mut self) {
+        self.heard += 1;
     }
 
     /// What comes next to be read; nothing if nothing has come.

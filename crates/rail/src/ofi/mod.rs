@@ -9,10 +9,15 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `device` | the endpoint: messages that go and come, peers, memory for them |
+//! | `fetch` | reads of memory by the device itself |
+//! | `opening` | how that is opened, also anew |
+//! | `pieces` | copies between memory of the client's and messages |
 //! | `link` | one stream over it, without I/O: numbers, the window, what has come |
 //! | `message` | the header of a message |
 //! | `lane` | a stream with the TCP connection that it was opened by |
 //! | `control` | what goes over that connection |
+//! | `answers` | whether a lane is deaf, by what comes there |
+//! | `tags` | matching of tags by the provider, over endpoints of its own |
 //!
 //! Who may use a lane is decided on TCP: processes meet there and prove who they are, and
 //! tell each other the name of the endpoint and a *token*, 16 random bytes for this lane.
@@ -23,16 +28,31 @@
 //! Invariants:
 //! - A peer has at most `link::WINDOW` messages under way or unread, so what it can make this
 //!   process keep is bounded; a message out of the window ends the lane.
+//! - What the provider does not take waits by lane, a window and [`device::TELLS_MAX`]
+//!   messages at most. A peer that takes nothing keeps back its own lane alone.
+//! - A message that cannot be received is dropped and counted, whoever sent it. Only an
+//!   endpoint that says so itself has broken; it is opened anew.
 //! - A message goes from memory of this process's own. Memory of the client is looked at
 //!   before it is copied, so memory that is gone is an error and no fault.
+//! - A fork of the process calls nothing here: what it inherits stays as it is.
 //! - A provider is not told to forget a peer to which a message is under way.
 
+mod answers;
 mod control;
 mod device;
+mod fetch;
 mod lane;
 mod link;
 mod message;
+mod opening;
+mod pieces;
+mod tags;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use device::{Device, Notice, SharedDevice, offers_at};
+pub(crate) use device::{Device, Notice, SharedDevice};
+pub(crate) use fetch::{Fetched, Whereabouts};
 pub(crate) use lane::{Lane, lock};
 pub(crate) use message::{TOKEN_BYTES, Token};
+pub(crate) use opening::offers_at;
+pub(crate) use tags::{ID_BYTES, Id, LISTS, Matcher};

@@ -28,6 +28,11 @@ pub(super) fn install() {
     touch::install();
 }
 
+/// Prepares it again, where it was: after a library was loaded, which may have undone that.
+pub(super) fn install_above() {
+    touch::install_above();
+}
+
 /// On machines that `fault` has no code for a mapped file is not protected.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[derive(Debug)]

@@ -384,6 +384,12 @@ pub fn is_readable(region: Region) -> bool {
     guard::readable(region)
 }
 
+/// To be called after a library was loaded that may handle faults of memory itself: looks at
+/// memory go on ending with an answer.
+pub(crate) fn keep_looks() {
+    guard::install_above();
+}
+
 /// As [`is_readable`], for writing.
 #[must_use]
 pub fn is_writable(region: Region) -> bool {

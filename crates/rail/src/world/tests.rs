@@ -121,7 +121,7 @@ fn an_address_of_another_host_is_refused_and_takes_no_id() {
     let mut world = World::open(Config::default()).unwrap();
     let mut bytes: [u8; ADDRESS_BYTES] = world.address().to_bytes();
     // The tag of the host, and the key.
-    bytes[4] ^= 1;
+    bytes[2] ^= 1;
     bytes[ADDRESS_BYTES - 1] ^= 1;
     let address = Address::from_bytes(&bytes).unwrap();
     assert_eq!(world.peer(&address), Err(AddressError::OtherHost));

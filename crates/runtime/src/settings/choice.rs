@@ -80,6 +80,23 @@ impl Choice for Progress {
     ];
 }
 
+/// Who matches messages with receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Matching {
+    /// This process.
+    #[default]
+    Process,
+    /// A rail over libfabric, where that can be.
+    Rail,
+}
+
+impl Choice for Matching {
+    const ALL: &'static [(Matching, &'static str, &'static str)] = &[
+        (Matching::Process, "process", "The process itself"),
+        (Matching::Rail, "rail", "The first provider of libfabric in FI_SLUICE_RAILS"),
+    ];
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +116,7 @@ mod tests {
         each_word_is_its_value::<CreditKind>();
         each_word_is_its_value::<SegmentKind>();
         each_word_is_its_value::<Progress>();
+        each_word_is_its_value::<Matching>();
         each_word_is_its_value::<Security>();
         for (mode, word, _) in Security::ALL {
             assert_eq!(mode.to_string(), *word, "messages call it so too");

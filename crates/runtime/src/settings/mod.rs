@@ -9,7 +9,7 @@ mod options;
 mod rails;
 mod variable;
 
-pub use choice::{Choice, Progress, words};
+pub use choice::{Choice, Matching, Progress, words};
 pub use network::{Fabric, NetworkOptions, own_device};
 pub use options::RailOptions;
 pub use rails::Rails;
@@ -133,6 +133,7 @@ impl Settings {
                 devices: reader.devices(&variable::DEVICES).unwrap_or_default(),
                 congestion: reader.congestion(&variable::CONGESTION),
                 security: reader.choice(&variable::SECURITY).unwrap_or_default(),
+                matching: reader.choice(&variable::MATCHING).unwrap_or_default(),
                 ..NetworkOptions::default()
             },
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),

@@ -1,11 +1,12 @@
 //! By what peers are reached, as settings say it.
 
-use super::Rails;
+use super::{Matching, Rails};
 use sluice_rail::World;
-use sluice_rail::net::devices::{self, DEVICES_MAX, Verdict, Wanted};
+use sluice_rail::net::devices::{self, Addresses, DEVICES_MAX, Verdict, Wanted};
 use sluice_rail::net::handshake::{FABRICS_MAX, Security};
 use sluice_rail::net::{
-    FabricDevice, FabricError, FabricOffer, NetConfig, NetError, OwnDevice, Striping, fabric_offers,
+    FabricDevice, FabricError, FabricOffer, NetConfig, NetError, NoMatching, OwnDevice, Striping,
+    fabric_offers,
 };
 use sluice_rail::shm::{Config, OpenError};
 
@@ -20,6 +21,8 @@ pub struct NetworkOptions {
     pub congestion: Option<String>,
     /// How connections are protected.
     pub security: Security,
+    /// Who matches messages with receives.
+    pub matching: Matching,
     /// How reads of a peer's memory are cut; no setting of a user's.
     pub striping: Striping,
 }
@@ -50,6 +53,22 @@ impl NetworkOptions {
         }
     }
 
+    /// The provider of libfabric whose rail is to match messages, unless settings forbid it;
+    /// `None` if this process is to.
+    ///
+    /// # Errors
+    /// Why no rail may.
+    pub fn matching_rail(&self) -> Result<Option<&str>, NoMatching> {
+        if self.matching == Matching::Process {
+            return Ok(None);
+        }
+        let provider = self.rails.fabrics.first();
+        match NoMatching::of(self.rails.shm, self.security, provider.is_some()) {
+            Some(why) => Err(why),
+            None => Ok(provider.map(String::as_str)),
+        }
+    }
+
     fn config(&self) -> Result<NetConfig, NetError> {
         let found = devices::list().map_err(NetError::List)?;
         let choice = devices::choose(&found, &self.devices)?;
@@ -65,8 +84,9 @@ impl NetworkOptions {
         }
         own.truncate(DEVICES_MAX);
         let NetworkOptions { striping, security, .. } = *self;
+        let matching = self.matching == Matching::Rail;
         let congestion = self.congestion.clone();
-        Ok(NetConfig { congestion, striping, security, ..NetConfig::with_devices(own) })
+        Ok(NetConfig { congestion, striping, security, matching, ..NetConfig::with_devices(own) })
     }
 }
 
@@ -106,7 +126,7 @@ fn devices_of(
     let mut devices = Vec::new();
     let mut failed = None;
     for at in used {
-        let offers = match fabric_offers(provider, at.address) {
+        let offers = match fabric_offers(provider, at.addresses.first()) {
             Ok(offers) => offers,
             Err(why) => {
                 failed.get_or_insert(why);
@@ -130,15 +150,14 @@ fn devices_of(
     }
 }
 
-/// The first of a device's addresses is the one that it is reached by.
+/// The first of a device's addresses of each family are those that it is reached by.
 #[must_use]
 pub fn own_device(verdict: &Verdict) -> Option<OwnDevice> {
-    let address = verdict.addresses.first()?;
+    let addresses = Addresses::first_of_each(&verdict.addresses)?;
     Some(OwnDevice {
         name: verdict.device.name.clone(),
         index: verdict.device.index,
-        address: address.addr(),
-        prefix: address.prefix_len(),
+        addresses,
         mbit_per_s: verdict.device.speed_mbit.unwrap_or(0),
         fabric: None,
     })

@@ -43,6 +43,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_DEVICES", "ib*, 10.1.2.3/16,^docker0"),
         ("FI_SLUICE_TCP_CONGESTION", "reno"),
         ("FI_SLUICE_SECURITY", "Encrypt"),
+        ("FI_SLUICE_MATCHING", "Rail"),
         ("FI_SLUICE_PROGRESS", "thread"),
         ("FI_SLUICE_STATS", "Yes"),
         ("FI_SLUICE_REPORT", "./lines"),
@@ -68,6 +69,7 @@ fn what_is_set_is_read() {
     assert_eq!(set.network.rails.to_string(), "tcp,ofi:verbs");
     assert_eq!(set.network.devices.to_string(), "ib*,10.1.0.0/16,^docker0");
     assert_eq!(set.network.security, Security::Encrypt);
+    assert_eq!(set.network.matching, Matching::Rail);
     // Nothing is injected that is not eager.
     assert_eq!((set.inject_bytes, set.inject_kept_bytes), (256, 0));
     assert_eq!((set.progress, set.stats), (Progress::Thread, true));
@@ -91,6 +93,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
         ("FI_SLUICE_BULK", "pigeon"),
         ("FI_SLUICE_RAILS", "shm+tcp"),
         ("FI_SLUICE_SECURITY", "tls"),
+        ("FI_SLUICE_MATCHING", "card"),
         ("FI_SLUICE_DEVICES", "eth0,10.1.0.0/33"),
         ("FI_SLUICE_TCP_CONGESTION", "re no"),
         ("FI_SLUICE_STATS", "perhaps"),

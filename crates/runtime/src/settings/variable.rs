@@ -46,7 +46,7 @@ pub(super) static EAGER: Variable = Variable {
 pub(super) static NETWORK_EAGER: Variable = Variable {
     name: c"network_eager_size",
     kind: Kind::Size,
-    help: c"The same for messages to processes that are reached over a network. 0 to 65536 (default: 32768)",
+    help: c"The same for messages to processes that are reached over a network. 0 to 65536 (default: 65536)",
 };
 pub(super) static ANNOUNCE: Variable = Variable {
     name: c"announce_size",
@@ -124,6 +124,11 @@ pub(super) static SECURITY: Variable = Variable {
     kind: Kind::Text,
     help: c"How connections to other hosts are protected: auth (both ends prove who they are), encrypt (and all that they send is encrypted), none (for closed networks); the same in all processes of a job (default: auth)",
 };
+pub(super) static MATCHING: Variable = Variable {
+    name: c"matching",
+    kind: Kind::Text,
+    help: c"Who matches messages with receives: process (this one), rail (the first ofi:PROVIDER of FI_SLUICE_RAILS, without shm there and with FI_SLUICE_SECURITY=none); the same in all processes of a job (default: process)",
+};
 pub(super) static BULK: Variable = Variable {
     name: c"bulk",
     kind: Kind::Text,
@@ -146,7 +151,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 21] = [
+pub static VARIABLES: [&Variable; 22] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -165,6 +170,7 @@ pub static VARIABLES: [&Variable; 21] = [
     &DEVICES,
     &CONGESTION,
     &SECURITY,
+    &MATCHING,
     &PROGRESS,
     &STATS,
     &REPORT,

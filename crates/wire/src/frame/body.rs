@@ -17,6 +17,15 @@ pub struct Ask {
     pub len: u32,
 }
 
+/// Where memory that was sought is read by the device itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The provider's key.
+    pub key: u64,
+    /// Where the first byte of what is exposed is, as the provider has it.
+    pub base: u64,
+}
+
 /// Asks the peer to fetch bytes of this process into memory that it has exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteWrite {
@@ -77,6 +86,13 @@ struct WrittenBody {
     outcome: U64,
 }
 
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct FoundBody {
+    key: U64,
+    base: U64,
+}
+
 const DONE: u64 = 0;
 const FAULT: u64 = 1;
 
@@ -106,6 +122,26 @@ impl Ask {
             offset: body.offset.get(),
             len: len.ok_or(FrameError::Body(FrameKind::Ask))?,
         })
+    }
+}
+
+impl Found {
+    /// Length of the body.
+    pub const BYTES: usize = size_of::<FoundBody>();
+
+    /// Its bytes.
+    #[must_use]
+    pub fn emit(&self) -> [u8; Found::BYTES] {
+        zerocopy::transmute!(FoundBody { key: U64::new(self.key), base: U64::new(self.base) })
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// [`FrameError`] if they are not as many.
+    pub fn parse(bytes: &[u8]) -> Result<Found, FrameError> {
+        let body: FoundBody = take(FrameKind::Found, bytes)?;
+        Ok(Found { key: body.key.get(), base: body.base.get() })
     }
 }
 
@@ -205,6 +241,10 @@ mod tests {
         let wanted = [1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0, 0, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(ask.emit(), wanted);
         assert_eq!(Ask::parse(&wanted), Ok(ask));
+
+        let found = Found { key: 0x11, base: 0x21 };
+        assert_eq!(found.emit(), [0x11, 0, 0, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Found::parse(&found.emit()), Ok(found));
 
         let write = RemoteWrite { token: 1, to: key(2), offset: 3, len: 4, from: key(5) };
         let bytes = write.emit();

@@ -7,7 +7,7 @@
 
 mod body;
 
-pub use body::{Ask, CloseReason, RemoteWrite, WriteDone};
+pub use body::{Ask, CloseReason, Found, RemoteWrite, WriteDone};
 
 use std::mem::size_of;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -37,6 +37,11 @@ pub enum FrameKind {
     Answer,
     /// Nothing more comes: [`CloseReason`] is the id.
     Close,
+    /// An [`Ask`] of one who can read the memory by itself: answered by [`Found`], or as
+    /// any other.
+    Seek,
+    /// [`Found`], of the chunk that the id names.
+    Found,
 }
 
 /// The header of a frame.
@@ -93,7 +98,7 @@ const _: () = assert!(FRAME_HEAD_BYTES == 24);
 const CHECK_BYTES: usize = size_of::<U32>();
 
 impl FrameKind {
-    const ALL: [FrameKind; 9] = [
+    const ALL: [FrameKind; 11] = [
         FrameKind::Packet,
         FrameKind::Write,
         FrameKind::Written,
@@ -103,6 +108,8 @@ impl FrameKind {
         FrameKind::Probe,
         FrameKind::Answer,
         FrameKind::Close,
+        FrameKind::Seek,
+        FrameKind::Found,
     ];
 
     /// Whether it is numbered, kept until it is acknowledged, and sent again.
@@ -120,7 +127,8 @@ impl FrameKind {
             FrameKind::Packet | FrameKind::Data => None,
             FrameKind::Write => Some(RemoteWrite::BYTES as u32),
             FrameKind::Written => Some(WriteDone::BYTES as u32),
-            FrameKind::Ask => Some(Ask::BYTES as u32),
+            FrameKind::Ask | FrameKind::Seek => Some(Ask::BYTES as u32),
+            FrameKind::Found => Some(Found::BYTES as u32),
             FrameKind::Fault | FrameKind::Probe | FrameKind::Answer | FrameKind::Close => Some(0),
         }
     }
@@ -226,7 +234,7 @@ mod tests {
             bytes[..CHECK_BYTES].copy_from_slice(&check.to_le_bytes());
             FrameHead::parse(&bytes)
         };
-        for kind in [0, 10, 255] {
+        for kind in [0, 12, 255] {
             assert_eq!(with(4, kind), Err(FrameError::Kind(kind)));
         }
         for at in 5..8 {
@@ -234,5 +242,6 @@ mod tests {
         }
         assert_eq!(with(8, 1), Err(FrameError::Len { kind: FrameKind::Probe, len: 1 }));
         assert_eq!(with(4, 4), Err(FrameError::Len { kind: FrameKind::Ask, len: 0 }));
+        assert_eq!(with(4, 11), Err(FrameError::Len { kind: FrameKind::Found, len: 0 }));
     }
 }

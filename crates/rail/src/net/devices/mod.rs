@@ -7,6 +7,7 @@
 //! compute the same. These two are pure functions. [`route_from`] asks whether the system
 //! has a route to an address, and [`bind_to_device`] makes a socket keep to a device.
 
+mod addresses;
 mod choose;
 mod inet6;
 mod kind;
@@ -17,6 +18,7 @@ mod sysfs;
 mod system;
 mod wanted;
 
+pub use addresses::Addresses;
 pub use choose::{Choice, ChooseError, Verdict, choose};
 pub use kind::Kind;
 pub use list::list;

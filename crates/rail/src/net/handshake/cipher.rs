@@ -78,6 +78,12 @@ impl Cipher {
         let (out, into) = if is_initiator { (first, second) } else { (second, first) };
         Cipher { sealer: Sealer(out), opener: Opener(into) }
     }
+
+    /// One of no connection.
+    #[cfg(test)]
+    pub(in crate::net) fn example() -> Cipher {
+        Cipher::new(&[[1; 32], [2; 32]], b"said", true)
+    }
 }
 
 impl Sealer {

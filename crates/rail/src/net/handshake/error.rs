@@ -92,6 +92,12 @@ pub enum Refusal {
     /// It has as many peers or connections as it can have.
     #[error("it has no room for another peer")]
     NoRoom,
+    /// Messages are matched by a rail in one of the two, or by different ones.
+    #[error(
+        "the two do not agree on who matches messages; set FI_SLUICE_MATCHING and \
+         FI_SLUICE_RAILS to the same in all processes of the job"
+    )]
+    Matching,
 }
 
 impl Refusal {
@@ -101,11 +107,12 @@ impl Refusal {
             Refusal::OwnFirst => 1,
             Refusal::GivenUp => 2,
             Refusal::NoRoom => 3,
+            Refusal::Matching => 4,
         }
     }
 
     pub(super) fn from_code(code: u8) -> Option<Refusal> {
-        [Refusal::OwnFirst, Refusal::GivenUp, Refusal::NoRoom]
+        [Refusal::OwnFirst, Refusal::GivenUp, Refusal::NoRoom, Refusal::Matching]
             .into_iter()
             .find(|refusal| refusal.code() == code)
     }

@@ -1,37 +1,44 @@
 //! What two processes tell each other before their first frame.
 //!
-//! 92 bytes and 26 for each device, little endian: address (64), attempt (4), user (4),
+//! 92 bytes and 30 for each device, little endian: address (64), attempt (4), user (4),
 //! label (8), data slots (2), control slots (1), credit slots (1), dynamic slots (4),
 //! device here (1), device there (1; 255: not known), count of devices (1), zero (1). A
-//! device: index (1), family (1; 4 or 6), length of the prefix (1), zero (1), port (2),
-//! address (16), speed (4).
+//! device: index (1), lengths of the prefixes of its IPv4 address (1) and of its IPv6 address
+//! (1), zero (1), port (2), IPv4 address (4), IPv6 address (16), speed (4). Of an address that
+//! it does not have all is zero.
 //!
 //! A process that has devices of libfabric's tells more of them behind: token (16), and for
 //! each such device index (1), lengths of the provider's name (1) and of the endpoint's (1),
-//! zero (1), and both names. The token is what messages of the lane are to carry that is
-//! opened by this hello; zero if none is.
+//! length of each name of its endpoints that match tags (1; 0: it has none), and both
+//! names. Of the one device that may have such endpoints follow the id by which messages there
+//! say who sends them (16), and the two names of these endpoints. The token is what messages of
+//! the lane are to carry that is opened by this hello; zero if none is.
 
 use super::HandshakeError;
-use crate::address::{ADDRESS_BYTES, Address, ip_from_bytes, ip_to_bytes, is_one_host};
-use crate::net::devices::DEVICES_MAX;
-use crate::ofi::{TOKEN_BYTES, Token};
+use crate::address::{ADDRESS_BYTES, Address, is_one_host};
+use crate::net::devices::{Addresses, DEVICES_MAX, IpNet};
+use crate::ofi::{ID_BYTES, Id, LISTS, TOKEN_BYTES, Token};
 use sluice_fabric::NAME_BYTES_MAX;
 use sluice_link::{Grant, Layout, Opened};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of a hello without devices.
 const FIXED_BYTES: usize = ADDRESS_BYTES + 28;
-const DEVICE_BYTES: usize = 26;
+const DEVICE_BYTES: usize = 30;
 /// Every hello has the device that it is sent by.
 pub(super) const HELLO_BYTES_MIN: usize = FIXED_BYTES + DEVICE_BYTES;
-pub(super) const HELLO_BYTES_MAX: usize =
-    FIXED_BYTES + DEVICES_MAX * DEVICE_BYTES + TOKEN_BYTES + FABRICS_MAX * FABRIC_BYTES_MAX;
+pub(super) const HELLO_BYTES_MAX: usize = FIXED_BYTES
+    + DEVICES_MAX * DEVICE_BYTES
+    + TOKEN_BYTES
+    + FABRICS_MAX * FABRIC_BYTES_MAX
+    + TAGS_BYTES_MAX;
 /// Most devices of libfabric's that a process uses.
 pub const FABRICS_MAX: usize = 8;
 const FABRIC_HEAD_BYTES: usize = 4;
 /// Longest name of a provider that is told.
 pub const PROVIDER_BYTES_MAX: usize = 32;
 const FABRIC_BYTES_MAX: usize = FABRIC_HEAD_BYTES + PROVIDER_BYTES_MAX + NAME_BYTES_MAX;
+const TAGS_BYTES_MAX: usize = ID_BYTES + LISTS * NAME_BYTES_MAX;
 const NOT_KNOWN: u8 = u8::MAX;
 
 /// What a process tells of itself and of the connection.
@@ -75,6 +82,17 @@ pub struct FabricName {
     pub provider: String,
     /// The endpoint's name there.
     pub name: Vec<u8>,
+    /// Its endpoints that match tags: of one device at most.
+    pub tags: Option<TagsName>,
+}
+
+/// Endpoints that match tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagsName {
+    /// By which messages say who sends them.
+    pub id: Id,
+    /// Their names, of one length, by list of receives.
+    pub names: [Vec<u8>; LISTS],
 }
 
 impl FabricHello {
@@ -88,9 +106,17 @@ impl FabricHello {
         let mut bytes = self.token.to_vec();
         for device in &self.devices {
             let (provider, name) = (device.provider.as_bytes(), &device.name);
-            bytes.extend([device.index, provider.len() as u8, name.len() as u8, 0]);
+            let tags = device.tags.as_ref();
+            let tags_len = tags.map_or(0, |tags| tags.names[0].len());
+            let lengths = [provider.len(), name.len(), tags_len].map(|len| len as u8);
+            bytes.push(device.index);
+            bytes.extend(lengths);
             bytes.extend(provider);
             bytes.extend(name);
+            if let Some(tags) = tags {
+                bytes.extend(tags.id);
+                bytes.extend(tags.names.concat());
+            }
         }
         bytes
     }
@@ -101,13 +127,19 @@ impl FabricHello {
         let token = fields.next()?;
         let mut devices = Vec::new();
         while !fields.0.is_empty() && devices.len() < FABRICS_MAX {
-            let [index, provider, name, zero] = fields.next()?;
-            if zero != 0 {
-                return Err(Malformed("reserved bytes are not zero"));
-            }
+            let [index, provider, name, tags_name] = fields.next()?;
             let provider = fields.take(provider)?.to_vec();
             let provider = String::from_utf8(provider).map_err(|_| Malformed("no text"))?;
-            devices.push(FabricName { index, provider, name: fields.take(name)?.to_vec() });
+            let name = fields.take(name)?.to_vec();
+            let tags = match tags_name {
+                0 => None,
+                len => {
+                    let id = fields.next()?;
+                    let names = [fields.take(len)?.to_vec(), fields.take(len)?.to_vec()];
+                    Some(TagsName { id, names })
+                }
+            };
+            devices.push(FabricName { index, provider, name, tags });
         }
         if !fields.0.is_empty() {
             return Err(Malformed("too many devices of libfabric's"));
@@ -131,6 +163,14 @@ impl FabricHello {
                 return Err(Malformed("impossible name"));
             }
         }
+        let mut tags = self.devices.iter().filter_map(|device| device.tags.as_ref());
+        let is_possible = |tags: &TagsName| {
+            let [len, other] = [0, 1].map(|list: usize| tags.names[list].len());
+            (1..=NAME_BYTES_MAX).contains(&len) && len == other
+        };
+        if !tags.next().is_none_or(is_possible) || tags.next().is_some() {
+            return Err(Malformed("impossible endpoints that match tags"));
+        }
         Ok(())
     }
 }
@@ -140,11 +180,9 @@ impl FabricHello {
 pub struct Device {
     /// What the process calls it: less than [`DEVICES_MAX`].
     pub index: u8,
-    /// Its address.
-    pub ip: IpAddr,
-    /// How many bits of the address are the same in all of its network.
-    pub prefix_bits: u8,
-    /// Where the process listens there.
+    /// Its addresses.
+    pub addresses: Addresses,
+    /// Where the process listens at both.
     pub port: u16,
     /// How fast it is; zero if that is not known.
     pub mbit_per_s: u32,
@@ -185,6 +223,12 @@ impl Hello {
         let fabric = self.fabric.as_ref()?;
         let found = fabric.devices.iter().find(|device| device.index == index)?;
         Some(&found.provider)
+    }
+
+    /// By which provider its process has tags matched, and the endpoints for that.
+    pub(crate) fn tags(&self) -> Option<(&str, &TagsName)> {
+        let mut devices = self.fabric.iter().flat_map(|fabric| &fabric.devices);
+        devices.find_map(|device| Some((&device.provider[..], device.tags.as_ref()?)))
     }
 
     /// Reads a hello.
@@ -266,31 +310,43 @@ impl Hello {
 
 impl Device {
     fn to_bytes(self) -> [u8; DEVICE_BYTES] {
+        let (four, six) = (self.addresses.four(), self.addresses.six());
         let mut bytes = [0; DEVICE_BYTES];
-        let family = if self.ip.is_ipv6() { 6 } else { 4 };
-        bytes[..3].copy_from_slice(&[self.index, family, self.prefix_bits]);
+        bytes[0] = self.index;
         bytes[4..6].copy_from_slice(&self.port.to_le_bytes());
-        bytes[6..22].copy_from_slice(&ip_to_bytes(self.ip));
-        bytes[22..].copy_from_slice(&self.mbit_per_s.to_le_bytes());
+        if let Some(four) = four {
+            bytes[1] = four.prefix_len();
+            bytes[6..10].copy_from_slice(&four.addr().octets());
+        }
+        if let Some(six) = six {
+            bytes[2] = six.prefix_len();
+            bytes[10..26].copy_from_slice(&six.addr().octets());
+        }
+        bytes[26..].copy_from_slice(&self.mbit_per_s.to_le_bytes());
         bytes
     }
 
     fn from_bytes(bytes: &[u8; DEVICE_BYTES]) -> Result<Device, HandshakeError> {
         use HandshakeError::Malformed;
         let mut fields = Fields(bytes);
-        let [index, family, prefix_bits, zero] = fields.next()?;
+        let [index, four_bits, six_bits, zero] = fields.next()?;
         if zero != 0 {
             return Err(Malformed("reserved bytes are not zero"));
         }
         let port = u16::from_le_bytes(fields.next()?);
-        let ip = fields.next()?;
-        let ip = match family {
-            4 => ip_from_bytes(&ip, false).ok_or(Malformed("more than an IPv4 address"))?,
-            6 => ip_from_bytes(&ip, true).ok_or(Malformed("no address"))?,
-            _ => return Err(Malformed("unknown family")),
-        };
+        let four = Ipv4Addr::from(fields.next::<4>()?);
+        let six = Ipv6Addr::from(fields.next::<16>()?);
         let mbit_per_s = u32::from_le_bytes(fields.next()?);
-        Ok(Device { index, ip, prefix_bits, port, mbit_per_s })
+        let mut found = Vec::new();
+        for (ip, bits) in [(IpAddr::from(four), four_bits), (IpAddr::from(six), six_bits)] {
+            if ip.is_unspecified() && bits == 0 {
+                continue;
+            }
+            found.push(IpNet::new(ip, bits).map_err(|_| Malformed("impossible prefix"))?);
+        }
+        let addresses =
+            Addresses::first_of_each(&found).ok_or(Malformed("a device without address"))?;
+        Ok(Device { index, addresses, port, mbit_per_s })
     }
 
     fn check(&self) -> Result<(), HandshakeError> {
@@ -298,11 +354,8 @@ impl Device {
         if usize::from(self.index) >= DEVICES_MAX {
             return Err(Malformed("impossible device"));
         }
-        if !is_one_host(self.ip) || self.port == 0 {
+        if self.port == 0 || !self.addresses.iter().all(|net| is_one_host(net.addr())) {
             return Err(Malformed("a device where nobody can be asked"));
-        }
-        if self.prefix_bits > if self.ip.is_ipv6() { 128 } else { 32 } {
-            return Err(Malformed("impossible prefix"));
         }
         Ok(())
     }

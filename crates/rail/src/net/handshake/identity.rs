@@ -5,7 +5,7 @@ use crate::address::{Address, AddressError, KEY_BYTES, Secret};
 use crate::shm::{OpenError, own_tag};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Who this process is, and what proves it. Made once, and cheap to clone.
@@ -41,6 +41,16 @@ impl Identity {
     /// [`AddressError::Malformed`] if nobody can be asked there.
     pub fn at(mut self, host: SocketAddr) -> Result<Identity, AddressError> {
         self.address = self.address.with_network(host, self.keys.secret)?;
+        Ok(self)
+    }
+
+    /// The same process, which is asked at this address of the other family too, at the same
+    /// port.
+    ///
+    /// # Errors
+    /// [`AddressError::Malformed`] if nobody can be asked there.
+    pub fn also_at(mut self, ip: IpAddr) -> Result<Identity, AddressError> {
+        self.address = self.address.also_at(ip)?;
         Ok(self)
     }
 

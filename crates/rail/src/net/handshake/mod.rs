@@ -36,7 +36,9 @@ pub use cipher::{
     Cipher, OpenedRecord, Opener, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, RecordError, Sealer,
 };
 pub use error::{HandshakeError, Refusal};
-pub use hello::{Device, FABRICS_MAX, FabricHello, FabricName, Hello, PROVIDER_BYTES_MAX};
+pub use hello::{
+    Device, FABRICS_MAX, FabricHello, FabricName, Hello, PROVIDER_BYTES_MAX, TagsName,
+};
 pub use identity::Identity;
 pub use initiator::{Answered, Initiator};
 pub use preface::{PREFACE_BYTES, VERSION};

@@ -10,9 +10,9 @@ use snow::{Builder, HandshakeState};
 /// and shows its own. First of all, both mix in what is made of the secret.
 pub(super) const PATTERN: &str = "Noise_IKpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What is hashed before the secret, so that nothing else that is made of it is the same.
-const PSK_LABEL: &[u8] = b"Sluice pre-shared key 1";
+const PSK_LABEL: &[u8] = b"Sluice pre-shared key 2";
 /// What is hashed before the preface of the ask.
-const PROLOGUE_LABEL: &[u8] = b"Sluice handshake 1";
+const PROLOGUE_LABEL: &[u8] = b"Sluice handshake 2";
 const TAG_BYTES: usize = 16;
 /// What an ask is longer than its payload: an ephemeral key, a sealed key, a tag.
 pub(super) const ASK_OVERHEAD_BYTES: usize = 2 * KEY_BYTES + 2 * TAG_BYTES;

@@ -8,7 +8,7 @@ use super::{HandshakeError, Security};
 use std::ops::RangeInclusive;
 
 /// The version of the handshake.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Length of a preface in bytes.
 pub const PREFACE_BYTES: usize = 10;
 const MAGIC: [u8; 4] = *b"SLhs";

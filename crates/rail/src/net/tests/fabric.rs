@@ -1,51 +1,66 @@
 //! Two or more processes that speak over providers of libfabric. Where libfabric is not
-//! installed there is nothing to try, and the tests say so.
+//! installed there is nothing to try, and each test says so, also where it is not asked for
+//! its output.
 
-use super::{PATIENCE, Process, loopback, region, region_mut, until};
+use super::{MODES, PATIENCE, Process, loopback, region, region_mut, until};
+use crate::net::handshake::Security;
 use crate::net::{Entry, FabricDevice, NetConfig, OwnDevice, fabric_offers};
+use crate::ofi::{self, Device};
 use sluice_fabric::FabricError;
 use sluice_link::{Connect, PeerError, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_multirail::Timing;
 use sluice_wire::{Addr, PeerId, Region, RemoteKey};
+use std::io::Write;
+use std::sync::MutexGuard;
 use std::time::Instant;
 
-const PROVIDERS: [&str; 2] = ["tcp", "udp;ofi_rxd"];
+pub(super) const PROVIDERS: [&str; 2] = ["tcp", "udp;ofi_rxd"];
 
 /// A device of a provider's, at an address of the loopback device.
-fn over(provider: &str, at: u8) -> OwnDevice {
+pub(super) fn over(provider: &str, at: u8) -> OwnDevice {
     let fabric = FabricDevice { provider: provider.to_owned(), place: 0 };
     OwnDevice { fabric: Some(fabric), name: format!("{provider}{at}"), ..loopback(at) }
 }
 
-fn is_there(provider: &str) -> bool {
-    match fabric_offers(provider, loopback(1).address) {
+pub(super) fn is_there(provider: &str) -> bool {
+    match fabric_offers(provider, loopback(1).addresses.first()) {
         Ok(offers) => !offers.is_empty(),
         Err(FabricError::Missing(why)) => {
-            eprintln!("not tried: {why}");
+            skipped(&why);
             false
         }
         Err(why) => panic!("{why}"),
     }
 }
 
-fn process(devices: &[OwnDevice]) -> Process {
+/// Says so beside what is kept of the output of tests that pass.
+fn skipped(why: &str) {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
+}
+
+pub(super) fn process(devices: &[OwnDevice]) -> Process {
     Process::with(NetConfig::with_devices(devices.to_vec()))
 }
 
 /// Two that have met by these devices.
-fn met(devices: &[OwnDevice]) -> (Process, PeerId, Process, PeerId) {
-    let (mut a, mut b) = (process(devices), process(devices));
+pub(super) fn met(devices: &[OwnDevice]) -> (Process, PeerId, Process, PeerId) {
+    met_with(&NetConfig::with_devices(devices.to_vec()))
+}
+
+fn met_with(config: &NetConfig) -> (Process, PeerId, Process, PeerId) {
+    let (mut a, mut b) = (Process::with(config.clone()), Process::with(config.clone()));
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
     assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
     until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
     (a, to_b, b, to_a)
 }
 
-fn payload(seq: u32) -> Vec<u8> {
+pub(super) fn payload(seq: u32) -> Vec<u8> {
     (0..seq * 37 % 5000).map(|at| (at ^ seq) as u8).collect()
 }
 
-fn lanes(process: &mut Process) -> Vec<usize> {
+pub(super) fn lanes(process: &mut Process) -> Vec<usize> {
     let entries = process.world.net_mut().entries.iter_mut();
     let lanes = entries.filter_map(|(at, entry)| match entry {
         Entry::Conn(conn) => conn.lane.fabric().map(|_| at),
@@ -80,7 +95,7 @@ fn packets_arrive_once_and_in_order() {
     }
 }
 
-fn read(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId, len: usize) {
+pub(super) fn read(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId, len: usize) {
     let there: Vec<u8> = (0..len).map(|at| (at * 7 % 251) as u8).collect();
     let mut here = vec![0u8; len];
     let key = b.world.expose(to_a, region(&there), Rights::READ);
@@ -116,8 +131,13 @@ fn memory_is_read_and_written() {
     }
 }
 
+/// One of a process's devices of libfabric's.
+pub(super) fn device(process: &mut Process, at: usize) -> MutexGuard<'_, Device> {
+    ofi::lock(&process.world.net_mut().fabrics[at].as_ref().unwrap().device)
+}
+
 /// Gives all rails something to do until both have a lane.
-fn read_until_lanes(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId) {
+pub(super) fn read_until_lanes(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId) {
     let begin = Instant::now();
     while lanes(a).is_empty() || lanes(b).is_empty() {
         read(a, to_b, b, to_a, 1 << 20);
@@ -176,24 +196,32 @@ fn a_process_that_ends_loses_nothing_of_what_it_sent() {
         if !is_there(provider) {
             return;
         }
-        let (mut a, to_b, mut b, to_a) = met(&[over(provider, 1)]);
-        a.send(to_b, 0, b"hello");
-        until(&mut [&mut a, &mut b], "the first", |all| !all[1].machine.packets.is_empty());
-        b.world.watch(to_a);
-        for seq in 1..20 {
-            a.send(to_b, seq, &payload(seq));
+        for security in MODES {
+            end_after_sending(provider, security);
         }
-        // The other side polls in a thread, as a process of its own would.
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                until(&mut [&mut b], "the end", |all| !all[0].machine.gone.is_empty());
-            });
-            drop(a);
-            other.join().unwrap();
-        });
-        assert_eq!(b.machine.packets.len(), 20);
-        assert_eq!(b.machine.gone, [(to_a, PeerError::Dead)]);
     }
+}
+
+fn end_after_sending(provider: &str, security: Security) {
+    let devices = vec![over(provider, 1)];
+    let config = NetConfig { security, drain: PATIENCE, ..NetConfig::with_devices(devices) };
+    let (mut a, to_b, mut b, to_a) = met_with(&config);
+    a.send(to_b, 0, b"hello");
+    until(&mut [&mut a, &mut b], "the first", |all| !all[1].machine.packets.is_empty());
+    b.world.watch(to_a);
+    for seq in 1..20 {
+        a.send(to_b, seq, &payload(seq));
+    }
+    // The other side polls in a thread, as a process of its own would.
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            until(&mut [&mut b], "the end", |all| !all[0].machine.gone.is_empty());
+        });
+        drop(a);
+        other.join().unwrap();
+    });
+    assert_eq!(b.machine.packets.len(), 20);
+    assert_eq!(b.machine.gone, [(to_a, PeerError::Dead)]);
 }
 
 #[test]
@@ -258,8 +286,7 @@ fn a_silent_lane_is_noticed() {
     a.send(to_b, 0, b"one");
     until(&mut [&mut a, &mut b], "a packet", |all| all[1].machine.packets.len() == 1);
     // The peer's side of the lane forgets it: what comes for it is of no lane.
-    let fabric = b.world.net_mut().fabrics[0].clone().unwrap();
-    crate::ofi::lock(&fabric).forget_tokens();
+    device(&mut b, 0).forget_tokens();
     a.send(to_b, 1, b"two");
     until(&mut [&mut a, &mut b], "the other", |all| all[1].machine.packets.len() == 2);
     assert!(a.world.net().unwrap().stats().broken >= 1);
@@ -268,7 +295,7 @@ fn a_silent_lane_is_noticed() {
 
 /// Memory that may be neither read nor written; as what was unmapped, but nothing else comes
 /// to be there.
-fn gone(len: usize) -> Region {
+pub(super) fn gone(len: usize) -> Region {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let nothing = ProtFlags::empty();
     // SAFETY: a new mapping, which nobody has.

@@ -1,10 +1,10 @@
 //! Listening at several devices.
 
-use super::{Process, loopback, until};
+use super::{Process, loopback, one, until};
 use crate::net::{Entry, NetConfig, OwnDevice};
 use crate::shm::Config;
 use crate::world::World;
-use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 
 /// More than are taken from one device in one go.
 const WAITING: usize = 20;
@@ -13,7 +13,8 @@ const WAITING: usize = 20;
 fn whoever_waits_at_one_device_is_taken_also_while_others_wait_at_another() {
     let mut a = Process::new(2);
     let ports = a.world.net().unwrap().ports.clone();
-    let ask = |at: u8| TcpStream::connect((loopback(at).address, ports[usize::from(at) - 1]));
+    let ask =
+        |at: u8| TcpStream::connect((loopback(at).addresses.first(), ports[usize::from(at) - 1]));
     let asking = (0..WAITING).flat_map(|_| [1, 2]).map(|at| ask(at).unwrap());
     let _asking: Vec<TcpStream> = asking.collect();
     until(&mut [&mut a], "all of them", |all| {
@@ -25,7 +26,7 @@ fn whoever_waits_at_one_device_is_taken_also_while_others_wait_at_another() {
 
 /// An address that no host has.
 fn nowhere() -> OwnDevice {
-    OwnDevice { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), ..loopback(9) }
+    OwnDevice { addresses: one("192.0.2.1/24"), ..loopback(9) }
 }
 
 #[test]

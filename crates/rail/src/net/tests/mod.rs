@@ -3,10 +3,15 @@
 
 mod changes;
 mod fabric;
+mod fabric_faults;
+mod fabric_reads;
 mod failures;
+mod families;
 mod faults;
+mod gather;
 mod intruders;
 mod listening;
+mod matching;
 mod memory;
 mod pair;
 mod processes;
@@ -16,16 +21,18 @@ mod spares;
 mod tampered;
 mod unmapped;
 
+use crate::net::devices::{Addresses, IpNet};
 use crate::net::handshake::Security;
 use crate::net::{Entry, NetConfig, OwnDevice};
 use crate::shm::Config;
 use crate::world::World;
+use ipnet::Ipv4Net;
 use relay::Relay;
-use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Transport};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token, Transport};
 use sluice_wire::{
     Addr, Credits, List, Nanos, Packet, PacketSeq, Parsed, PeerId, Region, Reply, Status,
 };
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Far more than needed.
@@ -41,6 +48,7 @@ struct Recorder {
     packets: Vec<(PeerId, u32, Vec<u8>)>,
     moved: Vec<(Token, Result<(), RailError>)>,
     gone: Vec<(PeerId, PeerError)>,
+    ended: Vec<(Token, TaggedEnd)>,
 }
 
 impl Machine for Recorder {
@@ -68,6 +76,10 @@ impl Machine for Recorder {
 
     fn on_moved<P: Port>(&mut self, _: Nanos, _: &mut P, token: Token, how: Result<(), RailError>) {
         self.moved.push((token, how));
+    }
+
+    fn on_tagged<P: Port>(&mut self, _: Nanos, _: &mut P, token: Token, end: TaggedEnd) {
+        self.ended.push((token, end));
     }
 
     fn on_peer_gone<P: Port>(&mut self, _: Nanos, _: &mut P, peer: PeerId, why: PeerError) {
@@ -135,15 +147,19 @@ impl Process {
 }
 
 /// Addresses of the loopback device, each as if it were a device of its own.
-fn loopback(at: u8) -> OwnDevice {
+pub(super) fn loopback(at: u8) -> OwnDevice {
     OwnDevice {
         name: format!("lo{at}"),
         index: 1,
-        address: IpAddr::V4(Ipv4Addr::new(127, 0, at, 1)),
-        prefix: 24,
+        addresses: IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, at, 1), 24)).into(),
         mbit_per_s: 10_000,
         fabric: None,
     }
+}
+
+/// An address and its network.
+fn one(net: &str) -> Addresses {
+    net.parse::<IpNet>().unwrap().into()
 }
 
 fn region(bytes: &[u8]) -> Region {
@@ -177,7 +193,7 @@ fn until_by(
 /// A process behind relays, one before each of its devices.
 fn behind_relays(config: NetConfig) -> (Process, Vec<Relay>) {
     let mut relays: Vec<Relay> =
-        config.devices.iter().map(|device| Relay::new(device.address)).collect();
+        config.devices.iter().map(|device| Relay::new(device.addresses.first())).collect();
     let told_ports = relays.iter().map(|relay| relay.at.port()).collect();
     let process = Process::with(NetConfig { told_ports, ..config });
     for (_, entry) in &process.world.net().unwrap().entries {

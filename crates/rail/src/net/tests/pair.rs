@@ -1,10 +1,9 @@
 //! What two processes do to each other when nothing fails.
 
-use super::{Process, loopback, region, region_mut, until};
+use super::{Process, loopback, one, region, region_mut, until};
 use crate::net::{NetConfig, OWN_WRITES_MAX, OwnDevice, WRITES_MAX};
 use sluice_link::{Connect, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_wire::{PeerId, RemoteKey};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// Two that have met, and how each knows the other.
 fn met(devices: u8) -> (Process, PeerId, Process, PeerId) {
@@ -71,7 +70,7 @@ fn both_may_begin_at_once_by_devices_that_are_no_rail() {
     for _ in 0..30 {
         let network = |devices: [u8; 2]| devices.map(loopback).to_vec();
         // What contacts leave by on loopback.
-        let any = OwnDevice { address: IpAddr::V4(Ipv4Addr::LOCALHOST), ..loopback(0) };
+        let any = OwnDevice { addresses: one("127.0.0.1/24"), ..loopback(0) };
         let of_a = [network([1, 2]), vec![any]].concat();
         let mut a = Process::with(NetConfig::with_devices(of_a));
         let mut b = Process::with(NetConfig::with_devices(network([2, 1])));
@@ -134,6 +133,30 @@ fn a_key_that_does_not_reach_is_a_fault_and_nothing_else() {
     until(&mut [&mut a, &mut b], "the ends", |all| all[0].machine.moved.len() == 4);
     assert!(a.machine.moved.iter().all(|(_, how)| *how == Err(RailError::Fault)));
     assert!(here.iter().all(|&byte| byte == 0) && a.machine.gone.is_empty());
+}
+
+/// However many events a caller leaves lying, and however often it polls.
+#[test]
+fn a_connection_waits_once_for_its_turn() {
+    let (mut a, _, mut b, to_a) = met(3);
+    a.open_all();
+    until(&mut [&mut a, &mut b], "all rails", |all| {
+        all[1].world.net().unwrap().conn_count(to_a) == 3
+    });
+    let net = b.world.net_mut();
+    for at in 0..1000 {
+        let now = net.now;
+        net.poll(now, &mut |_| None);
+        net.end_poll();
+        assert!(net.turn.len() <= 3, "{} after poll {at}", net.turn.len());
+    }
+    // None is left out.
+    let there = vec![7u8; 1 << 20];
+    let mut here = vec![0u8; 1 << 20];
+    let key = a.world.expose(a.world.net().unwrap().active[0], region(&there), Rights::READ);
+    b.world.read_remote(to_a, Remote::whole(key), region_mut(&mut here), Token(1));
+    until(&mut [&mut a, &mut b], "the read", |all| !all[1].machine.moved.is_empty());
+    assert!(here == there);
 }
 
 /// Who computes after a call does not keep what it has asked for.

@@ -2,6 +2,7 @@
 
 use super::{Chance, MODES, Process, loopback, region, region_mut, until};
 use crate::address::Address;
+use crate::net::devices::IpNet;
 use crate::net::handshake::{Cipher, Device, Hello, Identity, Initiator, Security};
 use crate::net::{Entry, NetConfig};
 use proptest::prelude::*;
@@ -39,7 +40,12 @@ impl Rogue {
             opened: Opened { grant, dynamic_slots: 0 },
             own_device: 0,
             peer_device: None,
-            devices: vec![Device { index: 0, ip, prefix_bits: 24, port: 9, mbit_per_s: 10_000 }],
+            devices: vec![Device {
+                index: 0,
+                addresses: IpNet::new(ip, 24).unwrap().into(),
+                port: 9,
+                mbit_per_s: 10_000,
+            }],
             fabric: None,
         };
         let to = a.world.address();
@@ -325,7 +331,7 @@ fn a_fault_ends_a_read_and_what_comes_of_it_later_is_dropped() {
 
 /// A frame of any kind with fields of any value.
 fn any_frame(chance: &mut Chance, keys: [RemoteKey; 2], number: &mut u32) -> Vec<u8> {
-    const KINDS: [FrameKind; 9] = [
+    const KINDS: [FrameKind; 11] = [
         FrameKind::Packet,
         FrameKind::Write,
         FrameKind::Written,
@@ -334,10 +340,12 @@ fn any_frame(chance: &mut Chance, keys: [RemoteKey; 2], number: &mut u32) -> Vec
         FrameKind::Fault,
         FrameKind::Probe,
         FrameKind::Answer,
+        FrameKind::Seek,
+        FrameKind::Found,
         FrameKind::Close,
     ];
     // Most do not end the connection.
-    let kinds = if chance.below(20) == 0 { 9 } else { 8 };
+    let kinds = if chance.below(20) == 0 { 11 } else { 10 };
     let kind = KINDS[chance.below(kinds) as usize];
     let key = match chance.below(8) {
         0 => RemoteKey::from_bits(chance.next()),
@@ -358,7 +366,8 @@ fn any_frame(chance: &mut Chance, keys: [RemoteKey; 2], number: &mut u32) -> Vec
         FrameKind::Written => {
             WriteDone { token: chance.below(3), is_done: chance.below(2) == 0 }.emit().to_vec()
         }
-        FrameKind::Ask => Ask { key, offset, len: len as u32 }.emit().to_vec(),
+        FrameKind::Ask | FrameKind::Seek => Ask { key, offset, len: len as u32 }.emit().to_vec(),
+        FrameKind::Found => [key.bits().to_le_bytes(), offset.to_le_bytes()].concat(),
         FrameKind::Data => vec![1; [1000, 500, len.min(3000) as usize][chance.below(3) as usize]],
         FrameKind::Packet => (0..chance.below(100)).map(|_| chance.next() as u8).collect(),
         _ => Vec::new(),

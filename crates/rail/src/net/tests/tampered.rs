@@ -6,7 +6,7 @@ use super::{Chance, region, region_mut};
 use crate::net::NetConfig;
 use crate::net::handshake::Security;
 use crate::net::take_in::ALTERED_MAX;
-use sluice_link::{Remote, RemoteMemory, Rights, Token};
+use sluice_link::{PeerError, Remote, RemoteMemory, Rights, Token};
 
 fn pair(devices: u8, security: Security) -> Pair {
     Pair::with(NetConfig { security, ..config(devices, BRISK) })
@@ -90,8 +90,9 @@ fn who_alters_everything_ends_it() {
     let mut pair = pair(1, Security::Encrypt);
     let (to_a, to_b) = (pair.to_a, pair.to_b);
     // All but the last times.
+    const LEFT: u32 = 3;
     for (process, peer) in [(&mut pair.a, to_b), (&mut pair.b, to_a)] {
-        process.world.net_mut().met_mut(peer).unwrap().altered = ALTERED_MAX - 2;
+        process.world.net_mut().met_mut(peer).unwrap().altered = ALTERED_MAX - LEFT;
     }
     let mut seq = 0;
     pair.until("the end", |pair| {
@@ -108,4 +109,14 @@ fn who_alters_everything_ends_it() {
         }
         !pair.a.machine.gone.is_empty() || !pair.b.machine.gone.is_empty()
     });
+    // It is for this reason, of one of the two, and neither sooner nor later.
+    let ends = [(&pair.a, to_b), (&pair.b, to_a)].map(|(process, peer)| {
+        let stats = process.world.net().unwrap().stats();
+        let is_it = process.machine.gone == [(peer, PeerError::Protocol)] && stats.violations == 1;
+        assert!(is_it || stats.violations == 0, "{:?}", process.machine.gone);
+        let count = stats.altered;
+        assert!(if is_it { count == u64::from(LEFT) } else { count < u64::from(LEFT) }, "{count}");
+        is_it
+    });
+    assert!(ends.contains(&true));
 }

@@ -13,6 +13,10 @@ use std::sync::atomic::AtomicU32;
 #[cfg_attr(test, allow(dead_code, reason = "only the machines without code call it"))]
 pub(crate) fn install() {}
 
+/// Nor to be prepared again.
+#[cfg_attr(test, allow(dead_code, reason = "only the machines without code call it"))]
+pub(crate) fn install_above() {}
+
 /// Whether the byte at `at` can be read: the kernel reads a signal mask before
 /// it refuses what should be done with it.
 pub(crate) fn read(at: *const u8) -> bool {

@@ -6,17 +6,18 @@
 //! other fault it passes on to whoever handled it before, as if this handler were
 //! not there.
 //!
-//! Invariants: the handler is installed at most once, and stays. What it needs
-//! is stored before it is installed. It calls nothing but what a signal handler
-//! may call. Whoever installs a handler later has to pass on what is not its
+//! Invariants: the handler is installed at most once, and stays; once more before
+//! what a library installs that this process loads itself (`install_above`). What it
+//! needs is stored before it is installed. It calls nothing but what a signal handler
+//! may call. Whoever else installs a handler later has to pass on what is not its
 //! own, as this one does; and a thread that blocks the two signals cannot be
 //! helped, for the system ends it.
 
 use std::arch::global_asm;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 
 // Each routine takes an address and answers one. They use no stack, so the
 // answer of a refused touch returns to the same caller.
@@ -133,6 +134,23 @@ pub(crate) fn install() {
     });
 }
 
+/// Puts the handler, where it is installed, before one that a library has installed since:
+/// such a one may end the process at what this one answers.
+pub(crate) fn install_above() {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        let is_above = swap_action(signal, None).sa_sigaction == own_action();
+        if INSTALLED.is_completed() && !is_above {
+            install_for(signal);
+        }
+    }
+}
+
+fn own_action() -> libc::sighandler_t {
+    on_fault as *const () as libc::sighandler_t
+}
+
 fn install_for(signal: libc::c_int) {
     // Asked first and stored first: a fault may come as soon as the handler is
     // there.
@@ -140,7 +158,7 @@ fn install_for(signal: libc::c_int) {
     let restart = old.sa_flags & libc::SA_RESTART;
     keep(signal, old);
     let mut new = no_action();
-    new.sa_sigaction = on_fault as *const () as libc::sighandler_t;
+    new.sa_sigaction = own_action();
     // On the alternate stack: a stack that overflowed is a fault of others.
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | restart;
     let replaced = swap_action(signal, Some(&new));

@@ -84,25 +84,20 @@ fn garbage_is_refused_or_comes_back_byte_for_byte() {
         let depth = noise.below(4);
         if depth > 0 {
             card[..6].copy_from_slice(&[b'S', b'L', b'c', b'd', 1, noise.below(4) as u8]);
-            address[..3].copy_from_slice(b"SA\x03");
+            address[..2].copy_from_slice(b"S\x04");
         }
         if depth > 1 {
             card[6..8].fill(0);
-            // The flags: no network, IPv4, IPv6.
-            match noise.below(3) {
-                0 => {
-                    address[3] = 0;
-                    address[6..32].fill(0);
-                }
-                1 => {
-                    address[3] = 1;
-                    address[12..24].fill(0);
-                }
-                _ => address[3] = 3,
+            // No network, IPv4, IPv6 or both.
+            match noise.below(4) {
+                0 => address[4..32].fill(0),
+                1 => address[6..22].fill(0),
+                2 => address[22..26].fill(0),
+                _ => {}
             }
         }
         if depth > 2 {
-            address[6 + noise.below(26) as usize] = noise.below(2) as u8;
+            address[4 + noise.below(28) as usize] = noise.below(2) as u8;
         }
         let check = check_of(&card[..CHECK_AT]);
         if depth > 0 {

@@ -115,7 +115,7 @@ fn what_others_put_there_is_refused() {
     let _damaged = put(1, &bad);
     assert!(matches!(names.find(2, 1), Err(NameError::Malformed(AddressError::Malformed(_)))));
     bad = good.clone();
-    bad[24 + 2] = 1;
+    bad[24 + 1] = 1;
     let _older = put(2, &bad);
     assert!(matches!(names.find(2, 2), Err(NameError::Malformed(AddressError::Version(1)))));
     let _text = put(3, b"hello");

@@ -136,7 +136,7 @@ fn peers_are_named_once_and_only_on_this_machine() {
 /// An address on the network of the process with this rail's tag.
 fn on_network(rail: &Shm, key: u8) -> Address {
     let host = "127.0.0.1:4660".parse().unwrap();
-    Address::local(rail.address().tag(), [key; 32]).with_network(host, Secret([9; 8])).unwrap()
+    Address::local(rail.address().tag(), [key; 32]).with_network(host, Secret([9; 6])).unwrap()
 }
 
 #[test]

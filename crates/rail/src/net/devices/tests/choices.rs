@@ -1,6 +1,6 @@
 //! Which devices are used, from lists.
 
-use super::super::{Choice, ChooseError, DEVICES_MAX, Wanted, choose};
+use super::super::{Addresses, Choice, ChooseError, DEVICES_MAX, Wanted, choose};
 use super::*;
 use proptest::prelude::*;
 
@@ -14,6 +14,25 @@ fn host() -> Vec<Device> {
         device(6, "br1", Kind::Bridge, &["10.8.0.5/24"]),
         device(7, "ib0", Kind::Infiniband, &["10.3.0.5/16"]),
     ]
+}
+
+/// A network of one family leaves the other one out.
+#[test]
+fn of_a_device_of_both_families_either_may_be_named_alone() {
+    for (text, wanted) in [
+        ("eth0", ["10.1.0.5", "fd00::5"].as_slice()),
+        ("10.1.0.0/16", &["10.1.0.5"]),
+        ("fd00::/8", &["fd00::5"]),
+        ("eth0,^0.0.0.0/0", &["fd00::5"]),
+        ("^::/0,eth0", &["10.1.0.5"]),
+    ] {
+        let choice = chosen(&host(), text).unwrap();
+        let used = choice.used();
+        let [eth0] = used[..] else { panic!("{text}: {used:?}") };
+        let addresses = Addresses::first_of_each(&eth0.addresses).unwrap();
+        let addresses: Vec<String> = addresses.iter().map(|net| net.addr().to_string()).collect();
+        assert_eq!(addresses, wanted, "{text}");
+    }
 }
 
 fn chosen(devices: &[Device], text: &str) -> Result<Choice, ChooseError> {

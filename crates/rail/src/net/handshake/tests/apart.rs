@@ -51,9 +51,9 @@ fn another_version_is_told_to_both_by_both_names() {
         let why = error(responder.take(&ask[..5]));
         assert_eq!(why, HandshakeError::Version { theirs: 7 });
         let text = why.to_string();
-        assert!(text.contains("version 7") && text.contains("version 1"), "{text}");
+        assert!(text.contains("version 7") && text.contains("version 2"), "{text}");
         let mut parting = responder.parting(&why).unwrap();
-        assert_eq!(parting[..5], *b"SLhs\x01");
+        assert_eq!(parting[..5], *b"SLhs\x02");
         parting[4] = 7;
         assert_eq!(error(initiator.take(&parting)), HandshakeError::Version { theirs: 7 });
     }
@@ -79,7 +79,7 @@ fn who_has_not_the_secret_of_the_address_is_a_stranger() {
     let (a, b) = (process(1), process(2));
     let host = b.address().host().unwrap();
     let guessed = Address::local(b.address().tag(), *b.address().key())
-        .with_network(host, Secret([1; 8]))
+        .with_network(host, Secret([1; 6]))
         .unwrap();
     assert_ne!(guessed, b.address());
     for mode in [Security::Auth, Security::Encrypt] {
@@ -150,6 +150,7 @@ fn a_refusal_arrives_with_its_reason() {
             (Refusal::OwnFirst, "its own attempt goes first"),
             (Refusal::GivenUp, "given this process up"),
             (Refusal::NoRoom, "no room"),
+            (Refusal::Matching, "FI_SLUICE_MATCHING"),
         ] {
             let (mut initiator, _, asked) = ask((&a, mode), &b.address(), (&b, mode));
             let answer = asked.unwrap().refuse(refusal).unwrap();

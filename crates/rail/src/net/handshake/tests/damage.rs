@@ -19,7 +19,7 @@ fn assert_nothing<T: std::fmt::Debug>(
 
 /// A hello as short as it can be.
 fn short(own: &Identity) -> Hello {
-    Hello { own_device: 0, devices: vec![device(0, "192.0.2.7")], ..hello(own) }
+    Hello { own_device: 0, devices: vec![device(0, &["192.0.2.7/24"])], ..hello(own) }
 }
 
 /// The three messages of a handshake, of which one is altered on its way.

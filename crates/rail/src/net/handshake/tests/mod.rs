@@ -7,6 +7,7 @@ mod damage;
 mod records;
 
 use super::*;
+use crate::net::devices::{Addresses, IpNet};
 use sluice_link::{Grant, Opened};
 
 const MODES: [Security; 3] = [Security::None, Security::Auth, Security::Encrypt];
@@ -16,8 +17,10 @@ fn process(port: u16) -> Identity {
     Identity::generate().unwrap().at(([192, 0, 2, 7], port).into()).unwrap()
 }
 
-fn device(index: u8, ip: &str) -> Device {
-    Device { index, ip: ip.parse().unwrap(), prefix_bits: 24, port: 4660, mbit_per_s: 10_000 }
+fn device(index: u8, nets: &[&str]) -> Device {
+    let nets: Vec<IpNet> = nets.iter().map(|net| net.parse().unwrap()).collect();
+    let addresses = Addresses::first_of_each(&nets).unwrap();
+    Device { index, addresses, port: 4660, mbit_per_s: 10_000 }
 }
 
 /// What a process tells that has two devices.
@@ -31,7 +34,10 @@ fn hello(own: &Identity) -> Hello {
         opened: Opened { grant, dynamic_slots: 0x0a0b_0c0d },
         own_device: 3,
         peer_device: None,
-        devices: vec![device(0, "192.0.2.7"), device(3, "2001:db8::9")],
+        devices: vec![
+            device(0, &["192.0.2.7/24", "2001:db8::8/64"]),
+            device(3, &["2001:db8::9/32"]),
+        ],
         fabric: None,
     }
 }

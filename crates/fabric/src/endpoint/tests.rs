@@ -1,0 +1,69 @@
+//! What anybody may send to an endpoint.
+
+use super::*;
+use crate::{Source, offers};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const STRANGERS_MESSAGES: usize = 100;
+
+fn open(provider: &str) -> Option<Endpoint> {
+    match offers(provider, Source::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST))) {
+        Ok(mut offers) => Some(Endpoint::open(offers.remove(0), 8).unwrap()),
+        Err(FabricError::Missing(why)) => {
+            // Beside what is kept of the output of tests that pass.
+            let _ = writeln!(std::io::stderr(), "skipped: {provider}: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Sends more than a buffer, of a slab that has room for it.
+fn send_long(endpoint: &mut Endpoint, len: usize, to: Peer) -> bool {
+    let buffer = endpoint.take().unwrap();
+    // SAFETY: buffers of a slab lie one behind the other; their bytes are only read, and by
+    // a provider that has registered the slab as a whole.
+    let returned = unsafe {
+        let send = (*(*endpoint.ep).msg).send;
+        let (at, descriptor) = (endpoint.memory.at(buffer), endpoint.memory.descriptor(buffer));
+        send(endpoint.ep, at.cast(), len, descriptor, to.0, endpoint.memory.context(buffer))
+    };
+    let is_begun = endpoint.begun("fi_send", returned, buffer, State::Sending).unwrap();
+    if is_begun == Begun::Later {
+        endpoint.give_back(buffer);
+    }
+    is_begun == Begun::Yes
+}
+
+/// Messages that are longer than what receives them end one receive each, and no more.
+#[test]
+fn what_is_too_long_is_an_error_of_its_receive() {
+    let (Some(mut stranger), Some(mut endpoint)) = (open("tcp"), open("tcp")) else { return };
+    // The first buffers of a slab are taken first, so that the others are behind.
+    let to = stranger.insert(endpoint.name()).unwrap();
+    let (mut sent, mut failed, mut received) = (0, 0, 0);
+    let begin = Instant::now();
+    while received == 0 {
+        if sent <= STRANGERS_MESSAGES {
+            let len = if sent < STRANGERS_MESSAGES { BUFFER_BYTES + 8 } else { 8 };
+            sent += usize::from(send_long(&mut stranger, len, to));
+        }
+        if let Some(done) = stranger.poll().unwrap() {
+            stranger.give_back(done.buffer);
+        }
+        while let Some(done) = endpoint.poll().unwrap() {
+            assert_eq!(done.kind, Kind::Received);
+            if done.failed.is_some() {
+                failed += 1
+            } else {
+                received += 1
+            }
+            endpoint.receive_into(done.buffer);
+        }
+        assert!(begin.elapsed() < PATIENCE, "{failed} of {sent} have come");
+    }
+    assert_eq!(failed, STRANGERS_MESSAGES);
+}

@@ -1,0 +1,105 @@
+//! What wakes a thread that sleeps.
+
+use super::{MODES, PATIENCE, Process, loopback, region, region_mut, until};
+use crate::net::{NetConfig, Striping, sock};
+use crate::waker::Haste;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use sluice_link::{Connect, Remote, RemoteMemory, Rights, Token, Transport};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+/// Whether something is listed within so many seconds.
+fn is_listed(descriptor: &impl AsFd, patience_s: i64) -> bool {
+    let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: patience_s, tv_nsec: 0 };
+    poll(&mut polled, Some(&timeout)).unwrap() > 0
+}
+
+#[test]
+fn a_socket_is_listed_from_as_many_bytes_on_as_it_was_told_or_at_its_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let here = OwnedFd::from(listener.accept().unwrap().0);
+    let patience_s = PATIENCE.as_secs().try_into().unwrap();
+    assert!(sock::set_wake_bytes(&here, 1000));
+    there.write_all(&[7; 999]).unwrap();
+    assert!(!is_listed(&here, 0));
+    there.write_all(&[7]).unwrap();
+    assert!(is_listed(&here, patience_s));
+    let mut here = TcpStream::from(here);
+    here.read_exact(&mut [0; 1000]).unwrap();
+    there.write_all(&[7; 10]).unwrap();
+    assert!(!is_listed(&here, 0));
+    there.shutdown(Shutdown::Write).unwrap();
+    assert!(is_listed(&here, patience_s), "the end of a connection wakes");
+    // And what is there wakes who changes its mind.
+    there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    here = listener.accept().unwrap().0;
+    assert!(sock::set_wake_bytes(&here, 1000));
+    there.write_all(&[7; 10]).unwrap();
+    assert!(sock::set_wake_bytes(&here, 1));
+    assert!(is_listed(&here, patience_s));
+}
+
+impl Process {
+    /// Takes in what is there, and is about to sleep.
+    fn rest(&mut self, haste: Haste) -> u64 {
+        self.poll();
+        self.world.rest_ns(haste)
+    }
+}
+
+#[test]
+fn chunks_are_gathered_for_who_does_something_else() {
+    const BYTES: usize = 16 << 20;
+    for security in MODES {
+        // All is asked for at once, however slow this machine makes the rail.
+        let striping = Striping::Fragments { bytes: 1 << 20 };
+        let config = || {
+            let devices = vec![loopback(1)];
+            NetConfig { security, striping, ..NetConfig::with_devices(devices) }
+        };
+        let (mut a, mut b) = (Process::with(config()), Process::with(config()));
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+        a.world.rest_ns(Haste::WorthAWake);
+        assert!(!a.world.gathers(), "{security:?}: nothing is asked for");
+
+        let there: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
+        let mut here = vec![0u8; BYTES];
+        let key = b.world.expose(to_a, region(&there), Rights::READ);
+        a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+        until(&mut [&mut a, &mut b], "a sleep that gathers", |all| {
+            assert!(all[0].machine.moved.is_empty(), "{security:?}: it never gathers");
+            let rest_ns = all[0].rest(Haste::WorthAWake);
+            assert!(!all[0].world.gathers() || rest_ns <= 1_000_000, "it sleeps for long");
+            all[0].world.gathers()
+        });
+        // Nothing has come since, so that is no more expected.
+        until(&mut [&mut a], "a sleep that does not", |all| {
+            all[0].world.rest_ns(Haste::WorthAWake);
+            !all[0].world.gathers()
+        });
+        until(&mut [&mut a, &mut b], "a sleep that gathers again", |all| {
+            assert!(all[0].machine.moved.is_empty(), "{security:?}: it never gathers");
+            all[0].rest(Haste::WorthAWake);
+            all[0].world.gathers()
+        });
+        a.world.rest_ns(Haste::FirstByte);
+        assert!(!a.world.gathers(), "{security:?}: who waits is woken by the first byte");
+
+        // Whoever only polls afterwards is not kept waiting.
+        until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+        assert!(here == there, "{security:?}");
+        until(&mut [&mut a, &mut b], "a rest", |all| {
+            let rest_ns = all[0].world.rest_ns(Haste::WorthAWake);
+            // What was taken in would wake at once.
+            let net = all[0].world.net().unwrap();
+            rest_ns > 0 && !all[0].world.gathers() && !is_listed(&net.sockets(), 0)
+        });
+        b.send(to_a, 0, b"a packet");
+        assert!(is_listed(&a.world.net().unwrap().sockets(), 20), "{security:?}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Processes whose messages a provider of libfabric matches. Where libfabric is not
+//! installed there is nothing to try, and the tests say so.
+
+use super::fabric::{PROVIDERS, is_there, over};
+use super::{Process, loopback, region, region_mut, until};
+use crate::net::NetConfig;
+use crate::net::handshake::Security;
+use crate::shm::Config;
+use crate::world::World;
+use sluice_fabric::{Begun, Endpoint, Source, tagged_offers};
+use sluice_link::{
+    PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token, Transport,
+};
+use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
+
+fn config(provider: &str) -> NetConfig {
+    let devices = vec![loopback(1), over(provider, 1)];
+    NetConfig { matching: true, security: Security::None, ..NetConfig::with_devices(devices) }
+}
+
+/// Two whose messages a provider matches; they have not met.
+fn two(provider: &str) -> (Process, PeerId, Process, PeerId) {
+    let mut a = Process::with(config(provider));
+    let mut b = Process::with(config(provider));
+    let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+    (a, to_b, b, to_a)
+}
+
+fn matching(process: &mut Process) -> &mut dyn TagMatching {
+    process.world.tag_matching().expect("a rail matches")
+}
+
+fn send(process: &mut Process, to: PeerId, tag: u64, bytes: &[u8], token: Option<Token>) {
+    process.world.watch(to);
+    let (list, match_bits, len) = (PtIndex(0), MatchBits(tag), bytes.len() as u64);
+    let message = TaggedMessage { list, match_bits, hdr_data: tag + 1, user: 3, len, rts: None };
+    matching(process).send(to, &message, region(bytes), token).unwrap();
+}
+
+fn wanted(source: Option<PeerId>, tag: Option<u64>) -> TaggedWanted {
+    let ignore_bits = if tag.is_some() { 0 } else { u64::MAX };
+    TaggedWanted { list: PtIndex(0), source, match_bits: MatchBits(tag.unwrap_or(0)), ignore_bits }
+}
+
+fn post(process: &mut Process, wanted: &TaggedWanted, into: Region, token: u64) {
+    if let Some(source) = wanted.source {
+        process.world.watch(source);
+    }
+    matching(process).post(wanted, into, Token(token)).unwrap();
+}
+
+/// Receives that have met a message, from whom, and its tag.
+fn met(process: &Process) -> Vec<(u64, PeerId, u64)> {
+    let ends = process.machine.ended.iter();
+    let met = ends.filter_map(|(token, end)| match end {
+        TaggedEnd::Met { from, message } => Some((token.0, *from, message.match_bits.0)),
+        TaggedEnd::Sent => None,
+    });
+    met.collect()
+}
+
+/// Also those whose source was not known to the provider when they were posted.
+#[test]
+fn the_oldest_receive_gets_the_oldest_message() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let (mut a, to_b, mut b, to_a) = two(provider);
+        let mut into = [[0u8; 4]; 4];
+        let places = into.each_mut().map(|place| region_mut(place));
+        post(&mut b, &wanted(None, Some(5)), places[0], 0);
+        post(&mut b, &wanted(Some(to_a), None), places[1], 1);
+        post(&mut b, &wanted(None, None), places[2], 2);
+        post(&mut b, &wanted(None, None), places[3], 3);
+        for (tag, byte) in [(8, b"8888"), (9, b"9999"), (5, b"5555"), (7, b"7777")] {
+            send(&mut a, to_b, tag, byte, Some(Token(tag)));
+        }
+        until(&mut [&mut a, &mut b], "all", |all| {
+            met(all[1]).len() == 4 && all[0].machine.ended.len() == 4
+        });
+        let mut found = met(&b);
+        found.sort_unstable_by_key(|one| one.0);
+        assert_eq!(found, [(0, to_a, 5), (1, to_a, 8), (2, to_a, 9), (3, to_a, 7)]);
+        assert_eq!(into, [*b"5555", *b"8888", *b"9999", *b"7777"]);
+        assert!(a.machine.ended.iter().all(|(_, end)| *end == TaggedEnd::Sent));
+    }
+}
+
+#[test]
+fn what_no_receive_wants_yet_is_found_claimed_and_received_in_its_order() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let (mut a, to_b, mut b, to_a) = two(provider);
+        let mut into = [[0u8; 4]; 4];
+        let places = into.each_mut().map(|place| region_mut(place));
+        for (tag, byte) in [(1, b"1111"), (2, b"2222"), (3, b"3333")] {
+            send(&mut a, to_b, tag, byte, None);
+        }
+        until(&mut [&mut a, &mut b], "the last", |all| {
+            matching(all[1]).search(&wanted(Some(to_a), Some(3)), None).is_some()
+        });
+        let (from, found) = matching(&mut b).search(&wanted(None, None), None).unwrap();
+        assert_eq!((from, found.match_bits.0, found.hdr_data, found.len), (to_a, 1, 2, 4));
+        let claimed = matching(&mut b).search(&wanted(None, Some(2)), Some(Token(99)));
+        assert!(
+            claimed.is_some() && matching(&mut b).search(&wanted(None, Some(2)), None).is_none()
+        );
+        post(&mut b, &wanted(None, None), places[0], 0);
+        post(&mut b, &wanted(Some(to_a), None), places[1], 1);
+        matching(&mut b).take(Token(99), places[2]);
+        until(&mut [&mut a, &mut b], "both", |all| met(all[1]).len() == 2);
+        assert_eq!(met(&b), [(0, to_a, 1), (1, to_a, 3)]);
+        // What is taken back gets nothing; the next one does.
+        post(&mut b, &wanted(None, None), places[3], 2);
+        assert!(matching(&mut b).cancel(Token(2)) && !matching(&mut b).cancel(Token(2)));
+        send(&mut a, to_b, 4, b"4444", None);
+        post(&mut b, &wanted(None, None), places[3], 3);
+        until(&mut [&mut a, &mut b], "the last", |all| met(all[1]).len() == 3);
+        assert!(!matching(&mut b).cancel(Token(3)), "it has met a message");
+        assert_eq!(into, [*b"1111", *b"3333", *b"2222", *b"4444"]);
+    }
+}
+
+#[test]
+fn a_process_sends_to_itself_by_the_same_way() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let mut a = Process::with(config(provider));
+        let own = a.world.peer(&a.world.address()).unwrap();
+        let mut into = [0u8; 4];
+        post(&mut a, &wanted(Some(own), Some(1)), region_mut(&mut into), 0);
+        send(&mut a, own, 1, b"1111", Some(Token(7)));
+        until(&mut [&mut a], "both ends", |all| all[0].machine.ended.len() == 2);
+        assert_eq!((met(&a), into), (vec![(0, own, 1)], *b"1111"));
+    }
+}
+
+/// The receive keeps on waiting for a peer.
+#[test]
+fn a_message_of_a_stranger_is_dropped() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let (mut a, to_b, mut b, to_a) = two(provider);
+        let mut into = [0u8; 4];
+        post(&mut b, &wanted(None, Some(1)), region_mut(&mut into), 0);
+        let mut offers =
+            tagged_offers(provider, Source::Ip(loopback(1).addresses.first())).unwrap();
+        let mut stranger = Endpoint::open(offers.remove(0), 1).unwrap();
+        let name = b.world.net_mut().tags_name(1).unwrap().names[0].clone();
+        let to = stranger.insert(&name).unwrap();
+        let buffer = stranger.take().unwrap();
+        let mut is_sent = false;
+        until(&mut [&mut b], "the stranger's message", |all| {
+            is_sent |= !is_sent && stranger.send_tagged(buffer, 100, to, 1) == Ok(Begun::Yes);
+            stranger.poll().unwrap();
+            all[0].world.net_mut().tagged_strays() == 1
+        });
+        send(&mut a, to_b, 1, b"1111", None);
+        until(&mut [&mut a, &mut b], "the peer's", |all| met(all[1]).len() == 1);
+        assert_eq!((met(&b), into), (vec![(0, to_a, 1)], *b"1111"));
+    }
+}
+
+#[test]
+fn a_peer_that_ends_is_told_behind_what_it_has_sent() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let (mut a, to_b, mut b, to_a) = two(provider);
+        let mut into = [0u8; 4];
+        send(&mut a, to_b, 1, b"1111", Some(Token(7)));
+        post(&mut b, &wanted(Some(to_a), Some(1)), region_mut(&mut into), 0);
+        until(&mut [&mut a, &mut b], "the first", |all| !all[0].machine.ended.is_empty());
+        send(&mut a, to_b, 2, b"2222", None);
+        drop(a);
+        post(&mut b, &wanted(Some(to_a), Some(2)), region_mut(&mut into), 1);
+        until(&mut [&mut b], "its end", |all| !all[0].machine.gone.is_empty());
+        assert_eq!((met(&b).len(), into), (2, *b"2222"));
+        post(&mut b, &wanted(Some(to_a), Some(3)), region_mut(&mut into), 2);
+        assert!(matching(&mut b).cancel(Token(2)), "nobody will ever fill it");
+    }
+}
+
+#[test]
+fn those_who_do_not_agree_are_no_peers() {
+    let provider = PROVIDERS[0];
+    if !is_there(provider) {
+        return;
+    }
+    for is_asked in [false, true] {
+        let mut a = Process::with(config(provider));
+        let mut b = Process::with(NetConfig { matching: false, ..config(provider) });
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        if is_asked {
+            assert!(b.world.connect(to_a).is_ok());
+        } else {
+            assert!(a.world.connect(to_b).is_ok());
+        }
+        until(&mut [&mut a, &mut b], "the refusal", |all| {
+            all.iter().any(|one| !one.machine.gone.is_empty())
+        });
+        let gone = [&a.machine.gone[..], &b.machine.gone[..]].concat();
+        assert_eq!(gone.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [PeerError::Refused]);
+    }
+}
+
+#[test]
+fn where_it_may_not_be_the_process_matches_by_itself() {
+    let provider = PROVIDERS[0];
+    if !is_there(provider) {
+        return;
+    }
+    let proving = NetConfig { security: Security::Auth, ..config(provider) };
+    let tcp = NetConfig { devices: vec![loopback(1)], ..config(provider) };
+    for net in [proving, tcp] {
+        let mut process = Process::with(net);
+        assert!(process.world.tag_matching().is_none());
+    }
+    let mut shares = World::open_with_net(Config::default(), config(provider), true).unwrap();
+    assert!(shares.tag_matching().is_none());
+}
