@@ -21,6 +21,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CARGO_LINE = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 # Our own runners: "12 passed, 0 failed, 1 skipped"
 OWN_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
+# What a failed test says for itself: cargo's in some lines, our runners' in one.
+CARGO_FAILURE = re.compile(r"^---- (.*) stdout ----$")
+OWN_FAILURE = re.compile(r"^FAIL (.*)$")
+# How much of it is told again at the end, where people look first.
+FAILURE_LINES_MAX = 8
+FAILURES_MAX = 10
 
 
 @dataclass
@@ -51,6 +57,25 @@ class Outcome:
     skipped: int = 0
     fault: str = ""
     seconds: float = 0.0
+    # What failed tests said, the first lines of each.
+    failures: list = field(default_factory=list)
+    is_telling: bool = False
+
+    def take(self, line):
+        """Takes in a line of the stage's output."""
+        found = CARGO_LINE.match(line) or OWN_LINE.match(line)
+        if found:
+            passed, failed, skipped = (int(number or 0) for number in found.groups())
+            self.passed += passed
+            self.failed += failed
+            self.skipped += skipped
+        if headed := CARGO_FAILURE.match(line) or OWN_FAILURE.match(line):
+            self.failures.append([headed[1]])
+            self.is_telling = line.startswith("----")
+        elif line == "failures:":
+            self.is_telling = False
+        elif self.is_telling and line and len(self.failures[-1]) < FAILURE_LINES_MAX:
+            self.failures[-1].append(line)
 
 
 def stages(quick):
@@ -117,12 +142,7 @@ def run(stage, out=None):
     for line in process.stdout:
         out.write(line)
         out.flush()
-        found = CARGO_LINE.match(line) or OWN_LINE.match(line.strip())
-        if found:
-            passed, failed, skipped = (int(number or 0) for number in found.groups())
-            outcome.passed += passed
-            outcome.failed += failed
-            outcome.skipped += skipped
+        outcome.take(line.strip())
     code = process.wait()
     outcome.fault = fault(stage, outcome, code)
     outcome.seconds = time.monotonic() - start
@@ -177,6 +197,9 @@ def report(done):
         summary.append(f"{verdict:7} {outcome.seconds:6.1f} s  {stage.title}{why}")
     print("== summary")
     print("\n".join(summary))
+    failures = [failure for _, outcome in done for failure in outcome.failures]
+    for title, *said in failures[:FAILURES_MAX]:
+        print(f"failed: {title}", *said, sep="\n    ")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
     return 1 if total.failed else 0
 

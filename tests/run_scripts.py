@@ -78,6 +78,22 @@ class Stages(unittest.TestCase):
         self.assertEqual(said.getvalue().splitlines()[-1], "8 passed, 3 failed, 0 skipped")
         self.assertIn("a stage: no test ran", said.getvalue())
 
+    def test_what_failed_tests_said_is_told_again_at_the_end(self):
+        text = "\n".join([
+            "test a::b ... FAILED", "", "failures:", "", "---- a::b stdout ----", "panicked at x:1:",
+            "left: 1", "", "", "failures:", "    a::b", "", CARGO.format(1, 1, 0),
+            "FAIL a program (0.1 s): why", "ok   another", "1 passed, 1 failed",
+        ])
+        found = outcome(text)
+        self.assertEqual(found.failures, [["a::b", "panicked at x:1:", "left: 1"],
+                                          ["a program (0.1 s): why"]])
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            ci.report([(stage(text), found)])
+        self.assertEqual(said.getvalue().splitlines()[-5:], [
+            "failed: a::b", "    panicked at x:1:", "    left: 1",
+            "failed: a program (0.1 s): why", "2 passed, 2 failed, 0 skipped"])
+
     def test_the_stages_that_are_there_name_their_commands(self):
         full = list(ci.stages(quick=False))
         self.assertGreater(len(full), len(list(ci.stages(quick=True))))
