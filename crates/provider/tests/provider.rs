@@ -3,12 +3,16 @@
 
 mod support;
 
+use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{compile, provider_dir, succeed, with_provider};
+
+/// How long anything may take. Far more than needed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn getinfo() {
@@ -247,35 +251,42 @@ fn fi_info_lists_the_provider_and_its_variables() {
 fn fi_pingpong_runs() {
     let dir = provider_dir("pingpong");
     let Some(pingpong) = installed("fi_pingpong") else { return };
-    // A port that is ours for a moment; the program only takes a number.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
-    let port = free.expect("there are free ports").port().to_string();
     for mode in ["msg", "tagged"] {
-        let arguments = ["-p", "sluice", "-e", "rdm", "-c", "-m", mode];
-        let server = with_provider(pingpong, &dir)
-            .args(arguments)
-            .args(["-B", &port])
-            .stdout(Stdio::piped())
-            .spawn();
-        let mut server = server.expect("it starts");
-        let mut tries = 0;
-        loop {
-            let mut client = with_provider(pingpong, &dir);
-            let out = client.args(arguments).args(["-P", &port, "127.0.0.1"]).output();
-            let out = out.expect("it runs");
-            if out.status.success() {
-                break;
-            }
-            // The server may not listen yet.
-            tries += 1;
-            let said = String::from_utf8_lossy(&out.stderr).into_owned();
-            if tries == 50 || !said.contains("refused") {
-                let _ = server.kill();
-                panic!("{said}");
-            }
-            std::thread::sleep(Duration::from_millis(100));
+        let run = |port: &[&str]| {
+            let mut command = with_provider(pingpong, &dir);
+            command.args(["-p", "sluice", "-e", "rdm", "-c", "-m", mode]).args(port);
+            command
+        };
+        let begin = Instant::now();
+        // Anybody may take a port that is free, until the server has it: then it ends, and
+        // another one is tried.
+        while !ping_and_pong(&run) {
+            assert!(begin.elapsed() < PATIENCE, "no server has had its port");
         }
-        assert!(server.wait().expect("it ends").success());
+    }
+}
+
+/// A server and its client at a port that was free. No if the server does not get it.
+fn ping_and_pong(run: &impl Fn(&[&str]) -> Command) -> bool {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = free.expect("there are free ports").port().to_string();
+    let mut server = run(&["-B", &port]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let begin = Instant::now();
+    loop {
+        let out = run(&["-P", &port, "127.0.0.1"]).output().expect("it runs");
+        if out.status.success() {
+            assert!(server.wait().expect("it ends").success());
+            return true;
+        }
+        if server.try_wait().expect("it is ours").is_some() {
+            return false;
+        }
+        // The server may not listen yet.
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        if !said.contains("refused") || begin.elapsed() > PATIENCE {
+            let _ = server.kill();
+            panic!("{said}");
+        }
     }
 }
 
