@@ -18,6 +18,7 @@ pub(super) struct Conn {
     pub(super) lane: Lane,
     pub(super) peer: PeerId,
     pub(super) rail: RailId,
+    pub(super) origin: Origin,
     pub(super) out: Outbound,
     /// The beginning of a frame whose rest has not come.
     pub(super) partial: Vec<u8>,
@@ -43,6 +44,23 @@ pub(super) struct Conn {
     pub(super) has_said_close: bool,
     /// Frames of the stream that wait for others.
     pub(super) burst: Burst,
+}
+
+/// Which of the two has asked for a connection, and the number of what the peer then said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) by_me: bool,
+    pub(super) attempt: u32,
+}
+
+impl Origin {
+    /// Whether this one, which `own_first` says goes before the peer's, stays when another one
+    /// of the same rail is open: both had asked at once, and the peer had asked for the other
+    /// one before it answered for this one. A peer that has asked later has lost this one.
+    pub(super) fn stays(self, other: Origin, own_first: bool) -> bool {
+        let is_before = (other.attempt.wrapping_sub(self.attempt) as i32) < 0;
+        own_first && self.by_me && !other.by_me && is_before
+    }
 }
 
 /// A frame of data, part of which has come.
@@ -112,11 +130,12 @@ impl Drain {
 }
 
 impl Conn {
-    pub(super) fn new(lane: Lane, peer: PeerId, rail: RailId) -> Conn {
+    pub(super) fn new(lane: Lane, peer: PeerId, rail: RailId, origin: Origin) -> Conn {
         Conn {
             lane,
             peer,
             rail,
+            origin,
             out: Outbound::default(),
             partial: Vec::new(),
             unsealing: None,

@@ -21,6 +21,8 @@ pub(super) const CONTACT_NS: u64 = 2_000_000_000;
 /// How long the system may take to connect over one of several rails. It sends the first
 /// packet again only after a second, so another attempt is sooner.
 const CONNECT_NS: u64 = 200_000_000;
+/// How long a peer that was answered may take to prove itself, until this process asks too.
+const PROOF_NS: u64 = 50_000_000;
 /// Most addresses of devices that are remembered of peers that have ended.
 const FAMILIAR_MAX: usize = 256;
 /// Bytes of a handshake that are taken in one go.
@@ -106,6 +108,9 @@ impl Net {
             // Writable, or not connected yet.
             if rustix::net::getpeername(&joining.socket).is_err() {
                 return;
+            }
+            if self.has_answered(attempt) {
+                return self.refused(entry, attempt, Refusal::OwnFirst);
             }
             if let Err(cause) = self.ask_peer(entry, attempt) {
                 return self.give_up_attempt(entry, &io::Error::other(cause));
@@ -312,7 +317,6 @@ impl Net {
     /// Whether a peer may join that asks from its device `other` at the device `own`.
     pub(super) fn may_join(&self, peer: PeerId, own: u8, other: u8) -> Result<(), Refusal> {
         let Some(remote) = self.remote(peer) else { return Err(Refusal::NoRoom) };
-        let goes_first = self.identity.address().key() < remote.address.key();
         let attempt = match &remote.stage {
             Stage::Gone(_) => return Err(Refusal::GivenUp),
             Stage::Idle => None,
@@ -330,7 +334,27 @@ impl Net {
         let asks = attempt.is_some_and(|entry| {
             matches!(self.entries.get(entry), Some(Entry::Joining(joining)) if matches!(joining.side, Side::Asking(..)))
         });
-        if goes_first && asks { Err(Refusal::OwnFirst) } else { Ok(()) }
+        if asks && self.goes_first(peer) { Err(Refusal::OwnFirst) } else { Ok(()) }
+    }
+
+    /// Whether of two attempts at once this process's is the one that counts.
+    pub(super) fn goes_first(&self, peer: PeerId) -> bool {
+        let own = self.identity.address();
+        self.remote(peer).is_some_and(|remote| own.key() < remote.address.key())
+    }
+
+    /// Whether the peer, whose attempts count, has asked for the same a moment ago, and was
+    /// answered. One that could prove itself has done so by then: whoever repeats what it has
+    /// heard keeps nobody from asking.
+    fn has_answered(&self, Attempt { peer, rail }: Attempt) -> bool {
+        let own = rail.and_then(|rail| Some(self.met(peer)?.pairs[rail.index()].own));
+        !self.goes_first(peer)
+            && self.entries.iter().any(|(_, entry)| {
+                let Entry::Joining(joining) = entry else { return false };
+                let Side::Proving(other, device, ..) = joining.side else { return false };
+                let is_it = other == peer && own.is_none_or(|own| own == device);
+                is_it && self.now.since(joining.begun).0 < PROOF_NS
+            })
     }
 
     /// The peer does not want this attempt.

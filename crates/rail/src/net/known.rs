@@ -1,7 +1,7 @@
 //! A connection that is open, and what two processes know of each other from then on: all
 //! rails between them.
 
-use super::conn::Conn;
+use super::conn::{Conn, Origin};
 use super::devices::{self, Addresses, Offer, pair};
 use super::handshake::{Established, Hello};
 use super::join::{Attempt, Side};
@@ -55,8 +55,10 @@ impl Net {
             self.remove(attempt);
         }
         let older = self.met(peer).and_then(|met| met.conns[at]).filter(|&older| older != entry);
+        let origin = Origin { by_me, attempt: hello.attempt };
         if let Some(older) = older {
-            if by_me {
+            let own_first = self.goes_first(peer);
+            if by_me || self.conn(older).is_some_and(|conn| conn.origin.stays(origin, own_first)) {
                 return self.drop_joining(entry);
             }
             self.broke(older, None);
@@ -69,7 +71,7 @@ impl Net {
             Ok(made) => made,
             Err(why) => return self.lane_failed(entry, peer, rail, &why),
         };
-        let mut conn = Conn::new(lane, peer, rail);
+        let mut conn = Conn::new(lane, peer, rail, origin);
         let is_unread = !rest.is_empty();
         match established.cipher {
             None => conn.partial = rest,

@@ -109,10 +109,9 @@ impl Net {
     /// A rail is to be opened: now, or a little later, if the peer should do it, or while
     /// the network changes. One that was never open is opened at once: the peer may not want it.
     pub(super) fn open_soon(&mut self, peer: PeerId, rail: RailId) {
-        let (now, own, news) = (self.now, self.identity.address(), self.news);
-        let Some(remote) = self.remote_mut(peer) else { return };
-        let is_first = own.key() < remote.address.key();
-        let Stage::Met(met) = &mut remote.stage else { return };
+        let (now, news) = (self.now, self.news);
+        let is_first = self.goes_first(peer);
+        let Some(met) = self.met_mut(peer) else { return };
         if met.conns[rail.index()].is_some() {
             return;
         }

@@ -46,7 +46,7 @@ const NOT_KNOWN: u8 = u8::MAX;
 pub struct Hello {
     /// Who it is.
     pub address: Address,
-    /// Which attempt at this rail it is.
+    /// Its number among all that the process has said: of two, which was said first.
     pub attempt: u32,
     /// The user that it runs as.
     pub user: u32,

@@ -71,7 +71,7 @@ fn rails_are_opened_when_news_have_settled_and_not_before() {
 
 /// Two processes that two rails join, the second of which is opened by news alone once it is
 /// closed.
-fn two_hosts() -> [Process; 2] {
+pub(super) fn two_hosts() -> [Process; 2] {
     let timing = Timing { retry_ns_min: HOUR_NS, retry_ns_max: HOUR_NS, ..BRISK };
     let host = |host: u8| {
         let device = |at: u8| OwnDevice {
@@ -101,7 +101,7 @@ fn on_two_hosts() -> [(Process, PeerId, UnixDatagram); 2] {
 }
 
 impl Process {
-    fn is_up<const N: usize>(&self, peer: PeerId, rails: [u8; N]) -> bool {
+    pub(super) fn is_up<const N: usize>(&self, peer: PeerId, rails: [u8; N]) -> bool {
         let met = self.world.net().unwrap().met(peer);
         let is_up = |rail| met.is_some_and(|met| met.rails.state(RailId(rail)) == RailState::Up);
         rails.into_iter().all(is_up)

@@ -2,6 +2,7 @@
 //! turn by the test.
 
 mod changes;
+mod crossing;
 mod fabric;
 mod fabric_faults;
 mod fabric_reads;
