@@ -1,26 +1,12 @@
-//! Reads of a peer's memory by the device itself, and memory that peers read so.
-//!
-//! The reader has the bytes come into buffers of this process's own, and copies them from
-//! there. So a read may be given up at any time: the device never writes memory of the
-//! client, which may be something else by then. On the other side there is no copy, and
-//! nothing for the processor to do.
-//!
-//! Memory is registered when a peer first asks where it is, and closed before it may be
-//! something else: a device that cannot close it is given up, with all that it holds.
+//! What a lane reads of a peer's memory by the device itself: which chunks are wanted, which
+//! pieces of them come, and in which order they are told. [`super::device`] does it.
 
-use super::device::{Device, Notice};
 use super::message::Token;
-use crate::net::Place;
-use rustix::rand::{GetRandomFlags, getrandom};
-use sluice_fabric::{BUFFER_BYTES, Begun, BufferId};
-use sluice_wire::{Region, RemoteKey};
+use sluice_fabric::BufferId;
 use std::collections::VecDeque;
-use std::ptr;
 
 /// Most buffers of a lane that are being read into, or were and wait to be copied.
 const PIECES_MAX: usize = 32;
-/// Most pieces of memory that are registered at once: what is more is sent.
-const EXPOSED_MAX: usize = 1024;
 
 /// Where a device reads memory of a peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +20,7 @@ pub(crate) struct Whereabouts {
 /// What has come of a chunk that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
-    /// Its next bytes, in a buffer that is to be handed back by [`Device::copy_out`].
+    /// Its next bytes, in a buffer that is to be handed back when it was copied.
     Bytes {
         /// Which chunk.
         chunk: u32,
@@ -54,28 +40,30 @@ pub(crate) enum Fetched {
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
     /// What is to be read, in order: chunk, where, length.
-    wanted: VecDeque<Want>,
+    pub(super) wanted: VecDeque<Want>,
     /// What is being read, in the same order.
-    pieces: VecDeque<Piece>,
+    pub(super) pieces: VecDeque<Piece>,
 }
 
+/// A chunk, or the rest of one.
 #[derive(Clone, Copy, Debug)]
-struct Want {
-    chunk: u32,
-    at: Whereabouts,
-    len: u64,
+pub(super) struct Want {
+    pub(super) chunk: u32,
+    pub(super) at: Whereabouts,
+    pub(super) len: u64,
 }
 
+/// What one buffer brings of a chunk.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    chunk: u32,
-    buffer: BufferId,
-    len: usize,
-    state: State,
+pub(super) struct Piece {
+    pub(super) chunk: u32,
+    pub(super) buffer: BufferId,
+    pub(super) len: usize,
+    pub(super) state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Coming,
     Here,
     Failed,
@@ -86,19 +74,19 @@ enum State {
 /// A read that the provider has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    token: Token,
+    pub(super) token: Token,
     pub(super) peer: usize,
 }
 
 impl Fetches {
     /// Whether a chunk is being read.
-    fn has(&self, chunk: u32) -> bool {
+    pub(super) fn has(&self, chunk: u32) -> bool {
         self.wanted.iter().any(|want| want.chunk == chunk)
             || self.pieces.iter().any(|piece| piece.chunk == chunk)
     }
 
     /// Whether more can be read now.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         !self.wanted.is_empty() && self.pieces.len() < PIECES_MAX
     }
 
@@ -109,7 +97,7 @@ impl Fetches {
     }
 
     /// A read has ended. Says whether its buffer is kept.
-    fn ended(&mut self, buffer: BufferId, has_failed: bool) -> bool {
+    pub(super) fn ended(&mut self, buffer: BufferId, has_failed: bool) -> bool {
         // The buffer of a piece that has failed may be another's by now.
         let is_read = |piece: &Piece| matches!(piece.state, State::Coming | State::Dropped);
         let mut pieces = self.pieces.iter();
@@ -127,7 +115,7 @@ impl Fetches {
 
     /// What has come next. A chunk that has failed is told of once, and buffers with more
     /// of it are added to `unused`.
-    fn next(&mut self, unused: &mut Vec<BufferId>) -> Option<Fetched> {
+    pub(super) fn next(&mut self, unused: &mut Vec<BufferId>) -> Option<Fetched> {
         let at = self.pieces.iter().position(|piece| piece.state != State::Dropped)?;
         let Piece { chunk, buffer, len, state } = self.pieces[at];
         match state {
@@ -152,154 +140,6 @@ impl Fetches {
                 Some(Fetched::Failed { chunk })
             }
         }
-    }
-}
-
-/// Reading.
-impl Device {
-    /// Reads a chunk, unless that is being done.
-    pub(super) fn fetch(&mut self, stream: usize, chunk: u32, at: Whereabouts, len: u64) {
-        let fetches = &mut self.streams[stream].fetches;
-        if !fetches.has(chunk) {
-            fetches.wanted.push_back(Want { chunk, at, len });
-            self.begin_reads(stream);
-        }
-    }
-
-    /// Begins to read what there is room for.
-    pub(super) fn begin_reads(&mut self, stream: usize) {
-        while let known = &self.streams[stream]
-            && known.fetches.has_room()
-            && let Some(&Want { chunk, at, len }) = known.fetches.wanted.front()
-        {
-            let (token, peer) = (known.link.own_token, known.peer);
-            let Ok(buffer) = self.endpoint.take() else { return self.stall(stream) };
-            let part = len.min(BUFFER_BYTES as u64);
-            let from = self.peers[peer].peer;
-            let begun = self.endpoint.read(buffer, part as usize, from, at.base, at.key);
-            if begun != Ok(Begun::Yes) {
-                self.endpoint.give_back(buffer);
-            }
-            let state = match begun {
-                Ok(Begun::Later) => return self.stall(stream),
-                Ok(Begun::Yes) => {
-                    self.peers[peer].users += 1;
-                    self.reads.insert(buffer, Reading { token, peer });
-                    State::Coming
-                }
-                Err(_) => State::Failed,
-            };
-            let fetches = &mut self.streams[stream].fetches;
-            fetches.pieces.push_back(Piece { chunk, buffer, len: part as usize, state });
-            match fetches.wanted.front_mut() {
-                Some(want) if want.len > part => {
-                    want.len -= part;
-                    want.at.base = want.at.base.wrapping_add(part);
-                }
-                _ => drop(fetches.wanted.pop_front()),
-            }
-            if state == State::Failed {
-                return self.notice(stream, Notice::Came);
-            }
-        }
-    }
-
-    /// The provider takes no read of a lane now: at the next look perhaps.
-    fn stall(&mut self, stream: usize) {
-        if !self.stalled.contains(&stream) {
-            self.stalled.push(stream);
-        }
-    }
-
-    /// A read has ended, of a lane that may be no more.
-    pub(super) fn read_ended(&mut self, buffer: BufferId, reading: Reading, has_failed: bool) {
-        let stream = self.tokens.get(&reading.token).copied();
-        let is_kept = stream.is_some_and(|at| self.streams[at].fetches.ended(buffer, has_failed));
-        if !is_kept {
-            self.endpoint.give_back(buffer);
-        }
-        if let Some(stream) = stream {
-            if !has_failed {
-                self.streams[stream].link.note_heard();
-            }
-            self.notice(stream, Notice::Came);
-        }
-        self.let_go(reading.peer);
-    }
-
-    /// What was read next.
-    pub(super) fn next_fetched(&mut self, stream: usize) -> Option<Fetched> {
-        let mut unused = Vec::new();
-        let next = self.streams[stream].fetches.next(&mut unused);
-        unused.into_iter().for_each(|buffer| self.endpoint.give_back(buffer));
-        if next.is_none() {
-            self.begin_reads(stream);
-        }
-        next
-    }
-
-    /// Copies what was read to its place, which may be of none of it, and has the buffer back.
-    ///
-    /// # Safety
-    /// The place is of this process, or of its client, and can be written.
-    pub(super) unsafe fn copy_out(&mut self, buffer: BufferId, to: Option<Place>) {
-        if let Some(to) = to {
-            let bytes = self.endpoint.bytes(buffer);
-            // SAFETY: the caller's promise; the source has what is copied of it.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.at, to.len.min(bytes.len())) };
-        }
-        self.endpoint.give_back(buffer);
-    }
-}
-
-/// Being read.
-impl Device {
-    /// Has peers read memory that is exposed under a key. Says where it is for them; `None`
-    /// if it cannot be so: then it is sent.
-    pub(crate) fn expose(&mut self, key: RemoteKey, region: Region) -> Option<Whereabouts> {
-        if let Some(known) = self.exposed.get(&key) {
-            return Some(Whereabouts { key: known.key, base: known.base });
-        }
-        if self.exposed.len() >= EXPOSED_MAX || self.is_broken || !self.reads_memory {
-            return None;
-        }
-        let mut bits = [0; 8];
-        if getrandom(&mut bits, GetRandomFlags::empty()) != Ok(bits.len()) {
-            return None;
-        }
-        let at = ptr::with_exposed_provenance_mut(region.addr.0 as usize);
-        let len = usize::try_from(region.len).ok()?;
-        // SAFETY: the client exposes the memory until it revokes the key, when it is closed.
-        let registered =
-            unsafe { self.endpoint.register(at, len, u64::from_le_bytes(bits)) }.ok()?;
-        let found = Whereabouts { key: registered.key, base: registered.base };
-        self.exposed.insert(key, registered);
-        Some(found)
-    }
-
-    /// Ends that, before the memory may be something else.
-    pub(crate) fn withdraw(&mut self, key: RemoteKey) {
-        let Some(registered) = self.exposed.remove(&key) else { return };
-        if let Err(why) = self.endpoint.unregister(registered)
-            && !self.is_broken
-        {
-            self.break_all(&why);
-        }
-    }
-
-    /// The same of all.
-    pub(super) fn withdraw_all(&mut self) {
-        for (_, registered) in self.exposed.drain() {
-            // What stays open ends with the endpoint.
-            let _ = self.endpoint.unregister(registered);
-        }
-    }
-}
-
-/// A domain is closed when nothing is registered with it.
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.withdraw_all();
     }
 }
 

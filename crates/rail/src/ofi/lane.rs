@@ -3,7 +3,7 @@
 use super::answers::Answers;
 use super::control::{Control, Read, Record};
 use super::device::{Notice, SharedDevice};
-use super::fetch::{Fetched, Whereabouts};
+use super::fetches::{Fetched, Whereabouts};
 use super::message::Token;
 use crate::net::Place;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

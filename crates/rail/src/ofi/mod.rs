@@ -9,7 +9,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `device` | the endpoint: messages that go and come, peers, memory for them |
-//! | `fetch` | reads of memory by the device itself |
+//! | `fetches` | what a lane reads of a peer's memory, without I/O |
 //! | `opening` | how that is opened, also anew |
 //! | `pieces` | copies between memory of the client's and messages |
 //! | `link` | one stream over it, without I/O: numbers, the window, what has come |
@@ -28,7 +28,7 @@
 //! Invariants:
 //! - A peer has at most `link::WINDOW` messages under way or unread, so what it can make this
 //!   process keep is bounded; a message out of the window ends the lane.
-//! - What the provider does not take waits by lane, a window and [`device::TELLS_MAX`]
+//! - What the provider does not take waits by lane, a window and [`device::stream::TELLS_MAX`]
 //!   messages at most. A peer that takes nothing keeps back its own lane alone.
 //! - A message that cannot be received is dropped and counted, whoever sent it. Only an
 //!   endpoint that says so itself has broken; it is opened anew.
@@ -40,7 +40,7 @@
 mod answers;
 mod control;
 mod device;
-mod fetch;
+mod fetches;
 mod lane;
 mod link;
 mod message;
@@ -51,7 +51,7 @@ mod tags;
 mod tests;
 
 pub(crate) use device::{Device, Notice, SharedDevice};
-pub(crate) use fetch::{Fetched, Whereabouts};
+pub(crate) use fetches::{Fetched, Whereabouts};
 pub(crate) use lane::{Lane, lock};
 pub(crate) use message::{TOKEN_BYTES, Token};
 pub(crate) use opening::offers_at;

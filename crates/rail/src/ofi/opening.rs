@@ -1,8 +1,10 @@
 //! How the endpoint of a device is opened: the first time, and anew when it has broken.
 
-use super::device::RECEIVES;
 use sluice_fabric::{Endpoint, FabricError, Offer, Source, offers};
 use std::net::IpAddr;
+
+/// Buffers for what comes, whoever sends it: what fills one is copied at once.
+const RECEIVES: usize = 64;
 
 /// Which device it is.
 #[derive(Clone, Debug)]

@@ -1,41 +1,40 @@
 //! A device of libfabric's: an endpoint of a provider, the streams over it, and the memory
 //! that its messages are in.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `stream` | what is known of a stream, a peer, a message |
+//! | `messages` | messages that go and come |
+//! | `reads` | reads of a peer's memory |
+//! | `exposed` | memory of this process that peers read |
+//! | `mending` | what happens when the endpoint has broken |
 
-use super::fetch::{Fetches, Reading};
-use super::link::{Link, WINDOW};
-use super::message::{HEAD_BYTES, Head, Token};
+mod exposed;
+mod mending;
+mod messages;
+mod reads;
+mod stream;
+
+use super::fetches::Reading;
+use super::link::Link;
+use super::message::Token;
 use super::opening::Spec;
-use super::pieces::{gather, scatter};
-use crate::net::Place;
 use slab::Slab;
-use sluice_fabric::{Begun, BufferId, Done, Endpoint, FabricError, Kind, Peer, Registered};
+use sluice_fabric::{BufferId, Done, Endpoint, FabricError, Kind, Registered};
 use sluice_wire::RemoteKey;
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+pub(crate) use stream::Notice;
+#[cfg(test)]
+pub(super) use stream::TELLS_MAX;
+use stream::{Known, Message, Stream};
 
-/// Buffers for what comes, whoever sends it: what fills one is copied at once.
-pub(super) const RECEIVES: usize = 64;
 /// Completions that one look takes at most.
 const LOOK_MAX: usize = 256;
-/// Messages of a lane under way that only tell what was read: a later one tells all.
-pub(super) const TELLS_MAX: u64 = 2;
-/// Least time between two attempts to open an endpoint anew.
-const MEND_PAUSE: Duration = Duration::from_secs(1);
-
 /// A device, as the lanes over it share it.
 pub(crate) type SharedDevice = Arc<Mutex<Device>>;
-
-/// What has happened to a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// Something has come, or it has ended.
-    Came,
-    /// It takes more.
-    Room,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -72,41 +71,6 @@ pub(crate) struct Device {
     tried: Option<Instant>,
 }
 
-/// One stream.
-#[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) link: Link,
-    pub(super) peer: usize,
-    /// What is read of the peer's memory.
-    pub(super) fetches: Fetches,
-    /// What the network calls it.
-    entry: usize,
-    wants_room: bool,
-    is_broken: bool,
-    /// What the provider did not take yet, oldest first.
-    pub(super) owed: VecDeque<(BufferId, Message)>,
-    /// Messages that the provider has, or is owed: with a body, and without.
-    under_way: u64,
-    tells: u64,
-}
-
-/// A peer's endpoint, which the provider knows.
-#[derive(Debug)]
-pub(super) struct Known {
-    name: Vec<u8>,
-    pub(super) peer: Peer,
-    /// Streams, and messages and reads under way.
-    pub(super) users: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
-    /// Of which stream: it may be no more.
-    token: Token,
-    peer: usize,
-    len: usize,
-}
-
 impl Device {
     /// Opens the `place`-th different device that a provider has at an address.
     pub(crate) fn open(provider: &str, at: IpAddr, place: usize) -> Result<Device, FabricError> {
@@ -134,25 +98,6 @@ impl Device {
             is_broken: false,
             tried: None,
         })
-    }
-
-    /// Opens the endpoint anew, if it has broken and no stream is left of it. Says whether it
-    /// did; its name and its descriptor are others then.
-    pub(crate) fn mend(&mut self) -> bool {
-        let is_due = self.tried.is_none_or(|tried| tried.elapsed() >= MEND_PAUSE);
-        if !self.is_broken || !self.streams.is_empty() || !is_due {
-            return false;
-        }
-        self.tried = Some(Instant::now());
-        let Ok(endpoint) = self.spec.open() else { return false };
-        self.withdraw_all();
-        self.endpoint = endpoint;
-        self.reads.clear();
-        self.peers.clear();
-        self.names.clear();
-        self.under_way.clear();
-        self.is_broken = false;
-        true
     }
 
     /// The endpoint's name, for peers.
@@ -206,7 +151,7 @@ impl Device {
         let stream = self.streams.insert(Stream {
             link: Link::new(own_token, peer_token),
             peer,
-            fetches: Fetches::default(),
+            fetches: Default::default(),
             entry,
             wants_room: false,
             is_broken: self.is_broken,
@@ -241,143 +186,6 @@ impl Device {
             let known = self.peers.remove(peer);
             self.names.remove(&known.name);
             self.endpoint.remove(known.peer);
-        }
-    }
-
-    /// Sends what there is room for. Says how many bytes that is.
-    ///
-    /// # Safety
-    /// The pieces are of this process, or of its client.
-    pub(super) unsafe fn send(&mut self, stream: usize, pieces: &[Place]) -> io::Result<usize> {
-        let wanted: usize = pieces.iter().map(|piece| piece.len).sum();
-        let mut sent = 0;
-        while sent < wanted {
-            let known = &mut self.streams[stream];
-            if known.is_broken {
-                return Err(io::ErrorKind::ConnectionReset.into());
-            }
-            if known.link.room() == 0 || known.under_way >= WINDOW {
-                known.wants_room = true;
-                break;
-            }
-            let buffer = self.endpoint.take().map_err(io::Error::other)?;
-            let body = &mut self.endpoint.bytes_mut(buffer)[HEAD_BYTES..];
-            // SAFETY: the caller's promise.
-            let len = match unsafe { gather(pieces, sent, body) } {
-                Ok(len) => len,
-                Err(cause) => {
-                    self.endpoint.give_back(buffer);
-                    return if sent > 0 { Ok(sent) } else { Err(cause) };
-                }
-            };
-            let head = self.streams[stream].link.number(len as u32);
-            self.post(stream, buffer, &head);
-            sent += len;
-        }
-        if sent == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(sent) }
-    }
-
-    fn post(&mut self, stream: usize, buffer: BufferId, head: &Head) {
-        let known = &mut self.streams[stream];
-        *known.count_of(HEAD_BYTES + head.len as usize) += 1;
-        self.endpoint.bytes_mut(buffer)[..HEAD_BYTES].copy_from_slice(&head.emit());
-        let (token, peer) = (known.link.own_token, known.peer);
-        self.peers[peer].users += 1;
-        let message = Message { token, peer, len: HEAD_BYTES + head.len as usize };
-        let is_first = known.owed.is_empty();
-        known.owed.push_back((buffer, message));
-        // Behind others it waits for its turn.
-        if is_first && !self.pay_one(stream) {
-            self.owing.push_back(stream);
-        }
-    }
-
-    /// Gives the provider what it is owed, as far as it takes it: of each lane a message in
-    /// its turn, until it wants no more of that lane.
-    fn pay(&mut self) {
-        let mut refused = VecDeque::new();
-        while let Some(stream) = self.owing.pop_front() {
-            if !self.pay_one(stream) {
-                refused.push_back(stream);
-            } else if self.streams.get(stream).is_some_and(|known| !known.owed.is_empty()) {
-                self.owing.push_back(stream);
-            }
-        }
-        self.owing = refused;
-    }
-
-    /// Gives the provider the oldest message that it is owed of a lane. Says whether it is
-    /// not owed that one any more.
-    fn pay_one(&mut self, stream: usize) -> bool {
-        let Some(&(buffer, message)) = self.streams[stream].owed.front() else { return true };
-        let to = self.peers[message.peer].peer;
-        let begun = self.endpoint.send(buffer, message.len, to);
-        if begun == Ok(Begun::Later) {
-            return false;
-        }
-        self.streams[stream].owed.pop_front();
-        match begun {
-            Ok(_) => drop(self.under_way.insert(buffer, message)),
-            Err(_) => self.ended(buffer, message, true),
-        }
-        true
-    }
-
-    /// The provider does not have a message any more.
-    fn ended(&mut self, buffer: BufferId, message: Message, has_failed: bool) {
-        self.endpoint.give_back(buffer);
-        if let Some(&stream) = self.tokens.get(&message.token) {
-            let known = &mut self.streams[stream];
-            *known.count_of(message.len) -= 1;
-            if has_failed {
-                self.break_stream(stream);
-            } else {
-                if std::mem::take(&mut known.wants_room) {
-                    let entry = known.entry;
-                    self.notices.push((entry, Notice::Room));
-                }
-                if message.is_tell() {
-                    // Of what was read meanwhile nothing was told.
-                    self.tell(stream);
-                }
-            }
-        }
-        self.let_go(message.peer);
-    }
-
-    fn break_stream(&mut self, stream: usize) {
-        let known = &mut self.streams[stream];
-        if !std::mem::replace(&mut known.is_broken, true) {
-            self.notices.push((known.entry, Notice::Came));
-        }
-    }
-
-    /// Reads what has come on a stream.
-    ///
-    /// # Safety
-    /// The pieces are of this process, or of its client, who lets them be written.
-    pub(super) unsafe fn receive(&mut self, stream: usize, pieces: &[Place]) -> io::Result<usize> {
-        // SAFETY: the caller's promise.
-        let got = unsafe { scatter(&mut self.streams[stream].link, pieces)? };
-        self.tell(stream);
-        let known = &self.streams[stream];
-        match got {
-            0 if known.is_broken => Err(io::ErrorKind::ConnectionReset.into()),
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            got => Ok(got),
-        }
-    }
-
-    /// Tells the peer what was read, now and then.
-    fn tell(&mut self, stream: usize) {
-        let known = &mut self.streams[stream];
-        if known.tells >= TELLS_MAX {
-            return;
-        }
-        let Some(head) = known.link.tell() else { return };
-        match self.endpoint.take() {
-            Ok(buffer) => self.post(stream, buffer, &head),
-            Err(_) => self.break_stream(stream),
         }
     }
 
@@ -434,40 +242,6 @@ impl Device {
         }
     }
 
-    /// A message could not be received: it is too long, most likely, and of a stranger. What
-    /// it would be to a lane, the lane finds out.
-    fn note_failure(&mut self, why: &FabricError) {
-        self.failures += 1;
-        if self.failures.is_power_of_two() {
-            let count = self.failures;
-            self.warning = Some(format!(
-                "a message could not be received and is dropped ({why}; {count} so far): \
-                 somebody sends what no peer sends, or the network loses something"
-            ));
-        }
-    }
-
-    fn on_message(&mut self, buffer: BufferId, len: usize) {
-        let parsed = Head::parse(&self.endpoint.bytes(buffer)[..len]);
-        let known =
-            parsed.and_then(|(head, body)| Some((*self.tokens.get(&head.token)?, head, body)));
-        let Some((stream, head, body)) = known else {
-            self.strays += 1;
-            return;
-        };
-        let known = &mut self.streams[stream];
-        let Ok(has_room) = known.link.arrived(&head, body) else {
-            return self.break_stream(stream);
-        };
-        let entry = known.entry;
-        if has_room && std::mem::take(&mut known.wants_room) {
-            self.notices.push((entry, Notice::Room));
-        }
-        if head.len > 0 {
-            self.notices.push((entry, Notice::Came));
-        }
-    }
-
     /// What has happened to which lane, by what the network calls it.
     pub(crate) fn next_notice(&mut self) -> Option<(usize, Notice)> {
         self.notices.pop()
@@ -492,19 +266,5 @@ impl Device {
     pub(super) fn is_drained(&self, stream: usize) -> bool {
         let known = &self.streams[stream];
         known.is_broken || known.under_way + known.tells == 0 && known.link.is_drained()
-    }
-}
-
-impl Stream {
-    /// Where messages of such a length are counted.
-    fn count_of(&mut self, len: usize) -> &mut u64 {
-        if len == HEAD_BYTES { &mut self.tells } else { &mut self.under_way }
-    }
-}
-
-impl Message {
-    /// Whether it only tells what was read.
-    fn is_tell(&self) -> bool {
-        self.len == HEAD_BYTES
     }
 }
