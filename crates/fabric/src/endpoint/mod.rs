@@ -10,11 +10,12 @@ mod registered;
 
 use crate::ffi::{
     self, FI_MR_ENDPOINT, FI_MR_LOCAL, fi_addr_t, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric,
+    fid_mr,
 };
 use crate::memory::{BUFFER_BYTES, BufferId, Memory, Registrar, State};
 use crate::{FabricError, Offer};
 use libc::{c_void, size_t, ssize_t};
-pub use registered::Registered;
+pub use registered::{REGISTERED_MAX, Registered};
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::{mem, ptr};
@@ -77,6 +78,9 @@ pub struct Endpoint {
     done: VecDeque<Done>,
     /// Buffers that the provider did not take for receiving yet.
     unposted: Vec<BufferId>,
+    /// How much memory of the client is registered, and what of it could not be closed.
+    registered: usize,
+    unclosed: Vec<*mut fid_mr>,
     pid: u32,
 }
 
@@ -107,6 +111,8 @@ impl Endpoint {
             wait: None,
             done: VecDeque::new(),
             unposted: Vec::new(),
+            registered: 0,
+            unclosed: Vec::new(),
             pid: std::process::id(),
         };
         endpoint.open_objects()?;

@@ -119,6 +119,8 @@ impl Drop for Endpoint {
             failed.count() == 0
         };
         let mut is_closed = close_all(&[self.ep.cast()]);
+        // Nobody reads by it any more, so it may let go of memory now.
+        self.close_again();
         if is_closed {
             self.memory.unregister();
         }

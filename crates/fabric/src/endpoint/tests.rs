@@ -1,7 +1,8 @@
-//! What anybody may send to an endpoint.
+//! What anybody may send to an endpoint, and memory that is not let go of.
 
 use super::*;
 use crate::{Source, offers};
+use libc::c_int;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -66,4 +67,33 @@ fn what_is_too_long_is_an_error_of_its_receive() {
         assert!(begin.elapsed() < PATIENCE, "{failed} of {sent} have come");
     }
     assert_eq!(failed, STRANGERS_MESSAGES);
+}
+
+extern "C" fn refuse(_: *mut ffi::fid) -> c_int {
+    -libc::EBUSY
+}
+
+/// Memory that the provider keeps is closed later, and nothing is registered until then.
+#[test]
+fn what_cannot_be_closed_is_tried_again() {
+    let Some(mut endpoint) = open("tcp") else { return };
+    let mut there = [7u8; 100];
+    // SAFETY: the memory is there until the end of the test, and so of the endpoint.
+    let mut register =
+        |endpoint: &mut Endpoint| unsafe { endpoint.register(there.as_mut_ptr(), there.len(), 9) };
+    let registered = register(&mut endpoint).unwrap();
+    let region: *mut ffi::fid = registered.as_ptr().cast();
+    // SAFETY: the object is open, and its table has these functions.
+    let (own, mut ops) = unsafe { ((*region).ops, ptr::read((*region).ops)) };
+    ops.close = refuse;
+    // SAFETY: the table is there as long as the object has it.
+    unsafe { (*region).ops = &raw const ops };
+    assert!(endpoint.unregister(registered).is_err());
+    assert_eq!((endpoint.unclosed(), endpoint.close_again()), (1, 1));
+    assert!(register(&mut endpoint).is_err(), "it does not close what it has");
+    // SAFETY: the object was not closed.
+    unsafe { (*region).ops = own };
+    assert_eq!((endpoint.close_again(), endpoint.unclosed()), (0, 0));
+    let again = register(&mut endpoint).unwrap();
+    endpoint.unregister(again).unwrap();
 }

@@ -11,6 +11,7 @@ use crate::ofi::{self, Device, Notice, SharedDevice, TOKEN_BYTES};
 use crate::shm::keep_looks;
 use rustix::event::epoll;
 use rustix::rand::{GetRandomFlags, getrandom};
+use sluice_fabric::offers;
 use sluice_multirail::RailId;
 use sluice_wire::PeerId;
 use std::net::IpAddr;
@@ -62,7 +63,7 @@ pub fn fabric_offers(
     at: IpAddr,
 ) -> Result<Vec<FabricOffer>, sluice_fabric::FabricError> {
     let mut found: Vec<FabricOffer> = Vec::new();
-    let offers = ofi::offers_at(provider, at);
+    let offers = ofi::offers_at(provider, at, offers);
     keep_looks();
     for offer in offers? {
         if found.iter().all(|known| known.domain != offer.domain()) {
@@ -145,12 +146,16 @@ impl Net {
                 self.take_descriptor(at);
                 continue;
             }
-            if !locked.is_used() {
-                continue;
+            let is_used = locked.is_used();
+            if is_used {
+                locked.progress();
             }
-            locked.progress();
+            // One that has broken has something to say without lanes too.
             if let Some(warning) = locked.take_warning() {
                 (self.warn.0)(&format!("{}: {warning}", self.config.devices[at].name));
+            }
+            if !is_used {
+                continue;
             }
             while let Some((entry, notice)) = locked.next_notice() {
                 drop(locked);

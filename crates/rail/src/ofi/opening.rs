@@ -16,13 +16,17 @@ pub(super) struct Spec {
 }
 
 /// What a provider offers by this address; or by any, if its devices have none of the
-/// system's.
-pub(crate) fn offers_at(provider: &str, at: IpAddr) -> Result<Vec<Offer>, FabricError> {
-    match offers(provider, Source::Ip(at)) {
+/// system's. `ask` says what is asked of it: messages, or that it matches their tags.
+pub(crate) fn offers_at(
+    provider: &str,
+    at: IpAddr,
+    ask: impl Fn(&str, Source) -> Result<Vec<Offer>, FabricError>,
+) -> Result<Vec<Offer>, FabricError> {
+    match ask(provider, Source::Ip(at)) {
         Err(FabricError::NoProvider { .. }) => {}
         found => return found,
     }
-    let mut offers = offers(provider, Source::Any)?;
+    let mut offers = ask(provider, Source::Any)?;
     // By another address of the internet its peers would not expect it.
     offers.retain(|offer| !offer.is_ip());
     if offers.is_empty() {
@@ -34,7 +38,7 @@ pub(crate) fn offers_at(provider: &str, at: IpAddr) -> Result<Vec<Offer>, Fabric
 
 impl Spec {
     pub(super) fn open(&self) -> Result<Endpoint, FabricError> {
-        let mut offers = offers_at(&self.provider, self.at)?;
+        let mut offers = offers_at(&self.provider, self.at, offers)?;
         let mut seen: Vec<String> = Vec::new();
         offers.retain(|offer| {
             let domain = offer.domain();

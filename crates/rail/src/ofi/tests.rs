@@ -5,7 +5,8 @@ use super::link::WINDOW;
 use super::message::Head;
 use super::{Device, Token};
 use crate::net::{Place, fabric_offers};
-use sluice_fabric::{Begun, Done, Endpoint, FabricError, Kind, Source, offers};
+use sluice_fabric::ffi::fid;
+use sluice_fabric::{Begun, Done, Endpoint, FabricError, Kind, Registered, Source, offers};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -69,6 +70,24 @@ fn what_was_read_is_told_by_few_messages() {
     }
     assert!(device.is_owing(), "nobody takes anything");
     assert!(device.owed(stream) as u64 <= TELLS_MAX, "{}", device.owed(stream));
+}
+
+/// The provider does not close this memory until what is returned is called.
+pub(super) fn refuse_to_close(registered: &Registered) -> impl FnOnce() + use<> {
+    extern "C" fn refuse(_: *mut fid) -> libc::c_int {
+        -libc::EBUSY
+    }
+    let region: *mut fid = registered.as_ptr().cast();
+    // SAFETY: the object is open; its table is the provider's, and the other one stays.
+    let own = unsafe {
+        let own = (*region).ops;
+        let mut ops = Box::new(std::ptr::read(own));
+        ops.close = refuse;
+        (*region).ops = Box::leak(ops);
+        own
+    };
+    // SAFETY: the object was not closed, for the table did not let it.
+    move || unsafe { (*region).ops = own }
 }
 
 /// What tests do to a device.

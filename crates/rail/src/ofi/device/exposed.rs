@@ -1,7 +1,8 @@
 //! Memory of this process that peers read by the device itself.
 //!
 //! It is registered when a peer first asks where it is, and closed before it may be something
-//! else: a device that cannot close it is given up, with all that it holds.
+//! else. A device that cannot close it is given up, with all that it holds; until another
+//! endpoint is open ([`super::mending`]) it tries again to close what it could not.
 
 use super::super::fetches::Whereabouts;
 use super::Device;
@@ -9,17 +10,14 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use sluice_wire::{Region, RemoteKey};
 use std::ptr;
 
-/// Most pieces of memory that are registered at once: what is more is sent.
-const EXPOSED_MAX: usize = 1024;
-
 impl Device {
     /// Has peers read memory that is exposed under a key. Says where it is for them; `None`
-    /// if it cannot be so: then it is sent.
+    /// if it cannot be so, as when too much is registered: then it is sent.
     pub(crate) fn expose(&mut self, key: RemoteKey, region: Region) -> Option<Whereabouts> {
         if let Some(known) = self.exposed.get(&key) {
             return Some(Whereabouts { key: known.key, base: known.base });
         }
-        if self.exposed.len() >= EXPOSED_MAX || self.is_broken || !self.reads_memory {
+        if self.is_broken || !self.reads_memory {
             return None;
         }
         let mut bits = [0; 8];
@@ -39,17 +37,18 @@ impl Device {
     /// Ends that, before the memory may be something else.
     pub(crate) fn withdraw(&mut self, key: RemoteKey) {
         let Some(registered) = self.exposed.remove(&key) else { return };
-        if let Err(why) = self.endpoint.unregister(registered)
-            && !self.is_broken
-        {
-            self.break_all(&why);
+        if let Err(why) = self.endpoint.unregister(registered) {
+            self.close_failures += 1;
+            if !self.is_broken {
+                self.break_all(&why);
+            }
         }
     }
 
     /// The same of all.
     pub(super) fn withdraw_all(&mut self) {
         for (_, registered) in self.exposed.drain() {
-            // What stays open ends with the endpoint.
+            // What stays open the endpoint tries to close once more at its end.
             let _ = self.endpoint.unregister(registered);
         }
     }

@@ -19,13 +19,13 @@ use super::fetches::Reading;
 use super::link::Link;
 use super::message::Token;
 use super::opening::Spec;
+use mending::Pause;
 use slab::Slab;
 use sluice_fabric::{BufferId, Done, Endpoint, FabricError, Kind, Registered};
 use sluice_wire::RemoteKey;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 pub(crate) use stream::Notice;
 #[cfg(test)]
 pub(super) use stream::TELLS_MAX;
@@ -67,8 +67,11 @@ pub(crate) struct Device {
     /// What people are to be told.
     warning: Option<String>,
     pub(super) is_broken: bool,
-    /// When the last attempt was made to open it anew.
-    tried: Option<Instant>,
+    /// When it may be opened anew, and when memory is closed that was not.
+    opening: Pause,
+    closing: Pause,
+    /// How often memory that peers were to read no more could not be closed.
+    close_failures: u64,
 }
 
 impl Device {
@@ -96,7 +99,9 @@ impl Device {
             failures: 0,
             warning: None,
             is_broken: false,
-            tried: None,
+            opening: Pause::default(),
+            closing: Pause::default(),
+            close_failures: 0,
         })
     }
 

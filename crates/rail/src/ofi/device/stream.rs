@@ -20,7 +20,7 @@ pub(in crate::ofi) const TELLS_MAX: u64 = 2;
 
 /// One stream.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(in crate::ofi) struct Stream {
     pub(super) link: Link,
     pub(super) peer: usize,
     /// What is read of the peer's memory.
@@ -38,7 +38,7 @@ pub(super) struct Stream {
 
 /// A peer's endpoint, which the provider knows.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(in crate::ofi) struct Known {
     pub(super) name: Vec<u8>,
     pub(super) peer: Peer,
     /// Streams, and messages and reads under way.
@@ -47,7 +47,7 @@ pub(super) struct Known {
 
 /// A message that the provider has, or is owed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(in crate::ofi) struct Message {
     /// Of which stream: it may be no more.
     pub(super) token: Token,
     pub(super) peer: usize,
