@@ -176,6 +176,9 @@ impl Net {
             return;
         }
         matcher.progress();
+        if let Some(full) = matcher.take_full() {
+            (self.warn.0)(&full);
+        }
         if let Some(why) = matcher.take_broken() {
             let provider = &self.matching.as_ref().expect("it is used").provider;
             (self.warn.0)(&format!("the provider {provider} matches no messages any more: {why}"));
@@ -249,6 +252,12 @@ impl Net {
     #[cfg(test)]
     pub(super) fn tagged_strays(&self) -> u64 {
         self.matching.as_ref().map_or(0, |matching| matching.matcher.strays())
+    }
+
+    /// What searches hold, and may.
+    #[cfg(test)]
+    pub(super) fn held(&mut self) -> &mut Matcher {
+        self.matcher()
     }
 
     /// For how long a thread may sleep as far as this is concerned.

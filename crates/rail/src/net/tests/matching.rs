@@ -212,3 +212,45 @@ fn where_it_may_not_be_the_process_matches_by_itself() {
     let mut shares = World::open_with_net(Config::default(), config(provider), true).unwrap();
     assert!(shares.tag_matching().is_none());
 }
+
+/// What a search may not hold stays with the provider, in its place, and nothing is lost.
+#[test]
+fn a_search_holds_no_more_than_its_bound() {
+    const MESSAGES: u64 = 40;
+    const BYTES: usize = 1000;
+    const HELD_MAX: usize = 10 * BYTES;
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let (mut a, to_b, mut b, to_a) = two(provider);
+        b.world.net_mut().held().limit_held(HELD_MAX);
+        let bytes: Vec<Vec<u8>> = (0..MESSAGES).map(|tag| vec![tag as u8; BYTES]).collect();
+        for (tag, bytes) in (0..).zip(&bytes) {
+            send(&mut a, to_b, tag, bytes, None);
+        }
+        // Behind all others, and found only when those are received.
+        let last = wanted(Some(to_a), Some(MESSAGES - 1));
+        until(&mut [&mut a, &mut b], "as much as may be held", |all| {
+            assert_eq!(matching(all[1]).search(&last, None), None);
+            all[1].world.net_mut().held().held_bytes() >= HELD_MAX
+        });
+        let held_bytes = b.world.net_mut().held().held_bytes();
+        assert!(held_bytes < HELD_MAX + 2 * BYTES, "{held_bytes}");
+        assert!(b.world.net_mut().held().take_full().is_some());
+        assert!(b.world.net_mut().held().take_full().is_none(), "said once");
+        let mut into = vec![[0u8; BYTES]; MESSAGES as usize];
+        for (tag, into) in (0..MESSAGES - 1).zip(&mut into) {
+            post(&mut b, &wanted(None, None), region_mut(into), tag);
+        }
+        until(&mut [&mut a, &mut b], "the others", |all| {
+            met(all[1]).len() == MESSAGES as usize - 1
+        });
+        let tags: Vec<u64> = met(&b).iter().map(|met| met.2).collect();
+        assert_eq!(tags, (0..MESSAGES - 1).collect::<Vec<_>>(), "in their order");
+        until(&mut [&mut a, &mut b], "the last", |all| {
+            matching(all[1]).search(&last, None).is_some()
+        });
+        post(&mut b, &last, region_mut(&mut into[MESSAGES as usize - 1]), MESSAGES - 1);
+        until(&mut [&mut a, &mut b], "it", |all| met(all[1]).len() == MESSAGES as usize);
+        assert!(into.iter().zip(&bytes).all(|(got, sent)| got[..] == sent[..]));
+        assert_eq!(b.world.net_mut().held().held_bytes(), 0);
+    }
+}

@@ -10,8 +10,8 @@
 //!   that is not known yet waits here; before its messages may come, it takes its place
 //!   before those that were posted after it (`receives`). So a process says when messages
 //!   may come ([`Word::Ready`]), and until then they wait at their senders.
-//! - A search takes all messages that have met no receive from the provider, in their order,
-//!   and looks at them here. They are older than any that the provider has.
+//! - A search takes messages that have met no receive from the provider, in their order, until
+//!   one is wanted. They are held here, and are older than any that the provider has.
 //!
 //! Invariants:
 //! - A receive that waits here has a source that the provider does not know.
@@ -21,10 +21,15 @@
 //! - Of each peer at most [`SENDS_MAX`] messages are queued or with the provider, so what a
 //!   process keeps of its own is bounded. What the provider keeps that no receive has met is
 //!   not.
+//! - What is held here is bounded ([`HELD_BYTES_MAX`]). Beyond that messages stay with the
+//!   provider: none is lost, but a search finds none of them before receives have met what is
+//!   held. That is said once. A message that a search has claimed does not count: there are as
+//!   many as the client claims.
 
 mod head;
 mod receives;
 
+use super::opening::offers_at;
 use crate::net::Place;
 use head::{HEAD_BYTES, Head, WORD_BYTES, Word};
 pub(crate) use head::{ID_BYTES, Id};
@@ -32,7 +37,7 @@ use receives::{Held, List};
 use rustix::rand::{GetRandomFlags, getrandom};
 use slab::Slab;
 use sluice_fabric::{
-    BUFFER_BYTES, Begun, BufferId, Done, Endpoint, FabricError, Kind, Peer, Source, tagged_offers,
+    BUFFER_BYTES, Begun, BufferId, Done, Endpoint, FabricError, Kind, Peer, tagged_offers,
 };
 use sluice_link::{Full, TaggedEnd, TaggedMessage, Token};
 use sluice_wire::{PeerId, Region};
@@ -53,6 +58,8 @@ const WORDS_MAX: usize = 4096;
 const WORD_RECEIVES: usize = 64;
 /// Completions that one look takes at most.
 const LOOK_MAX: usize = 256;
+/// Most bytes of messages that searches have taken from the provider and no receive has met.
+const HELD_BYTES_MAX: usize = 64 << 20;
 /// How long a provider may take to end a receive that is taken back.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -69,6 +76,12 @@ pub(crate) struct Matcher {
     owed: BTreeSet<PeerId>,
     told: VecDeque<(Token, TaggedEnd)>,
     claimed: HashMap<Token, Held>,
+    /// Of messages that are held, and the most that there may be.
+    held_bytes: usize,
+    held_bytes_max: usize,
+    /// That there were as many, and whether that was said.
+    was_full: bool,
+    full_said: bool,
     /// Peers that cannot be reached, or break the rules.
     lost: Vec<PeerId>,
     /// Messages of nobody, that nobody wants, or that could not be received.
@@ -106,15 +119,12 @@ impl Matcher {
     /// the system's.
     pub(crate) fn open(provider: &str, at: IpAddr, device: &str) -> Result<Matcher, FabricError> {
         let open = |words| {
-            let offers = match tagged_offers(provider, Source::Ip(at)) {
-                Err(FabricError::NoProvider { .. }) => tagged_offers(provider, Source::Any),
-                found => found,
-            };
             let missing = || FabricError::NoProvider {
                 provider: provider.to_owned(),
                 filter: format!(" and matches their tags, by {device}"),
             };
-            let offer = offers?.into_iter().find(|offer| offer.domain() == device);
+            let offers = offers_at(provider, at, tagged_offers)?;
+            let offer = offers.into_iter().find(|offer| offer.domain() == device);
             let offer = offer.ok_or_else(missing)?;
             let max = offer.receives_max();
             Ok(List::new(Endpoint::open(offer, words)?, max.saturating_sub(words)))
@@ -140,6 +150,10 @@ impl Matcher {
             owed: BTreeSet::new(),
             told: VecDeque::new(),
             claimed: HashMap::new(),
+            held_bytes: 0,
+            held_bytes_max: HELD_BYTES_MAX,
+            was_full: false,
+            full_said: false,
             lost: Vec::new(),
             strays: 0,
             is_broken: false,
@@ -384,6 +398,31 @@ impl Matcher {
     /// Why the endpoints are of no use any more, if that is so; said once.
     pub(crate) fn take_broken(&mut self) -> Option<String> {
         self.why_broken.take()
+    }
+
+    /// That a search has left messages with the provider, because as many are held as may be;
+    /// said once.
+    pub(crate) fn take_full(&mut self) -> Option<String> {
+        if !self.was_full || std::mem::replace(&mut self.full_said, true) {
+            return None;
+        }
+        let mib = self.held_bytes_max >> 20;
+        Some(format!(
+            "a probe has looked through {mib} MiB of messages that no receive wants and finds \
+             none behind them until some are received"
+        ))
+    }
+
+    /// Searches hold so many bytes of messages at most.
+    #[cfg(test)]
+    pub(crate) fn limit_held(&mut self, bytes: usize) {
+        self.held_bytes_max = bytes;
+    }
+
+    /// How many bytes of messages searches hold.
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// What the machine is to be told next.

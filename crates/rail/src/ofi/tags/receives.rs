@@ -41,13 +41,20 @@ struct Receive {
     buffer: Option<BufferId>,
 }
 
-/// A message that no receive has met.
+/// A message that no receive has met, taken from the provider by a search.
 #[derive(Debug)]
 pub(super) struct Held {
     from: PeerId,
     message: TaggedMessage,
     ack: u64,
     bytes: Box<[u8]>,
+}
+
+impl Held {
+    /// What it takes of memory.
+    fn size(&self) -> usize {
+        size_of::<Held>() + self.bytes.len()
+    }
 }
 
 impl List {
@@ -90,7 +97,7 @@ impl Matcher {
         let at = usize::from(wanted.list.0);
         let list = &mut self.lists[at];
         if let Some(found) = list.find(wanted) {
-            if let Some(held) = list.held.remove(found) {
+            if let Some(held) = self.unhold(at, found) {
                 self.land(&held, into);
                 self.tell(token, &held);
             }
@@ -227,7 +234,10 @@ impl Matcher {
         list.net = None;
         list.has_caught = done.failed.is_none();
         match held {
-            Some(held) => list.held.push_back(held),
+            Some(held) => {
+                self.held_bytes += held.size();
+                list.held.push_back(held);
+            }
             None if list.has_caught => self.strays += 1,
             None => {}
         }
@@ -269,20 +279,44 @@ impl Matcher {
         claim: Option<Token>,
     ) -> Option<(PeerId, TaggedMessage)> {
         let at = usize::from(wanted.list.0);
-        for _ in 0..SEARCH_MAX {
-            if !self.catch(at) {
-                break;
-            }
-        }
-        let list = &mut self.lists[at];
-        let found = list.find(wanted)?;
-        let Held { from, message, .. } = list.held[found];
+        let found = self.find(at, wanted)?;
+        let Held { from, message, .. } = self.lists[at].held[found];
         if let Some(claim) = claim
-            && let Some(held) = list.held.remove(found)
+            && let Some(held) = self.unhold(at, found)
         {
             self.claimed.insert(claim, held);
         }
         Some((from, message))
+    }
+
+    /// Where it is among those that are held: it was, or has been taken from the provider with
+    /// those before it.
+    fn find(&mut self, at: usize, wanted: &TaggedWanted) -> Option<usize> {
+        if let Some(found) = self.lists[at].find(wanted) {
+            return Some(found);
+        }
+        for _ in 0..SEARCH_MAX {
+            if self.held_bytes >= self.held_bytes_max {
+                self.was_full = true;
+                return None;
+            }
+            let before = self.lists[at].held.len();
+            if !self.catch(at) {
+                return None;
+            }
+            let mut caught = self.lists[at].held.range(before..);
+            if caught.any(|held| wanted.accepts(held.from, &held.message)) {
+                return self.lists[at].find(wanted);
+            }
+        }
+        None
+    }
+
+    /// A message is held no more.
+    fn unhold(&mut self, at: usize, found: usize) -> Option<Held> {
+        let held = self.lists[at].held.remove(found)?;
+        self.held_bytes -= held.size();
+        Some(held)
     }
 
     /// Takes the oldest message that no receive has met from the provider. Behind all
