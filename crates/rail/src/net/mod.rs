@@ -19,7 +19,9 @@
 //! | `fetch` | chunks that such a device reads by itself |
 //! | `meet` | the first contact with a peer, the opening of rails |
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
-//! | `strangers` | listening, and those who have not said who they are |
+//! | `config` | how a process takes part, and what keeps it off the network |
+//! | `listening` | where it listens, and is reached |
+//! | `strangers` | listening sockets, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
 //! | `carriers` | which own devices carry nothing, as these news say |
 //! | `sealed` | what stands between frames and sockets where they are sealed |
@@ -49,6 +51,7 @@ mod ask;
 mod bursts;
 mod carriers;
 mod changes;
+mod config;
 mod conn;
 pub mod devices;
 mod fabric;
@@ -59,6 +62,7 @@ mod join;
 mod known;
 mod lane;
 mod leave;
+mod listening;
 mod matching;
 mod meet;
 mod outbound;
@@ -81,11 +85,11 @@ use allowance::Allowances;
 use bursts::Habit;
 use carriers::Carriers;
 use changes::News;
+pub use config::{FabricDevice, NetConfig, NetError, OwnDevice};
 use conn::Conn;
-use devices::Addresses;
 use fabric::Fabric;
 pub use fabric::{FabricOffer, fabric_offers};
-use handshake::{Identity, Security};
+use handshake::Identity;
 use join::Joining;
 use matching::Matching;
 pub use matching::NoMatching;
@@ -96,13 +100,12 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use slab::Slab;
 pub use sluice_fabric::FabricError;
 use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
+use sluice_multirail::RailId;
 pub use sluice_multirail::Striping;
-use sluice_multirail::{RailId, Timing};
 use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::net::IpAddr;
 use strangers::Listener;
 
 /// Bytes that one look at a socket brings at most, chunks aside.
@@ -119,8 +122,6 @@ const LISTED_MAX: usize = 64;
 const LIST_NS: u64 = 20_000;
 /// More sockets than this are not looked at one by one.
 const HOT_MAX: usize = 4;
-/// How long a process's end may wait, in all, for what was sent over lanes to arrive.
-const DRAIN: Duration = Duration::from_millis(200);
 /// Time between two rounds of what is looked after.
 const ROUND_NS: u64 = 1_000_000;
 /// Most chunks that a peer may have asked for on one connection.
@@ -145,76 +146,6 @@ pub enum Event {
     Moved(Token, Result<(), RailError>),
     /// A peer will never answer again.
     Gone(PeerId, PeerError),
-}
-
-/// How this process takes part.
-#[derive(Clone, Debug)]
-pub struct NetConfig {
-    /// Where it listens, in the order of preference.
-    pub devices: Vec<OwnDevice>,
-    /// How long things may take.
-    pub timing: Timing,
-    /// How reads are cut.
-    pub striping: Striping,
-    /// What sets the pace of connections, if not the system's default.
-    pub congestion: Option<String>,
-    /// What peers are told that this process calls itself.
-    pub label: u64,
-    /// The user that it belongs to.
-    pub uid: u32,
-    /// How connections are protected.
-    pub security: Security,
-    /// How long its end may wait, in all, until what was sent over libfabric is there.
-    pub drain: Duration,
-    /// A device of libfabric's is to match messages in the place of this process.
-    pub matching: bool,
-    /// The ports that peers are told instead of those that are listened on, by device.
-    #[cfg(test)]
-    pub(crate) told_ports: Vec<u16>,
-}
-
-impl NetConfig {
-    /// These devices, and the defaults for all else.
-    #[must_use]
-    pub fn with_devices(devices: Vec<OwnDevice>) -> NetConfig {
-        NetConfig {
-            devices,
-            timing: Timing::default(),
-            striping: Striping::default(),
-            congestion: None,
-            label: 0,
-            uid: rustix::process::geteuid().as_raw(),
-            security: Security::default(),
-            drain: DRAIN,
-            matching: false,
-            #[cfg(test)]
-            told_ports: Vec::new(),
-        }
-    }
-}
-
-/// A network device that is used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnDevice {
-    /// Its name.
-    pub name: String,
-    /// Its number in this namespace.
-    pub index: u32,
-    /// At which it is listened on, all at one port.
-    pub addresses: Addresses,
-    /// What it claims to carry, in Mbit/s.
-    pub mbit_per_s: u32,
-    /// The device of libfabric's that carries what goes by it; a TCP connection without.
-    pub fabric: Option<FabricDevice>,
-}
-
-/// A device of libfabric's. Processes meet at the addresses that it has as an [`OwnDevice`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FabricDevice {
-    /// By which provider.
-    pub provider: String,
-    /// Which of the provider's devices at that address.
-    pub place: usize,
 }
 
 /// Counts.
@@ -335,41 +266,6 @@ enum Entry {
     Taken,
 }
 
-/// What keeps a process off the network.
-#[derive(Debug, thiserror::Error)]
-pub enum NetError {
-    /// A device cannot be listened on.
-    #[error("cannot listen at {address} ({device}): {cause}")]
-    Listen {
-        /// The device's name.
-        device: String,
-        /// Its address.
-        address: IpAddr,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// The devices cannot be listed.
-    #[error("the system does not list its network devices: {0}")]
-    List(io::Error),
-    /// The setting names what is not there.
-    #[error("{0}")]
-    Choose(#[from] devices::ChooseError),
-    /// A device of libfabric's cannot be used.
-    #[error("{device}: {cause}")]
-    Fabric {
-        /// The device's name.
-        device: String,
-        /// Why.
-        cause: sluice_fabric::FabricError,
-    },
-    /// There is no device to listen on.
-    #[error("no network device is left to use")]
-    NoDevice,
-    /// The system is short of something.
-    #[error("the system gives no epoll descriptor: {0}")]
-    Epoll(io::Error),
-}
-
 impl Net {
     /// Listens on all devices. `identity` is the process's, without a host; its mailbox is
     /// divided as `layout` says.
@@ -441,68 +337,6 @@ impl Net {
         }
         net.identity = net.located().ok_or(NetError::NoDevice)?;
         Ok(net)
-    }
-
-    /// The identity, with where the process is reached: at the first device, and in the
-    /// family that this one lacks at the first that has it and is listened on at its port.
-    fn located(&self) -> Option<Identity> {
-        let devices = self.config.devices.iter().zip(&self.ports);
-        let mut all = devices.flat_map(|(device, &port)| {
-            device.addresses.iter().map(move |net| SocketAddr::new(net.addr(), port))
-        });
-        let first = all.next()?;
-        let is_other = |at: &SocketAddr| {
-            at.is_ipv4() != first.is_ipv4()
-                && at.port() == first.port()
-                && at.ip().is_loopback() == first.ip().is_loopback()
-        };
-        let identity = self.identity.clone().at(first).ok()?;
-        let both = all.filter(is_other).find_map(|at| identity.clone().also_at(at.ip()).ok());
-        Some(both.unwrap_or(identity))
-    }
-
-    /// Listens at all devices, but not at addresses that are not there: one may have gone
-    /// since it was listed, or is not this host's yet (an IPv6 address that is still being
-    /// tried). All have one port, if that can be.
-    fn listen_on_all(&mut self) -> Result<(), NetError> {
-        let mut missing = None;
-        for mut device in std::mem::take(&mut self.config.devices) {
-            let address = device.addresses.first();
-            let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
-            let port = self.ports.first().copied().unwrap_or(0);
-            let listening = match strangers::listen_at(device.addresses, port) {
-                Ok(listening) => Some(listening),
-                Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => {
-                    missing.get_or_insert(failed(cause));
-                    None
-                }
-                Err(cause) => return Err(failed(cause)),
-            };
-            let there = listening.as_ref().map(|listening| listening.at);
-            for net in device.addresses.iter() {
-                if there.is_none_or(|there| !there.contains(net.addr())) {
-                    (self.warn.0)(&format!(
-                        "{} is not used: its address {} is not there",
-                        device.name,
-                        net.addr()
-                    ));
-                }
-            }
-            let Some(listening) = listening else { continue };
-            for socket in listening.sockets {
-                let listener = Listener { socket, device: self.config.devices.len() as u8 };
-                self.add(Entry::Listener(listener)).map_err(failed)?;
-            }
-            self.ports.push(listening.port);
-            device.addresses = listening.at;
-            self.config.devices.push(device);
-        }
-        if let (true, Some(missing)) = (self.config.devices.is_empty(), missing) {
-            return Err(missing);
-        }
-        #[cfg(test)]
-        self.ports.iter_mut().zip(&self.config.told_ports).for_each(|(port, told)| *port = *told);
-        Ok(())
     }
 
     /// The address of this process, for its peers.
