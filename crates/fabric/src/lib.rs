@@ -9,6 +9,10 @@
 //! under a lock: a process that is loaded by libfabric as a provider asks for rails when
 //! an endpoint is opened.
 
+// Tests inside and outside name it alike.
+#[cfg(test)]
+extern crate self as sluice_fabric;
+
 mod endpoint;
 mod error;
 pub mod ffi;

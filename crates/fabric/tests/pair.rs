@@ -1,26 +1,13 @@
 //! Two endpoints of one process, over providers of libfabric's own. Where libfabric is not
 //! installed there is nothing to try, and the test says so.
 
-use sluice_fabric::{Begun, Done, Endpoint, FabricError, Kind, Peer, Source, offers};
-use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+mod common;
+
+use common::{PATIENCE, open};
+use sluice_fabric::{Begun, Done, Endpoint, Kind, Peer, offers};
+use std::time::Instant;
 
 const PROVIDERS: [&str; 2] = ["tcp", "udp;ofi_rxd"];
-/// Far more than needed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn open(provider: &str) -> Option<Endpoint> {
-    match offers(provider, Source::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST))) {
-        Ok(mut offers) => Some(Endpoint::open(offers.remove(0), 8).unwrap()),
-        Err(FabricError::Missing(why)) => {
-            // Beside what is kept of the output of tests that pass.
-            let _ = writeln!(std::io::stderr(), "skipped: {provider}: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
-}
 
 /// Polls both until one of them has something.
 fn next(both: &mut [Endpoint; 2], wanted: Kind) -> (usize, Done) {
@@ -39,7 +26,7 @@ fn next(both: &mut [Endpoint; 2], wanted: Kind) -> (usize, Done) {
 }
 
 fn pair(provider: &str) -> Option<([Endpoint; 2], Peer)> {
-    let mut both = [open(provider)?, open(provider)?];
+    let mut both = [open(provider, offers)?, open(provider, offers)?];
     let name = both[1].name().to_vec();
     let peer = both[0].insert(&name).unwrap();
     Some((both, peer))
@@ -94,7 +81,7 @@ fn memory_is_read() {
 
 #[test]
 fn a_name_of_another_kind_is_refused() {
-    let Some(mut endpoint) = open("tcp") else { return };
+    let Some(mut endpoint) = open("tcp", offers) else { return };
     let name = endpoint.name().to_vec();
     assert!(endpoint.insert(&name[1..]).is_err());
     let other_family = [&[10, 0], &name[2..]].concat();

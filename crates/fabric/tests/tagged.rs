@@ -1,15 +1,14 @@
 //! Endpoints of one process, over providers of libfabric's own that match tags. Where
 //! libfabric is not installed there is nothing to try, and the test says so.
 
-use sluice_fabric::tagged_offers;
-use sluice_fabric::{Begun, BufferId, Done, Endpoint, FabricError, Kind, Peer, Source};
+mod common;
+
+use common::{PATIENCE, open};
+use sluice_fabric::{Begun, BufferId, Done, Endpoint, Kind, Peer, tagged_offers};
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const PROVIDERS: [&str; 2] = ["tcp", "udp;ofi_rxd"];
-/// Far more than needed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two that know each other and themselves: each what each calls both.
 struct Pair {
@@ -19,15 +18,7 @@ struct Pair {
 }
 
 fn pair(provider: &str) -> Option<Pair> {
-    let open = || match tagged_offers(provider, Source::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST))) {
-        Ok(mut offers) => Some(Endpoint::open(offers.remove(0), 8).unwrap()),
-        Err(FabricError::Missing(why)) => {
-            eprintln!("not tried: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    };
-    let mut both = [open()?, open()?];
+    let mut both = [open(provider, tagged_offers)?, open(provider, tagged_offers)?];
     let names = [both[0].name().to_vec(), both[1].name().to_vec()];
     let peers =
         [0, 1].map(|at: usize| [0, 1].map(|of: usize| both[at].insert(&names[of]).unwrap()));

@@ -1,26 +1,15 @@
 //! What anybody may send to an endpoint, and memory that is not let go of.
 
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
 use super::*;
-use crate::{Source, offers};
+use crate::offers;
+use common::{PATIENCE, open};
 use libc::c_int;
-use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const STRANGERS_MESSAGES: usize = 100;
-
-fn open(provider: &str) -> Option<Endpoint> {
-    match offers(provider, Source::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST))) {
-        Ok(mut offers) => Some(Endpoint::open(offers.remove(0), 8).unwrap()),
-        Err(FabricError::Missing(why)) => {
-            // Beside what is kept of the output of tests that pass.
-            let _ = writeln!(std::io::stderr(), "skipped: {provider}: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
-}
 
 /// Sends more than a buffer, of a slab that has room for it.
 fn send_long(endpoint: &mut Endpoint, len: usize, to: Peer) -> bool {
@@ -42,7 +31,10 @@ fn send_long(endpoint: &mut Endpoint, len: usize, to: Peer) -> bool {
 /// Messages that are longer than what receives them end one receive each, and no more.
 #[test]
 fn what_is_too_long_is_an_error_of_its_receive() {
-    let (Some(mut stranger), Some(mut endpoint)) = (open("tcp"), open("tcp")) else { return };
+    let (Some(mut stranger), Some(mut endpoint)) = (open("tcp", offers), open("tcp", offers))
+    else {
+        return;
+    };
     // The first buffers of a slab are taken first, so that the others are behind.
     let to = stranger.insert(endpoint.name()).unwrap();
     let (mut sent, mut failed, mut received) = (0, 0, 0);
@@ -76,7 +68,7 @@ extern "C" fn refuse(_: *mut ffi::fid) -> c_int {
 /// Memory that the provider keeps is closed later, and nothing is registered until then.
 #[test]
 fn what_cannot_be_closed_is_tried_again() {
-    let Some(mut endpoint) = open("tcp") else { return };
+    let Some(mut endpoint) = open("tcp", offers) else { return };
     let mut there = [7u8; 100];
     // SAFETY: the memory is there until the end of the test, and so of the endpoint.
     let mut register =

@@ -95,15 +95,63 @@ fn packets_arrive_once_and_in_order() {
     }
 }
 
+pub(super) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 % 251) as u8).collect()
+}
+
 pub(super) fn read(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId, len: usize) {
-    let there: Vec<u8> = (0..len).map(|at| (at * 7 % 251) as u8).collect();
-    let mut here = vec![0u8; len];
+    read_and(a, to_b, b, to_a, len, |_, _| ());
+}
+
+/// Reads; `and` is done when it has begun.
+pub(super) fn read_and(
+    a: &mut Process,
+    to_b: PeerId,
+    b: &mut Process,
+    to_a: PeerId,
+    len: usize,
+    and: impl FnOnce(&mut Process, &mut Process),
+) {
+    let (there, mut here) = (pattern(len), vec![0u8; len]);
     let key = b.world.expose(to_a, region(&there), Rights::READ);
     a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    and(a, b);
     until(&mut [a, b], "the read", |all| !all[0].machine.moved.is_empty());
     assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(1), Ok(()))]);
     assert!(here == there, "{len} bytes");
     b.world.revoke(to_a, key);
+}
+
+pub(super) fn write(a: &mut Process, to_b: PeerId, b: &mut Process, to_a: PeerId, len: usize) {
+    let (here, mut there) = (pattern(len), vec![0u8; len]);
+    let key = b.world.expose(to_a, region_mut(&mut there), Rights::WRITE);
+    a.world.write_remote(to_b, region(&here), Remote::whole(key), Token(2));
+    until(&mut [a, b], "the write", |all| !all[0].machine.moved.is_empty());
+    assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(2), Ok(()))]);
+    assert!(here == there, "{len} bytes");
+    b.world.revoke(to_a, key);
+}
+
+/// Reads while all lanes of one side break, a moment later in each round, and waits until
+/// there are others.
+pub(super) fn read_while_lanes_break(
+    a: &mut Process,
+    to_b: PeerId,
+    b: &mut Process,
+    to_a: PeerId,
+    round: usize,
+) {
+    read_and(a, to_b, b, to_a, 4 << 20, |a, b| {
+        for _ in 0..round * 5 {
+            a.poll();
+            b.poll();
+        }
+        let side = if round.is_multiple_of(2) { a } else { b };
+        for entry in lanes(side) {
+            side.world.net_mut().broke(entry, None);
+        }
+    });
+    read_until_lanes(a, to_b, b, to_a);
 }
 
 #[test]
@@ -115,13 +163,7 @@ fn memory_is_read_and_written() {
         let (mut a, to_b, mut b, to_a) = met(&[over(provider, 1), over(provider, 2)]);
         for len in [1, 100, 4096, 1 << 20, (5 << 20) + 3] {
             read(&mut a, to_b, &mut b, to_a, len);
-            let (here, mut there) = (vec![3u8; len], vec![0u8; len]);
-            let key = b.world.expose(to_a, region_mut(&mut there), Rights::WRITE);
-            a.world.write_remote(to_b, region(&here), Remote::whole(key), Token(2));
-            until(&mut [&mut a, &mut b], "the write", |all| !all[0].machine.moved.is_empty());
-            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(2), Ok(()))]);
-            assert!(here == there, "{len} bytes");
-            b.world.revoke(to_a, key);
+            write(&mut a, to_b, &mut b, to_a, len);
         }
         let mut here = vec![0; 8];
         let nowhere = Remote::whole(RemoteKey::from_bits(77));
@@ -161,23 +203,7 @@ fn lanes_that_break_lose_nothing() {
                 a.send(to_b, seq, &payload(seq));
                 seq += 1;
             }
-            let there: Vec<u8> = (0..4 << 20).map(|at: u32| (at * 7 % 251) as u8).collect();
-            let mut here = vec![0u8; there.len()];
-            let key = b.world.expose(to_a, region(&there), Rights::READ);
-            a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
-            for _ in 0..round * 5 {
-                a.poll();
-                b.poll();
-            }
-            let side = if round % 2 == 0 { &mut a } else { &mut b };
-            for entry in lanes(side) {
-                side.world.net_mut().broke(entry, None);
-            }
-            until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
-            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(1), Ok(()))]);
-            assert!(here == there);
-            b.world.revoke(to_a, key);
-            read_until_lanes(&mut a, to_b, &mut b, to_a);
+            read_while_lanes_break(&mut a, to_b, &mut b, to_a, round);
         }
         until(&mut [&mut a, &mut b], "all packets", |all| {
             all[1].machine.packets.len() == seq as usize

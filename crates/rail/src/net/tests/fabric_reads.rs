@@ -1,7 +1,10 @@
 //! Chunks that devices of libfabric's read by themselves. Those that there are for tests copy
 //! in the process, and are told to do it nevertheless: the memory is there in these tests.
 
-use super::fabric::{PROVIDERS, device, gone, is_there, lanes, met, over, read, read_until_lanes};
+use super::fabric::{
+    PROVIDERS, device, gone, is_there, met, over, pattern, read, read_and, read_until_lanes,
+    read_while_lanes_break, write,
+};
 use super::{Process, loopback, region, region_mut, until};
 use sluice_link::{RailError, Remote, RemoteMemory, Rights, Token};
 use sluice_wire::PeerId;
@@ -18,10 +21,6 @@ fn reading(provider: &str, with_tcp: bool) -> (Process, PeerId, Process, PeerId)
     (a, to_b, b, to_a)
 }
 
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 % 251) as u8).collect()
-}
-
 #[test]
 fn memory_is_read_by_the_device_itself() {
     for provider in PROVIDERS {
@@ -30,25 +29,13 @@ fn memory_is_read_by_the_device_itself() {
         }
         let (mut a, to_b, mut b, to_a) = reading(provider, false);
         for len in [1, 100, 4096, 1 << 20, (5 << 20) + 3] {
-            let there = pattern(len);
-            let mut here = vec![0u8; len];
-            let key = b.world.expose(to_a, region(&there), Rights::READ);
-            a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
-            until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
-            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(1), Ok(()))]);
-            assert!(here == there, "{len} bytes");
-            assert_eq!(device(&mut b, 0).exposed(), 1, "it was read there");
-            b.world.revoke(to_a, key);
+            read_and(&mut a, to_b, &mut b, to_a, len, |a, b| {
+                let is_found = |all: &mut [&mut Process]| device(all[1], 0).exposed() == 1;
+                until(&mut [a, b], "it is read there", is_found);
+            });
             assert_eq!(device(&mut b, 0).exposed(), 0);
-
-            let mut there = vec![0u8; len];
-            let key = b.world.expose(to_a, region_mut(&mut there), Rights::WRITE);
-            a.world.write_remote(to_b, region(&here), Remote::whole(key), Token(2));
-            until(&mut [&mut a, &mut b], "the write", |all| !all[0].machine.moved.is_empty());
-            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(2), Ok(()))]);
-            assert!(here == there, "{len} bytes");
+            write(&mut a, to_b, &mut b, to_a, len);
             assert_eq!(device(&mut a, 0).exposed(), 0);
-            b.world.revoke(to_a, key);
         }
     }
 }
@@ -90,23 +77,7 @@ fn lanes_that_break_while_they_read_lose_nothing() {
         }
         let (mut a, to_b, mut b, to_a) = reading(provider, true);
         for round in 0..6 {
-            let there = pattern(4 << 20);
-            let mut here = vec![0u8; there.len()];
-            let key = b.world.expose(to_a, region(&there), Rights::READ);
-            a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
-            for _ in 0..round * 5 {
-                a.poll();
-                b.poll();
-            }
-            let side = if round % 2 == 0 { &mut a } else { &mut b };
-            for entry in lanes(side) {
-                side.world.net_mut().broke(entry, None);
-            }
-            until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
-            assert_eq!(a.machine.moved.drain(..).as_slice(), [(Token(1), Ok(()))]);
-            assert!(here == there);
-            b.world.revoke(to_a, key);
-            read_until_lanes(&mut a, to_b, &mut b, to_a);
+            read_while_lanes_break(&mut a, to_b, &mut b, to_a, round);
         }
         assert!(a.machine.gone.is_empty() && b.machine.gone.is_empty());
     }
