@@ -3,6 +3,7 @@
 //! Such a device is listened at as any other, and processes meet and open rails over TCP.
 //! The connection then stays beside the lane that it has opened ([`crate::ofi`]).
 
+use super::devices::Addresses;
 use super::handshake::{FabricHello, FabricName, Hello};
 use super::join::Joining;
 use super::lane::Lane;
@@ -79,21 +80,28 @@ pub fn fabric_offers(
 }
 
 impl Net {
-    /// Opens the endpoints of the devices that are libfabric's.
+    /// Opens the endpoints of the devices that are libfabric's. Each has one endpoint, by the
+    /// first address of the device. Where that is an address of the internet it is the only one
+    /// that peers are told, so that no rail is tried between endpoints of two families.
     pub(super) fn open_fabrics(&mut self) -> Result<(), NetError> {
         let devices = self.config.devices.clone();
         if devices.iter().all(|device| device.fabric.is_none()) {
             return Ok(());
         }
-        for device in devices {
+        for (at, device) in devices.into_iter().enumerate() {
             let Some(spec) = &device.fabric else {
                 self.fabrics.push(None);
                 continue;
             };
             let opened = Device::open(&spec.provider, device.addresses.first(), spec.place);
             keep_looks();
-            let opened =
+            let mut opened =
                 opened.map_err(|cause| NetError::Fabric { device: device.name.clone(), cause })?;
+            if opened.endpoint().offer().is_ip() {
+                // By the other family no endpoint of a peer reaches it.
+                let first = device.addresses.iter().next();
+                self.config.devices[at].addresses = first.map_or(device.addresses, Addresses::from);
+            }
             let device = Arc::new(Mutex::new(opened));
             self.fabrics.push(Some(Fabric { device, entry: None, is_listed: false }));
             self.take_descriptor(self.fabrics.len() - 1);

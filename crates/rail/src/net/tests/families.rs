@@ -1,5 +1,6 @@
 //! Devices with addresses of IPv4, of IPv6 and of both.
 
+use super::fabric::{lanes, over, read_until_lanes};
 use super::{Process, loopback, region, region_mut, until};
 use crate::net::devices::{Addresses, IpNet};
 use crate::net::{Entry, NetConfig, OwnDevice};
@@ -151,4 +152,30 @@ fn an_address_that_says_nothing_does_not_hold_up_the_other() {
     let local: SocketAddr = rustix::net::getsockname(&joining.socket).unwrap().try_into().unwrap();
     assert!(local.is_ipv6());
     until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+}
+
+/// An endpoint has one family: where those of two processes differ no rail is tried by them.
+#[test]
+fn endpoints_of_two_families_have_no_rail() {
+    if !is_there() || !super::fabric::is_there("tcp") {
+        return;
+    }
+    let with_fabric = |nets: &[&str]| {
+        let nets: Vec<IpNet> = nets.iter().map(|net| net.parse().unwrap()).collect();
+        let addresses = Addresses::first_of_each(&nets).unwrap();
+        let devices = [loopback(1), over("tcp", 1)].map(|own| OwnDevice { addresses, ..own });
+        Process::with(NetConfig::with_devices(devices.to_vec()))
+    };
+    for (nets, rails) in [(&[FOUR, SIX][..], 2), (&[SIX][..], 1)] {
+        let (mut a, mut b) = (with_fabric(&[FOUR, SIX]), with_fabric(nets));
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "it", |all| all[0].machine.connected == [to_b]);
+        assert_eq!(a.world.net().unwrap().met(to_b).unwrap().pairs.len(), rails);
+        if rails == 2 {
+            read_until_lanes(&mut a, to_b, &mut b, to_a);
+        } else {
+            assert!(lanes(&mut a).is_empty());
+        }
+    }
 }
