@@ -10,7 +10,7 @@ mod matching;
 use crate::address::{Address, AddressError};
 use crate::net::handshake::Identity;
 use crate::net::watcher::Watcher;
-use crate::net::{Event, Net, NetConfig, NetError};
+use crate::net::{Event, Glance, Net, NetConfig, NetError};
 use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
 use crate::waker::{Haste, Waker};
 use sluice_link::{
@@ -329,7 +329,11 @@ impl World {
         let now = self.shm.refresh_now();
         let World { shm, net, .. } = self;
         let Some(net) = net else { return 0 };
-        net.poll(now, &mut |address| shm.peer_elsewhere(address).ok());
+        match net.glance(now) {
+            Glance::Quiet => return 0,
+            Glance::Came => {}
+            Glance::Due => net.poll(now, &mut |address| shm.peer_elsewhere(address).ok()),
+        }
         let matched = if self.matches { self.tell_matched(now, machine) } else { 0 };
         let mut inputs = 0;
         while inputs < NET_INPUTS_MAX {

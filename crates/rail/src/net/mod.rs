@@ -10,6 +10,7 @@
 //! | `remote` | one peer: what has been asked of it, and its connections |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `bursts` | when small frames wait for each other |
+//! | `glance` | the shortest poll: a look at the busy sockets alone |
 //! | `gather` | how much wakes a thread that sleeps, and for how long it may |
 //! | `lane` | what carries its bytes |
 //! | `place` | a place in memory, of this process or of its client |
@@ -57,6 +58,7 @@ pub mod devices;
 mod fabric;
 mod fetch;
 mod gather;
+mod glance;
 pub mod handshake;
 mod join;
 mod known;
@@ -89,6 +91,7 @@ pub use config::{FabricDevice, NetConfig, NetError, OwnDevice};
 use conn::Conn;
 use fabric::Fabric;
 pub use fabric::{FabricOffer, fabric_offers};
+pub use glance::Glance;
 use handshake::Identity;
 use join::Joining;
 use matching::Matching;
@@ -105,6 +108,7 @@ pub use sluice_multirail::Striping;
 use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
 use std::collections::VecDeque;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use strangers::Listener;
 
@@ -499,11 +503,10 @@ impl Net {
 
     /// Asks the system which sockets have something, or take something again.
     fn list_ready(&mut self) {
-        let mut events = Vec::with_capacity(LISTED_MAX);
+        let mut room = [MaybeUninit::uninit(); LISTED_MAX];
         let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let room = rustix::buffer::spare_capacity(&mut events);
         // What is not listed now is the next time.
-        if epoll::wait(&self.epoll, room, Some(&timeout)).is_ok() {
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut room, Some(&timeout)) {
             let ready = events.iter().map(|event| (event.data.u64() as usize, event.flags));
             self.listed.extend(ready);
         }
@@ -512,7 +515,8 @@ impl Net {
     /// Does what follows from what the system lists.
     fn look_at_list(&mut self, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
         self.list_ready();
-        for (entry, flags) in std::mem::take(&mut self.listed) {
+        let mut listed = std::mem::take(&mut self.listed);
+        for (entry, flags) in listed.drain(..) {
             match self.entries.get_mut(entry) {
                 Some(Entry::Conn(conn)) => {
                     conn.lane.note_due();
@@ -532,6 +536,8 @@ impl Net {
                 Some(Entry::Fabric(_) | Entry::Matching(_) | Entry::Taken) | None => {}
             }
         }
+        // Its memory is used again.
+        self.listed = listed;
     }
 
     /// A connection may have something: it is looked at in this poll and those that follow.

@@ -303,6 +303,9 @@ impl Outbound {
         ring: &Ring,
         mut bulk: usize,
     ) -> io::Result<Flushed> {
+        if let Some(flushed) = self.give_stream(lane, ring)? {
+            return Ok(flushed);
+        }
         // After a fault one chunk goes at a time, so that it is known which one it is of.
         let mut is_wary = false;
         loop {
@@ -323,6 +326,39 @@ impl Outbound {
                 Given::End(flushed) => return Ok(flushed),
             }
         }
+    }
+
+    /// The shortest way of a lone message: gives the socket the stream, if that is all there
+    /// is, in one piece. `None` if it is not, or the call has to be made again.
+    #[inline]
+    fn give_stream(&mut self, lane: &mut Lane, ring: &Ring) -> io::Result<Option<Flushed>> {
+        let Some(place) = self.stream else { return Ok(None) };
+        if !self.small.is_empty() || !self.serves.is_empty() || self.sealing.is_some() {
+            return Ok(None);
+        }
+        let [all, []] = ring.from(place) else { return Ok(None) };
+        if all.is_empty() {
+            return Ok(Some(Flushed::All));
+        }
+        // SAFETY: the ring is this process's own.
+        let sent = match unsafe { lane.send(&[Place::of(all)]) } {
+            Ok(sent) => sent,
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Some(Flushed::Blocked));
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(None),
+            Err(cause) => return Err(cause),
+        };
+        self.note_stream(ring, sent);
+        Ok(Some(if sent == all.len() { Flushed::All } else { Flushed::Blocked }))
+    }
+
+    /// The socket has taken so much more of the stream.
+    #[inline]
+    fn note_stream(&mut self, ring: &Ring, taken: usize) {
+        let at = self.stream.as_mut().expect("it is here");
+        *at += taken as u64;
+        self.is_inside_stream = *at != ring.end() && (taken > 0 || self.is_inside_stream);
     }
 
     /// Gives the socket as much as goes in one call, in at most `N` pieces.
@@ -469,12 +505,7 @@ impl Outbound {
             sent -= taken;
             match part {
                 Part::Small => small += taken,
-                Part::Stream => {
-                    let at = self.stream.as_mut().expect("it is here");
-                    *at += taken as u64;
-                    self.is_inside_stream =
-                        *at != ring.end() && (taken > 0 || self.is_inside_stream);
-                }
+                Part::Stream => self.note_stream(ring, taken),
                 Part::Serve(at) => {
                     ended += usize::from(taken > 0 && self.serves[*at].take(taken));
                     bulk += taken;

@@ -167,13 +167,18 @@ impl Net {
             return;
         }
         // One that has had enough comes into the list again, for the next poll.
-        for entry in std::mem::take(&mut self.dirty) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for entry in dirty.drain(..) {
             if let Some(conn) = self.conn(entry) {
                 conn.is_dirty = false;
                 if !conn.is_blocked {
                     self.flush(entry);
                 }
             }
+        }
+        if self.dirty.is_empty() {
+            // Its memory is used again.
+            self.dirty = dirty;
         }
     }
 

@@ -140,6 +140,9 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
 #[inline(never)]
 fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, empty: bool) -> usize {
     let shm = host.shm_mut();
+    if empty && shm.attention == OTHERS && !shm.polls.is_multiple_of(TICK_POLLS) {
+        return poll_others_alone(host, now, machine);
+    }
     shm.attention = 0;
     if shm.polls.is_multiple_of(TICK_POLLS) && shm.is_housekeeping_due() {
         shm.look_after();
@@ -168,6 +171,25 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
         shm.attend_to_others();
     }
     inputs + others
+}
+
+/// Nothing but the other rails, which want to be looked at in each poll: all else of a poll
+/// comes with every [`TICK_POLLS`]th, or when there is work for it.
+fn poll_others_alone<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M) -> usize {
+    host.shm_mut().attention = 0;
+    let inputs = host.poll_others(now, machine);
+    let others_want = host.others_want();
+    let shm = host.shm_mut();
+    if inputs > 0 {
+        shm.attend();
+    }
+    if others_want {
+        shm.attend_to_others();
+    }
+    if inputs == 0 && machine.deadline().is_some_and(|deadline| deadline <= now) {
+        machine.on_idle(now, host);
+    }
+    inputs
 }
 
 fn run_transfers<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M) -> usize {

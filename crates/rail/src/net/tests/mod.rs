@@ -10,6 +10,7 @@ mod failures;
 mod families;
 mod faults;
 mod gather;
+mod glance;
 mod intruders;
 mod listening;
 mod matching;
@@ -50,6 +51,7 @@ struct Recorder {
     moved: Vec<(Token, Result<(), RailError>)>,
     gone: Vec<(PeerId, PeerError)>,
     ended: Vec<(Token, TaggedEnd)>,
+    idles: usize,
 }
 
 impl Machine for Recorder {
@@ -87,7 +89,9 @@ impl Machine for Recorder {
         self.gone.push((peer, why));
     }
 
-    fn on_idle<P: Port>(&mut self, _: Nanos, _: &mut P) {}
+    fn on_idle<P: Port>(&mut self, _: Nanos, _: &mut P) {
+        self.idles += 1;
+    }
 
     fn deadline(&self) -> Option<Nanos> {
         None

@@ -1,0 +1,99 @@
+//! The shortest poll: a look at the busy sockets, and at nothing else.
+//!
+//! A message waits for half the time between two looks on average, so a look in vain is kept
+//! as short as the system call that it makes. What else a poll does waits for one that is
+//! *due*: where something was left to be done here, and when its time has come ([`LIST_NS`]
+//! for the system's list of sockets, [`ROUND_NS`] for what deadlines ask for). So nothing is
+//! looked at later than without this.
+//!
+//! [`LIST_NS`]: super::LIST_NS
+//! [`ROUND_NS`]: super::ROUND_NS
+
+use super::conn::Conn;
+use super::lane::Lane;
+use super::{BUFFER_BYTES, Entry, HOT_MAX, Net, Place, Reading};
+use sluice_wire::Nanos;
+use std::io;
+
+/// What a short look has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// Nothing, and nothing else is due: the poll is over.
+    Quiet,
+    /// Something has come, of which [`Net::next_event`] tells. The rest waits.
+    Came,
+    /// It was none, or not enough: [`Net::poll`] is to look at everything.
+    Due,
+}
+
+impl Net {
+    /// Looks at the busy sockets, if that is all there is to be done now.
+    #[inline]
+    pub fn glance(&mut self, now: Nanos) -> Glance {
+        if !self.may_glance(now) {
+            return Glance::Due;
+        }
+        self.now = now;
+        self.habit.begin_poll(now);
+        for at in 0..self.hot.len() {
+            match self.glance_at(self.hot[at]) {
+                Glance::Quiet => {}
+                Glance::Came => {
+                    // The buffer is full: the others come in their turn.
+                    for later in at + 1..self.hot.len() {
+                        self.look_again(self.hot[later]);
+                    }
+                    return Glance::Came;
+                }
+                Glance::Due => return Glance::Due,
+            }
+        }
+        self.habit.end_poll();
+        Glance::Quiet
+    }
+
+    /// Whether a poll has nothing to look at but a few busy sockets.
+    fn may_glance(&self, now: Nanos) -> bool {
+        let has_few = !self.hot.is_empty() && self.hot.len() <= HOT_MAX;
+        let is_due = now >= self.next_list || now >= self.next_round || self.looks_at_list;
+        let has_devices = self.matching.is_some() || self.fabrics.iter().any(Option::is_some);
+        has_few && !is_due && self.blocked == 0 && !has_devices && !self.has_work()
+    }
+
+    /// A look at one of them. One that has come to its end, or is in the middle of something,
+    /// is left to a whole poll.
+    #[inline]
+    fn glance_at(&mut self, entry: usize) -> Glance {
+        let Some(Entry::Conn(conn)) = self.entries.get_mut(entry) else { return Glance::Due };
+        if !conn.is_between_frames() {
+            return Glance::Due;
+        }
+        let place = Place::of_mut(&mut self.buffer[..BUFFER_BYTES]);
+        // SAFETY: the buffer is this process's own.
+        match unsafe { conn.lane.receive(&[place]) } {
+            Ok(0) => Glance::Due,
+            Ok(got) => {
+                conn.note_heard();
+                self.reading = Some(Reading { entry, at: 0, end: got });
+                if got == BUFFER_BYTES {
+                    // There is more, most likely.
+                    self.look_again(entry);
+                }
+                Glance::Came
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock && !conn.note_vain() => {
+                Glance::Quiet
+            }
+            // One that is to be left to the list is found in vain once more.
+            Err(_) => Glance::Due,
+        }
+    }
+}
+
+impl Conn {
+    /// What comes next is the beginning of a frame, as it travels.
+    fn is_between_frames(&self) -> bool {
+        let is_plain = self.unsealing.is_none() && matches!(self.lane, Lane::Tcp(_));
+        is_plain && self.data.is_none() && self.partial.is_empty()
+    }
+}
