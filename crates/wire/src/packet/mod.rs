@@ -199,19 +199,25 @@ impl Packet {
         let mut reader = Reader::new(bytes);
         let head: Head = reader.take()?;
         check_head(&head)?;
+        if head.kind == KIND_PUT && head.flags == 0 && head.kind_detail == 0 {
+            // Of nearly every packet this is all, and the registers that the others need
+            // are saved for none of them.
+            let put = Put::parse(&mut reader, &head)?;
+            return Ok(parsed(&head, Packet::Put(put), head.payload_len.get(), &reader));
+        }
+        Packet::parse_rest(reader, &head)
+    }
+
+    /// Reads a packet whose head is read.
+    #[inline(never)]
+    fn parse_rest(mut reader: Reader<'_>, head: &Head) -> Result<Parsed, WireError> {
         let mut payload_len = head.payload_len.get();
-        let packet = Packet::parse_body(&mut reader, &head, &mut payload_len)?;
+        let packet = Packet::parse_body(&mut reader, head, &mut payload_len)?;
         let may_carry = matches!(packet, Packet::Put(_) | Packet::Reply(_) | Packet::Atomic(_));
         if payload_len != 0 && !may_carry {
             return Err(WireError::Payload { kind: head.kind, len: payload_len });
         }
-        Ok(Parsed {
-            seq: PacketSeq(head.seq.get()),
-            credits: Credits { data: head.credits.get(), control: head.control_credits },
-            packet,
-            payload_offset: reader.at as u32,
-            payload_len,
-        })
+        Ok(parsed(head, packet, payload_len, &reader))
     }
 
     /// Reads what its kind says. The length of the payload is what the head says,
@@ -255,6 +261,18 @@ impl Packet {
             }
             other => return Err(WireError::Kind(other)),
         })
+    }
+}
+
+/// A packet whose header ends where the reader is.
+#[inline(always)]
+fn parsed(head: &Head, packet: Packet, payload_len: u32, reader: &Reader<'_>) -> Parsed {
+    Parsed {
+        seq: PacketSeq(head.seq.get()),
+        credits: Credits { data: head.credits.get(), control: head.control_credits },
+        packet,
+        payload_offset: reader.at as u32,
+        payload_len,
     }
 }
 
