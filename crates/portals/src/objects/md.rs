@@ -58,6 +58,13 @@ impl Md {
         (end <= self.region.len).then(|| Span::new(self.region, self.vector, offset, length))
     }
 
+    /// Whether something may have to be told or counted of what was sent from it at once and
+    /// well. Most sends are such, and of a layer that the return value tells nothing is.
+    #[inline(always)]
+    pub(crate) fn minds_sent(&self) -> bool {
+        self.options.ct_send || !self.options.event_send_if_pending
+    }
+
     /// The `length` bytes at `offset` of a descriptor without a vector, if the descriptor has them.
     #[must_use]
     #[inline]
