@@ -2,8 +2,9 @@
 //!
 //! A poll looks at the mailbox's head slot and returns; everything else (bulk
 //! moves, ends of peers, the clock, stuck slots) waits for [`Shm::attention`]
-//! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load. What is
-//! looked after now and then is in `housekeeping`.
+//! or for every [`TICK_POLLS`]th poll, so that an empty poll costs one load. The first empty
+//! poll after a packet is the machine's idle moment, and nothing else: of short messages
+//! half of all polls are such. What is looked after now and then is in `housekeeping`.
 
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
@@ -26,10 +27,12 @@ const CLOCKED_SLOTS_MIN: u32 = 32;
 /// copies the last chunk: about what a chunk takes.
 const NAP_NS: u64 = 50_000;
 
-/// Why the next poll looks beyond the mailbox: there is work for it, or another rail wants
-/// to be polled, which keeps nobody from sleeping.
+/// Why the next poll does more than to look at the mailbox. There is work for it beyond;
+/// another rail wants to be polled, which keeps nobody from sleeping; packets have come, and
+/// the machine has had no idle moment since.
 const WORK: u8 = 1;
 const OTHERS: u8 = 2;
+const IDLE_OWED: u8 = 4;
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -57,21 +60,17 @@ pub(crate) fn poll<H: Host, M: Machine>(
     let packets = take_in(host, now, machine, budget);
     let shm = host.shm_mut();
     shm.polls = shm.polls.wrapping_add(1);
-    let is_tick = shm.attention != 0 || shm.polls.is_multiple_of(TICK_POLLS);
-    if packets != 0 {
-        // Bulk moves that these packets asked for start now; what can wait
-        // is done by the first poll that finds nothing.
-        let more = if is_tick { poll_rest(host, now, machine, false) } else { 0 };
-        host.shm_mut().attend();
-        return packets + more;
+    if shm.attention & (WORK | OTHERS) != 0 || shm.polls.is_multiple_of(TICK_POLLS) {
+        return packets + poll_rest(host, now, machine, packets == 0);
     }
-    if is_tick {
-        return poll_rest(host, now, machine, true);
+    if packets == 0 {
+        let is_owed = shm.attention != 0;
+        shm.attention = 0;
+        if is_owed || machine.deadline().is_some_and(|deadline| deadline <= now) {
+            machine.on_idle(now, host);
+        }
     }
-    if machine.deadline().is_some_and(|deadline| deadline <= now) {
-        machine.on_idle(now, host);
-    }
-    0
+    packets
 }
 
 /// Delivers up to `budget` packets to `machine` and does nothing else: for a
@@ -90,7 +89,7 @@ pub(crate) fn take_in<H: Host, M: Machine>(
         packets += 1;
     }
     if packets != 0 {
-        host.shm_mut().attend();
+        host.shm_mut().attention |= IDLE_OWED;
     }
     packets
 }
@@ -135,7 +134,9 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
     shm.reader.advance(slots);
 }
 
-/// Everything but the mailbox.
+/// Everything but the mailbox. Only if that was `empty` the machine may have its idle
+/// moment: bulk moves that packets asked for start now, and what can wait is done by the
+/// first poll that finds nothing.
 #[cold]
 #[inline(never)]
 fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, empty: bool) -> usize {
@@ -143,7 +144,7 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
     if empty && shm.attention == OTHERS && !shm.polls.is_multiple_of(TICK_POLLS) {
         return poll_others_alone(host, now, machine);
     }
-    shm.attention = 0;
+    shm.attention &= IDLE_OWED;
     if shm.polls.is_multiple_of(TICK_POLLS) && shm.is_housekeeping_due() {
         shm.look_after();
     }
@@ -159,12 +160,15 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
         inputs += give_up(host, now, machine, peer, why);
     }
     let others = host.poll_others(now, machine);
-    if empty && others == 0 {
+    if others > 0 {
+        host.shm_mut().attention |= IDLE_OWED;
+    } else if empty {
+        host.shm_mut().attention &= !IDLE_OWED;
         machine.on_idle(now, host);
     }
     let others_want = host.others_want();
     let shm = host.shm_mut();
-    if shm.is_busy() || others > 0 {
+    if shm.is_anything_left() {
         shm.attend();
     }
     if others_want {
@@ -181,7 +185,7 @@ fn poll_others_alone<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mu
     let others_want = host.others_want();
     let shm = host.shm_mut();
     if inputs > 0 {
-        shm.attend();
+        shm.attention |= IDLE_OWED;
     }
     if others_want {
         shm.attend_to_others();
@@ -330,7 +334,8 @@ impl Shm {
     /// and ended peers if that is due, so that a process that only sleeps and
     /// asks learns of both.
     pub fn has_work(&mut self) -> bool {
-        if self.attention & WORK != 0 || self.reader.is_published() || !self.transfers.is_empty() {
+        if self.attention & !OTHERS != 0 || self.reader.is_published() || !self.transfers.is_empty()
+        {
             return true;
         }
         if self.is_housekeeping_due() {
@@ -359,10 +364,12 @@ impl Shm {
     /// sleeps.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.attention & WORK != 0
-            || !self.transfers.is_empty()
-            || !self.ending.is_empty()
-            || !self.condemned.is_empty()
+        self.attention & !OTHERS != 0 || self.is_anything_left()
+    }
+
+    /// Whether a poll has left something to the next one.
+    fn is_anything_left(&self) -> bool {
+        !self.transfers.is_empty() || !self.ending.is_empty() || !self.condemned.is_empty()
     }
 
     /// The peer behind a writer that is not plain. `None` if its packets are
