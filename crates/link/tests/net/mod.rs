@@ -48,6 +48,8 @@ pub struct Mode {
     /// Of how many of a hundred packets the rail asks the machine where their payload
     /// should land, and puts it there first.
     pub placing_percent: u64,
+    /// Whether processes have interfaces that match messages; these have no room at all.
+    pub matches: bool,
 }
 
 impl Default for Mode {
@@ -62,6 +64,7 @@ impl Default for Mode {
             chunk_claims: false,
             connecting_percent: 0,
             placing_percent: 0,
+            matches: false,
         }
     }
 }

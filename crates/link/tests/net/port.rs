@@ -6,8 +6,9 @@ use super::memory::{Barred, Process, range};
 use super::random::Random;
 use super::{Mode, Net, POISON, Read, flight, take_bytes};
 use sluice_link::{
-    ClaimsId, ClaimsStart, Connect, Exposures, Layout, LocalMemory, MailboxRegion, PeerError, Port,
-    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, Exposures, Full, Layout, LocalMemory, MailboxRegion, PeerError,
+    Port, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage,
+    TaggedWanted, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
 use std::cell::{Ref, RefCell, RefMut};
@@ -294,6 +295,44 @@ impl Port for NetPort {
 
     fn shared(&mut self) -> Option<&mut Self> {
         Some(self)
+    }
+
+    fn tag_matching(&mut self) -> Option<&mut dyn TagMatching> {
+        let matches = self.net.borrow().mode.matches;
+        if matches { Some(self) } else { None }
+    }
+}
+
+/// An interface without room for anything.
+impl TagMatching for NetPort {
+    fn bytes_max(&self) -> u64 {
+        64
+    }
+
+    fn post(&mut self, _: &TaggedWanted, _: Region, _: Token) -> Result<(), Full> {
+        Err(Full)
+    }
+
+    fn cancel(&mut self, _: Token) -> bool {
+        false
+    }
+
+    fn send(
+        &mut self,
+        _: PeerId,
+        _: &TaggedMessage,
+        _: Region,
+        _: Option<Token>,
+    ) -> Result<(), Full> {
+        Err(Full)
+    }
+
+    fn search(&mut self, _: &TaggedWanted, _: Option<Token>) -> Option<(PeerId, TaggedMessage)> {
+        None
+    }
+
+    fn take(&mut self, claim: Token, _: Region) {
+        panic!("{claim:?} was never given");
     }
 }
 

@@ -34,13 +34,18 @@ impl Endpoint {
         send: &Send,
     ) -> Result<(), Refused> {
         self.core.note_time(now);
+        let bytes_max = matching(port).bytes_max();
+        if send.inject && send.buf.len > bytes_max {
+            // Its memory is not there when it would be fetched.
+            return Err(Refused::TooLong { len: send.buf.len, max: bytes_max });
+        }
         // An announced one, or one with delivery, waits for the peer, whom it may never have
         // heard of in another way.
         if let Err(why) = self.core.await_peer(port, send.peer) {
             return self.refuse_or_fail(send, why);
         }
         let is_too_long = is_too_long(&self.core, port, send);
-        if is_too_long || send.buf.len > matching(port).bytes_max() {
+        if is_too_long || send.buf.len > bytes_max {
             return self.announce_at_rail(port, send);
         }
         let token = send.delivery.then(|| Token(self.sends.next_handle().to_u64()));

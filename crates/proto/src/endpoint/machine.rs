@@ -8,7 +8,7 @@ use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token};
 use sluice_portals::Taken;
-use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region, RemoteKey};
+use sluice_wire::{Nanos, Packet, Parsed, PeerId, Put, Region, RemoteKey};
 
 impl Machine for Endpoint {
     #[inline]
@@ -17,7 +17,7 @@ impl Machine for Endpoint {
         if self.core.peers.gone(from).is_some() {
             return;
         }
-        let taken = if is_foreign(&packet.packet) || is_misled(port, &packet.packet) {
+        let taken = if is_foreign(port, &packet.packet) {
             self.core.ni.note_violation();
             Taken::Violation
         } else {
@@ -114,8 +114,8 @@ impl Machine for Endpoint {
         if !self.stalled.is_empty() {
             self.stalled.flush_all(&mut self.core, &mut self.sends, port, now);
         }
-        for peer in self.core.peers.take_pending_control() {
-            self.speak(port, peer);
+        if self.core.peers.is_control_pending() {
+            self.speak_to_all(port);
         }
     }
 
@@ -169,6 +169,14 @@ impl Endpoint {
         true
     }
 
+    #[cold]
+    #[inline(never)]
+    fn speak_to_all<P: Port>(&mut self, port: &mut P) {
+        for peer in self.core.peers.take_pending_control() {
+            self.speak(port, peer);
+        }
+    }
+
     /// Says to a peer what is to be said of messages that wait, here or there.
     fn speak<P: Port>(&mut self, port: &mut P, peer: PeerId) {
         if self.core.peers.gone(peer).is_none() {
@@ -208,18 +216,11 @@ fn spends_data(packet: &Packet) -> bool {
     matches!(packet, Packet::Put(_) | Packet::ReturnRequest | Packet::ReturnResponse(_))
 }
 
-/// Messages, where a rail matches those: no peer sends them as packets then.
-#[inline]
-fn is_misled<P: Port>(port: &mut P, packet: &Packet) -> bool {
-    let Packet::Put(put) = packet else { return false };
-    port.tag_matching().is_some() && Space::named(put.pt_index).is_some()
-}
-
 /// Packets of the engine below that no endpoint sends.
 #[inline]
-fn is_foreign(packet: &Packet) -> bool {
+fn is_foreign<P: Port>(port: &mut P, packet: &Packet) -> bool {
     match packet {
-        Packet::Put(put) => put.bulk.is_some(),
+        Packet::Put(put) => put.bulk.is_some() || is_misled(port, put),
         Packet::Get(get) => get.into != RemoteKey::NONE,
         Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
         Packet::Ack(_)
@@ -236,4 +237,10 @@ fn is_foreign(packet: &Packet) -> bool {
         | Packet::Cts(_)
         | Packet::Written(_) => false,
     }
+}
+
+/// A message, where a rail matches those: no peer sends one as a packet then.
+#[inline]
+fn is_misled<P: Port>(port: &mut P, put: &Put) -> bool {
+    port.tag_matching().is_some() && Space::named(put.pt_index).is_some()
 }
