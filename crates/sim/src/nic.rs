@@ -4,10 +4,13 @@
 //! takes effect at once; messages take their time between interfaces, and so does what it
 //! tells ([`Out`]; the world sees to both).
 //!
+//! It is bounded as those of rails are ([`Bounds`]): of each peer it has few messages on their
+//! way, and longer ones are announced.
+//!
 //! Invariant: no receive in its list accepts a message in the other.
 
 use crate::memory::Memory;
-use sluice_link::{TaggedEnd, TaggedMessage, TaggedWanted, Token};
+use sluice_link::{Full, TaggedEnd, TaggedMessage, TaggedWanted, Token};
 use sluice_wire::{PeerId, Region};
 use std::collections::BTreeMap;
 
@@ -19,6 +22,15 @@ pub(crate) struct Tagged {
     pub bytes: Box<[u8]>,
     /// Its sender wants to know its end.
     pub token: Option<Token>,
+}
+
+/// What an interface takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Longest message that goes with its bytes.
+    pub bytes_max: u64,
+    /// Most messages on their way to one peer.
+    pub sends_max: u32,
 }
 
 /// What an interface has for others.
@@ -33,8 +45,15 @@ pub(crate) enum Out {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Nic {
+    pub bounds: Bounds,
+    /// By peer: messages that have not arrived.
+    under_way: BTreeMap<PeerId, u32>,
+    /// It has had no room for a message.
+    pub was_full: bool,
+    /// A message was too long for it.
+    pub was_exceeded: bool,
     posted: Vec<(TaggedWanted, Region, Token)>,
     unexpected: Vec<Tagged>,
     claimed: BTreeMap<u64, Tagged>,
@@ -43,8 +62,44 @@ pub(crate) struct Nic {
 }
 
 impl Nic {
-    pub fn send(&mut self, to: PeerId, tagged: Tagged) {
+    /// Without messages and receives.
+    pub fn new(bounds: Bounds) -> Nic {
+        Nic {
+            bounds,
+            under_way: BTreeMap::new(),
+            was_full: false,
+            was_exceeded: false,
+            posted: Vec::new(),
+            unexpected: Vec::new(),
+            claimed: BTreeMap::new(),
+            outs: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, to: PeerId, tagged: Tagged) -> Result<(), Full> {
+        let len = tagged.bytes.len() as u64;
+        assert!(len <= self.bounds.bytes_max, "{len} bytes are too long for the interface");
+        self.was_exceeded |= tagged.message.len > self.bounds.bytes_max;
+        let under_way = self.under_way.entry(to).or_default();
+        if *under_way >= self.bounds.sends_max {
+            self.was_full = true;
+            return Err(Full);
+        }
+        *under_way += 1;
         self.outs.push(Out::Send(to, tagged));
+        Ok(())
+    }
+
+    /// A message has left this interface for good. True if there was no room for another.
+    pub fn end_send(&mut self, to: PeerId) -> bool {
+        let under_way = self.under_way.get_mut(&to).expect("it was sent");
+        *under_way -= 1;
+        *under_way + 1 == self.bounds.sends_max
+    }
+
+    /// Nothing goes to a peer any more, and nothing of it is on its way.
+    pub fn forget(&mut self, to: PeerId) {
+        self.under_way.remove(&to);
     }
 
     pub fn post(&mut self, memory: &mut Memory, wanted: &TaggedWanted, into: Region, token: Token) {
@@ -128,6 +183,10 @@ mod tests {
     use super::*;
     use sluice_wire::{MatchBits, PtIndex};
 
+    fn nic() -> (Nic, Memory) {
+        (Nic::new(Bounds { bytes_max: 8, sends_max: 2 }), Memory::new(true))
+    }
+
     fn tagged(from: u32, tag: u64) -> Tagged {
         let bytes: Box<[u8]> = Box::from([tag as u8; 8]);
         let message = TaggedMessage {
@@ -157,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_oldest_receive_meets_the_oldest_message() {
-        let (mut nic, mut memory) = (Nic::default(), Memory::new(true));
+        let (mut nic, mut memory) = nic();
         let into = memory.alloc(8);
         nic.post(&mut memory, &wanted(None, 0, u64::MAX), into, Token(1));
         nic.post(&mut memory, &wanted(Some(3), 5, 0), into, Token(2));
@@ -172,8 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn of_each_peer_few_messages_are_on_their_way() {
+        let (mut nic, _) = nic();
+        let [one, other] = [PeerId(1), PeerId(2)];
+        assert_eq!([nic.send(one, tagged(0, 1)), nic.send(one, tagged(0, 2))], [Ok(()); 2]);
+        assert_eq!(nic.send(one, tagged(0, 3)), Err(Full));
+        assert_eq!(nic.send(other, tagged(0, 4)), Ok(()));
+        assert!(nic.was_full && nic.outs.len() == 3);
+        assert!(nic.end_send(one) && !nic.end_send(other), "only one of them had no room");
+        assert_eq!(nic.send(one, tagged(0, 3)), Ok(()));
+    }
+
+    #[test]
     fn what_has_met_cannot_be_taken_back() {
-        let (mut nic, mut memory) = (Nic::default(), Memory::new(true));
+        let (mut nic, mut memory) = nic();
         let into = memory.alloc(4);
         nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1));
         assert!(nic.cancel(Token(1)) && !nic.cancel(Token(1)));
@@ -186,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_claimed_message_is_out_of_the_matching_and_acknowledged_when_it_is_taken() {
-        let (mut nic, mut memory) = (Nic::default(), Memory::new(true));
+        let (mut nic, mut memory) = nic();
         let into = memory.alloc(8);
         nic.arrive(&mut memory, tagged(0, 5));
         assert!(nic.search(&wanted(None, 5, 0), None).is_some());

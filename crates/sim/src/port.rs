@@ -301,7 +301,7 @@ impl SimPort<'_> {
 
 impl TagMatching for SimPort<'_> {
     fn bytes_max(&self) -> u64 {
-        u64::MAX
+        self.nic.as_ref().expect("something matches here").bounds.bytes_max
     }
 
     fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full> {
@@ -324,8 +324,7 @@ impl TagMatching for SimPort<'_> {
         let from = PeerId(self.me);
         let (nic, memory) = self.nic();
         let bytes = if bytes.len == 0 { Box::default() } else { memory.read(bytes).into() };
-        nic.send(peer, Tagged { from, message: *message, bytes, token });
-        Ok(())
+        nic.send(peer, Tagged { from, message: *message, bytes, token })
     }
 
     fn search(

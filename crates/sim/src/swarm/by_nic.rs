@@ -8,8 +8,9 @@
 use super::draw::Draw;
 use super::trace::What;
 use super::world::{Event, Turn, World};
-use crate::nic::{Nic, Out, Tagged};
+use crate::nic::{Bounds, Nic, Out, Tagged};
 use sluice_link::{Machine as _, TaggedEnd, Token};
+use sluice_wire::PeerId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The interfaces of a world.
@@ -25,9 +26,9 @@ pub(super) struct Nics {
 }
 
 impl Nics {
-    pub fn new(seed: u64, count: usize) -> Nics {
+    pub fn new(seed: u64, count: usize, bounds: Bounds) -> Nics {
         Nics {
-            each: (0..count).map(|_| Nic::default()).collect(),
+            each: (0..count).map(|_| Nic::new(bounds)).collect(),
             ways: BTreeMap::new(),
             words: (0..count).map(|_| (VecDeque::new(), 0)).collect(),
             draw: Draw::stream(seed, 27),
@@ -51,10 +52,14 @@ impl World<'_> {
         let Some(nics) = &mut self.nics else { return };
         let (latency_ns, jitter_ns) = (self.setup.latency_ns, self.setup.jitter_ns);
         let dead = self.losses.dead();
+        let nic = &mut nics.each[who];
+        self.coverage.interfaces_full |= u64::from(nic.was_full);
+        self.coverage.interfaces_exceeded |= u64::from(nic.was_exceeded);
         for out in std::mem::take(&mut nics.each[who].outs) {
             let late_ns = nics.draw.below(jitter_ns + 1);
             match out {
-                Out::Send(to, _) | Out::Acknowledge(to, _) if dead == Some(to.index()) => {}
+                Out::Send(to, _) if dead == Some(to.index()) => nics.each[who].forget(to),
+                Out::Acknowledge(to, _) if dead == Some(to.index()) => {}
                 Out::Send(to, tagged) => {
                     let to = to.index();
                     let (way, last_at) = nics.ways.entry((who, to)).or_default();
@@ -84,7 +89,8 @@ impl World<'_> {
     /// A process ends, and its interface with it, and what is on its way to it and from it.
     pub(super) fn end_nic(&mut self, who: usize) {
         let Some(nics) = &mut self.nics else { return };
-        nics.each[who] = Nic::default();
+        nics.each[who] = Nic::new(nics.each[who].bounds);
+        nics.each.iter_mut().for_each(|nic| nic.forget(PeerId(who as u32)));
         nics.words[who].0.clear();
         nics.ways.retain(|(from, to), _| *from != who && *to != who);
     }
@@ -98,10 +104,14 @@ impl World<'_> {
         let (way, _) = nics.ways.get_mut(&(from, to)).expect("it was sent");
         let tagged = way.pop_front().expect("it was sent");
         let message = tagged.message;
+        let had_no_room = nics.each[from].end_send(PeerId(to as u32));
         nics.each[to].arrive(&mut self.memories[to], tagged);
         self.coverage.matched_by_interfaces = 1;
         self.note(to, What::Meets(from, message.match_bits.0, message.len));
         self.flush_nic(to);
+        if had_no_room {
+            self.rouse(from);
+        }
         Some(Turn::Tagged { from, to, message })
     }
 

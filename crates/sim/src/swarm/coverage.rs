@@ -28,6 +28,10 @@ pub struct Coverage {
     pub sends_between_tries: u64,
     /// An interface matched messages.
     pub matched_by_interfaces: u64,
+    /// Such an interface had no room for a message, which was tried again.
+    pub interfaces_full: u64,
+    /// A message was announced that was too long for such an interface.
+    pub interfaces_exceeded: u64,
     /// A process ended, and others were told.
     pub deaths: u64,
     /// Processes were on different hosts, and spoke.
@@ -90,6 +94,8 @@ impl Add for Coverage {
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
             matched_by_interfaces: self.matched_by_interfaces + other.matched_by_interfaces,
+            interfaces_full: self.interfaces_full + other.interfaces_full,
+            interfaces_exceeded: self.interfaces_exceeded + other.interfaces_exceeded,
             deaths: self.deaths + other.deaths,
             several_hosts: self.several_hosts + other.several_hosts,
             duplicates_dropped: self.duplicates_dropped + other.duplicates_dropped,

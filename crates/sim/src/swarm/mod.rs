@@ -4,7 +4,7 @@
 //! | room | what it holds |
 //! |---|---|
 //! | `setup` `draw` | what a seed draws: processes, mailboxes, network, styles |
-//! | `refusals` | injected messages that were refused, and what that may change: nothing |
+//! | `refusals` | messages that were refused, and what that may change: nothing |
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
 //! | `losses` | who has ended, and who knows |
@@ -56,7 +56,7 @@ pub struct Summary {
     pub waited: u64,
     /// Those taken from their senders' queues, because somebody asked.
     pub asked_for: u64,
-    /// Injected messages refused for a while.
+    /// Messages refused for a while.
     pub refused: u64,
     /// Probes that found something.
     pub found: u64,

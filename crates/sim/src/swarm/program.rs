@@ -226,7 +226,7 @@ impl<'t> Program<'t> {
         if !is_left {
             for (who, actor) in self.actors.iter().enumerate() {
                 let is_refused = !actor.refusals.is_empty();
-                assert!(!is_refused, "an injected message of {who} is refused for ever");
+                assert!(!is_refused, "a message of {who} is refused for ever");
                 assert_eq!(actor.operations, 0, "{who} does not go on");
             }
         }
@@ -340,7 +340,8 @@ impl<'t> Program<'t> {
         let buf = self.world.memory(who).alloc(len);
         let bytes: Vec<u8> = content(context, len).collect();
         self.world.memory(who).write(buf.addr, &bytes);
-        let eager = len <= u64::from(self.setup.endpoint.eager_bytes_max);
+        let bytes_max = self.setup.nics.map_or(u64::MAX, |bounds| bounds.bytes_max);
+        let eager = len <= u64::from(self.setup.endpoint.eager_bytes_max).min(bytes_max);
         let send = Send {
             space,
             peer: PeerId(to as u32),
@@ -372,7 +373,7 @@ impl<'t> Program<'t> {
                 let is_between = !self.actors[who].refusals.is_empty();
                 self.world.coverage.sends_between_tries |= u64::from(is_between);
             }
-            Err(Refused::Again) if send.inject => {
+            Err(Refused::Again) if send.inject || self.setup.nics.is_some() => {
                 self.refused += 1;
                 self.actors[who].refusals.add(send);
             }

@@ -1,4 +1,4 @@
-//! Injected messages that were refused: when they are tried again, and that a refusal
+//! Messages that were refused, injected ones and those for which an interface had no room: when they are tried again, and that a refusal
 //! has changed nothing.
 //!
 //! Half of the processes begin nothing new before the message is taken; with the

@@ -1,6 +1,7 @@
 //! What kind of world a seed makes, and what its processes are like.
 
 use super::draw::Draw;
+use crate::nic::Bounds;
 use crate::rails::RailsSetup;
 use sluice_link::{Grant, Layout};
 use sluice_proto::Config;
@@ -43,8 +44,8 @@ pub struct Setup {
     pub connecting_ns: u64,
     /// Hosts, and the rails between them.
     pub rails: RailsSetup,
-    /// Whether interfaces match messages. Nobody who lives is given up there.
-    pub has_nics: bool,
+    /// What interfaces take, if they match messages. Nobody who lives is given up there.
+    pub nics: Option<Bounds>,
     /// Who ends, and after how many calls into the machines.
     pub death: Option<(usize, u64)>,
     pub phases: u64,
@@ -101,7 +102,7 @@ impl Setup {
             placing_percent: Draw::stream(seed, 13).pick(&[0, 50, 100]),
             connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
             rails: RailsSetup::draw(seed, layouts.len()),
-            has_nics: false,
+            nics: None,
             death,
             layouts,
             endpoint,
@@ -135,7 +136,11 @@ impl Setup {
             setup.endpoint.inject_bytes_max = draw.pick(&[0, 150, 400, 1_000]);
         }
         if Draw::stream(seed, 26).percent(NICS_PERCENT) {
-            setup.has_nics = true;
+            let mut draw = Draw::stream(seed, 31);
+            setup.nics = Some(Bounds {
+                bytes_max: draw.pick(&[0, 64, 500, 4096, 1 << 20]),
+                sends_max: draw.pick(&[1, 2, 5, 40, 256]),
+            });
             setup.rails.drop_lasting_partitions();
         }
         setup

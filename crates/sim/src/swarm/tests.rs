@@ -91,8 +91,8 @@ fn fragments_are_drawn_with_sockets_that_take_all_asks() {
 
 #[test]
 fn where_interfaces_match_no_process_does() {
-    let [mut worlds, mut far, mut deaths] = [0; 3];
-    for seed in (0..800).filter(|&seed| Setup::draw(seed).has_nics) {
+    let [mut worlds, mut far, mut deaths, mut full, mut exceeded] = [0; 5];
+    for seed in (0..800).filter(|&seed| Setup::draw(seed).nics.is_some()) {
         let mut trace = Trace::whole();
         let summary = run(seed, &mut trace);
         let is_put =
@@ -101,10 +101,13 @@ fn where_interfaces_match_no_process_does() {
         let is_fetched =
             trace.holds(|what| matches!(what, What::Transmits(_, Packet::GetDone(_), _)));
         worlds += summary.coverage.matched_by_interfaces;
+        full += summary.coverage.interfaces_full;
+        exceeded += summary.coverage.interfaces_exceeded;
         far += u64::from(is_fetched) * summary.coverage.several_hosts;
         deaths += u64::from(trace.holds(|what| matches!(what, What::Dies)));
     }
     assert!(worlds > 60 && far > 15 && deaths > 2, "{worlds}, {far}, {deaths}");
+    assert!(full > 20 && exceeded > 20, "{full}, {exceeded}");
 }
 
 /// Each breaks a rule of `multirail`, and all programs are as legal as ever.

@@ -225,7 +225,7 @@ impl<'t> World<'t> {
             connections: (setup.connecting_ns > 0).then(Connections::default),
             rails: Rails::new(seed, &setup.rails, setup.layouts.iter().map(slots_max).collect()),
             hosts_of: Hosts::new(&setup.rails.host, setup.rails.reads),
-            nics: setup.has_nics.then(|| Nics::new(seed, count)),
+            nics: setup.nics.map(|bounds| Nics::new(seed, count, bounds)),
             far_asked: BTreeSet::new(),
             rail_events: 0,
             draw_stale: Draw::stream(seed, 23),
