@@ -252,7 +252,8 @@ class Hosts:
         done = subprocess.run(command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", timeout=LIMIT_SECONDS)
-        found = re.search(r"^sluice: Sluice carried .* by 4 ranks on 2 hosts$", done.stdout, re.M)
+        found = re.search(r"^sluice: Sluice carried .* by 4 ranks on 2 hosts; by device: "
+                          r"(r0 \S+ \S+, r1|r[01]) \S+ [KM]?i?B$", done.stdout, re.M)
         check(done.returncode == 0 and found, f"{done.returncode}\n{tail(done.stdout)}")
 
     def mpich(self):

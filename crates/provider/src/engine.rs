@@ -184,13 +184,23 @@ impl Engine {
         (said.eager_sent + said.rendezvous_sent, self.sent_bytes)
     }
 
+    /// The network devices that are used, and how many bytes went by each.
+    pub fn carried(&self) -> Vec<(&str, u64)> {
+        self.context.world().net().map_or_else(Vec::new, Net::carried)
+    }
+
     /// What was done, in words for people.
     pub fn summary(&self) -> String {
         let (said, world) = (self.context.machine().stats(), self.context.world());
         let rail = world.stats();
         let network = world.net().map(Net::stats).map_or(String::new(), |net| {
             let NetStats { opened, broken, altered, .. } = net;
-            format!("; network: {opened} connections opened, {broken} broken, {altered} altered")
+            let by_device = self.carried().into_iter().filter(|&(_, bytes)| bytes > 0);
+            let by_device: String =
+                by_device.map(|(name, bytes)| format!(", {} KiB by {name}", bytes >> 10)).collect();
+            format!(
+                "; network: {opened} connections opened, {broken} broken, {altered} altered{by_device}"
+            )
         });
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \

@@ -33,16 +33,32 @@ pub fn opened() {
 pub fn closed(engine: &Engine) {
     append(|| {
         let (messages, bytes) = engine.sent();
-        let (host, pid) = (host(), process::id());
+        let (host, pid, devices) = (host(), process::id(), devices(&engine.carried()));
         format!(
-            r#"{{"event":"close","host":{host},"pid":{pid},"messages":{messages},"bytes":{bytes}}}"#
+            r#"{{"event":"close","host":{host},"pid":{pid},"messages":{messages},"bytes":{bytes}{devices}}}"#
         )
     });
 }
 
 /// The name of this host as a string of JSON: processes of two hosts may have one number.
 fn host() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    quoted(&fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default())
+}
+
+/// How many bytes went by each device that carried some, as a member of an object of JSON
+/// behind others.
+fn devices(carried: &[(&str, u64)]) -> String {
+    let used = carried.iter().filter(|(_, bytes)| *bytes > 0);
+    let members: Vec<String> =
+        used.map(|(name, bytes)| format!("{}:{bytes}", quoted(name))).collect();
+    match members.is_empty() {
+        true => String::new(),
+        false => format!(r#","devices":{{{}}}"#, members.join(",")),
+    }
+}
+
+/// A name as a string of JSON, without what that would have to escape.
+fn quoted(name: &str) -> String {
     let plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
     format!("\"{}\"", name.chars().filter(plain).collect::<String>())
 }
@@ -70,4 +86,16 @@ fn append_to(path: &Path, line: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.append(true).create(true).mode(0o600).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_carried_something_are_named() {
+        assert_eq!(devices(&[("eth0", 0)]), "");
+        let said = devices(&[("eth0", 7), ("lo", 0), ("a\"b\\", 9)]);
+        assert_eq!(said, r#","devices":{"eth0":7,"ab":9}"#);
+    }
 }

@@ -75,6 +75,9 @@ enum Event {
         pid: u32,
         messages: u64,
         bytes: u64,
+        /// What went by each network device, headers too.
+        #[serde(default)]
+        devices: BTreeMap<String, u64>,
     },
 }
 
@@ -89,6 +92,9 @@ pub struct Carried {
     pub unfinished: usize,
     pub messages: u64,
     pub bytes: u64,
+    /// What went by network devices of this name, on all hosts. It has headers, and what
+    /// went twice, so it is not a part of `bytes`.
+    pub devices: BTreeMap<String, u64>,
 }
 
 impl Carried {
@@ -100,11 +106,15 @@ impl Carried {
             // What is no line of the provider is no process's.
             match serde_json::from_str(line) {
                 Ok(Event::Open { host, pid }) => *open.entry((host, pid)).or_default() += 1,
-                Ok(Event::Close { host, pid, messages, bytes }) => {
+                Ok(Event::Close { host, pid, messages, bytes, devices }) => {
                     let left = open.entry((host, pid)).or_default();
                     *left = left.saturating_sub(1);
                     carried.messages = carried.messages.saturating_add(messages);
                     carried.bytes = carried.bytes.saturating_add(bytes);
+                    for (name, bytes) in devices {
+                        let sum = carried.devices.entry(name).or_default();
+                        *sum = sum.saturating_add(bytes);
+                    }
                 }
                 Err(_) => {}
             }
@@ -123,6 +133,7 @@ impl Carried {
             "unfinished": self.unfinished,
             "messages": self.messages,
             "bytes": self.bytes,
+            "devices": self.devices,
         })
     }
 }
@@ -140,6 +151,10 @@ impl fmt::Display for Carried {
         write!(f, "Sluice carried {messages}, {}, sent by {ranks}", bytes(self.bytes))?;
         if self.hosts > 1 {
             write!(f, " on {} hosts", self.hosts)?;
+        }
+        for (at, (name, count)) in self.devices.iter().enumerate() {
+            let before = if at == 0 { "; by device: " } else { ", " };
+            write!(f, "{before}{name} {}", self::bytes(*count))?;
         }
         match self.unfinished {
             0 => Ok(()),
@@ -205,7 +220,7 @@ mod tests {
         );
         let carried = Carried::of(&text);
         let expected =
-            Carried { ranks: 2, hosts: 1, unfinished: 0, messages: 1234, bytes: 1_572_864 };
+            Carried { ranks: 2, hosts: 1, messages: 1234, bytes: 1_572_864, ..Carried::default() };
         assert_eq!(carried, expected);
         let said = "Sluice carried 1,234 messages, 1.5 MiB, sent by 2 ranks";
         assert_eq!(carried.to_string(), said);
@@ -218,6 +233,22 @@ mod tests {
         let carried = Carried::of(&format!("{}\n{}\n{close}\n", open("a"), open("b")));
         assert_eq!((carried.ranks, carried.hosts, carried.unfinished), (2, 2, 1));
         assert!(carried.to_string().contains("by 2 ranks on 2 hosts; not counted: 1"));
+    }
+
+    #[test]
+    fn bytes_of_one_device_are_added_up_over_processes() {
+        let close = |pid: u32, devices: &str| {
+            format!(
+                r#"{{"event":"close","pid":{pid},"messages":1,"bytes":8,"devices":{{{devices}}}}}"#
+            )
+        };
+        let lines =
+            [OPEN, &close(7, r#""r1":1048576,"r0":100"#), &close(7, r#""r1":524288"#)].join("\n");
+        let carried = Carried::of(&lines);
+        let said =
+            "Sluice carried 2 messages, 16 B, sent by 1 rank; by device: r0 100 B, r1 1.5 MiB";
+        assert_eq!(carried.to_string(), said);
+        assert_eq!(carried.to_json()["devices"]["r1"], 1_572_864);
     }
 
     #[test]

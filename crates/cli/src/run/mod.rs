@@ -22,8 +22,8 @@ use std::process::{Command, ExitCode};
 #[command(after_help = "\
 COMMAND is a launcher with its arguments, or a program. With -n the launcher of its MPI
 starts the program. Without -n it is started as it is: one process, or a script that
-calls launchers. Two lines on standard error say what was set and, at the end, whether
-Sluice carried the messages. Signals are forwarded. The exit status is that of COMMAND,
+calls launchers. Two lines on standard error say what was set and, at the end, what
+Sluice carried, and how much went by each network device. Signals are forwarded. The exit status is that of COMMAND,
 125 if nothing was started, and 128 plus its number if a signal ended the command.
 
 Examples:

@@ -19,6 +19,8 @@ pub(super) struct Conn {
     pub(super) peer: PeerId,
     pub(super) rail: RailId,
     pub(super) origin: Origin,
+    /// The own device that it goes by.
+    pub(super) device: u8,
     pub(super) out: Outbound,
     /// The beginning of a frame whose rest has not come.
     pub(super) partial: Vec<u8>,
@@ -130,12 +132,19 @@ impl Drain {
 }
 
 impl Conn {
-    pub(super) fn new(lane: Lane, peer: PeerId, rail: RailId, origin: Origin) -> Conn {
+    pub(super) fn new(
+        lane: Lane,
+        peer: PeerId,
+        rail: RailId,
+        device: u8,
+        origin: Origin,
+    ) -> Conn {
         Conn {
             lane,
             peer,
             rail,
             origin,
+            device,
             out: Outbound::default(),
             partial: Vec::new(),
             unsealing: None,

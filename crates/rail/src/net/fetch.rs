@@ -97,9 +97,8 @@ impl Net {
     }
 
     fn place_fetched(&mut self, entry: usize, chunk: ChunkId, buffer: BufferId, len: usize) {
-        let Some((peer, rail)) = self.conn(entry).map(|conn| (conn.peer, conn.rail)) else {
-            return;
-        };
+        let Some(conn) = self.conn(entry) else { return };
+        let (peer, rail, device) = (conn.peer, conn.rail, conn.device);
         let left = self.left_of(peer, rail, chunk).map_or(0, |(ask, _)| ask.len);
         let len = left.min(len as u64) as u32;
         let place =
@@ -111,6 +110,7 @@ impl Net {
         if len == 0 {
             return;
         }
+        self.carried.note(device, u64::from(len));
         let now = self.now;
         let ended = self.with_rails(peer, |rails, below| {
             rails.arrived(now, below, rail, chunk, u64::from(len))

@@ -71,7 +71,7 @@ impl Net {
             Ok(made) => made,
             Err(why) => return self.lane_failed(entry, peer, rail, &why),
         };
-        let mut conn = Conn::new(lane, peer, rail, origin);
+        let mut conn = Conn::new(lane, peer, rail, own, origin);
         let is_unread = !rest.is_empty();
         match established.cipher {
             None => conn.partial = rest,

@@ -310,7 +310,11 @@ impl Net {
         token: Option<Token>,
     ) -> Result<(), Full> {
         // SAFETY: the caller's promise.
-        unsafe { self.matcher().send(peer, message, bytes, token) }
+        unsafe { self.matcher().send(peer, message, bytes, token)? }
+        if let Some(matching) = &self.matching {
+            self.carried.note(matching.device as u8, bytes.len);
+        }
+        Ok(())
     }
 
     pub(crate) fn search_tagged(

@@ -24,6 +24,7 @@
 //! | `listening` | where it listens, and is reached |
 //! | `strangers` | listening sockets, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
+//! | `carried` | how many bytes went by each device |
 //! | `carriers` | which own devices carry nothing, as these news say |
 //! | `sealed` | what stands between frames and sockets where they are sealed |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
@@ -50,6 +51,7 @@
 mod allowance;
 mod ask;
 mod bursts;
+mod carried;
 mod carriers;
 mod changes;
 mod config;
@@ -85,6 +87,7 @@ use crate::ofi::Token as LaneToken;
 use crate::shm::Warn;
 use allowance::Allowances;
 use bursts::Habit;
+use carried::Carried;
 use carriers::Carriers;
 use changes::News;
 pub use config::{FabricDevice, NetConfig, NetError, OwnDevice};
@@ -231,6 +234,8 @@ pub struct Net {
     news: News,
     /// Of the own devices, which carry nothing.
     carriers: Carriers,
+    /// What went by them.
+    carried: Carried,
     /// How many connections take nothing for now.
     blocked: usize,
     /// The next poll asks the system which sockets have something.
@@ -323,6 +328,7 @@ impl Net {
             unread: Vec::new(),
             news: News::default(),
             carriers: Carriers::default(),
+            carried: Carried::default(),
             blocked: 0,
             looks_at_list: false,
             listed: Vec::new(),
@@ -333,6 +339,7 @@ impl Net {
         };
         net.listen_on_all()?;
         net.carriers = Carriers::of(net.config.devices.len());
+        net.carried = Carried::of(net.config.devices.len());
         net.open_fabrics()?;
         net.open_matching();
         if let Ok(socket) = changes::open() {

@@ -181,6 +181,8 @@ pub(super) struct Outbound {
     sealing: Option<Box<Sealing>>,
     /// Bytes of chunks that the socket was given since that was asked last.
     bulk_given: u64,
+    /// Bytes that the socket was given in all.
+    sent_bytes: u64,
 }
 
 impl Outbound {
@@ -204,6 +206,11 @@ impl Outbound {
     /// Bytes of chunks that the socket was given since this was asked last.
     pub(super) fn take_bulk_given(&mut self) -> u64 {
         std::mem::take(&mut self.bulk_given)
+    }
+
+    /// Bytes that the socket was given in all.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// Bytes of the connection's own frames that wait.
@@ -405,6 +412,7 @@ impl Outbound {
             }
             Err(cause) => return Err(cause),
         };
+        self.sent_bytes += sent as u64;
         let wanted: usize = places.iter().map(|place| place.len).sum();
         let given = self.account(ring, parts, places, sent);
         self.bulk_given += given as u64;

@@ -228,6 +228,7 @@ impl Net {
         self.dirty.retain(|&other| other != entry);
         if let Some(Entry::Conn(conn)) = self.entries.try_remove(entry) {
             self.blocked -= usize::from(conn.is_blocked);
+            self.carried.note(conn.device, conn.out.sent_bytes());
         }
     }
 

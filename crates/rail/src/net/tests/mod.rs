@@ -1,6 +1,7 @@
 //! Two or more processes that speak over loopback: each a world of its own, polled in
 //! turn by the test.
 
+mod carried;
 mod changes;
 mod crossing;
 mod fabric;
