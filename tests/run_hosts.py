@@ -210,6 +210,22 @@ class Hosts:
         self.down()
         check(count >= USED_BYTES, count)
 
+    def a_host_with_ipv6_alone_meets_one_with_both(self):
+        """Whichever of the two it is: either may ask the other first."""
+        program = [self.suite.binary("sizes")]
+        counts = []
+        for host in ("h0", "h1"):
+            self.down()
+            lab = self.on(TWO)
+            for rail in ("r0", "r1"):
+                lab.sh(host, f"ip -4 address flush dev {rail}")
+            before = [self.carried("h0", rail) for rail in ("r0", "r1")]
+            run(self.mpirun(4, {}, program), self.folder, LIMIT_SECONDS)
+            counts += [self.carried("h0", rail) - start
+                       for rail, start in zip(("r0", "r1"), before)]
+        self.down()
+        check(min(counts) >= USED_BYTES, counts)
+
     def without_the_network_other_hosts_are_refused(self):
         self.on(TWO)
         env = {"FI_SLUICE_RAILS": "shm"}
@@ -399,6 +415,7 @@ class Hosts:
             if shape is THREE:
                 yield named(self.one_of_three_hosts_loses_a_rail)
         yield named(self.hosts_with_ipv6_alone, **sizes)
+        yield named(self.a_host_with_ipv6_alone_meets_one_with_both, **sizes)
 
     def failures(self, named):
         for breaks, mends in FAULTS:
