@@ -119,15 +119,15 @@ class NotBuilt(Exception):
     """A program of ours did not compile: what, why, and what to do about it."""
 
 
-def build_one(name, compiler, flags, packages):
+def build_one(name, compiler, flags, packages, folder="bench"):
     os.makedirs(BUILD, exist_ok=True)
     step = f"Install the Debian packages {packages}"
     if not shutil.which(compiler):
         raise NotBuilt(compiler, "it is not there", step)
-    _, why = run([compiler, "-O2", *flags, os.path.join(ROOT, "bench", name + ".c"),
+    _, why = run([compiler, "-O2", *flags, os.path.join(ROOT, folder, name + ".c"),
                   "-o", os.path.join(BUILD, name)], 120)
     if why:
-        raise NotBuilt(f"bench/{name}.c does not compile", why, step)
+        raise NotBuilt(f"{folder}/{name}.c does not compile", why, step)
 
 
 def build_probe():

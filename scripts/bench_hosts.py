@@ -7,6 +7,12 @@ core of its own, run bench/pairs.c. The transports run in turn, several rounds, 
 processes at a time; a figure is the median over rounds. Peers are Open MPI's own TCP
 (`btl tcp`), libfabric's (`mtl ofi`, provider tcp), and UCX (`pml ucx`) if Debian's libucx0 is
 there. They are told their devices; Sluice finds them.
+
+Then overlap, over one rail of a known rate (tests/mpi/overlap.c): a receive is posted, its
+rank computes for as long as the transfer takes alone, without a call, and then waits. 100 %
+is a transfer that costs the computation nothing, 0 % one that waits for the computation's
+end. Sluice is measured without its progress thread and with it. The thread has no core of its
+own: it takes that of the computation.
 """
 
 import argparse
@@ -25,6 +31,12 @@ TOOL = os.path.join(bench.RELEASE, "sluice")
 PEERS = ["btl", "ofi", "ucx"]
 TRANSPORTS = ["sluice", *PEERS]
 NAMES = {"sluice": "Sluice", "btl": "btl tcp", "ofi": "libfabric tcp", "ucx": "UCX tcp"}
+# Those of the overlap: the second is Sluice with its thread.
+THREAD = "sluice-thread"
+OVERLAPPING = ["sluice", THREAD, *PEERS]
+NAMES[THREAD] = "Sluice, thread"
+OVERLAP_SIZE = 4 << 20
+OVERLAP_REPETITIONS = 31
 # Transports that use one device at most.
 ONE_RAIL = {"ofi": "libfabric's tcp uses one device"}
 # Test, sizes, seconds for each size.
@@ -44,6 +56,8 @@ def devices(rails):
 def options(transport, rails):
     """What tells Open MPI and the transport to use these rails."""
     named = devices(rails)
+    if transport == THREAD:
+        return [*options("sluice", rails), "-x", "FI_SLUICE_PROGRESS=thread"]
     if transport == "sluice":
         # The stated thresholds: figures of two days are to be compared.
         return [*bench.TRANSPORTS["sluice"], "-x", "FI_PROVIDER_PATH=" + bench.RELEASE,
@@ -58,9 +72,9 @@ def options(transport, rails):
     return [*bench.TRANSPORTS["ucx"], "-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=" + named]
 
 
-def rows_of(transport, rails, test, seconds, sizes, cores, directory):
-    """Run bench/pairs.c between the hosts; return its rows and why it failed, if it did."""
-    program = [os.path.join(bench.BUILD, "pairs"), test, seconds, *sizes]
+def run_program(transport, rails, program, cores, directory):
+    """Run a program between the hosts; return the documents it printed, one a line, and why
+    it failed, if it did."""
     command = [TOOL, "lab", "exec", "--name", NAME, "head", "--", "mpirun.openmpi",
                "--host", "h0:1,h1:1", "-np", "2", "--bind-to", "none",
                *options(transport, rails),
@@ -73,6 +87,56 @@ def rows_of(transport, rails, test, seconds, sizes, cores, directory):
         except ValueError:
             pass
     return rows, why or (None if rows else "it printed no figures")
+
+
+def rows_of(transport, rails, test, seconds, sizes, cores, directory):
+    """Run bench/pairs.c; return its rows and why it failed, if it did."""
+    program = [os.path.join(bench.BUILD, "pairs"), test, seconds, *sizes]
+    return run_program(transport, rails, program, cores, directory)
+
+
+def overlap(rounds, cores, directory, missing):
+    """All rounds of the overlap, over one rail; what was found, by transport."""
+    program = [os.path.join(bench.BUILD, "overlap"), "--json", "--size", OVERLAP_SIZE,
+               "--repetitions", OVERLAP_REPETITIONS, "--compute", 1, "--first", "receiver",
+               "--side", "receive", "--any-core"]
+    found = {}
+    for number in range(rounds):
+        turn = number % len(OVERLAPPING)
+        for transport in OVERLAPPING[turn:] + OVERLAPPING[:turn]:
+            if transport in missing:
+                continue
+            bench.say(f"overlap, round {number + 1} of {rounds}: {NAMES[transport]}")
+            documents, why = run_program(transport, 1, program, cores, directory)
+            if why:
+                missing[transport] = why
+                bench.say(f"{NAMES[transport]} is left out: overlap failed: {why}")
+                continue
+            found.setdefault(transport, []).extend(documents[0]["rows"])
+    return found
+
+
+def overlap_rows(rate, found):
+    """The median over rounds of each transport."""
+    def median(rows, name):
+        return round(statistics.median(row[name] for row in rows), 2)
+
+    return [{"rails": 1, "rate": rate, "transport": transport, "test": "overlap",
+             "size": OVERLAP_SIZE, "first": "receiver", "side": "receive",
+             "overlap_pct": {"p50": median(rows, "overlap_pct")},
+             **{name: median(rows, name) for name in ("comm_us", "compute_us", "total_us")},
+             "rounds": len(rows)} for transport, rows in found.items()]
+
+
+def overlap_table(rate, rows, left_out):
+    """For people: a line for the overlap, and one for the transfer alone."""
+    print(f"\n1 rail of {rate}: a receive of {bench.size_name(OVERLAP_SIZE)} beside computation, "
+          "receiver first, no calls in between")
+    print(f"  {'':24}" + "".join(f"{NAMES[row['transport']]:>16}" for row in rows))
+    print(f"  {'overlap, %':24}" + "".join(f"{row['overlap_pct']['p50']:>16.1f}" for row in rows))
+    print(f"  {'transfer alone, us':24}" + "".join(f"{row['comm_us']:>16.0f}" for row in rows))
+    for transport, why in left_out.items():
+        print(f"  {NAMES[transport]}: {why}")
 
 
 def measure(rails, transports, rounds, seconds, cores, directory, missing):
@@ -139,7 +203,7 @@ def lab(command, *words):
 def compare(args, cores, directory):
     """The figures over each number of rails."""
     results, reasons = [], []
-    for rails in args.rails:
+    for rails in [] if args.overlap_only else args.rails:
         words = ["--rails", str(rails), "--congestion", args.congestion]
         if args.rate:
             words += ["--rate", args.rate]
@@ -158,7 +222,24 @@ def compare(args, cores, directory):
         table(rails, rows, missing)
         results += rows
         reasons += [dict(rails=rails, transport=t, skipped=why) for t, why in missing.items()]
-    return results, reasons
+    rows, skipped = compare_overlap(args, cores, directory)
+    return results + rows, reasons + skipped
+
+
+def compare_overlap(args, cores, directory):
+    rate = args.overlap_rate
+    _, why = lab("up", "--rails", "1", "--congestion", args.congestion, "--rate", rate)
+    if why:
+        print(f"overlap between two hosts: skipped: {why}")
+        return [], [dict(test="overlap", skipped=why)]
+    missing = {}
+    try:
+        found = overlap(args.rounds, cores, directory, missing)
+    finally:
+        lab("down")
+    rows = overlap_rows(rate, found)
+    overlap_table(rate, sorted(rows, key=lambda row: OVERLAPPING.index(row["transport"])), missing)
+    return rows, [dict(test="overlap", transport=t, skipped=why) for t, why in missing.items()]
 
 
 def main():
@@ -174,6 +255,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="rounds [default: 3]")
     parser.add_argument("--seconds", type=float, default=0.5,
                         help="time for each size [default: 0.5]")
+    parser.add_argument("--overlap-only", action="store_true", help="nothing but the overlap")
+    parser.add_argument("--overlap-rate", default="10gbit", metavar="RATE",
+                        help="of the overlap's rail [default: 10gbit]")
     parser.add_argument("--json", metavar="FILE", help="write everything to FILE")
     args = parser.parse_args()
     if args.rounds < 1 or min(args.rails) < 1:
@@ -188,7 +272,10 @@ def main():
             bench.die(f"target/release/{name}", "it is not there",
                       "Build it with \"cargo build --release\"")
     try:
-        bench.build_one("pairs", "mpicc.openmpi", [], "libopenmpi-dev, gcc and libc6-dev")
+        packages = "libopenmpi-dev, gcc and libc6-dev"
+        bench.build_one("pairs", "mpicc.openmpi", [], packages)
+        bench.build_one("overlap", "mpicc.openmpi", ["-std=gnu11", "-pthread"], packages,
+                        os.path.join("tests", "mpi"))
     except bench.NotBuilt as why:
         bench.die(*why.args)
     started = time.monotonic()
