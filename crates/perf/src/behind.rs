@@ -191,7 +191,7 @@ impl Bulk {
     /// Sends as many large messages as may be under way.
     fn go_on(&mut self, node: &mut Node) -> Result<()> {
         while self.begun - (node.sends_ended() - self.ended_before) < self.window {
-            node.send_numbered_reported(self.begun, BULK_AT, self.size)?;
+            node.send_numbered_reported(self.begun, self.begun, BULK_AT, self.size)?;
             self.begun += 1;
         }
         Ok(())

@@ -54,14 +54,24 @@ pub fn compute_timed(rounds: u64) -> u64 {
 /// The shortest of the files that tell it, and it stays open: a longer one takes the
 /// system so many instructions that the library, called next, finds its own gone.
 pub fn core_losses() -> u64 {
+    schedstat()[2]
+}
+
+/// For how long this thread was ready to run and others had the core, in nanoseconds; zero
+/// where the system does not say.
+pub fn core_wait_ns() -> u64 {
+    schedstat()[1]
+}
+
+/// Time on a core, time of waiting for one, and how often there was one.
+fn schedstat() -> [u64; 3] {
     thread_local! {
         static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
     }
-    // Time on a core, time of waiting for one, and how often there was one.
     let mut text = [0; 96];
     let len = SCHEDSTAT.with(|file| file.as_ref()?.read_at(&mut text, 0).ok()).unwrap_or(0);
-    let count = str::from_utf8(&text[..len]).ok().and_then(|text| text.split_whitespace().nth(2));
-    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+    let mut words = str::from_utf8(&text[..len]).unwrap_or_default().split_whitespace();
+    [(); 3].map(|()| words.next().and_then(|word| word.parse().ok()).unwrap_or(0))
 }
 
 /// How fast this core computes.

@@ -50,8 +50,11 @@ host over four rails of 1 Gbit/s. One rail after the other is
   return   what was cut is there again: until it carries data
 The gap is the longest time in which no message came, or no read ended, from just before
 the event on. The row 'none' is without an event: what this machine does to the streams by
-itself. Every message is counted, every byte is checked. It makes a lab of two hosts
-(see 'sluice lab --help'), and needs root.
+itself. Gaps are also told without the times in which one of the two processes was without
+its core: on two cores the commands that break rails take some milliseconds of them. --json
+tells when a rail was noticed to fail, when the stream was on another, when data flowed, and
+the longest gap of each. Every message is counted, every byte is checked. It makes a lab of
+two hosts (see 'sluice lab --help'), and needs root.
 
 Examples:
   sluice perf failover                       fifty of each
@@ -107,8 +110,36 @@ struct Row {
     packet_gap_ms: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     read_gap_ms: Option<Spread>,
+    /// The gap without the times in which one of the two processes was without its core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_core_gap_ms: Option<Spread>,
+    /// From just before the event until a rail was closed or suspected, and from then on until
+    /// the stream was on another rail, and until both streams had brought something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noticed_ms: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed_ms: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flowed_ms: Option<Spread>,
+    /// The trial with the longest gap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest: Option<Longest>,
     lost: u64,
     duplicated: u64,
+}
+
+/// The longest gap of all trials of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Longest {
+    of: &'static str,
+    trial: usize,
+    gap_ms: f64,
+    /// In the trial, without the times in which a process was without its core.
+    on_core_ms: f64,
+    /// From just before the event.
+    begin_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noticed_ms: Option<f64>,
 }
 
 /// Of all trials.
@@ -203,18 +234,52 @@ fn row(kind: Kind, trials: &Trials) -> Row {
     let gap_ms = if is_return {
         spread(trials.returns_ns.clone())
     } else {
-        gaps(|gaps| gaps.packet_gap_ns.max(gaps.read_gap_ns))
+        gaps(|gaps| gaps.packets.gap_ns.max(gaps.reads.gap_ns))
+    };
+    // Without an event, what is noticed is no failure of a rail.
+    let has_failed = matches!(kind, Kind::Cut | Kind::Silent | Kind::Slow);
+    let times = |of: fn(&Gaps) -> Option<u64>| {
+        let all: Vec<u64> = trials.gaps.iter().filter_map(of).collect();
+        (has_failed && !all.is_empty()).then(|| spread(all))
     };
     let count = |of: fn(&Gaps) -> u64| trials.gaps.iter().map(of).sum();
     Row {
         kind,
         trials: u32::try_from(trials.gaps.len()).unwrap_or(u32::MAX),
         gap_ms,
-        packet_gap_ms: (!is_return).then(|| gaps(|gaps| gaps.packet_gap_ns)),
-        read_gap_ms: (!is_return).then(|| gaps(|gaps| gaps.read_gap_ns)),
+        packet_gap_ms: (!is_return).then(|| gaps(|gaps| gaps.packets.gap_ns)),
+        read_gap_ms: (!is_return).then(|| gaps(|gaps| gaps.reads.gap_ns)),
+        on_core_gap_ms: (!is_return).then(|| gaps(on_core_ns)),
+        noticed_ms: times(|gaps| gaps.noticed_ns),
+        resumed_ms: times(|gaps| gaps.resumed_ns?.checked_sub(gaps.noticed_ns?)),
+        flowed_ms: times(|gaps| gaps.flowed_ns),
+        longest: longest(&trials.gaps).filter(|_| !is_return),
         lost: count(|gaps| gaps.lost),
         duplicated: count(|gaps| gaps.duplicated),
     }
+}
+
+fn on_core_ns(gaps: &Gaps) -> u64 {
+    gaps.packets.on_core_ns.max(gaps.reads.on_core_ns)
+}
+
+fn longest(all: &[Gaps]) -> Option<Longest> {
+    let both = |gaps: &Gaps| [("messages", gaps.packets), ("reads", gaps.reads)];
+    let one = |(trial, gaps): (usize, &Gaps)| both(gaps).map(|(of, gap)| (of, gap, trial, *gaps));
+    let all = all.iter().enumerate().flat_map(one);
+    let (of, gap, trial, gaps) = all.max_by_key(|(_, gap, ..)| gap.gap_ns)?;
+    Some(Longest {
+        of,
+        trial,
+        gap_ms: ms(gap.gap_ns),
+        on_core_ms: ms(on_core_ns(&gaps)),
+        begin_ms: ms(gap.begin_ns),
+        noticed_ms: gaps.noticed_ns.map(ms),
+    })
+}
+
+fn ms(ns: u64) -> f64 {
+    (ns as f64 / 1e4).round() / 1e2
 }
 
 /// Of times in nanoseconds, in milliseconds.
@@ -223,8 +288,7 @@ fn spread(mut all_ns: Vec<u64>) -> Spread {
     let at = |percent: usize| {
         // The time that so many per cent do not exceed.
         let rank = (all_ns.len() * percent).div_ceil(100).max(1) - 1;
-        let ns = all_ns.get(rank).copied().unwrap_or(0);
-        (ns as f64 / 1e4).round() / 1e2
+        ms(all_ns.get(rank).copied().unwrap_or(0))
     };
     Spread { p50: at(50), p99: at(99), max: at(100) }
 }
@@ -241,6 +305,7 @@ fn report(rows: Vec<Row>, end: Gaps, rails: &[f64]) -> Report<Row, More> {
             ("gap ms: p50 p99 max", &|row| cell(Some(row.gap_ms))),
             ("of messages", &|row| cell(row.packet_gap_ms)),
             ("of reads", &|row| cell(row.read_gap_ms)),
+            ("while both had a core", &|row| cell(row.on_core_gap_ms)),
             ("lost", &|row| row.lost.to_string()),
             ("twice", &|row| row.duplicated.to_string()),
         ],
@@ -259,7 +324,8 @@ fn report(rows: Vec<Row>, end: Gaps, rails: &[f64]) -> Report<Row, More> {
         table,
         foot: "\
 gap: the longest time without a message, or without the end of a read; of return: until
-the rail carries data. none: without any event
+the rail carries data. none: without any event. While both had a core: without the times
+in which others, such as the commands that break rails, had the core of one of the two
 "
         .to_owned(),
     }
@@ -349,10 +415,18 @@ fn received_bytes(rail: usize) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gaps::Watched;
 
     #[test]
     fn rows_have_the_promised_shape() {
-        let one = |packet_gap_ns| Gaps { packet_gap_ns, read_gap_ns: 2_000_000, ..Gaps::default() };
+        let watched = |gap_ns| Watched { gap_ns, begin_ns: 0, on_core_ns: gap_ns / 2 };
+        let one = |gap_ns| Gaps {
+            packets: watched(gap_ns),
+            reads: watched(2_000_000),
+            noticed_ns: Some(1_000_000),
+            resumed_ns: Some(1_500_000),
+            ..Gaps::default()
+        };
         let cut = Trials { gaps: vec![one(1_000_000), one(9_000_000)], returns_ns: Vec::new() };
         let back = Trials { gaps: vec![one(0)], returns_ns: vec![20_000_000] };
         let rows = vec![row(Kind::Cut, &cut), row(Kind::Return, &back)];
@@ -363,7 +437,19 @@ mod tests {
         assert_eq!((&cut["gap_ms"]["p50"], &cut["gap_ms"]["p99"]), (&2.0.into(), &9.0.into()));
         assert_eq!((&cut["lost"], &cut["duplicated"]), (&0.into(), &0.into()));
         assert_eq!((&back["kind"], &back["gap_ms"]["p50"]), (&"return".into(), &20.0.into()));
-        assert!(back["packet_gap_ms"].is_null());
+        assert_eq!(&cut["on_core_gap_ms"]["max"], 4.5);
+        assert_eq!(
+            (&cut["noticed_ms"]["p50"], &cut["resumed_ms"]["p50"]),
+            (&1.0.into(), &0.5.into())
+        );
+        assert_eq!(
+            (&cut["longest"]["of"], &cut["longest"]["trial"]),
+            (&"messages".into(), &1.into())
+        );
+        assert!(cut["flowed_ms"].is_null());
+        assert!(
+            ["packet_gap_ms", "noticed_ms", "longest"].iter().all(|name| back[*name].is_null())
+        );
     }
 
     #[test]

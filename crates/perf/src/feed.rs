@@ -3,11 +3,13 @@
 //! long at most nothing came.
 
 use crate::compute::now_ns;
+use crate::gaps::{CoreWatch, Gap, Watched};
 use crate::node::{Idle, Node};
 use crate::step::Step;
 use crate::verify::{fill, first_wrong};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use sluice_wire::Nanos;
 use std::collections::BTreeSet;
 
 /// Bytes of a message: it is sent eagerly.
@@ -32,32 +34,23 @@ const MISSING_NS_MAX: u64 = 10_000_000_000;
 /// What is exposed is filled by this.
 const SEED: u64 = 0xFEED;
 
-/// How long at most nothing came since the last mark, and what has gone wrong since the
-/// beginning.
+/// A message's word has its number here, and above it for how long its sender had been
+/// without its core since the message before, in microseconds.
+const NUMBER_BITS: u32 = 40;
+
+/// How long at most nothing came since the last mark, what was done meanwhile, and what has
+/// gone wrong since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gaps {
-    pub packet_gap_ns: u64,
-    pub read_gap_ns: u64,
+    pub packets: Watched,
+    pub reads: Watched,
+    /// From the mark until a rail was closed or suspected here, and the stream was on another.
+    pub noticed_ns: Option<u64>,
+    pub resumed_ns: Option<u64>,
+    /// From then on until both a message and the end of a read have come.
+    pub flowed_ns: Option<u64>,
     pub lost: u64,
     pub duplicated: u64,
-}
-
-/// The longest time between two arrivals.
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    last_ns: u64,
-    longest_ns: u64,
-}
-
-impl Gap {
-    fn starting(now_ns: u64) -> Gap {
-        Gap { last_ns: now_ns, longest_ns: 0 }
-    }
-
-    fn arrival(&mut self, now_ns: u64) {
-        self.longest_ns = self.longest_ns.max(now_ns.saturating_sub(self.last_ns));
-        self.last_ns = now_ns;
-    }
 }
 
 /// Which numbers have come. Messages are matched in order, but one that found no receive
@@ -110,6 +103,12 @@ pub struct Feed {
     places: [u64; READS as usize],
     packets: Gap,
     reads: Gap,
+    core: CoreWatch,
+    /// Since when gaps count, and what has happened since.
+    marked_ns: u64,
+    noticed_ns: Option<u64>,
+    resumed_ns: Option<u64>,
+    flowed_ns: [Option<u64>; 2],
     idle: Idle,
 }
 
@@ -143,6 +142,11 @@ impl Feed {
             places,
             packets,
             reads,
+            core: CoreWatch::begin(now_ns),
+            marked_ns: now_ns,
+            noticed_ns: None,
+            resumed_ns: None,
+            flowed_ns: [None; 2],
             idle,
         };
         for read in 0..READS {
@@ -155,13 +159,22 @@ impl Feed {
     pub fn mark(&mut self) {
         let now_ns = now_ns();
         (self.packets, self.reads) = (Gap::starting(now_ns), Gap::starting(now_ns));
+        self.core.forget();
+        (self.noticed_ns, self.resumed_ns, self.flowed_ns) = (None, None, [None; 2]);
+        self.marked_ns = now_ns;
     }
 
     /// What there was since then.
     pub fn gaps(&self) -> Gaps {
+        let since_mark = |at: Option<u64>| Some(at?.saturating_sub(self.marked_ns));
+        let flowed = self.flowed_ns[0].zip(self.flowed_ns[1]);
+        let flowed_ns = flowed.zip(self.noticed_ns).map(|((a, b), from)| a.max(b) - from);
         Gaps {
-            packet_gap_ns: self.packets.longest_ns,
-            read_gap_ns: self.reads.longest_ns,
+            packets: self.packets.watched(self.marked_ns, self.core.absences()),
+            reads: self.reads.watched(self.marked_ns, self.core.absences()),
+            noticed_ns: since_mark(self.noticed_ns),
+            resumed_ns: since_mark(self.resumed_ns),
+            flowed_ns,
             lost: self.numbers.lost,
             duplicated: self.numbers.duplicated,
         }
@@ -185,9 +198,14 @@ impl Feed {
     /// Takes in what has come.
     pub fn turn(&mut self, node: &mut Node) -> Result<()> {
         node.turn(&mut self.idle)?;
+        self.note_course(node);
         while let Some(ended) = node.next_numbered() {
-            self.packets.arrival(now_ns());
-            let number = ended.data.context("a message without its number")?;
+            let now_ns = now_ns();
+            self.packets.arrival(now_ns);
+            self.note_flow(0, now_ns);
+            let word = ended.data.context("a message without its number")?;
+            let number = word & ((1 << NUMBER_BITS) - 1);
+            self.core.absent(now_ns, (word >> NUMBER_BITS) * 1000);
             let at = (MESSAGES_AT + ended.number * MESSAGE_BYTES) as usize;
             let bytes = &node.recv_buf()[at..at + MESSAGE_BYTES as usize];
             let is_right =
@@ -200,12 +218,29 @@ impl Feed {
             post(node, ended.number)?;
         }
         while let Some((read, is_done)) = node.next_read() {
-            self.reads.arrival(now_ns());
+            let now_ns = now_ns();
+            self.reads.arrival(now_ns);
+            self.note_flow(1, now_ns);
             ensure!(is_done, "a read of the other host's memory failed");
             self.check(node, read)?;
             self.read(node, read);
         }
         Ok(())
+    }
+
+    /// Notes what the rails did, and whether this process had its core meanwhile.
+    fn note_course(&mut self, node: &Node) {
+        self.core.look(now_ns());
+        let stats = node.net_stats();
+        let fresh = |at: Option<Nanos>| at.map(|at| at.0).filter(|&at| at >= self.marked_ns);
+        self.noticed_ns = self.noticed_ns.or(fresh(stats.noticed));
+        self.resumed_ns = self.resumed_ns.or(fresh(stats.resumed));
+    }
+
+    fn note_flow(&mut self, of: usize, now_ns: u64) {
+        if self.noticed_ns.is_some() {
+            self.flowed_ns[of].get_or_insert(now_ns);
+        }
     }
 
     /// Ends both: all that was sent must come.
@@ -272,15 +307,20 @@ pub fn second(node: &mut Node, size: u64, window: u64, every_ns: u64) -> Result<
     node.answer(key)?;
     let ended_before = node.sends_ended();
     let (mut sent, mut next_ns) = (0, now_ns());
+    let mut core = CoreWatch::begin(next_ns);
+    let mut absent_us = 0;
     let mut idle = Idle::default();
     let step = loop {
         if let Some(step) = node.posted_step()? {
             break step;
         }
         let under_way = sent - (node.sends_ended() - ended_before);
-        if now_ns() >= next_ns && under_way < window {
+        let now = now_ns();
+        absent_us += core.look(now) / 1000;
+        if now >= next_ns && under_way < window {
             let at = contents_at + sent % CONTENTS * size;
-            node.send_numbered_reported(sent, at, size)?;
+            let absent = std::mem::take(&mut absent_us).min(u64::MAX >> NUMBER_BITS);
+            node.send_numbered_reported(sent, sent | absent << NUMBER_BITS, at, size)?;
             sent += 1;
             // What could not be sent is not made up for.
             next_ns = now_ns() + every_ns;
@@ -295,15 +335,6 @@ pub fn second(node: &mut Node, size: u64, window: u64, every_ns: u64) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_longest_gap_is_kept() {
-        let mut gap = Gap::starting(100);
-        for now_ns in [110, 190, 200] {
-            gap.arrival(now_ns);
-        }
-        assert_eq!((gap.longest_ns, gap.last_ns), (80, 200));
-    }
 
     #[test]
     fn what_is_missing_and_what_comes_twice_is_counted() {

@@ -33,6 +33,7 @@ mod direct;
 mod failover;
 mod feed;
 mod flood;
+mod gaps;
 mod hosts;
 mod lab;
 mod latency;

@@ -84,11 +84,18 @@ impl<A: Access> Node<A> {
         self.numbered.pop_front()
     }
 
-    /// Sends the message of this number from `at` of the send buffer, and its end is told.
-    pub fn send_numbered_reported(&mut self, number: u64, at: u64, size: u64) -> Result<()> {
+    /// Sends the message of this number with this word from `at` of the send buffer, and its
+    /// end is told.
+    pub fn send_numbered_reported(
+        &mut self,
+        number: u64,
+        word: u64,
+        at: u64,
+        size: u64,
+    ) -> Result<()> {
         let buf = region(&mut self.send_buf[at as usize..(at + size) as usize]);
         let tag = NUMBERED + (number & (NUMBERED - 1));
-        self.send(&Send { tag, data: Some(number), ..self.send_of(Channel::Data, buf, true) })
+        self.send(&Send { tag, data: Some(word), ..self.send_of(Channel::Data, buf, true) })
     }
 
     /// Waits for the next end of a receive of a numbered message.

@@ -23,6 +23,7 @@ use anyhow::{Result, bail};
 use requests::region;
 use sluice_link::{Remote, RemoteMemory, Rights};
 use sluice_proto::{Endpoint, Stats};
+use sluice_rail::net::{Net, NetStats};
 use sluice_runtime::Context;
 use sluice_wire::{PeerId, RemoteKey};
 use std::collections::VecDeque;
@@ -225,6 +226,11 @@ impl<A: Access> Node<A> {
     pub fn unexpected_bytes_max(&self) -> u64 {
         let layout = self.access.look(|context| context.world().layout());
         Endpoint::unexpected_bytes_max(&layout)
+    }
+
+    /// What has happened to connections.
+    pub fn net_stats(&self) -> NetStats {
+        self.access.look(|context| context.world().net().map(Net::stats)).unwrap_or_default()
     }
 
     /// What the endpoint has done and holds.

@@ -155,7 +155,7 @@ pub enum Event {
     Gone(PeerId, PeerError),
 }
 
-/// Counts.
+/// Counts, and when something happened last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetStats {
     /// Connections of strangers, who were dropped.
@@ -170,6 +170,10 @@ pub struct NetStats {
     pub altered: u64,
     /// Packets that came twice.
     pub duplicates: u64,
+    /// When a rail was closed or suspected.
+    pub noticed: Option<Nanos>,
+    /// When a stream went on over another rail.
+    pub resumed: Option<Nanos>,
 }
 
 /// See the module.

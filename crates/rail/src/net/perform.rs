@@ -49,6 +49,11 @@ impl Net {
 
     fn perform(&mut self, peer: PeerId, action: Action) {
         match action {
+            Action::Close(_) | Action::Probe(_) => self.stats.noticed = Some(self.now),
+            Action::Resume(_) => self.stats.resumed = Some(self.now),
+            Action::Open(_) | Action::Ask(_) | Action::Release(_) | Action::Gone => {}
+        }
+        match action {
             Action::Open(rail) => self.open_soon(peer, rail),
             Action::Close(rail) => self.close(peer, rail),
             Action::Probe(rail) => {
