@@ -71,6 +71,7 @@ PROGRAMS = [
     ("eq", SIZES, ALL, 30),
     ("triggered", SIZES, ALL, 40),
     ("flowctrl", SIZES, ALL, 70),
+    ("recover", SIZES, ALL, 60),
     ("segv", SIZES, ALL, 60),
     ("abort", (1, 2), ALL, 30),
     ("bundle", SIZES, ALL, 30),

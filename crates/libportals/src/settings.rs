@@ -1,6 +1,8 @@
 //! By what peers are reached: `PTL_RAILS`, `PTL_DEVICES`, `PTL_SECURITY`,
-//! `PTL_TCP_CONGESTION`, which say here what `FI_SLUICE_RAILS` and the like say to the provider.
+//! `PTL_TCP_CONGESTION`, which say here what `FI_SLUICE_RAILS` and the like say to the provider;
+//! and whether an interface recovers from exhaustion: `PTL_RECOVERY`.
 
+use sluice_portals::Scheme;
 use sluice_runtime::{NetworkOptions, Settings};
 
 /// The settings that Portals programs have too, as the provider calls them.
@@ -19,10 +21,42 @@ pub(crate) fn network() -> NetworkOptions {
     settings.network
 }
 
+/// How interfaces recover from exhaustion, as `PTL_RECOVERY` wants it. What it may not say
+/// is ignored and said.
+pub(crate) fn recovery() -> Option<Scheme> {
+    let value = std::env::var_os("PTL_RECOVERY")?;
+    scheme(value.to_str()).unwrap_or_else(|| {
+        eprintln!(
+            "libportals: PTL_RECOVERY={} is ignored: not 0, 1, resume or pause",
+            value.display()
+        );
+        None
+    })
+}
+
+/// The scheme of this name; `None` if it has no meaning.
+fn scheme(name: Option<&str>) -> Option<Option<Scheme>> {
+    match name? {
+        "" | "0" => Some(None),
+        "1" | "resume" => Some(Some(Scheme::Resume)),
+        "pause" => Some(Some(Scheme::Pause)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use sluice_runtime::settings::VARIABLES;
+
+    #[test]
+    fn schemes_have_names() {
+        assert_eq!(scheme(Some("0")), Some(None));
+        assert_eq!(scheme(Some("1")), Some(Some(Scheme::Resume)));
+        assert_eq!(scheme(Some("resume")), Some(Some(Scheme::Resume)));
+        assert_eq!(scheme(Some("pause")), Some(Some(Scheme::Pause)));
+        assert_eq!((scheme(Some("yes")), scheme(None)), (None, None));
+    }
 
     #[test]
     fn each_is_a_variable_of_the_provider_too() {

@@ -197,6 +197,12 @@ impl Links {
         self.link(peer).map_or(0, |link| u32::from(link.data_credits_max))
     }
 
+    /// The peers that were spoken to, or have spoken, in order of their ids.
+    pub fn known(&self) -> impl Iterator<Item = PeerId> + '_ {
+        let peers = self.peers.iter().enumerate();
+        peers.filter_map(|(nth, link)| link.as_ref().map(|_| PeerId(nth as u32)))
+    }
+
     /// Whether `peer` was spoken to, or has spoken: the world tells of its end.
     #[must_use]
     #[inline]

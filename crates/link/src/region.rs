@@ -9,7 +9,7 @@ pub enum MailboxRegion {
     /// return credits and their answers.
     Data,
     /// Acknowledgements, gets, pulls, get-dones, what is said of messages that
-    /// wait for credits, and where data is wanted. Freed as soon as read.
+    /// wait for credits, where data is wanted, words of recovery. Freed as soon as read.
     Control,
     /// Replies and offers that the owner of the mailbox asked for.
     Reply,
@@ -37,7 +37,8 @@ impl MailboxRegion {
             | Packet::Decline(_)
             | Packet::Rtr(_)
             | Packet::Cts(_)
-            | Packet::Written(_) => MailboxRegion::Control,
+            | Packet::Written(_)
+            | Packet::Recovery(_) => MailboxRegion::Control,
             Packet::Reply(_) | Packet::Offer(_) => MailboxRegion::Reply,
             Packet::Credit => MailboxRegion::Credit,
         }

@@ -28,6 +28,7 @@ pub use objects::limits::{Limits, PtlError};
 pub use objects::md::{Md, MdOptions};
 pub use objects::me::{Me, MeOptions, MeSpec, SearchOp};
 pub use objects::pt::{Header, PtOptions};
+pub use objects::recovery::Scheme;
 pub use objects::request::Taken;
 pub use objects::status::{Status, UnexpectedBytes};
 pub use objects::vector::Vector;

@@ -40,7 +40,8 @@ fn puts(pair: &mut Pair, count: usize) {
 }
 
 fn enable(pair: &mut Pair) {
-    pair.sides[1].ni.pt_enable(pair::PT).unwrap();
+    let Side { ni, port, .. } = &mut pair.sides[1];
+    ni.pt_enable(port, pair::PT).unwrap();
 }
 
 #[test]

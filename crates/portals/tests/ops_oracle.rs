@@ -483,12 +483,12 @@ impl Run {
     }
 
     fn switch(&mut self, who: usize, at: usize, enable: bool) {
-        let ni = &mut self.pair.sides[who].ni;
+        let pair::Side { ni, port, .. } = &mut self.pair.sides[who];
         let pt = &mut self.model.pts[who][at];
         pt.disabled = !enable;
         if enable {
             pt.event_owed = false;
-            ni.pt_enable(PTS[at]).expect("it is allocated");
+            ni.pt_enable(port, PTS[at]).expect("it is allocated");
         } else {
             ni.pt_disable(PTS[at]).expect("it is allocated");
         }

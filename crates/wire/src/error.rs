@@ -40,6 +40,9 @@ pub enum WireError {
     /// A type of items that does not exist.
     #[error("unknown datatype {0}")]
     Datatype(u8),
+    /// A word of recovery that does not exist.
+    #[error("unknown word of recovery {0}")]
+    Word(u8),
     /// An RTR without chunk claims.
     #[error("an RTR names no chunk claims")]
     NoClaims,

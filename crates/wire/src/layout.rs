@@ -34,6 +34,7 @@ pub(crate) const KIND_RETURN_RESPONSE: u8 = 15;
 pub(crate) const KIND_RTR: u8 = 16;
 pub(crate) const KIND_CTS: u8 = 17;
 pub(crate) const KIND_WRITTEN: u8 = 18;
+pub(crate) const KIND_RECOVERY: u8 = 19;
 
 pub(crate) const FLAG_OFFSET: u8 = 1 << 0;
 pub(crate) const FLAG_RTS: u8 = 1 << 1;

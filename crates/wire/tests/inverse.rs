@@ -10,8 +10,9 @@ use common::{
 use proptest::prelude::*;
 use sluice_wire::{
     Ack, AckKind, Answer, Atomic, AtomicOp, Bulk, Credits, Cts, Datatype, Decline, Found, Get,
-    GetDone, List, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, RemoteKey,
-    Reply, ReturnResponse, Rtr, Rts, Search, Status, VERSION, Waiting, Watch, Written,
+    GetDone, List, MatchBits, Offer, Packet, PacketSeq, Parsed, PtIndex, Pull, Put, Recovery,
+    RemoteKey, Reply, ReturnResponse, Rtr, Rts, Search, Status, VERSION, Waiting, Watch, Word,
+    Written,
 };
 use std::num::NonZeroU32;
 
@@ -132,8 +133,24 @@ fn stalled() -> impl Strategy<Value = (Packet, u32)> {
             len,
             status
         })),
+        (any::<u8>(), recovery_word())
+            .prop_map(|(pt, word)| { Packet::Recovery(Recovery { pt_index: PtIndex(pt), word }) }),
     ]
     .prop_map(|packet| (packet, 0))
+}
+
+fn recovery_word() -> impl Strategy<Value = Word> {
+    prop_oneof![
+        any::<(u32, u32)>()
+            .prop_map(|(epoch, first)| Word::Refuse { epoch, first: PacketSeq(first) }),
+        any::<u32>().prop_map(|epoch| Word::Resume { epoch }),
+        any::<u32>().prop_map(|epoch| Word::Restart { epoch }),
+        Just(Word::Ask),
+        Just(Word::Told),
+        Just(Word::Pause),
+        Just(Word::Paused),
+        Just(Word::Unpause),
+    ]
 }
 
 /// A packet and the length of its payload.
@@ -212,7 +229,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
     (
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
-        prop_oneof![9 => 1..=18u8, 1 => any::<u8>()],
+        prop_oneof![9 => 1..=19u8, 1 => any::<u8>()],
         prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8), 2 => Just(0x40u8)],
         prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
@@ -285,6 +302,16 @@ fn allowed(bytes: &[u8]) -> bool {
             reserved && detail == 0 && pt_index == 0 && user == 0 && !payload
         }
         (18, 0) => long(40) && detail <= 6 && pt_index == 0 && user == 0 && !payload,
+        (19, 0) => {
+            let is_zero = |from: usize, to: usize| bytes[from..to].iter().all(|&byte| byte == 0);
+            let says = match detail {
+                1 => true,
+                2 | 3 => long(32) && is_zero(28, 32),
+                4..=8 => long(32) && is_zero(24, 32),
+                _ => false,
+            };
+            long(32) && says && user == 0 && !payload
+        }
         _ => false,
     }
 }

@@ -19,7 +19,7 @@ fn with(name: &str, at: usize, value: u8) -> Result<Parsed, WireError> {
 }
 
 /// One packet of each kind, with the value of its kind field.
-const KINDS: [(&str, u8); 18] = [
+const KINDS: [(&str, u8); 19] = [
     ("put, plain, no payload", 1),
     ("acknowledgement", 2),
     ("get", 3),
@@ -38,6 +38,7 @@ const KINDS: [(&str, u8); 18] = [
     ("rtr", 16),
     ("cts", 17),
     ("written", 18),
+    ("recovery, refuse", 19),
 ];
 
 #[test]
@@ -143,7 +144,7 @@ fn other_versions() {
 
 #[test]
 fn unknown_kinds() {
-    for kind in (0..=u8::MAX).filter(|kind| !(1..=18).contains(kind)) {
+    for kind in (0..=u8::MAX).filter(|kind| !(1..=19).contains(kind)) {
         assert_eq!(with("credit", KIND_AT, kind), Err(WireError::Kind(kind)));
         // Said of the kind even where other fields are wrong for every kind.
         let mut bytes = case("credit").bytes;
@@ -320,6 +321,24 @@ fn a_cts_with_something_behind_its_claims() {
 }
 
 #[test]
+fn words_of_recovery() {
+    for code in [0].into_iter().chain(9..=u8::MAX) {
+        assert_eq!(with("recovery, told", DETAIL_AT, code), Err(WireError::Word(code)));
+    }
+    // What a word does not say is zero.
+    for name in ["recovery, ask", "recovery, told", "recovery, pause", "recovery, paused"] {
+        for at in 24..32 {
+            assert_eq!(with(name, at, 1), Err(WireError::Reserved(19)), "{name}");
+        }
+    }
+    for name in ["recovery, resume", "recovery, restart"] {
+        for at in 28..32 {
+            assert_eq!(with(name, at, 1), Err(WireError::Reserved(19)), "{name}");
+        }
+    }
+}
+
+#[test]
 fn payload_where_none_may_be() {
     let rows = [
         ("acknowledgement", 2),
@@ -338,6 +357,7 @@ fn payload_where_none_may_be() {
         ("rtr", 16),
         ("cts", 17),
         ("written", 18),
+        ("recovery, told", 19),
     ];
     for (name, kind) in rows {
         for (byte, len) in [(0, 1), (3, 1 << 24)] {
@@ -365,6 +385,7 @@ fn errors_read_well() {
         (WireError::Status(9), "unknown status 9"),
         (WireError::AtomicOp(18), "unknown atomic operation 18"),
         (WireError::Datatype(14), "unknown datatype 14"),
+        (WireError::Word(9), "unknown word of recovery 9"),
         (WireError::NoClaims, "an RTR names no chunk claims"),
         (
             WireError::Payload { kind: 6, len: 1 },

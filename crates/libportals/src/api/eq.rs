@@ -144,6 +144,10 @@ fn take(state: &mut NiState, parts: &Parts) -> Option<Result<(ptl_event_t, bool)
         EqTaken::Event(event) => (event, false),
         EqTaken::EventAfterDrop(event) => (event, true),
     };
+    // Its place may be what somebody waits for, and the program may not call again.
+    if state.ni().wants_attention() {
+        state.context.poll();
+    }
     Some(Ok((event_of(state, &event), dropped)))
 }
 

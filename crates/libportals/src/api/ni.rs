@@ -103,7 +103,8 @@ fn open(
     };
     let own = Phys { nid: host_id(), pid: claim.pid() };
     config.label = own.label();
-    let (engine_limits, features) = limits::of(desired);
+    let (mut engine_limits, features) = limits::of(desired);
+    engine_limits.recovery = settings::recovery();
     let engine = |layout| Engine { ni: Ni::new(engine_limits, layout), peers: Peers::default() };
     let network = settings::network();
     let world = network.open(config).map_err(|why| failed("mailbox", &why))?;

@@ -63,7 +63,8 @@ pub extern "C" fn PtlPTEnable(ni_handle: ptl_handle_any_t, index: u32) -> c_int 
         let parts = interface(ni_handle)?;
         parts.slot.act(parts.generation, |state| {
             let index = pt_index(state, index)?;
-            Ok(state.ni_mut().pt_enable(index)?)
+            let (engine, port) = state.parts();
+            Ok(engine.ni.pt_enable(port, index)?)
         })?
     })
 }

@@ -41,6 +41,7 @@ impl Ni {
             return Err(PtlError::PtInUse);
         }
         self.pts[at] = Some(Pt::new(options, eq));
+        self.set_gate(index);
         Ok(())
     }
 
@@ -67,17 +68,8 @@ impl Ni {
             return Err(PtlError::InUse);
         }
         self.pts[usize::from(index.0)] = None;
-        Ok(())
-    }
-
-    /// Lets a portal table entry take operations again (`PtlPTEnable`).
-    ///
-    /// # Errors
-    /// [`PtlError::ArgInvalid`] if it is not allocated.
-    pub fn pt_enable(&mut self, index: PtIndex) -> Result<(), PtlError> {
-        let pt = self.pt_mut(index)?;
-        pt.enabled = true;
-        pt.event_owed = false;
+        // Whoever was refused is to learn that nothing is there.
+        self.resume_all(index);
         Ok(())
     }
 
@@ -88,6 +80,11 @@ impl Ni {
     /// [`PtlError::ArgInvalid`] if it is not allocated.
     pub fn pt_disable(&mut self, index: PtIndex) -> Result<(), PtlError> {
         self.pt_mut(index)?.enabled = false;
+        self.set_gate(index);
+        // It is the program that enables it.
+        if let Some(recovery) = &mut self.recovery {
+            recovery.exhausted.retain(|(pt, _)| *pt != index);
+        }
         Ok(())
     }
 

@@ -33,7 +33,8 @@ impl Ni {
             | Packet::GetDone(_)
             | Packet::Atomic(_)
             | Packet::Offer(_)
-            | Packet::Pull(_) => self.on_operation(port, from, packet, arrival.slots),
+            | Packet::Pull(_)
+            | Packet::Recovery(_) => self.on_operation(port, from, packet, arrival.slots),
             // Only where credits are held until a message is matched is there a
             // layer above whose messages wait for them.
             Packet::Search(_)
@@ -98,6 +99,7 @@ impl Ni {
             Packet::Atomic(atomic) => self.on_atomic(port, from, atomic, payload_len, slots),
             Packet::Offer(offer) => self.on_offer(port, from, offer),
             Packet::Pull(pull) => self.on_pull(port, from, pull),
+            Packet::Recovery(said) => self.on_recovery(port, from, said),
             _ => unreachable!("no operation's packet"),
         }
     }
@@ -165,6 +167,9 @@ impl Ni {
         self.flush_owed(port);
         if self.has_freed_reply_slots || !self.starved.is_empty() || self.waiting_now != 0 {
             self.feed_starved(port);
+        }
+        if self.recovery.is_some() {
+            self.recover_when_idle(port);
         }
         self.links.on_idle(port);
         self.fire(port);

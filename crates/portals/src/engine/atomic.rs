@@ -11,7 +11,7 @@ use crate::engine::ni::Ni;
 use crate::objects::command::{Arithmetic, Command};
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
-use crate::objects::operation::{AnswerBy, Operation, Place, Stage, reply_slots};
+use crate::objects::operation::{AnswerBy, Operation, Place, Stage, Told, reply_slots};
 use crate::objects::request::{Owed, Request, What};
 use crate::objects::vector::Span;
 use sluice_link::{Port, Token, Transmitted};
@@ -26,6 +26,7 @@ impl Ni {
         port: &mut P,
         command: &Command,
         staged: Option<Region>,
+        kept: u64,
     ) -> Result<(), PtlError> {
         let (from, target, hdr_data, user_ptr, arithmetic) = match command {
             Command::Atomic { from, target, hdr_data, user_ptr, arithmetic, .. }
@@ -36,13 +37,17 @@ impl Ni {
         };
         let span = self.span_of(from).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         if staged.is_none() && !self.is_readable(port, span) {
-            self.fail(command, NiFail::Segv);
+            if kept == 0 {
+                self.fail(command, NiFail::Segv);
+            } else {
+                self.kept_unreadable(kept);
+            }
             return Ok(());
         }
         let fetch = match command {
             Command::Fetch { into, .. } => {
                 let span = self.span_of(into).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
-                Some((into.md, span))
+                Some((Told::new(into.md, user_ptr, kept), span))
             }
             _ => None,
         };
@@ -53,7 +58,8 @@ impl Ni {
         // What waits for the answer is one operation, what waits for the rail
         // to have read the values another.
         let (peer, pt_index) = (target.peer, target.pt_index);
-        let awaited = fetch.and_then(|(md, into)| {
+        let awaited = fetch.and_then(|(told, into)| {
+            let Told { md, user_ptr } = told;
             let stage = Stage::Reply { into, slots, by: AnswerBy::Reply };
             self.begin(Operation { peer, pt_index, md, user_ptr, stage })
         });
@@ -87,7 +93,8 @@ impl Ni {
         }
         match sent {
             Ok(sent) => {
-                self.transmitted(sent, from.md, span.len, ack, own, target, user_ptr);
+                let Told { md, user_ptr } = Told::new(from.md, user_ptr, kept);
+                self.transmitted(sent, md, span.len, ack, own, target, user_ptr);
                 Ok(())
             }
             Err(error) => {
@@ -164,6 +171,10 @@ impl Ni {
             rts: None,
         };
         let (mlength, place, status, kept, before) = match self.admit(port, &request) {
+            Err(status) if self.is_turned_away(port, status) => {
+                self.links.free_data(port, from, slots);
+                return true;
+            }
             Err(status) => (0, Place::default(), status, false, None),
             Ok(entry) => {
                 let (offset, fits) = self.mes.place(entry, request.remote_offset, rlength);

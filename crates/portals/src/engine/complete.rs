@@ -82,7 +82,9 @@ impl Ni {
             _ => return,
         };
         let mlength = mlength.min(length);
-        let Some(descriptor) = self.mds.get(operation.md) else { return };
+        let Some(descriptor) = self.mds.get(operation.md) else {
+            return self.kept_answered(operation, mlength, place, outcome, answered);
+        };
         let (eq, ct, options) = (descriptor.eq, descriptor.ct, descriptor.options);
         if kind == AckKind::Silent {
             return;
@@ -119,7 +121,7 @@ impl Ni {
         was_pending: bool,
         outcome: Result<(), NiFail>,
     ) {
-        let Some(descriptor) = self.mds.get(md) else { return };
+        let Some(descriptor) = self.mds.get(md) else { return self.kept_sent(user_ptr) };
         let (eq, ct, options) = (descriptor.eq, descriptor.ct, descriptor.options);
         if options.ct_send {
             self.count(ct, outcome.is_ok(), options.ct_bytes.then_some(length));
@@ -145,7 +147,9 @@ impl Ni {
         place: Place,
         outcome: Result<(), NiFail>,
     ) {
-        let Some(descriptor) = self.mds.get(operation.md) else { return };
+        let Some(descriptor) = self.mds.get(operation.md) else {
+            return self.kept_answered(operation, mlength, place, outcome, true);
+        };
         let (eq, ct, options) = (descriptor.eq, descriptor.ct, descriptor.options);
         if options.ct_reply {
             self.count(ct, outcome.is_ok(), options.ct_bytes.then_some(mlength));

@@ -47,6 +47,7 @@ impl Ni {
         };
         let entry = match admitted {
             Ok(entry) => entry,
+            Err(status) if self.is_turned_away(port, status) => return true,
             Err(status) => {
                 self.reply(port, from, get.op, Place::default(), Span::EMPTY, status);
                 return true;

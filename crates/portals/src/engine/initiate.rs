@@ -5,7 +5,7 @@ use crate::objects::command::{Local, PutExtras, Target};
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
 use crate::objects::md::Md;
-use crate::objects::operation::{AnswerBy, LongGets, Operation, Stage, reply_slots};
+use crate::objects::operation::{AnswerBy, LongGets, Operation, Stage, Told, reply_slots};
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::{Port, Remote, Rights, SendError, Token, Transmitted};
@@ -136,33 +136,37 @@ impl Ni {
         staged: Option<Region>,
         target: &Target,
         extras: &PutExtras,
-        user_ptr: u64,
+        told: Told,
     ) -> Result<(), PtlError> {
         let span = self.span_of(from).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         if span.len > u64::from(self.limits.eager_bytes_max) {
-            return self.expose_put(port, from.md, span, target, extras, user_ptr);
+            return self.expose_put(port, span, target, extras, told);
         }
         let flat = staged.or(span.flat());
         if staged.is_none() && !self.is_readable(port, span) {
-            self.fail_put(from.md, target, span.len, extras.ack, user_ptr, NiFail::Segv);
+            if self.mds.get(told.md).is_none() {
+                self.kept_unreadable(told.user_ptr);
+                return Ok(());
+            }
+            self.fail_put(told.md, target, span.len, extras.ack, told.user_ptr, NiFail::Segv);
             return Ok(());
         }
         match flat {
             Some(payload) if staged.is_none() => {
-                self.send_put(port, from.md, payload, None, target, extras, user_ptr)?;
+                self.send_put(port, told.md, payload, None, target, extras, told.user_ptr)?;
             }
             Some(payload) => {
                 // The copy belongs to the command that waited; the rail must
                 // be done with it before that gives it back.
                 let own = self.gather(port, Span::new(payload, None, 0, payload.len));
-                self.send_staged(port, from.md, own, target, extras, user_ptr)?;
+                self.send_staged(port, own, target, extras, told)?;
             }
             None if span.len == 0 => {
-                self.send_put(port, from.md, Region::EMPTY, None, target, extras, user_ptr)?;
+                self.send_put(port, told.md, Region::EMPTY, None, target, extras, told.user_ptr)?;
             }
             None => {
                 let own = self.gather(port, span);
-                self.send_staged(port, from.md, own, target, extras, user_ptr)?;
+                self.send_staged(port, own, target, extras, told)?;
             }
         }
         Ok(())
@@ -172,12 +176,12 @@ impl Ni {
     fn send_staged<P: Port>(
         &mut self,
         port: &mut P,
-        md: Handle<Md>,
         staged: Region,
         target: &Target,
         extras: &PutExtras,
-        user_ptr: u64,
+        told: Told,
     ) -> Result<(), PtlError> {
+        let Told { md, user_ptr } = told;
         let sent = self.send_put(port, md, staged, Some(staged), target, extras, user_ptr);
         if sent != Ok(Transmitted::Pending) {
             port.give_back(staged.addr, staged.len as u32);
@@ -189,11 +193,10 @@ impl Ni {
     fn expose_put<P: Port>(
         &mut self,
         port: &mut P,
-        md: Handle<Md>,
         span: Span,
         target: &Target,
         extras: &PutExtras,
-        user_ptr: u64,
+        told: Told,
     ) -> Result<(), PtlError> {
         let kind = extras.ack.unwrap_or(AckKind::Silent);
         let handle = self.operations.next_handle();
@@ -218,6 +221,7 @@ impl Ni {
             return Err(error.into());
         }
         let (peer, pt_index) = (target.peer, target.pt_index);
+        let Told { md, user_ptr } = told;
         let stage = Stage::Exposed { kind, span, key };
         let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
         assert!(begun == Some(handle), "room was checked before");
@@ -315,8 +319,9 @@ impl Ni {
         port: &mut P,
         into: &Local,
         target: &Target,
-        user_ptr: u64,
+        told: Told,
     ) -> Result<(), PtlError> {
+        let Told { md, user_ptr } = told;
         let span = self.span_of(into).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         let inline_max = u64::from(self.limits.eager_bytes_max).min(self.get_bytes_max());
         let asked = self.long_gets.get(&target.peer).map_or(0, |gets| gets.asked);
@@ -325,12 +330,12 @@ impl Ni {
         }
         if span.len <= inline_max {
             let slots = reply_slots(span.len);
-            return self.send_get(port, into.md, span, slots, AnswerBy::Reply, target, user_ptr);
+            return self.send_get(port, md, span, slots, AnswerBy::Reply, target, user_ptr);
         }
         let expose = |region| port.expose(target.peer, region, Rights::WRITE);
         let key = span.flat().map(expose).filter(|key| key.is_some());
         let by = key.map_or(AnswerBy::Offer, AnswerBy::Write);
-        let sent = self.send_get(port, into.md, span, reply_slots(0), by, target, user_ptr);
+        let sent = self.send_get(port, md, span, reply_slots(0), by, target, user_ptr);
         if let (Err(_), Some(key)) = (&sent, key) {
             port.revoke(target.peer, key);
         }

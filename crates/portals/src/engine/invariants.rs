@@ -43,6 +43,7 @@ impl Ni {
         }
         assert!(triggers == self.triggers.len(), "no command waits for a counter that is gone");
         self.check_lists();
+        self.check_recovery();
     }
 
     fn check_lists(&self) {

@@ -10,6 +10,7 @@ use crate::objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 use crate::objects::ct::Ct;
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
+use crate::objects::operation::Told;
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
@@ -66,26 +67,10 @@ impl Ni {
         command: &Command,
         staged: Option<Region>,
     ) -> bool {
-        // What arrives takes room too, so there may be less than there was
-        // when the command was checked.
-        let need = if matches!(command, Command::Fetch { .. }) { 2 } else { 1 };
-        if self.operations.len() + need > self.operations.entries_max() {
-            return false;
+        if self.recovery.is_some() {
+            return self.attempt_kept(port, command, staged);
         }
-        let sent = match command {
-            Command::Put { from, ack, target, hdr_data, user_ptr } => {
-                let extras = PutExtras { ack: *ack, hdr_data: *hdr_data, ..PutExtras::default() };
-                self.start_put(port, from, staged, target, &extras, *user_ptr)
-            }
-            Command::Get { into, target, user_ptr } => {
-                self.start_get(port, into, target, *user_ptr)
-            }
-            Command::Atomic { .. } | Command::Fetch { .. } => {
-                self.start_atomic(port, command, staged)
-            }
-            Command::CtInc { .. } | Command::CtSet { .. } | Command::GetFromHeader { .. } => Ok(()),
-        };
-        match sent {
+        match self.start(port, command, staged, 0) {
             Ok(()) => true,
             Err(PtlError::NoCredit { .. }) => false,
             Err(PtlError::Peer(why)) => {
@@ -97,6 +82,41 @@ impl Ni {
                 self.fail(command, NiFail::Aborted);
                 true
             }
+        }
+    }
+
+    /// Sends a command, one that is kept under this name if it is not zero.
+    ///
+    /// # Errors
+    /// [`PtlError::NoCredit`] also if there is no room for what is to be awaited.
+    #[inline(always)]
+    pub(crate) fn start<P: Port>(
+        &mut self,
+        port: &mut P,
+        command: &Command,
+        staged: Option<Region>,
+        kept: u64,
+    ) -> Result<(), PtlError> {
+        // What arrives takes room too, so there may be less than there was
+        // when the command was checked.
+        let need = if matches!(command, Command::Fetch { .. }) { 2 } else { 1 };
+        if self.operations.len() + need > self.operations.entries_max() {
+            return Err(PtlError::NoCredit { need, have: 0 });
+        }
+        match command {
+            Command::Put { from, ack, target, hdr_data, user_ptr } => {
+                let extras = PutExtras { ack: *ack, hdr_data: *hdr_data, ..PutExtras::default() };
+                let told = Told::new(from.md, *user_ptr, kept);
+                self.start_put(port, from, staged, target, &extras, told)
+            }
+            Command::Get { into, target, user_ptr } => {
+                let told = Told::new(into.md, *user_ptr, kept);
+                self.start_get(port, into, target, told)
+            }
+            Command::Atomic { .. } | Command::Fetch { .. } => {
+                self.start_atomic(port, command, staged, kept)
+            }
+            Command::CtInc { .. } | Command::CtSet { .. } | Command::GetFromHeader { .. } => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@
 //! | the target's side | `arrive`, `admit`, `put_target`, `get_target`, `atomic` |
 //! | data that moves afterwards | `fetch`, `get_target`; `moving`, `operations` keep the books |
 //! | events, counts, memory | `tell`, `memory` |
+//! | recovery from exhaustion | `keep` at the initiator, `refuse` at the target, `recover` |
 //! | what the rail reports besides packets | `peers` |
 //! | what must be so | `invariants` |
 
@@ -23,12 +24,15 @@ pub mod get_target;
 pub mod initiate;
 pub mod invariants;
 pub mod issue;
+pub mod keep;
 pub mod memory;
 pub mod moving;
 pub mod ni;
 pub mod operations;
 pub mod peers;
 pub mod put_target;
+pub mod recover;
+pub mod refuse;
 pub mod search;
 pub mod tell;
 pub mod trigger;

@@ -14,6 +14,7 @@ use crate::objects::md::Md;
 use crate::objects::me::Me;
 use crate::objects::operation::{LongGets, Operation, reply_slots};
 use crate::objects::pt::{Header, Pt};
+use crate::objects::recovery::Recovery;
 use crate::objects::request::Owed;
 use crate::objects::status::{Status, UnexpectedBytes};
 use crate::objects::triggers::Triggers;
@@ -54,6 +55,8 @@ pub struct Ni {
     pub(crate) released: Vec<Handle<Md>>,
     pub(crate) status: Status,
     pub(crate) unexpected_bytes: UnexpectedBytes,
+    /// Absent: an interface as specified.
+    pub(crate) recovery: Option<Box<Recovery>>,
 }
 
 impl Ni {
@@ -87,6 +90,7 @@ impl Ni {
             released: Vec::new(),
             status: Status::default(),
             unexpected_bytes: UnexpectedBytes::default(),
+            recovery: limits.recovery.map(|scheme| Box::new(Recovery::new(scheme))),
         }
     }
 

@@ -54,7 +54,7 @@ impl Ni {
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
         self.owed.retain(|owed| owed.peer != peer);
-        let why = NiFail::Undeliverable(why);
+        let (gone, why) = (why, NiFail::Undeliverable(why));
         let doomed: Vec<Handle<Operation>> = self
             .operations
             .iter()
@@ -79,6 +79,8 @@ impl Ni {
             self.end_with_peer(port, handle, why);
         }
         self.drop_waiting(port, peer, why);
+        self.forget_refusals(peer);
+        self.drop_flows(peer, gone);
         self.fire(port);
     }
 

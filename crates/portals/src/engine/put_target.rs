@@ -21,7 +21,12 @@ impl Ni {
     ) {
         let request = Request::put(from, put, payload_len);
         let done = match self.admit(port, &request) {
-            Err(status) => Ack { op: 0, mlength: 0, offset: 0, list: List::Priority, status },
+            Err(status) => {
+                if self.is_turned_away(port, status) {
+                    return self.links.free_data(port, from, slots);
+                }
+                Ack { op: 0, mlength: 0, offset: 0, list: List::Priority, status }
+            }
             Ok(entry) => {
                 let me = self.mes.at(entry);
                 if me.list() == List::Overflow || put.bulk.is_some() || me.has_cold() {

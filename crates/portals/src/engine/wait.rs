@@ -4,6 +4,7 @@ use crate::engine::ni::Ni;
 use crate::objects::command::{Command, WaitingCommand};
 use crate::objects::event::NiFail;
 use crate::objects::md::Md;
+use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
 use sluice_wire::PeerId;
@@ -17,16 +18,8 @@ impl Ni {
 
     #[cold]
     pub(crate) fn keep_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId, command: &Command) {
-        let volatile = match command {
-            Command::Put { from, .. }
-            | Command::Atomic { from, .. }
-            | Command::Fetch { from, .. } => self.span_of(from).filter(|span| {
-                let volatile = self.mds.get(from.md).is_some_and(|md| md.options.volatile);
-                volatile && span.len > 0 && span.len <= self.limits.volatile_bytes_max()
-            }),
-            _ => None,
-        };
-        let staged = volatile
+        let staged = self
+            .volatile_span(command)
             .filter(|&span| self.is_readable(port, span))
             .map(|span| self.gather(port, span));
         self.hold(command);
@@ -34,7 +27,20 @@ impl Ni {
         self.waiting
             .entry(peer)
             .or_default()
-            .push_back(WaitingCommand { command: *command, staged });
+            .push_back(WaitingCommand::Command { command: *command, staged });
+    }
+
+    /// The memory of a command that the client may change as soon as the call has returned.
+    pub(crate) fn volatile_span(&self, command: &Command) -> Option<Span> {
+        match command {
+            Command::Put { from, .. }
+            | Command::Atomic { from, .. }
+            | Command::Fetch { from, .. } => self.span_of(from).filter(|span| {
+                let volatile = self.mds.get(from.md).is_some_and(|md| md.options.volatile);
+                volatile && span.len > 0 && span.len <= self.limits.volatile_bytes_max()
+            }),
+            _ => None,
+        }
     }
 
     /// Sends what waited for credits toward `peer`, as far as they go.
@@ -42,13 +48,18 @@ impl Ni {
     pub(crate) fn flush_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId) {
         let Some(mut queue) = self.waiting.remove(&peer) else { return };
         while let Some(waiting) = queue.pop_front() {
-            if !self.attempt(port, &waiting.command, waiting.staged) {
+            let has_gone = match &waiting {
+                WaitingCommand::Command { command, staged } => self.attempt(port, command, *staged),
+                WaitingCommand::Flow(flow) => self.pump(port, *flow),
+            };
+            if !has_gone {
                 queue.push_front(waiting);
                 break;
             }
             self.waiting_now -= 1;
-            self.unhold(&waiting.command);
-            if let Some(staged) = waiting.staged {
+            let WaitingCommand::Command { command, staged } = waiting else { continue };
+            self.unhold(&command);
+            if let Some(staged) = staged {
                 port.give_back(staged.addr, staged.len as u32);
             }
         }
@@ -70,16 +81,18 @@ impl Ni {
         let Some(queue) = self.waiting.remove(&peer) else { return };
         for waiting in queue {
             self.waiting_now -= 1;
-            self.unhold(&waiting.command);
-            if let Some(staged) = waiting.staged {
+            // What a flow keeps ends with the flow.
+            let WaitingCommand::Command { command, staged } = waiting else { continue };
+            self.unhold(&command);
+            if let Some(staged) = staged {
                 port.give_back(staged.addr, staged.len as u32);
             }
-            self.fail(&waiting.command, why);
+            self.fail(&command, why);
         }
     }
 
     /// The descriptors of a command are in use while it waits.
-    fn hold(&mut self, command: &Command) {
+    pub(crate) fn hold(&mut self, command: &Command) {
         for md in descriptors(command).into_iter().flatten() {
             if let Some(md) = self.mds.get_mut(md) {
                 md.pending += 1;
@@ -87,7 +100,7 @@ impl Ni {
         }
     }
 
-    fn unhold(&mut self, command: &Command) {
+    pub(crate) fn unhold(&mut self, command: &Command) {
         for md in descriptors(command).into_iter().flatten() {
             self.let_go(md);
         }

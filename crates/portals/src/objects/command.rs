@@ -160,10 +160,15 @@ impl Command {
     }
 }
 
-/// A command that waits for credits.
+/// What waits for credits toward a peer.
 #[derive(Debug)]
-pub(crate) struct WaitingCommand {
-    pub command: Command,
-    /// A copy of bytes that the client may have changed since.
-    pub staged: Option<Region>,
+pub(crate) enum WaitingCommand {
+    /// A command.
+    Command {
+        command: Command,
+        /// A copy of bytes that the client may have changed since.
+        staged: Option<Region>,
+    },
+    /// What a flow holds back, and may go on with.
+    Flow(u32),
 }

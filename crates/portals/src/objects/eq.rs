@@ -46,6 +46,11 @@ impl Eq {
         self.events.len() + self.kept + events <= self.events_max
     }
 
+    /// How many events fit.
+    pub(crate) fn events_max(&self) -> usize {
+        self.events_max
+    }
+
     /// Keeps places for events to come.
     pub(crate) fn keep(&mut self, events: usize) {
         self.kept += events;

@@ -1,5 +1,7 @@
 //! Limits of an interface (Portals 4, section 3.6).
 
+use crate::objects::recovery::Scheme;
+
 /// How many of each thing an interface holds. Each is the named maximum of a
 /// table; what goes beyond is refused, never grown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,10 @@ pub struct Limits {
     /// interface keeps of messages nobody waits for; else until it is copied
     /// to where an entry wants it, and `unexpected_headers_max` is the bound.
     pub credits_until_matched: bool,
+    /// Operations that a disabled entry refuses go again when it is enabled, and entries
+    /// that have run out of something are enabled when there is enough again
+    /// (`docs/recovery.md`). Of commands only ([`crate::Ni::issue`], [`crate::Ni::trigger`]).
+    pub recovery: Option<Scheme>,
 }
 
 impl Limits {
@@ -57,6 +63,7 @@ impl Default for Limits {
             triggered_ops_max: 1 << 20,
             eager_bytes_max: 4096,
             credits_until_matched: true,
+            recovery: None,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod md;
 pub mod me;
 pub mod operation;
 pub mod pt;
+pub mod recovery;
 pub mod request;
 pub mod status;
 pub mod triggers;

@@ -37,6 +37,27 @@ impl Operation {
     }
 }
 
+/// Who is told of an operation of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// The descriptor; none if the operation is kept, which is told by its name.
+    pub md: Handle<Md>,
+    /// The client's word for it, or that name.
+    pub user_ptr: u64,
+}
+
+impl Told {
+    /// Of an operation that is kept under a name that is not zero, or is not.
+    #[inline(always)]
+    pub fn new(md: Handle<Md>, user_ptr: u64, kept: u64) -> Told {
+        if kept == 0 {
+            Told { md, user_ptr }
+        } else {
+            Told { md: Handle::default(), user_ptr: kept }
+        }
+    }
+}
+
 /// What an operation waits for.
 #[derive(Debug)]
 pub(crate) enum Stage {

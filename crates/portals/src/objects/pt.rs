@@ -26,6 +26,8 @@ pub(crate) struct Pt {
     pub eq: Option<Handle<Eq>>,
     pub flow_control: bool,
     pub enabled: bool,
+    /// Not everybody is let in, since it is disabled or refuses somebody.
+    pub is_shut: bool,
     /// Disabled by exhaustion, and the event that says so is owed: it comes
     /// when nothing is under way any more.
     pub event_owed: bool,
@@ -42,6 +44,7 @@ impl Pt {
             eq,
             flow_control: options.flow_control,
             enabled: !options.disabled,
+            is_shut: options.disabled,
             event_owed: false,
             active: 0,
             priority: Posted::new(),

@@ -158,7 +158,7 @@ pub fn flow_control_disables_until_enabled<W: World>(setting: W::Setting) {
         stage.get(0, 1, 7, 0, len as u64);
         stage.settle();
         assert_eq!(stage.outcome_of(0, EventKind::Reply), DISABLED, "whatever would match");
-        stage.ni(1).pt_enable(PT).unwrap();
+        stage.enable(1);
         stage.put(0, 1, 7, &pattern(len, 2));
         stage.settle();
         assert_eq!(stage.outcome_of(0, Ack), (len as u64, Ok(())));
@@ -191,7 +191,7 @@ pub fn too_many_headers_disable<W: World>(setting: W::Setting) {
         let told: Vec<_> = stage.received(1).iter().map(|event| event.0).collect();
         assert_eq!(told, [Put, Put, PtDisabled]);
         stage.post(1, entry(memory, 7, 2));
-        stage.ni(1).pt_enable(PT).unwrap();
+        stage.enable(1);
         stage.put(0, 1, 7, &pattern(len as usize, 9));
         stage.settle();
         assert_eq!(stage.outcome_of(0, Ack), (len, Ok(())));
@@ -216,7 +216,7 @@ pub fn a_full_queue_disables<W: World>(setting: W::Setting) {
         assert_eq!(acks.iter().filter(|ack| ack.2 == DISABLED.1).count(), 5);
         let told: Vec<_> = stage.received(1).iter().map(|event| event.0).collect();
         assert_eq!(told, [Put, Put, Put, PtDisabled]);
-        stage.ni(1).pt_enable(PT).unwrap();
+        stage.enable(1);
         stage.put(0, 1, 7, &pattern(len as usize, 9));
         stage.settle();
         assert_eq!(stage.received(1), [(Put, len, Ok(()))]);

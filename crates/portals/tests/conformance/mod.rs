@@ -171,6 +171,11 @@ impl<W: World> Stage<W> {
         Stage { world, sides, setting }
     }
 
+    pub fn enable(&mut self, who: usize) {
+        let (ni, port) = self.world.side(who);
+        ni.pt_enable(port, PT).unwrap();
+    }
+
     pub fn ni(&mut self, who: usize) -> &mut Ni {
         self.world.side(who).0
     }

@@ -222,7 +222,7 @@ fn is_foreign<P: Port>(port: &mut P, packet: &Packet) -> bool {
     match packet {
         Packet::Put(put) => put.bulk.is_some() || is_misled(port, put),
         Packet::Get(get) => get.into != RemoteKey::NONE,
-        Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) => true,
+        Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) | Packet::Recovery(_) => true,
         Packet::Ack(_)
         | Packet::Reply(_)
         | Packet::GetDone(_)

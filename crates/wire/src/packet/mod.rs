@@ -11,6 +11,7 @@ mod offer;
 mod parts;
 mod pull;
 mod put;
+mod recovery;
 mod reply;
 mod return_response;
 mod rtr;
@@ -30,6 +31,7 @@ pub use offer::Offer;
 pub use parts::{HeadBuf, SLOT_WORDS};
 pub use pull::Pull;
 pub use put::{Bulk, Put, Rts};
+pub use recovery::{Recovery, Word};
 pub use reply::Reply;
 pub use return_response::ReturnResponse;
 pub use rtr::Rtr;
@@ -44,8 +46,8 @@ use crate::ids::PacketSeq;
 use crate::layout::{
     FLAG_FOUND, FLAG_KEY, FLAG_OVERFLOW, FLAG_WATCHED, HEAD_BYTES, Head, KIND_ACK, KIND_ATOMIC,
     KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
-    KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR, KIND_SEARCH, KIND_WAITING,
-    KIND_WATCH, KIND_WRITTEN, SLOT_BYTES, VERSION,
+    KIND_RECOVERY, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR, KIND_SEARCH,
+    KIND_WAITING, KIND_WATCH, KIND_WRITTEN, SLOT_BYTES, VERSION,
 };
 use parts::{Heading, Reader, zero};
 
@@ -95,6 +97,8 @@ pub enum Packet {
     Cts(Cts),
     /// See [`Written`].
     Written(Written),
+    /// See [`Recovery`].
+    Recovery(Recovery),
 }
 
 /// A packet as it was read.
@@ -144,6 +148,7 @@ impl Packet {
             Packet::Rtr(it) => it.body_bytes(),
             Packet::Cts(it) => it.body_bytes(),
             Packet::Written(it) => it.body_bytes(),
+            Packet::Recovery(it) => it.body_bytes(),
         };
         (HEAD_BYTES + body) as u32
     }
@@ -184,6 +189,7 @@ impl Packet {
             Packet::Rtr(it) => it.emit(&heading),
             Packet::Cts(it) => it.emit(&heading),
             Packet::Written(it) => it.emit(&heading),
+            Packet::Recovery(it) => it.emit(&heading),
         }
     }
 
@@ -251,6 +257,7 @@ impl Packet {
             KIND_RTR => Packet::Rtr(Rtr::parse(reader, head)?),
             KIND_CTS => Packet::Cts(Cts::parse(reader, head)?),
             KIND_WRITTEN => Packet::Written(Written::parse(reader, head)?),
+            KIND_RECOVERY => Packet::Recovery(Recovery::parse(reader, head)?),
             KIND_CREDIT => {
                 zero(KIND_CREDIT, head.pt_index | head.user | head.kind_detail)?;
                 Packet::Credit
@@ -284,7 +291,7 @@ fn check_head(head: &Head) -> Result<(), WireError> {
         return Err(WireError::Version(head.version));
     }
     // First of all the kind: which fields must be zero depends on it.
-    if !(KIND_PUT..=KIND_WRITTEN).contains(&kind) {
+    if !(KIND_PUT..=KIND_RECOVERY).contains(&kind) {
         return Err(WireError::Kind(kind));
     }
     if head.datatype != 0 && kind != KIND_ATOMIC {

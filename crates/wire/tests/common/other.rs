@@ -3,8 +3,8 @@
 use super::{ATOMIC, Case, OP, hex};
 use sluice_wire::{
     Ack, AckKind, Answer, Atomic, AtomicOp, Credits, Cts, Datatype, Decline, Found, Get, GetDone,
-    List, MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, RemoteKey, Reply, ReturnResponse,
-    Rtr, Search, Status, Waiting, Watch, Written,
+    List, MatchBits, Offer, Packet, PacketSeq, PtIndex, Pull, Recovery, RemoteKey, Reply,
+    ReturnResponse, Rtr, Search, Status, Waiting, Watch, Word, Written,
 };
 use std::num::NonZeroU32;
 
@@ -378,7 +378,59 @@ pub fn controls() -> Vec<Case> {
             "000000000000 02 12 07000000 0001 02 00 00000000 00 00 04 00
              2827262524232221 6867666564636261",
         ),
+        word(
+            "recovery, refuse",
+            Word::Refuse { epoch: 0x3132_3334, first: PacketSeq(0x5152_5354) },
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 01 00
+             34333231 54535251",
+        ),
+        word(
+            "recovery, resume",
+            Word::Resume { epoch: 0x3132_3334 },
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 02 00
+             34333231 00000000",
+        ),
+        word(
+            "recovery, restart",
+            Word::Restart { epoch: 0x3132_3334 },
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 03 00
+             34333231 00000000",
+        ),
+        word(
+            "recovery, ask",
+            Word::Ask,
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 04 00
+             00000000 00000000",
+        ),
+        word(
+            "recovery, told",
+            Word::Told,
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 05 00
+             00000000 00000000",
+        ),
+        word(
+            "recovery, pause",
+            Word::Pause,
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 06 00
+             00000000 00000000",
+        ),
+        word(
+            "recovery, paused",
+            Word::Paused,
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 07 00
+             00000000 00000000",
+        ),
+        word(
+            "recovery, unpause",
+            Word::Unpause,
+            "000000000000 02 13 07000000 0001 02 00 00000000 09 00 08 00
+             00000000 00000000",
+        ),
     ]
+}
+
+fn word(name: &'static str, word: Word, bytes: &str) -> Case {
+    other(name, Packet::Recovery(Recovery { pt_index: PtIndex(9), word }), 0, bytes)
 }
 
 pub fn atomics() -> Vec<Case> {

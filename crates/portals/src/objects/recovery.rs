@@ -1,0 +1,276 @@
+//! What is kept to recover from exhaustion (`docs/recovery.md`), as data: at the
+//! initiator the operations of each flow, at the target who was refused.
+//!
+//! A *flow* is all that this process sends to one portal table entry of one peer.
+
+use crate::objects::command::Command;
+use crate::objects::event::NiFail;
+use crate::objects::operation::Operation;
+use crate::table::Handle;
+use sluice_wire::{MatchBits, PacketSeq, PeerId, PtIndex, Recovery as Packet, Region};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How an interface recovers from exhaustion. All processes of a job have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Only the initiators that were refused wait, each from its first refused operation on.
+    Resume,
+    /// The Rportals paper's: every process that this one is linked with stops and says
+    /// so before the entry is enabled.
+    Pause,
+}
+
+/// The books of recovery of one interface.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    pub scheme: Scheme,
+    /// By index, which is never used again: names of operations have it.
+    pub flows: Vec<Option<Box<Flow>>>,
+    /// The newest flow to each peer, by the peer's number; [`NO_FLOW`] if there is none.
+    pub newest: Vec<u32>,
+    /// Operations in all flows.
+    pub kept_now: usize,
+    /// Flows with operations of which only an ask tells that they were taken.
+    pub unsettled: VecDeque<u32>,
+    /// Peers that have asked this process to pause, for these entries of theirs.
+    pub paused_by: BTreeMap<PeerId, BTreeSet<PtIndex>>,
+    /// Who was refused at which entry. There is nothing of who never was.
+    pub refusals: BTreeMap<(PtIndex, PeerId), Refusal>,
+    pub next_epoch: u32,
+    /// Whose turn it is to be resumed first.
+    pub turn: u32,
+    /// Entries that have run out of something, and of what.
+    pub exhausted: Vec<(PtIndex, Shortage)>,
+    /// Entries for which a pause was asked for.
+    pub pauses: BTreeMap<PtIndex, Pause>,
+    /// Copies of operations that have ended; they go back to the port when it is idle.
+    pub spent: Vec<Region>,
+    /// Words that wait for a control credit, in order. No two are equal.
+    pub to_say: VecDeque<(PeerId, Packet)>,
+}
+
+/// No flow.
+pub(crate) const NO_FLOW: u32 = u32::MAX;
+
+/// Operations that nobody acknowledges after which their flow asks.
+pub(crate) const UNSETTLED_MAX: u32 = 64;
+
+impl Recovery {
+    pub fn new(scheme: Scheme) -> Recovery {
+        Recovery {
+            scheme,
+            flows: Vec::new(),
+            newest: Vec::new(),
+            kept_now: 0,
+            unsettled: VecDeque::new(),
+            paused_by: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            next_epoch: 0,
+            turn: 0,
+            exhausted: Vec::new(),
+            pauses: BTreeMap::new(),
+            spent: Vec::new(),
+            to_say: VecDeque::new(),
+        }
+    }
+
+    /// The flow to an entry of a peer, if there is one.
+    #[inline]
+    pub fn find(&self, peer: PeerId, pt_index: PtIndex) -> Option<u32> {
+        let mut at = *self.newest.get(peer.index())?;
+        while let Some(flow) = self.flow(at) {
+            if flow.pt_index == pt_index {
+                return Some(at);
+            }
+            at = flow.older;
+        }
+        None
+    }
+
+    /// The flow to an entry of a peer.
+    #[inline]
+    pub fn find_or_make(&mut self, peer: PeerId, pt_index: PtIndex) -> u32 {
+        match self.find(peer, pt_index) {
+            Some(at) => at,
+            None => self.make(peer, pt_index),
+        }
+    }
+
+    #[cold]
+    fn make(&mut self, peer: PeerId, pt_index: PtIndex) -> u32 {
+        if peer.index() >= self.newest.len() {
+            self.newest.resize(peer.index() + 1, NO_FLOW);
+        }
+        let at = self.flows.len() as u32;
+        let older = std::mem::replace(&mut self.newest[peer.index()], at);
+        self.flows.push(Some(Box::new(Flow {
+            peer,
+            pt_index,
+            older,
+            kept: VecDeque::new(),
+            first: 0,
+            unsent: 0,
+            state: FlowState::Running,
+            unsettled: 0,
+            ask: None,
+            is_listed: false,
+            is_gone: false,
+        })));
+        at
+    }
+
+    #[inline]
+    pub fn flow(&self, at: u32) -> Option<&Flow> {
+        self.flows.get(at as usize)?.as_deref()
+    }
+
+    #[inline]
+    pub fn flow_mut(&mut self, at: u32) -> Option<&mut Flow> {
+        self.flows.get_mut(at as usize)?.as_deref_mut()
+    }
+
+    /// The flows to a peer, the newest first.
+    pub fn flows_to(&self, peer: PeerId) -> Vec<u32> {
+        let mut at = self.newest.get(peer.index()).copied().unwrap_or(NO_FLOW);
+        let mut found = Vec::new();
+        while let Some(flow) = self.flow(at) {
+            found.push(at);
+            at = flow.older;
+        }
+        found
+    }
+
+    #[inline]
+    pub fn is_paused(&self, peer: PeerId) -> bool {
+        !self.paused_by.is_empty() && self.paused_by.contains_key(&peer)
+    }
+}
+
+/// What this process sends to one portal table entry of one peer.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub peer: PeerId,
+    pub pt_index: PtIndex,
+    /// The flow to the same peer that was made before.
+    pub older: u32,
+    /// Operations whose end is not known, in the order in which they were issued.
+    pub kept: VecDeque<Kept>,
+    /// Number of the first of these. Numbers wrap.
+    pub first: u32,
+    /// Number of the first that is not on its way.
+    pub unsent: u32,
+    pub state: FlowState,
+    /// Operations on their way that nobody acknowledges.
+    pub unsettled: u32,
+    /// An ask is on its way, for what has a lower number.
+    pub ask: Option<u32>,
+    /// Stands in [`Recovery::unsettled`].
+    pub is_listed: bool,
+    /// The peer is gone: what is left waits for the rail only.
+    pub is_gone: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlowState {
+    /// Operations go as they come.
+    Running,
+    /// The target has refused some, and has not enabled its entry since.
+    Held { epoch: u32 },
+    /// It has; it must hear so before the first of them goes again.
+    Restarting { epoch: u32 },
+}
+
+impl Flow {
+    #[inline]
+    pub fn next(&self) -> u32 {
+        self.first.wrapping_add(self.kept.len() as u32)
+    }
+
+    /// How many are not on their way.
+    #[inline]
+    pub fn unsent_len(&self) -> usize {
+        self.next().wrapping_sub(self.unsent) as usize
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Kept> {
+        self.kept.get_mut(number.wrapping_sub(self.first) as usize)
+    }
+}
+
+/// An operation whose end is not known.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub command: Command,
+    /// A copy of bytes that the client may change.
+    pub staged: Option<Region>,
+    /// The packet that it went in.
+    pub seq: PacketSeq,
+    /// What it waits for: [`Kept::ANSWER`], [`Kept::RAIL`]. Nothing: it has ended.
+    pub awaits: u8,
+    /// The target answers it without being asked.
+    pub is_answered: bool,
+    /// What the engine keeps of it while it is on its way.
+    pub op: Handle<Operation>,
+    /// Its peer is gone, and why.
+    pub lost: Option<NiFail>,
+}
+
+/// What an operation costs that is kept, besides a copy of volatile memory.
+const _: () = assert!(size_of::<Kept>() <= 208);
+
+impl Kept {
+    /// An acknowledgement, a reply, or that an ask is answered.
+    pub const ANSWER: u8 = 1;
+    /// The rail to have read its memory.
+    pub const RAIL: u8 = 2;
+}
+
+/// A name for the operation `number` of a flow, as the operations table has it; never zero.
+#[inline]
+pub(crate) fn name_of(flow: u32, number: u32) -> u64 {
+    u64::from(flow + 1) << 32 | u64::from(number)
+}
+
+/// Flow and number of a name.
+#[inline]
+pub(crate) fn parts_of(name: u64) -> Option<(u32, u32)> {
+    ((name >> 32) as u32).checked_sub(1).map(|flow| (flow, name as u32))
+}
+
+/// An initiator that was refused at an entry, until it has restarted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub epoch: u32,
+    /// It was told to go on.
+    pub is_resumed: bool,
+    /// What it waits for, if it is not that the entry is enabled: an entry of the lists
+    /// that its operation matches.
+    pub wants: Option<Wanted>,
+}
+
+/// What decides whether an operation matches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub match_bits: MatchBits,
+    pub remote_offset: u64,
+    pub rlength: u64,
+}
+
+/// What a portal table entry has run out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// Places in its event queue.
+    Events,
+    /// Room for headers.
+    Headers,
+}
+
+/// A pause that this process has asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    /// Who was asked.
+    pub asked: Vec<PeerId>,
+    /// Who of these has not answered.
+    pub awaited: BTreeSet<PeerId>,
+}
