@@ -132,13 +132,7 @@ impl Drain {
 }
 
 impl Conn {
-    pub(super) fn new(
-        lane: Lane,
-        peer: PeerId,
-        rail: RailId,
-        device: u8,
-        origin: Origin,
-    ) -> Conn {
+    pub(super) fn new(lane: Lane, peer: PeerId, rail: RailId, device: u8, origin: Origin) -> Conn {
         Conn {
             lane,
             peer,
