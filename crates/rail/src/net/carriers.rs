@@ -6,6 +6,9 @@
 //! only once a second, also after the link is there again. So nothing is begun there until
 //! the link has returned.
 //!
+//! The system holds back news of a link that has changed a moment ago, for a second and
+//! more. It answers at once whoever asks, so a device is asked for when a rail falls silent.
+//!
 //! Whoever hears nothing of a device takes it for one that carries something: the news may be
 //! forbidden, some may be lost, and a device may go away and come back under another number.
 
@@ -13,10 +16,14 @@ use super::OwnDevice;
 
 const HEAD_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
+const GET_LINK: u16 = libc::RTM_GETLINK;
 const NEW_LINK: u16 = libc::RTM_NEWLINK;
 const DEL_LINK: u16 = libc::RTM_DELLINK;
 /// It is up, and has a carrier.
 const CARRIES: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
+
+/// The number of what is asked for, which its answer has too. News have none.
+const ASKED: u32 = 1;
 
 /// What is known of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,18 +46,22 @@ impl Carriers {
         Carriers(vec![Carrier::There; devices])
     }
 
-    /// The system has said something.
-    pub(super) fn note(&mut self, devices: &[OwnDevice], news: &[u8]) {
-        for (index, carries) in links(news) {
+    /// The system has said something. Says whether that is news: an answer may not be.
+    pub(super) fn note(&mut self, devices: &[OwnDevice], said: &[u8]) -> bool {
+        let mut is_news = u32_at(said, 8) != Some(ASKED);
+        for (index, carries) in links(said) {
             let own = devices.iter().zip(&mut self.0).filter(|(device, _)| device.index == index);
             for (_, known) in own {
-                *known = match (*known, carries) {
+                let before = *known;
+                *known = match (before, carries) {
                     (Carrier::There | Carrier::Back, false) => Carrier::Lost { is_told: false },
                     (Carrier::Lost { .. }, true) => Carrier::Back,
                     (known, _) => known,
                 };
+                is_news |= *known != before;
             }
         }
+        is_news
     }
 
     /// Some news are lost.
@@ -80,6 +91,18 @@ impl Carriers {
         self.0[at] = Carrier::There;
         Some(at as u8)
     }
+}
+
+/// What asks the system for a link.
+pub(super) fn question(index: u32) -> [u8; HEAD_BYTES + LINK_BYTES] {
+    const BYTES: usize = HEAD_BYTES + LINK_BYTES;
+    let mut bytes = [0; BYTES];
+    bytes[..4].copy_from_slice(&(BYTES as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&GET_LINK.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&ASKED.to_ne_bytes());
+    bytes[20..24].copy_from_slice(&index.to_ne_bytes());
+    bytes
 }
 
 /// Of each link in a message of the system, its number and whether it carries something. One
@@ -112,6 +135,14 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 pub(super) fn told(index: u32, carries: bool) -> Vec<u8> {
     tests::message(NEW_LINK, index, if carries { CARRIES } else { libc::IFF_UP as u32 })
+}
+
+/// What the system answers to whoever asks for a link.
+#[cfg(test)]
+pub(super) fn answered(index: u32, carries: bool) -> Vec<u8> {
+    let mut bytes = told(index, carries);
+    bytes[8..12].copy_from_slice(&ASKED.to_ne_bytes());
+    bytes
 }
 
 #[cfg(test)]
@@ -155,6 +186,35 @@ mod tests {
             let mut said = said.clone();
             said[..4].copy_from_slice(&len.to_ne_bytes());
             assert!(links(&said).count() <= said.len() / HEAD_BYTES);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_news_only_if_it_says_something_new() {
+        let devices = [device(3)];
+        let mut carriers = Carriers::of(1);
+        let heard = [(false, true), (true, false), (true, true), (false, false), (true, false)];
+        let is_news = heard.map(|(carries, is_answer)| {
+            let said = if is_answer { answered(3, carries) } else { told(3, carries) };
+            carriers.note(&devices, &said)
+        });
+        // Lost, back, still back, lost again, and back.
+        assert_eq!(is_news, [true, true, false, true, true]);
+        // Whatever the system tells unasked is news, also of others and of addresses.
+        assert!(carriers.note(&devices, &told(7, true)));
+        assert!(carriers.note(&devices, &message(libc::RTM_NEWADDR, 3, 0)));
+        assert!(!carriers.note(&devices, &answered(7, false)));
+    }
+
+    #[test]
+    fn the_system_is_asked_for_one_link() {
+        let mut expected = [0; 32];
+        expected[0] = 32;
+        // RTM_GETLINK, NLM_F_REQUEST, the number of the question.
+        (expected[4], expected[6], expected[8]) = (18, 1, 1);
+        (expected[20], expected[21]) = (0x34, 0x12);
+        if cfg!(target_endian = "little") {
+            assert_eq!(question(0x1234), expected);
         }
     }
 

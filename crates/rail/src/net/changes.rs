@@ -19,11 +19,11 @@
 
 use super::join::Side;
 use super::remote::Pair;
-use super::{Entry, Net};
+use super::{Entry, Net, carriers};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use sluice_multirail::RailId;
 use sluice_wire::{Nanos, PeerId};
 use std::io;
@@ -102,8 +102,8 @@ impl Net {
         for _ in 0..READS_MAX {
             match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
                 Ok((len, _)) if len > 0 => {
-                    is_news = true;
-                    self.carriers.note(&self.config.devices, &bytes[..len.min(NEWS_BYTES)]);
+                    let said = &bytes[..len.min(NEWS_BYTES)];
+                    is_news |= self.carriers.note(&self.config.devices, said);
                 }
                 // So much has changed that some of it was lost.
                 Err(Errno::NOBUFS) => {
@@ -122,6 +122,19 @@ impl Net {
                 self.cut_rails(peer, device, None);
             }
         }
+    }
+
+    /// Asks the system whether a device carries anything: a rail by it has fallen silent.
+    pub(super) fn ask_for_carrier(&self, device: u8) {
+        let entry = self.changes.and_then(|entry| self.entries.get(entry));
+        let (Some(Entry::Changes(socket)), Some(device)) =
+            (entry, self.config.devices.get(usize::from(device)))
+        else {
+            return;
+        };
+        // Whoever gets no answer waits for the news.
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = rustix::net::send(socket, &carriers::question(device.index), flags);
     }
 
     /// The rails of a peer that go by a device which carries nothing are cut, but for one.

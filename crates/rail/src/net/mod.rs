@@ -236,6 +236,8 @@ pub struct Net {
     accept_later: Vec<usize>,
     /// That the network has changed: what failed is tried anew.
     news: News,
+    /// The entry of the socket that tells of changes.
+    changes: Option<usize>,
     /// Of the own devices, which carry nothing.
     carriers: Carriers,
     /// What went by them.
@@ -331,6 +333,7 @@ impl Net {
             familiar: VecDeque::new(),
             unread: Vec::new(),
             news: News::default(),
+            changes: None,
             carriers: Carriers::default(),
             carried: Carried::default(),
             blocked: 0,
@@ -348,7 +351,7 @@ impl Net {
         net.open_matching();
         if let Ok(socket) = changes::open() {
             // Without it what fails is tried again when its time comes.
-            let _ = net.add(Entry::Changes(socket));
+            net.changes = net.add(Entry::Changes(socket)).ok();
         }
         net.identity = net.located().ok_or(NetError::NoDevice)?;
         Ok(net)

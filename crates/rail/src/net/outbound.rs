@@ -356,6 +356,7 @@ impl Outbound {
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(None),
             Err(cause) => return Err(cause),
         };
+        self.sent_bytes += sent as u64;
         self.note_stream(ring, sent);
         Ok(Some(if sent == all.len() { Flushed::All } else { Flushed::Blocked }))
     }

@@ -385,9 +385,11 @@ impl Net {
                 Some(Entry::Conn(conn)) => {
                     let is_fresh = conn.is_alive(now);
                     if conn.probes.is_due(now) {
+                        let device = conn.device;
                         conn.lane.ask();
                         conn.push_bare(FrameKind::Probe, 0, acknowledged);
                         self.mark_dirty(entry);
+                        self.ask_for_carrier(device);
                     }
                     if is_fresh {
                         self.with_rails(peer, |rails, below| rails.alive(now, below, rail));

@@ -27,6 +27,7 @@ fn tell_tale(process: &mut Process) -> (usize, UnixDatagram) {
     // What it has told so far.
     net.news = News::default();
     let entry = net.add(Entry::Changes(OwnedFd::from(hears))).unwrap();
+    net.changes = Some(entry);
     (entry, tells)
 }
 
@@ -168,6 +169,23 @@ fn a_rail_whose_device_loses_its_carrier_is_closed_and_opened_when_that_returns(
         };
         assert_eq!(both.each_ref().map(|(process, _, _)| begun(process)), [0, 0], "{carries}");
     }
+}
+
+/// The system may hold back what it would tell, and answers whoever asks.
+#[test]
+fn a_device_whose_rail_falls_silent_is_asked_for() {
+    let [(mut a, to_b, tells), (b, ..)] = on_two_hosts();
+    // The stream is on the first rail, and nobody reads it.
+    a.send(to_b, 0, b"hello");
+    tells.set_nonblocking(true).unwrap();
+    let mut asked = [0; 64];
+    until(&mut [&mut a], "the question", |_| tells.recv(&mut asked).is_ok());
+    assert_eq!(asked[..32], carriers::question(1_000_001));
+    tells.send(&carriers::answered(1_000_001, true)).unwrap();
+    tells.send(&carriers::answered(1_000_001, false)).unwrap();
+    until(&mut [&mut a], "the answer", |all| all[0].world.net().unwrap().carriers.is_lost(0));
+    assert!(!a.is_up(to_b, [0]));
+    drop(b);
 }
 
 /// A listening socket whose queue is full: the system drops what asks to connect.
