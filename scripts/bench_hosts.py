@@ -110,6 +110,7 @@ def overlap(rounds, cores, directory, missing):
             documents, why = run_program(transport, 1, program, cores, directory)
             if why:
                 missing[transport] = why
+                found.pop(transport, None)
                 bench.say(f"{NAMES[transport]} is left out: overlap failed: {why}")
                 continue
             found.setdefault(transport, []).extend(documents[0]["rows"])

@@ -341,13 +341,13 @@ static void measure(int size, int sender_first, int sends)
     print_row(size, sender_first, sends, row);
 }
 
-/* Every byte of a message each way. */
 static int is_wanted(int sender_first, int sends)
 {
     return (!only_first || strcmp(only_first, sender_first ? "sender" : "receiver") == 0) &&
            (!only_side || strcmp(only_side, sends ? "send" : "receive") == 0);
 }
 
+/* Every byte of a message each way. */
 static void verify(int size)
 {
     int peer = !rank_world;

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 /// A process that has not looked for so long may have been without its core.
 const ABSENCE_NS_MIN: u64 = 300_000;
+/// What a process has waited for its core is read so often: what it waits between two reads may
+/// be taken for one absence.
+const READ_NS: u64 = 2_000_000;
 /// Gaps shorter than this are not kept one by one.
 const KEPT_NS_MIN: u64 = 1_000_000;
 /// Most gaps, and most absences, that are kept after a mark.
@@ -70,6 +73,7 @@ impl Gap {
 #[derive(Clone, Debug)]
 pub struct CoreWatch {
     looked_ns: u64,
+    read_ns: u64,
     waited_ns: u64,
     absences: Vec<Span>,
 }
@@ -77,18 +81,24 @@ pub struct CoreWatch {
 impl CoreWatch {
     /// Watches the thread that calls this.
     pub fn begin(now_ns: u64) -> CoreWatch {
-        CoreWatch { looked_ns: now_ns, waited_ns: core_wait_ns(), absences: Vec::new() }
+        let waited_ns = core_wait_ns();
+        CoreWatch { looked_ns: now_ns, read_ns: now_ns, waited_ns, absences: Vec::new() }
     }
 
     /// To be called all the time by that thread. For how long it has been without its core
     /// since it was called last.
     pub fn look(&mut self, now_ns: u64) -> u64 {
         let away_ns = now_ns.saturating_sub(std::mem::replace(&mut self.looked_ns, now_ns));
-        if away_ns < ABSENCE_NS_MIN {
+        let is_absence = away_ns >= ABSENCE_NS_MIN;
+        if !is_absence && now_ns.saturating_sub(self.read_ns) < READ_NS {
             return 0;
         }
+        self.read_ns = now_ns;
         let waited_ns = core_wait_ns();
         let before_ns = std::mem::replace(&mut self.waited_ns, waited_ns);
+        if !is_absence {
+            return 0;
+        }
         let absent_ns = waited_ns.saturating_sub(before_ns).min(away_ns);
         self.absent(now_ns, absent_ns);
         absent_ns
@@ -104,6 +114,7 @@ impl CoreWatch {
     /// Nothing counts that was before.
     pub fn forget(&mut self) {
         self.absences.clear();
+        self.waited_ns = core_wait_ns();
     }
 
     pub fn absences(&self) -> &[Span] {

@@ -353,7 +353,11 @@ impl World {
         {
             net.end_poll();
         }
-        matched + inputs
+        let all = matched + inputs;
+        if all > 0 {
+            self.shm.owe_idle();
+        }
+        all
     }
 
     #[cold]

@@ -23,8 +23,9 @@ use std::process::{Command, ExitCode};
 COMMAND is a launcher with its arguments, or a program. With -n the launcher of its MPI
 starts the program. Without -n it is started as it is: one process, or a script that
 calls launchers. Two lines on standard error say what was set and, at the end, what
-Sluice carried, and how much went by each network device. Signals are forwarded. The exit status is that of COMMAND,
-125 if nothing was started, and 128 plus its number if a signal ended the command.
+Sluice carried, and how much went by each network device. Signals are forwarded.
+The exit status is that of COMMAND, 125 if nothing was started, and 128 plus its number
+if a signal ended the command.
 
 Examples:
   sluice run -n 2 ./program

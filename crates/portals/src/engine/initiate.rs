@@ -122,7 +122,7 @@ impl Ni {
             let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
             assert!(begun.is_some(), "room was checked before");
         }
-        if transmitted == Transmitted::Done && self.mds.get(md).is_some_and(Md::minds_sent) {
+        if transmitted == Transmitted::Done && self.mds.get(md).is_none_or(Md::minds_sent) {
             self.sent(md, target.peer, target.pt_index, length, user_ptr, false, Ok(()));
         }
     }

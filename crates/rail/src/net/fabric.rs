@@ -35,6 +35,8 @@ const LATENCY_SOCKETS_NS: u64 = 40_000;
 #[derive(Debug)]
 pub(super) struct Fabric {
     pub(super) device: SharedDevice,
+    /// The addresses that peers are told.
+    told: Addresses,
     /// What tells that something has come, if the provider has such a thing, and whether the
     /// system's list has it: only while there are lanes, because nobody looks at it without.
     entry: Option<usize>,
@@ -88,7 +90,7 @@ impl Net {
         if devices.iter().all(|device| device.fabric.is_none()) {
             return Ok(());
         }
-        for (at, device) in devices.into_iter().enumerate() {
+        for device in devices {
             let Some(spec) = &device.fabric else {
                 self.fabrics.push(None);
                 continue;
@@ -97,16 +99,21 @@ impl Net {
             keep_looks();
             let mut opened =
                 opened.map_err(|cause| NetError::Fabric { device: device.name.clone(), cause })?;
-            if opened.endpoint().offer().is_ip() {
-                // By the other family no endpoint of a peer reaches it.
-                let first = device.addresses.iter().next();
-                self.config.devices[at].addresses = first.map_or(device.addresses, Addresses::from);
-            }
+            let first =
+                device.addresses.iter().next().filter(|_| opened.endpoint().offer().is_ip());
+            // By the other family no endpoint of a peer reaches this one.
+            let told = first.map_or(device.addresses, Addresses::from);
             let device = Arc::new(Mutex::new(opened));
-            self.fabrics.push(Some(Fabric { device, entry: None, is_listed: false }));
+            self.fabrics.push(Some(Fabric { device, told, entry: None, is_listed: false }));
             self.take_descriptor(self.fabrics.len() - 1);
         }
         Ok(())
+    }
+
+    /// The addresses of an own device by which peers have rails to it.
+    pub(super) fn told_addresses(&self, device: usize) -> Addresses {
+        let fabric = self.fabrics.get(device).and_then(Option::as_ref);
+        fabric.map_or(self.config.devices[device].addresses, |fabric| fabric.told)
     }
 
     /// Takes what a device that was just opened is waited for by. Without it sleeps are

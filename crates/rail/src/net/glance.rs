@@ -9,7 +9,6 @@
 //! [`LIST_NS`]: super::LIST_NS
 //! [`ROUND_NS`]: super::ROUND_NS
 
-use super::conn::Conn;
 use super::lane::Lane;
 use super::{BUFFER_BYTES, Entry, HOT_MAX, Net, Place, Reading};
 use sluice_wire::Nanos;
@@ -57,17 +56,25 @@ impl Net {
         let has_few = !self.hot.is_empty() && self.hot.len() <= HOT_MAX;
         let is_due = now >= self.next_list || now >= self.next_round || self.looks_at_list;
         let has_devices = self.matching.is_some() || self.fabrics.iter().any(Option::is_some);
-        has_few && !is_due && self.blocked == 0 && !has_devices && !self.has_work()
+        has_few
+            && !is_due
+            && self.blocked == 0
+            && !has_devices
+            && !self.has_work()
+            && self.hot.iter().all(|&entry| self.is_between_frames(entry))
     }
 
-    /// A look at one of them. One that has come to its end, or is in the middle of something,
-    /// is left to a whole poll.
+    /// Whether what comes next is the beginning of a frame, as it travels.
+    fn is_between_frames(&self, entry: usize) -> bool {
+        let Some(Entry::Conn(conn)) = self.entries.get(entry) else { return false };
+        let is_plain = conn.unsealing.is_none() && matches!(conn.lane, Lane::Tcp(_));
+        is_plain && conn.data.is_none() && conn.partial.is_empty()
+    }
+
+    /// A look at one of them. One that has come to its end is left to a whole poll.
     #[inline]
     fn glance_at(&mut self, entry: usize) -> Glance {
         let Some(Entry::Conn(conn)) = self.entries.get_mut(entry) else { return Glance::Due };
-        if !conn.is_between_frames() {
-            return Glance::Due;
-        }
         let place = Place::of_mut(&mut self.buffer[..BUFFER_BYTES]);
         // SAFETY: the buffer is this process's own.
         match unsafe { conn.lane.receive(&[place]) } {
@@ -87,13 +94,5 @@ impl Net {
             // One that is to be left to the list is found in vain once more.
             Err(_) => Glance::Due,
         }
-    }
-}
-
-impl Conn {
-    /// What comes next is the beginning of a frame, as it travels.
-    fn is_between_frames(&self) -> bool {
-        let is_plain = self.unsealing.is_none() && matches!(self.lane, Lane::Tcp(_));
-        is_plain && self.data.is_none() && self.partial.is_empty()
     }
 }

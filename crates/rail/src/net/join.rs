@@ -109,7 +109,7 @@ impl Net {
             if rustix::net::getpeername(&joining.socket).is_err() {
                 return;
             }
-            if self.has_answered(attempt) {
+            if self.awaits_proof(attempt) {
                 return self.refused(entry, attempt, Refusal::OwnFirst);
             }
             if let Err(cause) = self.ask_peer(entry, attempt) {
@@ -193,7 +193,7 @@ impl Net {
             devices: devices
                 .map(|((device, &port), index)| Device {
                     index,
-                    addresses: device.addresses,
+                    addresses: self.told_addresses(usize::from(index)),
                     port,
                     mbit_per_s: device.mbit_per_s,
                 })
@@ -331,8 +331,8 @@ impl Net {
         if is_new && self.met_count >= self.peers_max {
             return Err(Refusal::NoRoom);
         }
-        let asks = attempt.is_some_and(|entry| {
-            matches!(self.entries.get(entry), Some(Entry::Joining(joining)) if matches!(joining.side, Side::Asking(..)))
+        let asks = attempt.and_then(|entry| self.entries.get(entry)).is_some_and(|entry| {
+            matches!(entry, Entry::Joining(joining) if matches!(joining.side, Side::Asking(..)))
         });
         if asks && self.goes_first(peer) { Err(Refusal::OwnFirst) } else { Ok(()) }
     }
@@ -343,18 +343,34 @@ impl Net {
         self.remote(peer).is_some_and(|remote| own.key() < remote.address.key())
     }
 
-    /// Whether the peer, whose attempts count, has asked for the same a moment ago, and was
-    /// answered. One that could prove itself has done so by then: whoever repeats what it has
-    /// heard keeps nobody from asking.
-    fn has_answered(&self, Attempt { peer, rail }: Attempt) -> bool {
+    /// Whether the peer, whose attempts count, has asked for the same a moment ago, was
+    /// answered, and is to prove itself. One that takes long is not waited for any more, and
+    /// what it has asked for is dropped: then this process asks. Whoever repeats what it has
+    /// heard keeps nobody from asking for longer than that.
+    fn awaits_proof(&mut self, Attempt { peer, rail }: Attempt) -> bool {
+        if self.goes_first(peer) {
+            return false;
+        }
         let own = rail.and_then(|rail| Some(self.met(peer)?.pairs[rail.index()].own));
-        !self.goes_first(peer)
-            && self.entries.iter().any(|(_, entry)| {
-                let Entry::Joining(joining) = entry else { return false };
-                let Side::Proving(other, device, ..) = joining.side else { return false };
-                let is_it = other == peer && own.is_none_or(|own| own == device);
-                is_it && self.now.since(joining.begun).0 < PROOF_NS
-            })
+        let proving = |(at, entry): (usize, &Entry)| {
+            let Entry::Joining(joining) = entry else { return None };
+            let Side::Proving(other, device, ..) = joining.side else { return None };
+            let is_it = other == peer && own.is_none_or(|own| own == device);
+            is_it.then_some((at, joining.begun))
+        };
+        let found: Vec<(usize, Nanos)> = self.entries.iter().filter_map(proving).collect();
+        let is_late = found.iter().any(|&(_, begun)| self.now.since(begun).0 >= PROOF_NS);
+        let is_excused = self.remote(peer).is_some_and(|remote| remote.is_excused);
+        if !is_late && !is_excused {
+            return !found.is_empty();
+        }
+        for (entry, _) in found {
+            self.drop_joining(entry);
+        }
+        if let Some(remote) = self.remote_mut(peer) {
+            remote.is_excused = true;
+        }
+        false
     }
 
     /// The peer does not want this attempt.

@@ -199,7 +199,7 @@ impl Net {
                 peer_places.filter(|&at| kind_there(at) == kind).collect();
             let own_offer = |&at: &usize| {
                 let device = &self.config.devices[at];
-                offer(device.addresses, device.mbit_per_s)
+                offer(self.told_addresses(at), device.mbit_per_s)
             };
             let peer_offer = |&at: &usize| {
                 let device = &hello.devices[at];
@@ -219,7 +219,7 @@ impl Net {
         let (own, peer) = (usize::from(own), met_at.unwrap_or(0));
         let is_among = found.iter().any(|pair| (pair.own, pair.peer) == (own, peer));
         let is_possible = kind_here(own) == kind_there(peer);
-        let addresses = self.config.devices[own].addresses;
+        let addresses = self.told_addresses(own);
         if !is_among
             && is_possible
             && found.len() < RailId::COUNT_MAX

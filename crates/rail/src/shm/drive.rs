@@ -89,7 +89,7 @@ pub(crate) fn take_in<H: Host, M: Machine>(
         packets += 1;
     }
     if packets != 0 {
-        host.shm_mut().attention |= IDLE_OWED;
+        host.shm_mut().owe_idle();
     }
     packets
 }
@@ -160,9 +160,7 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
         inputs += give_up(host, now, machine, peer, why);
     }
     let others = host.poll_others(now, machine);
-    if others > 0 {
-        host.shm_mut().attention |= IDLE_OWED;
-    } else if empty {
+    if others == 0 && empty {
         host.shm_mut().attention &= !IDLE_OWED;
         machine.on_idle(now, host);
     }
@@ -183,12 +181,8 @@ fn poll_others_alone<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mu
     host.shm_mut().attention = 0;
     let inputs = host.poll_others(now, machine);
     let others_want = host.others_want();
-    let shm = host.shm_mut();
-    if inputs > 0 {
-        shm.attention |= IDLE_OWED;
-    }
     if others_want {
-        shm.attend_to_others();
+        host.shm_mut().attend_to_others();
     }
     if inputs == 0 && machine.deadline().is_some_and(|deadline| deadline <= now) {
         machine.on_idle(now, host);
@@ -316,6 +310,12 @@ impl Shm {
     #[inline(always)]
     pub(super) fn attend(&mut self) {
         self.attention |= WORK;
+    }
+
+    /// Something has come, and the machine is to have an idle moment after it.
+    #[inline(always)]
+    pub(crate) fn owe_idle(&mut self) {
+        self.attention |= IDLE_OWED;
     }
 
     /// The next poll is to look at the other rails.

@@ -93,7 +93,7 @@ pub struct Shm {
     // The fields that every empty poll reads stand together.
     reader: Reader,
     polls: u32,
-    /// Why the next poll must look beyond the mailbox even if it is empty (`drive`).
+    /// Why the next poll does more than to look at the mailbox (`drive`).
     attention: u8,
     clock: Nanos,
 

@@ -1,5 +1,5 @@
-//! Messages that were refused, injected ones and those for which an interface had no room: when they are tried again, and that a refusal
-//! has changed nothing.
+//! Messages that were refused, injected ones and those for which an interface had no room: when
+//! they are tried again, and that a refusal has changed nothing.
 //!
 //! Half of the processes begin nothing new before the message is taken; with the
 //! others operations come between the tries, other sends to the same target among

@@ -29,5 +29,14 @@ fn bytes_count_for_their_device_also_when_the_connection_is_no_more() {
     pair.until("a packet by another connection", |pair| !pair.a.machine.packets.is_empty());
     let later = carried(&pair.b);
     assert!(later.iter().zip(&brought).all(|(later, before)| later >= before), "{later:?}");
-    assert!(later > brought, "{later:?}");
+    assert!(later.iter().sum::<u64>() > brought.iter().sum(), "{later:?}");
+}
+
+/// One that goes to the socket by itself counts too.
+#[test]
+fn a_lone_message_counts_for_its_device() {
+    let mut pair = Pair::met(1, BRISK);
+    let before = carried(&pair.b)[0];
+    pair.b.send(pair.to_a, 0, &payload(0));
+    assert!(carried(&pair.b)[0] >= before + payload(0).len() as u64);
 }

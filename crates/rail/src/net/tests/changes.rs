@@ -72,8 +72,8 @@ fn rails_are_opened_when_news_have_settled_and_not_before() {
 
 /// Two processes that two rails join, the second of which is opened by news alone once it is
 /// closed.
-pub(super) fn two_hosts() -> [Process; 2] {
-    let timing = Timing { retry_ns_min: HOUR_NS, retry_ns_max: HOUR_NS, ..BRISK };
+pub(super) fn two_hosts(timing: Timing) -> [Process; 2] {
+    let timing = Timing { retry_ns_min: HOUR_NS, retry_ns_max: HOUR_NS, ..timing };
     let host = |host: u8| {
         let device = |at: u8| OwnDevice {
             index: 1_000_000 + u32::from(at),
@@ -88,7 +88,7 @@ pub(super) fn two_hosts() -> [Process; 2] {
 
 /// The same when they have met.
 fn on_two_hosts() -> [(Process, PeerId, UnixDatagram); 2] {
-    let [mut a, mut b] = two_hosts();
+    let [mut a, mut b] = two_hosts(BRISK);
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
     assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
     until(&mut [&mut a, &mut b], "both rails", |all| {
@@ -113,7 +113,7 @@ impl Process {
 /// when it says so.
 #[test]
 fn processes_meet_though_no_device_is_said_to_carry_anything() {
-    let [mut a, mut b] = two_hosts();
+    let [mut a, mut b] = two_hosts(BRISK);
     for process in [&mut a, &mut b] {
         let (entry, tells) = tell_tale(process);
         for index in [1_000_001, 1_000_002] {

@@ -1,15 +1,26 @@
 //! Two processes that open one rail at the same time.
 
 use super::changes::two_hosts;
+use super::failures::HOUR_NS;
 use super::{Chance, Process, until};
 use sluice_link::{Connect, Transport};
+use sluice_multirail::Timing;
 use sluice_wire::PeerId;
 use std::time::{Duration, Instant};
 
 /// Two that have met by the first of two rails, and open the second one by themselves only
 /// once.
 fn met() -> [(Process, PeerId); 2] {
-    let [mut a, mut b] = two_hosts();
+    // Nothing is closed for its silence, however slow this machine is.
+    let timing = Timing {
+        suspect_ns: HOUR_NS,
+        suspect_alone_ns: HOUR_NS,
+        down_ns: HOUR_NS,
+        open_ns: HOUR_NS,
+        idle_probe_ns: HOUR_NS,
+        ..Timing::default()
+    };
+    let [mut a, mut b] = two_hosts(timing);
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
     assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
     until(&mut [&mut a, &mut b], "the first rail", |all| {

@@ -4,8 +4,9 @@
 //! Both happen in a poll, so they may stall all other rails of the process. libfabric opens an
 //! endpoint in the call that asks for it, and promises nothing of how long that takes: 2 to
 //! 50 ms with providers on the system's sockets, on a busy machine of two cores, and whatever
-//! the driver takes with others. A device that is not there is known in less than 0.1 ms. So attempts keep a distance ([`Pause`]): twice as long after each that fails, and
-//! never less than so many times as long as the attempt itself has taken.
+//! the driver takes with others. A device that is not there is known in less than 0.1 ms, mostly.
+//! So attempts keep a distance ([`Pause`]): twice as long after each that fails, and never less
+//! than so many times as long as the attempt itself has taken.
 
 use super::super::opening::Spec;
 use super::Device;
