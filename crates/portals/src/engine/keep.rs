@@ -384,6 +384,20 @@ impl Ni {
 
     /// An operation that cannot be sent fails.
     fn fail_kept(&mut self, at: u32, number: u32, why: NiFail) {
+        self.end_kept(at, number, why);
+        self.forget_ended(at);
+    }
+
+    /// A kept operation cannot begin, since its memory is not there. Its flow is being sent, so
+    /// it is forgotten later.
+    pub(crate) fn kept_unreadable(&mut self, name: u64) {
+        if let Some((at, number)) = parts_of(name) {
+            self.end_kept(at, number, NiFail::Segv);
+        }
+    }
+
+    /// Tells that a kept operation has failed, and that nothing more comes of it.
+    fn end_kept(&mut self, at: u32, number: u32, why: NiFail) {
         let flow = self.recovery.as_mut().and_then(|it| it.flow_mut(at));
         let Some(flow) = flow else { return };
         let Some(kept) = flow.get_mut(number) else { return };
@@ -394,22 +408,6 @@ impl Ni {
         }
         self.give_places_back(&command);
         self.fail(&command, why);
-        self.forget_ended(at);
-    }
-
-    /// A kept operation cannot begin, since its memory is not there.
-    pub(crate) fn kept_unreadable(&mut self, name: u64) {
-        let Some((at, number)) = parts_of(name) else { return };
-        let flow = self.recovery.as_mut().and_then(|it| it.flow_mut(at));
-        let Some(flow) = flow else { return };
-        let Some(kept) = flow.get_mut(number) else { return };
-        let (command, is_answered) = (kept.command, kept.is_answered);
-        kept.awaits = 0;
-        if !is_answered {
-            flow.unsettled -= 1;
-        }
-        self.give_places_back(&command);
-        self.fail(&command, NiFail::Segv);
     }
 
     /// Forgets the operations at the front of a flow that have ended, but for those that
