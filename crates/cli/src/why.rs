@@ -31,9 +31,9 @@ Without --size it prints the whole table: which protocol from which size on.
 --peer R is a rank of the job that this command is started in. The size of that job
 and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE and PMI_RANK,
 or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
-R is any number. The answer is for a peer on this host that is reached through shared
-memory, whatever FI_SLUICE_RAILS says; it is the same for every such rank. Where
-'matching' names a rail, no message goes by shared memory.
+R is any number. The answer is for a peer on this host, and the same for every such rank:
+it is reached through shared memory, or by the network if FI_SLUICE_RAILS leaves shared
+memory out. Messages to the process itself always go through its own mailbox.
 
 --peer HOST is the name or an address of another host, or several with commas if each is
 of one device. It shows the rails to that host: each device of this one, whether and why
@@ -104,7 +104,8 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     let lookup = |name: &str| std::env::var(name).ok();
     let peer = Peer::find(args.peer.as_deref(), lookup)?;
     let beyond = match peer.addresses.as_slice() {
-        [] => None,
+        [] if settings.network.rails.shm || peer.own => None,
+        [] => Some(PeerRails::here(&settings.network)?),
         addresses => Some(PeerRails::find(addresses, &settings.network)?),
     };
     let rail = match &beyond {
@@ -199,17 +200,17 @@ impl Peer {
 /// The rail that reaches it.
 #[derive(Clone, Debug)]
 struct Rail {
-    name: &'static str,
+    name: String,
     able: Able,
     said: String,
     remedy: Option<String>,
 }
 
 impl Rail {
-    /// Those to another host, which are one to a message.
+    /// Those over the network, which are one to a message.
     fn beyond(rails: &PeerRails) -> Rail {
         let able = Able { reads: true, writes: true, chunk_claims: false };
-        Rail { name: "tcp", able, said: rails.said(), remedy: None }
+        Rail { name: rails.name().to_owned(), able, said: rails.said(), remedy: None }
     }
 
     fn of(report: &ProbeReport, settings: &Settings, peer: &Peer) -> Result<Rail> {
@@ -230,7 +231,7 @@ impl Rail {
         };
         let mailboxes = found.detail.split(',').next().unwrap_or_default();
         Ok(Rail {
-            name: selection::RAIL,
+            name: selection::RAIL.to_owned(),
             able: Able { reads: direct, writes: direct, chunk_claims: true },
             said: format!("{mailboxes}, {moves}"),
             remedy,
@@ -272,7 +273,7 @@ struct Answer<'a> {
     peer: Peer,
     rail: Rail,
     matching: Matching,
-    /// If the peer is on another host.
+    /// If the network reaches the peer.
     beyond: Option<PeerRails>,
     thresholds: Thresholds,
     tuned: &'a Tuned,
@@ -374,8 +375,10 @@ impl Answer<'_> {
         });
         if let Some(rails) = &self.beyond {
             document["rails"] = rails.to_json();
-            document["peer"]["addresses"] =
-                self.peer.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().into();
+            if !self.peer.addresses.is_empty() {
+                document["peer"]["addresses"] =
+                    self.peer.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().into();
+            }
         }
         if let Some((len, choice)) = self.choice() {
             let rejected = choice.rejected.iter().map(|(protocol, reason)| {

@@ -82,11 +82,30 @@ fn who_comes_first_matters_to_a_peer_that_can_be_read() {
     assert!(reason(&any, "speculative").contains("any source"));
 }
 
+/// The devices that carry it are this machine's, so only what all have is looked at.
+#[test]
+fn a_peer_on_this_host_is_reached_as_the_rails_say() {
+    let why = |rails, rank: &str, size: &str| {
+        let job = [OFF, RING, ("PMI_SIZE", "2"), ("PMI_RANK", "1"), ("FI_SLUICE_RAILS", rails)];
+        json(&["why", "--peer", rank, "--size", size, "--json"], &job)
+    };
+    assert_eq!(why("shm,tcp", "0", "1M")["rail"], "shm");
+    let far = why("tcp", "0", "1M");
+    assert_eq!((&far["rail"], &far["protocol"]), (&"tcp".into(), &"get".into()));
+    let rails = far["rails"].as_array().expect("rails");
+    let used: Vec<_> = rails.iter().filter(|row| row["chosen"] == true).collect();
+    assert!(!used.is_empty() && used.iter().all(|row| row["address"] == row["peer_address"]));
+    assert_eq!(rails.iter().filter(|row| row["eager"] == true).count(), 1);
+    assert_eq!(why("tcp", "0", "5000")["protocol"], "eager");
+    // Its own messages leave no process.
+    assert_eq!(why("tcp", "1", "1M")["rail"], "shm");
+}
+
 #[test]
 fn why_without_a_size_is_the_table() {
     let answer = json(&["why", "--json"], &[OFF, RING]);
     assert_eq!(answer["matching"]["who"], "this process");
-    let set = [OFF, RING, ("FI_SLUICE_MATCHING", "rail"), ("FI_SLUICE_RAILS", "ofi:tcp")];
+    let set = [OFF, RING, ("FI_SLUICE_MATCHING", "rail"), ("FI_SLUICE_RAILS", "tcp,ofi:tcp")];
     let (closed, open) = (("FI_SLUICE_SECURITY", "auth"), ("FI_SLUICE_SECURITY", "none"));
     let kept = json(&["why", "--json"], &[&set[..], &[closed]].concat());
     assert_eq!(kept["matching"]["who"], "this process");

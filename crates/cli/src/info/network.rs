@@ -73,6 +73,11 @@ impl Network {
         self.1.iter().map(one).collect()
     }
 
+    /// What the providers of libfabric have that are to be rails.
+    pub fn fabrics(&self) -> &[Fabric] {
+        &self.1
+    }
+
     /// What was decided, or why nothing was.
     pub fn choice(&self) -> Result<&Choice, &str> {
         self.0.as_ref().map_err(String::as_str)

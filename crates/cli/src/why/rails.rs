@@ -1,5 +1,5 @@
-//! The rails to another host: which of this host's devices are one, and why the others are
-//! not.
+//! The rails over the network, to another host or, if shared memory is left out, to a process
+//! of this one: which of this host's devices are one, and why the others are not.
 //!
 //! Two processes tell each other their devices when they meet, and both compute the rails
 //! from that. Here nobody is asked: what is known of the other host is the addresses of its
@@ -9,11 +9,13 @@ use crate::info::network::Network;
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 use sluice_rail::net::devices::{Choice, Device, IpNet, Offer, Route, Verdict, pair, route_from};
+use sluice_rail::net::{FabricOffer, OwnDevice};
 use sluice_runtime::NetworkOptions;
+use sluice_runtime::settings::Fabric;
 use sluice_text::Table;
 use std::net::IpAddr;
 
-/// The rails to a host.
+/// The rails to a host, over TCP and over providers of libfabric.
 #[derive(Debug)]
 pub struct PeerRails {
     rows: Vec<Row>,
@@ -22,6 +24,8 @@ pub struct PeerRails {
 /// One device of this host.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
+    /// The rail that it is, as in `FI_SLUICE_RAILS`.
+    name: String,
     device: String,
     /// The addresses here and there, if it is paired.
     ends: Option<(IpAddr, IpAddr)>,
@@ -47,13 +51,38 @@ impl PeerRails {
         }
         let route =
             |device: &Device, from, to| route_from(device, from, to).map_err(|why| why.to_string());
-        let rails = PeerRails { rows: rows(choice, addresses, &route) };
+        let tcp = if options.rails.tcp { rows(choice, addresses, &route) } else { Vec::new() };
+        PeerRails::of(tcp, &network, "if the peer has such a device")
+    }
+
+    /// Those to another process of this host, for which shared memory is left out.
+    ///
+    /// # Errors
+    /// What keeps this host off the network.
+    pub fn here(options: &NetworkOptions) -> Result<PeerRails> {
+        let network = Network::collect(options);
+        let choice = network.choice().map_err(|why| anyhow!("{why}"))?;
+        let tcp = if options.rails.tcp { rows_here(choice) } else { Vec::new() };
+        PeerRails::of(tcp, &network, "the peer, on this host, has it too")
+    }
+
+    /// Devices of providers stand behind those of TCP, as in processes.
+    fn of(mut rows: Vec<Row>, network: &Network, said: &str) -> Result<PeerRails> {
+        let used = rows.iter().filter(|row| row.is_used).count();
+        rows.splice(used..used, fabric_rows(network.fabrics(), said));
+        share(&mut rows);
+        let rails = PeerRails { rows };
         ensure!(
             rails.used().count() > 0,
             "no rail reaches it: {}",
             rails.rows.iter().map(Row::refusal).collect::<Vec<_>>().join("; ")
         );
         Ok(rails)
+    }
+
+    /// The rail that packets leave by.
+    pub fn name(&self) -> &str {
+        self.used().next().map_or("", |row| &row.name)
     }
 
     fn used(&self) -> impl Iterator<Item = &Row> {
@@ -86,7 +115,8 @@ impl PeerRails {
             &self.rows,
             &[
                 ("device", &|row| row.device.clone()),
-                ("rail", &|row| if row.is_used { "used" } else { "not used" }.to_owned()),
+                ("rail", &|row| row.name.clone()),
+                ("use", &|row| if row.is_used { "used" } else { "not used" }.to_owned()),
                 ("addresses", &ends),
                 ("Mbit/s", &speed),
                 ("share %", &share),
@@ -100,7 +130,9 @@ impl PeerRails {
     }
 
     pub fn to_json(&self) -> Value {
-        self.rows.iter().map(|row| row.to_json(self.eager())).collect()
+        let eager = self.rows.iter().position(|row| row.is_used);
+        let rows = self.rows.iter().enumerate();
+        rows.map(|(place, row)| row.to_json(Some(place) == eager)).collect()
     }
 }
 
@@ -109,19 +141,61 @@ impl Row {
         format!("{}: {}", self.device, self.reason)
     }
 
-    fn to_json(&self, eager: &str) -> Value {
+    fn to_json(&self, is_eager: bool) -> Value {
         json!({
-            "name": "tcp",
+            "name": self.name,
             "device": self.device,
             "address": self.ends.map(|(own, _)| own.to_string()),
             "peer_address": self.ends.map(|(_, peer)| peer.to_string()),
             "speed_mbit": self.speed_mbit,
             "chosen": self.is_used,
             "share_pct": self.share_pct,
-            "eager": self.is_used && self.device == eager,
+            "eager": is_eager,
             "detail": self.reason,
         })
     }
+}
+
+/// Every device of this host, for a peer that is on it: each is paired with itself.
+fn rows_here(choice: &Choice) -> Vec<Row> {
+    let used = choice.used();
+    let paired = |verdict: &&Verdict| {
+        let own = offer_of(verdict).addresses.first().map(|net| (net.addr(), net.addr()));
+        let reason = "the peer has it too: what goes to this host stays on it".to_owned();
+        Row { ends: own, is_used: true, ..row(&verdict.device, reason) }
+    };
+    used.iter().map(paired).chain(unused_rows(choice)).collect()
+}
+
+/// Every device of libfabric's providers that is to be a rail, and every provider that has
+/// none.
+fn fabric_rows(fabrics: &[Fabric], said: &str) -> Vec<Row> {
+    let of = |fabric: &Fabric| {
+        let name = format!("ofi:{}", fabric.provider);
+        let blank = Row {
+            device: "-".to_owned(),
+            name,
+            ends: None,
+            speed_mbit: None,
+            is_used: false,
+            share_pct: None,
+            reason: String::new(),
+        };
+        match &fabric.found {
+            Err(why) => vec![Row { reason: why.to_string(), ..blank }],
+            Ok(found) => {
+                let row = |(device, offer): &(OwnDevice, FabricOffer)| Row {
+                    device: offer.domain.clone(),
+                    speed_mbit: (device.mbit_per_s > 0).then_some(device.mbit_per_s),
+                    is_used: true,
+                    reason: format!("named by FI_SLUICE_RAILS; {said}"),
+                    ..blank.clone()
+                };
+                found.iter().map(row).collect()
+            }
+        }
+    };
+    fabrics.iter().flat_map(of).collect()
 }
 
 /// Every device of this host: rails in their order, then the others.
@@ -147,20 +221,25 @@ fn rows(
         };
         rows.push(Row { ends: Some((own.addr(), to)), is_used, ..row(device, reason) });
     }
-    share(&mut rows);
     let is_paired = |place: usize| pairs.iter().any(|pair| pair.own == place);
     let alone = used.iter().enumerate().filter(|(place, _)| !is_paired(*place));
     rows.extend(alone.map(|(_, verdict)| {
         let reason = "no address of the peer that is known here is left for it";
         row(&verdict.device, reason.to_owned())
     }));
-    let unused = choice.verdicts.iter().filter(|verdict| verdict.place.is_none());
-    rows.extend(unused.map(|verdict| row(&verdict.device, verdict.reason.clone())));
+    rows.extend(unused_rows(choice));
     rows
+}
+
+/// The devices that no process uses.
+fn unused_rows(choice: &Choice) -> impl Iterator<Item = Row> {
+    let unused = choice.verdicts.iter().filter(|verdict| verdict.place.is_none());
+    unused.map(|verdict| row(&verdict.device, verdict.reason.clone()))
 }
 
 fn row(device: &Device, reason: String) -> Row {
     Row {
+        name: "tcp".to_owned(),
         device: device.name.clone(),
         ends: None,
         speed_mbit: device.speed_mbit,
@@ -225,7 +304,9 @@ mod tests {
             true => Ok(Route::Direct),
             false => Err("unreachable".to_owned()),
         };
-        PeerRails { rows: rows(&choice, &peer, &route) }
+        let mut rows = rows(&choice, &peer, &route);
+        share(&mut rows);
+        PeerRails { rows }
     }
 
     #[test]
