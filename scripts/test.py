@@ -122,6 +122,7 @@ def stages(quick):
     yield Stage("sluice run and sluice doctor", [python, "tests/run_command.py"])
     yield Stage("hosts as network namespaces", [python, "tests/run_lab.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
+    yield Stage("random MPI programs", [python, "tests/run_random.py"])
     yield Stage("MPI programs across hosts", [python, "tests/run_hosts.py"], may_skip=True)
     yield Stage("Portals programs across hosts", [
         python, "tests/run_portals.py", "--hosts", "2",

@@ -302,14 +302,13 @@ class Suite:
         if os.geteuid() == 0:
             command.append("--allow-run-as-root")
         if self.sluice:
-            command += ["--mca", "pml", "cm", "--mca", "mtl", "ofi"]
-            command += ["--mca", "mtl_ofi_provider_include", "sluice"]
+            chosen = {"pml": "cm", "mtl": "ofi", "mtl_ofi_provider_include": "sluice"}
             # Which protocol a message takes must not depend on how fast the machine is.
             env = dict({"FI_SLUICE_TUNE": "off"}, **env)
             env = dict(env, FI_PROVIDER_PATH=self.providers, SLUICE_TEST_STRICT="1")
         else:
-            command += ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
-        for name, value in (mca or {}).items():
+            chosen = {"pml": "ob1", "btl": "self,vader"}
+        for name, value in {**chosen, **(mca or {})}.items():
             command += ["--mca", name, value]
         for name, value in env.items():
             command += ["-x", f"{name}={value}"]

@@ -64,9 +64,12 @@ MANY = ("the test expects that sends which MPI_Testall found unfinished stay so 
         "they are received; with Open MPI 4's mtl/ofi they finish in that very call, "
         "over any libfabric provider")
 
-# Every exclusion: part, pattern of the test's name, rank counts (None is all),
-# reason.  Each reason holds for Open MPI without Sluice too, and
-# "--transport ofi-tcp --no-exclusions --filter NAME" shows it.
+SHARED = ("it makes a window of shared memory of all ranks: MPI has that only for ranks "
+          "of one host")
+
+# Every exclusion: part, pattern of the test's name, where (None is everywhere, else
+# only where ranks are spread over hosts), reason.  Each reason holds for Open MPI
+# without Sluice too, and "--transport ofi-tcp --no-exclusions --filter NAME" shows it.
 EXCLUSIONS = [
     *(("point-to-point", f"test_p2p_obj.TestP2PObj{name}", None, MRECV)
       for name in ("*.testISSendAndRecv", "*.testProbe", "*.testWaitSomeSend",
@@ -83,6 +86,7 @@ EXCLUSIONS = [
     ("synchronous", "test_p2p_obj.TestP2PObj*.testCancel", None, CANCEL),
     ("synchronous", "test_p2p_obj.TestP2PObj*.testManyISendAndRecv", None, MANY),
     ("collective", "test_cco_vec.TestCCOVecWorld*.testAlltoallwBottom", None, BOTTOM),
+    ("windows", "test_win.TestWinAllocateSharedWorld.*", "hosts", SHARED),
 ]
 
 # Nothing may go round the transport under test: Sluice gets no other path
@@ -175,14 +179,14 @@ def worker(config_path):
         chosen.extend(flatten(loader.loadTestsFromName(module)))
     if config["only"]:
         chosen = [t for t in chosen
-                  if exclusion(t.id(), config["ranks"], "point-to-point")]
+                  if exclusion(t.id(), config["is_spread"], "point-to-point")]
     if config["filter"]:
         chosen = [t for t in chosen if matches(t.id(), config["filter"])]
     recorder.emit("list", [t.id() for t in chosen])
     suite = unittest.TestSuite()
     for test in chosen:
         reason = exclusion(
-            test.id(), config["ranks"], config["part"]) if config["exclusions"] else None
+            test.id(), config["is_spread"], config["part"]) if config["exclusions"] else None
         if reason:
             recorder.emit("skipped", test.id(), "excluded here: " + reason)
         else:
@@ -198,9 +202,9 @@ def matches(name, pattern):
     return fnmatch.fnmatchcase(name, f"*{pattern}*")
 
 
-def exclusion(name, ranks, part):
-    for where, pattern, counts, reason in EXCLUSIONS:
-        if (where == part and (counts is None or ranks in counts)
+def exclusion(name, is_spread, part):
+    for of, pattern, where, reason in EXCLUSIONS:
+        if (of == part and (where is None or is_spread)
                 and fnmatch.fnmatchcase(name, pattern)):
             return reason
     return None
@@ -285,7 +289,19 @@ def environment(directory):
 
 
 def run_part(part, ranks, args, tests):
-    """Run one part; return its outcomes by test, failed ranks told."""
+    """Run one part, over hosts of a lab of its own if --hosts says so: whatever a part
+    leaves running ends with its lab.  Return its outcomes by test, failed ranks told."""
+    if not args.hosts or args.lab:
+        return run_part_on(args.lab, part, ranks, args, tests)
+    # Workers, which import this file too, need none of it.
+    from run_lab import Labs
+    with tempfile.TemporaryDirectory(prefix="m4-lab-") as folder:
+        labs = Labs(os.path.abspath(args.provider_path), folder)
+        with labs.lab("--hosts", str(args.hosts), "--rails", "2") as lab:
+            return run_part_on(lab.name, part, ranks, args, tests)
+
+
+def run_part_on(lab, part, ranks, args, tests):
     about = PARTS[part]
     limit = args.time_limit or about["limit"]
     directory = tempfile.mkdtemp(prefix="m4-")
@@ -296,14 +312,17 @@ def run_part(part, ranks, args, tests):
         json.dump(dict(tests=tests, part=part, modules=about["modules"], out=out,
                        thread_level=about.get("level", "multiple"),
                        mprobe=about.get("mprobe", True), only=about.get("only"),
-                       ranks=ranks, filter=args.filter,
+                       is_spread=bool(lab), filter=args.filter,
                        exclusions=not args.no_exclusions), f)
     command = [shutil.which("mpirun.openmpi"), "--oversubscribe", "--bind-to", "none",
                "-n", str(ranks), *TRANSPORTS[args.transport]]
-    if args.lab:
+    if lab:
         tool = os.path.join(os.path.abspath(args.provider_path), "sluice")
-        command = [tool, "lab", "exec", "--name", args.lab, "head", "--", *command,
-                   "--host", f"h0:{ranks - ranks // 2},h1:{ranks // 2}"]
+        hosts = args.hosts or 2
+        counts = [ranks // hosts + (host < ranks % hosts) for host in range(hosts)]
+        slots = ",".join(f"h{host}:{count}" for host, count in enumerate(counts) if count)
+        command = [tool, "lab", "exec", "--name", lab, "head", "--", *command,
+                   "--host", slots]
     if "osc" in about:
         command += ["--mca", "osc", about["osc"]]
     if args.transport == "sluice":
@@ -415,8 +434,10 @@ def main():
     parser.add_argument("--provider-path", metavar="DIR",
                         default=os.path.join(ROOT, "target", "release"),
                         help="where libsluice-fi.so is [default: target/release]")
-    parser.add_argument("--lab", metavar="NAME", help="spread the ranks over h0 and h1 of "
-                        "this lab (sluice lab), with \"sluice\" of --provider-path")
+    parser.add_argument("--lab", metavar="NAME", help="spread the ranks over the hosts of this "
+                        "lab (sluice lab), with \"sluice\" of --provider-path")
+    parser.add_argument("--hosts", type=int, metavar="N", help="how many hosts the lab has "
+                        "[default: 2]; without --lab: start one of two rails for this run")
     parser.add_argument("--verbose", action="store_true", help="show what mpirun printed")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -436,9 +457,14 @@ def main():
     library = os.path.join(args.provider_path, "libsluice-fi.so")
     if args.transport == "sluice" and not os.path.exists(library):
         die(library, "it is not there", "Build it with \"cargo build --release\"")
+    if args.hosts and not args.lab:
+        from run_lab import why_not
+        if reason := why_not():
+            die("--hosts", reason, "Run it where \"sluice lab\" works, or without --hosts")
 
     tests, version = suite_dir()
-    print(f"mpi4py {version} over {args.transport}, ranks {args.ranks}", flush=True)
+    where = f" on {args.hosts} hosts" if args.hosts else ""
+    print(f"mpi4py {version} over {args.transport}, ranks {args.ranks}{where}", flush=True)
     total = dict(passed=0, failed=0, skipped=0)
     skips = {}
     stray = False
