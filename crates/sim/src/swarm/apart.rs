@@ -1,7 +1,8 @@
 //! Processes on different hosts: what a machine wants of rails, and what comes of it.
 
+use super::events::Turn;
 use super::trace::What;
-use super::world::{Turn, World};
+use super::world::World;
 use crate::port::Outbox;
 use crate::rails::Effect;
 use sluice_link::{Machine as _, PeerError, RailError};

@@ -6,8 +6,9 @@
 //! it. The judge is told of an arrival when it happens, before anything else does.
 
 use super::draw::Draw;
+use super::events::{Event, Turn};
 use super::trace::What;
-use super::world::{Event, Turn, World};
+use super::world::World;
 use crate::nic::{Bounds, Nic, Out, Tagged};
 use sluice_link::{Machine as _, TaggedEnd, Token};
 use sluice_wire::PeerId;

@@ -7,8 +7,9 @@
 //! to hand one over. Its completion may come much later; which message it must
 //! tell of is known by then.
 
+use super::events::Read;
 use super::matcher::{Matcher, Message, Wanted};
-use super::world::{Read, World};
+use super::world::World;
 use crate::memory::Memory;
 use sluice_link::TaggedMessage;
 use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};

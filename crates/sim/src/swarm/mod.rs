@@ -7,6 +7,7 @@
 //! | `refusals` | messages that were refused, and what that may change: nothing |
 //! | `program` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
+//! | `events` `carry` | what happens, and what machines have asked for |
 //! | `losses` | who has ended, and who knows |
 //! | `apart` | processes on different hosts, and the rails between them (`crate::rails`) |
 //! | `by_nic` | interfaces that match messages (`crate::nic`) |
@@ -24,9 +25,11 @@
 mod apart;
 mod books;
 mod by_nic;
+mod carry;
 mod coverage;
 mod deaths;
 mod draw;
+mod events;
 mod judge;
 mod losses;
 mod matcher;

@@ -9,12 +9,13 @@
 
 use super::Summary;
 use super::draw::Draw;
+use super::events::Turn;
 use super::judge::{Judge, content};
 use super::matcher::Wanted;
 use super::refusals::{Refusals, try_send};
 use super::setup::Setup;
 use super::trace::{Trace, What};
-use super::world::{Turn, World};
+use super::world::World;
 use sluice_proto::{Probe, ProbeAction, Recv, Refused, Send, Space};
 use sluice_wire::PeerId;
 use std::collections::VecDeque;

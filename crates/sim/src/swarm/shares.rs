@@ -1,8 +1,9 @@
 //! Transfers that two processes share: each chunk is taken in one event and copied
 //! in another, so anything may happen in between.
 
+use super::events::Event;
 use super::trace::What;
-use super::world::{Event, World};
+use super::world::World;
 use crate::chunk_claims::{Share, Turn as Step};
 use crate::port::Move;
 use sluice_link::{Machine as _, RailError};

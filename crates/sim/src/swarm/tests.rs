@@ -1,11 +1,12 @@
 //! Few seeds, and wrong things that the checkers must not miss.
 
 use super::books::Books;
+use super::events::Turn;
 use super::judge::Judge;
 use super::matcher::{Matcher, Message, Wanted};
 use super::setup::Setup;
 use super::trace::What;
-use super::world::{Turn, World};
+use super::world::World;
 use super::{Coverage, FaultCounts, Trace, run};
 use crate::rails::RailsSetup;
 use crate::rails::mutants::{self, Mutant};

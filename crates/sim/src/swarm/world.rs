@@ -13,6 +13,7 @@ use super::books::Books;
 use super::by_nic::Nics;
 use super::coverage::Coverage;
 use super::draw::Draw;
+use super::events::{Event, Read, Turn};
 use super::losses::Losses;
 use super::setup::Setup;
 use super::trace::{Entry, Trace, What};
@@ -24,7 +25,7 @@ use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
 use crate::rails::{self, Rails};
-use sluice_link::{Exposures, Layout, Machine as _, RailError, TaggedMessage, Token};
+use sluice_link::{Exposures, Layout, Machine as _, Token};
 use sluice_proto::{Completion, Endpoint};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
 use std::collections::{BTreeSet, VecDeque};
@@ -37,88 +38,6 @@ const TIME_NS_MAX: u64 = 60_000_000_000;
 const EVENTS_MAX_APART: u64 = 1_000_000;
 const TIME_NS_MAX_APART: u64 = 3_600_000_000_000;
 
-/// Something that happens.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
-    /// A packet is in a mailbox.
-    Arrive {
-        to: u32,
-        flight: Flight,
-    },
-    /// A process looks at what there is to do.
-    Wake {
-        process: u32,
-    },
-    /// The bytes of a read are there, or are refused.
-    Moved {
-        transfer: u32,
-    },
-    /// A side of a shared transfer takes a chunk, waits or ends; and has copied a
-    /// chunk.
-    Turn {
-        part: u32,
-    },
-    Copied {
-        part: u32,
-    },
-    /// The memory of a packet that was taken before is read, and that is reported.
-    Write {
-        late: u32,
-    },
-    Transmitted {
-        late: u32,
-    },
-    /// A process is told that the connection to another is open.
-    Connected {
-        who: u32,
-        peer: u32,
-    },
-    /// A process is told that another has ended.
-    Lose {
-        who: u32,
-        peer: u32,
-    },
-    /// Something between hosts.
-    Rails(rails::Event),
-    /// A message comes to an interface that matches.
-    Tagged {
-        from: u32,
-        to: u32,
-    },
-    /// Such an interface tells its process something.
-    Word {
-        process: u32,
-    },
-}
-
-/// What the program is to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// This process has been woken.
-    Woken(usize),
-    /// A read or a transmission of this process has ended.
-    Moved(usize),
-    /// This process has ended.
-    Died(usize),
-    /// This process has been told that another one has, or that it will not answer.
-    Lost(usize, usize),
-    /// A message has come to an interface that matches.
-    Tagged { from: usize, to: usize, message: TaggedMessage },
-    /// A connection that this process has asked for is open.
-    Connected(usize),
-    /// Nothing is to come.
-    Rest,
-}
-
-/// A packet that was read.
-#[derive(Clone, Copy, Debug)]
-pub struct Read {
-    pub from: usize,
-    pub packet: Parsed,
-    /// A receive took the message that the packet tells of.
-    pub taken: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Host {
     pub mailbox: VecDeque<Flight>,
@@ -130,8 +49,8 @@ pub(super) struct Host {
 pub(super) struct Late {
     pub who: usize,
     pub to: usize,
-    from: Region,
-    token: Token,
+    pub from: Region,
+    pub token: Token,
     pub flight: Flight,
     pub is_written: bool,
 }
@@ -145,16 +64,16 @@ pub struct World<'t> {
     events: u64,
     pub(super) steps: u64,
     pub(super) hosts: Vec<Host>,
-    endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<Endpoint>,
     pub(super) memories: Vec<Memory>,
     /// By reader: whose memory it cannot read; and whose it does not know yet.
     pub(super) unreadable: Vec<Vec<bool>>,
     pub(super) forbidden: Vec<Vec<bool>>,
     pub(super) store: Store,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
     pub(super) claims: AllClaims,
     /// What each process has exposed.
-    exposures: Vec<Exposures>,
+    pub(super) exposures: Vec<Exposures>,
     /// Where opening them takes time.
     pub(super) connections: Option<Connections>,
     /// What is between hosts, and who knows whom there.
@@ -170,21 +89,21 @@ pub struct World<'t> {
     pub(super) draw_stale: Draw,
     /// Reads under way; none where one has ended before its time.
     pub(super) transfers: Vec<Option<(usize, Move)>>,
-    transfers_free: Vec<u32>,
+    pub(super) transfers_free: Vec<u32>,
     pub(super) lates: Vec<Option<Late>>,
-    lates_free: Vec<u32>,
+    pub(super) lates_free: Vec<u32>,
     /// When the last packet of each pair arrives, and when its way is free.
-    arrival_ns: Vec<u64>,
-    way_free_ns: Vec<u64>,
+    pub(super) arrival_ns: Vec<u64>,
+    pub(super) way_free_ns: Vec<u64>,
     pub(super) books: Books,
     pub(super) losses: Losses,
     pub coverage: Coverage,
     pub(super) draw: Draw,
     /// Which packets are taken before their memory is read.
-    draw_late: Draw,
+    pub(super) draw_late: Draw,
     pub(super) draw_death: Draw,
     /// How long opening a connection takes.
-    draw_connecting: Draw,
+    pub(super) draw_connecting: Draw,
     /// Which payloads the rail puts in their place.
     draw_placing: Draw,
     trace: &'t mut Trace,
@@ -549,145 +468,6 @@ impl<'t> World<'t> {
         self.flush(who);
         self.check_books(who);
         result
-    }
-
-    /// Carries out what a machine has asked for.
-    fn flush(&mut self, who: usize) {
-        let mut outbox = std::mem::take(&mut self.outbox);
-        for out in outbox.packets.drain(..) {
-            let to = out.peer.index();
-            let flight = Flight::pack(&out.head, out.payload, PeerId(who as u32), &mut self.store);
-            let packet = flight.peek(&self.store);
-            let slots = self.books.send(who, to, &packet);
-            self.coverage.note(&packet);
-            self.note(who, What::Transmits(to, packet.packet, slots));
-            if self.hosts_of.are_apart(who as u32, out.peer.0) {
-                self.on_rails(|rails, cx| rails.transmit(cx, who, to, flight, slots));
-                continue;
-            }
-            let way = who * self.hosts.len() + to;
-            let free =
-                self.way_free_ns[way].max(self.now_ns) + u64::from(slots) * self.setup.slot_ns;
-            self.way_free_ns[way] = free;
-            let late_ns = self.draw.below(self.setup.jitter_ns + 1);
-            let mut at = (free + self.setup.latency_ns + late_ns).max(self.arrival_ns[way]);
-            if let Some((from, token)) = out.late {
-                self.coverage.pending_transmissions = 1;
-                let late = Late { who, to, from, token, flight, is_written: false };
-                at = at.max(self.take_late(late));
-            }
-            self.arrival_ns[way] = at;
-            self.queue.add(at, Event::Arrive { to: to as u32, flight });
-        }
-        for what in outbox.moves.drain(..) {
-            if self.hosts_of.are_apart(who as u32, what.peer.0) {
-                self.on_rails(|rails, cx| rails.start(cx, who, what));
-                continue;
-            }
-            let transfer = self.transfers_free.pop().unwrap_or(self.transfers.len() as u32);
-            match self.transfers.get_mut(transfer as usize) {
-                Some(place) => *place = Some((who, what)),
-                None => self.transfers.push(Some((who, what))),
-            }
-            let late_ns = self.draw.below(self.setup.jitter_ns + 1);
-            let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
-            let at = self.now_ns + 2 * self.setup.latency_ns + taken_ns + late_ns;
-            self.queue.add(at, Event::Moved { transfer });
-        }
-        for peer in outbox.connects.drain(..) {
-            self.coverage.pending_connections = 1;
-            self.note(who, What::Connects(peer.index()));
-            if self.hosts_of.are_apart(who as u32, peer.0) {
-                self.asks_for(who, peer.index());
-                continue;
-            }
-            let at = self.now_ns + 1 + self.draw_connecting.below(self.setup.connecting_ns);
-            self.queue.add(at, Event::Connected { who: who as u32, peer: peer.0 });
-        }
-        self.flush_rails(who, &mut outbox);
-        self.flush_nic(who);
-        // An exchange has its answer at once: nothing else happens in a step.
-        outbox.exchanges.clear();
-        for share in outbox.shares.drain(..) {
-            let part = self.claims.begin(share);
-            let late_ns = self.draw.below(self.setup.jitter_ns + 1);
-            self.queue.add(self.now_ns + late_ns, Event::Turn { part });
-        }
-        self.outbox = outbox;
-    }
-
-    /// A read or a write on the same host that `who` had asked for ends.
-    pub(super) fn moved(&mut self, who: usize, what: Move) {
-        let peer = what.peer.index();
-        let may = !self.forbidden[who][peer] && !self.is_dead(peer);
-        self.note(who, What::Moved(peer, what.local.len, may));
-        let outcome = if self.is_dead(peer) {
-            Err(RailError::PeerGone)
-        } else if may {
-            self.copy(who, &what);
-            Ok(())
-        } else {
-            self.unreadable[who][peer] = true;
-            Err(RailError::Forbidden)
-        };
-        self.tell_moved(who, what.token, outcome);
-    }
-
-    /// A process is told how a read or a write has ended.
-    pub(super) fn tell_moved(&mut self, who: usize, token: Token, outcome: Result<(), RailError>) {
-        self.step(who, &[], |endpoint, now, port| {
-            endpoint.on_moved(now, port, token, outcome);
-        });
-        self.rouse(who);
-    }
-
-    /// Moves bytes between a process and memory that another has exposed to it.
-    ///
-    /// # Panics
-    /// If it has not: nobody here uses a key that is not valid.
-    pub(super) fn copy(&mut self, who: usize, what: &Move) {
-        let (peer, len) = (what.peer.index(), what.local.len);
-        let found =
-            self.exposures[peer].resolve(PeerId(who as u32), what.remote, len, what.is_write);
-        let addr = found.unwrap_or_else(|why| panic!("{who} used a key of {peer}: {why}"));
-        let (from, source, to, target) = match what.is_write {
-            false => (peer, Region { addr, len }, who, what.local.addr),
-            true => (who, what.local, peer, addr),
-        };
-        let bytes = self.memories[from].read(source).to_vec();
-        self.memories[to].write(target, &bytes);
-    }
-
-    /// The rail takes a packet before it has read its memory. When it will have.
-    fn take_late(&mut self, late: Late) -> u64 {
-        let at = self.now_ns + self.draw.below(self.setup.jitter_ns + 1);
-        let place = self.lates_free.pop().unwrap_or(self.lates.len() as u32);
-        match self.lates.get_mut(place as usize) {
-            Some(found) => *found = Some(late),
-            None => self.lates.push(Some(late)),
-        }
-        self.queue.add(at, Event::Write { late: place });
-        at
-    }
-
-    /// The rail reads the memory of a packet, and says so some time later: maybe
-    /// when the packet has long arrived.
-    fn write(&mut self, place: u32) {
-        let late = self.lates[place as usize].as_mut().expect("it was taken by the rail");
-        late.is_written = true;
-        if late.from.len > 0 {
-            let bytes = self.memories[late.who].read(late.from).into();
-            late.flight.fill(bytes, &mut self.store);
-        }
-        let at = self.now_ns + self.draw.below(2 * self.setup.jitter_ns + 1);
-        self.queue.add(at, Event::Transmitted { late: place });
-    }
-
-    fn transmitted(&mut self, late: &Late) {
-        self.note(late.who, What::Transmitted(late.to));
-        let token = late.token;
-        self.step(late.who, &[], |endpoint, now, port| endpoint.on_transmitted(now, port, token));
-        self.rouse(late.who);
     }
 
     /// A process will be told that another has ended.
