@@ -618,8 +618,23 @@ fn a_swarm_of_no_seeds_is_refused() {
 
 #[test]
 fn a_seed_can_be_looked_at() {
-    let output = sluice(&["sim", "swarm", "--seed", "3", "--trace"]);
+    let show = |args: &[&str]| {
+        let output = sluice(&[&["sim", "trace", "3"], args].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let ladder = show(&[]);
+    assert!(ladder.contains("send #") && ladder.contains("all well"), "{ladder}");
+    assert!(ladder.contains("►") && ladder.contains("eager"), "{ladder}");
+    assert!(show(&["--raw"]).contains("sends #"));
+    let nothing = show(&["--keep", "faults=/ops="]);
+    assert!(nothing.contains("seed 3: 0 messages"), "{nothing}");
+    assert_eq!(sluice(&["sim", "trace", "3", "--keep", "nothing"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_world_that_is_well_cannot_be_shrunk() {
+    let output = sluice(&["sim", "shrink", "3"]);
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("sends #") && text.contains("seeds: 1, failed: 0"), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "seed 3 does not fail\n");
 }

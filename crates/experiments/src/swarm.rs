@@ -4,16 +4,15 @@
 //! seeds and does not depend on the threads.
 
 use super::progress::duration;
+use super::verdict::{self, with_quiet_panics};
 use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use sluice_sim::swarm::{self, FaultCounts, Summary, Trace};
-use std::cell::RefCell;
+use sluice_sim::swarm::{Cut, FaultCounts, Summary, Trace};
 use std::io::{IsTerminal as _, Write as _};
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -27,13 +26,16 @@ const HELP: &str = "\
 Each seed draws processes, mailboxes, a network and a legal program of sends, receives, probes and
 cancels, and runs it over the code that ships. Credits, memory, matching and bytes are checked after
 every step, and in the end everything must have ended. In half of the worlds processes are on several
-hosts, joined by rails that break, fall silent, slow down and return.
+hosts, joined by rails that break, fall silent, lose frames, slow down and return. Processes stop, are
+slow and end, clocks jump, and what they have too little of runs out.
 
 Exit status: 0 nothing is wrong, 1 a seed failed or an error.
 
 Examples:
   sluice sim swarm --seeds 0..20000
-  sluice sim swarm --seed 17 --trace";
+  sluice sim swarm --seed 17
+  sluice sim trace 17
+  sluice sim shrink 17";
 
 /// Arguments of `sluice sim swarm`.
 #[derive(Debug, Args)]
@@ -46,9 +48,6 @@ pub struct SwarmArgs {
     #[arg(long, value_name = "N", conflicts_with = "seeds",
         value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
-    /// Print all that happens. For one seed.
-    #[arg(long, requires = "seed", conflicts_with = "json")]
-    trace: bool,
     /// How many threads; the results do not depend on it [default: one a core].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -71,7 +70,7 @@ struct Failure {
 struct Outcomes {
     seeds: u64,
     sum: Summary,
-    /// Faults of rails, also in worlds that went wrong.
+    /// Faults, also in worlds that went wrong.
     faults: FaultCounts,
     failures: Vec<Failure>,
 }
@@ -88,7 +87,7 @@ pub fn run(args: &SwarmArgs) -> Result<ExitCode> {
     if args.json {
         json(&outcomes, seconds)?;
     } else {
-        text(&outcomes, seconds, args.trace)?;
+        text(&outcomes, seconds)?;
     }
     Ok(if outcomes.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -107,7 +106,7 @@ fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Outcomes {
         .or_else(|| std::thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get)
         .min(usize::try_from(count).unwrap_or(usize::MAX));
-    let bar = bar(count, args.json || args.trace);
+    let bar = bar(count, args.json);
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
         let mut outcomes = Outcomes::default();
@@ -116,7 +115,7 @@ fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Outcomes {
             if taken >= count {
                 break;
             }
-            if !outcomes.add(seeds.start + taken, args.trace) {
+            if !outcomes.add(seeds.start + taken) {
                 failed.fetch_add(1, Ordering::Relaxed);
             }
             if let Some(bar) = &bar {
@@ -141,21 +140,16 @@ fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Outcomes {
 
 impl Outcomes {
     /// Runs a seed. False if it failed.
-    fn add(&mut self, seed: u64, whole: bool) -> bool {
-        let mut trace = if whole { Trace::whole() } else { Trace::tail() };
-        let summary = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, &mut trace)));
+    fn add(&mut self, seed: u64) -> bool {
+        let mut trace = Trace::tail();
+        let summary = verdict::of(seed, &Cut::default(), &mut trace);
         self.seeds += 1;
         self.faults = self.faults + trace.faults();
-        if whole {
-            // A message that cannot be shown is no reason to stop.
-            let _ = write!(std::io::stdout().lock(), "{trace}");
-        }
         match summary {
             Ok(summary) => self.sum = sum(&self.sum, &summary),
-            Err(_) => {
-                let what = PANIC.with_borrow_mut(std::mem::take);
+            Err(what) => {
                 let trace = trace.to_string().lines().map(str::to_owned).collect();
-                let replay = format!("sluice sim swarm --seed {seed} --trace");
+                let replay = format!("sluice sim trace {seed}");
                 self.failures.push(Failure { seed, what, trace, replay });
                 return false;
             }
@@ -203,7 +197,7 @@ fn json(outcomes: &Outcomes, seconds: f64) -> Result<()> {
         "steps": sum.steps,
         "hash": format!("{:016x}", sum.hash),
         "worlds_with": sum.coverage,
-        "rail_faults": fault_counts(outcomes),
+        "faults": fault_counts(outcomes),
         "failures": outcomes.failures,
     });
     let mut out = std::io::stdout().lock();
@@ -212,14 +206,12 @@ fn json(outcomes: &Outcomes, seconds: f64) -> Result<()> {
     Ok(())
 }
 
-fn text(outcomes: &Outcomes, seconds: f64, traced: bool) -> Result<()> {
+fn text(outcomes: &Outcomes, seconds: f64) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for failure in outcomes.failures.iter().take(TRACES_MAX) {
         writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
-        if !traced {
-            for line in &failure.trace {
-                writeln!(out, "  {line}")?;
-            }
+        for line in &failure.trace {
+            writeln!(out, "  {line}")?;
         }
         writeln!(out, "replay it with: {}\n", failure.replay)?;
     }
@@ -248,7 +240,7 @@ fn text(outcomes: &Outcomes, seconds: f64, traced: bool) -> Result<()> {
         .map(|((name, happened), (_, survived))| format!("{name} {survived} of {happened}"))
         .collect();
     if !kinds.is_empty() {
-        writeln!(out, "worlds that survived faults of rails: {}", kinds.join(", "))?;
+        writeln!(out, "worlds that survived faults: {}", kinds.join(", "))?;
     }
     Ok(())
 }
@@ -274,20 +266,6 @@ fn bar(count: u64, quiet: bool) -> Option<ProgressBar> {
         );
         bar
     })
-}
-
-thread_local! {
-    /// What the last panic of this thread said, and where.
-    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Runs `work` while panics are kept for the report and not printed.
-fn with_quiet_panics<R>(work: impl FnOnce() -> R) -> R {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|info| PANIC.set(info.to_string())));
-    let result = work();
-    std::panic::set_hook(before);
-    result
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod world;
 
 use sluice_link::PeerError;
-use sluice_proto::{Refused, Send};
+use sluice_proto::{Failure, Refused, Send};
 use sluice_wire::{Credits, MatchBits, Packet, PtIndex, Put};
 use world::net::Mode;
 use world::{World, pattern, recv_from, send_to};
@@ -59,9 +59,22 @@ fn what_the_rail_has_no_room_for_is_tried_again_and_leaves_no_trace() {
     let long = world.alloc(0, &pattern(2, 65));
     assert_eq!(world.send(0, &send_to(1, short, 7, 1)), Err(Refused::Again));
     assert_eq!(world.send(0, &send_to(1, long, 7, 2)), Err(Refused::Again));
-    assert_eq!(world.recv(0, &recv_from(1, short, 7, 3)), Err(Refused::Again));
     let injected = Send { inject: true, ..send_to(1, long, 7, 4) };
     assert_eq!(world.send(0, &injected), Err(Refused::TooLong { len: 65, max: 64 }));
     let pending = world.pending(0);
     assert_eq!((pending.sends, pending.recvs, world.pop(0)), (0, 0, None));
+}
+
+#[test]
+fn a_receive_that_the_rail_has_no_room_for_waits_and_can_be_cancelled() {
+    let mut world = World::pair(Mode { matches: true, ..Mode::default() });
+    let buf = world.alloc(0, &pattern(1, 8));
+    for context in [3, 4] {
+        assert_eq!(world.recv(0, &recv_from(1, buf, 7, context)), Ok(()));
+    }
+    assert_eq!((world.pending(0).recvs, world.pop(0)), (2, None));
+    assert!(world.cancel(0, 4) && !world.cancel(0, 4));
+    let end = world.pop(0).expect("it was cancelled");
+    assert_eq!((end.context, end.outcome), (4, Err(Failure::Cancelled)));
+    assert_eq!((world.pending(0).recvs, world.pop(0)), (1, None));
 }

@@ -104,6 +104,9 @@ pub(crate) struct AllClaims {
     places: BTreeMap<u32, Places>,
     active: BTreeMap<u32, ActiveShare>,
     begun: u32,
+    /// Most claims of one process, and whether one has had none for a transfer.
+    places_max: usize,
+    pub was_out: bool,
 }
 
 impl AllClaims {
@@ -120,13 +123,21 @@ impl AllClaims {
             places: BTreeMap::new(),
             active: BTreeMap::new(),
             begun: 0,
+            places_max: PLACES_MAX,
+            was_out: false,
         }
+    }
+
+    /// Each process has no more claims than these.
+    pub fn limited(self, places_max: usize) -> AllClaims {
+        AllClaims { places_max: places_max.min(PLACES_MAX), ..self }
     }
 
     pub fn open(&mut self, owner: u32, peer: u32, start: ClaimsStart) -> Option<ClaimsId> {
         let Places { all, free } = self.places.entry(owner).or_default();
         let at = free.pop().unwrap_or(all.len());
-        if at == PLACES_MAX {
+        if at >= self.places_max {
+            self.was_out = true;
             return None;
         }
         if at == all.len() {

@@ -11,8 +11,11 @@
 
 use crate::memory::Memory;
 use sluice_link::{Full, TaggedEnd, TaggedMessage, TaggedWanted, Token};
-use sluice_wire::{PeerId, Region};
+use sluice_wire::{PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
+
+/// Lists of receives.
+const LISTS: usize = 2;
 
 /// A message at its receiver, or on its way there.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(crate) struct Bounds {
     pub bytes_max: u64,
     /// Most messages on their way to one peer.
     pub sends_max: u32,
+    /// Most receives of a list that have met no message.
+    pub receives_max: usize,
 }
 
 /// What an interface has for others.
@@ -52,6 +57,10 @@ pub(crate) struct Nic {
     under_way: BTreeMap<PeerId, u32>,
     /// It has had no room for a message.
     pub was_full: bool,
+    /// It has had no room for a receive, and that is not over: by list.
+    is_crowded: [bool; LISTS],
+    /// It has had none ever.
+    pub was_crowded: bool,
     /// A message was too long for it.
     pub was_exceeded: bool,
     posted: Vec<(TaggedWanted, Region, Token)>,
@@ -68,6 +77,8 @@ impl Nic {
             bounds,
             under_way: BTreeMap::new(),
             was_full: false,
+            is_crowded: [false; LISTS],
+            was_crowded: false,
             was_exceeded: false,
             posted: Vec::new(),
             unexpected: Vec::new(),
@@ -102,14 +113,26 @@ impl Nic {
         self.under_way.remove(&to);
     }
 
-    pub fn post(&mut self, memory: &mut Memory, wanted: &TaggedWanted, into: Region, token: Token) {
-        match self.find(wanted) {
-            Some(at) => {
-                let tagged = self.unexpected.remove(at);
-                self.meet(memory, &tagged, into, token);
-            }
-            None => self.posted.push((*wanted, into, token)),
+    pub fn post(
+        &mut self,
+        memory: &mut Memory,
+        wanted: &TaggedWanted,
+        into: Region,
+        token: Token,
+    ) -> Result<(), Full> {
+        let list = usize::from(wanted.list.0);
+        let of_list = self.posted.iter().filter(|(one, ..)| one.list == wanted.list);
+        if let Some(at) = self.find(wanted) {
+            let tagged = self.unexpected.remove(at);
+            self.meet(memory, &tagged, into, token);
+        } else if of_list.count() >= self.bounds.receives_max {
+            (self.is_crowded[list], self.was_crowded) = (true, true);
+            return Err(Full);
+        } else {
+            self.posted.push((*wanted, into, token));
         }
+        self.is_crowded[list] = false;
+        Ok(())
     }
 
     pub fn cancel(&mut self, token: Token) -> bool {
@@ -118,8 +141,10 @@ impl Nic {
         self.posted.len() < before
     }
 
-    /// A message has come.
-    pub fn arrive(&mut self, memory: &mut Memory, tagged: Tagged) {
+    /// A message has come. True if it is left to a process for whose receives there was no
+    /// room.
+    pub fn arrive(&mut self, memory: &mut Memory, tagged: Tagged) -> bool {
+        let is_crowded = self.is_crowded[usize::from(tagged.message.list.0)];
         let wants = |(wanted, ..): &(TaggedWanted, Region, Token)| {
             wanted.accepts(tagged.from, &tagged.message)
         };
@@ -127,9 +152,28 @@ impl Nic {
             Some(at) => {
                 let (_, into, token) = self.posted.remove(at);
                 self.meet(memory, &tagged, into, token);
+                false
             }
-            None => self.unexpected.push(tagged),
+            None => {
+                self.unexpected.push(tagged);
+                is_crowded
+            }
         }
+    }
+
+    pub fn claim_first(
+        &mut self,
+        list: PtIndex,
+        wants: &mut dyn FnMut(PeerId, &TaggedMessage) -> bool,
+        Token(name): Token,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        let mut is_wanted =
+            |one: &Tagged| one.message.list == list && wants(one.from, &one.message);
+        let at = self.unexpected.iter().position(&mut is_wanted)?;
+        let tagged = self.unexpected.remove(at);
+        let (from, message) = (tagged.from, tagged.message);
+        assert!(self.claimed.insert(name, tagged).is_none(), "a claim's name is its own");
+        Some((from, message))
     }
 
     pub fn search(
@@ -181,10 +225,10 @@ impl Nic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_wire::{MatchBits, PtIndex};
+    use sluice_wire::MatchBits;
 
     fn nic() -> (Nic, Memory) {
-        (Nic::new(Bounds { bytes_max: 8, sends_max: 2 }), Memory::new(true))
+        (Nic::new(Bounds { bytes_max: 8, sends_max: 2, receives_max: 3 }), Memory::new(true))
     }
 
     fn tagged(from: u32, tag: u64) -> Tagged {
@@ -218,14 +262,14 @@ mod tests {
     fn the_oldest_receive_meets_the_oldest_message() {
         let (mut nic, mut memory) = nic();
         let into = memory.alloc(8);
-        nic.post(&mut memory, &wanted(None, 0, u64::MAX), into, Token(1));
-        nic.post(&mut memory, &wanted(Some(3), 5, 0), into, Token(2));
+        nic.post(&mut memory, &wanted(None, 0, u64::MAX), into, Token(1)).unwrap();
+        nic.post(&mut memory, &wanted(Some(3), 5, 0), into, Token(2)).unwrap();
         nic.arrive(&mut memory, tagged(3, 5));
         nic.arrive(&mut memory, tagged(4, 5));
         nic.arrive(&mut memory, tagged(3, 5));
         assert_eq!(met(&mut nic), [(1, 3), (2, 3)]);
         nic.arrive(&mut memory, tagged(3, 5));
-        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(3));
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(3)).unwrap();
         assert_eq!(met(&mut nic), [(3, 4)]);
         assert_eq!(memory.read(into), [5; 8]);
     }
@@ -243,12 +287,32 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_no_receive_has_met_waits_for_those_it_had_no_room_for() {
+        let (mut nic, mut memory) = nic();
+        let into = memory.alloc(8);
+        for token in 1..4 {
+            nic.post(&mut memory, &wanted(None, token, 0), into, Token(token)).unwrap();
+        }
+        assert!(!nic.arrive(&mut memory, tagged(0, 9)), "nobody was refused");
+        assert_eq!(nic.post(&mut memory, &wanted(None, 4, 0), into, Token(4)), Err(Full));
+        assert!(nic.arrive(&mut memory, tagged(0, 4)) && !nic.arrive(&mut memory, tagged(0, 3)));
+        let mut wants = |_, message: &TaggedMessage| message.match_bits.0 == 4;
+        let [first, none] =
+            [7, 8].map(|name| nic.claim_first(PtIndex(0), &mut wants, Token(name)).is_some());
+        assert!(first && !none);
+        nic.take(&mut memory, Token(7), into);
+        assert_eq!((met(&mut nic), memory.read(into)), (vec![(3, 0)], &[4; 8][..]));
+        nic.post(&mut memory, &wanted(None, 4, 0), into, Token(4)).unwrap();
+        assert!(!nic.arrive(&mut memory, tagged(0, 8)), "there was room for it");
+    }
+
+    #[test]
     fn what_has_met_cannot_be_taken_back() {
         let (mut nic, mut memory) = nic();
         let into = memory.alloc(4);
-        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1));
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1)).unwrap();
         assert!(nic.cancel(Token(1)) && !nic.cancel(Token(1)));
-        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(2));
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(2)).unwrap();
         nic.arrive(&mut memory, tagged(0, 5));
         assert!(!nic.cancel(Token(2)));
         assert_eq!(memory.read(into), [5; 4], "no more than fits");
@@ -262,7 +326,7 @@ mod tests {
         nic.arrive(&mut memory, tagged(0, 5));
         assert!(nic.search(&wanted(None, 5, 0), None).is_some());
         assert!(nic.search(&wanted(None, 5, 0), Some(Token(9))).is_some());
-        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1));
+        nic.post(&mut memory, &wanted(None, 5, 0), into, Token(1)).unwrap();
         assert!(nic.outs.is_empty() && !nic.is_empty());
         nic.take(&mut memory, Token(9), into);
         assert!(matches!(nic.outs[..], [Out::Acknowledge(PeerId(0), Token(5))]));

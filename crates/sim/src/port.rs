@@ -11,7 +11,7 @@ use sluice_link::{
     Port, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage,
     TaggedWanted, Token, Transmitted, Transport,
 };
-use sluice_wire::{Addr, HeadBuf, Packet, PeerId, Region, RemoteKey};
+use sluice_wire::{Addr, HeadBuf, Packet, PeerId, PtIndex, Region, RemoteKey};
 
 /// A packet to be sent.
 #[derive(Debug)]
@@ -306,8 +306,7 @@ impl TagMatching for SimPort<'_> {
 
     fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full> {
         let (nic, memory) = self.nic();
-        nic.post(memory, wanted, into, token);
-        Ok(())
+        nic.post(memory, wanted, into, token)
     }
 
     fn cancel(&mut self, token: Token) -> bool {
@@ -333,6 +332,15 @@ impl TagMatching for SimPort<'_> {
         claim: Option<Token>,
     ) -> Option<(PeerId, TaggedMessage)> {
         self.nic().0.search(wanted, claim)
+    }
+
+    fn claim_first(
+        &mut self,
+        list: PtIndex,
+        wants: &mut dyn FnMut(PeerId, &TaggedMessage) -> bool,
+        claim: Token,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        self.nic().0.claim_first(list, wants, claim)
     }
 
     fn take(&mut self, claim: Token, into: Region) {

@@ -91,7 +91,10 @@ pub trait TagMatching {
     /// Posts a receive.
     ///
     /// # Errors
-    /// [`Full`]: it is not posted.
+    /// [`Full`]: it is not posted. Until one of the list is, the machine is idle
+    /// ([`Machine::on_idle`]) soon after a message has come that no receive has met.
+    ///
+    /// [`Machine::on_idle`]: super::Machine::on_idle
     fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full>;
 
     /// Takes a receive back. False if it has met a message, which is told, or was.
@@ -115,6 +118,15 @@ pub trait TagMatching {
         &mut self,
         wanted: &TaggedWanted,
         claim: Option<Token>,
+    ) -> Option<(PeerId, TaggedMessage)>;
+
+    /// Claims the oldest message of a list that no receive has met and that `wants` accepts:
+    /// what receives would that the interface had no room for.
+    fn claim_first(
+        &mut self,
+        list: PtIndex,
+        wants: &mut dyn FnMut(PeerId, &TaggedMessage) -> bool,
+        claim: Token,
     ) -> Option<(PeerId, TaggedMessage)>;
 
     /// Puts the bytes of a claimed message where they are wanted, as far as they fit. The

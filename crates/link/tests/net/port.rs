@@ -327,6 +327,15 @@ impl TagMatching for NetPort {
         Err(Full)
     }
 
+    fn claim_first(
+        &mut self,
+        _: sluice_wire::PtIndex,
+        _: &mut dyn FnMut(PeerId, &TaggedMessage) -> bool,
+        _: Token,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        None
+    }
+
     fn search(&mut self, _: &TaggedWanted, _: Option<Token>) -> Option<(PeerId, TaggedMessage)> {
         None
     }

@@ -98,12 +98,22 @@ impl Endpoint {
         port: &mut P,
         recv: &Recv,
     ) -> Result<(), Refused> {
-        let token = Token(self.recvs.next_handle().to_u64());
-        matching(port).post(&wanted_of(recv), recv.buf, token).map_err(again)?;
+        self.serve_crowded(port);
+        let name = self.recvs.next_handle();
+        let wanted = wanted_of(recv);
+        let token = Token(name.to_u64());
+        let is_crowded =
+            self.crowded.has(wanted.list) || matching(port).post(&wanted, recv.buf, token).is_err();
         let handle = self.recvs.insert_at_rail(recv);
+        assert!(handle == name, "the rail has the receive under its name");
+        if is_crowded {
+            self.crowded.add(handle, wanted);
+            self.serve_crowded(port);
+            self.drain_events(port);
+        }
         if let Some(source) = recv.source
             && let Err(why) = self.core.await_peer(port, source)
-            && matching(port).cancel(token)
+            && self.withdraw(port, handle)
         {
             self.fail_posted(handle, source, why);
         }
@@ -113,8 +123,9 @@ impl Endpoint {
     /// Cancels the oldest receive with this context that has met no message.
     #[cold]
     pub(super) fn cancel_at_rail<P: Port>(&mut self, port: &mut P, context: u64) -> bool {
+        self.serve_crowded(port);
         for handle in self.recvs.at_rail(|recv| recv.context == context) {
-            if matching(port).cancel(Token(handle.to_u64())) {
+            if self.withdraw(port, handle) {
                 let Some(op) = self.recvs.remove(handle) else { return false };
                 self.core.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
                 return true;
@@ -126,8 +137,9 @@ impl Endpoint {
     /// Ends the receives that only a peer that is gone could fill. What has met a message
     /// is told of still.
     pub(super) fn fail_at_rail<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
+        self.serve_crowded(port);
         for handle in self.recvs.at_rail(|recv| recv.source == Some(peer)) {
-            if matching(port).cancel(Token(handle.to_u64())) {
+            if self.withdraw(port, handle) {
                 self.fail_posted(handle, peer, why);
             }
         }
@@ -137,6 +149,7 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     pub(super) fn probe_at_rail<P: Port>(&mut self, port: &mut P, probe: &Probe) {
+        self.serve_crowded(port);
         let claim = match probe.action {
             ProbeAction::Peek => None,
             ProbeAction::Claim | ProbeAction::Discard => Some(Token(self.recvs.take_serial())),
@@ -191,7 +204,7 @@ fn message_of(send: &Send, rts: Option<Rts>) -> TaggedMessage {
 }
 
 /// As the interface would match it.
-fn wanted_of(recv: &Recv) -> TaggedWanted {
+pub(super) fn wanted_of(recv: &Recv) -> TaggedWanted {
     let entry = entry_for(recv, 0);
     TaggedWanted {
         list: recv.space.pt(),
@@ -202,7 +215,7 @@ fn wanted_of(recv: &Recv) -> TaggedWanted {
 }
 
 /// As the interface would tell of it.
-fn event_of(from: PeerId, message: &TaggedMessage, user_ptr: u64) -> Event {
+pub(super) fn event_of(from: PeerId, message: &TaggedMessage, user_ptr: u64) -> Event {
     let &TaggedMessage { list, match_bits, hdr_data, user, len, rts } = message;
     if let Some(rts) = rts {
         let found = Found {

@@ -8,6 +8,7 @@
 
 mod asking;
 mod at_rail;
+mod crowded;
 mod events;
 pub(crate) mod footprint;
 mod machine;
@@ -25,6 +26,7 @@ use crate::rendezvous::pulls::Pulls;
 use crate::rendezvous::speculative::Rtrs;
 use crate::sends::Sends;
 use crate::stalled::Stalled;
+use crowded::Crowded;
 use sluice_link::{Layout, Links};
 use sluice_portals::UnexpectedBytes;
 
@@ -39,6 +41,8 @@ pub struct Endpoint {
     pulls: Pulls,
     exhausted: Exhausted,
     probes: Probes,
+    /// Receives that the rail which matches had no room for, oldest first.
+    crowded: Crowded,
 }
 
 impl Endpoint {
@@ -68,6 +72,7 @@ impl Endpoint {
             pulls: Pulls::new(config.pull_bytes_max.min(pulled_at_once)),
             exhausted: Exhausted::default(),
             probes: Probes::new(config.requests_max),
+            crowded: Crowded::default(),
         }
     }
 

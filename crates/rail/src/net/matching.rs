@@ -14,7 +14,7 @@ use crate::ofi::{self, Matcher};
 use crate::shm::{Warn, keep_looks};
 use rustix::event::epoll;
 use sluice_link::{Full, PeerError, TaggedEnd, TaggedMessage, TaggedWanted, Token};
-use sluice_wire::{Nanos, PeerId, Region};
+use sluice_wire::{Nanos, PeerId, PtIndex, Region};
 
 /// Why this process matches messages where a rail was to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -271,7 +271,7 @@ impl Net {
             return 0;
         }
         let is_told = matcher.descriptors().all(|found| found.is_some());
-        let rest = match (is_told, matcher.is_waiting()) {
+        let rest = match (is_told, matcher.is_waiting() || matcher.is_crowded()) {
             (false, _) => fabric::REST_BLIND_NS_MAX,
             (true, true) => fabric::REST_WAITING_NS_MAX,
             (true, false) => fabric::REST_NS_MAX,
@@ -323,6 +323,17 @@ impl Net {
         claim: Option<Token>,
     ) -> Option<(PeerId, TaggedMessage)> {
         let found = self.matcher().search(wanted, claim)?;
+        self.note_seen(found.0);
+        Some(found)
+    }
+
+    pub(crate) fn claim_first_tagged(
+        &mut self,
+        list: PtIndex,
+        wants: &mut dyn FnMut(PeerId, &TaggedMessage) -> bool,
+        claim: Token,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        let found = self.matcher().claim_first(list, wants, claim)?;
         self.note_seen(found.0);
         Some(found)
     }

@@ -5,7 +5,7 @@ use super::{NET_INPUTS_MAX, World};
 use crate::net::Net;
 use crate::ofi::Matcher;
 use sluice_link::{Full, Machine, TagMatching, TaggedMessage, TaggedWanted, Token};
-use sluice_wire::{Nanos, PeerId, Region};
+use sluice_wire::{Nanos, PeerId, PtIndex, Region};
 
 impl World {
     /// Tells what the rail that matches has to tell.
@@ -65,6 +65,15 @@ impl TagMatching for World {
         claim: Option<Token>,
     ) -> Option<(PeerId, TaggedMessage)> {
         self.matching().search_tagged(wanted, claim)
+    }
+
+    fn claim_first(
+        &mut self,
+        list: PtIndex,
+        wants: &mut dyn FnMut(PeerId, &TaggedMessage) -> bool,
+        claim: Token,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        self.matching().claim_first_tagged(list, wants, claim)
     }
 
     fn take(&mut self, claim: Token, into: Region) {

@@ -5,8 +5,8 @@
 //! process goes on. A connection that is there takes the place of an older one.
 
 use super::connection::{Connection, EndState, Job};
-use super::faults::Kind;
 use super::frame::{Body, Cx, Frame, Message};
+use super::kinds::Kind;
 use super::setup::SLOW;
 use super::side::{Do, Side, Todo};
 use super::{Effect, Event, Note, Peer, Rails};
@@ -29,10 +29,16 @@ impl Rails {
         let rails = self.setup.between(who, peer_is);
         let specs: Vec<_> = rails.iter().map(|rail| rail.spec).collect();
         let (timing, striping) = (self.setup.timing, self.setup.striping);
-        let mut peer = Peer::new(&specs, timing, striping, Nanos(cx.now));
+        let mut peer = Peer::new(&specs, timing, striping, self.clock(who, cx.now));
         // Whoever is connected is told of the other's end.
         peer.watch();
-        self.sides[at] = Some(Box::new(Side::new(who, peer_is, specs.len(), peer)));
+        let mut side = Side::new(who, peer_is, specs.len(), peer);
+        if let Some(first) = self.setup.opened_first(who, peer_is) {
+            side.peer.spare_others(RailId(first as u8));
+            side.spared = (0..specs.len()).map(|rail| side.is_spare(rail)).collect();
+            self.met.rails_spared |= u64::from(specs.len() > 1);
+        }
+        self.sides[at] = Some(Box::new(side));
     }
 
     /// Calls the machine of a side, and does what it then wants done.
@@ -42,8 +48,9 @@ impl Rails {
         at: usize,
         call: impl FnOnce(&mut Peer, Nanos, &mut Todo) -> R,
     ) -> R {
+        let now = self.clock(at / self.count, cx.now);
         let side = self.sides[at].as_mut().expect("it has begun");
-        let result = call(&mut side.peer, Nanos(cx.now), &mut side.todo);
+        let result = call(&mut side.peer, now, &mut side.todo);
         side.peer.check_invariants();
         while let Some(todo) = self.side_mut(at).todo.0.pop_front() {
             self.carry_out(cx, at, todo);
@@ -238,7 +245,7 @@ impl Rails {
     }
 
     /// Gives a frame to a socket, which takes it.
-    fn put(&mut self, cx: &mut Cx<'_>, connection: usize, end: usize, body: Body) {
+    pub(super) fn put(&mut self, cx: &mut Cx<'_>, connection: usize, end: usize, body: Body) {
         self.frames += 1;
         let reach = self.reach(connection, end);
         let late_ns = if reach.is_late {
@@ -306,7 +313,7 @@ impl Rails {
         }
         let (_, frame) = way.wire.pop_front().expect("it was seen");
         way.in_socket -= frame.body.bytes();
-        self.take(cx, connection, from, frame);
+        self.take_as_it_comes(cx, connection, from, frame);
         if !self.dead[sender] {
             self.pump(cx, connection, from);
         }
@@ -349,7 +356,7 @@ impl Rails {
     }
 
     /// A frame has come.
-    fn take(&mut self, cx: &mut Cx<'_>, connection: usize, from: usize, frame: Frame) {
+    pub(super) fn take(&mut self, cx: &mut Cx<'_>, connection: usize, from: usize, frame: Frame) {
         let to = 1 - from;
         let one = &self.connections[connection];
         let (who, peer, rail) = (one.who[to], one.who[from], one.rail);
@@ -448,6 +455,7 @@ impl Rails {
             side.opened[rail] += 1;
             let (is_first, returns) = (!side.was_open, side.opened[rail] > 1);
             side.was_open = true;
+            self.met.spares_opened |= u64::from(side.spared[rail]);
             self.met.connections = 1;
             if is_first {
                 self.effects.push_back(Effect::Connected { who, peer });
@@ -459,12 +467,14 @@ impl Rails {
         is_wanted
     }
 
-    fn arm_deadline(&mut self, cx: &Cx<'_>, at: usize) {
+    pub(super) fn arm_deadline(&mut self, cx: &Cx<'_>, at: usize) {
+        let who = at / self.count;
+        let (clock, ahead) = (self.clock(who, cx.now), self.clock_ahead(who));
         let side = self.side_mut(at);
-        let due = if side.is_gone { None } else { side.peer.deadline(Nanos(cx.now)) };
+        let due = if side.is_gone { None } else { side.peer.deadline(clock) };
         let Some(due) = due else { return };
         // Whoever has computed has let some pass.
-        let due = due.0.max(cx.now);
+        let due = due.0.max(clock.0) - ahead;
         if side.wakes_at.is_none_or(|wakes_at| due < wakes_at) {
             side.wakes_at = Some(due);
             self.later.push((due, Event::Wake { side: at as u32 }));

@@ -7,6 +7,7 @@
 //! Invariant: frames of one direction arrive in the order in which they were put.
 
 use super::frame::{Body, Frame};
+use super::kinds::Kind;
 use sluice_link::Remote;
 use sluice_multirail::ChunkId;
 use std::collections::VecDeque;
@@ -28,6 +29,36 @@ pub(super) struct Reach {
     pub is_silent: bool,
     pub is_slow: bool,
     pub is_late: bool,
+}
+
+/// What becomes of a frame that does not arrive as it was sent.
+///
+/// A connection numbers or checks its frames, so whoever receives them notices, and ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spoil {
+    /// It is not what was sent.
+    Altered,
+    /// It does not arrive; the next one shows it.
+    Lost,
+    /// The next one is not what was to come.
+    Gap,
+    /// It comes once more behind itself.
+    Twice,
+    /// The next one comes before it.
+    Swapped,
+}
+
+impl Spoil {
+    /// What a kind of fault does to a frame, if it is about one.
+    pub fn of(kind: Kind) -> Option<Spoil> {
+        match kind {
+            Kind::FrameAltered => Some(Spoil::Altered),
+            Kind::FrameLost => Some(Spoil::Lost),
+            Kind::FrameTwice => Some(Spoil::Twice),
+            Kind::FramesSwapped => Some(Spoil::Swapped),
+            _ => None,
+        }
+    }
 }
 
 /// A chunk that is being sent.
@@ -55,6 +86,8 @@ pub(super) struct Direction {
     pub looks_at: Option<u64>,
     /// Its receiver's host tells that it takes what comes.
     pub is_answered: bool,
+    /// What becomes of the next frame that arrives.
+    pub spoil: Option<Spoil>,
 }
 
 /// See the module.

@@ -4,74 +4,14 @@
 //! counts as gone.
 
 use super::Rails;
-use super::connection::{EndState, Reach};
+use super::connection::{EndState, Reach, Spoil};
 use super::frame::Cx;
+use super::kinds::Kind;
 use crate::swarm::Draw;
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use sluice_multirail::Timing;
-use std::ops::Add;
-
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A rail's connections end, and both sides notice.
-    Lost,
-    /// One side notices; the other learns it when it says something.
-    LostAtOneEnd,
-    /// The same as the first, and no new connection for a while.
-    Refused,
-    /// They end again and again.
-    Flapping,
-    /// Nothing arrives, in one direction or both, until it ends; then all of it.
-    Silence,
-    /// What is given to a connection is swallowed, for ever. A new one works.
-    Swallowed,
-    /// A rail has a tenth of its rate.
-    Slow,
-    /// Each frame comes later by a time of its own, in order.
-    Late,
-    /// Nothing arrives in one direction, and then the connections end: what has come the
-    /// other way is not acknowledged, and comes again.
-    AcksLost,
-    /// Nothing arrives on any rail between two hosts.
-    Partition,
-    /// The same, for longer than a peer is waited for.
-    LastingPartition,
-    /// A process does not look at its rails: all of them are silent.
-    Computes,
-    /// The same for longer than a peer is waited for, on a host that answers.
-    ComputesLong,
-    /// Not drawn: a rail that was down is up again.
-    RailReturned,
-}
-
-impl Kind {
-    /// Whether it befalls a process, and not what is between hosts.
-    pub fn is_of_process(self) -> bool {
-        matches!(self, Kind::Computes | Kind::ComputesLong)
-    }
-}
-
-/// Kinds of faults.
-const KINDS: [(Kind, &str); 14] = [
-    (Kind::Lost, "connection_lost"),
-    (Kind::LostAtOneEnd, "connection_lost_at_one_end"),
-    (Kind::Refused, "connection_refused"),
-    (Kind::Flapping, "flapping"),
-    (Kind::Silence, "silence"),
-    (Kind::Swallowed, "swallowed"),
-    (Kind::Slow, "slow"),
-    (Kind::Late, "late_arrival"),
-    (Kind::AcksLost, "acknowledgements_lost"),
-    (Kind::Partition, "partition"),
-    (Kind::LastingPartition, "lasting_partition"),
-    (Kind::Computes, "process_computes"),
-    (Kind::ComputesLong, "process_computes_long"),
-    (Kind::RailReturned, "rail_returned"),
-];
 
 /// Those that are drawn, but for the lasting ones.
-const DRAWN: [Kind; 11] = [
+const DRAWN: [Kind; 15] = [
     Kind::Lost,
     Kind::LostAtOneEnd,
     Kind::Refused,
@@ -83,42 +23,11 @@ const DRAWN: [Kind; 11] = [
     Kind::AcksLost,
     Kind::Partition,
     Kind::Computes,
+    Kind::FrameAltered,
+    Kind::FrameLost,
+    Kind::FrameTwice,
+    Kind::FramesSwapped,
 ];
-
-/// Of one world zero or one for each kind of fault that has happened, of several how many
-/// of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCounts([u64; KINDS.len()]);
-
-impl FaultCounts {
-    /// It has happened in this world.
-    pub(crate) fn note(&mut self, kind: Kind) {
-        self.0[kind as usize] = 1;
-    }
-
-    /// Each kind's name, and in how many worlds it has happened.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        KINDS.iter().map(|(_, name)| *name).zip(self.0)
-    }
-}
-
-impl Add for FaultCounts {
-    type Output = FaultCounts;
-
-    fn add(self, other: FaultCounts) -> FaultCounts {
-        FaultCounts(std::array::from_fn(|at| self.0[at] + other.0[at]))
-    }
-}
-
-impl Serialize for FaultCounts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(KINDS.len()))?;
-        for (name, count) in self.iter() {
-            map.serialize_entry(name, &count)?;
-        }
-        map.end()
-    }
-}
 
 /// One fault of a world.
 #[derive(Clone, Copy, Debug)]
@@ -234,6 +143,7 @@ impl Rails {
             let is_partition = matches!(fault.kind, Kind::Partition | Kind::LastingPartition);
             active.rail = (!is_partition).then_some(hit.rail);
             let is_one_way = fault.kind == Kind::AcksLost
+                || Spoil::of(fault.kind).is_some()
                 || (fault.kind == Kind::Silence && fault.aim.is_multiple_of(3));
             active.from_lower = is_one_way.then_some((fault.aim >> 3).is_multiple_of(2));
         }
@@ -256,10 +166,21 @@ impl Rails {
                 }
             }
             Kind::LastingPartition => self.has_lasted[active.at] = true,
-            _ => {}
+            kind => self.spoil(&active, Spoil::of(kind)),
         }
         self.schedule_fault(cx, &active);
         self.active.push(active);
+    }
+
+    /// The next frame that goes one way on some connections does not arrive as it was sent.
+    fn spoil(&mut self, active: &Active, spoil: Option<Spoil>) {
+        let Some(spoil) = spoil else { return };
+        for connection in self.struck(active) {
+            let one = &mut self.connections[connection];
+            let from_lower = active.from_lower == Some(true);
+            let from = usize::from((one.who[0] < one.who[1]) != from_lower);
+            one.ways[from].spoil = Some(spoil);
+        }
     }
 
     fn schedule_fault(&mut self, cx: &Cx<'_>, active: &Active) {

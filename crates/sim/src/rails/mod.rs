@@ -9,7 +9,8 @@
 //! | `side` | what one process knows of one peer |
 //! | `calls` | connections begin, carry frames and end |
 //! | `stream` | packets, reads and writes between two processes |
-//! | `faults` | what goes wrong, and when |
+//! | `faults` `kinds` | what goes wrong, and when |
+//! | `spoils` | frames that do not arrive as they were sent |
 //!
 //! Each pair of processes on different hosts has a connection of its own on each rail
 //! between the two hosts. A process handles a frame when it comes, unless it computes.
@@ -21,13 +22,16 @@ mod calls;
 mod connection;
 mod faults;
 mod frame;
+mod kinds;
 #[cfg(test)]
 pub(crate) mod mutants;
 mod setup;
 mod side;
+mod spoils;
 mod stream;
-pub use faults::FaultCounts;
 pub(crate) use frame::Cx;
+pub use kinds::FaultCounts;
+pub(crate) use kinds::Kind;
 pub(crate) use setup::RailsSetup;
 pub(crate) use side::{Do, Todo};
 
@@ -35,7 +39,7 @@ use crate::flight::Flight;
 use crate::port::Move;
 use crate::swarm::Draw;
 use connection::{Connection, EndState};
-use faults::{Active, Kind};
+use faults::Active;
 use frame::Message;
 #[cfg(test)]
 use mutants::Peer;
@@ -44,6 +48,7 @@ use sluice_link::RailError;
 #[cfg(not(test))]
 use sluice_multirail::Peer;
 use sluice_multirail::{RailId, RailState};
+use sluice_wire::Nanos;
 use std::fmt;
 
 /// Most uses of revoked keys in a world.
@@ -90,11 +95,21 @@ pub(crate) enum Note {
     Resumes(usize, usize, u64),
 }
 
+impl Note {
+    /// Whether something goes wrong.
+    pub fn is_fault(self) -> bool {
+        matches!(self, Note::Fault(..) | Note::Broke(..))
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Note::Fault(Kind::ClockJump, who, ns) => {
+                write!(f, "fault: the clock of {who} goes ahead by {ns} ns")
+            }
             Note::Fault(kind, who, ns) if kind.is_of_process() => {
-                write!(f, "fault: {who} computes for {ns} ns")
+                write!(f, "fault: {kind:?}, process {who}, for {ns} ns")
             }
             Note::Fault(kind, pair, ns) => {
                 write!(f, "fault: {kind:?} between the hosts of pair {pair}, for {ns} ns")
@@ -120,6 +135,8 @@ pub(crate) struct Met {
     pub keys_refused: u64,
     pub crossed_calls: u64,
     pub connections: u64,
+    pub rails_spared: u64,
+    pub spares_opened: u64,
 }
 
 /// See the module.
@@ -147,6 +164,8 @@ pub(crate) struct Rails {
     /// By pair of hosts: a partition that peers need not outlast has begun.
     has_lasted: Vec<bool>,
     computes_until: Vec<u64>,
+    /// By process: how far its clock is ahead.
+    clocks_ahead: Vec<u64>,
     draw_late: Draw,
     stale_keys_left: u32,
     pub met: Met,
@@ -171,6 +190,7 @@ impl Rails {
             fault_counts: FaultCounts::default(),
             has_lasted: vec![false; setup.rails.len()],
             computes_until: vec![0; count],
+            clocks_ahead: vec![0; count],
             draw_late: Draw::stream(seed, 22),
             stale_keys_left: STALE_KEYS_MAX,
             met: Met::default(),
@@ -241,6 +261,32 @@ impl Rails {
         self.computes_until[who]
     }
 
+    /// A process does nothing until then.
+    pub fn stop(&mut self, who: usize, until: u64) {
+        let computes_until = &mut self.computes_until[who];
+        *computes_until = until.max(*computes_until);
+    }
+
+    /// What the clock of a process shows.
+    pub fn clock(&self, who: usize, now: u64) -> Nanos {
+        Nanos(now + self.clocks_ahead[who])
+    }
+
+    /// How far the clock of a process is ahead.
+    pub fn clock_ahead(&self, who: usize) -> u64 {
+        self.clocks_ahead[who]
+    }
+
+    /// The clock of a process goes ahead.
+    pub fn jump(&mut self, cx: &Cx<'_>, who: usize, ns: u64) {
+        self.clocks_ahead[who] += ns;
+        for peer in 0..self.count {
+            if self.has_side(who, peer) {
+                self.arm_deadline(cx, self.at(who, peer));
+            }
+        }
+    }
+
     /// Whether a peer may be gone for a process: it is, or a partition has lasted.
     pub fn may_be_gone(&self, who: usize, peer: usize) -> bool {
         self.dead[peer] || self.has_lasted[self.setup.host_pair(who, peer)]
@@ -269,7 +315,9 @@ impl Rails {
     /// Whether one side of two that are well waits for nothing.
     fn are_at_rest(&self, side: &Side, other: &Side) -> bool {
         let is_well = |(rail, connection): (usize, &Option<usize>)| {
-            let Some(connection) = connection else { return false };
+            let Some(connection) = connection else {
+                return [side, other].iter().all(|side| side.is_spare(rail));
+            };
             let one = &self.connections[*connection];
             side.peer.state(RailId(rail as u8)) == RailState::Up
                 && one.ends == [EndState::Open; 2]

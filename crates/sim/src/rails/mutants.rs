@@ -186,6 +186,10 @@ impl Peer {
         self.inner.check_invariants();
     }
 
+    pub fn spare_others(&mut self, first: RailId) {
+        self.inner.spare_others(first);
+    }
+
     pub fn watch(&mut self) {
         if !is(Mutant::ForgetsToWatch) {
             self.inner.watch();

@@ -1,6 +1,7 @@
 //! What a seed draws of hosts, rails and their faults.
 
-use super::faults::{Fault, Kind};
+use super::faults::Fault;
+use super::kinds::Kind;
 use crate::swarm::Draw;
 use sluice_multirail::{RailSpec, Striping, Timing};
 
@@ -29,6 +30,9 @@ pub(crate) struct RailsSetup {
     pub host: Vec<u32>,
     /// Between each two hosts, the lower first.
     pub rails: Vec<Vec<RailSetup>>,
+    /// Between each two hosts: the rail that is opened first, if others are only opened when
+    /// they are needed.
+    pub first: Vec<Option<usize>>,
     pub timing: Timing,
     pub striping: Striping,
     /// Bytes of a direction of a connection that a socket takes.
@@ -55,6 +59,7 @@ impl RailsSetup {
         RailsSetup {
             host: vec![0; processes],
             rails: Vec::new(),
+            first: Vec::new(),
             timing: Timing::default(),
             striping: Striping::default(),
             socket_bytes: 0,
@@ -102,10 +107,17 @@ impl RailsSetup {
             // the time after which they are suspect, would only ever pass asks.
             socket_bytes = socket_bytes.max(ASKS_BYTES);
         }
+        let mut spares = Draw::stream(seed, 40);
+        let first = rails.iter().map(|pair| {
+            let first = spares.below(pair.len() as u64) as usize;
+            spares.percent(50).then_some(first)
+        });
+        let first = first.collect();
         let hosts_answer = Draw::stream(seed, 24).percent(50);
         RailsSetup {
             host,
             rails,
+            first,
             timing,
             striping,
             socket_bytes,
@@ -129,6 +141,11 @@ impl RailsSetup {
         let (low, high) =
             (self.host[one].min(self.host[other]), self.host[one].max(self.host[other]));
         if low == high { &[] } else { &self.rails[pair_index(low, high)] }
+    }
+
+    /// The rail between two processes that is opened first, if the others are spare.
+    pub fn opened_first(&self, one: usize, other: usize) -> Option<usize> {
+        self.first[self.host_pair(one, other)]
     }
 
     /// The pair of hosts of two processes that are apart.

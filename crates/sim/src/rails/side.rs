@@ -5,7 +5,7 @@ use super::Peer;
 use super::frame::Message;
 use crate::port::Move;
 use sluice_link::Remote;
-use sluice_multirail::{Ask, Below, Number, RailId};
+use sluice_multirail::{Ask, Below, Number, RailId, RailState};
 use sluice_wire::RemoteKey;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -87,6 +87,8 @@ pub(super) struct Side {
     pub accepted: Vec<Option<usize>>,
     /// By rail: how often it was open.
     pub opened: Vec<u64>,
+    /// By rail: it is opened only if it is needed.
+    pub spared: Vec<bool>,
     /// What is not acknowledged.
     pub kept: VecDeque<(Number, Message)>,
     /// Packets of the peer that have been delivered are those before this number.
@@ -114,6 +116,7 @@ impl Side {
             used: vec![None; rails],
             accepted: vec![None; rails],
             opened: vec![0; rails],
+            spared: vec![false; rails],
             kept: VecDeque::new(),
             delivered: 0,
             reads: BTreeMap::new(),
@@ -124,6 +127,11 @@ impl Side {
             wakes_at: None,
             acknowledges_at: None,
         }
+    }
+
+    /// Whether nobody has needed a rail so far.
+    pub fn is_spare(&self, rail: usize) -> bool {
+        self.peer.state(RailId(rail as u8)) == RailState::Spare
     }
 
     /// A name for a read or a write, not used before.

@@ -11,7 +11,7 @@ use crate::flight::Flight;
 use crate::port::Move;
 use sluice_link::{RailError, Remote, Rights};
 use sluice_multirail::{Arrival, ChunkId, Landing, Number, RailId, ReadId};
-use sluice_wire::{Nanos, PeerId, Region, RemoteKey};
+use sluice_wire::{PeerId, Region, RemoteKey};
 
 impl Rails {
     /// A process sends a packet of so many slots.
@@ -237,10 +237,11 @@ impl Rails {
             self.close_end(cx, connection, who);
         }
         let reads = std::mem::take(&mut self.side_mut(at).reads);
+        let clock = self.clock(who, cx.now);
         let outcome = Err(RailError::PeerGone);
         for (read, reading) in reads {
             let side = self.side_mut(at);
-            side.peer.cancel(Nanos(cx.now), &mut side.todo, ReadId(read));
+            side.peer.cancel(clock, &mut side.todo, ReadId(read));
             if let ReadFor::Move(what) = reading.purpose {
                 self.effects.push_back(Effect::Moved { who, what, outcome });
             }

@@ -83,6 +83,9 @@ impl World<'_> {
     /// A process is told that a peer elsewhere does not answer any more.
     fn lose_apart(&mut self, who: usize, peer: usize) {
         self.coverage.peers_given_up = 1;
+        if self.is_dead(peer) {
+            self.befall(crate::rails::Kind::Died);
+        }
         self.drop_unread(who, peer);
         self.note(who, What::Loses(peer));
         self.step(who, &[], |endpoint, now, port| {

@@ -10,6 +10,7 @@ use super::events::{Event, Turn};
 use super::trace::What;
 use super::world::World;
 use crate::nic::{Bounds, Nic, Out, Tagged};
+use crate::rails::Kind;
 use sluice_link::{Machine as _, TaggedEnd, Token};
 use sluice_wire::PeerId;
 use std::collections::{BTreeMap, VecDeque};
@@ -50,12 +51,10 @@ impl World<'_> {
 
     /// Carries out what the interface of a process wants.
     pub(super) fn flush_nic(&mut self, who: usize) {
+        self.note_shortages(who);
         let Some(nics) = &mut self.nics else { return };
         let (latency_ns, jitter_ns) = (self.setup.latency_ns, self.setup.jitter_ns);
         let dead = self.losses.dead();
-        let nic = &mut nics.each[who];
-        self.coverage.interfaces_full |= u64::from(nic.was_full);
-        self.coverage.interfaces_exceeded |= u64::from(nic.was_exceeded);
         for out in std::mem::take(&mut nics.each[who].outs) {
             let late_ns = nics.draw.below(jitter_ns + 1);
             match out {
@@ -87,6 +86,18 @@ impl World<'_> {
         }
     }
 
+    /// What the interface of a process has had no room for.
+    fn note_shortages(&mut self, who: usize) {
+        let Some(nics) = &self.nics else { return };
+        let nic = &nics.each[who];
+        let shortages =
+            [(nic.was_full, Kind::InterfaceSends), (nic.was_crowded, Kind::InterfaceReceives)];
+        self.coverage.interfaces_exceeded |= u64::from(nic.was_exceeded);
+        for (_, kind) in shortages.into_iter().filter(|(was_short, _)| *was_short) {
+            self.befall(kind);
+        }
+    }
+
     /// A process ends, and its interface with it, and what is on its way to it and from it.
     pub(super) fn end_nic(&mut self, who: usize) {
         let Some(nics) = &mut self.nics else { return };
@@ -106,12 +117,15 @@ impl World<'_> {
         let tagged = way.pop_front().expect("it was sent");
         let message = tagged.message;
         let had_no_room = nics.each[from].end_send(PeerId(to as u32));
-        nics.each[to].arrive(&mut self.memories[to], tagged);
+        let is_left = nics.each[to].arrive(&mut self.memories[to], tagged);
         self.coverage.matched_by_interfaces = 1;
         self.note(to, What::Meets(from, message.match_bits.0, message.len));
         self.flush_nic(to);
         if had_no_room {
             self.rouse(from);
+        }
+        if is_left {
+            self.rouse(to);
         }
         Some(Turn::Tagged { from, to, message })
     }

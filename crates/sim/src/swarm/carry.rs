@@ -6,6 +6,7 @@ use super::trace::What;
 use super::world::{Late, World};
 use crate::flight::Flight;
 use crate::port::Move;
+use crate::rails::Kind;
 use sluice_link::{Machine as _, RailError, Token};
 use sluice_wire::{PeerId, Region};
 
@@ -19,7 +20,7 @@ impl World<'_> {
             let packet = flight.peek(&self.store);
             let slots = self.books.send(who, to, &packet);
             self.coverage.note(&packet);
-            self.note(who, What::Transmits(to, packet.packet, slots));
+            self.note(who, What::Transmits(to, packet, slots));
             if self.hosts_of.are_apart(who as u32, out.peer.0) {
                 self.on_rails(|rails, cx| rails.transmit(cx, who, to, flight, slots));
                 continue;
@@ -62,6 +63,9 @@ impl World<'_> {
             }
             let at = self.now_ns + 1 + self.draw_connecting.below(self.setup.connecting_ns);
             self.queue.add(at, Event::Connected { who: who as u32, peer: peer.0 });
+        }
+        if std::mem::take(&mut self.claims.was_out) {
+            self.befall(Kind::ClaimsOut);
         }
         self.flush_rails(who, &mut outbox);
         self.flush_nic(who);

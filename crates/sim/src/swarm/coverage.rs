@@ -28,8 +28,6 @@ pub struct Coverage {
     pub sends_between_tries: u64,
     /// An interface matched messages.
     pub matched_by_interfaces: u64,
-    /// Such an interface had no room for a message, which was tried again.
-    pub interfaces_full: u64,
     /// A message was announced that was too long for such an interface.
     pub interfaces_exceeded: u64,
     /// A process ended, and others were told.
@@ -48,6 +46,14 @@ pub struct Coverage {
     pub remote_writes: u64,
     /// A key that was revoked was used, and refused.
     pub keys_refused: u64,
+    /// Rails were not opened before they were needed.
+    pub rails_spared: u64,
+    /// One of those was needed.
+    pub spares_opened: u64,
+    /// A sender without credits was asked for a message.
+    pub asked_for: u64,
+    /// A probe has found a message.
+    pub probes_found: u64,
     /// A process gave up a peer on another host.
     pub peers_given_up: u64,
 }
@@ -62,6 +68,8 @@ impl Coverage {
         self.crossed_calls = met.crossed_calls;
         self.remote_writes = met.writes;
         self.keys_refused = met.keys_refused;
+        self.rails_spared = met.rails_spared;
+        self.spares_opened = met.spares_opened;
     }
 
     /// A packet was sent.
@@ -94,7 +102,6 @@ impl Add for Coverage {
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
             matched_by_interfaces: self.matched_by_interfaces + other.matched_by_interfaces,
-            interfaces_full: self.interfaces_full + other.interfaces_full,
             interfaces_exceeded: self.interfaces_exceeded + other.interfaces_exceeded,
             deaths: self.deaths + other.deaths,
             several_hosts: self.several_hosts + other.several_hosts,
@@ -104,6 +111,10 @@ impl Add for Coverage {
             crossed_calls: self.crossed_calls + other.crossed_calls,
             remote_writes: self.remote_writes + other.remote_writes,
             keys_refused: self.keys_refused + other.keys_refused,
+            rails_spared: self.rails_spared + other.rails_spared,
+            spares_opened: self.spares_opened + other.spares_opened,
+            asked_for: self.asked_for + other.asked_for,
+            probes_found: self.probes_found + other.probes_found,
             peers_given_up: self.peers_given_up + other.peers_given_up,
         }
     }

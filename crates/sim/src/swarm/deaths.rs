@@ -91,6 +91,7 @@ impl World<'_> {
         if let Some(connections) = &mut self.connections {
             connections.forget(who as u32, peer as u32);
         }
+        self.befall(crate::rails::Kind::Died);
         self.coverage.deaths = 1;
         self.note(who, What::Loses(peer));
         self.step(who, &[], |endpoint, now, port| {

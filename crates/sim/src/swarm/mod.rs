@@ -5,17 +5,19 @@
 //! |---|---|
 //! | `setup` `draw` | what a seed draws: processes, mailboxes, network, styles |
 //! | `refusals` | messages that were refused, and what that may change: nothing |
-//! | `program` | what the processes do, phase by phase, each drained at its end |
+//! | `program` `operations` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
 //! | `events` `carry` | what happens, and what machines have asked for |
 //! | `losses` | who has ended, and who knows |
 //! | `apart` | processes on different hosts, and the rails between them (`crate::rails`) |
 //! | `by_nic` | interfaces that match messages (`crate::nic`) |
 //! | `deaths` | what the end of a process does to the others |
+//! | `troubles` | what befalls processes on any host |
+//! | `cut` `shrink` | a world of which something is left out, and the least that still fails |
 //! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
 //! | `matcher` `judge` | what must match, and whether that is what ended |
-//! | `trace` | what happened, for people |
+//! | `trace` `ladder` | what happened, for people |
 //!
 //! Every program is legal: whatever is sent is received in the end, so whatever
 //! the buffers, everything must end. If a process ends early, so must what was
@@ -27,17 +29,22 @@ mod books;
 mod by_nic;
 mod carry;
 mod coverage;
+mod cut;
 mod deaths;
 mod draw;
 mod events;
 mod judge;
+mod ladder;
 mod losses;
 mod matcher;
+mod operations;
 mod program;
 mod refusals;
 mod setup;
 mod shares;
+mod shrink;
 mod trace;
+mod troubles;
 mod world;
 
 #[cfg(test)]
@@ -45,7 +52,9 @@ mod tests;
 
 pub use crate::rails::FaultCounts;
 pub use coverage::Coverage;
+pub use cut::{Cut, CutError, Size};
 pub(crate) use draw::Draw;
+pub use shrink::shrink;
 pub use trace::Trace;
 
 /// What became of one program.
@@ -80,5 +89,13 @@ pub struct Summary {
 /// # Panics
 /// If anything is wrong; `trace` then ends with what led to it.
 pub fn run(seed: u64, trace: &mut Trace) -> Summary {
-    program::Program::new(seed, trace).run()
+    run_cut(seed, &Cut::default(), trace)
+}
+
+/// The same of what a cut leaves of it.
+///
+/// # Panics
+/// If anything is wrong; `trace` then ends with what led to it.
+pub fn run_cut(seed: u64, cut: &Cut, trace: &mut Trace) -> Summary {
+    program::Program::new(seed, cut, trace).run()
 }

@@ -1,6 +1,7 @@
 //! What kind of world a seed makes, and what its processes are like.
 
 use super::draw::Draw;
+use super::troubles::{self, Trouble};
 use crate::nic::Bounds;
 use crate::rails::RailsSetup;
 use sluice_link::{Grant, Layout};
@@ -9,6 +10,13 @@ use sluice_wire::Nanos;
 
 /// Of a hundred worlds, in how many interfaces match messages.
 const NICS_PERCENT: u64 = 12;
+
+/// Of a hundred worlds, in how many processes have few chunk claims.
+const CLAIMS_PERCENT: u64 = 15;
+/// More requests than any program here has.
+const REQUESTS_MANY: u32 = 1 << 20;
+/// Of a hundred worlds, in how many processes have few requests.
+const REQUESTS_PERCENT: u64 = 15;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -46,6 +54,10 @@ pub struct Setup {
     pub rails: RailsSetup,
     /// What interfaces take, if they match messages. Nobody who lives is given up there.
     pub nics: Option<Bounds>,
+    /// Most chunk claims of a process.
+    pub claims_max: usize,
+    /// What befalls processes.
+    pub(super) troubles: Vec<Trouble>,
     /// Who ends, and after how many calls into the machines.
     pub death: Option<(usize, u64)>,
     pub phases: u64,
@@ -75,7 +87,7 @@ impl Setup {
             eager_bytes_max: draw.pick(&[0, 64, 256, 1024, 4096, 8192]).min(longest),
             network_eager_bytes_max: 0,
             patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
-            requests_max: 1 << 20,
+            requests_max: REQUESTS_MANY,
             inject_bytes_max: draw.pick(&[0, 500, 5_000, 1 << 20]),
             announce_bytes_min: draw.pick(&[0, 100, 1 << 20]),
             share_bytes_min: draw.pick(&[0, 300, 1 << 20]),
@@ -103,6 +115,8 @@ impl Setup {
             connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
             rails: RailsSetup::draw(seed, layouts.len()),
             nics: None,
+            claims_max: usize::MAX,
+            troubles: Vec::new(),
             death,
             layouts,
             endpoint,
@@ -131,6 +145,13 @@ impl Setup {
             setup.endpoint.announce_bytes_min = draw.pick(&[0, 0, 100]);
             setup.awaited_percent = Draw::stream(seed, 8).pick(&[40, 100, 100]);
         }
+        if Draw::stream(seed, 43).percent(CLAIMS_PERCENT) {
+            setup.claims_max = Draw::stream(seed, 46).pick(&[0, 1, 2, 4]);
+        }
+        if Draw::stream(seed, 42).percent(REQUESTS_PERCENT) {
+            setup.endpoint.requests_max = Draw::stream(seed, 44).pick(&[3, 5, 10]);
+        }
+        setup.troubles = troubles::draw(seed, setup.layouts.len(), setup.rails.timing.gone_ns);
         let mut draw = Draw::stream(seed, 10);
         if draw.percent(20) {
             setup.endpoint.inject_bytes_max = draw.pick(&[0, 150, 400, 1_000]);
@@ -140,10 +161,46 @@ impl Setup {
             setup.nics = Some(Bounds {
                 bytes_max: draw.pick(&[0, 64, 500, 4096, 1 << 20]),
                 sends_max: draw.pick(&[1, 2, 5, 40, 256]),
+                receives_max: Draw::stream(seed, 45).pick(&[1, 2, 4, 10, 1_000]),
             });
             setup.rails.drop_lasting_partitions();
         }
         setup
+    }
+
+    /// How many faults may happen: those of rails, what befalls processes, the end of one.
+    pub fn faults(&self) -> usize {
+        self.rails.faults.len() + self.troubles.len() + usize::from(self.death.is_some())
+    }
+
+    /// Leaves only these of them, by number.
+    pub fn keep_faults(&mut self, is_kept: impl Fn(usize) -> bool) {
+        let mut number = 0..;
+        let mut is_left = || is_kept(number.next().expect("there are few"));
+        self.rails.faults.retain(|_| is_left());
+        self.troubles.retain(|_| is_left());
+        self.death = self.death.filter(|_| is_left());
+    }
+
+    /// Leaves only the first so many processes.
+    pub fn keep_processes(&mut self, count: usize) {
+        self.layouts.truncate(count);
+        self.poll_ns.truncate(count);
+        self.rails.host.truncate(count);
+        self.troubles.retain(|trouble| trouble.who < count);
+        self.death = self.death.filter(|(who, _)| *who < count);
+    }
+
+    /// Nothing comes late, and no phase begins with receives.
+    pub fn calm(&mut self) {
+        (self.jitter_ns, self.connecting_ns) = (0, 0);
+        (self.is_late, self.placing_percent, self.awaited_percent) = (false, 0, 0);
+        self.rails.stale_key_percent = 0;
+    }
+
+    /// Whether processes may run out of requests.
+    pub fn has_few_requests(&self) -> bool {
+        self.endpoint.requests_max < REQUESTS_MANY
     }
 
     /// Bytes of a reply that the least mailbox takes at once, more or less: the

@@ -1,10 +1,11 @@
 //! What happened in a run, for people: the last things, or all of them.
 
 use sluice_proto::{Completion, ProbeAction, Refused, Send};
-use sluice_wire::{Packet, Parsed};
+use sluice_wire::Parsed;
 use std::collections::VecDeque;
 use std::fmt;
 
+use super::ladder::Ladder;
 use super::matcher::Wanted;
 use crate::rails::{FaultCounts, Note};
 
@@ -20,6 +21,8 @@ pub struct Trace {
     whole: bool,
     hash: u64,
     faults: FaultCounts,
+    /// Processes.
+    count: usize,
 }
 
 /// One thing that happened, to one process.
@@ -43,7 +46,7 @@ pub(super) enum What {
     Drops(u64),
     Cancels(u64),
     /// A packet leaves for another process.
-    Transmits(usize, Packet, u32),
+    Transmits(usize, Parsed, u32),
     /// It reads a packet from its mailbox.
     Reads(usize, Parsed),
     /// Bytes of another process were read, or that is forbidden.
@@ -88,8 +91,8 @@ impl Trace {
         self.faults = faults;
     }
 
-    pub(super) fn begin(&mut self, setup: String) {
-        *self = Trace { setup, whole: self.whole, ..Trace::default() };
+    pub(super) fn begin(&mut self, setup: String, count: usize) {
+        *self = Trace { setup, count, whole: self.whole, ..Trace::default() };
     }
 
     pub(super) fn add(&mut self, entry: Entry) {
@@ -99,6 +102,14 @@ impl Trace {
         }
         self.hash_in(&entry);
         self.entries.push_back(entry);
+    }
+
+    /// What happened to so many processes, as a ladder.
+    #[must_use]
+    pub fn ladder(&self) -> String {
+        let entries: Vec<&Entry> = self.entries.iter().collect();
+        let count = entries.iter().map(|entry| entry.who + 1).max().unwrap_or(1);
+        Ladder { count: count.max(self.count), entries: &entries }.to_string()
     }
 
     /// Whether such a thing has happened, as far as it is kept.
@@ -181,7 +192,9 @@ impl fmt::Display for What {
             What::Takes(context) => write!(f, "receives what #{context} claimed"),
             What::Drops(context) => write!(f, "drops what #{context} claimed"),
             What::Cancels(context) => write!(f, "cancels #{context}"),
-            What::Transmits(to, packet, slots) => write!(f, "→ {to}, {slots} slots: {packet:?}"),
+            What::Transmits(to, parsed, slots) => {
+                write!(f, "→ {to}, {slots} slots: {:?}", parsed.packet)
+            }
             What::Reads(from, parsed) => {
                 let (seq, credits) = (parsed.seq.0, parsed.credits);
                 write!(

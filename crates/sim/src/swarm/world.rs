@@ -97,6 +97,10 @@ pub struct World<'t> {
     pub(super) way_free_ns: Vec<u64>,
     pub(super) books: Books,
     pub(super) losses: Losses,
+    /// How many of what befalls processes have begun.
+    pub(super) troubles_begun: usize,
+    /// By process: until when it takes what comes slowly.
+    pub(super) slow_until: Vec<u64>,
     pub coverage: Coverage,
     pub(super) draw: Draw,
     /// Which packets are taken before their memory is read.
@@ -106,7 +110,7 @@ pub struct World<'t> {
     pub(super) draw_connecting: Draw,
     /// Which payloads the rail puts in their place.
     draw_placing: Draw,
-    trace: &'t mut Trace,
+    pub(super) trace: &'t mut Trace,
 }
 
 impl<'t> World<'t> {
@@ -118,7 +122,7 @@ impl<'t> World<'t> {
         };
         let unreadable = pairs(setup.unreadable_percent);
         let forbidden = pairs(setup.forbidden_percent);
-        trace.begin(format!("{setup:?}"));
+        trace.begin(format!("{setup:?}"), count);
         World {
             setup: setup.clone(),
             now_ns: 0,
@@ -139,7 +143,8 @@ impl<'t> World<'t> {
             claims: match setup.chunk_claims.flatten() {
                 Some(chunk_bytes) => AllClaims::of_chunks(chunk_bytes),
                 None => AllClaims::of_interfaces(),
-            },
+            }
+            .limited(setup.claims_max),
             exposures: (0..count).map(|_| Exposures::default()).collect(),
             connections: (setup.connecting_ns > 0).then(Connections::default),
             rails: Rails::new(seed, &setup.rails, setup.layouts.iter().map(slots_max).collect()),
@@ -156,6 +161,8 @@ impl<'t> World<'t> {
             way_free_ns: vec![0; count * count],
             books: Books::new(count),
             losses: Losses::new(count),
+            troubles_begun: 0,
+            slow_until: vec![0; count],
             coverage: Coverage::default(),
             draw,
             draw_late: Draw::stream(seed, 4),
@@ -168,6 +175,7 @@ impl<'t> World<'t> {
 
     /// Lets time pass until a process has something to do.
     pub fn next(&mut self) -> Turn {
+        self.begin_troubles();
         if let Some(who) = self.next_death() {
             return Turn::Died(who);
         }
@@ -354,15 +362,11 @@ impl<'t> World<'t> {
             return self.rouse(who);
         }
         self.step(who, &[], |endpoint, now, port| endpoint.on_idle(now, port));
-        let deadline = self.endpoints[who].deadline();
-        if let Some(deadline) = deadline.filter(|deadline| deadline.0 > self.now_ns) {
-            self.wake(who, deadline.0);
+        let ahead = self.rails.clock_ahead(who);
+        let deadline = self.endpoints[who].deadline().map(|at| at.0.saturating_sub(ahead));
+        if let Some(deadline) = deadline.filter(|deadline| *deadline > self.now_ns) {
+            self.wake(who, deadline);
         }
-    }
-
-    /// A process will look after a while.
-    pub fn rouse(&mut self, who: usize) {
-        self.wake(who, self.now_ns + self.setup.poll_ns[who]);
     }
 
     /// The next request of a process that has ended.
@@ -442,6 +446,7 @@ impl<'t> World<'t> {
         call: impl FnOnce(&mut Endpoint, Nanos, &mut SimPort<'_>) -> R,
     ) -> R {
         self.steps += 1;
+        let now = self.rails.clock(who, self.now_ns);
         let late = if self.setup.is_late { self.draw_late.bits() } else { 0 };
         let mut port = SimPort {
             me: who as u32,
@@ -464,7 +469,7 @@ impl<'t> World<'t> {
             late,
             nic: self.nics.as_mut().map(|nics| &mut nics.each[who]),
         };
-        let result = call(&mut self.endpoints[who], Nanos(self.now_ns), &mut port);
+        let result = call(&mut self.endpoints[who], now, &mut port);
         self.flush(who);
         self.check_books(who);
         result
@@ -475,7 +480,7 @@ impl<'t> World<'t> {
         self.queue.add(at, Event::Lose { who: who as u32, peer: peer as u32 });
     }
 
-    fn wake(&mut self, who: usize, at: u64) {
+    pub(super) fn wake(&mut self, who: usize, at: u64) {
         if self.is_dead(who) {
             return;
         }

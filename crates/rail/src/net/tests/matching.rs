@@ -9,7 +9,7 @@ use crate::shm::Config;
 use crate::world::World;
 use sluice_fabric::{Begun, Endpoint, Source, tagged_offers};
 use sluice_link::{
-    PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token, Transport,
+    Full, PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token, Transport,
 };
 use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
 
@@ -252,5 +252,36 @@ fn a_search_holds_no_more_than_its_bound() {
         until(&mut [&mut a, &mut b], "it", |all| met(all[1]).len() == MESSAGES as usize);
         assert!(into.iter().zip(&bytes).all(|(got, sent)| got[..] == sent[..]));
         assert_eq!(b.world.net_mut().held().held_bytes(), 0);
+    }
+}
+
+/// What the provider has no room for is refused, and what has come for it is found behind what
+/// the provider's receives take.
+#[test]
+fn receives_beyond_the_room_find_what_has_met_none_of_the_others() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let (mut a, to_b, mut b, to_a) = two(provider);
+        b.world.net_mut().held().limit_receives(2);
+        let mut into = [[0u8; 4]; 3];
+        let places = into.each_mut().map(|place| region_mut(place));
+        post(&mut b, &wanted(Some(to_a), Some(1)), places[0], 0);
+        post(&mut b, &wanted(Some(to_a), Some(2)), places[1], 1);
+        let third = wanted(Some(to_a), Some(3));
+        assert_eq!(matching(&mut b).post(&third, places[2], Token(2)), Err(Full));
+        assert!(b.world.net_mut().held().is_crowded());
+        for (tag, byte) in [(4, b"4444"), (3, b"3333"), (2, b"2222")] {
+            send(&mut a, to_b, tag, byte, None);
+        }
+        let mut wants = |_, message: &TaggedMessage| message.match_bits.0 == 3;
+        until(&mut [&mut a, &mut b], "the one without a place", |all| {
+            matching(all[1]).claim_first(PtIndex(0), &mut wants, Token(9)).is_some()
+        });
+        matching(&mut b).take(Token(9), places[2]);
+        until(&mut [&mut a, &mut b], "the one with a place", |all| met(all[1]).len() == 1);
+        assert_eq!(met(&b), [(1, to_a, 2)]);
+        post(&mut b, &third, places[2], 3);
+        assert!(!b.world.net_mut().held().is_crowded());
+        assert!(matching(&mut b).claim_first(PtIndex(0), &mut wants, Token(9)).is_none());
+        assert_eq!(into, [[0; 4], *b"2222", *b"3333"]);
     }
 }

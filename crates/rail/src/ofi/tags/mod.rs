@@ -419,6 +419,12 @@ impl Matcher {
         self.held_bytes_max = bytes;
     }
 
+    /// At most so many receives of a list.
+    #[cfg(test)]
+    pub(crate) fn limit_receives(&mut self, max: usize) {
+        self.lists.iter_mut().for_each(|list| list.max = max);
+    }
+
     /// How many bytes of messages searches hold.
     #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> usize {
@@ -449,6 +455,11 @@ impl Matcher {
     /// Whether the provider has had no room for something, which no descriptor tells of.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.owed.is_empty()
+    }
+
+    /// Whether a receive was refused that may wait for a message that is here.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.lists.iter().any(|list| list.is_crowded)
     }
 
     /// Whether something may come, or end.

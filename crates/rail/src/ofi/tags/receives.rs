@@ -5,7 +5,7 @@ use super::{Matcher, PATIENCE};
 use crate::net::Place;
 use sluice_fabric::{Begun, BufferId, Done, Endpoint};
 use sluice_link::{Full, TaggedEnd, TaggedMessage, TaggedWanted, Token};
-use sluice_wire::{PeerId, Region};
+use sluice_wire::{PeerId, PtIndex, Region};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
@@ -23,12 +23,15 @@ pub(super) struct List {
     /// By their order.
     receives: BTreeMap<u64, Receive>,
     next: u64,
-    max: usize,
+    pub(super) max: usize,
     by_token: HashMap<Token, u64>,
     by_buffer: HashMap<BufferId, u64>,
     /// What takes a message that no receive wants, for a search.
     net: Option<BufferId>,
     has_caught: bool,
+    /// A receive was refused, and no later one was posted: messages that have met none may be
+    /// wanted, and no descriptor tells of them.
+    pub(super) is_crowded: bool,
     held: VecDeque<Held>,
 }
 
@@ -57,6 +60,14 @@ impl Held {
     }
 }
 
+/// Whether a message is wanted.
+type Wants<'a> = &'a mut dyn FnMut(PeerId, &TaggedMessage) -> bool;
+
+/// What this accepts.
+fn accepted_by(wanted: &TaggedWanted) -> impl FnMut(PeerId, &TaggedMessage) -> bool {
+    |from, message| wanted.accepts(from, message)
+}
+
 impl List {
     /// With at most `max` receives.
     pub(super) fn new(endpoint: Endpoint, max: usize) -> List {
@@ -71,12 +82,14 @@ impl List {
             by_buffer: HashMap::new(),
             net: None,
             has_caught: false,
+            is_crowded: false,
             held: VecDeque::new(),
         }
     }
 
-    fn find(&self, wanted: &TaggedWanted) -> Option<usize> {
-        self.held.iter().position(|held| wanted.accepts(held.from, &held.message))
+    /// The oldest message that is held and wanted.
+    fn find(&self, wants: Wants<'_>) -> Option<usize> {
+        self.held.iter().position(|held| wants(held.from, &held.message))
     }
 
     fn remove(&mut self, serial: u64) -> Option<Receive> {
@@ -94,9 +107,15 @@ impl Matcher {
         into: Region,
         token: Token,
     ) -> Result<(), Full> {
+        let posted = self.try_post(wanted, into, token);
+        self.lists[usize::from(wanted.list.0)].is_crowded = posted.is_err();
+        posted
+    }
+
+    fn try_post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full> {
         let at = usize::from(wanted.list.0);
         let list = &mut self.lists[at];
-        if let Some(found) = list.find(wanted) {
+        if let Some(found) = list.find(&mut accepted_by(wanted)) {
             if let Some(held) = self.unhold(at, found) {
                 self.land(&held, into);
                 self.tell(token, &held);
@@ -278,8 +297,27 @@ impl Matcher {
         wanted: &TaggedWanted,
         claim: Option<Token>,
     ) -> Option<(PeerId, TaggedMessage)> {
-        let at = usize::from(wanted.list.0);
-        let found = self.find(at, wanted)?;
+        self.find_first(wanted.list, &mut accepted_by(wanted), claim)
+    }
+
+    /// Claims the oldest message of a list that is wanted and that no receive has met.
+    pub(crate) fn claim_first(
+        &mut self,
+        list: PtIndex,
+        wants: Wants<'_>,
+        claim: Token,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        self.find_first(list, wants, Some(claim))
+    }
+
+    fn find_first(
+        &mut self,
+        list: PtIndex,
+        wants: Wants<'_>,
+        claim: Option<Token>,
+    ) -> Option<(PeerId, TaggedMessage)> {
+        let at = usize::from(list.0);
+        let found = self.find(at, wants)?;
         let Held { from, message, .. } = self.lists[at].held[found];
         if let Some(claim) = claim
             && let Some(held) = self.unhold(at, found)
@@ -291,8 +329,8 @@ impl Matcher {
 
     /// Where it is among those that are held: it was, or has been taken from the provider with
     /// those before it.
-    fn find(&mut self, at: usize, wanted: &TaggedWanted) -> Option<usize> {
-        if let Some(found) = self.lists[at].find(wanted) {
+    fn find(&mut self, at: usize, wants: Wants<'_>) -> Option<usize> {
+        if let Some(found) = self.lists[at].find(wants) {
             return Some(found);
         }
         for _ in 0..SEARCH_MAX {
@@ -304,9 +342,10 @@ impl Matcher {
             if !self.catch(at) {
                 return None;
             }
-            let mut caught = self.lists[at].held.range(before..);
-            if caught.any(|held| wanted.accepts(held.from, &held.message)) {
-                return self.lists[at].find(wanted);
+            let caught = self.lists[at].held.range(before..);
+            let mut places = caught.zip(before..);
+            if let Some((_, found)) = places.find(|(held, _)| wants(held.from, &held.message)) {
+                return Some(found);
             }
         }
         None

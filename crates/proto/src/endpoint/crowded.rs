@@ -1,0 +1,102 @@
+//! Receives that the rail which matches has no room for: they wait here, and are posted in
+//! their order as places come free.
+//!
+//! They are younger than those of their list that the rail has. So a message that has met none
+//! of those belongs to the oldest of these that accepts it, and the oldest such message comes
+//! first. Who claims by that order has the same pairs as a rail with room for all: messages
+//! prefer older receives, and receives older messages, so there is one way to pair them.
+//!
+//! Invariants: those of a list are in the order in which they were posted; while one waits, no
+//! younger one of its list is given to the rail.
+
+use super::Endpoint;
+use super::at_rail::{event_of, matching};
+use crate::request::RecvOp;
+use sluice_link::{Port, TaggedWanted, Token};
+use sluice_portals::Handle;
+use sluice_wire::PtIndex;
+use std::collections::VecDeque;
+
+/// See the module. There are no more than the table of receives holds.
+#[derive(Debug, Default)]
+pub(super) struct Crowded {
+    waiting: VecDeque<(Handle<RecvOp>, TaggedWanted)>,
+}
+
+impl Crowded {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether one of a list waits.
+    pub fn has(&self, list: PtIndex) -> bool {
+        self.waiting.iter().any(|(_, wanted)| wanted.list == list)
+    }
+
+    pub fn add(&mut self, handle: Handle<RecvOp>, wanted: TaggedWanted) {
+        self.waiting.push_back((handle, wanted));
+    }
+
+    /// It waits no more. False if it does not.
+    fn remove(&mut self, handle: Handle<RecvOp>) -> bool {
+        let at = self.waiting.iter().position(|(one, _)| *one == handle);
+        at.is_some_and(|at| self.waiting.remove(at).is_some())
+    }
+
+    /// The lists that one waits for.
+    fn lists(&self) -> Vec<PtIndex> {
+        let mut lists: Vec<PtIndex> = self.waiting.iter().map(|(_, wanted)| wanted.list).collect();
+        lists.sort_unstable();
+        lists.dedup();
+        lists
+    }
+}
+
+impl Endpoint {
+    /// Gives those that wait what has come for them, and to the rail what it has room for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn serve_crowded<P: Port>(&mut self, port: &mut P) {
+        for list in self.crowded.lists() {
+            while self.claim_for_crowded(port, list) {}
+            self.post_crowded(port, list);
+        }
+    }
+
+    /// The oldest message that one of them accepts is received. False if there is none.
+    fn claim_for_crowded<P: Port>(&mut self, port: &mut P, list: PtIndex) -> bool {
+        let name = Token(self.recvs.take_serial());
+        let waiting = &self.crowded.waiting;
+        let mut wants =
+            |from, message: &_| waiting.iter().any(|(_, wanted)| wanted.accepts(from, message));
+        let Some((from, message)) = matching(port).claim_first(list, &mut wants, name) else {
+            return false;
+        };
+        let mut accepting = waiting.iter().filter(|(_, wanted)| wanted.accepts(from, &message));
+        let handle = accepting.next().expect("one of them accepts it").0;
+        self.crowded.remove(handle);
+        let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
+        matching(port).take(name, recv.buf);
+        self.on_matched(port, &event_of(from, &message, handle.to_u64()));
+        true
+    }
+
+    /// Posts the oldest of them while there is room.
+    fn post_crowded<P: Port>(&mut self, port: &mut P, list: PtIndex) {
+        while let Some(&(handle, wanted)) =
+            self.crowded.waiting.iter().find(|(_, wanted)| wanted.list == list)
+        {
+            let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
+            if matching(port).post(&wanted, recv.buf, Token(handle.to_u64())).is_err() {
+                return;
+            }
+            self.crowded.remove(handle);
+        }
+    }
+
+    /// Takes a receive back that waits here or at the rail. False if it has met a message.
+    pub(super) fn withdraw<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
+        self.crowded.remove(handle) || matching(port).cancel(Token(handle.to_u64()))
+    }
+}
