@@ -41,6 +41,7 @@
 //! - Of a side that does not keep to them no call waits
 //!   ([`ClaimsWord::TRIES_MAX`]), and no call answers with a chunk that there is not.
 
+use crate::mutants::{self, Mutant};
 use crate::port::ClaimsStart;
 use std::cell::Cell;
 
@@ -393,7 +394,11 @@ impl<W: ClaimsWord> ChunkClaims<W> {
             }
         });
         match (side, took) {
-            (Side::Owner, took) => took.map(|took| u32::from(took.by_owner) - 1),
+            (Side::Owner, took) => took.map(|took| {
+                let is_first_again =
+                    mutants::is(Mutant::CopiesAChunkTwice) && took.taken() == chunks;
+                if is_first_again { 0 } else { u32::from(took.by_owner) - 1 }
+            }),
             (Side::Peer, Some(took)) => Some(chunks - u32::from(took.by_peer)),
             (Side::Peer, None) => {
                 // The owner took the last one meanwhile.

@@ -18,6 +18,7 @@ mod exposures;
 mod ledger;
 mod link;
 mod links;
+pub mod mutants;
 mod port;
 mod quota;
 mod region;

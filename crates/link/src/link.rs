@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::compulsory::Compulsory;
 use crate::dynamic::Dynamic;
 use crate::error::Violation;
+use crate::mutants::{self, Mutant};
 use crate::port::{Port, Token, Transmitted};
 use crate::quota::{Grant, Opened};
 use sluice_wire::{Credits, Packet, PacketSeq, PeerId, Region};
@@ -72,6 +73,9 @@ impl Link {
     pub(crate) fn take_seq(&mut self) -> PacketSeq {
         let seq = self.next_seq;
         self.next_seq = seq.next();
+        if mutants::is_now(Mutant::SkipsNumbers) {
+            self.next_seq = self.next_seq.next();
+        }
         seq
     }
 
@@ -116,6 +120,7 @@ impl Link {
             None => self.data.piggyback(u16::MAX),
             Some(dynamic) => dynamic.take_piggyback_quickly(&mut self.data)?,
         };
+        let data = data + u16::from(mutants::is(Mutant::ReturnsOneTooMany));
         Some(Credits { data, control: self.take_owed_control() })
     }
 
@@ -146,7 +151,10 @@ impl Link {
 
     #[inline]
     pub(crate) fn take_credits(&mut self, credits: Credits) -> Result<(), Violation> {
-        (self.data_credits, self.control_credits) = self.credits_with(credits)?;
+        let sum = self.credits_with(credits)?;
+        if !mutants::is_now(Mutant::LosesCredits) {
+            (self.data_credits, self.control_credits) = sum;
+        }
         Ok(())
     }
 
@@ -167,7 +175,9 @@ impl Link {
     pub(crate) fn take_excess(&mut self) -> u16 {
         let static_slots = self.granted.map_or(0, |granted| granted.data_slots);
         let excess = self.data_credits.saturating_sub(static_slots.saturating_sub(1));
-        self.data_credits -= excess;
+        if !mutants::is(Mutant::GivesBackAndKeeps) {
+            self.data_credits -= excess;
+        }
         excess
     }
 }

@@ -5,6 +5,7 @@ use crate::dynamic::Dynamic;
 use crate::error::{SendError, Violation};
 use crate::ledger::{DynamicLedger, Ledger};
 use crate::link::Link;
+use crate::mutants::{self, Mutant};
 use crate::port::{Connect, PeerError, Port, Token, Transmitted};
 use crate::quota::{Layout, Opened};
 use crate::region::{Arrival, MailboxRegion};
@@ -99,7 +100,8 @@ impl Links {
     ) -> Result<Transmitted, SendError> {
         let link = self.connected(port, peer)?;
         let need = affordable(link, packet, payload.len)?;
-        link.data_credits -= need as u16;
+        let kept = mutants::is(Mutant::SpendsTooLittle) && need > 1;
+        link.data_credits -= need as u16 - u16::from(kept);
         Ok(self.transmit(port, peer, packet, payload, token))
     }
 
@@ -169,6 +171,7 @@ impl Links {
     /// # Panics
     /// If more is freed than was set aside.
     pub fn release_reply(&mut self, slots: u32) {
+        let slots = if mutants::is(Mutant::KeepsReplySlots) { 0 } else { slots };
         let free = u32::from(self.reply_slots_free) + slots;
         assert!(free <= u32::from(self.layout.reply_slots), "reply slots freed twice");
         self.reply_slots_free = free as u16;
@@ -346,6 +349,9 @@ impl Links {
             // The peer has gone since; nobody is owed anything.
             return;
         };
+        if mutants::is(Mutant::KeepsControlSlots) {
+            return;
+        }
         link.control.free(slots);
         if link.wants_attention() {
             self.after_free(port, peer);

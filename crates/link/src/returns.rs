@@ -7,6 +7,7 @@ use crate::dynamic::Dynamic;
 use crate::error::Violation;
 use crate::link::Link;
 use crate::links::Links;
+use crate::mutants::{self, Mutant};
 use crate::port::{Port, Token, Transmitted};
 use sluice_wire::{Credits, Packet, PeerId, Region, ReturnResponse};
 
@@ -23,6 +24,9 @@ impl Links {
 
     /// Returns the credits that wait for an idle moment.
     pub fn on_idle<P: Port>(&mut self, port: &mut P) {
+        if mutants::is(Mutant::IdlesInVain) {
+            return;
+        }
         while let Some(peer) = self.idle_work.pop() {
             let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
                 continue;

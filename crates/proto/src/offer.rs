@@ -19,6 +19,7 @@ use crate::request::{SendState, SenderCopy};
 use crate::sends::Sends;
 use crate::wanted::Wanted;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::PtlError;
 use sluice_wire::{Found, MatchBits, Packet, PeerId, Search, Waiting, Watch};
 
@@ -38,7 +39,7 @@ pub(crate) fn on_watch(core: &mut Core, from: PeerId, watch: &Watch) -> bool {
     if questions.watch.is_some() {
         return false;
     }
-    questions.watch = Some(watch.after);
+    questions.watch = Some(watch.after).filter(|_| !mutants::is(Mutant::ForgetsWatches));
     true
 }
 
@@ -77,7 +78,11 @@ pub(crate) fn answer_questions<P: Port>(
     if let Some(search) = state.questions.search {
         let space = Space::of(search.pt_index);
         let wanted = Wanted { space, bits: search.match_bits.0, ignore: search.ignore_bits };
-        let is_answered = match state.queue.find(&wanted, search.newest) {
+        let found = match mutants::is(Mutant::OffersTheWrongMessage) {
+            true => state.queue.after(0),
+            false => state.queue.find(&wanted, search.newest),
+        };
+        let is_answered = match found {
             Some((number, waiter)) => offer(core, sends, port, number, waiter, false),
             None => {
                 let number = state.queue.newest();

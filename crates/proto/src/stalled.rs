@@ -14,6 +14,7 @@ use crate::request::{SendOp, Started};
 use crate::sends::Sends;
 use crate::start::{eager_slots, never_fits, start};
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, PtlError};
 use sluice_wire::{Addr, Nanos, PeerId};
 
@@ -165,6 +166,7 @@ impl Stalled {
             Err(PtlError::ArgInvalid(_)) => {
                 sends.finish(core, port, handle, Err(Failure::Fault));
             }
+            Err(_) if mutants::is_now(Mutant::LosesQueuedMessages) => {}
             Err(_) => return false,
         }
         let state = core.peers.state_mut(peer);

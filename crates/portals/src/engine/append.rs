@@ -7,6 +7,7 @@ use crate::objects::limits::PtlError;
 use crate::objects::me::{Me, MeSpec};
 use crate::table::Handle;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{List, PtIndex};
 
 impl Ni {
@@ -39,7 +40,7 @@ impl Ni {
         if pt.priority.len() >= self.limits.list_size_max as usize {
             return Err(PtlError::ListTooLong);
         }
-        if !pt.unexpected.is_empty() {
+        if !pt.unexpected.is_empty() && !mutants::is(Mutant::OverlooksMessages) {
             return self.me_append_claiming(port, pt_index, spec);
         }
         // Nothing waits: the common case, and all of it.

@@ -5,6 +5,7 @@ use crate::lists::Slab;
 use crate::objects::event::{Event, EventKind, NiFail};
 use crate::objects::me::Me;
 use crate::objects::request::{Owed, Taken};
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{MailboxRegion, Opened, PeerError, Port, SendError, Violation};
 use sluice_wire::{GetDone, Packet, Parsed, PeerId};
 
@@ -25,6 +26,9 @@ impl Ni {
         let sound = match &packet.packet {
             Packet::Put(put) => {
                 self.on_put(port, from, put, packet.payload_len, arrival.slots);
+                if mutants::is_now(Mutant::DeliversTwice) {
+                    self.on_put(port, from, put, packet.payload_len, 0);
+                }
                 true
             }
             Packet::Ack(_)
@@ -107,6 +111,9 @@ impl Ni {
     /// The initiator wants no more of a get entry: it is unlinked. One that is
     /// not there any more was cancelled by its owner; that is no fault.
     fn on_get_done(&mut self, from: PeerId, done: &GetDone) {
+        if mutants::is_now(Mutant::LosesFins) {
+            return;
+        }
         let slot = self.pts.get_mut(usize::from(done.pt_index.0));
         let Some(pt) = slot.and_then(Option::as_mut) else { return };
         let is_get = |mes: &Slab<Me>, slot: u32| mes.at(slot).flags.get_done();
@@ -128,7 +135,9 @@ impl Ni {
     pub(crate) fn answer<P: Port>(&mut self, port: &mut P, owed: Owed) {
         let sent = self.links.send_control(port, owed.peer, &Packet::Ack(owed.ack));
         if sent.is_err_and(|error| is_no_credit(&error)) {
-            self.owed.push_back(owed);
+            if !mutants::is(Mutant::ForgetsAcknowledgements) {
+                self.owed.push_back(owed);
+            }
         } else if owed.slots > 0 {
             self.links.free_data(port, owed.peer, owed.slots);
         }

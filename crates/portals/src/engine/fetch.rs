@@ -12,6 +12,7 @@ use crate::objects::operation::{
 use crate::objects::request::Owed;
 use crate::objects::vector::Span;
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, RailError, Remote, Token};
 use sluice_wire::{
     Ack, Offer, Packet, Parsed, PeerId, PtIndex, Pull, Region, RemoteKey, Reply, Status,
@@ -87,7 +88,10 @@ impl Ni {
         Ni::revoke_of(port, &operation);
         self.links.release_reply(slots);
         self.has_freed_reply_slots = true;
-        let into_part = into.part(0, length);
+        let mut into_part = into.part(0, length);
+        if mutants::is(Mutant::LandsChunksTooFar) && length > 0 {
+            into_part = into.part(1, length - 1);
+        }
         let mut outcome = NiFail::check(status);
         if length > 0 {
             if self.is_writable(port, into_part) {

@@ -7,6 +7,7 @@ use crate::objects::operation::Done;
 use crate::objects::pt::Header;
 use crate::objects::request::{Owed, Request};
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{Ack, Addr, List, PeerId, Put, Region, Status};
 
 impl Ni {
@@ -76,7 +77,8 @@ impl Ni {
         if is_there {
             event.start = into.addr;
             if mlength > 0 {
-                port.copy_payload(0, into.addr, mlength as u32);
+                let left = u32::from(mutants::is(Mutant::CopiesTooLittle));
+                port.copy_payload(0, into.addr, mlength as u32 - left);
             }
         } else {
             event.outcome = Err(NiFail::Segv);

@@ -7,6 +7,7 @@ use crate::objects::pt::{Claim, Header};
 use crate::objects::request::{Owed, Request, What};
 use crate::table::Handle;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{Ack, List, PtIndex, Rts, Status};
 
 impl Ni {
@@ -174,12 +175,14 @@ impl Ni {
         let Header { start, mlength, peer, slots, .. } = *header;
         let (is_lent, ack) = (header.is_lent, header.ack);
         self.headers.discard(slot);
-        if is_lent && mlength > 0 {
+        if is_lent && mlength > 0 && !mutants::is(Mutant::KeepsLentMemory) {
             // It came with one packet.
             port.give_back(start, mlength as u32);
         }
         match ack {
-            None if slots > 0 => self.links.free_data(port, peer, slots),
+            None if slots > 0 && !mutants::is(Mutant::KeepsSlots) => {
+                self.links.free_data(port, peer, slots)
+            }
             None => {}
             Some(op) => {
                 let list = List::Overflow;

@@ -1,6 +1,7 @@
 //! What an entry accepts, and what a look-up goes by.
 
 use super::slab::Record;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{MatchBits, PeerId};
 
 /// What an entry accepts.
@@ -19,7 +20,10 @@ impl Criteria {
     #[must_use]
     #[inline]
     pub fn accept(&self, bits: MatchBits, source: PeerId) -> bool {
-        self.bits.accepts(self.ignore, bits) && self.source.is_none_or(|only| only == source)
+        let overlooked = u64::from(mutants::is(Mutant::OverlooksATagBit));
+        let is_any_source = mutants::is(Mutant::MatchesAnySource);
+        self.bits.accepts(self.ignore | overlooked, bits)
+            && self.source.is_none_or(|only| only == source || is_any_source)
     }
 }
 

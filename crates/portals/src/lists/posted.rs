@@ -11,6 +11,7 @@ use super::index::{Found, hash};
 use super::shapes::{ODD, SHAPES, ShapeIndex, key_of, shape_of};
 use super::slab::{Chain, NONE, Slab};
 use super::{LONG, SHORT, Toil};
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{MatchBits, PeerId};
 
 /// Entries in the order they were appended.
@@ -114,6 +115,13 @@ impl Posted {
         source: PeerId,
         mut accept: impl FnMut(&Slab<R>, u32) -> bool,
     ) -> Option<u32> {
+        if mutants::is(Mutant::MatchesTheNewestReceive) {
+            return self
+                .slots(slab)
+                .into_iter()
+                .rev()
+                .find(|&at| slab.at(at).criteria().accept(bits, source) && accept(slab, at));
+        }
         let (mut at, mut steps) = (self.order.head, 0);
         while at != NONE {
             let entry = slab.at(at);

@@ -16,6 +16,7 @@ use super::index::{Found, Index, hash};
 use super::slab::{Chain, NONE, Record, Slab};
 use super::{LONG, SHORT, Toil};
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{MatchBits, PeerId};
 
 /// Shapes of question with an index. Each costs every header some
@@ -145,6 +146,12 @@ impl<R: Arrived> Unexpected<R> {
         criteria: &Criteria,
         mut accept: impl FnMut(&R) -> bool,
     ) -> Option<u32> {
+        if mutants::is(Mutant::MatchesTheNewestMessage) {
+            return self.slots(slab).into_iter().rev().find(|&at| {
+                let header = slab.at(at);
+                criteria.accept(header.bits(), header.source()) && accept(header)
+            });
+        }
         let shape = Shape::of(criteria);
         if let Some(index) = self.learnt.as_mut().and_then(|learnt| learnt.ask(shape)) {
             let at = look_up(slab, index, shape, criteria, accept);

@@ -12,6 +12,7 @@
 use super::Endpoint;
 use super::at_rail::{event_of, matching};
 use crate::request::RecvOp;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, TaggedWanted, Token};
 use sluice_portals::Handle;
 use sluice_wire::PtIndex;
@@ -66,6 +67,9 @@ impl Endpoint {
 
     /// The oldest message that one of them accepts is received. False if there is none.
     fn claim_for_crowded<P: Port>(&mut self, port: &mut P, list: PtIndex) -> bool {
+        if mutants::is(Mutant::ForgetsTheCrowded) {
+            return false;
+        }
         let name = Token(self.recvs.take_serial());
         let waiting = &self.crowded.waiting;
         let mut wants =
@@ -74,7 +78,11 @@ impl Endpoint {
             return false;
         };
         let mut accepting = waiting.iter().filter(|(_, wanted)| wanted.accepts(from, &message));
-        let handle = accepting.next().expect("one of them accepts it").0;
+        let found = match mutants::is(Mutant::ServesTheNewestFirst) {
+            true => accepting.next_back(),
+            false => accepting.next(),
+        };
+        let handle = found.expect("one of them accepts it").0;
         self.crowded.remove(handle);
         let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
         matching(port).take(name, recv.buf);

@@ -5,6 +5,7 @@ use crate::api::{Completion, Failure, Recv, Refused};
 use crate::portal::entry_for;
 use crate::rendezvous::ability::{revoke, shared};
 use crate::request::RecvOp;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::{Handle, List};
 use sluice_wire::{Nanos, PeerId};
@@ -67,7 +68,9 @@ impl Endpoint {
         let Some(handle) = self.recvs.oldest_posted(context) else { return false };
         // Its message is on its way if the source has used it.
         let announced = self.recvs.get(handle).and_then(|op| op.announced);
-        if announced.is_some_and(|claims| !shared(port).revoke_claims(claims)) {
+        if announced.is_some_and(|claims| !shared(port).revoke_claims(claims))
+            && !mutants::is(Mutant::CancelsUsedReceives)
+        {
             return false;
         }
         let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return false };
@@ -85,6 +88,9 @@ impl Endpoint {
     /// filling.
     pub(super) fn fail_recvs<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         for handle in self.recvs.only_from(peer) {
+            if mutants::is(Mutant::ForgetsTheDead) {
+                break;
+            }
             self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
             self.fail_posted(handle, peer, why);
         }

@@ -4,6 +4,7 @@ use super::Endpoint;
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::request::{SendOp, Started};
 use crate::start::{never_fits, start};
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port};
 use sluice_portals::PtlError;
 use sluice_wire::Nanos;
@@ -36,7 +37,7 @@ impl Endpoint {
             if let Some(why) = state.gone() {
                 return self.refuse_or_fail(send, why);
             }
-            if !state.queue.is_empty() {
+            if !state.queue.is_empty() && !mutants::is(Mutant::OvertakesTheQueue) {
                 return self.enqueue(now, port, send, true);
             }
         }

@@ -9,6 +9,7 @@ use crate::api::Send;
 use crate::core::Core;
 use crate::portal::{PT_BULK, announced_key, get_entry};
 use crate::request::{Exposed, SendOp, SendState, SenderCopy, Started};
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, Remote, Rights, SharedCopy};
 use sluice_portals::{Handle, List, PtlError, PutExtras};
 use sluice_wire::{MatchBits, PeerId, Region, RemoteKey, Rts};
@@ -57,7 +58,11 @@ pub(crate) fn expose<P: Port>(
     let spec = get_entry(peer, bytes, key, handle);
     let entry = core.ni.me_append(port, PT_BULK, List::Priority, spec)?;
     let entry = entry.ok_or(PtlError::ArgInvalid("a get entry meets no unexpected header"))?;
-    Ok(Exposed { entry, key: port.expose(peer, bytes, Rights::READ) })
+    let key = port.expose(peer, bytes, Rights::READ);
+    if mutants::is(Mutant::RevokesTooEarly) {
+        revoke(port, peer, key);
+    }
+    Ok(Exposed { entry, key })
 }
 
 /// Ends that for a message that was not announced.

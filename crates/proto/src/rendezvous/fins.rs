@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::portal::bulk_target;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::PtlError;
 use sluice_wire::{MatchBits, Packet, PeerId, Status, Written};
 use std::collections::VecDeque;
@@ -61,7 +62,9 @@ impl Fins {
         };
         // A peer that cannot be reached has no use for it.
         if matches!(sent, Err(PtlError::NoCredit { .. })) {
-            self.queue.push_back(fin);
+            if !mutants::is(Mutant::ForgetsDelayedFins) {
+                self.queue.push_back(fin);
+            }
         } else if fin.taken {
             core.peers.note_told(fin.peer);
         }

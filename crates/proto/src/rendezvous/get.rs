@@ -14,6 +14,7 @@ use crate::portal::bulk_target;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Event, Handle, NiFail, PtlError};
 
 /// What came of asking for the next bytes of a pull.
@@ -57,7 +58,8 @@ impl Pulls {
             }
             Err(fail) => pull.failure = Some(Failure::of(fail, event.peer)),
         }
-        if pull.in_flight == 0 && (pull.got == pull.want || pull.failure.is_some()) {
+        let is_all = pull.got == pull.want || mutants::is(Mutant::EndsPullsEarly);
+        if pull.in_flight == 0 && (is_all || pull.failure.is_some()) {
             self.finish(core, recvs, port, handle);
         } else {
             self.await_turn(recvs, handle);
@@ -163,7 +165,9 @@ impl Pulls {
         let into = buf.addr.offset(pull.asked);
         match core.ni.get(port, core.md, into.0, length, &target, from, handle.to_u64()) {
             Ok(()) => {
-                pull.asked += length;
+                if !mutants::is_now(Mutant::AsksForAChunkTwice) {
+                    pull.asked += length;
+                }
                 pull.in_flight += 1;
                 if !pull.direct {
                     pull.window.on_asked(core.now, length);

@@ -9,6 +9,7 @@ use crate::portal::PT_BULK;
 use crate::request::{SendOp, SendState, SenderCopy};
 use crate::sends::Sends;
 use crate::stalled::Stalled;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{ClaimsId, Port, RailError, Remote, SharedCopy};
 use sluice_portals::{Handle, NiFail};
 use sluice_wire::{Cts, PeerId, Region, Status, Written};
@@ -95,7 +96,9 @@ pub(crate) fn end_exposed<P: Port>(
 ) {
     let Some(op) = sends.get_mut(handle) else { return };
     let (peer, state) = (op.send.peer, op.state);
-    if let SendState::Announced(exposed) | SendState::Offered(exposed, _) = state {
+    if let SendState::Announced(exposed) | SendState::Offered(exposed, _) = state
+        && !mutants::is(Mutant::KeepsExposures)
+    {
         revoke(port, peer, exposed.key);
     }
     // Mostly it was invited and ended before this process looked.

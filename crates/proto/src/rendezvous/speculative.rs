@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::wanted::Wanted;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{ClaimsId, ClaimsStart, Port, Rights, SharedCopy};
 use sluice_portals::{Handle, PtlError, PutExtras, Target};
 use sluice_wire::{MatchBits, Packet, PeerId};
@@ -171,6 +172,9 @@ fn is_next_to_be_met(
     handle: Handle<RecvOp>,
     recv: &Recv,
 ) -> bool {
+    if mutants::is(Mutant::AnnouncesOutOfOrder) {
+        return true;
+    }
     let wanted = Wanted::of(recv);
     let pt_index = recv.space.pt();
     let bits = match recv.space {

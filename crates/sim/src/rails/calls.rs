@@ -134,6 +134,8 @@ impl Rails {
         let index = self.connections.len();
         self.side_mut(at).used[rail] = Some(index);
         self.connections.push(Connection::new(index, rail, [who, peer]));
+        let pair = self.pair_at(who, peer);
+        self.between[pair].push(index);
         self.put(cx, index, 0, Body::Hello);
     }
 
@@ -181,7 +183,12 @@ impl Rails {
         one.ends[end] = EndState::Closed;
         one.ways[end].small.clear();
         one.ways[end].jobs.clear();
-        let (rail, at) = (one.rail, one.who[end] * self.count + one.who[1 - end]);
+        let [who, peer] = [end, 1 - end].map(|end| one.who[end]);
+        let (rail, at) = (one.rail, who * self.count + peer);
+        if one.ends == [EndState::Closed; 2] {
+            let pair = self.pair_at(who, peer);
+            self.between[pair].retain(|other| *other != connection);
+        }
         let side = self.sides[at].as_mut().expect("it has a connection");
         for place in [&mut side.used[rail], &mut side.accepted[rail]] {
             if *place == Some(connection) {

@@ -147,6 +147,8 @@ pub(crate) struct Rails {
     /// By process, then peer.
     sides: Vec<Option<Box<Side>>>,
     connections: Vec<Connection>,
+    /// By pair of processes, the lower first: connections that are not closed at both ends.
+    between: Vec<Vec<usize>>,
     dead: Vec<bool>,
     /// Slots that a peer may hold of each process's mailbox, by credits.
     slots_max: Vec<u64>,
@@ -179,6 +181,7 @@ impl Rails {
             count,
             sides: (0..count * count).map(|_| None).collect(),
             connections: Vec::new(),
+            between: vec![Vec::new(); count * count],
             dead: vec![false; count],
             slots_max,
             later: Vec::new(),
@@ -324,9 +327,6 @@ impl Rails {
                 && other.used[rail] == Some(one.index)
                 && !one.is_swallowed
         };
-        let both = [side.who, other.who];
-        let is_theirs =
-            |one: &&Connection| both.contains(&one.who[0]) && both.contains(&one.who[1]);
         !side.is_gone
             && side.kept.is_empty()
             && side.reads.is_empty()
@@ -334,11 +334,9 @@ impl Rails {
             && side.peer.untold() == 0
             && side.accepted.iter().all(Option::is_none)
             && side.used.iter().enumerate().all(is_well)
-            && self
-                .connections
+            && self.between[self.pair_at(side.who, other.who)]
                 .iter()
-                .filter(is_theirs)
-                .all(|one| one.ends == [EndState::Closed; 2] || one.is_idle())
+                .all(|connection| self.connections[*connection].is_idle())
     }
 
     /// Panics unless what one process knows of a peer is in order.
@@ -369,6 +367,11 @@ impl Rails {
 
     fn at(&self, who: usize, peer: usize) -> usize {
         who * self.count + peer
+    }
+
+    /// Where the connections of two processes are.
+    fn pair_at(&self, one: usize, other: usize) -> usize {
+        self.at(one.min(other), one.max(other))
     }
 
     fn side(&self, who: usize, peer: usize) -> Option<&Side> {

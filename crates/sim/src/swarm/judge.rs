@@ -519,10 +519,11 @@ impl Judge {
 /// The bytes of a message: no two messages of a run are alike.
 pub fn content(message: u64, len: u64) -> impl Iterator<Item = u8> {
     let mut state = message.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (0..len).map(move |_| {
+    let words = (0..len.div_ceil(8)).flat_map(move |_| {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (state >> 56) as u8
-    })
+        (state ^ state >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+    });
+    words.take(len as usize)
 }
 
 /// The peer by whose end a request of this process has failed, if it names one that has

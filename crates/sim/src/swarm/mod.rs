@@ -48,6 +48,8 @@ mod troubles;
 mod world;
 
 #[cfg(test)]
+mod bites;
+#[cfg(test)]
 mod tests;
 
 pub use crate::rails::FaultCounts;

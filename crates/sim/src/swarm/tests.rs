@@ -9,7 +9,6 @@ use super::trace::What;
 use super::world::World;
 use super::{Coverage, FaultCounts, Trace, run};
 use crate::rails::RailsSetup;
-use crate::rails::mutants::{self, Mutant};
 use sluice_link::PeerError;
 use sluice_proto::{Completion, Failure, Kind, Recv, Send, Space};
 use sluice_wire::{Credits, Packet, PacketSeq, PeerId};
@@ -119,26 +118,8 @@ fn where_interfaces_match_no_process_does() {
     assert!(full > 20 && crowded > 20 && exceeded > 20, "{full}, {crowded}, {exceeded}");
 }
 
-/// Each breaks a rule of `multirail`, and all programs are as legal as ever.
-#[test]
-fn whoever_breaks_a_rule_of_rails_is_found_out() {
-    let seeds: Vec<u64> = (0..2_000).filter(|&seed| is_apart(seed)).collect();
-    let mut missed = Vec::new();
-    for mutant in Mutant::ALL {
-        let is_found = |seed: &u64| {
-            let run = || run(*seed, &mut Trace::tail());
-            mutants::with(mutant, || catch_unwind(AssertUnwindSafe(run)).is_err())
-        };
-        match seeds.iter().position(is_found) {
-            Some(at) => println!("{mutant:?} is found out by seed {}, world {at}", seeds[at]),
-            None => missed.push(mutant),
-        }
-    }
-    assert!(missed.is_empty(), "not found out: {missed:?}");
-}
-
 /// Whether a seed has processes on several hosts.
-fn is_apart(seed: u64) -> bool {
+pub(super) fn is_apart(seed: u64) -> bool {
     Setup::draw(seed).rails.host.iter().any(|host| *host > 0)
 }
 

@@ -1,0 +1,169 @@
+//! Rules that tests break on purpose, to see that the swarm finds out.
+//!
+//! Nothing is broken without the feature `mutants`, which only tests of `sim` ask for: [`is`] is
+//! false at compile time then, and what depends on it is not there.
+
+#[cfg(feature = "mutants")]
+use std::cell::Cell;
+
+/// Which rule is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A packet of several slots spends one credit less than it takes.
+    SpendsTooLittle,
+    /// Slots of the control region are not freed.
+    KeepsControlSlots,
+    /// One credit more is piggybacked than is owed.
+    ReturnsOneTooMany,
+    /// Credits that come are now and then not counted.
+    LosesCredits,
+    /// A packet number is left out now and then.
+    SkipsNumbers,
+    /// An idle moment returns no credits.
+    IdlesInVain,
+    /// What was set aside for a reply is not freed.
+    KeepsReplySlots,
+    /// Credits that are given back stay.
+    GivesBackAndKeeps,
+    /// The owner of chunk claims copies its first chunk again in the place of its last.
+    CopiesAChunkTwice,
+    /// A message meets the newest receive that accepts it.
+    MatchesTheNewestReceive,
+    /// A receive meets the newest message that it accepts.
+    MatchesTheNewestMessage,
+    /// The source of a message does not matter.
+    MatchesAnySource,
+    /// A bit of the tag does not matter.
+    OverlooksATagBit,
+    /// A receive does not look at what has come before it.
+    OverlooksMessages,
+    /// A message is delivered once more now and then.
+    DeliversTwice,
+    /// The end of a transfer is not heard now and then.
+    LosesFins,
+    /// The last byte of a message stays behind.
+    CopiesTooLittle,
+    /// The slots of a message that waited for its receive stay held.
+    KeepsSlots,
+    /// The memory of such a message is not given back.
+    KeepsLentMemory,
+    /// The bytes of a reply land one byte too far.
+    LandsChunksTooFar,
+    /// An acknowledgement that has no credit is forgotten.
+    ForgetsAcknowledgements,
+    /// The end of a transfer that has no credit is not told.
+    ForgetsDelayedFins,
+    /// A message does not wait behind those that wait for credits.
+    OvertakesTheQueue,
+    /// A message that waits leaves the queue without being sent, now and then.
+    LosesQueuedMessages,
+    /// A chunk is asked for twice now and then.
+    AsksForAChunkTwice,
+    /// A transfer ends with its first chunk.
+    EndsPullsEarly,
+    /// A sender without credits offers its oldest message, wanted or not.
+    OffersTheWrongMessage,
+    /// A sender without credits forgets what it was to tell of.
+    ForgetsWatches,
+    /// What is announced is not exposed.
+    RevokesTooEarly,
+    /// What was announced stays exposed.
+    KeepsExposures,
+    /// A receive is cancelled that its source has used.
+    CancelsUsedReceives,
+    /// A receive is announced whatever older ones there are.
+    AnnouncesOutOfOrder,
+    /// A receive from a process that has ended waits on.
+    ForgetsTheDead,
+    /// A message meets the newest of the receives that the rail has no room for.
+    ServesTheNewestFirst,
+    /// What has come for receives that the rail has no room for is not claimed.
+    ForgetsTheCrowded,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 35] = [
+        Mutant::SpendsTooLittle,
+        Mutant::KeepsControlSlots,
+        Mutant::ReturnsOneTooMany,
+        Mutant::LosesCredits,
+        Mutant::SkipsNumbers,
+        Mutant::IdlesInVain,
+        Mutant::KeepsReplySlots,
+        Mutant::GivesBackAndKeeps,
+        Mutant::CopiesAChunkTwice,
+        Mutant::MatchesTheNewestReceive,
+        Mutant::MatchesTheNewestMessage,
+        Mutant::MatchesAnySource,
+        Mutant::OverlooksATagBit,
+        Mutant::OverlooksMessages,
+        Mutant::DeliversTwice,
+        Mutant::LosesFins,
+        Mutant::CopiesTooLittle,
+        Mutant::KeepsSlots,
+        Mutant::KeepsLentMemory,
+        Mutant::LandsChunksTooFar,
+        Mutant::ForgetsAcknowledgements,
+        Mutant::ForgetsDelayedFins,
+        Mutant::OvertakesTheQueue,
+        Mutant::LosesQueuedMessages,
+        Mutant::AsksForAChunkTwice,
+        Mutant::EndsPullsEarly,
+        Mutant::OffersTheWrongMessage,
+        Mutant::ForgetsWatches,
+        Mutant::RevokesTooEarly,
+        Mutant::KeepsExposures,
+        Mutant::CancelsUsedReceives,
+        Mutant::AnnouncesOutOfOrder,
+        Mutant::ForgetsTheDead,
+        Mutant::ServesTheNewestFirst,
+        Mutant::ForgetsTheCrowded,
+    ];
+}
+
+/// Of how often a rule is asked for that is broken now and then, one time is broken.
+#[cfg(feature = "mutants")]
+const NOW_AND_THEN: u64 = 10;
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static MUTANT: Cell<Option<Mutant>> = const { Cell::new(None) };
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs with this rule broken, in this thread.
+#[cfg(feature = "mutants")]
+pub fn with<R>(mutant: Mutant, run: impl FnOnce() -> R) -> R {
+    MUTANT.set(Some(mutant));
+    ASKED.set(0);
+    let result = run();
+    MUTANT.set(None);
+    result
+}
+
+/// Whether a rule is broken.
+#[must_use]
+#[inline(always)]
+pub fn is(mutant: Mutant) -> bool {
+    #[cfg(feature = "mutants")]
+    return MUTANT.get() == Some(mutant);
+    #[cfg(not(feature = "mutants"))]
+    {
+        let _ = mutant;
+        false
+    }
+}
+
+/// Whether a rule is broken this time.
+#[must_use]
+#[inline(always)]
+pub fn is_now(mutant: Mutant) -> bool {
+    #[cfg(feature = "mutants")]
+    if is(mutant) {
+        ASKED.set(ASKED.get() + 1);
+        return ASKED.get().is_multiple_of(NOW_AND_THEN);
+    }
+    let _ = mutant;
+    false
+}
