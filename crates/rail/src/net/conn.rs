@@ -2,6 +2,7 @@
 
 use super::bursts::Burst;
 use super::lane::Lane;
+use super::listing::Listing;
 use super::outbound::Outbound;
 use super::sealed::Unsealing;
 use sluice_multirail::{ChunkId, RailId};
@@ -32,6 +33,7 @@ pub(super) struct Conn {
     pub(super) is_blocked: bool,
     /// It is in the list of those that have something to send.
     pub(super) is_dirty: bool,
+    pub(super) listing: Listing,
     /// It is among those that are looked at in this poll.
     pub(super) is_in_turn: bool,
     /// Nothing has come in so many polls in a row.
@@ -145,6 +147,7 @@ impl Conn {
             data: None,
             is_blocked: false,
             is_dirty: false,
+            listing: Listing::default(),
             is_in_turn: false,
             polls_in_vain: 0,
             has_come: false,

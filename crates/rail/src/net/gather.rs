@@ -36,6 +36,7 @@ impl Net {
         if self.has_work() {
             return 0;
         }
+        let listed_ns = if self.relist_all() { u64::MAX } else { SLEEP_NS };
         let gather_ns = self.gather(haste);
         // News of a device of libfabric's must stay in the list, where they wake.
         if gather_ns < u64::MAX && self.fabrics.iter().all(Option::is_none) {
@@ -53,7 +54,7 @@ impl Net {
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
         let later = (!self.accept_later.is_empty()).then_some(self.next_round);
         let due = due.chain(self.news.due()).chain(later).min();
-        due.map_or(u64::MAX, |due| due.since(now).0).min(fabrics_ns).min(gather_ns)
+        due.map_or(u64::MAX, |due| due.since(now).0).min(fabrics_ns).min(gather_ns).min(listed_ns)
     }
 
     /// Whether the last rest was to gather what comes, and there is more to come.

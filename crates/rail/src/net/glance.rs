@@ -1,16 +1,17 @@
 //! The shortest poll: a look at the busy sockets, and at nothing else.
 //!
 //! A message waits for half the time between two looks on average, so a look in vain is kept
-//! as short as the system call that it makes. What else a poll does waits for one that is
-//! *due*: where something was left to be done here, and when its time has come ([`LIST_NS`]
-//! for the system's list of sockets, [`ROUND_NS`] for what deadlines ask for). So nothing is
-//! looked at later than without this.
+//! as short as the system call that it makes. It asks whether there is something before it
+//! receives: receiving in vain takes the socket's lock, which the packet that arrives wants
+//! too. What else a poll does waits for one that is *due*: where something was left to be done
+//! here, where the system lists another socket, of which it is asked every [`LIST_NS`], and
+//! every [`ROUND_NS`] for what deadlines ask for. So nothing is looked at later than without
+//! this.
 //!
-//! [`LIST_NS`]: super::LIST_NS
 //! [`ROUND_NS`]: super::ROUND_NS
 
 use super::lane::Lane;
-use super::{BUFFER_BYTES, Entry, HOT_MAX, Net, Place, Reading};
+use super::{BUFFER_BYTES, Entry, HOT_MAX, LIST_NS, Net, Place, Reading};
 use sluice_wire::Nanos;
 use std::io;
 
@@ -29,7 +30,7 @@ impl Net {
     /// Looks at the busy sockets, if that is all there is to be done now.
     #[inline]
     pub fn glance(&mut self, now: Nanos) -> Glance {
-        if !self.may_glance(now) {
+        if !self.may_glance(now) || now >= self.next_list && self.is_anything_listed(now) {
             return Glance::Due;
         }
         self.now = now;
@@ -54,7 +55,7 @@ impl Net {
     /// Whether a poll has nothing to look at but a few busy sockets.
     fn may_glance(&self, now: Nanos) -> bool {
         let has_few = !self.hot.is_empty() && self.hot.len() <= HOT_MAX;
-        let is_due = now >= self.next_list || now >= self.next_round || self.looks_at_list;
+        let is_due = now >= self.next_round || self.looks_at_list;
         let has_devices = self.matching.is_some() || self.fabrics.iter().any(Option::is_some);
         has_few
             && !is_due
@@ -62,6 +63,15 @@ impl Net {
             && !has_devices
             && !self.has_work()
             && self.hot.iter().all(|&entry| self.is_between_frames(entry))
+    }
+
+    /// Asks the system for its list, whose time has come. What is there is left to a whole poll.
+    fn is_anything_listed(&mut self, now: Nanos) -> bool {
+        self.list_ready();
+        if self.listed.is_empty() {
+            self.next_list = now.saturating_add(Nanos(LIST_NS));
+        }
+        !self.listed.is_empty()
     }
 
     /// Whether what comes next is the beginning of a frame, as it travels.
@@ -75,6 +85,10 @@ impl Net {
     #[inline]
     fn glance_at(&mut self, entry: usize) -> Glance {
         let Some(Entry::Conn(conn)) = self.entries.get_mut(entry) else { return Glance::Due };
+        // Where more than one byte is to wake, the system says so of no less.
+        if !conn.gathers() && !conn.lane.has_something() {
+            return if conn.note_vain() { Glance::Due } else { Glance::Quiet };
+        }
         let place = Place::of_mut(&mut self.buffer[..BUFFER_BYTES]);
         // SAFETY: the buffer is this process's own.
         match unsafe { conn.lane.receive(&[place]) } {
@@ -86,6 +100,7 @@ impl Net {
                     // There is more, most likely.
                     self.look_again(entry);
                 }
+                self.note_busy(entry);
                 Glance::Came
             }
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock && !conn.note_vain() => {

@@ -57,6 +57,16 @@ impl Lane {
         }
     }
 
+    /// Whether it is worth receiving now: there is something, or it has ended, or that is not
+    /// known.
+    #[inline]
+    pub(super) fn has_something(&self) -> bool {
+        match self {
+            Lane::Tcp(socket) => sock::has_something(socket),
+            Lane::Fabric(_) => true,
+        }
+    }
+
     /// Bytes given to it that the other side's host has not acknowledged.
     pub(super) fn waiting_bytes(&self) -> u64 {
         match self {

@@ -22,6 +22,7 @@
 //! | `join`, `known` | connections that are not open yet, and those that have just been opened |
 //! | `config` | how a process takes part, and what keeps it off the network |
 //! | `listening` | where it listens, and is reached |
+//! | `listing` | which connections are in the system's list of those that have something |
 //! | `strangers` | listening sockets, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
 //! | `carried` | how many bytes went by each device |
@@ -67,6 +68,7 @@ mod known;
 mod lane;
 mod leave;
 mod listening;
+mod listing;
 mod matching;
 mod meet;
 mod outbound;
@@ -246,6 +248,8 @@ pub struct Net {
     blocked: usize,
     /// The next poll asks the system which sockets have something.
     looks_at_list: bool,
+    /// A thread has slept, and may sleep again at any time.
+    has_sleepers: bool,
     /// What the system has listed and was not looked at: entries, and what is with them.
     listed: Vec<(usize, epoll::EventFlags)>,
     /// Connections with bytes that came behind the handshake.
@@ -338,6 +342,7 @@ impl Net {
             carried: Carried::default(),
             blocked: 0,
             looks_at_list: false,
+            has_sleepers: false,
             listed: Vec::new(),
             stats: NetStats::default(),
             warn,

@@ -155,6 +155,7 @@ impl Net {
             Ok(Flushed::Blocked) => {
                 let was_blocked = std::mem::replace(&mut conn.is_blocked, true);
                 self.blocked += usize::from(!was_blocked);
+                self.wait_for_room(entry);
             }
             Ok(Flushed::Enough) => self.mark_dirty(entry),
             Ok(Flushed::Faulty(key)) => {

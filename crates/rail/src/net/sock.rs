@@ -116,6 +116,16 @@ pub(super) unsafe fn receive(socket: &impl AsFd, pieces: &[Place]) -> io::Result
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
+/// Whether a socket has something to receive, has ended or has failed; also if the system does
+/// not say. It does not take the socket's lock.
+#[inline]
+pub(super) fn has_something(socket: &impl AsFd) -> bool {
+    let mut asked =
+        libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: the kernel reads and writes one such structure there, and does not wait.
+    unsafe { libc::poll(&raw mut asked, 1, 0) != 0 }
+}
+
 /// Whether memory that was handed to the system is not there, or may not be used so.
 pub(super) fn is_fault(cause: &io::Error) -> bool {
     cause.raw_os_error() == Some(libc::EFAULT)

@@ -142,6 +142,9 @@ impl Net {
     /// Nothing has come on a connection for long: it is left to the system's list, and
     /// gives its buffers back.
     pub(super) fn cool(&mut self, entry: usize) {
+        if !self.relist(entry) {
+            return;
+        }
         self.hot.retain(|&other| other != entry);
         let Some(conn) = self.conn(entry) else { return };
         if conn.partial.is_empty() {

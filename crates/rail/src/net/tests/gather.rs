@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
 /// Whether something is listed within so many seconds.
-fn is_listed(descriptor: &impl AsFd, patience_s: i64) -> bool {
+pub(super) fn is_listed(descriptor: &impl AsFd, patience_s: i64) -> bool {
     let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
     let timeout = Timespec { tv_sec: patience_s, tv_nsec: 0 };
     poll(&mut polled, Some(&timeout)).unwrap() > 0

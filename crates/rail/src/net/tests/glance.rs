@@ -4,11 +4,12 @@ use super::{PATIENCE, Process, until};
 use crate::net::{Entry, Event, Glance, LIST_NS, Net, ROUND_NS};
 use sluice_link::Transport;
 use sluice_wire::{Nanos, PeerId};
+use std::net::TcpStream;
 use std::time::Instant;
 
 /// Two processes that have just spoken; the second one's network has looked at everything at
 /// the time that is returned.
-fn talking() -> (Process, Process, PeerId, Nanos) {
+pub(super) fn talking() -> (Process, Process, PeerId, Nanos) {
     let (mut a, mut b) = (Process::new(1), Process::new(1));
     let to_b = a.knows(&b);
     assert!(a.world.connect(to_b).is_ok());
@@ -34,7 +35,7 @@ fn settle(net: &mut Net) -> Nanos {
 }
 
 /// The first look at this time that does not find quiet.
-fn first_glance(net: &mut Net, now: Nanos) -> Glance {
+pub(super) fn first_glance(net: &mut Net, now: Nanos) -> Glance {
     let begin = Instant::now();
     loop {
         let found = net.glance(now);
@@ -54,8 +55,19 @@ fn first_glance(net: &mut Net, now: Nanos) -> Glance {
 fn the_list_is_looked_at_and_deadlines_are_within_their_bounds() {
     let (_a, mut b, _, now) = talking();
     let net = b.world.net_mut();
+    // A list without anything needs no whole poll.
+    net.next_list = now;
+    assert_eq!(net.glance(now), Glance::Quiet);
+    assert_eq!(net.next_list, Nanos(now.0 + LIST_NS));
+    let listening = net.address().host().expect("it listens");
+    let _stranger = TcpStream::connect(listening).expect("it listens");
     assert_eq!(net.glance(Nanos(now.0 + LIST_NS - 1)), Glance::Quiet);
-    assert_eq!(net.glance(Nanos(now.0 + LIST_NS)), Glance::Due);
+    let now = Nanos(now.0 + LIST_NS);
+    assert_eq!(net.glance(now), Glance::Due);
+    // That poll is the one that looks at what was listed.
+    net.poll(now, &mut |_| None);
+    assert!(net.listed.is_empty());
+    let now = settle(net);
     // Also where the list is looked at for other reasons.
     net.next_list = Nanos(u64::MAX);
     assert_eq!(net.glance(Nanos(now.0 + ROUND_NS - 1)), Glance::Quiet);

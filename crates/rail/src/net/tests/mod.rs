@@ -14,6 +14,7 @@ mod gather;
 mod glance;
 mod intruders;
 mod listening;
+mod listing;
 mod matching;
 mod memory;
 mod pair;
