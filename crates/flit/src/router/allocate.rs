@@ -6,7 +6,7 @@
 //! A channel that its packet has left goes to whoever is next behind it, so
 //! the same input cannot win it again before the others have had it.
 
-use super::{Router, State, first_from};
+use super::{Router, State};
 use crate::shard::ShardState;
 use crate::wheel::bits;
 
@@ -132,8 +132,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
                 if usize::from(input.port) != output || set == 0 {
                     continue;
                 }
-                let wish = first_from(u64::from(set), u32::from(self.packet_vc(port, vc).wish_next))
-                    as usize;
+                let wish = self.packet_vc(port, vc).wish(output, set);
                 let claim = port as u32 * vcs + vc as u32;
                 let next = u32::from(self.packet_vc(output, wish).claim_next);
                 let distance = if claim >= next { claim - next } else { claim + all - next };
@@ -166,7 +165,8 @@ impl<const P: usize, const V: usize> Router<P, V> {
         given.owner = (port * 16 + vc) as u16;
         let can_pass = has_flits && given.credits > 0;
         self.free[output & (P - 1)] &= !(1 << out_vc);
-        self.packet_vc(port, vc).wish_next = ((out_vc + 1) % vcs) as u8;
+        let taker = self.packet_vc(port, vc);
+        (taker.wish_port, taker.wish_next) = (output as u8, out_vc as u8 + 1);
         self.packet_vc(output, out_vc).claim_next = ((port * vcs + vc + 1) % (ports * vcs)) as u16;
         self.waiting[port & (P - 1)] &= !(1 << vc);
         let still = bits(u64::from(self.waiting[port & (P - 1)]))

@@ -79,12 +79,27 @@ struct PacketVc {
     line: Line,
     /// Input channel that goes first for the output channel.
     claim_next: u16,
-    /// Output channel that the input channel asks for first.
+    /// Output port that the input channel got a channel of last, and the channel
+    /// behind that one. It goes round all output channels of the router, port by
+    /// port.
+    wish_port: u8,
     wish_next: u8,
 }
 
+const _: () = assert!(size_of::<PacketVc>() == 16);
+
 const IDLE_PACKET_VC: PacketVc =
-    PacketVc { front: NO_PACKET, line: Line::EMPTY, claim_next: 0, wish_next: 0 };
+    PacketVc { front: NO_PACKET, line: Line::EMPTY, claim_next: 0, wish_port: 0, wish_next: 0 };
+
+impl PacketVc {
+    /// Of these channels of an output, the one that the input channel asks for. Its
+    /// pointer is above or below all of another port's, so the first of them it is.
+    #[inline(always)]
+    fn wish(&self, output: usize, set: u16) -> usize {
+        let from = if usize::from(self.wish_port) == output { self.wish_next } else { 0 };
+        first_from(u64::from(set), u32::from(from)) as usize
+    }
+}
 
 /// The state of one router.
 #[derive(Debug)]

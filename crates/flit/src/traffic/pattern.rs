@@ -1,8 +1,9 @@
 //! To whom a node sends.
 //!
-//! Nodes that a pattern maps onto themselves send nothing, except with
-//! `uniform` when it is asked to draw them too: a message to oneself would
-//! tell nothing about the network.
+//! A node that a fixed pattern maps onto itself sends to itself, by way of its
+//! router, so the load that a pattern offers is that of all nodes. The random
+//! patterns draw another node, except `uniform` when it is asked to draw the
+//! sender too.
 
 use crate::config;
 use crate::topology::{Cube, Dragonfly, Topology};
@@ -20,7 +21,7 @@ enum Kind {
     Uniform {
         with_self: bool,
     },
-    /// The destination of each node; itself where it is silent.
+    /// The destination of each node.
     Fixed(Vec<u32>),
     Hotspot {
         hot: Vec<u32>,
@@ -103,7 +104,7 @@ impl Pattern {
         match &self.kind {
             Kind::Uniform { with_self: true } => Some(rng.below(self.nodes)),
             Kind::Uniform { with_self: false } => self.another(source, rng),
-            Kind::Fixed(to) => Some(to[source as usize]).filter(|&to| to != source),
+            Kind::Fixed(to) => Some(to[source as usize]),
             Kind::Hotspot { hot, share } => {
                 if rng.unit() < *share {
                     let to = hot[rng.below(hot.len() as u32) as usize];
@@ -123,11 +124,12 @@ impl Pattern {
     }
 
     /// The node that a node sends to and that sends to it, both to none else:
-    /// then the packets of one way can carry the credits of the other.
+    /// then the packets of one way can carry the credits of the other. It may be
+    /// the node itself.
     pub fn partner(&self, node: u32) -> Option<u32> {
         let Kind::Fixed(to) = &self.kind else { return None };
         let other = to[node as usize];
-        (other != node && to[other as usize] == node).then_some(other)
+        (to[other as usize] == node).then_some(other)
     }
 
     /// Any node but `source`.
@@ -145,7 +147,7 @@ fn unsuited(reason: String) -> ConfigError {
     ConfigError::new("traffic.pattern", reason)
 }
 
-/// Random partners; of an odd number of nodes one stays alone.
+/// Random partners; of an odd number of nodes one is its own.
 fn pairs(nodes: u32, rng: &mut Rng) -> Vec<u32> {
     let mut order: Vec<u32> = (0..nodes).collect();
     rng.shuffle(&mut order);

@@ -20,8 +20,8 @@ struct Front {
 struct Input {
     buffer: VecDeque<Flit>,
     front: Option<Front>,
-    /// Output channel that it asks for first.
-    wish: u8,
+    /// Output channel, port times channels plus channel, that it asks for first.
+    wish: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -193,9 +193,14 @@ impl Router {
                 let input = &self.inputs[usize::from(port)][usize::from(vc)];
                 let Some(Front { port: output, wanted, vc: None }) = &input.front else { continue };
                 let held = |vc: u8| self.outputs[usize::from(*output)][usize::from(vc)].is_held;
-                let wish =
-                    around(input.wish, self.vcs).find(|vc| wanted.contains(vc) && !held(*vc));
-                asking.extend(wish.map(|wish| ((port, vc), *output, wish)));
+                let number =
+                    |wish: &u8| usize::from(*output) * usize::from(self.vcs) + usize::from(*wish);
+                let all = usize::from(self.ports) * usize::from(self.vcs);
+                let wish = wanted
+                    .iter()
+                    .filter(|wish| !held(**wish))
+                    .min_by_key(|wish| (number(wish) + all - input.wish) % all);
+                asking.extend(wish.map(|wish| ((port, vc), *output, *wish)));
             }
         }
         let channels = usize::from(self.ports) * usize::from(self.vcs);
@@ -214,7 +219,7 @@ impl Router {
                 given.claim = (winner + 1) % channels;
                 let vcs = usize::from(self.vcs);
                 let input = &mut self.inputs[winner / vcs][winner % vcs];
-                input.wish = (wish + 1) % self.vcs;
+                input.wish = (usize::from(output) * vcs + usize::from(wish) + 1) % channels;
                 input.front.as_mut().expect("it asked").vc = Some(wish);
             }
         }
