@@ -123,6 +123,9 @@ def stages(quick):
     yield Stage("hosts as network namespaces", [python, "tests/run_lab.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
     yield Stage("random MPI programs", [python, "tests/run_random.py"])
+    yield Stage("MPI programs of which ranks are killed, stopped, forked, or many", [
+        python, "tests/run_faults.py", "--trials", "2", "--stops", "1", "--rounds", "10", "--short",
+    ])
     yield Stage("MPI programs across hosts", [python, "tests/run_hosts.py"], may_skip=True)
     yield Stage("Portals programs across hosts", [
         python, "tests/run_portals.py", "--hosts", "2",

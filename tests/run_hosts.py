@@ -437,10 +437,10 @@ class Hosts:
 class Steady:
     """The program `steady` at work; it ends with the test."""
 
-    def __init__(self, hosts, ranks, env):
+    def __init__(self, hosts, ranks, env, words=()):
         self.hosts = hosts
         self.over = os.path.join(hosts.folder, f"over-{time.monotonic_ns()}")
-        program = [hosts.suite.binary("steady"), self.over]
+        program = [hosts.suite.binary("steady"), self.over, *words]
         self.job = Job(hosts.mpirun(ranks, env, program), hosts.folder)
 
     def __enter__(self):

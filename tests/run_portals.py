@@ -204,6 +204,46 @@ class Job:
             yield output.read()
 
 
+class LaunchedJob:
+    """The processes of one run, started by Hydra, MPICH's launcher, which they ask by PMI-1
+    for each other; their output is one."""
+
+    def __init__(self, place, hydra, command, ranks, env):
+        self.place = place
+        words = [hydra, "-n", str(ranks)]
+        for name, value in env.items():
+            words += ["-genv", name, value]
+        if isinstance(place, OnHosts):
+            # In turn on the hosts, one rank at a time.
+            words += ["-hosts", ",".join(f"h{host}:1" for host in range(place.hosts))]
+            words = [place.labs.tool, "lab", "exec", "--name", place.lab.name, "head", "--",
+                     *words, "-genv", "PTL_DEVICES", "^ctl"]
+        # No other way to a job is left.
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("SLUICE_JOB", "PMI_", "PMIX_"))}
+        self.output = tempfile.TemporaryFile(mode="w+", errors="replace")
+        self.process = subprocess.Popen(
+            [*words, *command], env=kept, stdin=subprocess.DEVNULL, stdout=self.output,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )
+
+    def wait(self, limit):
+        try:
+            return [self.process.wait(limit)]
+        except subprocess.TimeoutExpired:
+            return [None]
+
+    def end(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.place.clean()
+        self.process.wait()
+
+    def texts(self):
+        self.output.seek(0)
+        yield self.output.read()
+
+
 def outcome(code):
     if code is None:
         return "ended by the time limit"
@@ -283,7 +323,12 @@ class Suite:
         if self.fault:
             raise Failed(self.fault)
         command = [os.path.join(self.binaries, name), *VARIANTS[variant]]
-        job = Job(self.place, command, ranks, self.env, name in DIES)
+        if self.args.hydra and name in DIES:
+            raise Skipped("Hydra ends a job of which a process is killed")
+        if self.args.hydra:
+            job = LaunchedJob(self.place, self.args.hydra, command, ranks, self.env)
+        else:
+            job = Job(self.place, command, ranks, self.env, name in DIES)
         try:
             codes = job.wait(limit)
         finally:
@@ -331,6 +376,8 @@ def main():
     parser.add_argument("--hosts", type=int, default=0, metavar="N",
                         help="spread the processes over hosts of a lab")
     parser.add_argument("--rails", type=int, default=2, metavar="M", help="networks of the lab")
+    parser.add_argument("--hydra", metavar="PROGRAM", help="MPICH's launcher, mpiexec.hydra: it "
+                        "starts the processes, which find each other by PMI-1")
     parser.add_argument("--build-dir", metavar="DIR", help="where sluice is, if not beside --lib")
     parser.add_argument("--repeat", type=int, default=1, metavar="N")
     parser.add_argument("--list", action="store_true", help="print the tests' names")

@@ -8,7 +8,8 @@ int main(int argc, char **argv)
     const int lens[] = {0, 1, 8, 64, 4096, 8192, 8193, 65536, 1 << 20};
     int right = (rank_world + 1) % size_world, left = (rank_world + size_world - 1) % size_world;
     uint8_t *out = guarded(1 << 20), *in = guarded(1 << 20);
-    for (int round = 0; round < 20; round++)
+    int rounds = argc > 1 ? atoi(argv[1]) : 20;
+    for (int round = 0; round < rounds; round++)
         for (int i = 0; i < 9; i++) {
             int len = lens[i];
             MPI_Status status;

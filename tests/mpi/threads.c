@@ -1,19 +1,20 @@
-/* MPI_THREAD_MULTIPLE: four threads in each rank, each with tags and a
- * communicator of its own, all at once, small and large. */
+/* MPI_THREAD_MULTIPLE: four threads in each rank, each with tags and a communicator of its
+ * own, all at once, small and large. Arguments: how many threads, and how many rounds. */
 #include "check.h"
 #include <pthread.h>
 
-enum { THREADS = 4, ROUNDS = 120 };
+enum { THREADS_MAX = 64 };
+static int rounds = 120;
 static const int LENS[] = {0, 8, 64, 1000, 8192, 8193, 70000, 8, 8, 300000};
 
-static MPI_Comm comms[THREADS];
+static MPI_Comm comms[THREADS_MAX];
 
 static void *work(void *argument)
 {
     int thread = (int)(intptr_t)argument;
     uint8_t *out = guarded(300000), *in = guarded(300000);
     int right = (rank_world + 1) % size_world, left = (rank_world + size_world - 1) % size_world;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         int len = LENS[round % 10];
         /* Odd rounds share the world and differ by tag. */
         MPI_Comm comm = round % 2 ? MPI_COMM_WORLD : comms[thread];
@@ -35,7 +36,7 @@ static void *work(void *argument)
     }
     /* Ping-pong with blocking calls. */
     if (rank_world < 2)
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < rounds; round++) {
             int len = LENS[round % 7], peer = 1 - rank_world;
             MPI_Status status;
             for (int turn = 0; turn < 2; turn++) {
@@ -53,7 +54,7 @@ static void *work(void *argument)
     /* Whatever comes on the thread's own communicator; in order per sender. The sends
      * are completed at the end: two ranks that each waited for a send to the other,
      * their receives taken by third ones, would wait for ever. */
-    int turns = 30 * (size_world - 1), *next = calloc(size_world, sizeof *next);
+    int turns = rounds / 4 * (size_world - 1), *next = calloc(size_world, sizeof *next);
     uint8_t **sent = malloc(sizeof *sent * turns);
     MPI_Request *sends = malloc(sizeof *sends * turns);
     for (int round = 0; round < turns; round++) {
@@ -80,7 +81,7 @@ static void *work(void *argument)
     free(next);
     MPI_Barrier(comms[thread]);
     /* A collective in each thread. */
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < rounds / 6; round++) {
         int mine = rank_world + round, sum;
         MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comms[thread]);
         CHECK(sum == size_world * (size_world - 1) / 2 + size_world * round, "sum %d", sum);
@@ -97,14 +98,17 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size_world);
     CHECK(provided == MPI_THREAD_MULTIPLE, "only thread level %d is provided", provided);
     CHECK(size_world >= 2, "this program needs 2 ranks");
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++)
+    int count = argc > 1 ? atoi(argv[1]) : 4;
+    rounds = argc > 2 ? atoi(argv[2]) : rounds;
+    CHECK(count > 0 && count <= THREADS_MAX, "%d threads", count);
+    pthread_t threads[THREADS_MAX];
+    for (int i = 0; i < count; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < count; i++)
         CHECK(pthread_create(&threads[i], NULL, work, (void *)(intptr_t)i) == 0, "no thread");
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < count; i++)
         MPI_Comm_free(&comms[i]);
     return check_finish("threads");
 }

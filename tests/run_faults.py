@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Runs MPI programs over Sluice whose processes are killed, stopped, forked, or very many.
+
+Over shared memory, over TCP on this host, and between two hosts of a lab: a rank that is
+killed (-9) at a moment that a seed draws, which each other rank sees in time; one that is
+stopped for a while and loses nothing; ranks that start other processes while messages are
+under way; 16 threads that all call MPI; 128 ranks. Each test prints one line; the last line
+is `N passed, N failed, N skipped`.
+"""
+
+import argparse
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+
+from run_hosts import LIMIT_SECONDS, TWO, Hosts, Steady, wait_until
+from run_lab import why_not
+from run_mpi import ROOT, THREAD, run, tail
+from verdicts import Verdicts, check, leave
+
+RANKS = 4
+# Within which every other rank sees a death.
+SEEN_SECONDS_MAX = 5
+# A rank is killed that long after the first rounds, at most.
+LATE_SECONDS_MAX = 0.4
+TCP = {"FI_SLUICE_RAILS": "tcp"}
+OFI = {"FI_SLUICE_RAILS": "ofi:tcp"}
+PLACES = ("shm", "tcp", "lab")
+
+
+class Place:
+    """Where the ranks run, as `Steady` wants it: this host, or the hosts of a lab."""
+
+    def __init__(self, hosts, name):
+        self.hosts, self.name = hosts, name
+        self.folder, self.suite = hosts.folder, hosts.suite
+        self.more = ()
+
+    def mpirun(self, ranks, env, program):
+        if self.name == "lab":
+            self.hosts.on(TWO)
+            return self.hosts.mpirun(ranks, env, program, more=self.more)
+        env = {**(TCP if self.name == "tcp" else {}), **env}
+        return self.suite.mpirun(ranks, env, program, more=self.more)
+
+    def program(self, name, ranks, env, arguments=(), limit=LIMIT_SECONDS):
+        command = self.mpirun(ranks, env, [self.suite.binary(name), *arguments])
+        return run(command, self.folder, limit)
+
+
+def ranks_of(steady):
+    """The processes of a program by rank, those on hosts of a lab too."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            if words[0] != steady.hosts.suite.binary("steady").encode() or (
+                    steady.over.encode() not in words):
+                continue
+            with open(f"/proc/{name}/environ", "rb") as file:
+                rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
+        except OSError:
+            continue
+        if rank:
+            found[int(rank[1])] = int(name)
+    return found
+
+
+class Faults:
+    """The tests."""
+
+    def __init__(self, args, folder):
+        self.args = args
+        self.hosts = Hosts(os.path.abspath(args.build_dir), folder)
+
+    def place(self, name):
+        return Place(self.hosts, name)
+
+    def killed(self, name, env, seed):
+        """A rank is killed amid messages: every other one gets an error in time."""
+        draw = random.Random(seed)
+        victim, rounds = draw.randrange(RANKS), draw.randrange(1, 6)
+        late_seconds = draw.random() * LATE_SECONDS_MAX
+        place = self.place(name)
+        # Else the launcher ends the others, and nothing is seen.
+        place.more = ["--enable-recovery"]
+        with Steady(place, RANKS, env, ["survive"]) as steady:
+            steady.go_on(rounds)
+            ranks = ranks_of(steady)
+            check(len(ranks) == RANKS, f"ranks {sorted(ranks)}")
+            time.sleep(late_seconds)
+            died = time.monotonic()
+            os.kill(ranks[victim], signal.SIGKILL)
+
+            def have_seen():
+                return steady.text().count("saw the death") == RANKS - 1
+
+            wait_until(have_seen, f"seed {seed}: rank {victim} is dead, and not all others see it",
+                       steady.job)
+            text = steady.text()
+        saw = [float(at) for at in re.findall(r"saw the death at ([0-9.]+)", text)]
+        check(max(saw) - died <= SEEN_SECONDS_MAX,
+              f"seed {seed}: seen after {max(saw) - died:.2f} s\n{tail(text)}")
+        return max(saw) - died
+
+    def all_killed(self, name, env):
+        first = self.args.seed if self.args.seed is not None else (
+            random.SystemRandom().randrange(1 << 30))
+        try:
+            late = [self.killed(name, env, seed) for seed in range(first, first + self.args.trials)]
+        finally:
+            # The launcher of several hosts waits for dead ranks for ever.
+            self.hosts.down()
+        return f"{len(late)} from seed {first}, seen after {max(late):.3f} s at most"
+
+    def stopped(self, name, env):
+        """A rank is stopped for a while: what was sent to it waits, and all goes on."""
+        with Steady(self.place(name), RANKS, env) as steady:
+            for victim in range(self.args.stops):
+                steady.go_on()
+                ranks = ranks_of(steady)
+                check(len(ranks) == RANKS, f"ranks {sorted(ranks)}")
+                os.kill(ranks[victim], signal.SIGSTOP)
+                try:
+                    time.sleep(self.args.stop_seconds)
+                finally:
+                    os.kill(ranks[victim], signal.SIGCONT)
+                steady.go_on()
+            steady.finish()
+        return f"{self.args.stops} stops of {self.args.stop_seconds} s"
+
+    def children(self, name, env):
+        self.place(name).program("children", RANKS, env, [str(self.args.rounds)])
+
+    def threads(self, name, env):
+        self.place(name).program("threads", 2, env, ["16", "12"])
+
+    def many_ranks(self):
+        """128 ranks start, exchange with each other, and finish."""
+        _, _, job = self.place("shm").program("sendrecv", 128, {}, ["2"],
+                                              limit=self.args.many_seconds)
+        return f"{job.seconds:.0f} s"
+
+    def tests(self):
+        """Title, place, and what to call."""
+        for name in PLACES:
+            variants = [{}] if self.args.short else [{}, THREAD] + ([OFI] if name == "tcp" else [])
+            for env in variants:
+                words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
+                yield f"killed: {words}", name, lambda n=name, e=env: self.all_killed(n, e)
+                yield f"stopped: {words}", name, lambda n=name, e=env: self.stopped(n, e)
+            for env in [{}, THREAD]:
+                words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
+                yield f"children: {words}", name, lambda n=name, e=env: self.children(n, e)
+            if name != "tcp" or not self.args.short:
+                yield f"16 threads: {name}", name, lambda n=name: self.threads(n, {})
+        yield "128 ranks", "shm", self.many_ranks
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--filter", default="", metavar="TEXT",
+                        help="only tests with it in the name")
+    parser.add_argument("--trials", type=int, default=3, metavar="N",
+                        help="how many ranks are killed in each test [default: 3]")
+    parser.add_argument("--seed", type=int, metavar="S",
+                        help="of the first of them [default: drawn anew]")
+    parser.add_argument("--stops", type=int, default=2, choices=range(1, RANKS + 1), metavar="N",
+                        help="how many ranks are stopped, one after the other [default: 2]")
+    parser.add_argument("--stop-seconds", type=float, default=1, metavar="S",
+                        help="for how long [default: 1]")
+    parser.add_argument("--rounds", type=int, default=20, metavar="N",
+                        help="how many processes each rank starts [default: 20]")
+    parser.add_argument("--short", action="store_true",
+                        help="without some that take long")
+    parser.add_argument("--many-seconds", type=float, default=120, metavar="S",
+                        help="within which 128 ranks end [default: 120]")
+    parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
+                        help="where sluice and libsluice-fi.so are")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="sluice-faults-") as folder:
+        faults = Faults(args, os.path.realpath(folder))
+        try:
+            return run_all(faults, args)
+        finally:
+            faults.hosts.down()
+
+
+def run_all(faults, args):
+    suite = faults.hosts.suite
+    if not os.path.exists(os.path.join(suite.providers, "libsluice-fi.so")):
+        print(f"there is no libsluice-fi.so in {suite.providers}: build it first", file=sys.stderr)
+        return 2
+    broken = suite.build(["children", "sendrecv", "steady", "threads"])
+    no_lab = why_not()
+    verdicts = Verdicts()
+    for title, place, call in faults.tests():
+        if args.filter not in title:
+            continue
+        refused = no_lab if place == "lab" else ""
+        verdict = verdicts.judge(title, call, why_not=refused, broken=" ".join(broken.values()))
+        if verdict == "FAIL" and place == "lab":
+            faults.hosts.down()
+    return verdicts.end()
+
+
+if __name__ == "__main__":
+    leave(main)
