@@ -299,4 +299,11 @@ fn limits_are_limits() {
     assert_eq!(ni.eq_alloc(1).map(|_| ()), Err(PtlError::NoSpace("event queues")));
     ni.ct_alloc().unwrap();
     assert_eq!(ni.ct_alloc().map(|_| ()), Err(PtlError::NoSpace("counters")));
+    let limits = Limits { list_size_max: 1, ..Limits::default() };
+    let mut ni = Ni::new(limits, roomy());
+    ni.pt_alloc(PT, PtOptions::default(), None).unwrap();
+    ni.me_append(&mut port, PT, List::Priority, spec).unwrap();
+    let long = ni.me_append(&mut port, PT, List::Priority, spec).map(|_| ());
+    assert_eq!(long, Err(PtlError::ListTooLong));
+    ni.me_append(&mut port, PT, List::Overflow, spec).unwrap();
 }

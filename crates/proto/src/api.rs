@@ -17,7 +17,8 @@ pub struct Config {
     /// as an announcement instead.
     pub patience: Nanos,
     /// Most sends, most receives and most unanswered probes that may be pending
-    /// at once. One more is refused with [`Refused::Again`].
+    /// at once, and most ends that were not read when a further request is taken. One
+    /// more is refused with [`Refused::Again`].
     pub requests_max: u32,
     /// Most bytes of memory that injected messages which wait for credits may
     /// take, their records included. One more is refused with

@@ -72,6 +72,13 @@ impl Core {
         self.completions.push_back(completion);
     }
 
+    /// Whether so many ends were not read that no further request is taken: a program that
+    /// never reads them would fill all memory with them.
+    #[inline]
+    pub fn is_unread(&self) -> bool {
+        self.completions.len() >= self.config.requests_max as usize
+    }
+
     /// The next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {

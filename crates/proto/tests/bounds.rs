@@ -8,7 +8,7 @@ use sluice_proto::{Config, Endpoint, Refused, Send};
 use sluice_wire::{Nanos, Region};
 use world::net::random::Random;
 use world::net::{Mode, layout};
-use world::{World, pattern, send_to};
+use world::{World, pattern, recv_from, send_to};
 
 /// Everybody floods one process with messages of one size, or of any.
 fn flood(mailbox: Layout, len: Option<u64>) -> (u64, u64) {
@@ -72,4 +72,24 @@ fn a_pending_send_takes_what_it_is_said_to_take() {
     assert_eq!(world.send(0, &send_to(1, Region::EMPTY, 1, 1)), Ok(()));
     assert_eq!(world.processes[0].endpoint.stats().injected_bytes_now, 11 * each);
     assert!(world.processes[0].endpoint.deadline().is_some());
+}
+
+/// Ends that nobody reads are memory too: eager messages end at once, so nothing else would stop
+/// a program that only sends.
+#[test]
+fn who_reads_no_ends_gets_no_further_request() {
+    let config = Config { requests_max: 4, ..Config::default() };
+    let mut world = World::new(&[layout(2, 64, 8, 4, 64); 2], Mode::default(), config, 1);
+    let bytes = world.alloc(0, &pattern(1, 8));
+    for context in 0..4 {
+        assert_eq!(world.send(0, &send_to(1, bytes, 1, context)), Ok(()));
+    }
+    assert_eq!(world.send(0, &send_to(1, bytes, 1, 4)), Err(Refused::Again));
+    assert_eq!(world.recv(0, &recv_from(1, bytes, 1, 5)), Err(Refused::Again));
+    assert_eq!(world.pop(0).map(|end| end.context), Some(0));
+    assert_eq!(world.recv(0, &recv_from(1, bytes, 1, 5)), Ok(()));
+    assert_eq!(world.send(0, &send_to(1, bytes, 1, 4)), Ok(()));
+    assert_eq!(world.send(0, &send_to(1, bytes, 1, 6)), Err(Refused::Again));
+    world.run();
+    assert_eq!(world.ends(0).len(), 4, "nothing was lost");
 }

@@ -37,7 +37,7 @@ impl Endpoint {
     }
 
     fn take_probe<P: Port>(&mut self, port: &mut P, probe: &Probe) -> Result<(), Refused> {
-        if self.probes.is_full() {
+        if self.probes.is_full() || self.core.is_unread() {
             return Err(Refused::Again);
         }
         if port.tag_matching().is_some() {
@@ -87,7 +87,7 @@ impl Endpoint {
             context,
             report,
         };
-        if self.recvs.is_full() {
+        if self.recvs.is_full() || self.core.is_unread() {
             return Err(Refused::Again);
         }
         let (handle, _) = self.recvs.insert(&recv, None);

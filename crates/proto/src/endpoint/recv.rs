@@ -28,7 +28,7 @@ impl Endpoint {
     #[inline(always)]
     fn take_recv<P: Port>(&mut self, now: Nanos, port: &mut P, recv: &Recv) -> Result<(), Refused> {
         self.core.note_time(now);
-        if self.recvs.is_full() {
+        if self.recvs.is_full() || self.core.is_unread() {
             return Err(Refused::Again);
         }
         if port.tag_matching().is_some() {

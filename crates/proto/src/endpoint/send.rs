@@ -27,7 +27,7 @@ impl Endpoint {
         if send.inject && send.buf.len > eager_max {
             return Err(Refused::TooLong { len: send.buf.len, max: eager_max });
         }
-        if self.sends.is_full() {
+        if self.sends.is_full() || self.core.is_unread() {
             return Err(Refused::Again);
         }
         if port.tag_matching().is_some() {
