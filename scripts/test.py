@@ -121,6 +121,8 @@ def stages(quick):
         return
     yield Stage("sluice run and sluice doctor", [python, "tests/run_command.py"])
     yield Stage("hosts as network namespaces", [python, "tests/run_lab.py"], may_skip=True)
+    yield Stage("programs that lack something of the system",
+                [python, "tests/run_exhaustion.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
     yield Stage("random MPI programs", [python, "tests/run_random.py"])
     yield Stage("MPI programs of which ranks are killed, stopped, forked, or many", [

@@ -23,6 +23,8 @@ mod ofi;
 #[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]
+mod shortage;
+#[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
 pub mod tune;

@@ -254,6 +254,12 @@ impl<H: Holds> Shared<H> {
         Ok(())
     }
 
+    /// Whether there is a thread that makes progress.
+    #[must_use]
+    pub fn has_thread(&self) -> bool {
+        self.others.load(Ordering::SeqCst) & THREAD != 0
+    }
+
     /// Leaves progress to the thread at once, for a call that is about to sleep.
     pub fn hand_over(&self) {
         self.attention.hand_over();

@@ -138,9 +138,10 @@ fn open(
     if !is_polled()
         && let Err(why) = slot.start_thread()
     {
-        drop(identity);
-        close(slot);
-        return Err(failed("progress thread", &why));
+        eprintln!(
+            "libportals: no thread to make progress: {why}; it is made in the program's calls \
+             alone; raise the limit of processes and threads (ulimit -u)"
+        );
     }
     Ok((actual, generation))
 }

@@ -110,8 +110,11 @@ impl EpCore {
     }
 
     /// Leaves progress to the thread at once, for a call that is about to sleep.
-    /// Whether it may: nothing is finished, and the endpoint is sound.
+    /// Whether it may: there is one, nothing is finished, and the endpoint is sound.
     pub fn hand_over(&self) -> bool {
+        if !self.shared.has_thread() {
+            return false;
+        }
         let Ok(visit) = self.state() else { return false };
         let is_idle = visit.engine.as_ref().is_some_and(|engine| !engine.has_completions());
         drop(visit);
@@ -130,16 +133,23 @@ impl EpCore {
         }
     }
 
-    fn start_thread(self: &Arc<EpCore>) -> Result<(), Errno> {
+    /// Starts the thread. Where the system has none to give, progress is made in the program's
+    /// calls alone, as without the setting.
+    fn start_thread(self: &Arc<EpCore>) {
         let options = ThreadOptions {
             name: "sluice",
             pin: Some(|told| log::info(About::Endpoint, || told.to_owned())),
         };
         let started = self.shared.start_thread(Arc::clone(self), |core| &core.shared, options);
-        started.map_err(|error| {
-            log::warn(About::Endpoint, &format!("no thread to make progress: {error}"));
-            Errno::NO_MEMORY
-        })
+        if let Err(error) = started {
+            log::warn(
+                About::Endpoint,
+                &format!(
+                    "no thread to make progress: {error}; it is made in the program's calls alone; \
+                     raise the limit of processes and threads (ulimit -u)"
+                ),
+            );
+        }
     }
 }
 
@@ -305,7 +315,7 @@ impl State {
         let waker = self.open()?.context().waker();
         if core.threaded {
             core.shared.open(waker);
-            core.start_thread()?;
+            core.start_thread();
         }
         for direction in [&self.tx, &self.rx] {
             if let Some(cq) = &direction.cq {

@@ -2,6 +2,7 @@
 
 use super::devices::{self, Addresses};
 use super::handshake::Security;
+use crate::shortage;
 use sluice_multirail::{Striping, Timing};
 use std::io;
 use std::net::IpAddr;
@@ -113,4 +114,18 @@ pub enum NetError {
     /// The system is short of something.
     #[error("the system gives no epoll descriptor: {0}")]
     Epoll(io::Error),
+}
+
+impl NetError {
+    /// What a person does about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        const OTHERWISE: &str = "sluice info shows its devices";
+        match self {
+            NetError::Listen { cause, .. } | NetError::List(cause) | NetError::Epoll(cause) => {
+                shortage::remedy(cause, OTHERWISE)
+            }
+            NetError::Choose(_) | NetError::Fabric { .. } | NetError::NoDevice => OTHERWISE,
+        }
+    }
 }

@@ -15,6 +15,7 @@ use super::perform::REFUSED_MAX;
 use super::remote::{Meeting, Pair, Remote, Stage};
 use super::{Entry, Net, OwnDevice, devices, sock};
 use crate::address::Address;
+use crate::shortage::{is_shortage_of_network, remedy};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use sluice_link::PeerError;
@@ -228,10 +229,24 @@ impl Net {
         self.attempt_failed(attempt, cause);
     }
 
+    /// Says, once, what this process lacks.
+    pub(super) fn tell_shortage(&mut self, what: &str, cause: &io::Error) {
+        if !std::mem::replace(&mut self.is_shortage_told, true) {
+            (self.warn.0)(&format!(
+                "cannot {what}: {cause}; {}; it is tried again meanwhile",
+                remedy(cause, "see what this process lacks"),
+            ));
+        }
+    }
+
     pub(super) fn attempt_failed(&mut self, attempt: Attempt, cause: &io::Error) {
         let now = self.now;
         let is_refused = u32::from(cause.kind() == io::ErrorKind::ConnectionRefused);
         let Attempt { peer, rail } = attempt;
+        if is_shortage_of_network(cause) {
+            let who = self.describe(peer);
+            self.tell_shortage(&format!("connect to {who}"), cause);
+        }
         let Some(rail) = rail else {
             let gone_ns = self.config.timing.gone_ns;
             let Some(meeting) = self.meeting_mut(peer) else { return };

@@ -256,6 +256,8 @@ pub struct Net {
     unread: Vec<usize>,
     stats: NetStats,
     warn: Warn,
+    /// What this process was short of was said.
+    is_shortage_told: bool,
     /// The process that opened this.
     pid: u32,
 }
@@ -329,6 +331,7 @@ impl Net {
             next_round: Nanos(0),
             reads_made: 0,
             attempts: 0,
+            is_shortage_told: false,
             met_count: 0,
             strangers: VecDeque::new(),
             allowances: Allowances::default(),

@@ -124,7 +124,10 @@ impl Net {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::AGAIN) => return,
                 // Descriptors are short: the connection waits in the system's list.
-                Err(_) => return self.accept_in_a_while(entry),
+                Err(cause) => {
+                    self.tell_shortage("take a connection", &cause.into());
+                    return self.accept_in_a_while(entry);
+                }
             };
             let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
                 continue;

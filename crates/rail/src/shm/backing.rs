@@ -9,9 +9,10 @@
 use super::card::{Card, Place, file_name};
 use super::config::{Config, SegmentKind};
 use super::dirs::{existing_dir, find_user_dir, private_dir, user_dirs};
-use super::error::{OpenError, is_shortage};
+use super::error::OpenError;
 use super::identity::Identity;
 use super::kept_fd::KeptFd;
+use crate::shortage::is_shortage;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags,

@@ -2,6 +2,7 @@
 
 use super::limits::CARD_VERSION;
 use crate::address::AddressError;
+use crate::shortage::remedy;
 use sluice_link::LayoutError;
 use std::io;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ pub enum OpenError {
     #[error("cannot divide the mailbox: {0}; lower senders_max or raise slots_max")]
     Layout(#[from] LayoutError),
     /// Something about this process could not be learnt.
-    #[error("cannot read {path}: {cause}; mount /proc in this container")]
+    #[error("cannot read {path}: {cause}; {}", remedy(.cause, "mount /proc in this container"))]
     Identity {
         /// What was read.
         path: &'static str,
@@ -32,12 +33,12 @@ pub enum OpenError {
         cause: io::Error,
     },
     /// The network cannot be used.
-    #[error("cannot use the network: {0}; sluice info shows its devices")]
+    #[error("cannot use the network: {why}; {mend}", why = .0, mend = .0.remedy())]
     Net(#[from] crate::net::NetError),
     /// The card could not be made by which peers find the mailbox.
     #[error(
-        "cannot make {path}, by which others find this process: {cause}; \
-         see that the directory can be written and has room"
+        "cannot make {path}, by which others find this process: {cause}; {}",
+        remedy(.cause, "see that the directory can be written")
     )]
     Card {
         /// Which.
@@ -46,7 +47,10 @@ pub enum OpenError {
         cause: io::Error,
     },
     /// The anonymous memory could not be made.
-    #[error("cannot make a memfd of {bytes} bytes: {cause}; set the segment kind to file")]
+    #[error(
+        "cannot make a memfd of {bytes} bytes: {cause}; {}",
+        remedy(.cause, "set FI_SLUICE_SEGMENT=file")
+    )]
     Memfd {
         /// Its size.
         bytes: u64,
@@ -55,8 +59,8 @@ pub enum OpenError {
     },
     /// The directory of this user's files cannot be used.
     #[error(
-        "cannot use {path}: {cause}; see that the directory above it is there and can be \
-         written, or {ELSEWHERE}"
+        "cannot use {path}: {cause}; {}, or {ELSEWHERE}",
+        remedy(.cause, "see that the directory above it is there and can be written")
     )]
     Dir {
         /// Which.
@@ -79,8 +83,8 @@ pub enum OpenError {
     },
     /// The mailbox file could not be made.
     #[error(
-        "cannot make {path} of {bytes} bytes: {cause}; \
-         give shared memory more room (docker run --shm-size) or lower slots_max"
+        "cannot make {path} of {bytes} bytes: {cause}; {}, or lower FI_SLUICE_MAILBOX_SLOTS",
+        remedy(.cause, "see that the directory can be written")
     )]
     File {
         /// Which.
@@ -91,7 +95,7 @@ pub enum OpenError {
         cause: io::Error,
     },
     /// The segment could not be mapped.
-    #[error("cannot map {bytes} bytes of shared memory: {cause}; raise the address space limit")]
+    #[error("cannot map {bytes} bytes of shared memory: {cause}; {}", remedy(.cause, "see dmesg"))]
     Map {
         /// Its size.
         bytes: u64,
@@ -174,10 +178,4 @@ impl CardError {
                 | Address(AddressError::Conflict)
         )
     }
-}
-
-/// Whether it is this process that lacks something, and the same may work later.
-pub(super) fn is_shortage(cause: &io::Error) -> bool {
-    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
-    cause.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
 }

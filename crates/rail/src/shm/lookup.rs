@@ -8,11 +8,12 @@
 use super::Shm;
 use super::card::Card;
 use super::dirs::{existing_dir, find_user_dir, user_dir, user_dirs};
-use super::error::{CardError, OpenError, is_shortage};
+use super::error::{CardError, OpenError};
 use super::held::{self, Held, HeldError, hold, sweep};
 use super::identity::Identity;
 use super::peers::Life;
 use crate::address::Address;
+use crate::shortage::{is_shortage, remedy};
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
 use std::io;
@@ -166,6 +167,7 @@ impl Shm {
             }
             // Nothing is known of it; the same may work later.
             Err(CardError::Io(cause)) if is_shortage(&cause) => {
+                self.tell_shortage(peer, "the card", &cause);
                 if !self.unwatched.contains(&peer) {
                     self.unwatched.push(peer);
                 }
@@ -178,6 +180,18 @@ impl Shm {
                 self.attend();
                 None
             }
+        }
+    }
+
+    /// Says, once, what this process lacks to open something of a peer.
+    pub(super) fn tell_shortage(&mut self, peer: PeerId, what: &str, cause: &io::Error) {
+        if !std::mem::replace(&mut self.is_shortage_told, true) {
+            self.warn.0(&format!(
+                "cannot open {what} of {}: {cause}; {}; operations on peers that it does not know \
+                 yet fail until then",
+                self.describe(peer),
+                remedy(cause, "see what this process lacks"),
+            ));
         }
     }
 

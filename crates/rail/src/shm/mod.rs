@@ -120,6 +120,8 @@ pub struct Shm {
     unwatched: Vec<PeerId>,
     /// Peers whose label was looked up in vain, which was said.
     missed: HashSet<PeerId>,
+    /// What this process was short of was said.
+    is_shortage_told: bool,
     housekeeping: housekeeping::Housekeeping,
 
     /// By which peers find the mailbox; dropped, and with it the file of the card,
@@ -204,6 +206,7 @@ impl Shm {
             condemned: Vec::new(),
             unwatched: Vec::new(),
             missed: HashSet::new(),
+            is_shortage_told: false,
             housekeeping: housekeeping::Housekeeping::default(),
             doorbell: Doorbell::new(segment.bell()),
             segment,

@@ -9,8 +9,8 @@ use super::identity::is_exiting;
 use super::peers::Life;
 use super::segment::Segment;
 use super::{BulkKind, Shm, backing};
-use crate::shm::error::is_shortage;
 use crate::shm::watch::Watch;
+use crate::shortage::is_shortage;
 use sluice_link::chunk_claims::Side;
 use sluice_link::{
     ClaimsId, ClaimsStart, Connect, LocalMemory, Opened, PeerError, Port, RailError, Remote,
@@ -484,14 +484,16 @@ impl Shm {
                 return Err(PeerError::Unreachable);
             }
             Err(cause) => {
+                if is_shortage(&cause) {
+                    self.tell_shortage(peer, "the mailbox", &cause);
+                    return Err(PeerError::Unreachable);
+                }
                 if !self.peers.is_lost(peer) {
                     self.warn.0(&self.why_not_opened(peer, &card, &cause));
                 }
                 // Nothing is there, or anything else by now: descriptors are
                 // used again.
-                if !is_shortage(&cause) {
-                    self.peers.lose(peer);
-                }
+                self.peers.lose(peer);
                 return Err(PeerError::Unreachable);
             }
         };

@@ -6,9 +6,9 @@
 
 use super::backing::open_peer;
 use super::card::Card;
-use super::error::is_shortage;
 use super::identity::stat_of;
 use super::kept_fd::KeptFd;
+use crate::shortage::is_shortage;
 use rustix::fd::AsRawFd;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;

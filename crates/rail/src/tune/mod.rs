@@ -15,12 +15,13 @@
 mod file;
 
 use crate::hash::fnv1a;
+use crate::shortage::remedy;
 use file::Unusable;
 use rustix::fs::{FlockOperation, flock};
 use sluice_link::Costs;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -166,7 +167,8 @@ impl Tuner {
                 }
             }
         }
-        self.make_dir(&path);
+        // What prevents it is told when the figures are to be kept.
+        let _ = self.make_dir(&path);
         let lock = loop {
             match lock_of(&path) {
                 Lock::Ours(lock) => break Some(lock),
@@ -201,20 +203,25 @@ impl Tuner {
         }
         let costs = (self.subject.measure)();
         if let Some(path) = self.path.clone() {
-            self.make_dir(&path);
-            if let Err(why) = file::write(&path, &costs, &self.machine) {
-                self.notices.push(format!("cannot keep figures in {}: {why}", path.display()));
+            let kept =
+                self.make_dir(&path).and_then(|()| file::write(&path, &costs, &self.machine));
+            if let Err(why) = kept {
+                self.notices.push(format!(
+                    "cannot keep figures in {}: {why}; {}; each process measures anew until then",
+                    path.display(),
+                    remedy(&why, "name a file that can be written (FI_SLUICE_TUNE=FILE)"),
+                ));
                 self.path = None;
             }
         }
         self.end(Some(costs), Origin::Measured)
     }
 
-    /// Makes the directory of a file that nobody has named. What prevents that prevents
-    /// writing the file too, and is told then.
-    fn make_dir(&self, path: &Path) {
-        if let (Some(dir), false) = (path.parent(), self.is_named) {
-            let _ = fs::create_dir_all(dir);
+    /// Makes the directory of a file that nobody has named.
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        match path.parent().filter(|_| !self.is_named) {
+            Some(dir) => fs::create_dir_all(dir),
+            None => Ok(()),
         }
     }
 

@@ -46,7 +46,10 @@ impl NetworkOptions {
             .and_then(|net| World::open_with_net(config.clone(), net, shares));
         match opened {
             Err(OpenError::Net(why)) if shares && self.rails.fabrics.is_empty() => {
-                (warn.0)(&format!("processes on other hosts cannot be reached: {why}"));
+                (warn.0)(&format!(
+                    "processes on other hosts cannot be reached: {why}; {}",
+                    why.remedy()
+                ));
                 World::open(config)
             }
             opened => opened,
