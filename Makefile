@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 # A toolchain that scripts/deps.sh has just installed is found without a new shell.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: build install man demo test bench quick deps lint fmt deny loom miri fuzz help clean
+.PHONY: build install man demo test bench quick deps lint fmt deny loom miri fuzz soak help clean
 
 build: deps                     ## Build libsluice-fi.so, libportals.so and the sluice command
 	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
@@ -52,11 +52,13 @@ miri:                           ## Run the tests of unsafe code under Miri (inst
 loom:                           ## Model-check the mailbox's ring, bell and chunk claims
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib
 
-fuzz:                           ## Fuzz packets, frames, addresses and the handshake, a minute each (needs cargo-fuzz and nightly)
-	cd fuzz && $(CARGO) +nightly fuzz run wire_parse -- -max_total_time=60
-	cd fuzz && $(CARGO) +nightly fuzz run address_parse -- -max_total_time=60
-	cd fuzz && $(CARGO) +nightly fuzz run handshake_take -- -max_total_time=60
-	cd fuzz && $(CARGO) +nightly fuzz run frames -- -max_total_time=60
+MINUTES ?= 12
+
+fuzz:                           ## Fuzz all targets for MINUTES=12 in all (needs cargo-fuzz and nightly)
+	@$(PYTHON) scripts/fuzz.py --minutes $(MINUTES)
+
+soak: build                     ## Programs, kills, cut rails and limits for MINUTES=60; watches memory
+	@$(PYTHON) tests/run_soak.py --minutes $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),60)
 
 help:                           ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10

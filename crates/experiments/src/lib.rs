@@ -32,3 +32,13 @@ mod statistics;
 mod swarm;
 mod validate;
 mod verdict;
+
+/// Whether a text is an experiment, for those who try texts that nobody has written.
+///
+/// # Errors
+/// What is wrong, and on which line.
+#[doc(hidden)]
+pub fn check_text(text: &str) -> Result<(), String> {
+    let source = place::Source { name: "input".to_owned(), text: text.to_owned() };
+    experiment::Experiment::parse(&source).map(drop).map_err(|fault| fault.to_string())
+}
