@@ -179,7 +179,8 @@ impl Rails {
             let one = &mut self.connections[connection];
             let from_lower = active.from_lower == Some(true);
             let from = usize::from((one.who[0] < one.who[1]) != from_lower);
-            one.ways[from].spoil = Some(spoil);
+            // A gap that nobody has noticed yet stays one.
+            one.ways[from].spoil.get_or_insert(spoil);
         }
     }
 

@@ -91,6 +91,13 @@ fn fragments_are_drawn_with_sockets_that_take_all_asks() {
     run(192_530, &mut Trace::tail());
 }
 
+/// In this world a frame came twice behind one that was lost, and the gap was forgotten: the
+/// stream went on without the packet.
+#[test]
+fn a_gap_in_a_connection_stays_when_another_frame_goes_wrong() {
+    run(30_957, &mut Trace::tail());
+}
+
 #[test]
 fn where_interfaces_match_no_process_does() {
     let [mut worlds, mut far, mut deaths, mut full, mut crowded, mut exceeded] = [0; 6];
