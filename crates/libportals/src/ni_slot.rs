@@ -202,6 +202,7 @@ impl NiSlot {
     ) -> Result<(R, usize), Code> {
         self.visit(generation, |state| {
             let result = then(state);
+            state.attend();
             (result, state.context.poll())
         })
     }

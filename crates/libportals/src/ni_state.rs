@@ -15,7 +15,13 @@ use sluice_wire::{Nanos, Parsed, PeerId, Region};
 pub(crate) struct Engine {
     pub ni: Ni,
     pub peers: Peers,
+    /// When operations that nobody acknowledges are asked about at the latest, which they
+    /// are after some idle moments. A thread that would sleep has none.
+    ask_by: Option<Nanos>,
 }
+
+/// For how long an operation that nobody acknowledges may wait to be asked about.
+const ASK_AFTER: Nanos = Nanos(1_000_000);
 
 /// All of an interface that its lock protects.
 #[derive(Debug)]
@@ -46,6 +52,16 @@ impl NiState {
     pub fn parts(&mut self) -> (&mut Engine, &mut World) {
         let (_, engine, world) = self.context.parts();
         (engine, world)
+    }
+
+    /// Does what somebody waited for whom the program has just given it: a place in a
+    /// queue, an entry.
+    #[inline]
+    pub fn attend(&mut self) {
+        if self.ni().wants_attention() {
+            let (engine, port) = self.parts();
+            engine.ni.on_idle(port);
+        }
     }
 
     /// The engine's objects.
@@ -132,16 +148,37 @@ impl Machine for Engine {
     }
 
     #[inline]
-    fn on_idle<P: Port>(&mut self, _: Nanos, port: &mut P) {
+    fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
         self.ni.on_idle(port);
+        if self.ni.has_to_ask() {
+            self.ask_in_time(now, port);
+        } else {
+            self.ask_by = None;
+        }
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        None
+        self.ni.has_to_ask().then_some(self.ask_by.unwrap_or(Nanos(0)))
     }
 }
 
 impl Engine {
+    pub fn new(ni: Ni, peers: Peers) -> Engine {
+        Engine { ni, peers, ask_by: None }
+    }
+
+    #[cold]
+    fn ask_in_time<P: Port>(&mut self, now: Nanos, port: &mut P) {
+        match self.ask_by {
+            Some(ask_by) if now >= ask_by => {
+                self.ask_by = None;
+                self.ni.ask_unsettled(port);
+            }
+            Some(_) => {}
+            None => self.ask_by = Some(Nanos(now.0 + ASK_AFTER.0)),
+        }
+    }
+
     /// Gives a peer up, which the rail learns; its report of the end follows.
     #[cold]
     fn refuse<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {

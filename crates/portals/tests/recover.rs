@@ -322,7 +322,7 @@ fn an_ask_does_not_cover_what_goes_again_behind_it() {
     }
     world.drain_entry(1, 0, 1);
     world.idle(1);
-    world.idle(0);
+    world.ask(0);
     let is_word = |world: &World, wanted: Word| words(world, |word| *word == wanted);
     assert_eq!((is_word(&world, Word::Ask), is_word(&world, Word::Resume { epoch: 0 })), (1, 1));
     // The refusal and the resumption.
@@ -400,21 +400,25 @@ struct Case {
     processes: usize,
     entries: u8,
     queues: [usize; 2],
+    /// The queue of the first entry is that of own operations too.
+    shared: bool,
     mode: Mode,
     /// What is done next, as numbers that are taken modulo what there is.
     steps: Vec<(u8, u8, u8, u8)>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
+    let shared = any::<bool>();
     let mode =
         (any::<bool>(), prop_oneof![Just(0), Just(40_u64)], prop_oneof![Just(0), Just(50_u64)]);
     let steps = prop::collection::vec(any::<(u8, u8, u8, u8)>(), 50..600);
-    (any::<bool>(), 2..5_usize, 1..4_u8, [1..6_usize, 2..12_usize], mode, steps).prop_map(
+    (any::<bool>(), 2..5_usize, 1..4_u8, [1..6_usize, 2..12_usize], shared, mode, steps).prop_map(
         |(
             pauses,
             processes,
             entries,
             queues,
+            shared,
             (can_read, pending_percent, connecting_percent),
             steps,
         )| Case {
@@ -422,6 +426,7 @@ fn case() -> impl Strategy<Value = Case> {
             processes,
             entries,
             queues,
+            shared,
             mode: Mode { can_read, pending_percent, connecting_percent, ..Mode::default() },
             steps,
         },
@@ -434,8 +439,10 @@ proptest! {
     /// Any programs, any schedule.
     #[test]
     fn nothing_is_lost_and_nothing_done_twice(case in case()) {
-        let Case { scheme, processes, entries, queues, mode, steps } = case;
-        let mut world = World::with_limits(processes, entries, queues, limits(scheme), mode, 100);
+        let Case { scheme, processes, entries, queues, shared, mode, steps } = case;
+        let limits = limits(scheme);
+        let mut world =
+            World::with_queues(processes, entries, queues, shared, limits, mode, 100);
         for (what, a, b, c) in steps {
             let who = a as usize % processes;
             match what % 8 {
@@ -464,15 +471,16 @@ proptest! {
     }
 }
 
+/// Without the layer the same programs lose what they put, and the oracle says so.
 #[test]
+#[should_panic(expected = "(0, 1, 0)")]
 fn the_oracle_bites() {
-    // Without the layer the same programs lose what they put.
     let off = Limits { recovery: None, ..limits(Scheme::Resume) };
     let mut world = World::with_limits(2, 1, [2, 100], off, Mode::default(), 10);
     for _ in 0..10 {
         world.issue((0, 1, 0), Kind::PutNoAck);
     }
-    world.pair.settle();
-    let ni = &mut world.pair.sides[1].ni;
-    assert_eq!(ni.status().dropped, 8);
+    world.finish_without_judging();
+    assert_eq!(world.pair.sides[1].ni.status().dropped, 8);
+    world.assert_done();
 }

@@ -146,6 +146,7 @@ fn take(state: &mut NiState, parts: &Parts) -> Option<Result<(ptl_event_t, bool)
     };
     // Its place may be what somebody waits for, and the program may not call again.
     if state.ni().wants_attention() {
+        state.attend();
         state.context.poll();
     }
     Some(Ok((event_of(state, &event), dropped)))

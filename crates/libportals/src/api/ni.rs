@@ -105,7 +105,7 @@ fn open(
     config.label = own.label();
     let (mut engine_limits, features) = limits::of(desired);
     engine_limits.recovery = settings::recovery();
-    let engine = |layout| Engine { ni: Ni::new(engine_limits, layout), peers: Peers::default() };
+    let engine = |layout| Engine::new(Ni::new(engine_limits, layout), Peers::default());
     let network = settings::network();
     let world = network.open(config).map_err(|why| failed("mailbox", &why))?;
     let mut context = Context::new(world, engine);

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn PtlPTAlloc(
 pub extern "C" fn PtlPTFree(ni_handle: ptl_handle_any_t, index: u32) -> c_int {
     call(|| {
         let parts = interface(ni_handle)?;
-        parts.slot.with(parts.generation, |state| {
+        parts.slot.act(parts.generation, |state| {
             let index = pt_index(state, index)?;
             state.ni_mut().pt_free(index).map_err(|why| match why {
                 PtlError::InUse => Code::PtInUse,

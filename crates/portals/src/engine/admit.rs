@@ -67,7 +67,7 @@ impl Ni {
             let has_room =
                 pt.eq.and_then(|eq| self.eqs.get(eq)).is_none_or(|eq| eq.has_room(events));
             if !has_room {
-                return Err(self.refuse(request, tells, Some(Shortage::Events)));
+                return Err(self.refuse(request, tells, Some(Shortage::Events { need: events })));
             }
         }
         Ok(slot)
@@ -90,6 +90,7 @@ impl Ni {
         pt.enabled = false;
         pt.is_shut = true;
         pt.event_owed = tells;
+        self.status.exhaustions += u64::from(shortage.is_some());
         self.tell_disabled(pt_index);
         Status::PtDisabled
     }

@@ -82,9 +82,7 @@ impl Ni {
         self.pt_mut(index)?.enabled = false;
         self.set_gate(index);
         // It is the program that enables it.
-        if let Some(recovery) = &mut self.recovery {
-            recovery.exhausted.retain(|(pt, _)| *pt != index);
-        }
+        self.forget_shortage(index);
         Ok(())
     }
 
@@ -99,13 +97,21 @@ impl Ni {
     /// # Errors
     /// [`PtlError::NoSpace`].
     pub fn eq_alloc(&mut self, events_max: usize) -> Result<Handle<Eq>, PtlError> {
-        self.eqs.insert(Eq::new(events_max)).map_err(|_| PtlError::NoSpace("event queues"))
+        let eq = match self.recovery {
+            Some(_) => Eq::apart(events_max),
+            None => Eq::new(events_max),
+        };
+        self.eqs.insert(eq).map_err(|_| PtlError::NoSpace("event queues"))
     }
 
     /// The oldest event of a queue (`PtlEQGet`); nothing of a stale one.
     #[inline(always)]
     pub fn eq_take(&mut self, eq: Handle<Eq>) -> EqTaken {
-        self.eqs.get_mut(eq).map_or(EqTaken::Empty, Eq::take)
+        let taken = self.eqs.get_mut(eq).map_or(EqTaken::Empty, Eq::take);
+        if self.recovery.is_some() {
+            self.note_taken(eq);
+        }
+        taken
     }
 
     /// Frees an event queue (`PtlEQFree`). False if it is stale.

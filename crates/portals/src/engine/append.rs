@@ -48,8 +48,11 @@ impl Ni {
         let slot = slot.expect("room was checked above");
         pt.priority.push(&mut self.mes, slot);
         let handle = self.mes.handle(slot);
+        let (eq, is_shut) = (pt.eq, pt.is_shut);
+        if is_shut {
+            self.note_appended(pt_index);
+        }
         if !spec.options.event_link_disable {
-            let eq = pt.eq;
             self.post(eq, Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr));
         }
         Ok(Some(handle))
@@ -85,6 +88,7 @@ impl Ni {
             }
         }
         let handle = self.link(pt_index, List::Priority, &spec, offset)?;
+        self.note_appended(pt_index);
         for found in arriving {
             if let Some(slot) = self.headers.locate(found) {
                 self.headers.beside_mut(slot).claimer = Some(handle);
@@ -115,6 +119,7 @@ impl Ni {
             return Err(PtlError::ListTooLong);
         }
         let handle = self.link(pt_index, List::Overflow, &spec, 0)?;
+        self.note_appended(pt_index);
         if !spec.options.event_link_disable {
             let mut event = Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr);
             event.list = List::Overflow;

@@ -71,6 +71,9 @@ impl Ni {
             if self.waiting_now != 0 {
                 self.flush_waiting(port, from);
             }
+            if self.recovery.is_some() {
+                self.say_to(port, from);
+            }
         }
         if self.has_freed_reply_slots || (arrival.brought_credits && !self.starved.is_empty()) {
             self.feed_starved(port);

@@ -104,7 +104,7 @@ impl Ni {
             event.mlength = mlength;
             (event.remote_offset, event.list) = (place.offset, place.list);
             event.outcome = outcome;
-            self.post(eq, event);
+            self.post_own(eq, event);
         }
     }
 
@@ -135,7 +135,7 @@ impl Ni {
         event.rlength = length;
         event.mlength = length;
         event.outcome = outcome;
-        self.post(eq, event);
+        self.post_own(eq, event);
     }
 
     /// The end of a get or of a fetching operation.
@@ -164,7 +164,7 @@ impl Ni {
         event.start = self.start_of(into);
         (event.remote_offset, event.list) = (place.offset, place.list);
         event.outcome = outcome;
-        self.post(eq, event);
+        self.post_own(eq, event);
     }
 
     /// A command ends before it began.

@@ -5,6 +5,7 @@
 //! issued. Where one waits, every later one for that target waits behind it.
 
 use crate::arith;
+use crate::engine::keep::target_of;
 use crate::engine::ni::Ni;
 use crate::objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 use crate::objects::ct::Ct;
@@ -15,6 +16,7 @@ use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
 use sluice_wire::{AckKind, PtIndex, Region};
+use std::collections::VecDeque;
 
 impl Ni {
     /// Does a command, now or as soon as credits allow it; events follow.
@@ -33,6 +35,9 @@ impl Ni {
         let under_way = self.operations.len() as usize + self.waiting_now;
         if !counts && under_way >= self.operations.entries_max() as usize {
             return Err(PtlError::NoSpace("operations"));
+        }
+        if self.recovery.is_some() && self.waiting_now != 0 {
+            self.check_share(command)?;
         }
         self.perform(port, command);
         self.fire(port);
@@ -118,6 +123,15 @@ impl Ni {
             }
             Command::CtInc { .. } | Command::CtSet { .. } | Command::GetFromHeader { .. } => Ok(()),
         }
+    }
+
+    /// A peer that holds its initiator back fills no more than its share of what may wait.
+    #[cold]
+    fn check_share(&self, command: &Command) -> Result<(), PtlError> {
+        let Some(target) = target_of(command) else { return Ok(()) };
+        let waiting = self.waiting.get(&target.peer).map_or(0, VecDeque::len);
+        let room = self.operations.entries_max() as usize - self.waiting_now;
+        if waiting < room { Ok(()) } else { Err(PtlError::NoSpace("operations on this peer")) }
     }
 
     #[inline(always)]

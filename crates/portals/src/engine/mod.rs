@@ -9,7 +9,7 @@
 //! | the target's side | `arrive`, `admit`, `put_target`, `get_target`, `atomic` |
 //! | data that moves afterwards | `fetch`, `get_target`; `moving`, `operations` keep the books |
 //! | events, counts, memory | `tell`, `memory` |
-//! | recovery from exhaustion | `keep` at the initiator, `refuse` at the target, `recover` |
+//! | recovery from exhaustion | `recover`: the words; at the initiator `keep`, `go_back`, `ask`, `kept_end`, `places`; at the target `refuse`, `revive` |
 //! | what the rail reports besides packets | `peers` |
 //! | what must be so | `invariants` |
 
@@ -17,22 +17,27 @@ pub mod admit;
 pub mod allocate;
 pub mod append;
 pub mod arrive;
+pub mod ask;
 pub mod atomic;
 pub mod complete;
 pub mod fetch;
 pub mod get_target;
+pub mod go_back;
 pub mod initiate;
 pub mod invariants;
 pub mod issue;
 pub mod keep;
+pub mod kept_end;
 pub mod memory;
 pub mod moving;
 pub mod ni;
 pub mod operations;
 pub mod peers;
+pub mod places;
 pub mod put_target;
 pub mod recover;
 pub mod refuse;
+pub mod revive;
 pub mod search;
 pub mod tell;
 pub mod trigger;

@@ -43,6 +43,10 @@ impl Ni {
         } else if let Some(why) = lost {
             self.end_with_peer(port, handle, why);
         }
+        // What was refused may go again now that it is not with the rail any more.
+        if self.recovery.is_some() && self.waiting_now != 0 {
+            self.flush_waiting(port, peer);
+        }
         self.fire(port);
     }
 

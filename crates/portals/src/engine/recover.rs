@@ -37,20 +37,23 @@ impl Ni {
             Word::Restart { epoch } => self.on_restart(from, pt_index, epoch),
             Word::Ask => {
                 recovery.put_down(from, Recovery { pt_index, word: Word::Told });
-                self.say_all(port);
+                self.say_to(port, from);
                 true
             }
             Word::Told => flow.is_some_and(|flow| self.on_told(flow)),
             Word::Pause => {
                 let is_new = recovery.paused_by.entry(from).or_default().insert(pt_index);
                 recovery.put_down(from, Recovery { pt_index, word: Word::Paused });
-                self.say_all(port);
+                self.say_to(port, from);
                 is_new
             }
             Word::Paused => {
                 // Of one that was ended before, it is only late.
                 if let Some(pause) = recovery.pauses.get_mut(&pt_index) {
                     pause.awaited.remove(&from);
+                    if pause.awaited.is_empty() {
+                        self.revive(port);
+                    }
                 }
                 true
             }
@@ -69,19 +72,37 @@ impl Ni {
     /// Says what was put down, as far as control credits go. What is said to one peer
     /// keeps its order.
     pub(crate) fn say_all<P: Port>(&mut self, port: &mut P) {
-        let Some(recovery) = &mut self.recovery else { return };
-        let mut without_credit: Vec<PeerId> = Vec::new();
-        for _ in 0..recovery.to_say.len() {
-            let Some((peer, said)) = recovery.to_say.pop_front() else { break };
-            let must_wait = without_credit.contains(&peer) || {
-                let sent = self.links.send_control(port, peer, &Packet::Recovery(said));
-                sent.is_err_and(|error| is_no_credit(&error))
-            };
-            if must_wait {
-                without_credit.push(peer);
-                recovery.to_say.push_back((peer, said));
-            }
+        let Some(recovery) = &self.recovery else { return };
+        if recovery.to_say.is_empty() {
+            return;
         }
+        let peers: Vec<PeerId> = recovery.to_say.keys().copied().collect();
+        for peer in peers {
+            self.say_to(port, peer);
+        }
+    }
+
+    /// The same of one peer.
+    #[inline]
+    pub(crate) fn say_to<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        if self.recovery.as_ref().is_some_and(|recovery| !recovery.to_say.is_empty()) {
+            self.say_what_waits(port, peer);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn say_what_waits<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        let Some(recovery) = &mut self.recovery else { return };
+        let Some(waiting) = recovery.to_say.get_mut(&peer) else { return };
+        while let Some(&said) = waiting.front() {
+            let sent = self.links.send_control(port, peer, &Packet::Recovery(said));
+            if sent.is_err_and(|error| is_no_credit(&error)) {
+                return;
+            }
+            waiting.pop_front();
+        }
+        recovery.to_say.remove(&peer);
     }
 
     /// Does what an idle moment is for, and whatever waits for a change that no packet
@@ -89,28 +110,21 @@ impl Ni {
     #[cold]
     #[inline(never)]
     pub(crate) fn recover_when_idle<P: Port>(&mut self, port: &mut P) {
-        self.revive(port);
-        self.ask_unsettled(port);
-        self.say_all(port);
         if let Some(recovery) = &mut self.recovery {
-            for spent in recovery.spent.drain(..) {
-                port.give_back(spent.addr, spent.len as u32);
-            }
+            recovery.needs_attention = false;
         }
+        self.revive(port);
+        self.ask_if_quiet(port);
+        self.say_all(port);
+        self.give_spent_back(port);
     }
 
-    /// Whether something waits for what the program may just have done, so that the
-    /// interface is to be polled before the program does something else.
+    /// Whether what the program has just done, or what has arrived, is what somebody waited
+    /// for: [`Ni::on_idle`] is to be called before the program does something else.
     #[must_use]
     #[inline]
     pub fn wants_attention(&self) -> bool {
-        self.recovery.as_ref().is_some_and(|recovery| {
-            self.waiting_now != 0
-                || !recovery.exhausted.is_empty()
-                || !recovery.refusals.is_empty()
-                || !recovery.to_say.is_empty()
-                || !recovery.unsettled.is_empty()
-        })
+        self.recovery.as_ref().is_some_and(|recovery| recovery.needs_attention)
     }
 
     /// Operations that are kept until it is known that they were taken.
@@ -132,6 +146,9 @@ impl Ni {
             return;
         };
         let flows = || recovery.flows.iter().flatten();
+        let free = recovery.free.iter().all(|&at| recovery.flow(at).is_none());
+        assert!(free, "an index that is used again names nothing");
+        assert!(recovery.to_say.values().all(|words| !words.is_empty()));
         flows().for_each(|flow| flow.check_invariants());
         assert!(flows().map(|flow| flow.kept.len()).sum::<usize>() == recovery.kept_now);
         for (nth, pt) in self.pts.iter().enumerate() {

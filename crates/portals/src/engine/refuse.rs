@@ -5,9 +5,6 @@
 //! was refused there has not restarted. So one that is neither costs one look.
 
 use crate::engine::ni::Ni;
-use crate::lists::Slab;
-use crate::objects::limits::PtlError;
-use crate::objects::me::Me;
 use crate::objects::recovery::{Pause, Recovery, Refusal, Scheme, Shortage, Wanted};
 use crate::objects::request::Request;
 use sluice_link::Port;
@@ -65,10 +62,19 @@ impl Ni {
             let wants = Wanted { match_bits, remote_offset, rlength };
             return self.turn_away(peer, pt_index, Some(wants));
         };
+        let eq = self.eq_of(pt_index);
         if let Ok(pt) = self.pt_mut(pt_index) {
             pt.enabled = false;
         }
+        self.status.exhaustions += 1;
+        if let (Shortage::Events { need }, Some(eq)) = (of, eq)
+            && let Some(queue) = self.eqs.get_mut(eq)
+        {
+            // It tells when it has room again.
+            queue.may_relieve(need);
+        }
         let Some(recovery) = &mut self.recovery else { return };
+        recovery.in_turn.remove(&pt_index);
         recovery.exhausted.push((pt_index, of));
         if recovery.scheme == Scheme::Pause {
             let asked: Vec<PeerId> = self.links.known().collect();
@@ -81,118 +87,13 @@ impl Ni {
         self.turn_away(peer, pt_index, None);
     }
 
-    /// Enables entries that ran out of something of which there is enough again, and has
-    /// those go on whose operations match now.
-    pub(crate) fn revive<P: Port>(&mut self, port: &mut P) {
-        self.resume_matching();
-        let exhausted = match &self.recovery {
-            Some(recovery) if !recovery.exhausted.is_empty() => recovery.exhausted.clone(),
-            _ => return,
-        };
-        for (pt_index, of) in exhausted {
-            let is_awaited = self
-                .recovery
-                .as_ref()
-                .and_then(|recovery| recovery.pauses.get(&pt_index))
-                .is_some_and(|pause| !pause.awaited.is_empty());
-            if !is_awaited && self.is_relieved(pt_index, of) {
-                // Only one that is freed meanwhile is not there.
-                let _ = self.pt_enable(port, pt_index);
-            }
-        }
-    }
-
-    fn resume_matching(&mut self) {
-        let Ni { recovery: Some(recovery), pts, mes, .. } = self else { return };
-        let mut matching: Vec<(PeerId, Packet)> = Vec::new();
-        for (&(pt_index, peer), refusal) in &mut recovery.refusals {
-            let Some(wants) = refusal.wants.filter(|_| !refusal.is_resumed) else { continue };
-            let Some(pt) = pts.get_mut(usize::from(pt_index.0)).and_then(Option::as_mut) else {
-                continue;
-            };
-            let Wanted { match_bits, remote_offset, rlength } = wants;
-            let fits = |mes: &Slab<Me>, slot: u32| {
-                !mes.at(slot).flags.no_truncate()
-                    || mes.place(slot, remote_offset, rlength).1 == rlength
-            };
-            let matches = pt.enabled
-                && (pt.priority.find(mes, match_bits, peer, fits).is_some()
-                    || pt.overflow.find(mes, match_bits, peer, fits).is_some());
-            if matches {
-                refusal.is_resumed = true;
-                let word = Word::Resume { epoch: refusal.epoch };
-                matching.push((peer, Packet { pt_index, word }));
-            }
-        }
-        for (peer, packet) in matching {
-            recovery.put_down(peer, packet);
-        }
-    }
-
-    /// Whether an entry has enough again: half of its queue is free.
-    fn is_relieved(&self, pt_index: PtIndex, of: Shortage) -> bool {
-        let Ok(pt) = self.pt(pt_index) else { return true };
-        match of {
-            Shortage::Headers => !self.headers.is_full(),
-            Shortage::Events => pt
-                .eq
-                .and_then(|eq| self.eqs.get(eq))
-                .is_none_or(|eq| eq.has_room(eq.events_max().div_ceil(2))),
-        }
-    }
-
-    /// Lets a portal table entry take operations again (`PtlPTEnable`), and tells those
-    /// that were refused.
-    ///
-    /// # Errors
-    /// [`PtlError::ArgInvalid`] if it is not allocated.
-    pub fn pt_enable<P: Port>(&mut self, port: &mut P, index: PtIndex) -> Result<(), PtlError> {
-        let pt = self.pt_mut(index)?;
-        pt.enabled = true;
-        pt.event_owed = false;
-        if self.recovery.is_some() {
-            self.resume_all(index);
-            self.say_all(port);
-        }
-        self.set_gate(index);
-        Ok(())
-    }
-
-    /// Tells who was refused at an entry to go on, and who paused for it.
-    pub(crate) fn resume_all(&mut self, pt_index: PtIndex) {
-        let Some(recovery) = &mut self.recovery else { return };
-        recovery.exhausted.retain(|(pt, _)| *pt != pt_index);
-        let all = (pt_index, PeerId(0))..=(pt_index, PeerId(u32::MAX));
-        let waits = |refusal: &Refusal| !refusal.is_resumed;
-        let mut refused: Vec<(u32, PeerId)> = recovery
-            .refusals
-            .range_mut(all)
-            .filter(|(_, refusal)| waits(refusal))
-            .map(|(&(_, peer), refusal)| {
-                refusal.is_resumed = true;
-                (refusal.epoch, peer)
-            })
-            .collect();
-        // Who was refused first is told first; by turns, so that none is always the first.
-        refused.sort_unstable();
-        let turn = recovery.turn as usize % refused.len().max(1);
-        recovery.turn = recovery.turn.wrapping_add(1);
-        refused.rotate_left(turn);
-        for (epoch, peer) in refused {
-            recovery.put_down(peer, Packet { pt_index, word: Word::Resume { epoch } });
-        }
-        if let Some(pause) = recovery.pauses.remove(&pt_index) {
-            for peer in pause.asked {
-                recovery.put_down(peer, Packet { pt_index, word: Word::Unpause });
-            }
-        }
-    }
-
     /// An initiator begins again with what was refused. False if nobody told it to.
     pub(crate) fn on_restart(&mut self, peer: PeerId, pt_index: PtIndex, epoch: u32) -> bool {
         let Some(recovery) = &mut self.recovery else { return false };
         let refusal = recovery.refusals.get(&(pt_index, peer));
-        if !refusal.is_some_and(|refusal| refusal.is_resumed && refusal.epoch == epoch) {
+        let was_told = refusal.is_some_and(|it| it.is_resumed && it.epoch == epoch)
+            && !recovery.is_to_say(peer, Packet { pt_index, word: Word::Resume { epoch } });
+        if !was_told {
             return false;
         }
         recovery.refusals.remove(&(pt_index, peer));
@@ -203,12 +104,14 @@ impl Ni {
     /// A peer is gone: nobody waits for its word, and nothing is owed to it.
     pub(crate) fn forget_refusals(&mut self, peer: PeerId) {
         let Some(recovery) = &mut self.recovery else { return };
-        recovery.to_say.retain(|(to, _)| *to != peer);
+        recovery.to_say.remove(&peer);
         recovery.paused_by.remove(&peer);
         for pause in recovery.pauses.values_mut() {
             pause.awaited.remove(&peer);
             pause.asked.retain(|asked| *asked != peer);
         }
+        // Others may have waited for its answer to a pause, or for their turn behind it.
+        recovery.needs_attention = true;
         let of_peer = recovery.refusals.keys().filter(|(_, of)| *of == peer);
         let entries: Vec<PtIndex> = of_peer.map(|&(pt_index, _)| pt_index).collect();
         for pt_index in entries {
@@ -229,11 +132,24 @@ impl Ni {
 }
 
 impl Recovery {
-    /// Puts a word down to be said, unless the same waits to be said already.
+    /// Puts a word down to be said, unless the same waits to be said already. The end of a
+    /// pause that was not said takes the pause back, so that there is one of each at most.
     pub(crate) fn put_down(&mut self, peer: PeerId, packet: Packet) {
-        if !self.to_say.contains(&(peer, packet)) {
-            self.to_say.push_back((peer, packet));
+        let waiting = self.to_say.entry(peer).or_default();
+        if packet.word == Word::Unpause {
+            let pause = Packet { word: Word::Pause, ..packet };
+            if let Some(at) = waiting.iter().position(|&said| said == pause) {
+                waiting.remove(at);
+                return;
+            }
         }
+        if !waiting.contains(&packet) {
+            waiting.push_back(packet);
+        }
+    }
+
+    fn is_to_say(&self, peer: PeerId, packet: Packet) -> bool {
+        self.to_say.get(&peer).is_some_and(|waiting| waiting.contains(&packet))
     }
 
     pub(crate) fn has_refused_at(&self, pt_index: PtIndex) -> bool {

@@ -18,6 +18,14 @@ impl Ni {
         }
     }
 
+    /// As [`Ni::post`], of an operation of this process.
+    #[inline(always)]
+    pub(crate) fn post_own(&mut self, eq: Option<Handle<Eq>>, event: Event) {
+        if let Some(eq) = eq.and_then(|eq| self.eqs.get_mut(eq)) {
+            eq.push_own(event);
+        }
+    }
+
     #[inline]
     pub(crate) fn count(&mut self, ct: Option<Handle<Ct>>, ok: bool, bytes: Option<u64>) {
         let Some(handle) = ct else { return };

@@ -175,6 +175,9 @@ impl Ni {
         let Header { start, mlength, peer, slots, .. } = *header;
         let (is_lent, ack) = (header.is_lent, header.ack);
         self.headers.discard(slot);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.needs_attention |= recovery.lacks_headers();
+        }
         if is_lent && mlength > 0 && !mutants::is(Mutant::KeepsLentMemory) {
             // It came with one packet.
             port.give_back(start, mlength as u32);

@@ -57,10 +57,14 @@ impl Ni {
                 break;
             }
             self.waiting_now -= 1;
-            let WaitingCommand::Command { command, staged } = waiting else { continue };
-            self.unhold(&command);
-            if let Some(staged) = staged {
-                port.give_back(staged.addr, staged.len as u32);
+            match waiting {
+                WaitingCommand::Flow(flow) => self.waits_no_more(flow),
+                WaitingCommand::Command { command, staged } => {
+                    self.unhold(&command);
+                    if let Some(staged) = staged {
+                        port.give_back(staged.addr, staged.len as u32);
+                    }
+                }
             }
         }
         if !queue.is_empty() {

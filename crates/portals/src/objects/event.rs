@@ -48,6 +48,14 @@ pub enum EventKind {
     AutoFree,
 }
 
+impl EventKind {
+    /// Whether it tells this process of an operation of its own.
+    #[inline]
+    pub(crate) fn is_own(self) -> bool {
+        matches!(self, EventKind::Send | EventKind::Ack | EventKind::Reply)
+    }
+}
+
 /// Why an operation failed (`ni_fail_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NiFail {

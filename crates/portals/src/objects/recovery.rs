@@ -24,8 +24,11 @@ pub enum Scheme {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     pub scheme: Scheme,
-    /// By index, which is never used again: names of operations have it.
+    /// By index, which names of operations have. It is used again when nothing has such a
+    /// name any more, so there are never more than entries of peers that are aimed at.
     pub flows: Vec<Option<Box<Flow>>>,
+    /// Indexes that may be used again.
+    pub free: Vec<u32>,
     /// The newest flow to each peer, by the peer's number; [`NO_FLOW`] if there is none.
     pub newest: Vec<u32>,
     /// Operations in all flows.
@@ -37,16 +40,20 @@ pub(crate) struct Recovery {
     /// Who was refused at which entry. There is nothing of who never was.
     pub refusals: BTreeMap<(PtIndex, PeerId), Refusal>,
     pub next_epoch: u32,
-    /// Whose turn it is to be resumed first.
-    pub turn: u32,
     /// Entries that have run out of something, and of what.
     pub exhausted: Vec<(PtIndex, Shortage)>,
+    /// Enabled entries at which some who were refused wait for their turn to be resumed.
+    pub in_turn: BTreeSet<PtIndex>,
     /// Entries for which a pause was asked for.
     pub pauses: BTreeMap<PtIndex, Pause>,
-    /// Copies of operations that have ended; they go back to the port when it is idle.
+    /// Copies of operations that have ended. They go back to the port with the next
+    /// operation or idle moment, so there are never more than operations were kept.
     pub spent: Vec<Region>,
-    /// Words that wait for a control credit, in order. No two are equal.
-    pub to_say: VecDeque<(PeerId, Packet)>,
+    /// Words that wait for a control credit, of each peer in order. At most one of each kind
+    /// for each entry ([`Recovery::put_down`]).
+    pub to_say: BTreeMap<PeerId, VecDeque<Packet>>,
+    /// Something that was waited for may be there: see [`crate::Ni::wants_attention`].
+    pub needs_attention: bool,
 }
 
 /// No flow.
@@ -55,22 +62,28 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 /// Operations that nobody acknowledges after which their flow asks.
 pub(crate) const UNSETTLED_MAX: u32 = 64;
 
+/// Idle moments without a new operation after which a flow asks: a process that answers
+/// at once is idle for less, so one that plays ping-pong asks once for many operations.
+pub(crate) const IDLE_ASK: u8 = 4;
+
 impl Recovery {
     pub fn new(scheme: Scheme) -> Recovery {
         Recovery {
             scheme,
             flows: Vec::new(),
+            free: Vec::new(),
             newest: Vec::new(),
             kept_now: 0,
             unsettled: VecDeque::new(),
             paused_by: BTreeMap::new(),
             refusals: BTreeMap::new(),
             next_epoch: 0,
-            turn: 0,
             exhausted: Vec::new(),
+            in_turn: BTreeSet::new(),
             pauses: BTreeMap::new(),
             spent: Vec::new(),
-            to_say: VecDeque::new(),
+            to_say: BTreeMap::new(),
+            needs_attention: false,
         }
     }
 
@@ -101,9 +114,12 @@ impl Recovery {
         if peer.index() >= self.newest.len() {
             self.newest.resize(peer.index() + 1, NO_FLOW);
         }
-        let at = self.flows.len() as u32;
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            self.flows.len() as u32 - 1
+        });
         let older = std::mem::replace(&mut self.newest[peer.index()], at);
-        self.flows.push(Some(Box::new(Flow {
+        self.flows[at as usize] = Some(Box::new(Flow {
             peer,
             pt_index,
             older,
@@ -113,9 +129,11 @@ impl Recovery {
             state: FlowState::Running,
             unsettled: 0,
             ask: None,
+            idles: 0,
             is_listed: false,
+            is_waiting: false,
             is_gone: false,
-        })));
+        }));
         at
     }
 
@@ -138,6 +156,19 @@ impl Recovery {
             at = flow.older;
         }
         found
+    }
+
+    /// Whether a flow may keep one more operation. The more room there is in the log, the
+    /// more of it one flow may have, so those that are held never fill it.
+    #[inline]
+    pub fn has_share(&self, at: u32, kept_max: usize) -> bool {
+        let kept = self.flow(at).map_or(0, |flow| flow.kept.len());
+        kept < kept_max.saturating_sub(self.kept_now)
+    }
+
+    /// Whether an entry waits for room for headers.
+    pub fn lacks_headers(&self) -> bool {
+        self.exhausted.iter().any(|(_, of)| *of == Shortage::Headers)
     }
 
     #[inline]
@@ -164,8 +195,12 @@ pub(crate) struct Flow {
     pub unsettled: u32,
     /// An ask is on its way, for what has a lower number.
     pub ask: Option<u32>,
+    /// Idle moments since the last operation was sent.
+    pub idles: u8,
     /// Stands in [`Recovery::unsettled`].
     pub is_listed: bool,
+    /// Stands in the queue of what waits for its peer.
+    pub is_waiting: bool,
     /// The peer is gone: what is left waits for the rail only.
     pub is_gone: bool,
 }
@@ -206,10 +241,19 @@ pub(crate) struct Kept {
     pub staged: Option<Region>,
     /// The packet that it went in.
     pub seq: PacketSeq,
-    /// What it waits for: [`Kept::ANSWER`], [`Kept::RAIL`]. Nothing: it has ended.
+    /// What it waits for: [`Kept::ANSWER`], [`Kept::RAIL`]. Nothing: it has ended. An
+    /// operation that was refused goes again only when the rail is done with it, so it is
+    /// with the rail once at most.
     pub awaits: u8,
+    /// Places kept in event queues: [`Kept::SOURCE`], [`Kept::REPLY`]. Only what is on its
+    /// way has any.
+    pub places: u8,
     /// The target answers it without being asked.
     pub is_answered: bool,
+    /// It failed before it was sent, so no packet of it is on its way and none will be.
+    pub has_failed: bool,
+    /// Its reply was told.
+    pub is_replied: bool,
     /// What the engine keeps of it while it is on its way.
     pub op: Handle<Operation>,
     /// Its peer is gone, and why.
@@ -224,6 +268,10 @@ impl Kept {
     pub const ANSWER: u8 = 1;
     /// The rail to have read its memory.
     pub const RAIL: u8 = 2;
+    /// In the queue of the descriptor that it sends from.
+    pub const SOURCE: u8 = 1;
+    /// In the queue of the descriptor that is replied to.
+    pub const REPLY: u8 = 2;
 }
 
 /// A name for the operation `number` of a flow, as the operations table has it; never zero.
@@ -260,8 +308,8 @@ pub(crate) struct Wanted {
 /// What a portal table entry has run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
-    /// Places in its event queue.
-    Events,
+    /// Places in its event queue, of which an operation needs so many.
+    Events { need: usize },
     /// Room for headers.
     Headers,
 }

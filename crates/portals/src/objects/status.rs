@@ -16,6 +16,8 @@ pub struct Status {
     pub protocol_violations: u64,
     /// Messages that arrived before a matching entry.
     pub unexpected: u64,
+    /// How often a portal table entry with flow control ran out of something.
+    pub exhaustions: u64,
 }
 
 /// Memory of messages that no entry has taken yet, in bytes: their records, and

@@ -120,6 +120,21 @@ impl World {
         mode: Mode,
         operations_max: u64,
     ) -> World {
+        let queues = [queue, own_queue];
+        World::with_queues(processes, entries, queues, false, limits, mode, operations_max)
+    }
+
+    /// The same; where it is `shared`, the queue of the first entry of a process is also that
+    /// of its own operations.
+    pub fn with_queues(
+        processes: usize,
+        entries: u8,
+        [queue, own_queue]: [usize; 2],
+        shared: bool,
+        limits: Limits,
+        mode: Mode,
+        operations_max: u64,
+    ) -> World {
         let layout = Layout::divide(processes as u16, 1 << 14).expect("they fit");
         let layouts = vec![layout; processes];
         let pair = Pair::with_limits(&layouts, mode, MdOptions::default(), limits);
@@ -136,16 +151,16 @@ impl World {
             operations_max,
         };
         for who in 0..processes {
+            for entry in 0..entries {
+                world.add_entry(who, entry, queue, processes);
+            }
             let Side { ni, .. } = &mut world.pair.sides[who];
-            let eq = ni.eq_alloc(own_queue).unwrap();
+            let eq = if shared { world.queues[&(who, 0)] } else { ni.eq_alloc(own_queue).unwrap() };
             let whole = Region { addr: Addr(0), len: u64::MAX };
             world
                 .origin_mds
                 .push(ni.md_bind(whole, None, Some(eq), None, MdOptions::default()).unwrap());
             world.origin_eqs.push(eq);
-            for entry in 0..entries {
-                world.add_entry(who, entry, queue, processes);
-            }
         }
         world
     }
@@ -235,7 +250,10 @@ impl World {
                 EqTaken::EventAfterDrop(event) => panic!("an event was lost before {event:?}"),
                 EqTaken::Event(event) => event,
             };
-            self.judge(who, entry, &event);
+            match event.kind {
+                EventKind::Send | EventKind::Ack | EventKind::Reply => self.judge_own(who, &event),
+                _ => self.judge(who, entry, &event),
+            }
         }
         most
     }
@@ -261,25 +279,39 @@ impl World {
 
     /// Takes at most so many events of an initiator, and judges them.
     pub fn drain_origin(&mut self, who: usize, most: usize) -> usize {
+        if self.queues.get(&(who, 0)) == Some(&self.origin_eqs[who]) {
+            return self.drain_entry(who, 0, most);
+        }
         for nth in 0..most {
             let event = match self.pair.sides[who].ni.eq_take(self.origin_eqs[who]) {
                 EqTaken::Empty => return nth,
                 EqTaken::EventAfterDrop(event) => panic!("an event was lost before {event:?}"),
                 EqTaken::Event(event) => event,
             };
-            assert_eq!(event.outcome, Ok(()), "{event:?}");
-            let (to, entry) = ((event.user_ptr >> 40) as usize, (event.user_ptr >> 32) as u8);
-            let number = event.user_ptr as u32 as usize;
-            let told = &mut self.issued.get_mut(&(who, to, entry)).unwrap()[number].told;
-            let at = told.iter().position(|&kind| kind == event.kind);
-            told.remove(at.unwrap_or_else(|| panic!("told twice: {event:?}")));
+            self.judge_own(who, &event);
         }
         most
+    }
+
+    fn judge_own(&mut self, who: usize, event: &Event) {
+        assert_eq!(event.outcome, Ok(()), "{event:?}");
+        let (to, entry) = ((event.user_ptr >> 40) as usize, (event.user_ptr >> 32) as u8);
+        let number = event.user_ptr as u32 as usize;
+        let told = &mut self.issued.get_mut(&(who, to, entry)).unwrap()[number].told;
+        let at = told.iter().position(|&kind| kind == event.kind);
+        told.remove(at.unwrap_or_else(|| panic!("told twice: {event:?}")));
     }
 
     pub fn idle(&mut self, who: usize) {
         let Side { ni, port, .. } = &mut self.pair.sides[who];
         ni.on_idle(port);
+        ni.check_invariants();
+    }
+
+    /// A process asks at once about what nobody acknowledges.
+    pub fn ask(&mut self, who: usize) {
+        let Side { ni, port, .. } = &mut self.pair.sides[who];
+        ni.ask_unsettled(port);
         ni.check_invariants();
     }
 
@@ -295,20 +327,27 @@ impl World {
 
     /// Everything ends.
     pub fn finish(&mut self) {
+        let all: Vec<usize> = (0..self.pair.sides.len()).collect();
+        self.finish_of(&all);
+    }
+
+    /// Everything ends that these processes have to do with, who are all that live.
+    pub fn finish_of(&mut self, living: &[usize]) {
         for _ in 0..100_000 {
             let mut moved = 0;
             while let Some(&event) = self.net_events().first() {
                 self.happen(event);
                 moved += 1;
             }
-            for who in 0..self.pair.sides.len() {
+            for &who in living {
                 for entry in 0..self.entries {
                     moved += self.drain_entry(who, entry, 1);
                 }
                 moved += self.drain_origin(who, 1);
                 self.idle(who);
             }
-            if moved == 0 && self.net_events().is_empty() {
+            let has_to_ask = living.iter().any(|&who| self.pair.sides[who].ni.has_to_ask());
+            if moved == 0 && !has_to_ask && self.net_events().is_empty() {
                 return;
             }
         }
@@ -360,6 +399,10 @@ impl World {
             while self.pair.sides[who].ni.eq_take(eq) != EqTaken::Empty {}
         }
         self.pair.settle();
+        for who in 0..self.pair.sides.len() {
+            self.ask(who);
+        }
+        self.pair.settle();
     }
 
     /// How many events an initiator's queue has, which are taken.
@@ -372,6 +415,17 @@ impl World {
             EqTaken::EventAfterDrop(event) => panic!("an event was lost before {event:?}"),
         })
         .count()
+    }
+
+    /// The queue of an entry.
+    pub fn queue_of(&self, who: usize, entry: u8) -> Handle<Eq> {
+        self.queues[&(who, entry)]
+    }
+
+    /// Bytes of an entry for an initiator, from `at` on.
+    pub fn bytes_from(&self, way: Way, at: u64, len: u64) -> Vec<u8> {
+        let Region { addr, .. } = self.memory[&way];
+        self.pair.bytes(way.1, Region { addr: addr.offset(at), len })
     }
 
     /// The first bytes of an entry for an initiator.
