@@ -31,6 +31,10 @@ use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::ptr;
 
+mod queue;
+
+pub use queue::{Arrived, Counts, Queue};
+
 /// Why a call did not do what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -45,6 +49,9 @@ pub enum Error {
     /// A counter has counted failures.
     #[error("{0} operations failed")]
     Failures(u64),
+    /// An event that tells of something else than a put that went well.
+    #[error("an unexpected event ({0})")]
+    Event(u8),
     /// A range goes beyond the memory, or the memory is of another interface.
     #[error("bytes beyond the memory, or memory of another interface")]
     Memory,

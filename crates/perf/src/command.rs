@@ -8,6 +8,7 @@ use crate::measured::Test;
 use crate::memory::{self, MemoryArgs};
 use crate::overlap::{self, OverlapArgs};
 use crate::pace::{self, PaceArgs};
+use crate::recover::{self, RecoverArgs};
 use crate::stripe::{self, StripeArgs};
 use crate::sweep::{self, LatencyArgs, Windowed};
 use anyhow::Result;
@@ -73,6 +74,9 @@ Examples:
     /// How long a short message waits behind large ones to the same peer.
     #[command(after_help = behind::HELP)]
     Behind(BehindArgs),
+    /// What recovery from exhaustion costs: many processes put to one whose queue is short.
+    #[command(after_help = recover::HELP)]
+    Recover(RecoverArgs),
     /// Bytes that each peer takes, connected or only known.
     #[command(after_help = memory::HELP)]
     Memory(MemoryArgs),
@@ -97,6 +101,7 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Stripe(args) => stripe::run(args),
         PerfCommand::Failover(args) => failover::run(args),
         PerfCommand::Behind(args) => behind::run(args),
+        PerfCommand::Recover(args) => recover::run(args),
         PerfCommand::Memory(args) => memory::run(args),
         PerfCommand::Match(args) => matching::run(args),
     }

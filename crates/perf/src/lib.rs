@@ -17,7 +17,8 @@
 //!
 //! `sluice perf flood` sends more than is wanted (`flood`); `sluice perf overlap`
 //! computes meanwhile (`overlap`, `compute`); `sluice perf pace` has a receiver
-//! that takes slowly (`pace`).
+//! that takes slowly (`pace`). `sluice perf recover` has many processes put to one whose
+//! queue is short (`recover`).
 //!
 //! `sluice perf match` is apart: it measures the engine without a rail, in this
 //! process alone (`matching`).
@@ -52,6 +53,7 @@ mod progress;
 mod rail;
 mod raw;
 mod read;
+mod recover;
 mod report;
 mod serve;
 mod session;

@@ -8,6 +8,7 @@ use crate::pace::Receivers;
 use crate::portals;
 use crate::rail::{Opening, RailKind, choice};
 use crate::raw::Raw;
+use crate::recover;
 use crate::step::Step;
 use crate::{behind, feed, flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result, bail};
@@ -45,11 +46,17 @@ pub struct PeerArgs {
     /// Whether to give the core away while waiting.
     #[arg(long)]
     yields: bool,
+    /// The part in a measurement of recovery, if it is one.
+    #[arg(long, value_enum)]
+    recover: Option<recover::Part>,
 }
 
 /// The whole life of the second process.
 pub fn run_peer(args: &PeerArgs) -> Result<()> {
     let first = Other::first(args.parent)?;
+    if let Some(part) = args.recover {
+        return recover::serve(part);
+    }
     if let Some(kind) = args.ni {
         return portals::serve(args.core, kind, args.bytes, first);
     }

@@ -17,6 +17,7 @@ mod triggered;
 pub(crate) use begin::{PtlAbort, PtlFini, PtlInit};
 pub(crate) use ct::{PtlCTAlloc, PtlCTGet, PtlCTWait};
 pub(crate) use entries::{PtlLEAppend, PtlMEAppend};
+pub(crate) use eq::{PtlEQAlloc, PtlEQGet};
 pub(crate) use md::PtlMDBind;
 pub(crate) use ni::{PtlGetPhysId, PtlNIFini, PtlNIInit};
 pub(crate) use operations::{PtlGet, PtlPut};

@@ -7,9 +7,11 @@
 //! promise or a copy; while it is on its way, its places in event queues are kept.
 
 use crate::engine::ni::Ni;
+use crate::engine::wait::descriptors;
 use crate::objects::command::{Command, Target, WaitingCommand};
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
+use crate::objects::md::Md;
 use crate::objects::recovery::{Flow, FlowState, Kept, UNSETTLED_MAX, name_of};
 use crate::objects::vector::Span;
 use crate::table::Handle;
@@ -55,7 +57,7 @@ impl Ni {
             .is_some_and(|flow| flow.state == FlowState::Running && flow.unsent_len() == 0);
         let copy = self.copy_of(port, command, staged);
         self.keep(at, command, copy);
-        if !goes_now || self.send_kept(port, at) == Went::Yes {
+        if !goes_now || self.send_kept(port, at, command, copy) == Went::Yes {
             return true;
         }
         // It goes back to where it came from.
@@ -64,7 +66,7 @@ impl Ni {
             recovery.flow_mut(at)?.kept.pop_back()
         });
         if let Some(kept) = last {
-            self.release_kept(&kept);
+            self.release_kept(descriptors(&kept.command), kept.staged);
         }
         false
     }
@@ -91,14 +93,12 @@ impl Ni {
         });
     }
 
-    /// Sends the first operation of a flow that is not on its way.
-    #[inline(always)]
-    fn send_kept<P: Port>(&mut self, port: &mut P, at: u32) -> Went {
-        let eager_bytes_max = self.limits.eager_bytes_max;
+    /// Sends again what was held back, the first of a flow.
+    fn send_next<P: Port>(&mut self, port: &mut P, at: u32) -> Went {
         let Some(flow) = self.recovery.as_mut().and_then(|it| it.flow_mut(at)) else {
             return Went::Yes;
         };
-        let (peer, number) = (flow.peer, flow.unsent);
+        let number = flow.unsent;
         let Some(kept) = flow.get_mut(number) else { return Went::Yes };
         if kept.has_failed {
             flow.unsent = number.wrapping_add(1);
@@ -108,22 +108,37 @@ impl Ni {
         if kept.awaits & Kept::RAIL != 0 {
             return Went::NotNow;
         }
-        let (command, staged, is_settled) = (kept.command, kept.staged, kept.is_answered);
-        let Some(places) = self.keep_places(&command) else { return Went::NotNow };
-        let seq = self.links.next_seq(peer);
+        let (command, staged) = (kept.command, kept.staged);
+        self.send_kept(port, at, &command, staged)
+    }
+
+    /// Sends the first operation of a flow that is not on its way, which is this.
+    #[inline(always)]
+    fn send_kept<P: Port>(
+        &mut self,
+        port: &mut P,
+        at: u32,
+        command: &Command,
+        staged: Option<Region>,
+    ) -> Went {
+        let Some(places) = self.keep_places(command) else { return Went::NotNow };
+        let eager_bytes_max = self.limits.eager_bytes_max;
         let op = self.operations.next_handle();
         let Some(flow) = self.recovery.as_mut().and_then(|it| it.flow_mut(at)) else {
             return Went::Yes;
         };
+        let number = flow.unsent;
+        let seq = self.links.next_seq(flow.peer);
         let Some(kept) = flow.get_mut(number) else { return Went::Yes };
+        let is_settled = kept.is_answered;
         // The end of the operation may be told before the call below returns.
-        kept.awaits = awaited_by(&command, eager_bytes_max);
+        kept.awaits = awaited_by(command, eager_bytes_max);
         (kept.seq, kept.op, kept.places) = (seq, op, places);
         flow.unsent = number.wrapping_add(1);
         flow.unsettled += u32::from(!is_settled);
         flow.idles = 0;
         let must_ask = flow.unsettled >= UNSETTLED_MAX && flow.ask.is_none();
-        match self.start(port, &command, staged, name_of(at, number)) {
+        match self.start(port, command, staged, name_of(at, number)) {
             Ok(()) => {}
             Err(PtlError::NoCredit { .. }) => {
                 self.unsend(at, number);
@@ -183,7 +198,7 @@ impl Ni {
                     }
                 }
                 FlowState::Running => {
-                    if self.send_kept(port, at) == Went::NotNow {
+                    if self.send_next(port, at) == Went::NotNow {
                         return false;
                     }
                 }
@@ -224,9 +239,12 @@ impl Ni {
     }
 
     /// The copy goes back with the next operation, or at the next idle moment.
-    pub(crate) fn release_kept(&mut self, kept: &Kept) {
-        self.unhold(&kept.command);
-        if let (Some(staged), Some(recovery)) = (kept.staged, &mut self.recovery) {
+    #[inline]
+    pub(crate) fn release_kept(&mut self, held: [Option<Handle<Md>>; 2], staged: Option<Region>) {
+        for md in held.into_iter().flatten() {
+            self.let_go(md);
+        }
+        if let (Some(staged), Some(recovery)) = (staged, &mut self.recovery) {
             recovery.spent.push(staged);
         }
     }

@@ -3,6 +3,7 @@
 //! any more.
 
 use crate::engine::ni::Ni;
+use crate::engine::wait::descriptors;
 use crate::objects::command::{Command, Local, Target};
 use crate::objects::event::NiFail;
 use crate::objects::operation::{Operation, Place, Stage};
@@ -13,7 +14,6 @@ use sluice_wire::PeerId;
 
 impl Ni {
     /// An operation that is kept has its answer, or will not have any.
-    #[cold]
     #[inline(never)]
     pub(crate) fn kept_answered(
         &mut self,
@@ -30,18 +30,19 @@ impl Ni {
             return;
         }
         kept.awaits &= !Kept::ANSWER;
-        let command = kept.command;
-        match &command {
+        match kept.command {
             Command::Put { from, ack, target, user_ptr, .. }
             | Command::Atomic { from, ack, target, user_ptr, .. } => {
                 kept.awaits = 0;
-                let (md, length) = (from.md, from.length);
+                let Local { md, length, .. } = from;
+                let Target { peer, pt_index, .. } = target;
                 let sent = if answered { Ok(()) } else { outcome };
-                self.give_places_back(at, number, Kept::SOURCE);
-                self.tell_sent(from, target, *user_ptr, sent);
-                if let Some(kind) = *ack {
+                if kept.places != 0 {
+                    self.give_places_back(at, number, Kept::SOURCE);
+                }
+                self.sent(md, peer, pt_index, length, user_ptr, true, sent);
+                if let Some(kind) = ack {
                     let stage = Stage::Ack { kind, length };
-                    let (peer, pt_index, user_ptr) = (target.peer, target.pt_index, *user_ptr);
                     let told = Operation { peer, pt_index, md, user_ptr, stage };
                     self.acked(&told, mlength, place, outcome, answered);
                 }
@@ -54,7 +55,7 @@ impl Ni {
                     kept.lost = Some(why);
                 }
                 self.give_places_back(at, number, Kept::REPLY);
-                self.tell_reply(into, target, *user_ptr, mlength, place, outcome);
+                self.tell_reply(&into, &target, user_ptr, mlength, place, outcome);
                 if is_ended {
                     self.conclude(at, number);
                 }
@@ -132,22 +133,22 @@ impl Ni {
         loop {
             let Some(recovery) = &mut self.recovery else { return };
             let Some(flow) = recovery.flow_mut(at) else { return };
-            let is_ended = flow.kept.front().is_some_and(|kept| kept.awaits == 0);
-            if !is_ended {
+            let Some(kept) = flow.kept.front().filter(|kept| kept.awaits == 0) else {
                 if flow.is_gone && flow.kept.is_empty() {
                     recovery.flows[at as usize] = None;
                     recovery.free.push(at);
                 }
                 return;
-            }
-            let Some(kept) = flow.kept.pop_front() else { return };
+            };
+            let (held, staged) = (descriptors(&kept.command), kept.staged);
+            flow.kept.pop_front();
             // One that failed may be among those that are not on their way.
             if flow.unsent == flow.first {
                 flow.unsent = flow.unsent.wrapping_add(1);
             }
             flow.first = flow.first.wrapping_add(1);
             recovery.kept_now -= 1;
-            self.release_kept(&kept);
+            self.release_kept(held, staged);
         }
     }
 

@@ -35,10 +35,11 @@ impl Ni {
         match command {
             Command::Put { from, .. }
             | Command::Atomic { from, .. }
-            | Command::Fetch { from, .. } => self.span_of(from).filter(|span| {
-                let volatile = self.mds.get(from.md).is_some_and(|md| md.options.volatile);
-                volatile && span.len > 0 && span.len <= self.limits.volatile_bytes_max()
-            }),
+            | Command::Fetch { from, .. } => {
+                let md = self.mds.get(from.md).filter(|md| md.options.volatile)?;
+                md.span(from.offset, from.length)
+                    .filter(|span| span.len > 0 && span.len <= self.limits.volatile_bytes_max())
+            }
             _ => None,
         }
     }
@@ -111,7 +112,9 @@ impl Ni {
     }
 }
 
-fn descriptors(command: &Command) -> [Option<Handle<Md>>; 2] {
+/// The descriptors that a command uses.
+#[inline]
+pub(crate) fn descriptors(command: &Command) -> [Option<Handle<Md>>; 2] {
     match command {
         Command::Put { from, .. } | Command::Atomic { from, .. } => [Some(from.md), None],
         Command::Get { into, .. } | Command::GetFromHeader { into, .. } => [Some(into.md), None],
