@@ -34,6 +34,8 @@ pub struct Counts {
     pub exhaustions: u64,
     /// Operations that no entry took.
     pub refused: u64,
+    /// Initiators that were refused and have not begun again.
+    pub held: u64,
 }
 
 impl Interface {
@@ -146,10 +148,10 @@ impl Interface {
     /// What the interface has counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let status = self.slot.with(self.slot.generation(), |state| state.ni().status());
-        status.map_or_else(
-            |_| Counts::default(),
-            |status| Counts { exhaustions: status.exhaustions, refused: status.dropped },
-        )
+        let counts = self.slot.with(self.slot.generation(), |state| {
+            let (status, held) = (state.ni().status(), state.ni().refused_now() as u64);
+            Counts { exhaustions: status.exhaustions, refused: status.dropped, held }
+        });
+        counts.unwrap_or_default()
     }
 }

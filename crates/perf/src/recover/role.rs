@@ -163,7 +163,8 @@ impl Sink<'_> {
         let begun = Instant::now();
         let (mut looks_away_at, mut since, mut vain) = (every / 2, Instant::now(), 0_u64);
         while self.taken - first < all {
-            if self.taken - first >= looks_away_at {
+            // While some are held back, not enough may come to run out again.
+            if self.taken - first >= looks_away_at && self.ni.counts().held == 0 {
                 looks_away_at += every;
                 self.look_away(job, first + all)?;
             }

@@ -7,7 +7,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use sluice_link::{
-    Connect, Layout, LocalMemory, NoShared, NullPort, PeerError, Port, Remote, RemoteCaps,
+    Connect, Grant, Layout, LocalMemory, NoShared, NullPort, PeerError, Port, Remote, RemoteCaps,
     RemoteMemory, Rights, Token, Transmitted, Transport,
 };
 use sluice_portals::{
@@ -27,8 +27,8 @@ pub const EVENT_NS: u64 = 50;
 
 const TARGET: usize = 0;
 const PT: PtIndex = PtIndex(1);
-/// Slots of a mailbox for each sender, of all kinds.
-const SLOTS_EACH: u32 = 128;
+/// Data slots of a mailbox for each sender, in a world of any size.
+const DATA_SLOTS: u16 = 64;
 
 /// A world and what happens in it.
 #[derive(Clone, Copy, Debug)]
@@ -223,10 +223,19 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
     })
 }
 
+/// A mailbox that has the same for each sender however many there are. Nothing is allocated
+/// for it here.
+fn layout(senders: u16) -> Result<Layout> {
+    let few = Layout::divide(16, 1 << 16)?;
+    let grant = Grant { data_slots: DATA_SLOTS, ..few.grant };
+    let slots = u32::from(senders) * grant.total() + u32::from(few.reply_slots);
+    Ok(Layout { grant, senders_max: senders, ring_slots: slots.next_power_of_two(), ..few })
+}
+
 impl World {
     fn new(plan: &Plan) -> Result<World> {
         let senders = u16::try_from(plan.processes).context("too many processes")?;
-        let layout = Layout::divide(senders, u32::from(senders) * SLOTS_EACH)?;
+        let layout = layout(senders)?;
         let limits = Limits {
             credits_until_matched: false,
             recovery: Some(plan.scheme),
@@ -287,11 +296,11 @@ impl World {
     /// Everything happens. When the last event was taken.
     fn settle(&mut self) -> Result<u64> {
         let mut ended = 0;
-        while let Some(Reverse((at, _, who, what))) = self.happens.pop() {
+        while let Some(Reverse((at, serial, who, what))) = self.happens.pop() {
             let free_at = self.processes[who].free_at;
             if free_at > at {
-                // Packets keep their order, since they are put down again in it.
-                self.put_down(free_at, who, what);
+                // By its number it stays before what was sent later.
+                self.happens.push(Reverse((free_at, serial, who, what)));
                 continue;
             }
             match what {
@@ -390,7 +399,9 @@ impl World {
 
     /// The target's program goes on: it takes an event, or looks away. Whether it took one.
     fn take(&mut self, at: u64) -> Result<bool> {
-        if self.taken >= self.looks_away_at && self.away.is_none() {
+        // While some are held back, not enough may come to run out again.
+        let is_held = self.processes[TARGET].ni.refused_now() > 0;
+        if self.taken >= self.looks_away_at && self.away.is_none() && !is_held {
             self.looks_away_at += self.every();
             let all = self.plan.processes as u64 - 1 + self.plan.initiators as u64 * self.plan.puts;
             let wanted = (self.taken + self.plan.short as u64 + 1).min(all);
