@@ -2,12 +2,17 @@
 """Runs the small twins of the experiments and the reference cases of the simulator.
 
 Each expectation of an experiment and each figure of a reference case prints one line;
-the last line is `N passed, N failed`. Results of earlier runs are not used.
+the last line is `N passed, N failed`. Results of earlier runs are not used. One experiment
+(`--shared`) is run by four ranks under mpirun as well, of which one is killed, and resumed.
 """
 
 import argparse
+import filecmp
+import glob
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +51,76 @@ def experiments(sluice, only):
         yield name, verdicts
 
 
+RANKS = 4
+# No run of an experiment that is shared here takes longer.
+DEADLINE_S = 1800
+# The results that do not depend on how long anything took.
+FILES = ("results.csv", "summary.csv", "series.csv")
+
+
+def ended(folder):
+    """How many simulations the journals of a folder have."""
+    lines = 0
+    for path in glob.glob(os.path.join(folder, "journal*.jsonl")):
+        with open(path, encoding="utf-8") as file:
+            lines += sum(line.startswith('{"run"') for line in file)
+    return lines
+
+
+def ranks_of(launcher):
+    """The processes that a launcher has started."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                pid, rest = file.read().split(" (", 1)
+        except OSError:
+            continue
+        name, rest = rest.rsplit(") ", 1)
+        if name == "sluice" and int(rest.split()[1]) == launcher:
+            found.append(int(pid))
+    return found
+
+
+def under_mpirun(sluice, name, folder):
+    command = ["mpirun", "-n", str(RANKS), "--oversubscribe"]
+    command += ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    command += [sluice, "sim", "run", name, "--out", folder, "--no-expect"]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+
+
+def shared(sluice, name):
+    """Name and verdicts of an experiment that ranks share, beside one process."""
+    with tempfile.TemporaryDirectory() as home:
+        one, whole, cut = (os.path.join(home, each) for each in ("one", "whole", "cut"))
+        subprocess.run([sluice, "sim", "run", name, "--out", one, "--no-expect"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def same(folder):
+            found, wrong, errors = filecmp.cmpfiles(one, folder, FILES, shallow=False)
+            return len(found) == len(FILES) and not wrong and not errors
+
+        status = under_mpirun(sluice, name, whole).wait(timeout=DEADLINE_S)
+        count = ended(whole)
+        verdicts = [(status == 0 and same(whole), f"{RANKS} ranks give the bytes of one process"),
+                    (count == ended(one), f"they have run {count} simulations, each of them once")]
+        launcher = under_mpirun(sluice, name, cut)
+        until = time.monotonic() + DEADLINE_S
+        while launcher.poll() is None and not ended(cut) and time.monotonic() < until:
+            time.sleep(0.005)
+        ranks = ranks_of(launcher.pid)
+        if ranks:
+            os.kill(ranks[-1], signal.SIGKILL)
+        launcher.wait(timeout=DEADLINE_S)
+        left = ended(one) - ended(cut)
+        verdicts.append((bool(ranks) and left > 0,
+                         f"a rank was killed while {left} simulations had not ended"))
+        status = under_mpirun(sluice, name, cut).wait(timeout=DEADLINE_S)
+        verdicts.append((status == 0 and same(cut), "the same command resumes, to the same bytes"))
+    return verdicts
+
+
 def references(sluice, only):
     """Name and verdicts of each reference case."""
     cases = {}
@@ -61,13 +136,20 @@ def main():
     parser.add_argument("--sluice", default=os.path.join(ROOT, "target", "release", "sluice"),
                         help="the command [default: %(default)s]")
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
+    parser.add_argument("--shared", default="rdrp-slow-sink-small", metavar="NAME",
+                        help="the experiment that ranks share [default: %(default)s]")
     args = parser.parse_args()
     if not os.access(args.sluice, os.X_OK):
         print(f"{args.sluice} is not there; next: make build")
         print("0 passed, 1 failed")
         return 1
     passed = failed = 0
-    for source in (experiments, references):
+    def ranks(sluice, only):
+        name = f"{args.shared}, shared by ranks"
+        if shutil.which("mpirun") and only in name:
+            yield name, shared(sluice, args.shared)
+
+    for source in (experiments, references, ranks):
         start = time.monotonic()
         for name, verdicts in source(args.sluice, args.only):
             print(f"{name} ({time.monotonic() - start:.0f} s)")

@@ -210,6 +210,30 @@ fn a_run_that_ended_early_goes_on() {
 }
 
 #[test]
+fn processes_share_an_experiment_and_one_is_killed() {
+    let bench = Bench::new(&slow());
+    bench.good(&["sim", "run", "x.toml", "--out", "whole"]);
+    let args = ["sim", "run", "x.toml", "--out", "shared", "--threads", "1"];
+    // The first leads; the others come when it has begun.
+    let mut killed = bench.start(&args);
+    wait_for_lines(&bench.path("shared/journal.jsonl"), 2);
+    let mut others: Vec<Child> = (0..2).map(|_| bench.start(&args)).collect();
+    wait_for_lines(&bench.path("shared/journal-1.jsonl"), 2);
+    killed.kill().expect("it runs");
+    assert_eq!(killed.wait().expect("it ends").code(), None);
+    for other in &mut others {
+        assert_eq!(other.wait().expect("it ends").code(), Some(0));
+    }
+    assert_eq!(bench.results("whole"), bench.results("shared"));
+    // Each simulation was kept once, by whoever ran it.
+    let journals = ["journal.jsonl", "journal-1.jsonl", "journal-2.jsonl"];
+    let lines =
+        journals.map(|name| bench.read(&format!("shared/{name}")).matches("\"run\":").count());
+    assert_eq!(lines.iter().sum::<usize>(), 24, "{lines:?}");
+    assert!(!bench.path("shared/claims").exists());
+}
+
+#[test]
 fn a_run_whose_journal_is_cut_off_anywhere_goes_on() {
     let bench = Bench::new(TINY);
     let run = ["sim", "run", "x.toml", "--out", "o"];

@@ -1,7 +1,8 @@
 //! Experiments on simulated interconnects, and their reports: `sluice sim` and
 //! `sluice report`.
 //!
-//! `experiment` and `plan` say what to run. `run` and `measure` run it. `journal`,
+//! `experiment` and `plan` say what to run. `run` and `measure` run it, `sharing` with
+//! other processes. `journal`,
 //! `results` and `manifest` keep the results on disk. `expect` compares them with the
 //! expectations, and `report` draws them.
 
@@ -26,6 +27,7 @@ pub mod report;
 mod results;
 mod run;
 mod setup;
+mod sharing;
 pub mod sim;
 mod simulator;
 mod statistics;

@@ -119,6 +119,12 @@ impl Manifest {
         serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))
     }
 
+    /// Whether a folder has the manifest of these results, and all of them are done.
+    pub fn is_of_all(folder: &Path, head: &Head) -> bool {
+        Manifest::read(folder)
+            .is_ok_and(|found| found.head == *head && found.runs_done == found.runs)
+    }
+
     /// The plan that it is of.
     pub fn plan(&self) -> Result<Plan> {
         let source = Source { name: self.experiment_file.clone(), text: self.experiment.clone() };

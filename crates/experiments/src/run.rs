@@ -1,7 +1,8 @@
-//! `sluice sim run`: runs the simulations of a plan that are not done yet.
+//! `sluice sim run`: runs the simulations of a plan that are not done yet, and that no
+//! other process runs ([`crate::sharing`]).
 
 use crate::expect::{Verdict, judge};
-use crate::journal::{Entry, Head, Journal};
+use crate::journal::{Entries, Entry, Head, Journal};
 use crate::library;
 use crate::manifest::Manifest;
 use crate::measure::measure;
@@ -11,6 +12,7 @@ use crate::processes;
 use crate::progress::Progress;
 use crate::results;
 use crate::setup::{Outcome, Setup, SetupError};
+use crate::sharing::{self, Claim, Next, Share};
 use crate::simulator::Simulator;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
@@ -19,13 +21,14 @@ use sluice_flit::config::Pattern;
 use sluice_flit::topology::Topology;
 use sluice_flit::{ConfigError, Simulation, traffic::Trace};
 use sluice_sim::References;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Status when an expectation does not hold, or nothing moves.
 const EXIT_UNEXPECTED: u8 = 3;
@@ -37,12 +40,19 @@ The folder gets results.csv (a row a point), summary.csv (over the seeds), serie
 a batch), links.csv (if the experiment asks for it), manifest.json, and journal.jsonl, from
 which the same command goes on after it was stopped.
 
+Several processes share one experiment: start it under a launcher (mpirun, srun), in a Slurm job
+array, or several times, with the same --out on a file system that all hosts share. Each
+simulation is run once; one process shows the progress of all and writes the results, and the
+others end with status 0. Where a process is killed, another one runs what it had begun.
+
 Exit status: 0 all done and as expected, 1 an error, 3 an expectation does not hold
 or a simulation got stuck, 130 stopped by Ctrl-C (a second Ctrl-C ends it at once).
 
 Examples:
   sluice sim run rdrp-fig5-small --out fig5
-  sluice sim run my.toml --out mine --threads 4 && sluice report mine";
+  sluice sim run my.toml --out mine --threads 4 && sluice report mine
+  mpirun -n 4 sluice sim run rdrp-fig5 --out fig5
+  sbatch --array=0-15 --wrap 'sluice sim run rdrp-fig5 --out fig5'";
 
 /// Arguments of `sluice sim run`.
 #[derive(Debug, Args)]
@@ -57,7 +67,8 @@ pub struct RunArgs {
     /// The first seed instead of the file's; the others follow it.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How many threads; the results do not depend on it [default: one a core].
+    /// How many threads; the results do not depend on it [default: one a core, shared among the
+    /// processes that the launcher has started on this host].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Do not judge the results.
@@ -78,32 +89,56 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         experiment_sha256: traces.hash(&plan.source.text),
         seeds: plan.seeds.clone(),
     };
-    let threads = args
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok())
-        .map_or(1, NonZeroUsize::get);
+    let threads = threads(args);
     check(&plan, &traces, threads)?;
     make_folder(&args.out)?;
-    let (mut journal, mut entries) = Journal::open(&args.out, &head)?;
-
-    let stop = stop_on_signals()?;
-    let waiting: Vec<usize> =
-        (0..plan.runs.len()).filter(|run| !entries.contains_key(run)).collect();
-    if !waiting.is_empty() {
-        let references = References::new();
-        let work = Work { plan: &plan, traces: &traces, references: &references, stop: &stop };
-        work.run(&waiting, threads, args.json, &mut journal, &mut entries)?;
+    let (journal, entries) = Journal::open(&args.out, &head)?;
+    let ranks = sharing::meet(&args.out)?;
+    let share = Share::new(&args.out, plan.runs.len(), journal, entries);
+    if ranks.rank == 0 {
+        share.lead()?;
     }
 
-    let rows = results::write(&args.out, &plan, &entries)?;
-    let verdicts: Vec<Verdict> = if args.no_expect { Vec::new() } else { judge(&plan, &rows) };
-    let manifest = Manifest::new(head, &plan, &entries, verdicts);
+    let stop = stop_on_signals()?;
+    let references = References::new();
+    let work =
+        Work { plan: &plan, traces: &traces, references: &references, stop: &stop, share: &share };
+    if !work.all(threads, args.json, &head, &args.out)? {
+        if share.leads() {
+            // It is done: the lock that told so need not stay.
+            share.end();
+        }
+        return Ok(if stop.load(Ordering::Relaxed) {
+            ExitCode::from(EXIT_STOPPED)
+        } else {
+            ExitCode::SUCCESS
+        });
+    }
+    let (entries, _lead) = share.end();
+    conclude(args, head, &plan, &entries)
+}
+
+/// How many threads this process has.
+fn threads(args: &RunArgs) -> usize {
+    let cores = || {
+        let here = sharing::processes_here(|name| std::env::var(name).ok());
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        (cores / here).max(1)
+    };
+    args.threads.map_or_else(cores, NonZeroUsize::get)
+}
+
+/// Writes the results, judges them and prints them.
+fn conclude(args: &RunArgs, head: Head, plan: &Plan, entries: &Entries) -> Result<ExitCode> {
+    let rows = results::write(&args.out, plan, entries)?;
+    let verdicts: Vec<Verdict> = if args.no_expect { Vec::new() } else { judge(plan, &rows) };
+    let manifest = Manifest::new(head, plan, entries, verdicts);
     manifest.write(&args.out)?;
     let is_done = entries.len() == plan.runs.len();
     if args.json {
-        output::json(&plan, &rows, &manifest, &args.out)?;
+        output::json(plan, &rows, &manifest, &args.out)?;
     } else {
-        output::text(&plan, &rows, &manifest.expectations, &args.out)?;
+        output::text(plan, &rows, &manifest.expectations, &args.out)?;
     }
     if !is_done {
         eprintln!(
@@ -249,58 +284,63 @@ fn check(plan: &Plan, traces: &Traces, threads: usize) -> Result<()> {
     }
 }
 
+/// How often a process looks at what others have done.
+const LOOK: Duration = Duration::from_millis(200);
+
 struct Work<'a> {
     plan: &'a Plan,
     traces: &'a Traces,
     references: &'a References,
     stop: &'a AtomicBool,
+    share: &'a Share,
 }
 
 impl Work<'_> {
-    /// Runs the simulations that wait, side by side; when there are fewer of
-    /// them than threads, each gets several.
-    fn run(
-        &self,
-        waiting: &[usize],
-        threads: usize,
-        quiet: bool,
-        journal: &mut Journal,
-        entries: &mut BTreeMap<usize, Entry>,
-    ) -> Result<()> {
-        let beside = threads.min(waiting.len());
+    /// Runs what is to be run. Says whether this process writes the results.
+    fn all(&self, threads: usize, quiet: bool, head: &Head, folder: &Path) -> Result<bool> {
+        loop {
+            let leads = self.share.leads();
+            self.run(threads, quiet || !leads)?;
+            if leads {
+                return Ok(true);
+            }
+            let is_done = self.share.look(|entries| entries.len() == self.plan.runs.len())?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            // The leader may have ended, by itself or not.
+            if !self.share.lead()? || (is_done && Manifest::is_of_all(folder, head)) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Runs simulations side by side until none is left to take, or, as the leader, until
+    /// all are done. When there are fewer of them than threads, each gets several.
+    fn run(&self, threads: usize, quiet: bool) -> Result<()> {
+        let found = self.share.look(|entries| entries.keys().copied().collect::<BTreeSet<_>>())?;
+        let waiting = self.plan.runs.len() - found.len();
+        if waiting == 0 {
+            return Ok(());
+        }
+        let beside = threads.min(waiting);
         let each = (threads / beside).max(1);
-        let cycles_max = self.cycles_max();
-        let progress = Progress::new(waiting.len(), entries.len(), cycles_max, quiet);
-        let next = AtomicUsize::new(0);
-        let (send, ended) = std::sync::mpsc::channel::<Result<Entry>>();
+        let progress = Progress::new(waiting, found.len(), self.cycles_max(), quiet);
+        let (send, ended) = channel::<Result<(Claim, Entry)>>();
         let done = std::thread::scope(|scope| {
             for _ in 0..beside {
-                let (send, next, progress) = (send.clone(), &next, &progress);
+                let (send, progress) = (send.clone(), &progress);
                 scope.spawn(move || {
-                    while let Some(&run) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let Some(entry) = self.one(run, each, progress).transpose() else { return };
-                        if send.send(entry).is_err() {
+                    while let Some(ran) = self.take(each, progress).transpose() {
+                        let is_over = ran.is_err();
+                        if send.send(ran).is_err() || is_over {
                             return;
                         }
                     }
                 });
             }
             drop(send);
-            let mut keep = || -> Result<()> {
-                for (index, entry) in ended.iter().enumerate() {
-                    let entry = entry?;
-                    journal.keep(&entry)?;
-                    let ran: u64 = entry.outcome.network().map_or(0, |outcome| {
-                        outcome.batches.iter().map(|batch| batch.cycles).sum()
-                    });
-                    let figure = entry.outcome.in_words(entry.seconds);
-                    let unused = cycles_max.saturating_sub(ran);
-                    progress.ended(index + 1, unused, &self.name(entry.run), &figure);
-                    entries.insert(entry.run, entry);
-                }
-                Ok(())
-            };
-            let kept = keep();
+            let kept = self.keep(&ended, found, &progress);
             if kept.is_err() {
                 self.stop.store(true, Ordering::Relaxed);
             }
@@ -310,11 +350,66 @@ impl Work<'_> {
         done
     }
 
+    /// Takes a simulation and runs it; none if there is nothing left for this process.
+    fn take(&self, threads: usize, progress: &Progress) -> Result<Option<(Claim, Entry)>> {
+        while !self.stop.load(Ordering::Relaxed) {
+            match self.share.next()? {
+                Next::Run(claim) => {
+                    let entry = self.one(claim.run, threads, progress)?;
+                    return Ok(entry.map(|entry| (claim, entry)));
+                }
+                // Others are at work, and perhaps do not come to the end of it. Nothing
+                // tells of that but the lock.
+                Next::Wait if self.share.leads() => std::thread::sleep(LOOK),
+                Next::Wait | Next::Done => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Keeps what the threads have run, and shows what others have run besides.
+    fn keep(
+        &self,
+        ended: &Receiver<Result<(Claim, Entry)>>,
+        mut shown: BTreeSet<usize>,
+        progress: &Progress,
+    ) -> Result<()> {
+        let found = shown.len();
+        loop {
+            let mut own = None;
+            match ended.recv_timeout(LOOK) {
+                Ok(ran) => {
+                    let (claim, entry) = ran?;
+                    own = Some(claim.run);
+                    self.share.keep(claim, entry)?;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            self.share.look(|entries| {
+                for (&run, entry) in entries {
+                    if shown.insert(run) {
+                        self.show(entry, own == Some(run), shown.len() - found, progress);
+                    }
+                }
+            })?;
+        }
+    }
+
+    /// Shows that a simulation has ended, as the `nth` since the start.
+    fn show(&self, entry: &Entry, is_own: bool, nth: usize, progress: &Progress) {
+        let cycles = |outcome: &crate::measure::Outcome| {
+            outcome.batches.iter().map(|batch| batch.cycles).sum()
+        };
+        // The cycles of others have not been shown as they passed.
+        let shown: u64 = if is_own { entry.outcome.network().map_or(0, cycles) } else { 0 };
+        let unused = self.cycles_max().saturating_sub(shown);
+        let figure = entry.outcome.in_words(entry.seconds);
+        progress.ended(nth, unused, &self.name(entry.run), &figure);
+    }
+
     /// One simulation; none if the user wants to stop.
     fn one(&self, run: usize, threads: usize, progress: &Progress) -> Result<Option<Entry>> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
         let start = Instant::now();
         let what = &self.plan.runs[run];
         let mut tick = |cycles| {

@@ -72,11 +72,56 @@ fn results_of_something_else_are_refused() {
 }
 
 #[test]
-fn a_folder_in_use_is_refused() {
+fn each_process_has_a_journal_and_reads_those_of_others() {
     let folder = tempfile::tempdir().expect("a folder");
-    let _journal = Journal::open(folder.path(), &head()).expect("a new journal");
-    let error = Journal::open(folder.path(), &head()).expect_err("it is in use").to_string();
-    assert!(error.contains("is in use by another"), "{error}");
+    let (mut first, mut of_first) = Journal::open(folder.path(), &head()).expect("a new journal");
+    let (mut second, mut of_second) = Journal::open(folder.path(), &head()).expect("another");
+    let expected = [FILE, "journal-1.jsonl"].map(|name| folder.path().join(name));
+    assert_eq!([&first.path, &second.path], [&expected[0], &expected[1]]);
+    for run in [4, 0, 2] {
+        let (writer, reader, found) = match run {
+            0 => (&mut second, &mut first, &mut of_first),
+            _ => (&mut first, &mut second, &mut of_second),
+        };
+        writer.keep(&entry(run)).expect("kept");
+        reader.refresh(found).expect("read");
+        assert_eq!(found[&run].outcome, entry(run).outcome);
+    }
+    drop((first, second));
+    let (_third, found) = Journal::open(folder.path(), &head()).expect("it opens again");
+    assert_eq!(found.into_keys().collect::<Vec<_>>(), [0, 2, 4]);
+}
+
+#[test]
+fn half_a_line_of_another_is_read_when_it_is_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut mine, mut found) = Journal::open(folder.path(), &head()).expect("a new journal");
+    let path = folder.path().join(name(7));
+    let mut line = serde_json::to_vec(&head()).expect("a head");
+    line.push(b'\n');
+    serde_json::to_writer(&mut line, &entry(5)).expect("an entry");
+    line.push(b'\n');
+    for end in [3, line.len() - 20, line.len() - 1] {
+        std::fs::write(&path, &line[..end]).expect("written");
+        mine.refresh(&mut found).expect("read");
+        assert!(found.is_empty(), "{end} bytes");
+    }
+    std::fs::write(&path, &line).expect("written");
+    mine.refresh(&mut found).expect("read");
+    assert_eq!(found[&5].outcome, entry(5).outcome);
+}
+
+#[test]
+fn a_folder_that_something_else_works_on_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, _) = Journal::open(folder.path(), &head()).expect("a new journal");
+    let other = Head { version: "2".into(), ..head() };
+    let error = format!("{:#}", Journal::open(folder.path(), &other).expect_err("in use"));
+    assert!(error.contains("another `sluice sim run` of something else"), "{error}");
+    // What has kept nothing and is gone is no obstacle.
+    drop(journal);
+    let (_, found) = Journal::open(folder.path(), &other).expect("it opens");
+    assert!(found.is_empty());
 }
 
 #[test]
@@ -87,7 +132,7 @@ fn damage_in_the_middle_is_refused() {
     bytes[second] = 0;
     std::fs::write(folder.path().join(FILE), bytes).expect("written");
     let error = format!("{:#}", Journal::open(folder.path(), &head()).expect_err("damaged"));
-    assert!(error.contains("line 2 of journal.jsonl is damaged"), "{error}");
+    assert!(error.contains("of journal.jsonl is damaged"), "{error}");
 }
 
 proptest! {
