@@ -114,6 +114,8 @@ pub(crate) struct World<L> {
     transfers_free: Vec<u32>,
     counts: Counts,
     before: Counts,
+    /// Messages and delayed ones of each process before its own counted repetitions.
+    messages_before: Vec<Option<(u64, u64)>>,
     unread_slots_max: u64,
     hash: u64,
     events: u64,
@@ -150,6 +152,7 @@ impl<L: Library> World<L> {
             transfers_free: Vec::new(),
             counts: Counts::default(),
             before: Counts::default(),
+            messages_before: vec![None; config.processes as usize],
             unread_slots_max: 0,
             hash: 0xCBF2_9CE4_8422_2325,
             events: 0,

@@ -125,6 +125,27 @@ fn nobody_waits_from_the_papers_slots_on() {
     }
 }
 
+/// A process that is early counts its own repetitions, as all others do.
+#[test]
+fn the_counted_repetitions_are_those_of_each_process() {
+    for pattern in [Pattern::Alltoall, Pattern::PingPong] {
+        let outcome = run(&with(16, |config| {
+            config.program.pattern = pattern;
+            config.program.barrier = false;
+            config.program.warm_up = 2;
+            config.program.repetitions = 6;
+            config.flow.slots = 8;
+            config.flow.credit_slots = 2;
+        }));
+        let counts = outcome.counts;
+        let each = if pattern == Pattern::Alltoall { 16 * 15 } else { 2 };
+        assert_eq!(counts.messages, 4 * each, "{pattern:?}");
+        assert!(counts.delayed <= counts.messages, "{pattern:?}: {}", counts.delayed);
+        // A quota of 6 holds no message of 37 packets.
+        assert_eq!(counts.delayed, counts.messages, "{pattern:?}");
+    }
+}
+
 #[test]
 fn the_reference_sends_no_credits_and_is_computed_once() {
     let references = References::new();

@@ -87,17 +87,32 @@ impl<L: Library> World<L> {
 
     /// A process has done a repetition.
     pub(super) fn repeat(&mut self, process: u32, at: u64, repetition: u32) {
+        // A process that ends the warm-up early counts what it sends from then on: it would
+        // else count the delay of a message and not the message.
+        if repetition == self.warm_up {
+            self.messages_before[process as usize] =
+                Some(self.libraries[process as usize].messages());
+        }
         let (count, sum_ns) = &mut self.repeated[repetition as usize - 1];
         *count += 1;
         *sum_ns += at;
         let all = *count == self.participants[repetition as usize - 1];
         if all && repetition == self.warm_up {
-            self.before = self.totals();
+            self.end_warm_up();
         }
         if process == 0 {
             self.sample_credits(repetition);
         }
         self.sum_up(process, at, repetition);
+    }
+
+    /// All processes have done the last repetition of the warm-up.
+    fn end_warm_up(&mut self) {
+        let own = self.messages_before.iter().zip(&self.libraries);
+        let (messages, delayed) = own
+            .map(|(own, library)| own.unwrap_or_else(|| library.messages()))
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        self.before = Counts { messages, delayed, ..self.totals() };
     }
 
     fn sum_up(&mut self, process: u32, at: u64, repetition: u32) {
