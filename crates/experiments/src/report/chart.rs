@@ -45,6 +45,9 @@ pub struct Chart {
     pub scale: crate::experiment::Scale,
 }
 
+/// Share of the height within which two lines are taken for one: about two pixels.
+const NEAR: f64 = 0.006;
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, RangedCoordf64>>;
 
@@ -90,7 +93,11 @@ impl Chart {
             self.draw_curve(&mut chart, curve, style::look(index))?;
         }
         for (index, curve) in self.curves.iter().enumerate() {
-            draw_key(&legend, index, curve)?;
+            let under = self.hidden_behind(index);
+            if let Some(over) = under {
+                self.draw_rings(&mut chart, curve, style::look(over))?;
+            }
+            draw_key(&legend, index, curve, under.map(|over| &*self.curves[over].label))?;
         }
         area.present()?;
         Ok(())
@@ -116,6 +123,46 @@ impl Chart {
             .filter(|top| top.is_finite());
         let top = tops.fold(0.0, f64::max);
         (0.0, if top > 0.0 { top * 1.06 } else { 1.0 })
+    }
+
+    /// The first line that this one lies on, wherever both are drawn.
+    fn hidden_behind(&self, index: usize) -> Option<usize> {
+        let (bottom, top) = self.y_range();
+        let near = (top - bottom) * NEAR;
+        let curve = &self.curves[index];
+        let lies_on = |other: &Curve| {
+            let same = |dot: &Dot| {
+                let at = other.dots.iter().find(|there| other.is_level || there.x == dot.x);
+                at.is_some_and(|at| (at.y - dot.y).abs() <= near)
+            };
+            other.is_level == curve.is_level
+                && other.dots.len() == curve.dots.len()
+                && curve.dots.iter().all(same)
+        };
+        (0..index).find(|&other| lies_on(&self.curves[other]))
+    }
+
+    /// Outlines of another line's marks around those of a line that lies on it.
+    fn draw_rings(
+        &self,
+        chart: &mut Context,
+        curve: &Curve,
+        look: Look,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        if curve.is_level || !curve.has_marks {
+            return Ok(());
+        }
+        let axis = self.x_axis();
+        let (bottom, top) = self.y_range();
+        let mut outline: Vec<(i32, i32)> =
+            look.mark.iter().map(|(dx, dy)| (2 * dx, 2 * dy)).collect();
+        outline.extend(outline.first().copied());
+        let ring = |dot: &Dot| {
+            EmptyElement::at((axis.place(dot.x), dot.y.clamp(bottom, top)))
+                + PathElement::new(outline.clone(), look.colour.stroke_width(2))
+        };
+        chart.draw_series(curve.dots.iter().map(ring))?;
+        Ok(())
     }
 
     fn draw_curve(
@@ -160,8 +207,13 @@ impl Chart {
     }
 }
 
-/// A line of the legend.
-fn draw_key(area: &Area, index: usize, curve: &Curve) -> Result<(), Box<dyn std::error::Error>> {
+/// A line of the legend, with the line that it lies on, if it does.
+fn draw_key(
+    area: &Area,
+    index: usize,
+    curve: &Curve,
+    under: Option<&str>,
+) -> Result<(), Box<dyn std::error::Error>> {
     const LEFT: i32 = 92;
     const LONG: i32 = 44;
     let look = style::look(index);
@@ -181,6 +233,39 @@ fn draw_key(area: &Area, index: usize, curve: &Curve) -> Result<(), Box<dyn std:
     }
     let text = (FAMILY, FONT).into_font().color(&INK);
     let place = (LEFT + LONG + 12, y - FONT as i32 / 2);
-    area.draw(&Text::new(curve.label.clone(), place, text))?;
+    let same = under.map_or(String::new(), |other| format!(" (= {other})"));
+    area.draw(&Text::new(format!("{}{same}", curve.label), place, text))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(label: &str, heights: &[f64]) -> Curve {
+        let dots = heights.iter().zip(1u8..);
+        let dots = dots.map(|(&y, x)| Dot { x: f64::from(x), y, bar: None }).collect();
+        Curve { label: label.into(), dots, is_level: false, has_marks: true }
+    }
+
+    #[test]
+    fn lines_that_coincide_are_told_apart() {
+        let curves = vec![
+            curve("one", &[1.0, 2.0, 3.0]),
+            curve("near one", &[1.0, 2.001, 3.0]),
+            curve("apart at the end", &[1.0, 2.0, 2.5]),
+            curve("shorter", &[1.0, 2.0]),
+        ];
+        let chart = Chart {
+            x_title: "x".into(),
+            y_title: "y".into(),
+            curves,
+            scale: crate::experiment::Scale::Linear,
+        };
+        let hidden: Vec<_> = (0..4).map(|index| chart.hidden_behind(index)).collect();
+        assert_eq!(hidden, [None, Some(0), None, None]);
+        let svg = chart.draw().expect("drawn");
+        assert!(svg.contains("near one (= one)"), "the legend says so");
+        assert!(!svg.contains("end (="));
+    }
 }

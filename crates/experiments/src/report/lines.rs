@@ -71,8 +71,13 @@ fn panels(data: &Data, figure: &Figure) -> Vec<(String, Vec<usize>)> {
     let Some(axis) = figure.panel.as_deref().and_then(|name| data.plan.axis(name)) else {
         return vec![(String::new(), cells)];
     };
-    let name = data.plan.experiment.sweep[axis].column();
+    let name = in_words(data, axis);
     grouped(cells, |cell| format!("{name} {}", data.plan.cells[cell].marks[axis].label))
+}
+
+/// The name of an axis as it stands before a value: `credit slots 2`.
+fn in_words(data: &Data, axis: usize) -> String {
+    data.plan.experiment.sweep[axis].column().replace('_', " ")
 }
 
 /// In the order of their first cells.
@@ -108,7 +113,7 @@ fn label(
         .filter(|axis| !without.contains(axis) && varies(*axis))
         .map(|axis| {
             let mark = &data.plan.cells[cell].marks[axis];
-            let name = data.plan.experiment.sweep[axis].column();
+            let name = in_words(data, axis);
             if mark.number.is_some() && mark.label.parse::<f64>().is_ok() {
                 format!("{name} {}", mark.label)
             } else {
