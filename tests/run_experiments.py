@@ -4,6 +4,7 @@
 Each expectation of an experiment and each figure of a reference case prints one line;
 the last line is `N passed, N failed`. Results of earlier runs are not used. One experiment
 (`--shared`) is run by four ranks under mpirun as well, of which one is killed, and resumed.
+Experiments are also run with a parameter changed (`PERTURBED`), and the verdict must change.
 """
 
 import argparse
@@ -49,6 +50,74 @@ def experiments(sluice, only):
             note = f"; {each['note']}" if each["note"] else ""
             verdicts.append((each["holds"], f"{each['what']} is {value}{half}, wanted {limits}{note}"))
         yield name, verdicts
+
+
+# A cost of the processes' simulator that no experiment on credits sets.
+CREDITS_COST = ("[base.program]\n", "[base.cost]\ncredit_receive_ns = 20000\n\n[base.program]\n")
+# By experiment: what is written there, what is written instead, and the column of an
+# expectation that must no longer hold.
+PERTURBED = {
+    "multirail-fig5-small": [
+        ("chunk_ns = 200\n", "chunk_ns = 20000\n", "mb_per_s"),
+        ("fragment_bytes = 67108864", "fragment_bytes = 33554432", "rail_chunks_max"),
+        ("latency_ns = 1000\n", "latency_ns = 100000\n", "mb_per_s"),
+    ],
+    "speculative-fig3-small": [
+        ("interface_ns = 3000", "interface_ns = 30000", "overlap_pct"),
+        ('label = "announced", set = {}',
+         'label = "announced", set = { "rail.chunk_claims" = false }', "overlap_pct"),
+    ],
+    "speculative-fig4-small": [
+        ("kib_ns = 816", "kib_ns = 1632", "arrived_us"),
+        ('label = "announced", set = {}',
+         'label = "announced", set = { "rail.chunk_claims" = false }', "arrived_us"),
+    ],
+    "rdrp-slow-sink-small": [
+        ("hop_ns = 450\n", "hop_ns = 9000\n", "fast_delay_us"),
+        ("\npacket_ns = 51\n", "\npacket_ns = 102\n", "fast_delay_us"),
+        ("load_percent = 45", "load_percent = 60", "kept_pct"),
+        ('"rail.reads" = true', '"rail.reads" = false', "kept_pct"),
+    ],
+    "extoll-fig9-small": [("bytes = 2044", "bytes = 2048", "credit_ratio")],
+    "extoll-fig19-small": [("slots = 30", "slots = 60", "overhead"),
+                           ('"dynamic"', '"static"', "delayed")],
+    "extoll-fig25-small": [("slots = 16", "slots = 64", "time_us")],
+    "extoll-fig4-small": [(*CREDITS_COST, "overhead")],
+    "extoll-fig6-small": [(*CREDITS_COST, "overhead")],
+    "extoll-fig10-small": [(*CREDITS_COST, "overhead")],
+    "extoll-fig15-small": [(*CREDITS_COST, "overhead")],
+    "extoll-fig16-small": [(*CREDITS_COST, "overhead_computing")],
+    "extoll-fig18-small": [(*CREDITS_COST, "overhead")],
+    "extoll-fig20-small": [(*CREDITS_COST, "overhead")],
+    "extoll-fig27-small": [(*CREDITS_COST, "overhead")],
+    "rdrp-fig1-small": [("bias = 1.0", "bias = 2.0", "accepted"),
+                        ("load = 1.0", "load = 0.3", "accepted")],
+    "rdrp-fig4-small": [("load = 1.0", "load = 0.3", "marks")],
+    "rdrp-fig5-small": [("load = 1.0", "load = 0.3", "accepted")],
+    "rdrp-operating-point-small": [("load = 1.0", "load = 0.3", "accepted")],
+}
+# Those that take a few seconds together.
+PERTURBED_QUICK = ("multirail-fig5-small", "speculative-fig3-small", "speculative-fig4-small",
+                   "rdrp-slow-sink-small")
+
+
+def perturbed(sluice, name):
+    """The verdicts of an experiment, each with a parameter changed."""
+    with open(os.path.join(ROOT, "experiments", f"{name}.toml"), encoding="utf-8") as file:
+        text = file.read()
+    for before, after, column in PERTURBED[name]:
+        if before not in text:
+            yield False, f"{before.strip()!r} is not in the file; PERTURBED needs another parameter"
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "changed.toml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace(before, after))
+            found = ask(sluice, "sim", "run", path, "--out", os.path.join(folder, "out"))
+        wrong = [each["what"] for each in found["expectations"] if not each["holds"]]
+        hit = any(what.split(" ")[0] == column for what in wrong)
+        changed = " ".join(after.split())
+        yield hit, f"with {changed} {len(wrong)} expectations do not hold, one of {column}"
 
 
 RANKS = 4
@@ -138,6 +207,9 @@ def main():
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
     parser.add_argument("--shared", default="rdrp-slow-sink-small", metavar="NAME",
                         help="the experiment that ranks share [default: %(default)s]")
+    parser.add_argument("--perturb", default="quick", choices=("no", "quick", "all"),
+                        help="which experiments are run with parameters changed; all takes some "
+                             "ten minutes [default: %(default)s]")
     args = parser.parse_args()
     if not os.access(args.sluice, os.X_OK):
         print(f"{args.sluice} is not there; next: make build")
@@ -149,7 +221,14 @@ def main():
         if shutil.which("mpirun") and only in name:
             yield name, shared(sluice, args.shared)
 
-    for source in (experiments, references, ranks):
+    def changed(sluice, only):
+        wanted = {"no": (), "quick": PERTURBED_QUICK, "all": PERTURBED}[args.perturb]
+        for each in wanted:
+            name = f"{each}, perturbed"
+            if only in name:
+                yield name, list(perturbed(sluice, each))
+
+    for source in (experiments, references, ranks, changed):
         start = time.monotonic()
         for name, verdicts in source(args.sluice, args.only):
             print(f"{name} ({time.monotonic() - start:.0f} s)")
