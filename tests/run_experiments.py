@@ -159,6 +159,19 @@ def under_mpirun(sluice, name, folder):
                             stderr=subprocess.DEVNULL)
 
 
+def wait_for(launcher):
+    """The exit status of a launcher, which is ended when it is late; none then."""
+    try:
+        return launcher.wait(timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if launcher.poll() is None:
+            # It ends its ranks.
+            launcher.terminate()
+            launcher.wait(timeout=DEADLINE_S)
+
+
 def shared(sluice, name):
     """Name and verdicts of an experiment that ranks share, beside one process."""
     with tempfile.TemporaryDirectory() as home:
@@ -170,7 +183,7 @@ def shared(sluice, name):
             found, wrong, errors = filecmp.cmpfiles(one, folder, FILES, shallow=False)
             return len(found) == len(FILES) and not wrong and not errors
 
-        status = under_mpirun(sluice, name, whole).wait(timeout=DEADLINE_S)
+        status = wait_for(under_mpirun(sluice, name, whole))
         count = ended(whole)
         verdicts = [(status == 0 and same(whole), f"{RANKS} ranks give the bytes of one process"),
                     (count == ended(one), f"they have run {count} simulations, each of them once")]
@@ -181,11 +194,11 @@ def shared(sluice, name):
         ranks = ranks_of(launcher.pid)
         if ranks:
             os.kill(ranks[-1], signal.SIGKILL)
-        launcher.wait(timeout=DEADLINE_S)
+        wait_for(launcher)
         left = ended(one) - ended(cut)
         verdicts.append((bool(ranks) and left > 0,
                          f"a rank was killed while {left} simulations had not ended"))
-        status = under_mpirun(sluice, name, cut).wait(timeout=DEADLINE_S)
+        status = wait_for(under_mpirun(sluice, name, cut))
         verdicts.append((status == 0 and same(cut), "the same command resumes, to the same bytes"))
     return verdicts
 

@@ -84,9 +84,6 @@ impl Journal {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
         let found = read(&bytes, &path, head).with_context(|| not_resumed(folder))?;
-        file.set_len(found.whole_bytes)
-            .and_then(|()| file.seek(SeekFrom::End(0)).map(drop))
-            .with_context(|| format!("cannot write {name}"))?;
         let mut journal = Journal {
             folder: folder.to_owned(),
             head: head.clone(),
@@ -94,10 +91,18 @@ impl Journal {
             file,
             others: BTreeMap::new(),
         };
+        let mut entries = found.entries;
+        // Before anything is written: others that work on something else here are not
+        // disturbed by a start that is refused.
+        journal.refresh(&mut entries)?;
+        let file = &mut journal.file;
+        file.set_len(found.whole_bytes)
+            .and_then(|()| file.seek(SeekFrom::End(0)).map(drop))
+            .with_context(|| format!("cannot write {name}"))?;
         if found.whole_bytes == 0 {
             journal.line(head)?;
         }
-        let mut entries = found.entries;
+        // Once more: two may have begun at once.
         journal.refresh(&mut entries)?;
         Ok((journal, entries))
     }

@@ -106,7 +106,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if !work.all(threads, args.json, &head, &args.out)? {
         if share.leads() {
             // It is done: the lock that told so need not stay.
-            share.end();
+            share.end().1.close();
+        } else if ranks.size == 1 && !stop.load(Ordering::Relaxed) {
+            eprintln!(
+                "sluice: nothing is left to take here; another process leads, and writes the \
+                 results when all simulations are done"
+            );
         }
         return Ok(if stop.load(Ordering::Relaxed) {
             ExitCode::from(EXIT_STOPPED)
@@ -114,8 +119,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             ExitCode::SUCCESS
         });
     }
-    let (entries, _lead) = share.end();
-    conclude(args, head, &plan, &entries)
+    let (entries, ending) = share.end();
+    let code = conclude(args, head, &plan, &entries)?;
+    ending.close();
+    Ok(code)
 }
 
 /// How many threads this process has.
@@ -383,6 +390,8 @@ impl Work<'_> {
                     own = Some(claim.run);
                     self.share.keep(claim, entry)?;
                 }
+                // Only the leader shows what others do.
+                Err(RecvTimeoutError::Timeout) if !self.share.leads() => continue,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }

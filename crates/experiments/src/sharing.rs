@@ -9,10 +9,13 @@
 //!
 //! One process *leads*: it holds the lock `claims/leader`, stays until all simulations
 //! are done, shows the progress of all, and writes the results. If it dies, a process
-//! that has nothing left to take becomes the leader.
+//! that has nothing left to take becomes the leader. A process that has nothing left to
+//! take while another leads ends, so if all others have ended before the leader dies, the
+//! same command has to be given again.
 //!
-//! No result depends on a lock. Where a file system keeps locks to each host, hosts run
-//! some simulations twice and get the same results.
+//! The locks have to reach all hosts that share the folder, as those of NFS and Lustre do
+//! by default. Where a file system keeps them to each host, two hosts may take the same
+//! journal.
 
 use crate::journal::{Entries, Entry, Journal};
 use anyhow::{Context as _, Result, bail};
@@ -128,15 +131,12 @@ impl Share {
         self.state().lead.is_some()
     }
 
-    /// Ends the share. The locks go if nothing is left to do; the leader's file is
-    /// returned, which keeps others from leading until it is dropped.
-    pub fn end(self) -> (Entries, Option<File>) {
+    /// Ends the share. Nobody else leads until what is returned with the entries is
+    /// closed, so the results are written before that.
+    pub fn end(self) -> (Entries, Ending) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if state.entries.len() == self.runs {
-            // Files that stay behind do no harm: a lock is what counts.
-            let _ = std::fs::remove_dir_all(&self.claims);
-        }
-        (state.entries, state.lead)
+        let is_done = state.entries.len() == self.runs;
+        (state.entries, Ending { claims: self.claims, is_done, _lead: state.lead })
     }
 
     /// Locks a file of the folder of locks; none if another process has it.
@@ -154,6 +154,25 @@ impl Share {
             Ok(()) => Ok(Some(file)),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+        }
+    }
+}
+
+/// What is left of a share whose results are still to be written.
+#[derive(Debug)]
+pub struct Ending {
+    claims: PathBuf,
+    is_done: bool,
+    /// The lock of the leader, if this process is the leader.
+    _lead: Option<File>,
+}
+
+impl Ending {
+    /// The results are there. The locks go if nothing is left to do.
+    pub fn close(self) {
+        if self.is_done {
+            // Files that stay behind do no harm: a lock is what counts.
+            let _ = std::fs::remove_dir_all(&self.claims);
         }
     }
 }
@@ -187,17 +206,16 @@ pub fn meet(folder: &Path) -> Result<Ranks> {
     if ranks.size == 1 {
         return Ok(alone);
     }
-    let file = folder.join(CLAIMS).join("folder");
-    let mut mine = Vec::new();
+    // A file that only this job knows of: others may meet in the same folder.
+    let file_of = |mark: &[u8]| folder.join(String::from_utf8_lossy(mark).into_owned());
+    let mine = if ranks.rank == 0 { mark() } else { Vec::new() };
+    let file = file_of(&mine);
     if ranks.rank == 0 {
-        mine = mark();
-        std::fs::create_dir_all(folder.join(CLAIMS))
-            .and_then(|()| std::fs::write(&file, &mine))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        File::create(&file).with_context(|| format!("cannot write {}", file.display()))?;
     }
     let marks = job.exchange(&mine)?;
-    let same = std::fs::read(&file).is_ok_and(|found| Some(&found) == marks.first());
-    if !same {
+    let is_seen = marks.first().is_some_and(|mark| is_mark(mark) && file_of(mark).exists());
+    if !is_seen {
         let text = format!(
             "rank {} does not see the folder {} of rank 0; choose an --out that all hosts share",
             ranks.rank,
@@ -208,16 +226,29 @@ pub fn meet(folder: &Path) -> Result<Ranks> {
     }
     // All have seen it before anybody may remove it.
     job.barrier()?;
+    if ranks.rank == 0 {
+        // One that stays behind does no harm.
+        let _ = std::fs::remove_file(&file);
+    }
     job.finish()?;
     Ok(ranks)
 }
 
-/// Bytes that no other start of the command writes.
+/// How the name of a file begins that tells whether all see one folder.
+const MARK: &str = "job-";
+
+/// The name of a file that no other start of the command makes.
 fn mark() -> Vec<u8> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    format!("{host} {} {}\n", std::process::id(), now.map_or(0, |now| now.as_nanos())).into_bytes()
+    let host = host.nodename().to_string_lossy().replace('/', "-");
+    let now = now.map_or(0, |now| now.as_nanos());
+    format!("{MARK}{host}-{}-{now}", std::process::id()).into_bytes()
+}
+
+/// Whether another process's bytes are the name of such a file, and lead nowhere else.
+fn is_mark(bytes: &[u8]) -> bool {
+    bytes.starts_with(MARK.as_bytes()) && !bytes.contains(&b'/') && !bytes.contains(&0)
 }
 
 /// How many processes of its job the launcher has started on this host, if it says so.

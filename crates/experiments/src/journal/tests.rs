@@ -114,10 +114,12 @@ fn half_a_line_of_another_is_read_when_it_is_whole() {
 #[test]
 fn a_folder_that_something_else_works_on_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (journal, _) = Journal::open(folder.path(), &head()).expect("a new journal");
+    let (mut journal, _) = Journal::open(folder.path(), &head()).expect("a new journal");
     let other = Head { version: "2".into(), ..head() };
     let error = format!("{:#}", Journal::open(folder.path(), &other).expect_err("in use"));
     assert!(error.contains("another `sluice sim run` of something else"), "{error}");
+    // Nor does the start that was refused disturb who works there.
+    journal.refresh(&mut Entries::new()).expect("nothing of something else is there");
     // What has kept nothing and is gone is no obstacle.
     drop(journal);
     let (_, found) = Journal::open(folder.path(), &other).expect("it opens");

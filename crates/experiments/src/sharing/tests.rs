@@ -83,7 +83,9 @@ fn what_a_process_leaves_behind_is_taken_by_another() {
     }
     assert_eq!(left, [0, 2, 3, 4]);
     assert!(matches!(second.next(), Ok(Next::Done)));
-    let (entries, _) = second.end();
+    let (entries, ending) = second.end();
+    assert!(folder.path().join(CLAIMS).exists(), "the results are still to be written");
+    ending.close();
     assert_eq!(entries.into_values().collect::<Vec<_>>(), (0..RUNS).map(entry).collect::<Vec<_>>());
     assert!(!folder.path().join(CLAIMS).exists(), "no locks are left when all is done");
 }
