@@ -70,7 +70,7 @@ pub fn engine_calls(bytes: &[u8]) {
         });
     }
     if !is_hostile {
-        run.settle(limits.recovery.is_none());
+        run.settle();
     }
 }
 
@@ -138,10 +138,8 @@ impl Run {
         }
     }
 
-    /// Everything arrives, and what idle moments are for is done. Without recovery that has an
-    /// end. With it, an entry whose queue holds less than one operation's events is refused and
-    /// resumed for ever (`docs/recovery.md`).
-    fn settle(&mut self, has_end: bool) {
+    /// Everything arrives, and what idle moments are for is done. That has an end.
+    fn settle(&mut self) {
         for _ in 0..EVENTS_MAX {
             let event = self.pair.sides[0].port.net().events().first().copied();
             if let Some(event) = event {
@@ -157,7 +155,7 @@ impl Run {
                 return;
             }
         }
-        assert!(!has_end, "two interfaces do not come to rest");
+        panic!("two interfaces do not come to rest");
     }
 
     /// What a world does about a peer that broke the protocol.

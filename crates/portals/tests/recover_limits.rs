@@ -340,6 +340,48 @@ fn the_death_of_an_initiator_holds_nobody_up() {
 
 /// Entries that take one operation each, appended as the program goes on: what matches none
 /// waits, and none is lost.
+/// Two are refused at an entry that the program has disabled. Once it is enabled neither
+/// matches anything, and their turns do not go round for ever.
+#[test]
+fn who_matches_nothing_is_not_resumed_in_turn() {
+    let mut world = World::new(3, 1, 100, Scheme::Resume, Mode::default(), 10);
+    let pt = PtIndex(20);
+    let Side { ni, .. } = &mut world.pair.sides[1];
+    let eq = ni.eq_alloc(4).unwrap();
+    ni.pt_alloc(pt, PtOptions { flow_control: true, disabled: false }, Some(eq)).unwrap();
+    ni.pt_disable(pt).unwrap();
+    for who in [0, 2] {
+        let source = world.pair.alloc(who, &[5; 8]);
+        let from = world.pair.local(who, source);
+        let target = Target { pt_index: pt, ..target(1, 7, 0) };
+        let ack = Some(AckKind::Full);
+        let put = Command::Put { from, ack, target, hdr_data: 0, user_ptr: 0 };
+        world.pair.issue(who, &put).unwrap();
+    }
+    world.pair.settle();
+    let Side { ni, port, .. } = &mut world.pair.sides[1];
+    ni.pt_enable(port, pt).unwrap();
+    world.pair.settle();
+    let sent = puts(&world, 0) + puts(&world, 2);
+    for _ in 0..20 {
+        for side in &mut world.pair.sides {
+            side.ni.on_idle(&mut side.port);
+        }
+        world.pair.settle();
+    }
+    assert_eq!(puts(&world, 0) + puts(&world, 2), sent, "nothing goes again without a match");
+    let memory = world.pair.alloc(1, &[0; 8]);
+    let Side { ni, port, .. } = &mut world.pair.sides[1];
+    ni.me_append(port, pt, List::Priority, entry(memory, 7, open(), 1)).unwrap();
+    world.pair.settle();
+    let mut told = 0;
+    while let EqTaken::Event(event) = world.pair.sides[1].ni.eq_take(eq) {
+        told += u32::from(event.kind == EventKind::Put);
+        world.pair.settle();
+    }
+    assert_eq!(told, 2);
+}
+
 #[test]
 fn entries_that_are_used_once_may_come_late() {
     for scheme in SCHEMES {

@@ -5,8 +5,16 @@ use std::io;
 
 /// What a person does about `cause`: what ends a shortage or, if it is none, `otherwise`.
 pub(crate) fn remedy<'a>(cause: &io::Error, otherwise: &'a str) -> &'a str {
-    if lacks_port(cause) {
-        return "see that a port is left: widen net.ipv4.ip_local_port_range";
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            return "see that a port is left: widen net.ipv4.ip_local_port_range";
+        }
+        // The system says the same of both.
+        io::ErrorKind::AddrNotAvailable => {
+            return "see that the device still has its address, and that a port is left: widen \
+                    net.ipv4.ip_local_port_range";
+        }
+        _ => {}
     }
     match cause.raw_os_error() {
         Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",
@@ -47,6 +55,7 @@ mod tests {
             (libc::ENOMEM, "ulimit -v"),
             (libc::EAGAIN, "ulimit -u"),
             (libc::EADDRINUSE, "ip_local_port_range"),
+            (libc::EADDRNOTAVAIL, "has its address"),
             (libc::ENOSPC, "room"),
         ] {
             assert!(said(errno).contains(word), "{errno}: {}", said(errno));

@@ -13,6 +13,15 @@ use crate::table::Handle;
 use sluice_link::Port;
 use sluice_wire::{PeerId, PtIndex, Recovery as Packet, Word};
 
+/// What becomes of those whose operation matched nothing when others are resumed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unmatched {
+    /// They wait until an entry matches: resumed before that they would be refused again.
+    Stay,
+    /// They go on too, and learn that there is nothing any more.
+    Too,
+}
+
 impl Ni {
     /// Enables entries that ran out of something of which there is enough again, and has
     /// those go on whose operations match now or whose turn it is.
@@ -92,7 +101,7 @@ impl Ni {
         if self.recovery.is_some() {
             self.forget_shortage(index);
             let places = self.places_free(index);
-            self.resume_as_many(index, places);
+            self.resume_as_many(index, places, Unmatched::Stay);
             self.say_all(port);
         }
         self.set_gate(index);
@@ -109,7 +118,7 @@ impl Ni {
     /// Tells those who were refused at an entry that is freed to go on, and learn of it.
     pub(crate) fn resume_all(&mut self, pt_index: PtIndex) {
         self.forget_shortage(pt_index);
-        self.resume_as_many(pt_index, usize::MAX);
+        self.resume_as_many(pt_index, usize::MAX, Unmatched::Too);
     }
 
     /// An entry is enabled, or the program has disabled or freed it: it is looked after no
@@ -133,17 +142,19 @@ impl Ni {
         let are_under_way = recovery.refusals.range(all).any(|(_, refusal)| refusal.is_resumed);
         if !are_under_way && self.is_relieved(pt_index, Shortage::Events { need: 1 }) {
             let places = self.places_free(pt_index);
-            self.resume_as_many(pt_index, places);
+            self.resume_as_many(pt_index, places, Unmatched::Stay);
         }
     }
 
     /// Tells those who were refused at an entry to go on, who was refused first being told
     /// first: one, and others if there are `places` for all that each may have on its way.
-    fn resume_as_many(&mut self, pt_index: PtIndex, places: usize) {
+    fn resume_as_many(&mut self, pt_index: PtIndex, places: usize, unmatched: Unmatched) {
         let Some(recovery) = &mut self.recovery else { return };
         let all = (pt_index, PeerId(0))..=(pt_index, PeerId(u32::MAX));
         let newest = recovery.next_epoch;
-        let waits = |(_, refusal): &(&(PtIndex, PeerId), &mut Refusal)| !refusal.is_resumed;
+        let waits = |(_, refusal): &(&(PtIndex, PeerId), &mut Refusal)| {
+            !refusal.is_resumed && (refusal.wants.is_none() || unmatched == Unmatched::Too)
+        };
         let mut refused: Vec<_> = recovery.refusals.range_mut(all).filter(waits).collect();
         // Epochs wrap.
         refused.sort_unstable_by_key(|(_, refusal)| {

@@ -159,7 +159,8 @@ impl Recovery {
     }
 
     /// Whether a flow may keep one more operation. The more room there is in the log, the
-    /// more of it one flow may have, so those that are held never fill it.
+    /// more of it one flow may have: each has at most half of what the others leave, so one
+    /// that is held does not fill it, and some twenty of them do.
     #[inline]
     pub fn has_share(&self, at: u32, kept_max: usize) -> bool {
         let kept = self.flow(at).map_or(0, |flow| flow.kept.len());

@@ -16,6 +16,9 @@ use sluice_wire::{AckKind, Addr, MatchBits, PeerId, PtIndex, Region};
 
 pub const PT: PtIndex = PtIndex(4);
 
+/// Far more than any test needs.
+const SETTLE_ROUNDS_MAX: u32 = 100_000;
+
 pub struct Side {
     pub ni: Ni,
     pub port: NetPort,
@@ -300,8 +303,11 @@ impl Pair {
 
     /// Everything arrives, and what idle moments are for is done, until
     /// nothing happens any more.
+    ///
+    /// # Panics
+    /// If that never is.
     pub fn settle(&mut self) {
-        loop {
+        for _ in 0..SETTLE_ROUNDS_MAX {
             self.run();
             for side in &mut self.sides {
                 if !side.port.net().is_dead(side.port.me) {
@@ -313,6 +319,7 @@ impl Pair {
                 return;
             }
         }
+        panic!("it never comes to rest");
     }
 
     /// Process `dead` ends, and all others learn of it.

@@ -7,6 +7,7 @@ use super::devices::Addresses;
 use super::handshake::Responder;
 use super::join::{Joining, Side};
 use super::{Entry, Net, sock};
+use crate::shortage::is_shortage_of_network;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -123,9 +124,13 @@ impl Net {
                 Ok(accepted) => accepted,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::AGAIN) => return,
-                // Descriptors are short: the connection waits in the system's list.
                 Err(cause) => {
-                    self.tell_shortage("take a connection", &cause.into());
+                    let cause = io::Error::from(cause);
+                    // Descriptors may be short: the connection waits in the system's list. Or
+                    // its network has failed meanwhile, which is told here as well.
+                    if is_shortage_of_network(&cause) {
+                        self.tell_shortage("take a connection", &cause);
+                    }
                     return self.accept_in_a_while(entry);
                 }
             };
