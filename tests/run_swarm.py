@@ -22,7 +22,7 @@ SECONDS_OF_A_DAY = 86_400
 # What the command answers when nothing is wrong, and when a seed failed.
 STATUS_JUDGED = (0, 1)
 # Of the worlds with large messages, at least so many write one to an announced receive.
-ANNOUNCED_SHARE_MIN = 0.2
+ANNOUNCED_SHARE_MIN = 0.17
 # Of all worlds, at least so many survive each fault, and come by each path.
 SHARE_MIN = 0.02
 
