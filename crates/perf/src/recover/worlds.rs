@@ -68,8 +68,9 @@ fn measure(args: &RecoverArgs, name: &'static str, scheme: Scheme, processes: u6
         short: args.queue as usize,
         looks_away: args.exhaustions,
     };
-    // Nobody is refused at the beginning either, when all put once.
-    let long = processes + initiators as u64 * args.window + args.queue;
+    // All events of a run have a place: a put is acknowledged when its event has one, and not
+    // when the target takes it. All others have put once.
+    let long = processes + initiators as u64 * args.puts.min(PUTS_MAX);
     let large = simulated::run(&plan(long as usize))?;
     let small = simulated::run(&plan(args.queue as usize))?;
     ensure!(large.exhaustions == 0, "the long queue ran out");
