@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Option<Handle<u64>>>() == 8);
 
 impl<T> Handle<T> {
     /// A handle that names nothing.
-    const STALE: Handle<T> =
+    pub(crate) const STALE: Handle<T> =
         Handle { index: u32::MAX, generation: NonZeroU32::MAX, of: PhantomData };
 
     #[inline]
@@ -78,6 +78,16 @@ impl<T> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}v{}", self.index, self.generation)
     }
+}
+
+/// No generation of an entry is greater, so that a handle as a number leaves the highest bit
+/// to names of another kind.
+pub(crate) const GENERATION_MAX: u32 = u32::MAX >> 1;
+
+/// The generation that follows one; after the last, the first.
+#[inline]
+fn next_generation(generation: NonZeroU32) -> NonZeroU32 {
+    NonZeroU32::new((generation.get() + 1) & GENERATION_MAX).unwrap_or(NonZeroU32::MIN)
 }
 
 #[derive(Debug)]
@@ -225,7 +235,7 @@ impl<T> Table<T> {
             return None;
         }
         let taken = std::mem::replace(slot, Slot::Free { next: self.free_head });
-        *generation = generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        *generation = next_generation(*generation);
         self.free_head = handle.index;
         self.len -= 1;
         Some(taken)

@@ -8,6 +8,7 @@ mod recovery;
 use pair::net::{Event as NetEvent, Mode};
 use pair::{Side, entry, open, pattern, target};
 use recovery::{KINDS, Kind, World, limits};
+use sluice_link::Layout;
 use sluice_portals::{
     Command, EqTaken, EventKind, Limits, List, Local, MdOptions, MeOptions, NiFail, PtOptions,
     PtlError, Scheme, Target,
@@ -269,6 +270,65 @@ fn a_flow_that_is_held_leaves_room_for_others() {
     world.assert_done();
 }
 
+/// Very many flows are held, each of which goes on issuing: one that runs still finds room.
+#[test]
+fn many_held_flows_leave_room_for_one_that_runs() {
+    const HELD: u8 = 30;
+    let limits = Limits { operations_max: 256, ..limits(Scheme::Resume) };
+    let mut world = World::with_limits(2, HELD + 1, [500, 500], limits, Mode::default(), 100);
+    for entry in 0..HELD {
+        world.pair.sides[1].ni.pt_disable(PtIndex(FIRST.0 + entry)).unwrap();
+        world.issue((0, 1, entry), Kind::Put);
+        world.pair.settle();
+    }
+    // What the first flows would have had of the log by half of what is left each.
+    for entry in (0..HELD).rev() {
+        for _ in 0..20 {
+            let command = world.command((0, 1, entry), Kind::Put);
+            if world.pair.sides[0].ni.waiting_now() == 0 {
+                world.pair.issue(0, &command).unwrap();
+            } else {
+                world.issued.get_mut(&(0, 1, entry)).unwrap().pop();
+            }
+        }
+    }
+    world.pair.settle();
+    let held = world.pair.sides[0].ni.kept_now();
+    assert!((128..=128 + usize::from(HELD)).contains(&held), "{held}");
+    for entry in 0..HELD {
+        let Side { ni, port, .. } = &mut world.pair.sides[1];
+        ni.pt_enable(port, PtIndex(FIRST.0 + entry)).unwrap();
+    }
+    world.finish();
+    world.assert_done();
+}
+
+/// How many are resumed at once depends on what each may have on its way to the entry, and
+/// not on what the process may send to them.
+#[test]
+fn as_many_are_resumed_as_the_entry_has_granted_places_to() {
+    const INITIATORS: usize = 8;
+    let processes = INITIATORS as u16 + 1;
+    let wide = Layout::divide(processes, 1 << 14).expect("they fit");
+    let narrow = wide.within(8 * u32::from(processes)).expect("they fit");
+    let mut layouts = vec![wide; INITIATORS];
+    layouts.push(narrow);
+    let limits = limits(Scheme::Resume);
+    let mut world =
+        World::with_layouts(&layouts, 1, [64, 1000], false, limits, Mode::default(), 10);
+    world.pair.sides[INITIATORS].ni.pt_disable(FIRST).unwrap();
+    for who in 0..INITIATORS {
+        world.issue((who, INITIATORS, 0), Kind::Put);
+    }
+    world.pair.settle();
+    let Side { ni, port, .. } = &mut world.pair.sides[INITIATORS];
+    ni.pt_enable(port, FIRST).unwrap();
+    let resumed = words(&world, INITIATORS, |word| matches!(word, Word::Resume { .. }));
+    assert_eq!(resumed, INITIATORS, "64 places hold what eight may have on their way");
+    world.finish();
+    world.assert_done();
+}
+
 /// An operation that is held keeps no place in the queue that others have too.
 #[test]
 fn what_is_held_keeps_no_place_in_a_queue() {
@@ -338,8 +398,6 @@ fn the_death_of_an_initiator_holds_nobody_up() {
     }
 }
 
-/// Entries that take one operation each, appended as the program goes on: what matches none
-/// waits, and none is lost.
 /// Two are refused at an entry that the program has disabled. Once it is enabled neither
 /// matches anything, and their turns do not go round for ever.
 #[test]
@@ -382,6 +440,8 @@ fn who_matches_nothing_is_not_resumed_in_turn() {
     assert_eq!(told, 2);
 }
 
+/// Entries that take one operation each, appended as the program goes on: what matches none
+/// waits, and none is lost.
 #[test]
 fn entries_that_are_used_once_may_come_late() {
     for scheme in SCHEMES {

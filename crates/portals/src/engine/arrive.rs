@@ -180,7 +180,9 @@ impl Ni {
         if self.has_freed_reply_slots || !self.starved.is_empty() || self.waiting_now != 0 {
             self.feed_starved(port);
         }
-        if self.recovery.is_some() {
+        if let Some(recovery) = &mut self.recovery
+            && recovery.minds_idle()
+        {
             self.recover_when_idle(port);
         }
         self.links.on_idle(port);

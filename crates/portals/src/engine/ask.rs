@@ -2,7 +2,8 @@
 //! answer, so its flow asks from time to time how far the target has come.
 
 use crate::engine::ni::Ni;
-use crate::objects::recovery::{IDLE_ASK, Kept};
+use crate::objects::command::Command;
+use crate::objects::recovery::{Flow, FlowState, IDLES_PER_LOOK, Kept, Recovery};
 use sluice_link::Port;
 use sluice_wire::{Recovery as Packet, Word};
 
@@ -17,8 +18,10 @@ impl Ni {
         let asked = asked.wrapping_sub(flow.first);
         // All that was asked about may have ended since.
         let end = if asked as usize > flow.kept.len() { 0 } else { asked.min(sent) };
+        let done = self.end_plain(at, end);
+        let Some(flow) = self.recovery.as_ref().and_then(|it| it.flow(at)) else { return false };
         let first = flow.first;
-        for number in (0..end).map(|nth| first.wrapping_add(nth)) {
+        for number in (0..end - done).map(|nth| first.wrapping_add(nth)) {
             let flow = self.recovery.as_mut().and_then(|it| it.flow_mut(at));
             let Some(flow) = flow else { break };
             let Some(kept) = flow.get_mut(number) else { continue };
@@ -31,6 +34,45 @@ impl Ni {
         self.note_unsettled(at);
         self.forget_ended(at);
         true
+    }
+
+    /// Ends those of the first `end` operations of a flow at its front that are puts which
+    /// nobody acknowledges and the rail is done with: nearly all. Says how many those are.
+    #[inline]
+    fn end_plain(&mut self, at: u32, end: u32) -> u32 {
+        for nth in 0..end {
+            let Ni { recovery: Some(recovery), mds, eqs, released, .. } = self else { return nth };
+            let Recovery { flows, kept_now, held_now, .. } = &mut **recovery;
+            let Some(Some(flow)) = flows.get_mut(at as usize) else { return nth };
+            let Some(kept) = flow.kept.get(0) else { return nth };
+            let is_plain = kept.awaits == Kept::ANSWER && !kept.is_answered && kept.lost.is_none();
+            let Command::Put { from, target, user_ptr, .. } = &kept.command else { return nth };
+            let Some(md) = mds.get_mut(from.md) else { return nth };
+            if !is_plain || kept.staged.is_some() {
+                return nth;
+            }
+            if kept.places != 0
+                && let Some((eq, count)) = md.own_events(true, false)
+                && let Some(queue) = eqs.get_mut(eq)
+            {
+                queue.give_back_own(count);
+            }
+            let sent = md.tells_sent().then_some((from.md, from.length, *user_ptr));
+            let (peer, pt_index) = (target.peer, target.pt_index);
+            md.pending -= 1;
+            if md.is_released && md.pending == 0 {
+                released.push(from.md);
+            }
+            flow.kept.pop_front();
+            flow.first = flow.first.wrapping_add(1);
+            flow.unsettled -= 1;
+            *kept_now -= 1;
+            *held_now -= usize::from(flow.state != FlowState::Running);
+            if let Some((md, length, user_ptr)) = sent {
+                self.sent(md, peer, pt_index, length, user_ptr, true, Ok(()));
+            }
+        }
+        end
     }
 
     /// Puts a flow down for an ask, if anything of it is to be asked about.
@@ -66,23 +108,25 @@ impl Ni {
 
     /// Asks about what nobody acknowledges, and keeps on the list what cannot be asked now.
     pub fn ask_unsettled<P: Port>(&mut self, port: &mut P) {
-        self.ask_where(port, 0);
+        self.ask_where(port, |_| true);
     }
 
     /// The same of those flows that have sent nothing for some idle moments.
     pub(crate) fn ask_if_quiet<P: Port>(&mut self, port: &mut P) {
-        self.ask_where(port, IDLE_ASK);
+        let is_due = |it: &Recovery| it.idles.is_multiple_of(IDLES_PER_LOOK);
+        if self.recovery.as_deref().is_some_and(is_due) {
+            self.ask_where(port, |flow| std::mem::replace(&mut flow.is_quiet, true));
+        }
     }
 
-    fn ask_where<P: Port>(&mut self, port: &mut P, idles_min: u8) {
+    fn ask_where<P: Port>(&mut self, port: &mut P, is_to_ask: impl Fn(&mut Flow) -> bool) {
         let listed = self.recovery.as_ref().map_or(0, |it| it.unsettled.len());
         for _ in 0..listed {
             let Some(recovery) = &mut self.recovery else { return };
             let Some(at) = recovery.unsettled.pop_front() else { return };
             let Some(flow) = recovery.flow_mut(at) else { continue };
             flow.is_listed = false;
-            flow.idles = flow.idles.saturating_add(1);
-            if flow.ask.is_none() && flow.unsettled > 0 && flow.idles >= idles_min {
+            if flow.ask.is_none() && flow.unsettled > 0 && is_to_ask(flow) {
                 self.ask(port, at);
             }
             self.note_unsettled(at);

@@ -6,6 +6,7 @@ use crate::objects::command::{Command, Target};
 use crate::objects::event::{Event, EventKind, NOBODY, NiFail};
 use crate::objects::md::Md;
 use crate::objects::operation::{Operation, Place, Stage};
+use crate::objects::recovery::parts_of;
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
@@ -15,6 +16,11 @@ impl Ni {
     /// An acknowledgement has arrived. False if it answers nothing that was
     /// asked of this peer.
     pub(crate) fn on_ack<P: Port>(&mut self, port: &mut P, peer: PeerId, ack: &Ack) -> bool {
+        if self.recovery.is_some()
+            && let Some((at, number)) = parts_of(ack.op)
+        {
+            return self.on_ack_by_name(port, peer, ack, at, number);
+        }
         let handle = Handle::from_u64(ack.op);
         let Some(operation) = self.operations.get_mut(handle).filter(|op| op.peer == peer) else {
             return false;

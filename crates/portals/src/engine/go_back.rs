@@ -23,7 +23,8 @@ impl Ni {
         };
         let sent = flow.kept.len() - flow.unsent_len();
         // One that failed before it was sent has the number of the packet that went instead.
-        let found = flow.kept.range(..sent).rposition(|kept| kept.seq == first);
+        let found =
+            (0..sent).rev().find(|&nth| flow.kept.get(nth).is_some_and(|kept| kept.seq == first));
         let Some(found) = found.filter(|_| flow.state == FlowState::Running) else { return false };
         let from = flow.first.wrapping_add(found as u32);
         let has_failed = |nth: usize| flow.kept.get(nth).is_none_or(|kept| kept.has_failed);
@@ -37,13 +38,14 @@ impl Ni {
         }
         let unsettled = flow
             .kept
-            .range(found..sent)
+            .iter()
+            .take(sent)
+            .skip(found)
             .filter(|kept| !kept.is_answered && !kept.has_failed)
             .count() as u32;
-        let Some(flow) = self.recovery.as_mut().and_then(|it| it.flow_mut(at)) else {
-            return false;
-        };
-        flow.state = FlowState::Held { epoch };
+        let Some(recovery) = &mut self.recovery else { return false };
+        recovery.set_state(at, FlowState::Held { epoch });
+        let Some(flow) = recovery.flow_mut(at) else { return false };
         flow.unsent = from;
         flow.unsettled -= unsettled;
         // An ask that is on its way does not cover what goes again behind it.

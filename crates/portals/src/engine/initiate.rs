@@ -393,7 +393,7 @@ impl Ni {
 
 /// A put that carries its data, or announces it for the layer above; `op` is its name.
 #[inline(always)]
-fn put_packet(target: &Target, extras: &PutExtras, op: u64) -> Packet {
+pub(crate) fn put_packet(target: &Target, extras: &PutExtras, op: u64) -> Packet {
     Packet::Put(Put {
         pt_index: target.pt_index,
         match_bits: target.match_bits,

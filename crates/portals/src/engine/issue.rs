@@ -73,7 +73,10 @@ impl Ni {
         staged: Option<Region>,
     ) -> bool {
         if self.recovery.is_some() {
-            return self.attempt_kept(port, command, staged);
+            return match self.put_kept(port, command, staged) {
+                Some(has_gone) => has_gone,
+                None => self.attempt_kept(port, command, staged),
+            };
         }
         match self.start(port, command, staged, 0) {
             Ok(()) => true,

@@ -12,11 +12,11 @@ use crate::objects::command::{Command, Target, WaitingCommand};
 use crate::objects::event::NiFail;
 use crate::objects::limits::PtlError;
 use crate::objects::md::Md;
-use crate::objects::recovery::{Flow, FlowState, Kept, UNSETTLED_MAX, name_of};
+use crate::objects::recovery::{Flow, FlowState, Kept, Recovery, UNSETTLED_MAX, name_of};
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
-use sluice_wire::{PacketSeq, PeerId, Recovery as Packet, Region, Word};
+use sluice_wire::{PeerId, Recovery as Said, Region, Word};
 
 /// What became of the first operation of a flow that is not on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,20 +77,12 @@ impl Ni {
         self.hold(command);
         let is_answered = is_answered(command, self.limits.eager_bytes_max);
         let Some(recovery) = &mut self.recovery else { return };
-        recovery.kept_now += 1;
-        let Some(flow) = recovery.flow_mut(at) else { return };
-        flow.kept.push_back(Kept {
-            command: *command,
-            staged,
-            seq: PacketSeq(0),
-            awaits: Kept::ANSWER,
-            places: 0,
-            is_answered,
-            has_failed: false,
-            is_replied: false,
-            op: Handle::default(),
-            lost: None,
-        });
+        let Recovery { flows, kept_now, held_now, .. } = &mut **recovery;
+        let Some(Some(flow)) = flows.get_mut(at as usize) else { return };
+        *kept_now += 1;
+        *held_now += usize::from(flow.state != FlowState::Running);
+        *flow.kept.push(Kept::BLANK) =
+            Kept { command: *command, staged, awaits: Kept::ANSWER, is_answered, ..Kept::BLANK };
     }
 
     /// Sends again what was held back, the first of a flow.
@@ -136,7 +128,7 @@ impl Ni {
         (kept.seq, kept.op, kept.places) = (seq, op, places);
         flow.unsent = number.wrapping_add(1);
         flow.unsettled += u32::from(!is_settled);
-        flow.idles = 0;
+        flow.is_quiet = false;
         let must_ask = flow.unsettled >= UNSETTLED_MAX && flow.ask.is_none();
         match self.start(port, command, staged, name_of(at, number)) {
             Ok(()) => {}
@@ -186,15 +178,15 @@ impl Ni {
                 FlowState::Held { .. } => return true,
                 FlowState::Restarting { epoch } => {
                     let word = Word::Restart { epoch };
-                    let packet = sluice_wire::Packet::Recovery(Packet { pt_index, word });
+                    let packet = sluice_wire::Packet::Recovery(Said { pt_index, word });
                     match self.links.send_control(port, peer, &packet) {
                         Ok(()) => {}
                         Err(error) if crate::engine::arrive::is_no_credit(&error) => return false,
                         // Its end is reported, and ends all this.
                         Err(_) => return true,
                     }
-                    if let Some(flow) = self.recovery.as_mut().and_then(|it| it.flow_mut(at)) {
-                        flow.state = FlowState::Running;
+                    if let Some(recovery) = &mut self.recovery {
+                        recovery.set_state(at, FlowState::Running);
                     }
                 }
                 FlowState::Running => {
@@ -239,8 +231,7 @@ impl Ni {
     }
 
     /// The copy goes back with the next operation, or at the next idle moment.
-    #[inline]
-    pub(crate) fn release_kept(&mut self, held: [Option<Handle<Md>>; 2], staged: Option<Region>) {
+    fn release_kept(&mut self, held: [Option<Handle<Md>>; 2], staged: Option<Region>) {
         for md in held.into_iter().flatten() {
             self.let_go(md);
         }
@@ -270,7 +261,7 @@ pub(crate) fn target_of(command: &Command) -> Option<&Target> {
 }
 
 /// Whether the target answers such an operation without being asked.
-fn is_answered(command: &Command, eager_bytes_max: u32) -> bool {
+pub(crate) fn is_answered(command: &Command, eager_bytes_max: u32) -> bool {
     match command {
         Command::Put { ack, from, .. } => ack.is_some() || from.length > u64::from(eager_bytes_max),
         Command::Atomic { ack, .. } => ack.is_some(),
@@ -294,10 +285,10 @@ impl Flow {
         assert!(self.unsent_len() <= self.kept.len(), "what is not sent is kept");
         let sent = self.kept.len() - self.unsent_len();
         let waits = |kept: &&Kept| kept.awaits & Kept::ANSWER != 0 && !kept.is_answered;
-        let unsettled = self.kept.range(..sent).filter(waits).count();
+        let unsettled = self.kept.iter().take(sent).filter(waits).count();
         assert!(self.is_gone || unsettled == self.unsettled as usize, "operations to ask about");
-        assert!(self.kept.front().is_none_or(|kept| kept.awaits != 0), "what has ended is gone");
+        assert!(self.kept.get(0).is_none_or(|kept| kept.awaits != 0), "what has ended is gone");
         let is_unsent = |kept: &Kept| (kept.awaits != 0) != kept.has_failed && kept.places == 0;
-        assert!(self.kept.range(sent..).all(is_unsent), "none ends unsent, or has places");
+        assert!(self.kept.iter().skip(sent).all(is_unsent), "none ends unsent, or has places");
     }
 }

@@ -3,11 +3,12 @@
 //! any more.
 
 use crate::engine::ni::Ni;
+use crate::engine::operations::let_go;
 use crate::engine::wait::descriptors;
 use crate::objects::command::{Command, Local, Target};
 use crate::objects::event::NiFail;
 use crate::objects::operation::{Operation, Place, Stage};
-use crate::objects::recovery::{FlowState, Kept, NO_FLOW, parts_of};
+use crate::objects::recovery::{FlowState, Kept, NO_FLOW, Recovery, parts_of};
 use crate::objects::vector::Span;
 use sluice_link::PeerError;
 use sluice_wire::PeerId;
@@ -89,18 +90,26 @@ impl Ni {
         if kept.awaits != 0 {
             return;
         }
-        let (command, lost, is_replied) = (kept.command, kept.lost, kept.is_replied);
-        self.give_places_back(at, number, Kept::SOURCE | Kept::REPLY);
-        if let Some(why) = lost.filter(|_| !is_replied) {
+        let (lost, has_places) = (kept.lost, kept.places != 0);
+        if let Some(why) = lost.filter(|_| !kept.is_replied) {
+            let command = kept.command;
+            self.give_places_back(at, number, Kept::SOURCE | Kept::REPLY);
             return self.fail(&command, why);
         }
-        match &command {
+        let sent = match &kept.command {
             Command::Put { from, target, user_ptr, .. }
             | Command::Atomic { from, target, user_ptr, .. }
             | Command::Fetch { from, target, user_ptr, .. } => {
-                self.tell_sent(from, target, *user_ptr, lost.map_or(Ok(()), Err));
+                Some((from.md, from.length, target.peer, target.pt_index, *user_ptr))
             }
-            _ => {}
+            _ => None,
+        };
+        if has_places {
+            self.give_places_back(at, number, Kept::SOURCE | Kept::REPLY);
+        }
+        if let Some((md, length, peer, pt_index, user_ptr)) = sent {
+            let outcome = lost.map_or(Ok(()), Err);
+            self.sent(md, peer, pt_index, length, user_ptr, true, outcome);
         }
     }
 
@@ -130,25 +139,26 @@ impl Ni {
     /// Forgets the operations at the front of a flow that have ended.
     #[inline]
     pub(crate) fn forget_ended(&mut self, at: u32) {
-        loop {
-            let Some(recovery) = &mut self.recovery else { return };
-            let Some(flow) = recovery.flow_mut(at) else { return };
-            let Some(kept) = flow.kept.front().filter(|kept| kept.awaits == 0) else {
-                if flow.is_gone && flow.kept.is_empty() {
-                    recovery.flows[at as usize] = None;
-                    recovery.free.push(at);
-                }
-                return;
-            };
-            let (held, staged) = (descriptors(&kept.command), kept.staged);
+        let Ni { recovery: Some(recovery), mds, released, .. } = self else { return };
+        let Recovery { flows, free, kept_now, held_now, spent, .. } = &mut **recovery;
+        let Some(Some(flow)) = flows.get_mut(at as usize) else { return };
+        while let Some(kept) = flow.kept.get(0).filter(|kept| kept.awaits == 0) {
+            for handle in descriptors(&kept.command).into_iter().flatten() {
+                let_go(mds, released, handle);
+            }
+            spent.extend(kept.staged);
             flow.kept.pop_front();
             // One that failed may be among those that are not on their way.
             if flow.unsent == flow.first {
                 flow.unsent = flow.unsent.wrapping_add(1);
             }
             flow.first = flow.first.wrapping_add(1);
-            recovery.kept_now -= 1;
-            self.release_kept(held, staged);
+            *kept_now -= 1;
+            *held_now -= usize::from(flow.state != FlowState::Running);
+        }
+        if flow.is_gone && flow.kept.is_empty() {
+            flows[at as usize] = None;
+            free.push(at);
         }
     }
 
@@ -158,11 +168,11 @@ impl Ni {
         let why = NiFail::Undeliverable(why);
         let flows = self.recovery.as_ref().map_or_else(Vec::new, |it| it.flows_to(peer));
         for at in flows {
-            let Some(flow) = self.recovery.as_mut().and_then(|it| it.flow_mut(at)) else {
-                continue;
-            };
+            let Some(recovery) = &mut self.recovery else { return };
+            recovery.set_state(at, FlowState::Running);
+            let Some(flow) = recovery.flow_mut(at) else { continue };
             flow.is_gone = true;
-            (flow.state, flow.ask, flow.unsettled) = (FlowState::Running, None, 0);
+            (flow.ask, flow.unsettled) = (None, 0);
             let (first, unsent, next) = (flow.first, flow.unsent, flow.next());
             flow.unsent = next;
             let sent = unsent.wrapping_sub(first);
@@ -188,20 +198,12 @@ impl Ni {
         if is_with_rail && was_sent && kept.is_answered {
             return;
         }
+        // One whose end the target has told waits for the rail alone.
+        if kept.awaits & Kept::ANSWER != 0 {
+            kept.lost = kept.lost.or(Some(why));
+        }
         kept.awaits &= Kept::RAIL;
-        kept.lost = kept.lost.or(Some(why));
         self.conclude(at, number);
-    }
-
-    fn tell_sent(
-        &mut self,
-        from: &Local,
-        target: &Target,
-        user_ptr: u64,
-        outcome: Result<(), NiFail>,
-    ) {
-        let (peer, pt_index) = (target.peer, target.pt_index);
-        self.sent(from.md, peer, pt_index, from.length, user_ptr, true, outcome);
     }
 
     fn tell_reply(

@@ -9,7 +9,7 @@
 //! | the target's side | `arrive`, `admit`, `put_target`, `get_target`, `atomic` |
 //! | data that moves afterwards | `fetch`, `get_target`; `moving`, `operations` keep the books |
 //! | events, counts, memory | `tell`, `memory` |
-//! | recovery from exhaustion | `recover`: the words; at the initiator `keep`, `go_back`, `ask`, `kept_end`, `places`; at the target `refuse`, `revive` |
+//! | recovery from exhaustion | `recover`: the words; at the initiator `keep`, `keep_put` for most, `go_back`, `ask`, `kept_end`, `places`; at the target `refuse`, `revive` |
 //! | what the rail reports besides packets | `peers` |
 //! | what must be so | `invariants` |
 
@@ -27,6 +27,7 @@ pub mod initiate;
 pub mod invariants;
 pub mod issue;
 pub mod keep;
+pub mod keep_put;
 pub mod kept_end;
 pub mod memory;
 pub mod moving;

@@ -3,7 +3,7 @@
 use crate::engine::ni::Ni;
 use crate::objects::md::Md;
 use crate::objects::operation::{AnswerBy, LongGets, Operation, Purpose, Stage};
-use crate::table::Handle;
+use crate::table::{Handle, Table};
 
 impl Ni {
     /// Puts down an operation. Room was checked when it was asked for; what a
@@ -55,11 +55,17 @@ impl Ni {
     /// One operation fewer is pending on a descriptor.
     #[inline]
     pub(crate) fn let_go(&mut self, handle: Handle<Md>) {
-        if let Some(md) = self.mds.get_mut(handle) {
-            md.pending -= 1;
-            if md.is_released && md.pending == 0 {
-                self.released.push(handle);
-            }
+        let_go(&mut self.mds, &mut self.released, handle);
+    }
+}
+
+/// As [`Ni::let_go`], where the interface is in parts.
+#[inline(always)]
+pub(crate) fn let_go(mds: &mut Table<Md>, released: &mut Vec<Handle<Md>>, handle: Handle<Md>) {
+    if let Some(md) = mds.get_mut(handle) {
+        md.pending -= 1;
+        if md.is_released && md.pending == 0 {
+            released.push(handle);
         }
     }
 }

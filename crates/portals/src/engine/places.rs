@@ -86,10 +86,6 @@ impl Ni {
 
     #[inline]
     fn places_in(&self, md: Handle<Md>, sends: bool, answers: bool) -> Option<(Handle<Eq>, usize)> {
-        let md = self.mds.get(md)?;
-        let eq = md.eq.filter(|_| !md.options.event_success_disable)?;
-        let sends = sends && !md.options.event_send_disable;
-        let count = usize::from(sends) + usize::from(answers);
-        (count > 0).then_some((eq, count))
+        self.mds.get(md)?.own_events(sends, answers)
     }
 }

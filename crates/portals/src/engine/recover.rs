@@ -3,7 +3,7 @@
 
 use crate::engine::arrive::is_no_credit;
 use crate::engine::ni::Ni;
-use crate::objects::recovery::FlowState;
+use crate::objects::recovery::{Flow, FlowState};
 use sluice_link::Port;
 use sluice_wire::{Packet, PeerId, Recovery, Word};
 
@@ -26,11 +26,10 @@ impl Ni {
             }
             Word::Resume { epoch } => {
                 let Some(at) = flow else { return false };
-                let Some(flow) = recovery.flow_mut(at) else { return false };
-                if flow.state != (FlowState::Held { epoch }) {
+                if recovery.flow(at).map(|flow| flow.state) != Some(FlowState::Held { epoch }) {
                     return false;
                 }
-                flow.state = FlowState::Restarting { epoch };
+                recovery.set_state(at, FlowState::Restarting { epoch });
                 self.wait_to_resume(port, from, at);
                 true
             }
@@ -150,7 +149,10 @@ impl Ni {
         assert!(free, "an index that is used again names nothing");
         assert!(recovery.to_say.values().all(|words| !words.is_empty()));
         flows().for_each(|flow| flow.check_invariants());
-        assert!(flows().map(|flow| flow.kept.len()).sum::<usize>() == recovery.kept_now);
+        let kept = |flow: &Flow| flow.kept.len();
+        assert!(flows().map(|flow| kept(flow)).sum::<usize>() == recovery.kept_now);
+        let held = flows().filter(|flow| flow.state != FlowState::Running);
+        assert!(held.map(|flow| kept(flow)).sum::<usize>() == recovery.held_now);
         for (nth, pt) in self.pts.iter().enumerate() {
             let Some(pt) = pt else { continue };
             let is_refusing = recovery.has_refused_at(sluice_wire::PtIndex(nth as u8));

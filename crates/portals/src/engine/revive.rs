@@ -10,7 +10,7 @@ use crate::objects::limits::PtlError;
 use crate::objects::me::Me;
 use crate::objects::recovery::{Refusal, Scheme, Shortage, Wanted};
 use crate::table::Handle;
-use sluice_link::Port;
+use sluice_link::{Links, Port};
 use sluice_wire::{PeerId, PtIndex, Recovery as Packet, Word};
 
 /// What becomes of those whose operation matched nothing when others are resumed.
@@ -20,6 +20,13 @@ enum Unmatched {
     Stay,
     /// They go on too, and learn that there is nothing any more.
     Too,
+}
+
+/// Most operations that come from a peer before this process frees anything for it: the data
+/// slots that this process has granted to it, and that nothing unexpected is kept in.
+fn burst_of(links: &Links, peer: PeerId) -> usize {
+    let granted = links.ledger(peer).map_or(0, |it| it.data_at_sender + it.data_owed);
+    usize::from(granted.max(1))
 }
 
 impl Ni {
@@ -163,7 +170,7 @@ impl Ni {
         let (mut left, mut words) = (places, Vec::new());
         let mut are_left = false;
         for (nth, (&(_, peer), refusal)) in refused.into_iter().enumerate() {
-            let burst = self.links.data_quota(peer).max(1) as usize;
+            let burst = burst_of(&self.links, peer);
             if nth > 0 && burst > left {
                 are_left = true;
                 break;

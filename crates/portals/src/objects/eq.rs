@@ -101,7 +101,11 @@ impl Eq {
     }
 
     /// Whether what somebody waits for has just become free. Said once.
+    #[inline]
     pub(crate) fn is_relieved(&mut self) -> bool {
+        if self.own.as_ref().is_none_or(|own| own.wanted == 0 && !own.is_awaited) {
+            return false;
+        }
         let half = self.events_max.div_ceil(2);
         let wanted = self.own.as_ref().map_or(0, |own| own.wanted);
         let has_room = wanted > 0 && self.has_room(wanted.max(half));

@@ -65,6 +65,22 @@ impl Md {
         self.options.ct_send || !self.options.event_send_if_pending
     }
 
+    /// Its queue, and how many events an operation that goes well posts there: that it was
+    /// sent, that it was answered.
+    #[inline]
+    pub(crate) fn own_events(&self, sends: bool, answers: bool) -> Option<(Handle<Eq>, usize)> {
+        let eq = self.eq.filter(|_| !self.options.event_success_disable)?;
+        let sends = sends && !self.options.event_send_disable;
+        let count = usize::from(sends) + usize::from(answers);
+        (count > 0).then_some((eq, count))
+    }
+
+    /// Whether it is told or counted that something was sent from it well and not at once.
+    #[inline]
+    pub(crate) fn tells_sent(&self) -> bool {
+        self.options.ct_send || self.own_events(true, false).is_some()
+    }
+
     /// The `length` bytes at `offset` of a descriptor without a vector, if the descriptor has them.
     #[must_use]
     #[inline]

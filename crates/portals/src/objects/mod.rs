@@ -12,6 +12,7 @@ pub mod operation;
 pub mod pt;
 pub mod recovery;
 pub mod request;
+pub mod ring;
 pub mod status;
 pub mod triggers;
 pub mod vector;

@@ -4,8 +4,10 @@
 //! A *flow* is all that this process sends to one portal table entry of one peer.
 
 use crate::objects::command::Command;
+use crate::objects::ct::CtEvent;
 use crate::objects::event::NiFail;
 use crate::objects::operation::Operation;
+use crate::objects::ring::Ring;
 use crate::table::Handle;
 use sluice_wire::{MatchBits, PacketSeq, PeerId, PtIndex, Recovery as Packet, Region};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,8 +35,12 @@ pub(crate) struct Recovery {
     pub newest: Vec<u32>,
     /// Operations in all flows.
     pub kept_now: usize,
+    /// Operations in flows that do not run.
+    pub held_now: usize,
     /// Flows with operations of which only an ask tells that they were taken.
     pub unsettled: VecDeque<u32>,
+    /// Idle moments; the number wraps.
+    pub idles: u32,
     /// Peers that have asked this process to pause, for these entries of theirs.
     pub paused_by: BTreeMap<PeerId, BTreeSet<PtIndex>>,
     /// Who was refused at which entry. There is nothing of who never was.
@@ -62,9 +68,10 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 /// Operations that nobody acknowledges after which their flow asks.
 pub(crate) const UNSETTLED_MAX: u32 = 64;
 
-/// Idle moments without a new operation after which a flow asks: a process that answers
-/// at once is idle for less, so one that plays ping-pong asks once for many operations.
-pub(crate) const IDLE_ASK: u8 = 4;
+/// Idle moments between two looks at flows that are to ask. One asks that has sent nothing
+/// since the last look: a process that answers at once is idle for less, so one that plays
+/// ping-pong asks once for many operations.
+pub(crate) const IDLES_PER_LOOK: u32 = 4;
 
 impl Recovery {
     pub fn new(scheme: Scheme) -> Recovery {
@@ -74,7 +81,9 @@ impl Recovery {
             free: Vec::new(),
             newest: Vec::new(),
             kept_now: 0,
+            held_now: 0,
             unsettled: VecDeque::new(),
+            idles: 0,
             paused_by: BTreeMap::new(),
             refusals: BTreeMap::new(),
             next_epoch: 0,
@@ -123,13 +132,13 @@ impl Recovery {
             peer,
             pt_index,
             older,
-            kept: VecDeque::new(),
+            kept: Ring::new(),
             first: 0,
             unsent: 0,
             state: FlowState::Running,
             unsettled: 0,
             ask: None,
-            idles: 0,
+            is_quiet: false,
             is_listed: false,
             is_waiting: false,
             is_gone: false,
@@ -159,17 +168,49 @@ impl Recovery {
     }
 
     /// Whether a flow may keep one more operation. The more room there is in the log, the
-    /// more of it one flow may have: each has at most half of what the others leave, so one
-    /// that is held does not fill it, and some twenty of them do.
+    /// more of it one flow may have: each has at most half of what the others leave. Those
+    /// that do not run have half of the log together, beyond what was on its way when they
+    /// were refused, so however many there are, those that run go on.
     #[inline]
     pub fn has_share(&self, at: u32, kept_max: usize) -> bool {
-        let kept = self.flow(at).map_or(0, |flow| flow.kept.len());
-        kept < kept_max.saturating_sub(self.kept_now)
+        let Some(flow) = self.flow(at) else { return false };
+        let is_refused = flow.state != FlowState::Running && self.held_now >= kept_max / 2;
+        flow.kept.len() < kept_max.saturating_sub(self.kept_now) && !is_refused
+    }
+
+    /// Changes the state of a flow.
+    pub fn set_state(&mut self, at: u32, state: FlowState) {
+        let Some(flow) = self.flows.get_mut(at as usize).and_then(Option::as_mut) else { return };
+        let was_running = flow.state == FlowState::Running;
+        let runs = state == FlowState::Running;
+        flow.state = state;
+        match (was_running, runs) {
+            (true, false) => self.held_now += flow.kept.len(),
+            (false, true) => self.held_now -= flow.kept.len(),
+            _ => {}
+        }
     }
 
     /// Whether an entry waits for room for headers.
     pub fn lacks_headers(&self) -> bool {
         self.exhausted.iter().any(|(_, of)| *of == Shortage::Headers)
+    }
+
+    /// Whether an idle moment is for anything here. Flows that are to ask are looked at every
+    /// few moments.
+    #[inline]
+    pub fn minds_idle(&mut self) -> bool {
+        let has_to_look = !self.unsettled.is_empty() && {
+            self.idles = self.idles.wrapping_add(1);
+            self.idles.is_multiple_of(IDLES_PER_LOOK)
+        };
+        has_to_look
+            || self.needs_attention
+            || !self.refusals.is_empty()
+            || !self.exhausted.is_empty()
+            || !self.in_turn.is_empty()
+            || !self.to_say.is_empty()
+            || !self.spent.is_empty()
     }
 
     #[inline]
@@ -186,7 +227,7 @@ pub(crate) struct Flow {
     /// The flow to the same peer that was made before.
     pub older: u32,
     /// Operations whose end is not known, in the order in which they were issued.
-    pub kept: VecDeque<Kept>,
+    pub kept: Ring<Kept>,
     /// Number of the first of these. Numbers wrap.
     pub first: u32,
     /// Number of the first that is not on its way.
@@ -196,8 +237,8 @@ pub(crate) struct Flow {
     pub unsettled: u32,
     /// An ask is on its way, for what has a lower number.
     pub ask: Option<u32>,
-    /// Idle moments since the last operation was sent.
-    pub idles: u8,
+    /// Nothing was sent since an idle moment looked at what is unsettled.
+    pub is_quiet: bool,
     /// Stands in [`Recovery::unsettled`].
     pub is_listed: bool,
     /// Stands in the queue of what waits for its peer.
@@ -235,7 +276,7 @@ impl Flow {
 }
 
 /// An operation whose end is not known.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub command: Command,
     /// A copy of bytes that the client may change.
@@ -255,7 +296,7 @@ pub(crate) struct Kept {
     pub has_failed: bool,
     /// Its reply was told.
     pub is_replied: bool,
-    /// What the engine keeps of it while it is on its way.
+    /// What the engine keeps of it while it is on its way, if not only this.
     pub op: Handle<Operation>,
     /// Its peer is gone, and why.
     pub lost: Option<NiFail>,
@@ -265,6 +306,20 @@ pub(crate) struct Kept {
 const _: () = assert!(size_of::<Kept>() <= 208);
 
 impl Kept {
+    /// A slot that has no operation.
+    pub const BLANK: Kept = Kept {
+        command: Command::CtSet { ct: Handle::STALE, to: CtEvent { success: 0, failure: 0 } },
+        staged: None,
+        seq: PacketSeq(0),
+        awaits: 0,
+        places: 0,
+        is_answered: false,
+        has_failed: false,
+        is_replied: false,
+        op: Handle::STALE,
+        lost: None,
+    };
+
     /// An acknowledgement, a reply, or that an ask is answered.
     pub const ANSWER: u8 = 1;
     /// The rail to have read its memory.
@@ -275,16 +330,21 @@ impl Kept {
     pub const REPLY: u8 = 2;
 }
 
-/// A name for the operation `number` of a flow, as the operations table has it; never zero.
+/// What the handle of an operation never has ([`Handle::to_u64`]).
+const IS_NAME: u64 = 1 << 63;
+const _: () = assert!((crate::table::GENERATION_MAX as u64) << 32 < IS_NAME);
+
+/// A name for the operation `number` of a flow, as the operations table has it, and packets
+/// of puts whose only record is the kept one; never zero, and no handle.
 #[inline]
 pub(crate) fn name_of(flow: u32, number: u32) -> u64 {
-    u64::from(flow + 1) << 32 | u64::from(number)
+    IS_NAME | u64::from(flow) << 32 | u64::from(number)
 }
 
 /// Flow and number of a name.
 #[inline]
 pub(crate) fn parts_of(name: u64) -> Option<(u32, u32)> {
-    ((name >> 32) as u32).checked_sub(1).map(|flow| (flow, name as u32))
+    (name & IS_NAME != 0).then_some(((name & !IS_NAME) >> 32) as u32).map(|at| (at, name as u32))
 }
 
 /// An initiator that was refused at an entry, until it has restarted.

@@ -137,7 +137,29 @@ impl World {
     ) -> World {
         let layout = Layout::divide(processes as u16, 1 << 14).expect("they fit");
         let layouts = vec![layout; processes];
-        let pair = Pair::with_limits(&layouts, mode, MdOptions::default(), limits);
+        World::with_layouts(
+            &layouts,
+            entries,
+            [queue, own_queue],
+            shared,
+            limits,
+            mode,
+            operations_max,
+        )
+    }
+
+    /// The same, of processes that grant each other what these layouts say.
+    pub fn with_layouts(
+        layouts: &[Layout],
+        entries: u8,
+        [queue, own_queue]: [usize; 2],
+        shared: bool,
+        limits: Limits,
+        mode: Mode,
+        operations_max: u64,
+    ) -> World {
+        let processes = layouts.len();
+        let pair = Pair::with_limits(layouts, mode, MdOptions::default(), limits);
         let mut world = World {
             pair,
             entries,
