@@ -16,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 
+import run_portals
 from run_mpi import ROOT, Suite, need, run, tail
 from verdicts import Failed, Skipped, Verdicts, check, leave, methods
 
@@ -167,6 +168,25 @@ class Tests:
 
     def test_threads_over_tcp(self):
         self.without_threads(TCP)
+
+    def test_threads_of_a_portals_program(self):
+        """Its peers' operations complete while it waits for them in a call of `sluice_job.h`."""
+        self.reachable_by_nobody()
+        args = argparse.Namespace(lib=self.suite.providers, cc="cc", env=[], compile_only=False)
+        programs = run_portals.Suite(args, self.folder)
+        os.chmod(self.folder, 0o755)
+        broken = programs.build(["progress"])
+        check(not broken, broken)
+        command = [*WITHOUT_THREADS, os.path.join(programs.binaries, "progress"),
+                   *run_portals.VARIANTS["physical-me"]]
+        job = run_portals.Job(run_portals.Here(), command, 2, {}, False)
+        try:
+            codes = job.wait(SIDE_SECONDS_MAX * 4)
+        finally:
+            job.end()
+        text = "\n".join(job.texts())
+        check(codes == [0, 0], f"{codes}\n{tail(text)}")
+        check(text.count("no thread to make progress") == 2, tail(text))
 
     # Room for the figures of `sluice tune`.
 

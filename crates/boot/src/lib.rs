@@ -24,6 +24,7 @@ mod rendezvous;
 mod wait;
 
 pub use error::JobError;
+pub use wait::Poll;
 
 use env::{Bootstrap, Plan};
 use wait::Waits;
@@ -66,16 +67,16 @@ enum Link {
 impl Job {
     /// Joins the job that the environment describes, and waits for what that takes. Where
     /// nobody else takes in what arrives for this process, `poll` does, in every wait of the
-    /// job; it says how much there was.
+    /// job; it says how much there was, or `None` where somebody else does.
     ///
     /// # Errors
     ///
     /// When the environment contradicts itself, or whom it names cannot be reached in time.
-    pub fn start(poll: Option<fn() -> usize>) -> Result<Job, JobError> {
+    pub fn start(poll: Option<Poll>) -> Result<Job, JobError> {
         Job::start_by(env::plan(&|name| std::env::var_os(name))?, poll)
     }
 
-    fn start_by(plan: Plan, poll: Option<fn() -> usize>) -> Result<Job, JobError> {
+    fn start_by(plan: Plan, poll: Option<Poll>) -> Result<Job, JobError> {
         let waits = Waits { timeout: plan.timeout, poll };
         let (rank, size, link) = match plan.bootstrap {
             Bootstrap::Alone => (0, 1, Link::Alone),

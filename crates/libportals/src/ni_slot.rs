@@ -18,6 +18,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct NiSlot {
     shared: Shared<Place>,
+    /// It is open and has no thread.
+    is_untended: AtomicBool,
 }
 
 /// What the lock of a slot leads to: the interface, while it is open.
@@ -76,20 +78,22 @@ pub(crate) fn is_polled() -> bool {
     *POLLED.get_or_init(|| std::env::var_os("PTL_PROGRESS").is_some_and(|value| value == "poll"))
 }
 
-/// Takes in what has arrived at any interface, for a program that waits
-/// elsewhere. Says how much there was.
-pub(crate) fn poll_all() -> usize {
+/// Takes in what has arrived at interfaces that have no thread, for a program that waits
+/// elsewhere. Says how much there was; `None` if each has one.
+pub(crate) fn poll_untended() -> Option<usize> {
     // Nothing comes to an interface that a panic has put out of service.
     let poll = |slot: &NiSlot| {
         let polled = slot.shared.call(|place| place.polled_mut().map_or(0, Polled::poll));
         polled.unwrap_or(0)
     };
-    slots().iter().map(poll).sum()
+    let untended = slots().iter().filter(|slot| slot.is_untended.load(Ordering::Acquire));
+    untended.map(poll).reduce(|all, one| all + one)
 }
 
 impl NiSlot {
     const fn new() -> NiSlot {
-        NiSlot { shared: Shared::new(Lock::new(Place(None))) }
+        let shared = Shared::new(Lock::new(Place(None)));
+        NiSlot { shared, is_untended: AtomicBool::new(false) }
     }
 
     /// The present generation.
@@ -229,18 +233,22 @@ impl NiSlot {
         place.mend();
     }
 
-    /// Starts the thread of an interface that was opened.
+    /// Starts the thread of an interface that was opened, unless the program polls.
     ///
     /// # Errors
-    /// The system's, if it has no thread to give.
+    /// The system's, if it has no thread to give. Then the program polls all the same.
     pub fn start_thread(&'static self) -> std::io::Result<()> {
         let options = ThreadOptions { name: "portals", pin: None };
-        self.shared.start_thread(self, |slot| &slot.shared, options)
+        let start = || self.shared.start_thread(self, |slot| &slot.shared, options);
+        let started = if is_polled() { Ok(()) } else { start() };
+        self.is_untended.store(is_polled() || started.is_err(), Ordering::Release);
+        started
     }
 
     /// Closes the interface; its lock is held by the caller, who drops what
     /// there was after [`NiSlot::join_thread`].
     pub fn close(&self, place: &mut Place) -> Option<NiState> {
+        self.is_untended.store(false, Ordering::Release);
         self.shared.close();
         place.0.take()
     }

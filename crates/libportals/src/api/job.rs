@@ -5,7 +5,7 @@ use crate::book::{self, Entry, TOLD_BYTES_MAX};
 use crate::codes::Code;
 use crate::handle::INTERFACES;
 use crate::handle::Kind;
-use crate::ni_slot::{is_polled, poll_all, slot_at, slots};
+use crate::ni_slot::{poll_untended, slot_at, slots};
 use crate::object::unpack;
 use crate::peers::Phys;
 use crate::resolve::{check_out, region_of, write};
@@ -118,8 +118,7 @@ pub unsafe extern "C" fn SluiceJobInit(rank: *mut c_int, size: *mut c_int) -> c_
             Some(joined) => joined,
             None => {
                 // Where no thread makes progress, waiting for the others does.
-                let poll = is_polled().then_some(poll_all as fn() -> usize);
-                let job = Job::start(poll).map_err(|why| told(&why))?;
+                let job = Job::start(Some(poll_untended)).map_err(|why| told(&why))?;
                 book::clear();
                 place.insert(Joined { job, told: [None; INTERFACES] })
             }

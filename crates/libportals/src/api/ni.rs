@@ -5,7 +5,7 @@ use crate::args::NiKind;
 use crate::codes::Code;
 use crate::consts::{PTL_IFACE_DEFAULT, PTL_PID_ANY, PTL_PID_MAX, PTL_RANK_ANY};
 use crate::limits;
-use crate::ni_slot::{NiSlot, is_polled, slot_at, slots};
+use crate::ni_slot::{NiSlot, slot_at, slots};
 use crate::ni_state::{Engine, NiState};
 use crate::object::{pack_ni, unpack_any};
 use crate::peers::{Peers, Phys};
@@ -135,9 +135,7 @@ fn open(
     slot.open(&mut place, state);
     let generation = slot.generation();
     drop(place);
-    if !is_polled()
-        && let Err(why) = slot.start_thread()
-    {
+    if let Err(why) = slot.start_thread() {
         eprintln!(
             "libportals: no thread to make progress: {why}; it is made in the program's calls \
              alone; raise the limit of processes and threads (ulimit -u)"
