@@ -129,8 +129,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 fn threads(args: &RunArgs) -> usize {
     let cores = || {
         let here = sharing::processes_here(|name| std::env::var(name).ok());
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        (cores / here).max(1)
+        let usable = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let bound =
+            rustix::thread::sched_getaffinity(None).map_or(usable, |set| set.count() as usize);
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+        let online = online.and_then(|list| sharing::cores_of(&list)).unwrap_or(bound);
+        sharing::cores(usable, bound, online, here)
     };
     args.threads.map_or_else(cores, NonZeroUsize::get)
 }

@@ -258,5 +258,23 @@ pub fn processes_here(variable: impl Fn(&str) -> Option<String>) -> usize {
     said.filter(|&count| count >= 1).unwrap_or(1)
 }
 
+/// Cores of this process where `here` share the host: of `usable` ones, by affinity and quota, of
+/// `bound` ones by affinity, and of all that are `online`. A launcher that binds its processes has
+/// divided the cores already, except among those that it binds to the same ones.
+pub fn cores(usable: usize, bound: usize, online: usize, here: usize) -> usize {
+    let share = if bound < online { usable.min(online / here) } else { usable / here };
+    share.max(1)
+}
+
+/// How many cores a list such as `0-3,8` has.
+pub fn cores_of(list: &str) -> Option<usize> {
+    let count = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first).map(|more| more + 1)
+    };
+    list.trim().split(',').map(count).sum()
+}
+
 #[cfg(test)]
 mod tests;

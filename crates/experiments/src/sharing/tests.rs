@@ -110,3 +110,14 @@ fn the_launcher_says_how_many_share_a_host() {
     assert_eq!(of("PMI_LOCAL_SIZE", "some"), 1);
     assert_eq!(of("OTHER", "9"), 1);
 }
+
+#[test]
+fn cores_are_divided_once() {
+    // Not bound: all see all cores.
+    assert_eq!([cores(16, 16, 16, 1), cores(16, 16, 16, 4), cores(2, 2, 2, 4)], [16, 4, 1]);
+    // Bound to a core each, to four each, and all to the same four of sixteen.
+    assert_eq!([cores(1, 1, 16, 4), cores(4, 4, 16, 4), cores(4, 4, 16, 8)], [1, 4, 2]);
+    // A quota of two of sixteen cores.
+    assert_eq!([cores(2, 16, 16, 1), cores(2, 16, 16, 2)], [2, 1]);
+    assert_eq!([cores_of("0-3,8\n"), cores_of("5"), cores_of("a")], [Some(5), Some(1), None]);
+}
