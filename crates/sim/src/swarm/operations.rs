@@ -13,7 +13,7 @@ impl Program<'_> {
     /// A receive that waits for a message of this process: whose it is, and what it
     /// accepts.
     pub(super) fn awaited_from(&mut self, who: usize) -> Option<(usize, Wanted)> {
-        if !self.is_awaited || !self.aims.percent(70) {
+        if !self.is_awaited || !self.aims.percent(85) {
             return None;
         }
         let is_his = |wanted: &Wanted| wanted.source == Some(who);
@@ -31,7 +31,7 @@ impl Program<'_> {
         if let Some((awaited_by, wanted)) = self.awaited_from(who) {
             (to, space) = (awaited_by, wanted.space);
             tag = if space == Space::Tagged { wanted.tag } else { 0 };
-            if self.aims.percent(70) {
+            if self.aims.percent(85) {
                 // Too long to be sent eagerly.
                 let eager = u64::from(self.setup.endpoint.eager_bytes_max);
                 len = eager + self.aims.between(1, 2 * (eager + self.chunk()));

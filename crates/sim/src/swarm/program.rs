@@ -167,12 +167,22 @@ impl<'t> Program<'t> {
         for who in self.alive() {
             for _ in 0..self.aims.between(1, 4) {
                 let space = if self.aims.percent(80) { Space::Tagged } else { Space::Untagged };
-                let source = Some(self.aims.below(count) as usize);
+                let source = Some(self.source_of(who, count));
                 let tag = self.aims.below(self.setup.tags);
                 let ignore = self.aims.pick(&[0, 0, 0, 3]);
                 self.receive(who, Wanted { space, source, tag, ignore });
             }
         }
+    }
+
+    /// From whom a process awaits something: mostly from one that can write to it at once.
+    fn source_of(&mut self, who: usize, count: u64) -> usize {
+        let near: Vec<usize> =
+            self.alive().into_iter().filter(|peer| !self.world.are_apart(who, *peer)).collect();
+        if self.aims.percent(75) {
+            return self.aims.pick(&near);
+        }
+        self.aims.below(count) as usize
     }
 
     /// Receives that nothing met are cancelled; then nothing is left.

@@ -11,6 +11,9 @@ use sluice_wire::Nanos;
 /// Of a hundred worlds, in how many interfaces match messages.
 const NICS_PERCENT: u64 = 12;
 
+/// Of a hundred of those, in how many more than otherwise a process ends.
+const NIC_DEATHS_PERCENT: u64 = 20;
+
 /// Of a hundred worlds, in how many processes have few chunk claims.
 const CLAIMS_PERCENT: u64 = 15;
 /// More requests than any program here has.
@@ -138,7 +141,7 @@ impl Setup {
         // The longest message is some tens of chunks: more of them say nothing new.
         let longest = u64::from(endpoint.eager_bytes_max).max(2 * setup.chunk_bytes());
         let chunk_bytes = chunk_bytes.map(|bytes: u64| bytes.max(longest / 32));
-        if draw.percent(60) {
+        if draw.percent(70) {
             setup.chunk_claims = Some(chunk_bytes);
             // Who cannot read announces nothing.
             setup.unreadable_percent = draw.pick(&[0, 0, 50]);
@@ -164,6 +167,10 @@ impl Setup {
                 receives_max: Draw::stream(seed, 45).pick(&[1, 2, 4, 10, 1_000]),
             });
             setup.rails.drop_lasting_partitions();
+            let mut draw = Draw::stream(seed, 47);
+            if setup.death.is_none() && draw.percent(NIC_DEATHS_PERCENT) {
+                setup.death = Some((draw.below(count) as usize, draw.below(400)));
+            }
         }
         setup
     }
