@@ -4,6 +4,7 @@
 use super::verdict::{self, with_quiet_panics};
 use anyhow::Result;
 use clap::Args;
+use sluice_sim::portals;
 use sluice_sim::swarm::{self, Cut, Trace};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,7 +17,8 @@ Exit status: 0 nothing is wrong, 1 the world fails or an error.
 
 Examples:
   sluice sim trace 17
-  sluice sim trace 17 --keep processes=2/ops=0.3,1.0";
+  sluice sim trace 17 --keep processes=2/ops=0.3,1.0
+  sluice sim trace --portals 17";
 
 const SHRINK_HELP: &str = "\
 Leaves out delays, phases, processes, faults and operations as long as the world fails at the same
@@ -40,6 +42,9 @@ pub struct TraceArgs {
     /// Everything as the program has it, line by line.
     #[arg(long)]
     raw: bool,
+    /// The program of Portals 4 calls of this seed, line by line.
+    #[arg(long, conflicts_with_all = ["keep", "raw"])]
+    portals: bool,
 }
 
 /// Arguments of `sluice sim shrink`.
@@ -53,7 +58,33 @@ pub struct ShrinkArgs {
 
 /// Runs `sluice sim trace`.
 pub fn trace(args: &TraceArgs) -> Result<ExitCode> {
+    if args.portals {
+        return show_portals(args.seed);
+    }
     show(args.seed, &args.keep, args.raw)
+}
+
+/// Prints what happens in a program of Portals calls, and the verdict.
+fn show_portals(seed: u64) -> Result<ExitCode> {
+    let mut trace = portals::Trace::whole();
+    let outcome = with_quiet_panics(|| verdict::of_portals(seed, &mut trace));
+    let mut out = std::io::stdout().lock();
+    write!(out, "{trace}")?;
+    match outcome {
+        Ok(summary) => {
+            let (operations, processes) = (summary.operations, summary.processes);
+            writeln!(
+                out,
+                "seed {seed}: {operations} operations of {processes} processes, all well"
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(what) => {
+            writeln!(out, "seed {seed}: {what}")?;
+            writeln!(out, "replay it with: sluice sim trace --portals {seed}")?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 /// Runs `sluice sim shrink`.

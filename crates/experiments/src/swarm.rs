@@ -3,24 +3,18 @@
 //! The threads take the seeds one by one; what is printed is in order of the
 //! seeds and does not depend on the threads.
 
+use super::portals_swarm;
 use super::progress::duration;
+use super::seeds::{Failure, Tally, print_failures, run_all};
 use super::verdict::{self, with_quiet_panics};
 use anyhow::{Result, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
 use sluice_sim::swarm::{Cut, FaultCounts, Summary, Trace};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-/// Failures after which no new seed is begun: more would only repeat them.
-const FAILURES_MAX: u64 = 10;
-/// Failures whose traces are printed.
-const TRACES_MAX: usize = 3;
 
 const HELP: &str = "\
 Each seed draws processes, mailboxes, a network and a legal program of sends, receives, probes and
@@ -29,11 +23,16 @@ every step, and in the end everything must have ended. In half of the worlds pro
 hosts, joined by rails that break, fall silent, lose frames, slow down and return. Processes stop, are
 slow and end, clocks jump, and what they have too little of runs out.
 
+With --portals each seed draws a program of Portals 4 calls: appends, puts, gets, atomic operations,
+triggered ones, searches, unlinks. Each call, event, count and byte is compared with a model that was
+written from the specification.
+
 Exit status: 0 nothing is wrong, 1 a seed failed or an error.
 
 Examples:
   sluice sim swarm --seeds 0..20000
   sluice sim swarm --seed 17
+  sluice sim swarm --portals --seeds 0..20000
   sluice sim trace 17
   sluice sim shrink 17";
 
@@ -48,21 +47,16 @@ pub struct SwarmArgs {
     #[arg(long, value_name = "N", conflicts_with = "seeds",
         value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
+    /// Programs of Portals 4 calls over the engine alone, compared with a model of the
+    /// specification.
+    #[arg(long)]
+    portals: bool,
     /// How many threads; the results do not depend on it [default: one a core].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-}
-
-/// A seed whose program went wrong.
-#[derive(Debug, Serialize)]
-struct Failure {
-    seed: u64,
-    what: String,
-    trace: Vec<String>,
-    replay: String,
 }
 
 /// Totals of one thread, or of all.
@@ -81,8 +75,11 @@ pub fn run(args: &SwarmArgs) -> Result<ExitCode> {
     if seeds.is_empty() {
         bail!("no seeds: {} is not less than {}", seeds.start, seeds.end);
     }
+    if args.portals {
+        return portals_swarm::run(&seeds, args.threads, args.json);
+    }
     let start = Instant::now();
-    let outcomes = with_quiet_panics(|| run_all(&seeds, args));
+    let outcomes: Outcomes = with_quiet_panics(|| run_all(&seeds, args.threads, args.json));
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
         json(&outcomes, seconds)?;
@@ -99,47 +96,7 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     parsed.ok_or_else(|| "must be two numbers like 0..1000".to_owned())
 }
 
-fn run_all(seeds: &Range<u64>, args: &SwarmArgs) -> Outcomes {
-    let count = seeds.end - seeds.start;
-    let threads = args
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok())
-        .map_or(1, NonZeroUsize::get)
-        .min(usize::try_from(count).unwrap_or(usize::MAX));
-    let bar = bar(count, args.json);
-    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
-    let work = || {
-        let mut outcomes = Outcomes::default();
-        while failed.load(Ordering::Relaxed) < FAILURES_MAX {
-            let taken = next.fetch_add(1, Ordering::Relaxed);
-            if taken >= count {
-                break;
-            }
-            if !outcomes.add(seeds.start + taken) {
-                failed.fetch_add(1, Ordering::Relaxed);
-            }
-            if let Some(bar) = &bar {
-                bar.inc(1);
-            }
-        }
-        outcomes
-    };
-    let mut all = Outcomes::default();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            all.join(worker.join().expect("a failure is caught where it happens"));
-        }
-    });
-    all.failures.sort_by_key(|failure| failure.seed);
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
-    all
-}
-
-impl Outcomes {
-    /// Runs a seed. False if it failed.
+impl Tally for Outcomes {
     fn add(&mut self, seed: u64) -> bool {
         let mut trace = Trace::tail();
         let summary = verdict::of(seed, &Cut::default(), &mut trace);
@@ -162,6 +119,10 @@ impl Outcomes {
         self.faults = self.faults + other.faults;
         self.sum = sum(&self.sum, &other.sum);
         self.failures.extend(other.failures);
+    }
+
+    fn failures(&mut self) -> &mut Vec<Failure> {
+        &mut self.failures
     }
 }
 
@@ -208,16 +169,7 @@ fn json(outcomes: &Outcomes, seconds: f64) -> Result<()> {
 
 fn text(outcomes: &Outcomes, seconds: f64) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    for failure in outcomes.failures.iter().take(TRACES_MAX) {
-        writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
-        for line in &failure.trace {
-            writeln!(out, "  {line}")?;
-        }
-        writeln!(out, "replay it with: {}\n", failure.replay)?;
-    }
-    for failure in outcomes.failures.iter().skip(TRACES_MAX) {
-        writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
-    }
+    print_failures(&mut out, &outcomes.failures)?;
     let sum = &outcomes.sum;
     writeln!(
         out,
@@ -253,19 +205,6 @@ fn fault_counts(outcomes: &Outcomes) -> serde_json::Value {
         (name.to_owned(), serde_json::json!({ "happened": happened, "survived": survived }))
     });
     serde_json::Value::Object(counts.collect())
-}
-
-/// A bar on a terminal.
-fn bar(count: u64, quiet: bool) -> Option<ProgressBar> {
-    (!quiet && std::io::stderr().is_terminal()).then(|| {
-        let bar = ProgressBar::new(count);
-        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        let style = "{bar:30} {percent:>3} %  {pos} of {len} done  time left {eta}";
-        bar.set_style(
-            ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
-        bar
-    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Whether one world of the swarm comes to a good end, and what is said if not.
 
+use sluice_sim::portals;
 use sluice_sim::swarm::{self, Cut, Summary, Trace};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,6 +22,12 @@ pub fn with_quiet_panics<R>(work: impl FnOnce() -> R) -> R {
 /// Runs what a cut leaves of a world, within [`with_quiet_panics`]. What is wrong, if anything.
 pub fn of(seed: u64, cut: &Cut, trace: &mut Trace) -> Result<Summary, String> {
     catch_unwind(AssertUnwindSafe(|| swarm::run_cut(seed, cut, trace)))
+        .map_err(|_| PANIC.with_borrow_mut(std::mem::take))
+}
+
+/// Runs a program of Portals calls, within [`with_quiet_panics`]. What is wrong, if anything.
+pub fn of_portals(seed: u64, trace: &mut portals::Trace) -> Result<portals::Summary, String> {
+    catch_unwind(AssertUnwindSafe(|| portals::run(seed, trace)))
         .map_err(|_| PANIC.with_borrow_mut(std::mem::take))
 }
 

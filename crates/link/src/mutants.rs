@@ -79,10 +79,46 @@ pub enum Mutant {
     ServesTheNewestFirst,
     /// What has come for receives that the rail has no room for is not claimed.
     ForgetsTheCrowded,
+    /// The overflow list is searched before the priority list.
+    PrefersTheOverflowList,
+    /// An entry that refuses truncation takes what is too long.
+    TruncatesAnyway,
+    /// An entry takes operations that it does not allow.
+    OverlooksPermissions,
+    /// Want of an entry does not disable a portal table entry with flow control.
+    StaysEnabled,
+    /// An entry that unlinks itself does not tell.
+    ForgetsUnlinkEvents,
+    /// An entry of the overflow list is told as free while headers wait in it.
+    FreesTooEarly,
+    /// A header does not use an entry up that is used once.
+    LinksUsedEntries,
+    /// A put that was cut is acknowledged as whole.
+    AcknowledgesTheWholeLength,
+    /// A triggered operation starts one short of its threshold.
+    FiresTooEarly,
+    /// Of equal thresholds, the newest triggered operation starts first.
+    FiresTheNewestFirst,
+    /// A conditional swap swaps.
+    SwapsWithoutComparing,
+    /// An atomic operation that answers gives back what it has written.
+    FetchesTheNewValue,
+    /// An acknowledgement of what was dropped counts as a success.
+    CountsTheDropped,
+    /// An entry that manages its offset keeps it where it was.
+    ManagesNoOffset,
+    /// An entry that manages its offset stays linked, however little is left.
+    IgnoresMinFree,
+    /// Of a put that was cut, all bytes are counted.
+    CountsWhatWasAskedFor,
+    /// A search that is to find all headers stops at the first.
+    SearchesForOne,
+    /// Headers that an entry takes do not move its offset.
+    IgnoresIncrements,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Those that programs of the whole stack come by.
     pub const ALL: [Mutant; 35] = [
         Mutant::SpendsTooLittle,
         Mutant::KeepsControlSlots,
@@ -119,6 +155,28 @@ impl Mutant {
         Mutant::ForgetsTheDead,
         Mutant::ServesTheNewestFirst,
         Mutant::ForgetsTheCrowded,
+    ];
+
+    /// Those that only programs of Portals calls come by.
+    pub const OF_PORTALS: [Mutant; 18] = [
+        Mutant::PrefersTheOverflowList,
+        Mutant::TruncatesAnyway,
+        Mutant::OverlooksPermissions,
+        Mutant::StaysEnabled,
+        Mutant::ForgetsUnlinkEvents,
+        Mutant::FreesTooEarly,
+        Mutant::LinksUsedEntries,
+        Mutant::AcknowledgesTheWholeLength,
+        Mutant::FiresTooEarly,
+        Mutant::FiresTheNewestFirst,
+        Mutant::SwapsWithoutComparing,
+        Mutant::FetchesTheNewValue,
+        Mutant::CountsTheDropped,
+        Mutant::ManagesNoOffset,
+        Mutant::IgnoresMinFree,
+        Mutant::CountsWhatWasAskedFor,
+        Mutant::SearchesForOne,
+        Mutant::IgnoresIncrements,
     ];
 }
 

@@ -35,6 +35,7 @@ mod nic;
 mod outcome;
 mod packets;
 mod port;
+pub mod portals;
 mod program;
 mod queue;
 mod rails;

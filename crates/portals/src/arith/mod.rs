@@ -24,6 +24,7 @@
 mod number;
 
 use number::{Complex, Integer, LongDouble, Number};
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{AtomicOp, Datatype};
 
 /// The three that go into one new value.
@@ -37,7 +38,7 @@ struct Item<'a> {
 impl<'a> Item<'a> {
     /// What stays after a swap on that condition.
     fn value_if(self, swapped: bool) -> &'a [u8] {
-        if swapped { self.value } else { self.target }
+        if swapped || mutants::is(Mutant::SwapsWithoutComparing) { self.value } else { self.target }
     }
 }
 

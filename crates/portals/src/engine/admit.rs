@@ -7,6 +7,7 @@ use crate::objects::me::Me;
 use crate::objects::recovery::Shortage;
 use crate::objects::request::{Request, What};
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{List, Status};
 
 impl Ni {
@@ -31,12 +32,17 @@ impl Ni {
         let (remote_offset, rlength) = (request.remote_offset, request.rlength);
         let fits = |mes: &Slab<Me>, slot: u32| {
             !mes.at(slot).flags.no_truncate()
+                || mutants::is(Mutant::TruncatesAnyway)
                 || mes.place(slot, remote_offset, rlength).1 == rlength
         };
         let (bits, peer) = (request.match_bits, request.peer);
-        let found = match pt.priority.find(&mut self.mes, bits, peer, fits) {
+        let (mut first, mut second) = (&mut pt.priority, &mut pt.overflow);
+        if mutants::is(Mutant::PrefersTheOverflowList) {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let found = match first.find(&mut self.mes, bits, peer, fits) {
             Some(found) => Some(found),
-            None => pt.overflow.find(&mut self.mes, bits, peer, fits),
+            None => second.find(&mut self.mes, bits, peer, fits),
         };
         let Some(slot) = found else {
             return Err(self.refuse(request, true, None));
@@ -53,7 +59,7 @@ impl Ni {
             What::Get => flags.op_get(),
             What::Fetch(..) => flags.op_put() && flags.op_get(),
         };
-        if !allowed {
+        if !allowed && !mutants::is(Mutant::OverlooksPermissions) {
             self.status.operation_violations += 1;
             return Err(Status::OpViolation);
         }
@@ -87,8 +93,9 @@ impl Ni {
             self.note_shortage(request, shortage);
             return Status::PtDisabled;
         }
-        pt.enabled = false;
-        pt.is_shut = true;
+        if !mutants::is(Mutant::StaysEnabled) {
+            (pt.enabled, pt.is_shut) = (false, true);
+        }
         pt.event_owed = tells;
         self.status.exhaustions += u64::from(shortage.is_some());
         self.tell_disabled(pt_index);

@@ -70,12 +70,14 @@ impl Ni {
         let mut offset = 0_u64;
         let mut arriving = Vec::new();
         while let Some(found) = self.find_unexpected(pt_index, &spec, offset) {
-            if spec.options.manage_local && spec.options.inc_by_rlength {
+            let increments = spec.options.inc_by_rlength && !mutants::is(Mutant::IgnoresIncrements);
+            if spec.options.manage_local && increments {
                 offset = offset.saturating_add(self.headers.at(found).rlength);
             }
             let left = spec.region.len.saturating_sub(offset);
             let exhausted = spec.options.manage_local && left < spec.min_free;
-            let used_up = spec.options.use_once || exhausted;
+            let once = spec.options.use_once && !mutants::is(Mutant::LinksUsedEntries);
+            let used_up = once || exhausted;
             if let Some(header) = self.take_unexpected(port, pt_index, found, &spec, used_up) {
                 arriving.push(header);
             }
@@ -201,10 +203,10 @@ impl Ni {
         let eq = self.eq_of(pt_index);
         let mut event = Event::new(EventKind::AutoUnlink, pt_index, NOBODY, user_ptr);
         event.list = list;
-        if tells {
+        if tells && !mutants::is(Mutant::ForgetsUnlinkEvents) {
             self.post(eq, event);
         }
-        if free && list == List::Overflow {
+        if (free || mutants::is(Mutant::FreesTooEarly)) && list == List::Overflow {
             event.kind = EventKind::AutoFree;
             self.post(eq, event);
         }

@@ -14,6 +14,7 @@ use crate::objects::limits::PtlError;
 use crate::objects::operation::{AnswerBy, Operation, Place, Stage, Told, reply_slots};
 use crate::objects::request::{Owed, Request, What};
 use crate::objects::vector::Span;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, Token, Transmitted};
 use sluice_wire::{
     Ack, Answer, Atomic, AtomicOp, Datatype, ITEM_BYTES_MAX, Packet, PeerId, Region, Reply, Status,
@@ -281,6 +282,9 @@ impl Ni {
                 self.store_span(port, item, out);
             }
             if let Some(before) = before {
+                if mutants::is(Mutant::FetchesTheNewValue) {
+                    self.load_span(port, item, &mut was[..width]);
+                }
                 port.store(before.addr.offset(at), &was[..width]);
             }
         }

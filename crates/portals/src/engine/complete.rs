@@ -10,6 +10,7 @@ use crate::objects::recovery::parts_of;
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{Ack, AckKind, PeerId, PtIndex};
 
 impl Ni {
@@ -99,7 +100,7 @@ impl Ni {
             // Completed is also what the target dropped, but not what it never
             // answered, or what never left.
             let completed = kind == AckKind::OperationCompleted && answered;
-            let ok = outcome.is_ok() || completed;
+            let ok = outcome.is_ok() || completed || mutants::is(Mutant::CountsTheDropped);
             self.count(ct, ok, options.ct_bytes.then_some(mlength));
         }
         let wanted = kind == AckKind::Full && !(outcome.is_ok() && options.event_success_disable);

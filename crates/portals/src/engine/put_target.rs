@@ -90,6 +90,8 @@ impl Ni {
             self.settle_used(entry);
         }
         let status = if is_there { Status::Ok } else { Status::Segv };
+        let whole = mutants::is(Mutant::AcknowledgesTheWholeLength);
+        let mlength = if whole { request.rlength } else { mlength };
         Ack { op: 0, mlength, offset, list: List::Priority, status }
     }
 

@@ -7,6 +7,7 @@ use crate::objects::event::{Event, EventKind, NOBODY, NiFail};
 use crate::objects::limits::PtlError;
 use crate::objects::me::{Me, MeSpec, SearchOp};
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{MatchBits, PeerId, PtIndex};
 
 impl Ni {
@@ -42,6 +43,9 @@ impl Ni {
                     if criteria.accept(kept.match_bits, kept.peer) && kept.fits(spec, 0) {
                         self.tell_found(pt_index, header, spec);
                         found += 1;
+                        if mutants::is(Mutant::SearchesForOne) {
+                            break;
+                        }
                     }
                 }
             }

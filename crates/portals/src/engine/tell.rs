@@ -8,6 +8,7 @@ use crate::objects::event::{Event, EventKind, NOBODY, NiFail};
 use crate::objects::me::Me;
 use crate::objects::request::{Request, What};
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::PtIndex;
 
 impl Ni {
@@ -69,7 +70,9 @@ impl Ni {
         if flags.ct_comm() {
             let ct = self.mes.cold(entry).ct;
             self.note_header(ct, &event);
-            self.count(ct, ok, flags.ct_bytes().then_some(event.mlength));
+            let asked = mutants::is(Mutant::CountsWhatWasAskedFor);
+            let bytes = if asked { event.rlength } else { event.mlength };
+            self.count(ct, ok, flags.ct_bytes().then_some(bytes));
         }
         let unwanted = flags.event_comm_disable() || (ok && flags.event_success_disable());
         if !unwanted {

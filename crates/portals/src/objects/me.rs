@@ -4,6 +4,7 @@ use crate::lists::{Criteria, Record, Slab, Waiting};
 use crate::objects::ct::Ct;
 use crate::objects::vector::{Span, Vector};
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{List, MatchBits, PeerId, PtIndex, Region};
 
 /// Options of an entry. The default allows nothing and reports everything.
@@ -297,9 +298,12 @@ impl Slab<Me> {
             return once;
         }
         let cold = self.cold_mut(slot);
-        cold.local_offset = cold.local_offset.saturating_add(mlength);
+        if !mutants::is(Mutant::ManagesNoOffset) {
+            cold.local_offset = cold.local_offset.saturating_add(mlength);
+        }
         let left = len.saturating_sub(cold.local_offset);
-        once || cold.min_free != 0 && left < cold.min_free
+        let keeps = mutants::is(Mutant::IgnoresMinFree);
+        once || cold.min_free != 0 && left < cold.min_free && !keeps
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::objects::command::Command;
 use crate::objects::ct::Ct;
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use std::collections::BTreeMap;
 
 /// All of an interface. A counter's commands end before the counter does, so the
@@ -27,7 +28,8 @@ impl Triggers {
     }
 
     pub fn add(&mut self, ct: Handle<Ct>, threshold: u64, command: Command) {
-        let age = self.next_age;
+        let newest_first = mutants::is(Mutant::FiresTheNewestFirst);
+        let age = if newest_first { u64::MAX - self.next_age } else { self.next_age };
         self.next_age += 1;
         self.waiting.insert((ct.index(), threshold, age), Box::new(command));
     }

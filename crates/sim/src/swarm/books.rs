@@ -3,8 +3,7 @@
 //! What is on its way or unread is counted by pair as it leaves and as it is
 //! read, so that one look at a process costs as much as it has peers.
 
-use sluice_link::{Layout, Ledger, MailboxRegion};
-use sluice_proto::{Endpoint, Pending};
+use sluice_link::{Layout, Ledger, Links, MailboxRegion};
 use sluice_wire::{Packet, Parsed, PeerId, slots_for};
 
 /// What is between one process and another, on its way or unread.
@@ -73,44 +72,31 @@ impl Books {
         *between = between.with(&InFlight::of(packet), u64::checked_sub);
     }
 
-    /// Panics unless everything that `who` has a part in is in order.
-    pub fn check(
-        &self,
-        who: usize,
-        layouts: &[Layout],
-        endpoints: &[Endpoint],
-        lent: u64,
-        exposed: usize,
-    ) {
+    /// Whether a book is kept of a process.
+    pub fn has(&self, who: usize) -> bool {
+        !self.dead[who]
+    }
+
+    /// Panics unless all credits and slots that `who` has a part in are in order. `links`
+    /// gives those of each process.
+    pub fn check<'a>(&self, who: usize, layouts: &[Layout], links: impl Fn(usize) -> &'a Links) {
         if self.dead[who] {
             return;
         }
-        let endpoint = &endpoints[who];
-        endpoint.check_invariants();
         let layout = &layouts[who];
-        let stats = endpoint.stats();
-        assert_eq!(stats.violations, 0, "{who} was told what breaks the protocol");
-        let most = Endpoint::unexpected_bytes_max(layout);
-        let kept = stats.unexpected_bytes_now;
-        assert!(kept <= most, "{who} keeps {kept} bytes of at most {most}");
-        let known = kept + stats.injected_bytes_now;
-        assert!(lent <= known, "{who} was lent {lent} bytes and knows of {known}");
-        let has_pending = endpoint.pending() != Pending::default();
-        assert!(has_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
         for other in (0..self.count).filter(|other| self.is_kept(who, *other)) {
-            self.check_pair(who, other, &layouts[other], endpoints);
-            self.check_pair(other, who, layout, endpoints);
-            self.check_ring(other, &layouts[other], &endpoints[other]);
+            self.check_pair((who, links(who)), (other, links(other)), &layouts[other]);
+            self.check_pair((other, links(other)), (who, links(who)), layout);
+            self.check_ring(other, &layouts[other], links(other));
         }
         if layout.dynamic_slots > 0 {
-            self.check_dynamic(who, layout, endpoint);
+            self.check_dynamic(who, layout, links(who));
         }
     }
 
     /// Panics unless, at rest, every sender without credits has been given what there
     /// is to be given.
-    pub fn check_rest(&self, to: usize, endpoint: &Endpoint) {
-        let links = endpoint.links();
+    pub fn check_rest(&self, to: usize, links: &Links) {
         let living = (0..self.count).filter(|from| self.is_kept(to, *from));
         let kept_of = |ledger: &Ledger| ledger.dynamic.map_or(0, |dynamic| u64::from(dynamic.kept));
         let all = (0..self.count).filter_map(|from| links.ledger(PeerId(from as u32)));
@@ -128,11 +114,16 @@ impl Books {
 
     /// Credits at the sender, on their way, and held or owed at the receiver add
     /// up to what was granted.
-    fn check_pair(&self, from: usize, to: usize, layout: &Layout, endpoints: &[Endpoint]) {
+    fn check_pair(
+        &self,
+        (from, sender): (usize, &Links),
+        (to, receiver): (usize, &Links),
+        layout: &Layout,
+    ) {
         let grant = layout.grant;
-        let theirs = endpoints[from].links().ledger(PeerId(to as u32));
+        let theirs = sender.ledger(PeerId(to as u32));
         let theirs = theirs.filter(|ledger| ledger.granted.is_some());
-        let ours = endpoints[to].links().ledger(PeerId(from as u32));
+        let ours = receiver.ledger(PeerId(from as u32));
         let (there, back) = (self.between(from, to), self.between(to, from));
 
         let data = theirs.map_or(grant.data_slots, |ledger| ledger.data_credits);
@@ -160,10 +151,10 @@ impl Books {
     }
 
     /// What is unread and what is held fits the ring: the sum of its regions.
-    fn check_ring(&self, to: usize, layout: &Layout, endpoint: &Endpoint) {
+    fn check_ring(&self, to: usize, layout: &Layout, links: &Links) {
         let senders = (0..self.count).filter(|from| !self.parted[from * self.count + to]);
         let unread: u64 = senders.map(|from| self.between(from, to).slots).sum();
-        let taken = unread + endpoint.links().slots_held();
+        let taken = unread + links.slots_held();
         let regions = u64::from(layout.senders_max) * u64::from(layout.grant.total())
             + u64::from(layout.dynamic_slots)
             + u64::from(layout.reply_slots);
@@ -172,8 +163,7 @@ impl Books {
 
     /// The slots of a mailbox with a dynamic region are the senders', held, or
     /// available.
-    fn check_dynamic(&self, who: usize, layout: &Layout, endpoint: &Endpoint) {
-        let links = endpoint.links();
+    fn check_dynamic(&self, who: usize, layout: &Layout, links: &Links) {
         let ledgers: Vec<_> =
             (0..self.count).filter_map(|other| links.ledger(PeerId(other as u32))).collect();
         let own = |ledger: &Ledger| u64::from(ledger.data_at_sender) + u64::from(ledger.data_held);

@@ -53,6 +53,7 @@ mod bites;
 mod tests;
 
 pub use crate::rails::FaultCounts;
+pub(crate) use books::Books;
 pub use coverage::Coverage;
 pub use cut::{Cut, CutError, Size};
 pub(crate) use draw::Draw;

@@ -26,7 +26,7 @@ use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
 use crate::rails::{self, Rails};
 use sluice_link::{Exposures, Layout, Machine as _, Token};
-use sluice_proto::{Completion, Endpoint};
+use sluice_proto::{Completion, Endpoint, Pending};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -384,11 +384,6 @@ impl<'t> World<'t> {
         &self.endpoints[who]
     }
 
-    #[cfg(test)]
-    pub fn endpoints(&self) -> &[Endpoint] {
-        &self.endpoints
-    }
-
     pub fn memory(&mut self, who: usize) -> &mut Memory {
         &mut self.memories[who]
     }
@@ -427,15 +422,29 @@ impl<'t> World<'t> {
     }
 
     fn check_books(&self, who: usize) {
+        if !self.books.has(who) {
+            return;
+        }
+        let endpoint = &self.endpoints[who];
+        endpoint.check_invariants();
+        let stats = endpoint.stats();
+        assert_eq!(stats.violations, 0, "{who} was told what breaks the protocol");
+        let most = Endpoint::unexpected_bytes_max(&self.setup.layouts[who]);
+        let kept = stats.unexpected_bytes_now;
+        assert!(kept <= most, "{who} keeps {kept} bytes of at most {most}");
         let (lent, exposed) = (self.memories[who].lent(), self.exposures[who].len());
-        self.books.check(who, &self.setup.layouts, &self.endpoints, lent, exposed);
+        let known = kept + stats.injected_bytes_now;
+        assert!(lent <= known, "{who} was lent {lent} bytes and knows of {known}");
+        let has_pending = endpoint.pending() != Pending::default();
+        assert!(has_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
+        self.books.check(who, &self.setup.layouts, |other| self.endpoints[other].links());
     }
 
     /// The same at rest, when every process has had idle moments.
     pub fn check_rest(&self) {
         self.check();
         for who in (0..self.hosts.len()).filter(|who| !self.is_dead(*who)) {
-            self.books.check_rest(who, &self.endpoints[who]);
+            self.books.check_rest(who, self.endpoints[who].links());
         }
     }
 

@@ -1,0 +1,493 @@
+//! The calls of a program: each is drawn, made to the engine, and told to the model.
+
+use super::bridge;
+use super::judge::BLANK;
+use super::model::{
+    AckReq, Bytes, Count, Entry, List, Op, Operation, Options, Shot, Sum, Type, Unlinked, What,
+};
+use super::program::{
+    COUNTERS, Descriptor, EntryMemory, ID_SHIFT, OWN_COUNTERS, OpMemory, PTS, Program,
+};
+use super::trace;
+use sluice_portals::{
+    Arithmetic, Command, CtEvent, Handle, Local, Me, MeSpec, PtlError, SearchOp, Target, Vector,
+};
+use sluice_wire::{Addr, ITEM_BYTES_MAX, MatchBits, PeerId, PtIndex, Region};
+
+/// User pointers of entries begin here; below are those of operations.
+const ENTRIES: u64 = 1 << 32;
+/// Kinds of match bits that programs use.
+const CLASSES: u64 = 3;
+/// Floating-point items begin as small whole numbers, so that sums are exact.
+const NUMBERS: u64 = 8;
+
+/// What an operation is drawn as.
+struct Drawn {
+    id: usize,
+    from: usize,
+    command: Command,
+    descriptor: Descriptor,
+    /// A descriptor of this operation alone.
+    is_own: bool,
+}
+
+impl Program<'_> {
+    /// A process calls something.
+    pub fn act(&mut self) {
+        let who = self.anybody();
+        match self.draw.below(100) {
+            0..26 => self.append(who),
+            26..62 => self.issue(who),
+            62..74 => self.arm(who),
+            74..80 => {
+                let at = COUNTERS + self.draw.below(OWN_COUNTERS as u64) as usize;
+                let (sets, count) = (self.draw.percent(25), self.count_drawn());
+                self.change(who, at, sets, count);
+            }
+            80..87 => self.search(who),
+            87..92 if !self.model.entries.is_empty() => {
+                let at = self.draw.below(self.model.entries.len() as u64) as usize;
+                self.unlink(at);
+            }
+            92..98 => self.switch(who),
+            98 => {
+                let at = self.draw.below((COUNTERS + OWN_COUNTERS) as u64) as usize;
+                self.cancel(who, at);
+            }
+            _ => self.issue(who),
+        }
+    }
+
+    fn anybody(&mut self) -> usize {
+        self.draw.below(self.setup.layouts.len() as u64) as usize
+    }
+
+    /// Mostly successes, now and then failures.
+    fn count_drawn(&mut self) -> Count {
+        let many = self.draw.below(5);
+        if self.draw.percent(85) { (many, 0) } else { (0, many) }
+    }
+
+    /// Memory of a process in one piece, or now and then in several, and what it holds.
+    fn memory(&mut self, who: usize, bytes: &[u8]) -> Vec<Region> {
+        let mut pieces = Vec::new();
+        let mut rest = bytes;
+        let count = if self.draw.percent(20) { self.draw.between(2, 3) } else { 1 };
+        for left in (0..count).rev() {
+            let len =
+                if left == 0 { rest.len() as u64 } else { self.draw.below(rest.len() as u64 + 1) };
+            let (first, others) = rest.split_at(len as usize);
+            let region = self.world.memories[who].alloc(len);
+            self.world.memories[who].write(region.addr, first);
+            pieces.push(region);
+            rest = others;
+        }
+        self.coverage.vectors |= u64::from(count > 1);
+        pieces
+    }
+
+    /// What an entry is drawn as; it has memory only if it is to be appended.
+    fn entry(&mut self, who: usize, has_memory: bool) -> (Entry, Vec<Region>) {
+        let draw = &mut self.draw;
+        let list = if draw.percent(60) { List::Priority } else { List::Overflow };
+        let matching = self.setup.matching;
+        let counts = draw.percent(50);
+        let is_overflow = list == List::Overflow;
+        let flag = |draw: &mut crate::swarm::Draw, percent| draw.percent(percent);
+        let mut options = Options {
+            op_put: flag(draw, 92),
+            op_get: flag(draw, 85),
+            use_once: flag(draw, 40),
+            manage_local: matching && flag(draw, 30),
+            inc_by_rlength: matching && flag(draw, 30),
+            no_truncate: matching && flag(draw, 20),
+            event_link_disable: flag(draw, 40),
+            event_comm_disable: flag(draw, 10),
+            event_success_disable: flag(draw, 8),
+            event_over_disable: flag(draw, 10),
+            event_unlink_disable: flag(draw, 15),
+            event_flowctrl_disable: flag(draw, 15),
+            ct_comm: counts && flag(draw, 70),
+            ct_overflow: counts && flag(draw, 60),
+            ct_bytes: flag(draw, 40),
+            unexpected_hdr_disable: flag(draw, 20),
+        };
+        // Of a header whose data moves silently, nobody knows when it is free again.
+        if is_overflow && self.setup.has_few_headers() {
+            (options.event_comm_disable, options.event_success_disable) = (false, false);
+        }
+        let len = draw.pick(&[16, 64, 200, 200, 600]).min(self.setup.bytes_max);
+        let len = if draw.percent(4) { 0 } else { len };
+        let min_free = if options.manage_local { draw.pick(&[0, 1, 30, 100]) } else { 0 };
+        let (bits, source) = (draw.below(CLASSES), draw.percent(30).then(|| draw.below(4)));
+        let ignore = draw.pick(&[0, 0, 1, 0xFF]);
+        let pt = draw.below(PTS as u64) as usize;
+        let is_foreign = draw.percent(4);
+        let ct = counts.then(|| draw.below(COUNTERS as u64) as usize);
+        let values: Vec<u8> =
+            (0..len).flat_map(|_| self.draw.below(NUMBERS).to_le_bytes()).collect();
+        let values = &values[..len as usize];
+        let pieces = if has_memory { self.memory(who, values) } else { Vec::new() };
+        let user_ptr = ENTRIES + self.model.entries.len() as u64;
+        let entry = Entry {
+            who,
+            pt,
+            list,
+            bits,
+            ignore: if matching { ignore | !0 << ID_SHIFT } else { !0 },
+            source: source.filter(|_| matching).map(|source| source as usize % self.count()),
+            is_foreign,
+            min_free,
+            options,
+            ct,
+            user_ptr,
+            start: (pieces.len() == 1).then(|| pieces[0].addr.0),
+            memory: Bytes::new(values.to_vec()),
+            local_offset: 0,
+            linked: false,
+            auto_unlinked: false,
+            headers: 0,
+            moving: Vec::new(),
+            unlink_due: None,
+        };
+        (entry, pieces)
+    }
+
+    fn spec(&mut self, entry: &Entry, pieces: &[Region]) -> MeSpec {
+        let ct = entry.ct.map(|ct| self.actors[entry.who].counters[ct]);
+        let (region, vector) = match pieces {
+            [] => (Region { addr: Addr(64), len: entry.memory.len() }, None),
+            [one] => (*one, None),
+            several => {
+                let vector = Vector::new(several.to_vec()).expect("they are short");
+                let whole = Region { addr: Addr(0), len: vector.total_bytes() };
+                let ni = self.world.ni_mut(entry.who);
+                (whole, Some(ni.vector_bind(vector).expect("there is room")))
+            }
+        };
+        MeSpec {
+            region,
+            vector,
+            match_bits: MatchBits(entry.bits),
+            ignore_bits: entry.ignore,
+            source: entry.source.map(|source| PeerId(source as u32)),
+            // Who is here is user 0.
+            uid: if entry.is_foreign { Some(1) } else { None },
+            min_free: entry.min_free,
+            options: bridge::me_options(&entry.options),
+            ct,
+            user_ptr: entry.user_ptr,
+        }
+    }
+
+    fn append(&mut self, who: usize) {
+        let (entry, pieces) = self.entry(who, true);
+        let spec = self.spec(&entry, &pieces);
+        let (pt, list) = (PtIndex(entry.pt as u8), bridge::list(entry.list));
+        self.model.begin_step();
+        let (id, linked) = self.model.append(entry.clone());
+        self.world.note(who, trace::What::Appends(id, Box::new(entry), linked));
+        let handle: Option<Handle<Me>> = self
+            .world
+            .call(who, |ni, port| ni.me_append(port, pt, list, spec))
+            .expect("there is room");
+        assert_eq!(handle.is_some(), linked, "whether entry {id} is linked");
+        self.entry_memory.push(EntryMemory { pieces, handle });
+        self.look(who);
+    }
+
+    fn search(&mut self, who: usize) {
+        let (entry, _) = self.entry(who, false);
+        let spec = self.spec(&entry, &[]);
+        let deletes = self.draw.percent(40);
+        let op = if deletes { SearchOp::Delete } else { SearchOp::Only };
+        let pt = PtIndex(entry.pt as u8);
+        self.model.begin_step();
+        let found = self.model.search(&entry, deletes);
+        self.world.note(who, trace::What::Searches(Box::new(entry), deletes, found));
+        self.world.call(who, |ni, port| ni.me_search(port, pt, op, &spec)).expect("it is right");
+        self.look(who);
+    }
+
+    pub fn unlink(&mut self, at: usize) {
+        let who = self.model.entries[at].who;
+        // What was used up when it was appended has no handle.
+        let Some(handle) = self.entry_memory[at].handle else { return };
+        self.model.begin_step();
+        let wanted = self.model.may_unlink(at);
+        let found = self.world.ni_mut(who).me_unlink(handle);
+        self.world.note(who, trace::What::Unlinks(at, found.is_ok()));
+        let agrees = match found {
+            Ok(()) => matches!(wanted, Unlinked::Done | Unlinked::Either),
+            Err(PtlError::InUse) => matches!(wanted, Unlinked::InUse | Unlinked::Either),
+            Err(_) => wanted == Unlinked::Gone,
+        };
+        assert!(agrees, "unlinking entry {at} gives {found:?}, of {wanted:?}");
+        self.coverage.unlinks_refused |= u64::from(found == Err(PtlError::InUse));
+        if found.is_ok() {
+            self.model.unlink(at);
+        }
+        self.look(who);
+    }
+
+    fn switch(&mut self, who: usize) {
+        let is_off =
+            |pt: &usize| self.model.processes[who].pts[*pt].as_ref().is_some_and(|pt| pt.disabled);
+        let off: Vec<usize> = (0..PTS).filter(is_off).collect();
+        let (pt, on) = match off.first() {
+            Some(pt) if self.draw.percent(80) => (*pt, true),
+            _ => (self.draw.below(PTS as u64) as usize, self.draw.percent(60)),
+        };
+        self.model.begin_step();
+        self.world.note(who, trace::What::Switches(pt, on));
+        let index = PtIndex(pt as u8);
+        if on {
+            self.world.call(who, |ni, port| ni.pt_enable(port, index)).expect("it is there");
+        } else {
+            self.world.ni_mut(who).pt_disable(index).expect("it is there");
+        }
+        self.model.pt_switch(who, pt, on);
+        self.look(who);
+    }
+
+    pub fn cancel(&mut self, who: usize, at: usize) {
+        self.model.begin_step();
+        self.world.note(who, trace::What::Cancels(at));
+        let ct = self.actors[who].counters[at];
+        self.world.ni_mut(who).ct_cancel_triggered(ct).expect("it is there");
+        self.model.ct_cancel(who, at);
+    }
+
+    /// A process changes one of its own counters.
+    pub fn change(&mut self, who: usize, at: usize, sets: bool, count: Count) {
+        self.model.begin_step();
+        let ct = self.actors[who].counters[at];
+        let by = CtEvent { success: count.0, failure: count.1 };
+        let command = if sets { Command::CtSet { ct, to: by } } else { Command::CtInc { ct, by } };
+        self.world.note(who, trace::What::Arms(None, Box::new(command), at, 0));
+        self.world.call(who, |ni, port| ni.issue(port, &command)).expect("it is right");
+        if sets {
+            self.model.ct_set(who, at, count);
+        } else {
+            self.model.ct_inc(who, at, count);
+        }
+        self.look(who);
+    }
+
+    fn issue(&mut self, who: usize) {
+        self.model.begin_step();
+        let Drawn { id, from, command, descriptor, is_own } = self.operation(who, true);
+        self.world.note(who, trace::What::Issues(id, Box::new(command)));
+        self.world.call(who, |ni, port| ni.issue(port, &command)).expect("it is right");
+        self.model.begin(id);
+        if is_own {
+            let ni = self.world.ni_mut(who);
+            ni.md_release(descriptor.handle).expect("it is there");
+            self.coverage.released_early |= u64::from(ni.operations_now() > 0);
+        } else if descriptor.is_volatile
+            && matches!(
+                command,
+                Command::Put { .. } | Command::Atomic { .. } | Command::Fetch { .. }
+            )
+        {
+            self.coverage.volatile = 1;
+            self.spoil(from, id);
+        }
+        self.look(who);
+    }
+
+    /// What a counter will set off: an operation, or a change of another counter.
+    fn arm(&mut self, who: usize) {
+        self.model.begin_step();
+        let first_own = COUNTERS;
+        let kind = self.draw.below(4);
+        let threshold = self.draw.below(8);
+        let (at, shot, id, command) = if kind < 3 {
+            let at = self.draw.below((COUNTERS + OWN_COUNTERS) as u64) as usize;
+            let Drawn { id, command, .. } = self.operation(who, false);
+            (at, Shot::Op(id), Some(id), command)
+        } else {
+            // Counters that the network changes raise the first of the program's own; that one
+            // raises or sets the second. So no two orders have different results.
+            let at = self.draw.below(first_own as u64 + 1) as usize;
+            let count = self.count_drawn();
+            let by = CtEvent { success: count.0, failure: count.1 };
+            let (target, sets) = (first_own + usize::from(at == first_own), self.draw.percent(50));
+            let ct = self.actors[who].counters[target];
+            if at == first_own && sets {
+                (at, Shot::Set(target, count), None, Command::CtSet { ct, to: by })
+            } else {
+                (at, Shot::Inc(target, count), None, Command::CtInc { ct, by })
+            }
+        };
+        let ct = self.actors[who].counters[at];
+        self.world.note(who, trace::What::Arms(id, Box::new(command), at, threshold));
+        self.world.call(who, |ni, port| ni.trigger(port, command, ct, threshold)).expect("room");
+        self.model.arm(who, at, threshold, shot);
+        self.look(who);
+    }
+
+    /// Draws an operation of `who`, and its memory. It is not started yet.
+    fn operation(&mut self, who: usize, is_now: bool) -> Drawn {
+        let draw = &mut self.draw;
+        let to = draw.below(self.setup.layouts.len() as u64) as usize;
+        self.coverage.to_self |= u64::from(to == who);
+        let kind = match draw.below(100) {
+            0..45 => What::Put,
+            45..65 => What::Get,
+            kind => {
+                let of = draw.pick(&Type::ALL);
+                let op = loop {
+                    let op = draw.pick(&Operation::ALL);
+                    let is_defined = of.is_integer() || !op.needs_integers();
+                    // A swap answers.
+                    if is_defined && (kind >= 80 || !op.is_swap()) {
+                        break op;
+                    }
+                };
+                if kind < 80 { What::Atomic(Sum { op, of }) } else { What::Fetch(Sum { op, of }) }
+            }
+        };
+        let most = match kind {
+            What::Put | What::Get => self.setup.bytes_max,
+            What::Atomic(_) | What::Fetch(_) => self.setup.atomic_bytes_max,
+        };
+        let len = draw.pick(&[0, 8, 8, 16, 40, 64, 100, 300, 1_000, 3_000]).min(most);
+        let len = match kind.sum() {
+            None => len,
+            Some(sum) if sum.op.has_operand() => sum.of.bytes().min(len - len % sum.of.bytes()),
+            Some(sum) => (len - len % sum.of.bytes()).min(8 * sum.of.bytes()),
+        };
+        let pt = if draw.percent(2) { PTS } else { draw.below(PTS as u64) as usize };
+        let remote_offset = draw.pick(&[0, 0, 8, 8, 24, 100, 1_000]);
+        let id = self.model.ops.len();
+        let bits = (id as u64) << ID_SHIFT | draw.below(CLASSES);
+        let (hdr_data, user_ptr) = (draw.bits(), id as u64);
+        let (descriptor, is_own) = self.descriptor(who, len, is_now);
+        let md = descriptor.model;
+        let ack = match self.draw.below(5) {
+            0 | 1 if md.has_queue => AckReq::Full,
+            2 if md.ct.is_some() => AckReq::Count,
+            3 => AckReq::Completed,
+            _ => AckReq::None,
+        };
+        let ack = if matches!(kind, What::Put | What::Atomic(_)) { ack } else { AckReq::None };
+        let sent: Vec<u8> = self.values(kind, len);
+        let operand: Vec<u8> = match kind.sum() {
+            Some(sum) if sum.op.has_operand() => self.values(kind, sum.of.bytes()),
+            _ => Vec::new(),
+        };
+        let memory = OpMemory {
+            source: if kind.writes() { self.memory_of(who, &sent) } else { Vec::new() },
+            answer: if kind.reads() {
+                self.memory_of(who, &vec![BLANK; len as usize])
+            } else {
+                Vec::new()
+            },
+        };
+        let target = Target {
+            peer: PeerId(to as u32),
+            pt_index: PtIndex(pt as u8),
+            match_bits: MatchBits(bits),
+            remote_offset,
+        };
+        let local = |pieces: &[Region]| Local {
+            md: descriptor.handle,
+            offset: pieces.first().map_or(64, |piece| piece.addr.0),
+            length: len,
+        };
+        let (from, into) = (local(&memory.source), local(&memory.answer));
+        let arithmetic = kind.sum().map(|sum| {
+            let mut padded = [0; ITEM_BYTES_MAX];
+            padded[..operand.len()].copy_from_slice(&operand);
+            let (op, datatype) = (bridge::op(sum.op), bridge::datatype(sum.of));
+            Arithmetic { op, datatype, operand: padded }
+        });
+        let command = match (kind, arithmetic) {
+            (What::Atomic(_), Some(arithmetic)) => Command::Atomic {
+                from,
+                ack: bridge::ack(ack),
+                target,
+                hdr_data,
+                user_ptr,
+                arithmetic,
+            },
+            (What::Fetch(_), Some(arithmetic)) => {
+                Command::Fetch { into, from, target, hdr_data, user_ptr, arithmetic }
+            }
+            (What::Get, _) => Command::Get { into, target, user_ptr },
+            _ => Command::Put { from, ack: bridge::ack(ack), target, hdr_data, user_ptr },
+        };
+        self.op_memory.push(memory);
+        let added = self.model.add_op(Op {
+            kind,
+            from: who,
+            to,
+            pt,
+            bits,
+            hdr_data,
+            len,
+            remote_offset,
+            ack,
+            user_ptr,
+            source_md: md,
+            answer_md: md,
+            sent,
+            operand,
+            started: None,
+            arrived: None,
+            answer: Bytes::default(),
+            settled: false,
+            is_unexpected: false,
+            is_claimed: false,
+            send_due: None,
+            comm_due: None,
+        });
+        assert_eq!(added, id, "operations are numbered as they come");
+        Drawn { id, from: who, command, descriptor, is_own }
+    }
+
+    /// A descriptor for an operation of so many bytes; one of its own is released at once.
+    fn descriptor(&mut self, who: usize, len: u64, is_now: bool) -> (Descriptor, bool) {
+        let descriptors = self.actors[who].descriptors.clone();
+        let found = self.draw.pick(&descriptors);
+        let fits = !found.is_volatile || len <= u64::from(self.setup.eager_bytes_max);
+        let found = if fits { found } else { descriptors[0] };
+        if !is_now || found.is_volatile || !self.draw.percent(15) {
+            return (found, false);
+        }
+        let queues = self.actors[who].queues;
+        let ct = found.model.ct.map(|ct| self.actors[who].counters[ct]);
+        let queue = found.model.has_queue.then_some(queues[0]);
+        let whole = Region { addr: Addr(0), len: u64::MAX };
+        let options = bridge::md_options(&found.model, false);
+        let ni = self.world.ni_mut(who);
+        let handle = ni.md_bind(whole, None, queue, ct, options).expect("there is room");
+        (Descriptor { handle, ..found }, true)
+    }
+
+    fn memory_of(&mut self, who: usize, bytes: &[u8]) -> Vec<Region> {
+        let region = self.world.memories[who].alloc(bytes.len() as u64);
+        self.world.memories[who].write(region.addr, bytes);
+        vec![region]
+    }
+
+    /// Bytes to be sent: any, or small whole numbers of the type.
+    fn values(&mut self, kind: What, len: u64) -> Vec<u8> {
+        let Some(sum) = kind.sum() else {
+            return (0..len).map(|_| self.draw.bits() as u8).collect();
+        };
+        let item = |number: u64| match sum.of {
+            Type::F32 => (number as f32).to_le_bytes().to_vec(),
+            Type::F64 => (number as f64).to_le_bytes().to_vec(),
+            _ => number.to_le_bytes()[..sum.of.bytes() as usize].to_vec(),
+        };
+        let count = len / sum.of.bytes();
+        let sign = self.draw.percent(10);
+        let numbers = (0..count).map(|_| self.draw.below(NUMBERS));
+        let numbers: Vec<u64> = numbers
+            .map(|number| if sign && sum.of.is_integer() { !number } else { number })
+            .collect();
+        numbers.into_iter().flat_map(item).collect()
+    }
+}

@@ -1,0 +1,354 @@
+//! What the processes do: calls of chance at moments of chance, then quiet, then whatever is left
+//! is taken, unlinked and freed. After each call into an engine its counters and events are
+//! shown to the model.
+
+use super::bridge;
+use super::coverage::Coverage;
+use super::judge;
+use super::model::{Counter, Entry, List, Md, Model, Options, Pt};
+use super::setup::Setup;
+use super::trace::{Trace, What};
+use super::world::{Turn, World};
+use super::{Summary, model};
+use crate::swarm::Draw;
+use sluice_portals::{Ct, Eq, Handle, Limits, Md as MdObject, Me, MeSpec, PtOptions, SearchOp};
+use sluice_wire::{Addr, Packet, PtIndex, Region};
+
+/// Portal table entries of a process; one more index is never allocated.
+pub const PTS: usize = 3;
+/// Counters that the network changes, and those that the program alone does.
+pub const COUNTERS: usize = 3;
+pub const OWN_COUNTERS: usize = 2;
+/// Memory descriptors of a process.
+const MDS: u64 = 3;
+/// Match bits name the operation from here on; entries ignore that.
+pub const ID_SHIFT: u32 = 40;
+/// What raises the program's own counters in the end: above every threshold.
+const RAISED: u64 = 1_000;
+const EVENTS_MAX: usize = 4_096;
+
+/// A descriptor that a program keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    pub handle: Handle<MdObject>,
+    pub model: Md,
+    pub is_volatile: bool,
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Actor {
+    pub queues: [Handle<Eq>; 2],
+    pub counters: Vec<Handle<Ct>>,
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// Memory of an operation at its initiator.
+#[derive(Clone, Debug, Default)]
+pub struct OpMemory {
+    pub source: Vec<Region>,
+    pub answer: Vec<Region>,
+}
+
+/// Memory and handle of an entry.
+#[derive(Clone, Debug)]
+pub struct EntryMemory {
+    pub pieces: Vec<Region>,
+    pub handle: Option<Handle<Me>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Program<'t> {
+    pub setup: Setup,
+    pub world: World<'t>,
+    pub model: Model,
+    pub draw: Draw,
+    pub actors: Vec<Actor>,
+    pub op_memory: Vec<OpMemory>,
+    pub entry_memory: Vec<EntryMemory>,
+    pub coverage: Coverage,
+    events: u64,
+}
+
+impl<'t> Program<'t> {
+    pub fn new(seed: u64, trace: &'t mut Trace) -> Program<'t> {
+        let setup = Setup::draw(seed);
+        let limits = Limits {
+            eager_bytes_max: setup.eager_bytes_max,
+            credits_until_matched: false,
+            unexpected_headers_max: setup.headers_max as u32,
+            ..Limits::default()
+        };
+        let count = setup.layouts.len();
+        let mut program = Program {
+            world: World::new(seed, &setup, limits, trace),
+            model: Model::new(count, setup.matching, setup.headers_max, setup.is_late),
+            draw: Draw::stream(seed, 105),
+            actors: Vec::new(),
+            op_memory: Vec::new(),
+            entry_memory: Vec::new(),
+            coverage: Coverage::default(),
+            events: 0,
+            setup,
+        };
+        let mut draw = Draw::stream(seed, 106);
+        for who in 0..count {
+            let actor = program.open(who, &mut draw);
+            program.actors.push(actor);
+        }
+        program
+    }
+
+    /// A process allocates what it uses all the time.
+    fn open(&mut self, who: usize, draw: &mut Draw) -> Actor {
+        let ni = self.world.ni_mut(who);
+        let queues = [(); 2].map(|()| ni.eq_alloc(EVENTS_MAX).expect("there is room"));
+        let all = COUNTERS + OWN_COUNTERS;
+        let counters: Vec<Handle<Ct>> =
+            (0..all).map(|_| ni.ct_alloc().expect("there is room")).collect();
+        let process = &mut self.model.processes[who];
+        process.counters = (0..all)
+            .map(|at| if at < COUNTERS { Counter::default() } else { Counter::own() })
+            .collect();
+        for index in 0..PTS {
+            let options = PtOptions { flow_control: draw.percent(50), ..PtOptions::default() };
+            // Of what no event tells, nobody knows when its header is free again.
+            let is_told = options.flow_control || self.setup.has_few_headers();
+            let queue = queues[draw.below(2) as usize];
+            let queue = Some(queue).filter(|_| is_told || draw.percent(85));
+            let (flow_control, has_queue) = (options.flow_control, queue.is_some());
+            let pt = Pt { flow_control, has_queue, ..Pt::default() };
+            self.model.pt_alloc(who, index, pt);
+            let ni = self.world.ni_mut(who);
+            ni.pt_alloc(PtIndex(index as u8), options, queue).expect("it is free");
+        }
+        let descriptors = (0..MDS).map(|at| self.bind(who, at, &queues, &counters, draw)).collect();
+        Actor { queues, counters, descriptors }
+    }
+
+    /// A descriptor of all memory.
+    fn bind(
+        &mut self,
+        who: usize,
+        at: u64,
+        queues: &[Handle<Eq>; 2],
+        counters: &[Handle<Ct>],
+        draw: &mut Draw,
+    ) -> Descriptor {
+        // The first one tells everything.
+        let plain = at == 0;
+        let has_queue = plain || draw.percent(80);
+        let model = Md {
+            has_queue,
+            event_success_disable: !plain && draw.percent(15),
+            event_send_disable: !plain && draw.percent(25),
+            ct: draw.percent(80).then(|| draw.below(COUNTERS as u64) as usize),
+            ct_send: draw.percent(50),
+            ct_reply: draw.percent(50),
+            ct_ack: draw.percent(50),
+            ct_bytes: draw.percent(40),
+        };
+        // What a rail reads later must not change before.
+        let is_volatile = !plain && !self.setup.is_late && draw.percent(40);
+        let queue = has_queue.then(|| queues[draw.below(2) as usize]);
+        let ct = model.ct.map(|ct| counters[ct]);
+        let whole = Region { addr: Addr(0), len: u64::MAX };
+        let options = bridge::md_options(&model, is_volatile);
+        let ni = self.world.ni_mut(who);
+        let handle = ni.md_bind(whole, None, queue, ct, options).expect("there is room");
+        Descriptor { handle, model, is_volatile }
+    }
+
+    pub fn run(mut self) -> Summary {
+        let mut left = self.setup.calls;
+        while left > 0 {
+            if self.draw.percent(self.setup.call_percent) || !self.turn() {
+                self.act();
+                left -= 1;
+            }
+        }
+        self.finish();
+        judge::check(&self);
+        self.coverage.note_model(&self.model.met);
+        self.coverage.note_world(&self.world.met);
+        self.coverage.non_matching = u64::from(!self.setup.matching);
+        Summary {
+            processes: self.count() as u64,
+            operations: self.model.ops.iter().filter(|op| op.started.is_some()).count() as u64,
+            entries: self.model.entries.len() as u64,
+            events: self.events,
+            steps: self.world.steps,
+            time_ns: self.world.now_ns,
+            hash: self.world.hash(),
+            coverage: self.coverage,
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.setup.layouts.len()
+    }
+
+    /// Something happens. False if nothing does any more.
+    fn turn(&mut self) -> bool {
+        match self.world.next() {
+            Turn::Rest => return false,
+            Turn::Called(who) => {
+                self.model.begin_step();
+                self.look(who);
+            }
+            Turn::Woken(who) => {
+                for _ in 0..self.setup.batch {
+                    if !self.read(who) {
+                        break;
+                    }
+                }
+                if self.world.has_mail(who) {
+                    self.world.rouse(who);
+                } else {
+                    self.idle(who);
+                }
+            }
+        }
+        true
+    }
+
+    /// A process reads a packet, if there is one. The model is told which operation it begins.
+    fn read(&mut self, who: usize) -> bool {
+        let Some((from, parsed)) = self.world.peek(who) else { return false };
+        self.model.begin_step();
+        if self.world.connected(who, from) {
+            self.look(who);
+            self.model.begin_step();
+        }
+        let arrived = match &parsed.packet {
+            Packet::Put(put) => Some((put.match_bits, put.bulk.is_none())),
+            Packet::Atomic(atomic) => Some((atomic.match_bits, true)),
+            Packet::Get(get) => Some((get.match_bits, false)),
+            _ => None,
+        };
+        if let Some((bits, has_data)) = arrived {
+            let id = (bits.0 >> ID_SHIFT) as usize;
+            self.model.arrives(from, who, id, has_data);
+        }
+        self.world.read(who);
+        self.look(who);
+        true
+    }
+
+    fn idle(&mut self, who: usize) {
+        self.model.begin_step();
+        self.world.idle(who);
+        self.look(who);
+    }
+
+    /// The model is shown what the counters of a process say, and the events that it has.
+    pub fn look(&mut self, who: usize) {
+        let ni = self.world.ni(who);
+        let count = |ct: &Handle<Ct>| ni.ct(*ct).expect("it is there");
+        let counts = self.actors[who].counters.iter().map(count);
+        let counts: Vec<model::Count> = counts.map(|ct| (ct.success, ct.failure)).collect();
+        self.model.counters_are(who, &counts);
+        self.coverage.waited |= u64::from(ni.waiting_now() > 0);
+        for queue in self.actors[who].queues {
+            while let Some(event) = bridge::taken(self.world.ni_mut(who).eq_take(queue)) {
+                self.events += 1;
+                let told = bridge::told(&event);
+                self.world.note(who, What::Takes(Box::new(event), Box::new(told)));
+                if let Some(id) = self.model.sees(who, &told) {
+                    self.spoil(who, id);
+                }
+            }
+        }
+    }
+
+    /// The memory that an operation was sent from may be used for anything now.
+    pub fn spoil(&mut self, who: usize, id: usize) {
+        for region in &self.op_memory[id].source {
+            self.world.memories[who].write(region.addr, &vec![0xAB; region.len as usize]);
+        }
+    }
+
+    /// Lets everything happen until nothing does any more.
+    fn settle(&mut self) {
+        loop {
+            while self.turn() {}
+            for who in 0..self.count() {
+                self.idle(who);
+            }
+            if !self.turn() {
+                break;
+            }
+        }
+        self.model.rests();
+    }
+
+    /// Everything comes to its end, and is taken away.
+    fn finish(&mut self) {
+        for who in 0..self.count() {
+            for at in COUNTERS..COUNTERS + OWN_COUNTERS {
+                self.change(who, at, false, (RAISED, 0));
+            }
+        }
+        self.settle();
+        for who in 0..self.count() {
+            for at in 0..COUNTERS {
+                self.cancel(who, at);
+            }
+            for pt in 0..PTS {
+                self.take_all(who, pt);
+            }
+        }
+        self.settle();
+        for at in 0..self.model.entries.len() {
+            if self.model.entries[at].linked {
+                self.unlink(at);
+                assert!(!self.model.entries[at].linked, "entry {at} is in use for ever");
+            }
+        }
+        for who in 0..self.count() {
+            for Descriptor { handle, .. } in self.actors[who].descriptors.clone() {
+                self.world.ni_mut(who).md_release(handle).expect("it is there");
+            }
+            for pt in 0..PTS {
+                self.world.ni_mut(who).pt_free(PtIndex(pt as u8)).expect("nothing is in use");
+            }
+            self.look(who);
+        }
+        self.world.check_rest();
+        self.model.check_end();
+    }
+
+    /// All headers that wait at a portal table entry are taken.
+    fn take_all(&mut self, who: usize, pt: usize) {
+        self.model.begin_step();
+        let entry = Entry {
+            who,
+            pt,
+            list: List::Priority,
+            bits: 0,
+            ignore: !0,
+            source: None,
+            is_foreign: false,
+            min_free: 0,
+            options: Options::default(),
+            ct: None,
+            user_ptr: 1,
+            start: None,
+            memory: model::Bytes::default(),
+            local_offset: 0,
+            linked: false,
+            auto_unlinked: false,
+            headers: 0,
+            moving: Vec::new(),
+            unlink_due: None,
+        };
+        let found = self.model.search(&entry, true);
+        let spec = MeSpec { ignore_bits: !0, user_ptr: 1, ..MeSpec::default() };
+        self.world.note(who, What::Searches(Box::new(entry), true, found));
+        self.world.call(who, |ni, port| {
+            ni.me_search(port, PtIndex(pt as u8), SearchOp::Delete, &spec).expect("it is right");
+        });
+        self.look(who);
+    }
+}
