@@ -1,4 +1,4 @@
-//! `sluice sim bench`: how fast the simulator is on the 5,256-node Dragonfly,
+//! `sluice sim bench`: how fast the simulator is on a Dragonfly, by default that of 5,256 nodes,
 //! and how much memory it takes.
 //!
 //! Each row is measured in a process of its own, so that its peak of memory is
@@ -29,6 +29,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Vec<u16>,
+    /// Nodes of a router in a balanced Dragonfly: 6 for 5,256 nodes, 9 for 26,406.
+    #[arg(long, value_name = "P", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=12))]
+    nodes_per_router: u32,
     /// Print one JSON document instead of a table.
     #[arg(long)]
     json: bool,
@@ -43,6 +46,8 @@ pub struct RowArgs {
     threads: u16,
     #[arg(long)]
     cycles: u64,
+    #[arg(long)]
+    nodes_per_router: u32,
 }
 
 /// How busy the network is.
@@ -84,12 +89,14 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     let mut rows = Vec::new();
     for load in [Load::Low, Load::Saturated] {
         for &threads in &args.threads {
-            rows.push(in_own_process(load, threads, args.cycles)?);
+            rows.push(in_own_process(load, threads, args)?);
         }
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        let document = serde_json::json!({ "nodes": 5256, "cycles": args.cycles, "rows": rows });
+        let p = u64::from(args.nodes_per_router);
+        let nodes = 2 * p * p * (2 * p * p + 1);
+        let document = serde_json::json!({ "nodes": nodes, "cycles": args.cycles, "rows": rows });
         serde_json::to_writer(&mut out, &document)?;
         writeln!(out)?;
         return Ok(());
@@ -110,11 +117,12 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-fn in_own_process(load: Load, threads: u16, cycles: u64) -> Result<Row> {
+fn in_own_process(load: Load, threads: u16, args: &BenchArgs) -> Result<Row> {
     let this = std::env::current_exe().context("cannot find this program to start it again")?;
     let output = Command::new(this)
         .args(["sim", "bench-row", "--load", load.name()])
-        .args(["--threads", &threads.to_string(), "--cycles", &cycles.to_string()])
+        .args(["--threads", &threads.to_string(), "--cycles", &args.cycles.to_string()])
+        .args(["--nodes-per-router", &args.nodes_per_router.to_string()])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -132,7 +140,7 @@ fn in_own_process(load: Load, threads: u16, cycles: u64) -> Result<Row> {
 /// Measures one row and prints it.
 pub fn run_row(args: &RowArgs) -> Result<()> {
     let threads = usize::from(args.threads);
-    let config = config(args.load.flits_per_node_and_cycle());
+    let config = config(args.load.flits_per_node_and_cycle(), args.nodes_per_router);
     let mut simulation = Simulation::new(&config, None, threads).map_err(|error| anyhow!(error))?;
     simulation.run(args.cycles).map_err(|stuck| anyhow!(stuck))?;
     simulation.take_sample();
@@ -167,12 +175,12 @@ fn peak_rss_bytes() -> Result<u64> {
 }
 
 /// The RDRP paper's network and router under uniform traffic.
-fn config(load: f64) -> Config {
+fn config(load: f64, p: u32) -> Config {
     Config {
         topology: Topology::Dragonfly {
-            p: 6,
-            a: 12,
-            h: 6,
+            p,
+            a: 2 * p,
+            h: p,
             local_latency_cycles: 2,
             global_latency_cycles: 10,
         },

@@ -48,6 +48,8 @@ experiments![
     "rdrp-operating-point-small",
     "rdrp-slow-sink",
     "rdrp-slow-sink-small",
+    "rdrp-unstated",
+    "rdrp-unstated-marks",
     "speculative-fig3",
     "speculative-fig3-small",
     "speculative-fig4",

@@ -1,8 +1,11 @@
 //! The model's words and the engine's. Only this file, and the calls, know both.
 
-use super::model::{self, AckReq, Fail, Kind, Sum, Told, Type};
-use sluice_portals::{EqTaken, Event, EventKind, List, MdOptions, MeOptions, NiFail};
-use sluice_wire::{AckKind, AtomicOp, Datatype};
+use super::model::{self, AckReq, Fail, Kind, Op, Sum, Told, Type, What};
+use sluice_portals::{
+    Arithmetic, Command, EqTaken, Event, EventKind, List, Local, MdOptions, MeOptions, NiFail,
+    Target,
+};
+use sluice_wire::{AckKind, AtomicOp, Datatype, ITEM_BYTES_MAX, MatchBits, PeerId, PtIndex};
 
 /// An event of the engine's, in the model's words.
 pub fn told(event: &Event) -> Told {
@@ -79,7 +82,35 @@ pub fn list(list: model::List) -> List {
     }
 }
 
-pub fn ack(ack: AckReq) -> Option<AckKind> {
+/// The call that starts an operation, from and into this memory.
+pub fn command(of: &Op, from: Local, into: Local) -> Command {
+    let target = Target {
+        peer: PeerId(of.to as u32),
+        pt_index: PtIndex(of.pt as u8),
+        match_bits: MatchBits(of.bits),
+        remote_offset: of.remote_offset,
+    };
+    let (ack, hdr_data, user_ptr) = (ack(of.ack), of.hdr_data, of.user_ptr);
+    let arithmetic = |sum: Sum| {
+        let mut operand = [0; ITEM_BYTES_MAX];
+        operand[..of.operand.len()].copy_from_slice(&of.operand);
+        Arithmetic { op: op(sum.op), datatype: datatype(sum.of), operand }
+    };
+    match of.kind {
+        What::Put => Command::Put { from, ack, target, hdr_data, user_ptr },
+        What::Get => Command::Get { into, target, user_ptr },
+        What::Atomic(sum) => {
+            let arithmetic = arithmetic(sum);
+            Command::Atomic { from, ack, target, hdr_data, user_ptr, arithmetic }
+        }
+        What::Fetch(sum) => {
+            let arithmetic = arithmetic(sum);
+            Command::Fetch { into, from, target, hdr_data, user_ptr, arithmetic }
+        }
+    }
+}
+
+fn ack(ack: AckReq) -> Option<AckKind> {
     match ack {
         AckReq::None => None,
         AckReq::Full => Some(AckKind::Full),
@@ -161,7 +192,7 @@ const TYPES: [(Type, Datatype); 10] = [
     (Type::F64, Datatype::Double),
 ];
 
-pub fn op(op: model::Operation) -> AtomicOp {
+fn op(op: model::Operation) -> AtomicOp {
     OPERATIONS.iter().find(|(ours, _)| *ours == op).expect("all are there").1
 }
 
@@ -169,7 +200,7 @@ fn op_back(op: AtomicOp) -> model::Operation {
     OPERATIONS.iter().find(|(_, theirs)| *theirs == op).expect("all are there").0
 }
 
-pub fn datatype(of: Type) -> Datatype {
+fn datatype(of: Type) -> Datatype {
     TYPES.iter().find(|(ours, _)| *ours == of).expect("all are there").1
 }
 

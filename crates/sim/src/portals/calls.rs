@@ -1,35 +1,19 @@
 //! The calls of a program: each is drawn, made to the engine, and told to the model.
 
 use super::bridge;
-use super::judge::BLANK;
-use super::model::{
-    AckReq, Bytes, Count, Entry, List, Op, Operation, Options, Shot, Sum, Type, Unlinked, What,
-};
-use super::program::{
-    COUNTERS, Descriptor, EntryMemory, ID_SHIFT, OWN_COUNTERS, OpMemory, PTS, Program,
-};
+use super::model::{Bytes, Count, Entry, List, Options, Shot, Unlinked};
+use super::operations::Drawn;
+use super::program::{COUNTERS, EntryMemory, ID_SHIFT, OWN_COUNTERS, PTS, Program};
 use super::trace;
-use sluice_portals::{
-    Arithmetic, Command, CtEvent, Handle, Local, Me, MeSpec, PtlError, SearchOp, Target, Vector,
-};
-use sluice_wire::{Addr, ITEM_BYTES_MAX, MatchBits, PeerId, PtIndex, Region};
+use sluice_portals::{Command, CtEvent, Handle, Me, MeSpec, PtlError, SearchOp, Vector};
+use sluice_wire::{Addr, MatchBits, PeerId, PtIndex, Region};
 
 /// User pointers of entries begin here; below are those of operations.
 const ENTRIES: u64 = 1 << 32;
 /// Kinds of match bits that programs use.
-const CLASSES: u64 = 3;
+pub const CLASSES: u64 = 3;
 /// Floating-point items begin as small whole numbers, so that sums are exact.
-const NUMBERS: u64 = 8;
-
-/// What an operation is drawn as.
-struct Drawn {
-    id: usize,
-    from: usize,
-    command: Command,
-    descriptor: Descriptor,
-    /// A descriptor of this operation alone.
-    is_own: bool,
-}
+pub const NUMBERS: u64 = 8;
 
 impl Program<'_> {
     /// A process calls something.
@@ -325,169 +309,5 @@ impl Program<'_> {
         self.world.call(who, |ni, port| ni.trigger(port, command, ct, threshold)).expect("room");
         self.model.arm(who, at, threshold, shot);
         self.look(who);
-    }
-
-    /// Draws an operation of `who`, and its memory. It is not started yet.
-    fn operation(&mut self, who: usize, is_now: bool) -> Drawn {
-        let draw = &mut self.draw;
-        let to = draw.below(self.setup.layouts.len() as u64) as usize;
-        self.coverage.to_self |= u64::from(to == who);
-        let kind = match draw.below(100) {
-            0..45 => What::Put,
-            45..65 => What::Get,
-            kind => {
-                let of = draw.pick(&Type::ALL);
-                let op = loop {
-                    let op = draw.pick(&Operation::ALL);
-                    let is_defined = of.is_integer() || !op.needs_integers();
-                    // A swap answers.
-                    if is_defined && (kind >= 80 || !op.is_swap()) {
-                        break op;
-                    }
-                };
-                if kind < 80 { What::Atomic(Sum { op, of }) } else { What::Fetch(Sum { op, of }) }
-            }
-        };
-        let most = match kind {
-            What::Put | What::Get => self.setup.bytes_max,
-            What::Atomic(_) | What::Fetch(_) => self.setup.atomic_bytes_max,
-        };
-        let len = draw.pick(&[0, 8, 8, 16, 40, 64, 100, 300, 1_000, 3_000]).min(most);
-        let len = match kind.sum() {
-            None => len,
-            Some(sum) if sum.op.has_operand() => sum.of.bytes().min(len - len % sum.of.bytes()),
-            Some(sum) => (len - len % sum.of.bytes()).min(8 * sum.of.bytes()),
-        };
-        let pt = if draw.percent(2) { PTS } else { draw.below(PTS as u64) as usize };
-        let remote_offset = draw.pick(&[0, 0, 8, 8, 24, 100, 1_000]);
-        let id = self.model.ops.len();
-        let bits = (id as u64) << ID_SHIFT | draw.below(CLASSES);
-        let (hdr_data, user_ptr) = (draw.bits(), id as u64);
-        let (descriptor, is_own) = self.descriptor(who, len, is_now);
-        let md = descriptor.model;
-        let ack = match self.draw.below(5) {
-            0 | 1 if md.has_queue => AckReq::Full,
-            2 if md.ct.is_some() => AckReq::Count,
-            3 => AckReq::Completed,
-            _ => AckReq::None,
-        };
-        let ack = if matches!(kind, What::Put | What::Atomic(_)) { ack } else { AckReq::None };
-        let sent: Vec<u8> = self.values(kind, len);
-        let operand: Vec<u8> = match kind.sum() {
-            Some(sum) if sum.op.has_operand() => self.values(kind, sum.of.bytes()),
-            _ => Vec::new(),
-        };
-        let memory = OpMemory {
-            source: if kind.writes() { self.memory_of(who, &sent) } else { Vec::new() },
-            answer: if kind.reads() {
-                self.memory_of(who, &vec![BLANK; len as usize])
-            } else {
-                Vec::new()
-            },
-        };
-        let target = Target {
-            peer: PeerId(to as u32),
-            pt_index: PtIndex(pt as u8),
-            match_bits: MatchBits(bits),
-            remote_offset,
-        };
-        let local = |pieces: &[Region]| Local {
-            md: descriptor.handle,
-            offset: pieces.first().map_or(64, |piece| piece.addr.0),
-            length: len,
-        };
-        let (from, into) = (local(&memory.source), local(&memory.answer));
-        let arithmetic = kind.sum().map(|sum| {
-            let mut padded = [0; ITEM_BYTES_MAX];
-            padded[..operand.len()].copy_from_slice(&operand);
-            let (op, datatype) = (bridge::op(sum.op), bridge::datatype(sum.of));
-            Arithmetic { op, datatype, operand: padded }
-        });
-        let command = match (kind, arithmetic) {
-            (What::Atomic(_), Some(arithmetic)) => Command::Atomic {
-                from,
-                ack: bridge::ack(ack),
-                target,
-                hdr_data,
-                user_ptr,
-                arithmetic,
-            },
-            (What::Fetch(_), Some(arithmetic)) => {
-                Command::Fetch { into, from, target, hdr_data, user_ptr, arithmetic }
-            }
-            (What::Get, _) => Command::Get { into, target, user_ptr },
-            _ => Command::Put { from, ack: bridge::ack(ack), target, hdr_data, user_ptr },
-        };
-        self.op_memory.push(memory);
-        let added = self.model.add_op(Op {
-            kind,
-            from: who,
-            to,
-            pt,
-            bits,
-            hdr_data,
-            len,
-            remote_offset,
-            ack,
-            user_ptr,
-            source_md: md,
-            answer_md: md,
-            sent,
-            operand,
-            started: None,
-            arrived: None,
-            answer: Bytes::default(),
-            settled: false,
-            is_unexpected: false,
-            is_claimed: false,
-            send_due: None,
-            comm_due: None,
-        });
-        assert_eq!(added, id, "operations are numbered as they come");
-        Drawn { id, from: who, command, descriptor, is_own }
-    }
-
-    /// A descriptor for an operation of so many bytes; one of its own is released at once.
-    fn descriptor(&mut self, who: usize, len: u64, is_now: bool) -> (Descriptor, bool) {
-        let descriptors = self.actors[who].descriptors.clone();
-        let found = self.draw.pick(&descriptors);
-        let fits = !found.is_volatile || len <= u64::from(self.setup.eager_bytes_max);
-        let found = if fits { found } else { descriptors[0] };
-        if !is_now || found.is_volatile || !self.draw.percent(15) {
-            return (found, false);
-        }
-        let queues = self.actors[who].queues;
-        let ct = found.model.ct.map(|ct| self.actors[who].counters[ct]);
-        let queue = found.model.has_queue.then_some(queues[0]);
-        let whole = Region { addr: Addr(0), len: u64::MAX };
-        let options = bridge::md_options(&found.model, false);
-        let ni = self.world.ni_mut(who);
-        let handle = ni.md_bind(whole, None, queue, ct, options).expect("there is room");
-        (Descriptor { handle, ..found }, true)
-    }
-
-    fn memory_of(&mut self, who: usize, bytes: &[u8]) -> Vec<Region> {
-        let region = self.world.memories[who].alloc(bytes.len() as u64);
-        self.world.memories[who].write(region.addr, bytes);
-        vec![region]
-    }
-
-    /// Bytes to be sent: any, or small whole numbers of the type.
-    fn values(&mut self, kind: What, len: u64) -> Vec<u8> {
-        let Some(sum) = kind.sum() else {
-            return (0..len).map(|_| self.draw.bits() as u8).collect();
-        };
-        let item = |number: u64| match sum.of {
-            Type::F32 => (number as f32).to_le_bytes().to_vec(),
-            Type::F64 => (number as f64).to_le_bytes().to_vec(),
-            _ => number.to_le_bytes()[..sum.of.bytes() as usize].to_vec(),
-        };
-        let count = len / sum.of.bytes();
-        let sign = self.draw.percent(10);
-        let numbers = (0..count).map(|_| self.draw.below(NUMBERS));
-        let numbers: Vec<u64> = numbers
-            .map(|number| if sign && sum.of.is_integer() { !number } else { number })
-            .collect();
-        numbers.into_iter().flat_map(item).collect()
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `setup` | what a seed draws before the first step |
 //! | `model` | the specification, in lists and bytes; it knows nothing of the engine |
-//! | `program` `calls` | what the processes do; each call is made to the engine and to the model |
+//! | `program` `calls` `operations` | what the processes do; each call is made to the engine and to the model |
 //! | `world` | processes, network and time; one call of an engine is one step |
 //! | `bridge` | the model's words and the engine's |
 //! | `judge` | memory and registers, at the end |
@@ -21,6 +21,7 @@ mod calls;
 mod coverage;
 mod judge;
 mod model;
+mod operations;
 mod program;
 mod setup;
 mod trace;
