@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `remote` | one peer: what has been asked of it, and its connections |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
+//! | `serve` | a chunk on its way out |
 //! | `bursts` | when small frames wait for each other |
 //! | `glance` | the shortest poll: a look at the busy sockets alone |
 //! | `gather` | how much wakes a thread that sleeps, and for how long it may |
@@ -26,6 +27,7 @@
 //! | `strangers` | listening sockets, and those who have not said who they are |
 //! | `changes` | news of the network: a link that is there again |
 //! | `carried` | how many bytes went by each device |
+//! | `stats` | counts of the rest |
 //! | `carriers` | which own devices carry nothing, as these news say |
 //! | `sealed` | what stands between frames and sockets where they are sealed |
 //! | `take_in` | what comes: frames, chunks, ends of connections |
@@ -77,7 +79,9 @@ mod place;
 mod remote;
 mod ring;
 mod sealed;
+mod serve;
 mod sock;
+mod stats;
 mod strangers;
 mod take_in;
 #[cfg(test)]
@@ -111,6 +115,7 @@ use sluice_link::{Exposures, Layout, Opened, PeerError, RailError, Token};
 use sluice_multirail::RailId;
 pub use sluice_multirail::Striping;
 use sluice_wire::{Nanos, Parsed, PeerId, SLOT_BYTES};
+pub use stats::NetStats;
 use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
@@ -155,27 +160,6 @@ pub enum Event {
     Moved(Token, Result<(), RailError>),
     /// A peer will never answer again.
     Gone(PeerId, PeerError),
-}
-
-/// Counts, and when something happened last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NetStats {
-    /// Connections of strangers, who were dropped.
-    pub strangers: u64,
-    /// Peers that broke the protocol.
-    pub violations: u64,
-    /// Connections that were opened.
-    pub opened: u64,
-    /// Connections that broke, or were closed because they were silent.
-    pub broken: u64,
-    /// Connections that were closed because what came was not what the peer had sent.
-    pub altered: u64,
-    /// Packets that came twice.
-    pub duplicates: u64,
-    /// When a rail was closed or suspected.
-    pub noticed: Option<Nanos>,
-    /// When a stream went on over another rail.
-    pub resumed: Option<Nanos>,
 }
 
 /// See the module.

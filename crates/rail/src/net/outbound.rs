@@ -12,118 +12,14 @@ use super::Place;
 use super::lane::Lane;
 use super::ring::Ring;
 use super::sealed::Sealing;
+use super::serve::Serve;
 use super::sock::{self, PIECES_MAX};
-use sluice_wire::frame::{FRAME_HEAD_BYTES, FrameHead, FrameKind};
-use sluice_wire::{Addr, Region, RemoteKey};
+use sluice_wire::RemoteKey;
 use std::collections::VecDeque;
 use std::io;
-use std::ptr;
 
-/// Bytes of zero that go in place of memory that is no more exposed.
-static ZEROES: [u8; 16 << 10] = [0; 16 << 10];
 /// From this size on an empty buffer gives its memory back.
 const KEPT_BYTES_MAX: usize = 16 << 10;
-
-/// A chunk that the peer has asked for. It goes in one frame or several: what goes in one
-/// is as much as the socket may have now, so that other frames can go between.
-#[derive(Debug)]
-pub(super) struct Serve {
-    id: u32,
-    acknowledged: u64,
-    /// The bytes; `None` once the memory is not exposed any more.
-    from: Option<Addr>,
-    /// By which it was reached.
-    key: RemoteKey,
-    /// Length of the chunk, and how much of it went in frames that are whole.
-    len: usize,
-    done: usize,
-    /// The header of the frame that is next or was begun, the length of its body, and how
-    /// much of both the socket has taken.
-    head: [u8; FRAME_HEAD_BYTES],
-    frame: usize,
-    given: usize,
-}
-
-/// Least bytes of a chunk in one frame, but for the last.
-const FRAME_BYTES_MIN: usize = 16 << 10;
-
-impl Serve {
-    pub(super) fn new(id: u32, acknowledged: u64, from: Region, key: RemoteKey) -> Serve {
-        Serve {
-            id,
-            acknowledged,
-            from: Some(from.addr),
-            key,
-            len: usize::try_from(from.len).expect("a chunk fits memory"),
-            done: 0,
-            head: [0; FRAME_HEAD_BYTES],
-            frame: 0,
-            given: 0,
-        }
-    }
-
-    /// What the frame that is next or was begun still has.
-    fn left(&self) -> usize {
-        FRAME_HEAD_BYTES + self.frame - self.given
-    }
-
-    /// Decides how much the next frame has, unless it was begun.
-    fn prepare(&mut self, bulk: usize) {
-        if self.given > 0 {
-            return;
-        }
-        let left = self.len - self.done;
-        // No rest that is shorter than the least.
-        let frame = bulk.max(FRAME_BYTES_MIN);
-        self.frame = if left < frame + FRAME_BYTES_MIN { left } else { frame };
-        let head = FrameHead {
-            kind: FrameKind::Data,
-            len: self.frame as u32,
-            id: self.id,
-            acknowledged: self.acknowledged,
-        };
-        self.head = head.emit();
-    }
-
-    /// The socket has taken so much more. True if that was the end of the chunk.
-    fn take(&mut self, bytes: usize) -> bool {
-        self.given += bytes;
-        if self.left() == 0 {
-            self.done += self.frame;
-            (self.frame, self.given) = (0, 0);
-        }
-        self.done == self.len
-    }
-
-    /// What the socket has not taken yet of the frame; of one without memory, only as many
-    /// zeroes as there are.
-    fn pieces(&self, mut add: impl FnMut(Place)) {
-        if self.given < FRAME_HEAD_BYTES {
-            add(Place::of(&self.head[self.given..]));
-        }
-        let given = self.given.saturating_sub(FRAME_HEAD_BYTES);
-        let left = self.frame - given;
-        match self.from {
-            Some(from) => {
-                let at = from.offset((self.done + given) as u64).0 as usize;
-                add(Place { at: ptr::with_exposed_provenance_mut(at), len: left });
-            }
-            None => add(Place::of(&ZEROES[..left.min(ZEROES.len())])),
-        }
-    }
-
-    /// Whether the frame that is next or was begun can be given whole, and is the last of
-    /// the chunk: another chunk may follow at once.
-    fn ends_with_frame(&self) -> bool {
-        self.from.is_some() && self.done + self.frame == self.len
-    }
-
-    /// What goes in its place if the key does not reach the memory any more.
-    fn fault(&self) -> [u8; FRAME_HEAD_BYTES] {
-        let Serve { id, acknowledged, .. } = *self;
-        FrameHead { kind: FrameKind::Fault, len: 0, id, acknowledged }.emit()
-    }
-}
 
 /// What became of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,19 +179,17 @@ impl Outbound {
         let Outbound { small, serves, .. } = self;
         let mut forgotten = Forgotten::default();
         serves.retain_mut(|serve| {
-            if serve.key != key || serve.from.is_none() {
+            if !serve.reads(key) {
                 return true;
             }
-            // A frame that the socket has part of is ended with zeroes.
-            let end = serve.done + if serve.given > 0 { serve.frame } else { 0 };
-            if end < serve.len {
-                small.extend(serve.fault());
-                forgotten.is_told = true;
-            } else {
-                forgotten.is_cut = true;
+            match serve.cut_short() {
+                Some(fault) => {
+                    small.extend(fault);
+                    forgotten.is_told = true;
+                }
+                None => forgotten.is_cut = true,
             }
-            (serve.from, serve.len) = (None, end);
-            serve.given > 0
+            serve.is_begun()
         });
         forgotten
     }
@@ -405,7 +299,7 @@ impl Outbound {
             Err(cause) if sock::is_fault(&cause) => {
                 return match parts[0] {
                     Part::Serve(at) if is_wary => {
-                        Ok(Given::End(Flushed::Faulty(self.serves[at].key)))
+                        Ok(Given::End(Flushed::Faulty(self.serves[at].key())))
                     }
                     _ if is_wary => Err(cause),
                     _ => Ok(Given::Fault),
@@ -470,7 +364,7 @@ impl Outbound {
             add(Part::Small, Place::of(front));
             add(Part::Small, Place::of(back));
         };
-        let begun = self.serves.front().filter(|serve| serve.given > 0);
+        let begun = self.serves.front().filter(|serve| serve.is_begun());
         let mut first = 0;
         if self.is_inside_stream {
             stream(&mut add);
@@ -547,6 +441,8 @@ fn first_alone(parts: &[Part]) -> usize {
 mod tests {
     use super::*;
     use crate::net::handshake::Cipher;
+    use sluice_wire::frame::{FRAME_HEAD_BYTES, FrameHead, FrameKind};
+    use sluice_wire::{Addr, Region};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 

@@ -5,8 +5,8 @@
 //! not come whole is kept with its connection, so one that is idle has no buffer.
 
 use super::conn::DataIn;
-use super::outbound::Serve;
 use super::remote::{Read, ReadOf};
+use super::serve::Serve;
 use super::{
     BUFFER_BYTES, Entry, Event, Net, Place, Reading, SERVES_MAX, SMALL_BYTES_MAX, TAIL_BYTES,
     WRITES_MAX, sock,

@@ -1,15 +1,11 @@
 //! What networks do to connections, and what two processes then still do.
 
 use super::relay::{Course, Cut, Relay};
-use super::{Chance, Process, behind_relays, loopback, region, region_mut, until, until_by};
+use super::{Process, behind_relays, loopback, region, region_mut, until, until_by};
 use crate::net::{Entry, NetConfig, sock};
-use sluice_link::{
-    ClaimsId, Connect, PeerError, RailError, Remote, RemoteMemory, Rights, SharedCopy, Token,
-    Transport,
-};
+use sluice_link::{Connect, PeerError, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_multirail::{RailId, RailState, Timing};
 use sluice_wire::PeerId;
-use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -102,7 +98,7 @@ impl Pair {
         self.relays.iter_mut().for_each(|relay| relay.cut(how));
     }
 
-    fn set_course(&mut self, course: Course) {
+    pub(super) fn set_course(&mut self, course: Course) {
         self.relays.iter_mut().for_each(|relay| relay.course = course);
     }
 
@@ -116,7 +112,7 @@ impl Pair {
             .map(|(_, r)| r)
     }
 
-    fn carried(&mut self, rail: usize) -> u64 {
+    pub(super) fn carried(&mut self, rail: usize) -> u64 {
         self.of_rail(rail).map(|relay| relay.carried).sum()
     }
 
@@ -279,7 +275,7 @@ fn deafen(socket: &impl AsFd, is_deaf: bool) {
 }
 
 impl Process {
-    fn shrink_buffers(&self) {
+    pub(super) fn shrink_buffers(&self) {
         for (_, entry) in &self.world.net().unwrap().entries {
             if let Entry::Conn(conn) = entry {
                 rustix::net::sockopt::set_socket_send_buffer_size(&conn.lane, 4096).unwrap();
@@ -538,252 +534,4 @@ fn a_port_that_nobody_listens_at_any_more_is_the_end_of_a_peer() {
     until_by(&mut [&mut a], &mut relays, "its end", |all| !all[0].machine.gone.is_empty());
     assert_eq!(a.machine.gone, [(to_b, PeerError::Dead)]);
     drop(b);
-}
-
-#[test]
-fn memory_that_is_taken_back_from_a_writer_is_not_written_any_more() {
-    const LEN: usize = 2 << 20;
-    let mut pair = Pair::met(2, BRISK);
-    let (to_a, to_b) = (pair.to_a, pair.to_b);
-    let from = pattern(LEN, 8);
-    for (at, bytes) in (0..).zip([30_000, 100_000, 300_000]) {
-        let mut into = vec![0u8; LEN];
-        let key = pair.b.world.expose(to_a, region_mut(&mut into), Rights::WRITE);
-        pair.relays.iter_mut().for_each(|relay| relay.left = Some(bytes));
-        pair.a.world.write_remote(to_b, region(&from), Remote::whole(key), Token(at));
-        pair.until("a part of it", |pair| pair.relays.iter().any(|relay| relay.left == Some(0)));
-        for _ in 0..100 {
-            pair.poll();
-        }
-        pair.b.world.revoke(to_a, key);
-        into.fill(0xdb);
-        pair.relays.iter_mut().for_each(|relay| relay.left = None);
-        pair.until("the end", |pair| !pair.a.machine.moved.is_empty());
-        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(at), Err(RailError::Fault))]);
-        for _ in 0..1000 {
-            pair.poll();
-        }
-        assert!(into.iter().all(|&byte| byte == 0xdb), "written after {bytes} bytes");
-    }
-    pair.check_packets(0);
-}
-
-#[test]
-fn a_read_of_memory_that_is_taken_back_meanwhile_ends() {
-    const LEN: usize = 2 << 20;
-    let mut pair = Pair::met(2, BRISK);
-    let (to_a, to_b) = (pair.to_a, pair.to_b);
-    for (at, bytes) in (0..).zip([0, 30, 30_000, 300_000]) {
-        let from = pattern(LEN, 9);
-        let mut into = vec![0u8; LEN];
-        let key = pair.b.world.expose(to_a, region(&from), Rights::READ);
-        // Little fits the system's buffers, so chunks wait that were asked for.
-        pair.b.shrink_buffers();
-        pair.relays.iter_mut().for_each(Relay::shrink_buffers);
-        pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut into), Token(at));
-        pair.relays.iter_mut().for_each(|relay| relay.left = Some(bytes));
-        pair.until("a part of it", |pair| pair.relays.iter().any(|relay| relay.left == Some(0)));
-        for _ in 0..100 {
-            pair.poll();
-        }
-        pair.b.world.revoke(to_a, key);
-        drop(from);
-        pair.relays.iter_mut().for_each(|relay| relay.left = None);
-        pair.until("the end", |pair| !pair.a.machine.moved.is_empty());
-        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(at), Err(RailError::Fault))]);
-    }
-    pair.check_packets(0);
-}
-
-#[test]
-fn a_chunk_that_waits_to_be_sent_when_its_memory_is_taken_back_is_a_fault() {
-    const LEN: usize = 256 << 10;
-    let mut pair = Pair::met(1, Timing { suspect_alone_ns: HOUR_NS, ..BRISK });
-    let (to_a, to_b) = (pair.to_a, pair.to_b);
-    let from = pattern(LEN, 9);
-    let mut into = vec![0u8; LEN];
-    let key = pair.b.world.expose(to_a, region(&from), Rights::READ);
-    pair.b.shrink_buffers();
-    pair.relays.iter_mut().for_each(Relay::shrink_buffers);
-    pair.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut into), Token(1));
-    pair.until("a part of the first chunk", |pair| {
-        pair.relays.iter_mut().for_each(|relay| {
-            if relay.carried > 10_000 {
-                relay.course = Course::Hold;
-            }
-        });
-        pair.relays.iter().any(|relay| relay.course == Course::Hold)
-    });
-    pair.b.world.revoke(to_a, key);
-    drop(from);
-    pair.set_course(Course::Pass);
-    pair.until("the end", |pair| !pair.a.machine.moved.is_empty());
-    assert_eq!(pair.a.machine.moved, [(Token(1), Err(RailError::Fault))]);
-    pair.check_packets(0);
-}
-
-#[test]
-fn the_key_of_one_peer_is_of_no_use_to_another() {
-    let (mut a, to_b, mut b, to_a) = directly(1, BRISK);
-    let mut c = Process::with(config(1, BRISK));
-    let c_to_b = c.knows(&b);
-    assert_eq!(c.world.connect(c_to_b), Ok(Connect::Pending));
-    until(&mut [&mut b, &mut c], "the connection", |all| !all[1].machine.connected.is_empty());
-    let mut there = pattern(100, 10);
-    let mut here = vec![0u8; 100];
-    let key = b.world.expose(to_a, region_mut(&mut there), Rights { read: true, write: true });
-    c.world.read_remote(c_to_b, Remote::whole(key), region_mut(&mut here), Token(1));
-    c.world.write_remote(c_to_b, region(&here), Remote::whole(key), Token(2));
-    until(&mut [&mut b, &mut c], "both faults", |all| all[1].machine.moved.len() == 2);
-    assert!(c.machine.moved.iter().all(|(_, how)| *how == Err(RailError::Fault)));
-    assert!(here.iter().all(|&byte| byte == 0) && there == pattern(100, 10));
-    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(3));
-    until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
-    assert_eq!(a.machine.moved, [(Token(3), Ok(()))]);
-    assert_eq!(here, there);
-}
-
-#[test]
-fn chunk_claims_that_a_peer_elsewhere_names_reach_no_shared_memory() {
-    let (mut a, to_b, mut b, _) = directly(1, BRISK);
-    let bytes = pattern(1 << 20, 11);
-    for bits in [1, 2, 1 << 16, u32::MAX] {
-        let claims = ClaimsId(NonZeroU32::new(bits).unwrap());
-        let into = Remote::whole(sluice_wire::RemoteKey::from_bits(7));
-        let shm = a.world.shm_mut();
-        assert!(!shm.use_claims(to_b, claims) && shm.are_claims_closed(to_b, claims));
-        assert!(shm.open_claims(to_b, sluice_link::ClaimsStart::Free).is_none());
-        shm.write_shared(to_b, claims, region(&bytes), into, Token(u64::from(bits)));
-        until(&mut [&mut a, &mut b], "the end", |all| !all[0].machine.moved.is_empty());
-        let moved = a.machine.moved.drain(..).collect::<Vec<_>>();
-        assert_eq!(moved, [(Token(u64::from(bits)), Err(RailError::PeerGone))]);
-    }
-    assert_eq!((a.machine.gone.len(), b.machine.gone.len()), (0, 0));
-}
-
-/// What is under way in the loop below.
-struct Move {
-    token: u64,
-    is_write: bool,
-    by_a: bool,
-    there: Vec<u8>,
-    here: Vec<u8>,
-    key: sluice_wire::RemoteKey,
-}
-
-/// Packets, reads and writes both ways, while relays do what they can.
-fn go_through_faults(seed: u64) {
-    eprintln!("seed {seed}");
-    let mut chance = Chance(seed);
-    let devices = 1 + chance.below(4) as u8;
-    let mut pair = Pair::met(devices, BRISK);
-    let (to_a, to_b) = (pair.to_a, pair.to_b);
-    let mut moves: Vec<Move> = Vec::new();
-    let (mut sent, mut ended) = ([0u32; 2], 0);
-    for step in 0..1500 {
-        match chance.below(100) {
-            0..40 => {
-                for (by, next) in sent.iter_mut().enumerate() {
-                    for _ in 0..chance.below(4) {
-                        let seq = *next;
-                        *next += 1;
-                        match by {
-                            0 => pair.a.send(to_b, seq, &payload(seq)),
-                            _ => pair.b.send(to_a, seq, &payload(seq)),
-                        }
-                    }
-                }
-            }
-            40..50 if moves.len() < 8 => {
-                let (len, is_write) = (1 + chance.below(300_000) as usize, chance.below(2) == 0);
-                let by_a = chance.below(2) == 0;
-                let token = step;
-                let (mut here, mut there) = (vec![0; len], vec![0; len]);
-                if is_write { &mut here } else { &mut there }.copy_from_slice(&pattern(len, step));
-                let (here_at, there_at) = (region_mut(&mut here), region_mut(&mut there));
-                let rights = if is_write { Rights::WRITE } else { Rights::READ };
-                let Pair { a, b, .. } = &mut pair;
-                let (own, peer, other, back) =
-                    if by_a { (a, to_b, b, to_a) } else { (b, to_a, a, to_b) };
-                let key = other.world.expose(back, there_at, rights);
-                if is_write {
-                    own.world.write_remote(peer, here_at, Remote::whole(key), Token(token));
-                } else {
-                    own.world.read_remote(peer, Remote::whole(key), here_at, Token(token));
-                }
-                moves.push(Move { token, is_write, by_a, there, here, key });
-            }
-            50..54 => {
-                let at = chance.below(pair.relays.len() as u64) as usize;
-                let how = if chance.below(2) == 0 { Cut::Fin } else { Cut::Rst };
-                pair.relays[at].cut(how);
-            }
-            54..58 => {
-                let at = chance.below(pair.relays.len() as u64) as usize;
-                pair.relays[at].course = match chance.below(5) {
-                    0 => Course::Hold,
-                    1 => Course::Slow(1 + chance.below(5000) as usize),
-                    2 => Course::Slam,
-                    _ => Course::Pass,
-                };
-            }
-            58..60 => {
-                let at = chance.below(pair.relays.len() as u64) as usize;
-                pair.relays[at].left = (chance.below(2) == 0).then(|| chance.below(100_000));
-            }
-            _ => pair.poll(),
-        }
-        ended += end_moves(&mut pair, &mut moves);
-    }
-    for relay in &mut pair.relays {
-        (relay.course, relay.left) = (Course::Pass, None);
-    }
-    let begin = Instant::now();
-    while !moves.is_empty()
-        || pair.b.machine.packets.len() < sent[0] as usize
-        || pair.a.machine.packets.len() < sent[1] as usize
-    {
-        pair.poll();
-        ended += end_moves(&mut pair, &mut moves);
-        assert!(
-            begin.elapsed() < super::PATIENCE,
-            "seed {seed}: {} moves, {ended} ended",
-            moves.len()
-        );
-    }
-    for (process, from, count) in [(&pair.b, to_a, sent[0]), (&pair.a, to_b, sent[1])] {
-        assert_eq!(process.machine.packets.len(), count as usize, "seed {seed}");
-        for (seq, got) in (0..).zip(&process.machine.packets) {
-            assert_eq!(*got, (from, seq, payload(seq)), "seed {seed}");
-        }
-        assert_eq!(process.machine.gone, [], "seed {seed}");
-        assert_eq!(process.world.net().unwrap().stats().violations, 0, "seed {seed}");
-    }
-}
-
-/// Checks the moves that have ended. Says how many.
-fn end_moves(pair: &mut Pair, moves: &mut Vec<Move>) -> usize {
-    let mut count = 0;
-    for by_a in [true, false] {
-        let machine = if by_a { &mut pair.a.machine } else { &mut pair.b.machine };
-        for (token, how) in std::mem::take(&mut machine.moved) {
-            let at = moves.iter().position(|known| (known.token, known.by_a) == (token.0, by_a));
-            let ended = moves.swap_remove(at.expect("it ends once"));
-            assert_eq!(how, Ok(()), "{token:?}");
-            assert!(ended.here == ended.there && ended.here == pattern(ended.here.len(), token.0));
-            let _ = ended.is_write;
-            let (other, peer) =
-                if by_a { (&mut pair.b, pair.to_a) } else { (&mut pair.a, pair.to_b) };
-            other.world.revoke(peer, ended.key);
-            count += 1;
-        }
-    }
-    count
-}
-
-#[test]
-fn everything_arrives_exactly_once_whatever_the_network_does() {
-    for seed in 0..12 {
-        go_through_faults(seed);
-    }
 }

@@ -4,6 +4,7 @@
 mod carried;
 mod changes;
 mod crossing;
+mod exactly_once;
 mod fabric;
 mod fabric_faults;
 mod fabric_reads;
@@ -22,6 +23,7 @@ mod processes;
 mod relay;
 mod rogues;
 mod spares;
+mod taken_back;
 mod tampered;
 mod unmapped;
 
