@@ -281,7 +281,8 @@ impl Stripes {
         let Some(at) = self.reads.iter().position(|read| read.id == id) else { return };
         for place in 0..self.places.len() {
             if self.places[place].chunk.is_some_and(|chunk| chunk.read == id) {
-                self.end_chunk(place);
+                let rail = self.end_chunk(place).rail;
+                self.rails[rail.index()].drop_sample();
             }
         }
         let read = self.reads.remove(at).expect("it is there");
@@ -306,10 +307,15 @@ impl Stripes {
         let (offset, len) = read.take(len.max(1));
         let read = read.id;
         self.unasked -= len;
-        let Rail { pace, chunks, bytes, silent_since, used, .. } = &mut self.rails[rail.index()];
+        let Rail { pace, chunks, bytes, silent_since, used, dry, .. } =
+            &mut self.rails[rail.index()];
         *used = now;
         let was_alone = *chunks == 0;
         if was_alone {
+            // Time in which it was asked for nothing is not its own.
+            if let Some(since) = dry.take().filter(|&since| since != now) {
+                pace.rest(since);
+            }
             pace.begin(now);
         }
         silent_since.get_or_insert(now);
@@ -358,12 +364,9 @@ impl Stripes {
         chunk.come += bytes;
         let (id, is_whole) = (chunk.read, chunk.left() == 0);
         if is_whole {
-            let known = &mut self.rails[rail.index()];
-            if known.chunks == 1 {
-                known.pace.rest(now);
-            }
             self.end_chunk(place);
-            self.rails[rail.index()].speak(now);
+            let is_more = self.unasked > 0;
+            self.rails[rail.index()].end(now, is_more);
         }
         let at = self.reads.iter().position(|read| read.id == id).expect("chunks are of reads");
         let read = &mut self.reads[at];
@@ -540,15 +543,13 @@ impl Stripes {
         let rail = &mut self.rails[chunk.rail.index()];
         rail.chunks -= 1;
         rail.bytes -= chunk.left();
-        if rail.chunks == 0 {
-            rail.pace.stop();
-        }
         chunk
     }
 
     /// What has not come of a chunk is to be asked for again.
     fn give_back(&mut self, place: usize) {
         let chunk = self.end_chunk(place);
+        self.rails[chunk.rail.index()].drop_sample();
         let read = self.reads.iter_mut().find(|read| read.id == chunk.read);
         let read = read.expect("chunks are of reads");
         if chunk.left() > 0 {

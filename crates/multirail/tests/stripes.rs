@@ -285,6 +285,28 @@ fn chunks_and_what_is_asked_for_ahead_go_by_the_pace_of_the_rail() {
     assert!((1 << 20..=3 << 20).contains(&ahead) && chunk == 1 << 20, "{ahead} {chunk}");
 }
 
+/// One that was slow for a while, because its process was, is as fast as before soon.
+#[test]
+fn a_rail_that_was_slow_for_a_while_is_as_fast_as_before() {
+    let mut world = pull(&[40]);
+    let run = |world: &mut World, until: u64| {
+        while world.now < until && !world.stripes.is_idle() {
+            world.stripes.note_packet(RailId(0), Nanos(world.now));
+            world.step();
+        }
+        world.carried[0]
+    };
+    world.begin(0, 4 << 30);
+    run(&mut world, 20_000_000);
+    (world.links[0].latency_ns, world.links[0].bytes_per_s) = (2_000_000, GBIT / 4);
+    let before = run(&mut world, 100_000_000);
+    (world.links[0].latency_ns, world.links[0].bytes_per_s) = (60_000, 40 * GBIT);
+    let soon = run(&mut world, 110_000_000);
+    let later = run(&mut world, 130_000_000);
+    println!("{} bytes in 10 ms, then {} in 20 ms", soon - before, later - soon);
+    assert!(later - soon >= 20 * 40 * GBIT / 1000 * 9 / 10, "{}", later - soon);
+}
+
 /// Behind a stream at 1 Gb/s a packet waits less than 0.3 ms.
 #[test]
 fn little_is_asked_for_ahead_while_packets_come() {

@@ -19,6 +19,8 @@ const AHEAD_NS: u64 = 1_000_000;
 /// The same while packets come by the rail, and how long after the last they do.
 const AHEAD_NS_WITH_PACKETS: u64 = 200_000;
 const PACKETS_NS: u64 = 1_000_000;
+/// A chunk has this part of it at least.
+const AHEAD_PARTS: u64 = 8;
 /// Least that is asked for ahead.
 const AHEAD_BYTES_MIN: u64 = 16 << 10;
 
@@ -42,6 +44,8 @@ pub(super) struct Rail {
     pub(super) silent_since: Option<Nanos>,
     /// When a packet came by it last.
     pub(super) packet: Option<Nanos>,
+    /// It has brought all that it was asked for, then, and there was more to ask for.
+    pub(super) dry: Option<Nanos>,
 }
 
 impl Rail {
@@ -58,6 +62,7 @@ impl Rail {
             bytes: 0,
             silent_since: None,
             packet: None,
+            dry: None,
         }
     }
 
@@ -73,6 +78,25 @@ impl Rail {
         self.pace.note(now, bytes);
     }
 
+    /// A chunk has come whole. Whether there is more to ask for decides if the rail rests: one
+    /// that has to be asked again and again is as fast as that allows, and its sample goes on.
+    pub(super) fn end(&mut self, now: Nanos, is_more: bool) {
+        if self.chunks == 0 && is_more {
+            self.dry = Some(now);
+        } else if self.chunks == 0 {
+            self.pace.rest(now);
+        }
+        self.speak(now);
+    }
+
+    /// A chunk will not come: where it was the last one, what has come is no sample.
+    pub(super) fn drop_sample(&mut self) {
+        if self.chunks == 0 {
+            self.pace.stop();
+            self.dry = None;
+        }
+    }
+
     /// How much is asked for ahead of it.
     fn ahead_bytes(&self, now: Nanos) -> u64 {
         if !self.pace.is_measured() {
@@ -83,9 +107,13 @@ impl Rail {
         self.pace.bytes_in(ahead_ns).max(AHEAD_BYTES_MIN)
     }
 
-    /// Whether it may be asked for a chunk more, which has so many bytes at least.
+    /// Whether it may be asked for a chunk more, which has so many bytes at least. There has to
+    /// be room for a good part of what is asked for ahead, or all chunks but one would be short:
+    /// as long as what has come since the one before was asked for.
     pub(super) fn has_room(&self, now: Nanos, min: u64) -> bool {
-        self.chunks == 0 || self.bytes.saturating_add(min) <= self.ahead_bytes(now)
+        let ahead = self.ahead_bytes(now);
+        let room = (ahead / AHEAD_PARTS).max(min);
+        self.chunks == 0 || self.bytes.saturating_add(room) <= ahead
     }
 
     /// The longest chunk that it should have now, within bounds of which the lower holds.
@@ -102,6 +130,7 @@ impl Rail {
     pub(super) fn forget(&mut self) {
         self.pace = Pace::claimed(self.claimed_bytes_per_s);
         self.latency_ns = self.claimed_latency_ns;
+        self.dry = None;
     }
 
     /// A rail that is thought slow is given nothing by which it could show better, so what
