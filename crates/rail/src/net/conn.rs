@@ -5,6 +5,7 @@ use super::lane::Lane;
 use super::listing::Listing;
 use super::outbound::Outbound;
 use super::sealed::Unsealing;
+use super::{BUFFER_BYTES, TAIL_BYTES};
 use sluice_multirail::{ChunkId, RailId};
 use sluice_wire::frame::{FrameHead, FrameKind};
 use sluice_wire::{Nanos, PeerId};
@@ -12,6 +13,10 @@ use sluice_wire::{Nanos, PeerId};
 /// Polls in vain after which a connection is left to the system's list of those that
 /// have something.
 const COLD_POLLS: u32 = 4096;
+
+/// A chunk of so many bytes is worth a system call of its own, so that it is received into
+/// its place: to copy it takes longer.
+const CHUNK_BYTES_DIRECT: u64 = 32 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub(super) struct Conn {
     pub(super) unsealing: Option<Box<Unsealing>>,
     /// A chunk that is coming.
     pub(super) data: Option<DataIn>,
+    /// What comes next is a chunk, most likely.
+    pub(super) expects_chunk: bool,
     /// The socket takes nothing for now.
     pub(super) is_blocked: bool,
     /// It is in the list of those that have something to send.
@@ -145,6 +152,7 @@ impl Conn {
             partial: Vec::new(),
             unsealing: None,
             data: None,
+            expects_chunk: false,
             is_blocked: false,
             is_dirty: false,
             listing: Listing::default(),
@@ -163,6 +171,17 @@ impl Conn {
     pub(super) fn push_bare(&mut self, kind: FrameKind, id: u32, acknowledged: u64) {
         let head = FrameHead { kind, len: 0, id, acknowledged };
         self.out.push(&[&head.emit()]);
+    }
+
+    /// A chunk of so many bytes is coming, or was asked for.
+    pub(super) fn expect_chunk(&mut self, bytes: u64) {
+        self.expects_chunk = bytes >= CHUNK_BYTES_DIRECT;
+    }
+
+    /// How much is taken from the socket between two frames: where a chunk is expected its
+    /// header, and little of what is then received into its place.
+    pub(super) fn ahead_bytes(&self) -> usize {
+        if self.expects_chunk { TAIL_BYTES } else { BUFFER_BYTES }
     }
 
     /// Something has come.

@@ -11,7 +11,7 @@
 //! [`ROUND_NS`]: super::ROUND_NS
 
 use super::lane::Lane;
-use super::{BUFFER_BYTES, Entry, HOT_MAX, LIST_NS, Net, Place, Reading};
+use super::{Entry, HOT_MAX, LIST_NS, Net, Place, Reading};
 use sluice_wire::Nanos;
 use std::io;
 
@@ -74,11 +74,12 @@ impl Net {
         !self.listed.is_empty()
     }
 
-    /// Whether what comes next is the beginning of a frame, as it travels.
+    /// Whether what comes next by TCP is the beginning of a frame.
     fn is_between_frames(&self, entry: usize) -> bool {
         let Some(Entry::Conn(conn)) = self.entries.get(entry) else { return false };
-        let is_plain = conn.unsealing.is_none() && matches!(conn.lane, Lane::Tcp(_));
-        is_plain && conn.data.is_none() && conn.partial.is_empty()
+        // What is sealed is put together from records in any case.
+        let is_whole = conn.unsealing.is_some() || conn.partial.is_empty();
+        is_whole && conn.data.is_none() && matches!(conn.lane, Lane::Tcp(_))
     }
 
     /// A look at one of them. One that has come to its end is left to a whole poll.
@@ -89,14 +90,21 @@ impl Net {
         if !conn.gathers() && !conn.lane.has_something() {
             return if conn.note_vain() { Glance::Due } else { Glance::Quiet };
         }
-        let place = Place::of_mut(&mut self.buffer[..BUFFER_BYTES]);
+        if conn.unsealing.is_some() {
+            self.receive_sealed(entry);
+            self.note_busy(entry);
+            return Glance::Came;
+        }
+        let ahead = conn.ahead_bytes();
+        let place = Place::of_mut(&mut self.buffer[..ahead]);
         // SAFETY: the buffer is this process's own.
         match unsafe { conn.lane.receive(&[place]) } {
             Ok(0) => Glance::Due,
             Ok(got) => {
                 conn.note_heard();
                 self.reading = Some(Reading { entry, at: 0, end: got });
-                if got == BUFFER_BYTES {
+                if got == ahead {
+                    conn.expects_chunk = false;
                     // There is more, most likely.
                     self.look_again(entry);
                 }

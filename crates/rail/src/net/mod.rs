@@ -124,8 +124,8 @@ use strangers::Listener;
 
 /// Bytes that one look at a socket brings at most, chunks aside.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The same behind a chunk: room for the headers that follow, and little more, because
-/// what lands there of the next chunk is copied once more.
+/// The same behind a chunk, and where one is expected: room for the headers that follow, and
+/// little more, because what lands there of the next chunk is copied once more.
 const TAIL_BYTES: usize = 512;
 /// Bytes that nobody wants are taken in so many at a time.
 const SCRATCH_BYTES: usize = 64 << 10;

@@ -112,6 +112,7 @@ impl Net {
         let Some(entry) = met.conns[ask.rail.index()] else { return };
         if let Some(conn) = self.conn(entry) {
             conn.out.push(&[&head.emit(), &body.emit()]);
+            conn.expect_chunk(ask.len);
         }
         self.mark_dirty(entry);
     }

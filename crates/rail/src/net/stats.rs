@@ -17,6 +17,11 @@ pub struct NetStats {
     pub altered: u64,
     /// Packets that came twice.
     pub duplicates: u64,
+    /// Bytes of chunks that came with other frames, and were copied from there into their
+    /// place.
+    pub copied: u64,
+    /// Bytes of chunks that were received into their place.
+    pub placed: u64,
     /// When a rail was closed or suspected.
     pub noticed: Option<Nanos>,
     /// When a stream went on over another rail.

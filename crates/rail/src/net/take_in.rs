@@ -1,7 +1,8 @@
 //! What comes on a connection: frames, chunks, and its end.
 //!
 //! A look at a socket brings what is there into one buffer, which all connections share,
-//! and a chunk that is coming straight into its place. What is left of a frame that has
+//! and a chunk that is coming straight into its place. Where a chunk is expected no more is
+//! taken into the buffer than has room for its header, so what is copied is little. What is left of a frame that has
 //! not come whole is kept with its connection, so one that is idle has no buffer.
 
 use super::conn::DataIn;
@@ -82,7 +83,8 @@ impl Net {
             }
         }
         let place = data.map(|data| self.place_to_receive(peer, rail, data));
-        let tail = if place.is_some() { TAIL_BYTES } else { BUFFER_BYTES };
+        let Some(conn) = self.conn(entry) else { return };
+        let tail = if place.is_some() { TAIL_BYTES } else { conn.ahead_bytes() };
         let behind = Place::of_mut(&mut self.buffer[kept..kept + tail]);
         // Behind a part of a chunk comes the rest of it, which is no frame.
         let is_last = place.zip(data).is_none_or(|(place, data)| place.len == data.left as usize);
@@ -100,15 +102,20 @@ impl Net {
             Ok(0) => self.broke(entry, None),
             Ok(got) => {
                 conn.note_heard();
+                let is_full = got == pieces.iter().map(|piece| piece.len).sum::<usize>();
+                if is_full && place.is_none() {
+                    // Unless a chunk begins in what is here.
+                    conn.expects_chunk = false;
+                }
                 let of_chunk = place.map_or(0, |place| place.len.min(got));
                 if of_chunk > 0 {
+                    self.stats.placed += of_chunk as u64;
                     self.note_chunk(entry, of_chunk as u32);
                 }
                 let end = kept + got - of_chunk;
                 if end > 0 && self.conn(entry).is_some() {
                     self.reading = Some(Reading { entry, at: 0, end });
                 }
-                let is_full = got == pieces.iter().map(|piece| piece.len).sum::<usize>();
                 if is_full || data.is_some() {
                     // There is more, most likely.
                     self.look_again(entry);
@@ -373,6 +380,7 @@ impl Net {
         }
         let data = DataIn { chunk, left: head.len };
         let Some(conn) = self.conn(entry) else { return Ok(()) };
+        conn.expect_chunk(u64::from(head.len));
         conn.data = (head.len > 0).then_some(data);
         if here == 0 {
             return Ok(());
@@ -392,6 +400,7 @@ impl Net {
                 // SAFETY: the place can be written, as was just found, and the machine lets it
                 // be until the read has ended.
                 unsafe { ptr::copy_nonoverlapping(from, place.at, place.len) };
+                self.stats.copied += place.len as u64;
             } else {
                 self.spoil_chunk(peer, rail, data);
             }

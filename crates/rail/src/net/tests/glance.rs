@@ -1,7 +1,8 @@
 //! Short looks: what they find, and that they put nothing else off.
 
-use super::{PATIENCE, Process, until};
-use crate::net::{Entry, Event, Glance, LIST_NS, Net, ROUND_NS};
+use super::{MODES, PATIENCE, Process, loopback, until};
+use crate::net::handshake::Security;
+use crate::net::{Entry, Event, Glance, LIST_NS, Net, NetConfig, ROUND_NS};
 use sluice_link::Transport;
 use sluice_wire::{Nanos, PeerId};
 use std::net::TcpStream;
@@ -10,7 +11,13 @@ use std::time::Instant;
 /// Two processes that have just spoken; the second one's network has looked at everything at
 /// the time that is returned.
 pub(super) fn talking() -> (Process, Process, PeerId, Nanos) {
-    let (mut a, mut b) = (Process::new(1), Process::new(1));
+    talking_by(Security::Auth)
+}
+
+/// As [`talking`], protected so.
+fn talking_by(security: Security) -> (Process, Process, PeerId, Nanos) {
+    let config = || NetConfig { security, ..NetConfig::with_devices(vec![loopback(1)]) };
+    let (mut a, mut b) = (Process::with(config()), Process::with(config()));
     let to_b = a.knows(&b);
     assert!(a.world.connect(to_b).is_ok());
     until(&mut [&mut a, &mut b], "they meet", |all| !all[0].machine.connected.is_empty());
@@ -76,14 +83,16 @@ fn the_list_is_looked_at_and_deadlines_are_within_their_bounds() {
 
 #[test]
 fn a_short_look_takes_in_what_has_come() {
-    let (mut a, mut b, to_b, now) = talking();
-    a.send(to_b, 1, b"second");
-    let net = b.world.net_mut();
-    assert_eq!(first_glance(net, now), Glance::Came);
-    let Some(Event::Packet(..)) = net.next_event() else { panic!("a packet has come") };
-    assert_eq!(net.payload(), b"second");
-    assert!(net.next_event().is_none());
-    assert_eq!(net.glance(now), Glance::Quiet);
+    for security in MODES {
+        let (mut a, mut b, to_b, now) = talking_by(security);
+        a.send(to_b, 1, b"second");
+        let net = b.world.net_mut();
+        assert_eq!(first_glance(net, now), Glance::Came);
+        let Some(Event::Packet(..)) = net.next_event() else { panic!("{security:?}: a packet") };
+        assert_eq!(net.payload(), b"second");
+        assert!(net.next_event().is_none());
+        assert_eq!(net.glance(now), Glance::Quiet);
+    }
 }
 
 #[test]

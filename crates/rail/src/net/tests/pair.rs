@@ -1,7 +1,7 @@
 //! What two processes do to each other when nothing fails.
 
 use super::{Process, loopback, one, region, region_mut, until};
-use crate::net::{NetConfig, OWN_WRITES_MAX, OwnDevice, WRITES_MAX};
+use crate::net::{NetConfig, NetStats, OWN_WRITES_MAX, OwnDevice, Striping, WRITES_MAX};
 use sluice_link::{Connect, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_wire::{PeerId, RemoteKey};
 
@@ -113,6 +113,29 @@ fn memory_is_read_and_written_over_all_rails() {
             b.world.revoke(to_a, key);
         }
     }
+}
+
+/// Of a chunk no more is copied than what came with its header.
+#[test]
+fn chunks_are_received_straight_into_their_place() {
+    const BYTES: usize = 4 << 20;
+    let config = || NetConfig {
+        striping: Striping::Fragments { bytes: 1 << 20 },
+        ..NetConfig::with_devices(vec![loopback(1)])
+    };
+    let (mut a, mut b) = (Process::with(config()), Process::with(config()));
+    let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+    assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+    until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+    let there: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
+    let mut here = vec![0u8; BYTES];
+    let key = b.world.expose(to_a, region(&there), Rights::READ);
+    a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+    until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+    assert!(here == there);
+    let NetStats { placed, copied, .. } = a.world.net().unwrap().stats();
+    assert_eq!(placed + copied, BYTES as u64);
+    assert!(copied * 8 <= placed, "{copied} bytes were copied, {placed} were not");
 }
 
 #[test]
