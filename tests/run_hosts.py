@@ -435,12 +435,12 @@ class Hosts:
 
 
 class Steady:
-    """The program `steady` at work; it ends with the test."""
+    """The program `steady`, or another, at work; it ends with the test."""
 
-    def __init__(self, hosts, ranks, env, words=()):
-        self.hosts = hosts
+    def __init__(self, hosts, ranks, env, words=(), name="steady"):
+        self.hosts, self.name = hosts, name
         self.over = os.path.join(hosts.folder, f"over-{time.monotonic_ns()}")
-        program = [hosts.suite.binary("steady"), self.over, *words]
+        program = [hosts.suite.binary(name), self.over, *words]
         self.job = Job(hosts.mpirun(ranks, env, program), hosts.folder)
 
     def __enter__(self):
