@@ -10,6 +10,8 @@ use sluice_wire::{Addr, MatchBits, PeerId, PtIndex, Region};
 
 /// User pointers of entries begin here; below are those of operations.
 const ENTRIES: u64 = 1 << 32;
+/// What a counter is set to by another one, at least.
+const SET_MIN: u64 = 100;
 /// Kinds of match bits that programs use.
 pub const CLASSES: u64 = 3;
 /// Floating-point items begin as small whole numbers, so that sums are exact.
@@ -294,10 +296,14 @@ impl Program<'_> {
             // Counters that the network changes raise the first of the program's own; that one
             // raises or sets the second. So no two orders have different results.
             let at = self.draw.below(first_own as u64 + 1) as usize;
-            let count = self.count_drawn();
-            let by = CtEvent { success: count.0, failure: count.1 };
+            let mut count = self.count_drawn();
             let (target, sets) = (first_own + usize::from(at == first_own), self.draw.percent(50));
             let ct = self.actors[who].counters[target];
+            if at == first_own && sets {
+                // Above every threshold: see the page on what is not drawn.
+                count.0 += SET_MIN;
+            }
+            let by = CtEvent { success: count.0, failure: count.1 };
             if at == first_own && sets {
                 (at, Shot::Set(target, count), None, Command::CtSet { ct, to: by })
             } else {
