@@ -3,9 +3,9 @@
  * receives after the sends. */
 #include "check.h"
 
-static const int LENS[] = {0,    1,    7,    8,    23,    24,    25,    63,    64,      65,      83,
-                           84,   85,   4095, 4096, 4097,  8191,  8192,  8193,  65535,   65536,
-                           65537, 1 << 20, 16 << 20};
+static const int LENS[] = {0,    1,    7,    8,     23,    24,    25,    63,    64,      65,      127,
+                           128,  129,  4095, 4096,  4097,  8191,  8192,  8193,  16383,   16384,   16385,
+                           65535, 65536, 65537, 1 << 20, 16 << 20};
 enum { COUNT = sizeof LENS / sizeof *LENS };
 
 static uint8_t *out[COUNT], *in[COUNT];

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Figures of a machine where calls are dear and packets are quick.
-const STATED: &str = "sluice-tune 2\nmachine one that is stated\npacket_ns 80\n\
+const STATED: &str = "sluice-tune 3\nmachine one that is stated\npacket_ns 80\n\
                       packet_byte_ps 150\nread_start_ns_byte_ps 5000 75\n\
                       write_start_ns_byte_ps 5000 75\nclaim_ns 60\nend\n";
 
@@ -55,7 +55,7 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!((&answer["protocol"], &answer["rail"]), (&"pull".into(), &"shm".into()));
     assert_eq!((&answer["size"], &answer["first"]), (&(1 << 20).into(), &"sender".into()));
     assert_eq!(answer["rejected"].as_array().map(Vec::len), Some(5));
-    assert_eq!(reason(&answer, "eager"), "the message is longer than 4096 bytes");
+    assert_eq!(reason(&answer, "eager"), "the message is longer than 16384 bytes");
     assert_eq!(reason(&answer, "get"), "the rail cannot read the peer's memory");
     assert_eq!(reason(&answer, "put"), "the rail cannot write the peer's memory");
     assert!(reason(&answer, "speculative").contains("the sender came first"));
@@ -120,7 +120,8 @@ fn why_without_a_size_is_the_table() {
             format!("{} {} {}", text("first"), row["from"], text("protocol"))
         })
         .collect();
-    let expected = ["sender 0 eager", "sender 4097 pull", "receiver 0 eager", "receiver 4097 pull"];
+    let expected =
+        ["sender 0 eager", "sender 16385 pull", "receiver 0 eager", "receiver 16385 pull"];
     assert_eq!(rows, expected);
 }
 
@@ -141,7 +142,7 @@ fn why_is_text() {
     }
     let output = sluice(&["why"], &[OFF, RING]);
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("the receiver first") && text.contains("from 4097 B"), "{text}");
+    assert!(text.contains("the receiver first") && text.contains("from 16385 B"), "{text}");
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn a_setting_holds_over_everything_and_a_wrong_one_is_warned_of() {
     let tune = ("FI_SLUICE_TUNE", file.to_str().expect("text"));
     let answer = json(&["why", "--size", "5000", "--json"], &[tune, RING]);
     assert_eq!(answer["protocol"], "eager");
-    assert_eq!(threshold(&answer, "eager_bytes_max"), (Some(8192), "calibrated"));
+    assert_eq!(threshold(&answer, "eager_bytes_max"), (Some(16384), "calibrated"));
     let set = [tune, RING, ("FI_SLUICE_EAGER_SIZE", "100"), ("FI_SLUICE_SHARE_SIZE", "lots")];
     let answer = json(&["why", "--size", "5000", "--json"], &set);
     assert_eq!(answer["protocol"], "pull");
@@ -185,7 +186,7 @@ fn tune_tells_the_figures_and_what_follows() {
     let found = json(&["tune", "--json"], &tune);
     assert_eq!((&found["origin"], &found["rail"]), (&"kept".into(), &"shm".into()));
     assert_eq!(found["costs"]["read"]["start_ns"], 5000);
-    assert_eq!(threshold(&found, "announce_bytes_min"), (Some(16 << 10), "calibrated"));
+    assert_eq!(threshold(&found, "announce_bytes_min"), (Some(32 << 10), "calibrated"));
     let text = String::from_utf8(sluice(&["tune"], &tune).stdout).expect("text");
     assert!(text.contains("direct read") && text.contains("kept in"), "{text}");
     let stated = json(&["tune", "--json"], &[OFF]);
@@ -203,7 +204,7 @@ fn figures_are_measured_once_and_anew_when_forced() {
     let next = json(&["tune", "--json"], &cache);
     assert_eq!((&next["origin"], &next["costs"]), (&"kept".into(), &first["costs"]));
     assert_eq!(json(&["tune", "--json", "--force"], &cache)["origin"], "measured");
-    fs::write(&file, "sluice-tune 2\nmachine").expect("written");
+    fs::write(&file, "sluice-tune 3\nmachine").expect("written");
     let mended = json(&["tune", "--json"], &cache);
     assert_eq!(mended["origin"], "measured");
     assert!(mended["warnings"][0].as_str().is_some_and(|text| text.contains("damaged")));

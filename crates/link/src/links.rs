@@ -274,7 +274,7 @@ impl Links {
                 answer_due = true;
             }
         }
-        let slots = slots_for(packet.total_bytes());
+        let slots = packet.slots();
         // Data comes first: it is what there is most of.
         if !matches!(packet.packet, Packet::Put(_) | Packet::Atomic(_)) {
             return self.on_other_arrival(peer, packet, slots, brought_credits, answer_due);
@@ -559,7 +559,7 @@ impl Links {
 /// Slots that a put takes, if there are credits for them.
 #[inline(always)]
 fn affordable(link: &Link, packet: &Packet, payload_len: u64) -> Result<u32, SendError> {
-    let need = slots_for(u64::from(packet.header_bytes()) + payload_len);
+    let need = slots_for(packet.header_bytes().into(), payload_len);
     let have = u32::from(link.data_credits);
     if need > have { Err(SendError::NoCredit { need, have }) } else { Ok(need) }
 }

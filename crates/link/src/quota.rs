@@ -84,7 +84,7 @@ pub enum LayoutError {
 }
 
 /// Least and greatest data quota of one sender. The least must hold one eager
-/// message of the default limit; beyond the greatest more slots gain nothing
+/// message of 8 KiB; beyond the greatest more slots gain nothing
 /// that measurement shows.
 const DATA_SLOTS_MIN: u16 = 160;
 const DATA_SLOTS_MAX: u16 = 1024;
@@ -96,7 +96,7 @@ const CREDIT_SLOTS: u8 = 8;
 /// announcement can be there beside a request for credits and its answer.
 const DYNAMIC_CREDIT_SLOTS: u8 = 4;
 const STATIC_SLOTS: u16 = 4;
-/// Replies of 15 KiB each, eight at once: an asker that is only run now and then
+/// Replies of 16 KiB each, eight at once: an asker that is only run now and then
 /// by a busy system has enough asked for when it is.
 const REPLY_SLOTS: u16 = 2048;
 
@@ -148,7 +148,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooManySenders`] if what cannot be shared does not fit, with a
-    /// dynamic region that an eager message of the default limit goes into.
+    /// dynamic region that an eager message of 8 KiB goes into.
     pub fn divide_dynamic(senders_max: u16, slots_max: u32) -> Result<Layout, LayoutError> {
         let senders_max = senders_max.max(1);
         let senders = u32::from(senders_max);

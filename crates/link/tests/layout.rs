@@ -96,7 +96,7 @@ fn every_kind_of_packet_has_its_region() {
         assert_eq!(MailboxRegion::of(&packet), region);
         // One credit, one slot: a control packet is counted as one.
         if region != MailboxRegion::Data && region != MailboxRegion::Reply {
-            assert_eq!(sluice_wire::slots_for(u64::from(packet.header_bytes())), 1);
+            assert_eq!(sluice_wire::slots_for(packet.header_bytes().into(), 0), 1);
         }
     }
 }
@@ -114,7 +114,7 @@ proptest! {
                 prop_assert_eq!(layout.check(), Ok(()));
                 prop_assert!(layout.ring_slots <= slots_max);
                 prop_assert_eq!(layout.senders_max, senders.max(1));
-                let eager = sluice_wire::slots_for(8192 + 64);
+                let eager = sluice_wire::slots_for(64, 8192);
                 prop_assert!(u32::from(layout.grant.data_slots) >= eager);
             }
             Err(LayoutError::TooManySenders { need_slots, .. }) => {
@@ -134,7 +134,7 @@ proptest! {
             Ok(layout) => {
                 prop_assert_eq!(layout.check(), Ok(()));
                 prop_assert!(layout.ring_slots <= slots_max);
-                let eager = sluice_wire::slots_for(8192 + 64);
+                let eager = sluice_wire::slots_for(64, 8192);
                 prop_assert!(layout.dynamic_slots >= eager);
             }
             Err(LayoutError::TooManySenders { need_slots, .. }) => {

@@ -147,13 +147,13 @@ fn a_get_longer_than_its_reply_may_be_is_refused() {
     let mut pair = Pair::with(&layouts, Mode::default(), MdOptions::default());
     let memory = pair.alloc(1, &[1; 500]);
     pair.append(List::Priority, entry(memory, 7, open(), 1));
-    // Half of four slots, less a header of 40 bytes.
-    assert_eq!(pair.sides[0].ni.get_bytes_max(), 84);
-    let refused = pair.get(7, 0, 85).unwrap_err();
+    // Half of four slots: one for the header, one for the data.
+    assert_eq!(pair.sides[0].ni.get_bytes_max(), 64);
+    let refused = pair.get(7, 0, 65).unwrap_err();
     assert_eq!(refused, PtlError::ArgInvalid("a get's reply must fit the reply region"));
     assert_eq!(pair.sides[0].ni.links().reply_slots_reserved(), 0);
-    pair.get(7, 0, 84).unwrap();
-    assert_eq!(pair.happened(0), [(Reply, 600, 84)]);
+    pair.get(7, 0, 64).unwrap();
+    assert_eq!(pair.happened(0), [(Reply, 600, 64)]);
 }
 
 #[test]

@@ -236,7 +236,8 @@ impl Run {
         assert_eq!(status.operation_violations, self.naive.violations);
         assert_eq!(ni.unexpected_now(), self.naive.unexpected.len() as u64);
         // Headers hold the credits of their messages, and nothing else does.
-        let slots: u64 = self.naive.unexpected.iter().map(|u| if u.len > 24 { 2 } else { 1 }).sum();
+        let slots_of = |len: u64| if len > 24 { 1 + len.div_ceil(64) } else { 1 };
+        let slots: u64 = self.naive.unexpected.iter().map(|u| slots_of(u.len)).sum();
         assert_eq!(ni.links().slots_held(), slots);
     }
 }

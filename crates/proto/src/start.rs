@@ -109,7 +109,7 @@ pub(crate) fn eager_slots(send: &Send) -> u32 {
         rts: None,
         bulk: None,
     });
-    slots_for(u64::from(put.header_bytes()).saturating_add(send.buf.len))
+    slots_for(put.header_bytes().into(), send.buf.len)
 }
 
 /// Refuses an eager message of several slots that would eat into the half

@@ -284,11 +284,11 @@ fn each_long_message_that_waits_has_the_whole_patience() {
     let mut world = World::new(&[layout(2, 4, 8, 4, 64); 2], Mode::default(), config, 1);
     for id in 0..3 {
         // Four slots each.
-        let bytes = world.alloc(0, &pattern(id, 200));
+        let bytes = world.alloc(0, &pattern(id, 190));
         world.send(0, &send_to(1, bytes, id, id)).unwrap();
         if id == 0 {
             // Its slots come back but for one, which an unmatched message takes.
-            let buf = world.alloc(1, &[0; 200]);
+            let buf = world.alloc(1, &[0; 190]);
             world.recv(1, &Recv { context: 70, ..recv_from(0, buf, 0, 0) }).unwrap();
             world.run();
             send(&mut world, 60, 60);
@@ -319,7 +319,7 @@ fn patience_begins_anew_when_credits_let_a_message_go() {
     }
     world.run();
     // Three slots are left; these take four and seven.
-    for (id, len) in [(5, 200), (6, 350)] {
+    for (id, len) in [(5, 190), (6, 350)] {
         let bytes = world.alloc(0, &pattern(id, len));
         world.send(0, &send_to(1, bytes, id, id)).unwrap();
     }

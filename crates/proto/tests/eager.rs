@@ -206,7 +206,7 @@ fn over_a_network_longer_messages_are_eager_and_injected_ones_in_any_case() {
     let config = Config { network_eager_bytes_max: 32 << 10, ..Config::default() };
     assert!(is_eager(network, config, 32 << 10, false));
     assert!(!is_eager(network, config, (32 << 10) + 1, false));
-    assert!(!is_eager(Mode::default(), config, 4097, false));
+    assert!(!is_eager(Mode::default(), config, 16385, false));
     // The shorter limit of the two is no limit of the other.
     let short = Config { network_eager_bytes_max: 100, ..config };
     assert!(is_eager(network, short, 100, false) && !is_eager(network, short, 101, false));

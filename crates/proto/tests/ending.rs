@@ -283,8 +283,8 @@ fn a_put_beyond_the_credits_is_refused() {
         Packet::Put(put).emit(sluice_wire::PacketSeq(seq), Credits::default(), len)
     };
     let port = world.processes[0].port.clone();
-    // Two slots hold 124 bytes, of which 48 are this header.
-    port.net_mut().forge(1, 0, &put(76, 0), &[1; 76]);
+    // The second of two slots holds 64 bytes of payload.
+    port.net_mut().forge(1, 0, &put(64, 0), &[1; 64]);
     world.deliver(1, 0);
     assert_eq!(world.processes[0].endpoint.stats().violations, 0);
     port.net_mut().forge(1, 0, &put(0, 1), &[]);
@@ -315,7 +315,7 @@ fn a_get_longer_than_any_reply_region_is_refused() {
         Packet::Put(put) => put.rts.unwrap().key,
         _ => unreachable!("it was announced"),
     };
-    for (seq, length) in [u64::from(u32::MAX), u64::MAX, 4_000_000].into_iter().enumerate() {
+    for (seq, length) in [u64::from(u32::MAX), u64::MAX, 4_200_000].into_iter().enumerate() {
         let get = sluice_wire::Get {
             pt_index: PtIndex(2),
             match_bits: key,

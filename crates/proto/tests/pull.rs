@@ -13,7 +13,7 @@ use world::{World, pattern, recv_from, send_to};
 
 const MIB: u64 = 1 << 20;
 /// A chunk at most: 256 slots less a header.
-const CHUNK: u64 = 15_332;
+const CHUNK: u64 = 16_320;
 
 fn by_gets() -> Mode {
     Mode { can_read: false, payloads: false, ..Mode::default() }

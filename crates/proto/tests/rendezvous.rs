@@ -47,7 +47,7 @@ fn without_direct_reads_it_comes_in_replies_that_fit_the_reply_region() {
     assert_eq!(world.only(1).outcome, Ok(()));
     assert_eq!(world.only(0).outcome, Ok(()));
     assert_eq!(world.bytes(1, buf), pattern(1, LEN));
-    // A chunk is 256 slots less a header: 15,332 bytes.
+    // A chunk is the payload of 256 slots: 16,320 bytes.
     assert_eq!(world.sent_packets(1, 0), ["get", "get", "get", "fin"]);
 }
 

@@ -54,7 +54,7 @@ fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
     let dir = provider_dir("tune");
     let figures = dir.join("figures");
     // Of a machine where a call is dear and packets are quick.
-    let stated = "sluice-tune 2\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
+    let stated = "sluice-tune 3\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
                   read_start_ns_byte_ps 5000 75\nwrite_start_ns_byte_ps 5000 75\n\
                   claim_ns 60\nend\n";
     std::fs::write(&figures, stated).expect("written");
@@ -66,8 +66,8 @@ fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
         .env("FI_LOG_PROV", "sluice");
     let (_, log) = succeed(&mut messages);
     for said in [
-        "eager_bytes_max is 8192 (calibrated)",
-        "announce_bytes_min is 16384 (calibrated)",
+        "eager_bytes_max is 16384 (calibrated)",
+        "announce_bytes_min is 32768 (calibrated)",
         "share_bytes_min is 100000 (environment)",
     ] {
         assert!(log.contains(said), "{said}\n{log}");

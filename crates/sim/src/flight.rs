@@ -7,7 +7,6 @@
 
 use sluice_wire::{
     Credits, HeadBuf, MatchBits, Packet, PacketSeq, Parsed, PeerId, PtIndex, Put, ReturnResponse,
-    slots_for,
 };
 
 /// What a flight stands for.
@@ -130,7 +129,7 @@ impl Flight {
         match self.kind {
             Kind::Short => 1,
             Kind::Credit | Kind::Request | Kind::Response => 0,
-            Kind::Stored => slots_for(self.peek(store).total_bytes()),
+            Kind::Stored => self.peek(store).slots(),
         }
     }
 

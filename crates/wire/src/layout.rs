@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The version that this code speaks. A packet of another one is refused.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// A mailbox slot: one cache line.
 pub const SLOT_BYTES: usize = 64;
 /// The bytes at the front of the head that belong to the rail: zero on every

@@ -27,23 +27,24 @@ pub use packet::{
 };
 pub use units::{Addr, Nanos, Region};
 
-/// Bytes of a packet that the first slot of a mailbox holds.
-pub const FIRST_SLOT_BYTES: u64 = SLOT_BYTES as u64;
-/// Bytes of a packet that each further slot holds: a slot less its stamp.
-pub const NEXT_SLOT_BYTES: u64 = SLOT_BYTES as u64 - 4;
-
-/// How many slots a packet of `bytes` (header and payload together) takes.
+/// How many slots a packet with a header of `header_bytes`, which fits one slot, and
+/// `payload_bytes` behind it takes.
 ///
-/// The first slot carries 64 bytes, the rail's prefix among them; each further
-/// one carries 60 behind its own stamp (`docs/wire.md`, "Slots").
+/// A packet that fits one slot takes one. The payload of any other one begins with the
+/// second slot, so that it lies in one piece (`docs/wire.md`, "Packets and slots").
 #[must_use]
 #[inline]
-pub fn slots_for(bytes: u64) -> u32 {
-    let slots = if bytes <= FIRST_SLOT_BYTES {
-        1
-    } else {
-        1 + (bytes - FIRST_SLOT_BYTES).div_ceil(NEXT_SLOT_BYTES)
-    };
+pub fn slots_for(header_bytes: u64, payload_bytes: u64) -> u32 {
+    if header_bytes.saturating_add(payload_bytes) <= SLOT_BYTES as u64 {
+        return 1;
+    }
     // A packet is at most u32::MAX bytes of payload, hence this fits.
-    u32::try_from(slots).unwrap_or(u32::MAX)
+    u32::try_from(1 + payload_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX)
+}
+
+/// Most bytes of payload in a packet of `slots` slots, two or more.
+#[must_use]
+pub const fn payload_bytes_max(slots: u64) -> u64 {
+    debug_assert!(slots >= 2);
+    (slots - 1) * SLOT_BYTES as u64
 }

@@ -258,7 +258,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
 
 /// Whether `docs/wire.md` allows these bytes, written from its tables alone.
 fn allowed(bytes: &[u8]) -> bool {
-    if bytes.len() < 24 || bytes[6] != 2 {
+    if bytes.len() < 24 || bytes[6] != 3 {
         return false;
     }
     let (kind, flags, detail) = (bytes[7], bytes[15], bytes[22]);

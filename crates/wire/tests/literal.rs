@@ -4,9 +4,9 @@ mod common;
 
 use common::{ATOMIC, DATATYPE_AT, PLAIN, USER_AT, cases, hex};
 use sluice_wire::{
-    AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, FIRST_SLOT_BYTES, HEAD_BYTES,
-    ITEM_BYTES_MAX, List, MatchBits, NEXT_SLOT_BYTES, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet,
-    PacketSeq, Pull, Put, Region, RemoteKey, Reply, Rts, SLOT_BYTES, Status, slots_for,
+    AckKind, Addr, Answer, Atomic, AtomicOp, Bulk, Credits, Datatype, HEAD_BYTES, ITEM_BYTES_MAX,
+    List, MatchBits, Nanos, Offer, PUT_INLINE_BYTES_MAX, Packet, PacketSeq, Pull, Put, Region,
+    RemoteKey, Reply, Rts, SLOT_BYTES, Status, payload_bytes_max, slots_for,
 };
 
 #[test]
@@ -76,38 +76,44 @@ fn payload_goes_inline_up_to_the_limit() {
 #[test]
 fn slots_at_each_boundary() {
     let rows = [
-        (0, 1),
-        (1, 1),
-        (HEAD_BYTES as u64, 1),
-        (FIRST_SLOT_BYTES - 1, 1),
-        (FIRST_SLOT_BYTES, 1),
-        (FIRST_SLOT_BYTES + 1, 2),
-        (FIRST_SLOT_BYTES + NEXT_SLOT_BYTES, 2),
-        (FIRST_SLOT_BYTES + NEXT_SLOT_BYTES + 1, 3),
-        (FIRST_SLOT_BYTES + 2 * NEXT_SLOT_BYTES, 3),
-        (FIRST_SLOT_BYTES + 2 * NEXT_SLOT_BYTES + 1, 4),
+        (HEAD_BYTES as u64, 0, 1),
+        (64, 0, 1),
+        (40, 24, 1),
+        // What does not fit beside the header begins with the second slot.
+        (40, 25, 2),
+        (64, 1, 2),
+        (40, 64, 2),
+        (40, 65, 3),
+        (64, 128, 3),
+        (40, 129, 4),
         // The example of `docs/wire.md`: a plain put of 8 KiB.
-        (8192 + 40, 138),
+        (40, 8192, 129),
         // The largest reply; a reply region has at most 65,535 slots.
-        (3_931_976 + 40, 65_534),
+        (40, 4_194_176, 65_535),
         // The longest packet that there is: a payload of u32::MAX bytes.
-        (64 + u32::MAX as u64, 71_582_790),
+        (64, u32::MAX as u64, 67_108_865),
         // No packet is that long; the answer is still more than any ring has.
-        (u64::MAX, u32::MAX),
+        (64, u64::MAX, u32::MAX),
     ];
-    assert_eq!((FIRST_SLOT_BYTES, NEXT_SLOT_BYTES), (64, 60));
-    for (bytes, slots) in rows {
-        assert_eq!(slots_for(bytes), slots, "{bytes} bytes");
+    for (header, payload, slots) in rows {
+        assert_eq!(slots_for(header, payload), slots, "{header} and {payload} bytes");
     }
 }
 
 #[test]
 fn slots_hold_their_packet_and_no_slot_is_spare() {
-    for bytes in 1..10_000 {
-        let slots = u64::from(slots_for(bytes));
-        let room = FIRST_SLOT_BYTES + (slots - 1) * NEXT_SLOT_BYTES;
-        assert!(bytes <= room, "{bytes} bytes do not fit {slots} slots");
-        assert!(slots == 1 || bytes > room - NEXT_SLOT_BYTES, "{bytes} bytes waste a slot");
+    for header in HEAD_BYTES as u64..=64 {
+        for payload in 0..1000 {
+            let slots = u64::from(slots_for(header, payload));
+            if slots == 1 {
+                assert!(header + payload <= 64, "{header} and {payload} bytes do not fit a slot");
+                continue;
+            }
+            let room = payload_bytes_max(slots);
+            assert!(payload <= room, "{payload} bytes do not fit {slots} slots");
+            assert!(payload > room - 64, "{payload} bytes waste a slot");
+            assert!(header + payload > 64, "{header} and {payload} bytes fit one slot");
+        }
     }
 }
 
@@ -261,13 +267,13 @@ fn types_by_number() {
 #[test]
 fn an_atomic_on_one_word_takes_one_slot() {
     let head = Packet::Atomic(ATOMIC).emit(PacketSeq(0), Credits::default(), 8);
-    assert_eq!(slots_for(head.len() as u64 + 8), 1);
+    assert_eq!(slots_for(head.len() as u64, 8), 1);
 }
 
 #[test]
 fn a_header_without_payload_takes_one_slot() {
     for case in cases() {
-        assert_eq!(slots_for(u64::from(case.packet.header_bytes())), 1, "{}", case.name);
+        assert_eq!(slots_for(case.packet.header_bytes().into(), 0), 1, "{}", case.name);
     }
 }
 
@@ -275,7 +281,7 @@ fn a_header_without_payload_takes_one_slot() {
 fn a_reply_shares_its_slot_with_three_words() {
     let reply = Packet::Reply(Reply { op: 1, offset: 0, list: List::Priority, status: Status::Ok });
     let header = u64::from(reply.header_bytes());
-    assert_eq!((slots_for(header + 24), slots_for(header + 25)), (1, 2));
+    assert_eq!((slots_for(header, 24), slots_for(header, 25)), (1, 2));
 }
 
 #[test]

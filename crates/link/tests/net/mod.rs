@@ -19,7 +19,7 @@ use sluice_link::{
     Connect, Exposures, Grant, KeyError, Layout, MailboxRegion, Opened, PeerError, RailError,
     Remote, Token,
 };
-use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, Region, slots_for};
+use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, Region};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What memory holds once it was given back or its owner may not look.
@@ -483,6 +483,6 @@ fn flight(head: &HeadBuf, payload: Option<Vec<u8>>, from: Region, token: Token) 
         from_memory: from,
         token,
         region: MailboxRegion::of(&parsed.packet),
-        slots: slots_for(parsed.total_bytes()),
+        slots: parsed.slots(),
     }
 }

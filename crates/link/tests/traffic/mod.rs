@@ -8,7 +8,8 @@ use crate::net::{Event, Mode, NetPort};
 use sluice_link::Layout;
 use sluice_link::{Ledger, Links, MailboxRegion, PeerError, SendError, Token, Violation};
 use sluice_wire::{
-    Ack, Addr, List, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, slots_for,
+    Ack, Addr, List, MatchBits, Packet, PeerId, PtIndex, Put, Region, Status, payload_bytes_max,
+    slots_for,
 };
 use std::collections::VecDeque;
 
@@ -46,9 +47,9 @@ pub fn put(slots: u32) -> (Packet, Region) {
         rts: None,
         bulk: None,
     });
-    let bytes = 64 + u64::from(slots - 1) * 60;
-    let len = bytes - u64::from(put.header_bytes());
-    assert_eq!(slots_for(bytes), slots);
+    let header = u64::from(put.header_bytes());
+    let len = if slots == 1 { 64 - header } else { payload_bytes_max(slots.into()) };
+    assert_eq!(slots_for(header, len), slots);
     (put, Region { addr: Addr(0), len })
 }
 

@@ -9,14 +9,12 @@ use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::{Port, Remote, Token, Transmitted};
 use sluice_wire::{
-    Get, NEXT_SLOT_BYTES, Offer, Packet, PeerId, PtIndex, Pull, Region, RemoteKey, Reply,
-    SLOT_BYTES, Status,
+    Get, Offer, Packet, PeerId, PtIndex, Pull, Region, RemoteKey, Reply, Status, payload_bytes_max,
 };
 
 /// Most bytes that the reply to one get or pull may carry. A reply region has
-/// at most `u16::MAX` slots, whoever divides it; each holds 60 bytes or more,
-/// and this leaves room for the header.
-const REPLY_BYTES_MAX: u64 = (u16::MAX as u64 - 1) * NEXT_SLOT_BYTES - SLOT_BYTES as u64;
+/// at most `u16::MAX` slots, whoever divides it.
+const REPLY_BYTES_MAX: u64 = payload_bytes_max(u16::MAX as u64);
 
 impl Ni {
     /// Answers a get from an entry. False if no honest peer asks so.

@@ -21,7 +21,7 @@ use crate::objects::triggers::Triggers;
 use crate::objects::vector::Vector;
 use crate::table::{Handle, Table};
 use sluice_link::{Layout, Links};
-use sluice_wire::{PeerId, PtIndex, REPLY_HEADER_BYTES};
+use sluice_wire::{PeerId, PtIndex, REPLY_HEADER_BYTES, SLOT_BYTES, payload_bytes_max};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A network interface. One without matching is one whose entries ignore all
@@ -174,9 +174,10 @@ impl Ni {
     /// out, and at most what takes 256 slots.
     #[must_use]
     pub fn get_bytes_max(&self) -> u64 {
-        let slots = self.get_slots_max();
-        let room = sluice_wire::FIRST_SLOT_BYTES + (slots - 1) * sluice_wire::NEXT_SLOT_BYTES;
-        room - REPLY_HEADER_BYTES
+        match self.get_slots_max() {
+            1 => SLOT_BYTES as u64 - REPLY_HEADER_BYTES,
+            slots => payload_bytes_max(slots),
+        }
     }
 
     fn get_slots_max(&self) -> u64 {

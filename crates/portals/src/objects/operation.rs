@@ -95,7 +95,7 @@ pub(crate) enum AnswerBy {
 
 /// Slots that the reply to a get of `length` bytes takes.
 pub(crate) fn reply_slots(length: u64) -> u32 {
-    slots_for(REPLY_HEADER_BYTES + length)
+    slots_for(REPLY_HEADER_BYTES, length)
 }
 
 /// Gets under way between this process and one peer whose data does not come

@@ -12,14 +12,14 @@
 
 use super::bulk::{self, Direction};
 use super::claims_line::Line;
-use super::copy::{NEXT_BYTES, fill_next, take_next};
-use super::ring::{Slot, WORDS};
+use super::copy::{fill, take};
+use super::ring::{Run, Slot, WORDS};
 use crate::signals::with_signals_blocked;
 use crate::tune::Subject;
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
 use sluice_link::chunk_claims::Side;
 use sluice_link::{ClaimsStart, Costs, Direct};
-use sluice_wire::Addr;
+use sluice_wire::{Addr, SLOT_BYTES};
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -37,7 +37,7 @@ const SHORT_BYTES: usize = 4 << 10;
 const LONG_BYTES: usize = 256 << 10;
 
 /// Slots of the longest packet that is handed over: that of an eager message of 4 KiB.
-const SLOTS: usize = (4usize << 10).div_ceil(NEXT_BYTES);
+const SLOTS: usize = (4usize << 10).div_ceil(SLOT_BYTES);
 /// A handover of one slot that took longer was waiting for a core: two threads on one
 /// take turns no faster than that ([`Desk::wait_for`]).
 const HANDOVER_NS_MAX: u64 = 2_000;
@@ -107,7 +107,7 @@ fn move_own(direction: Direction, here: &mut [u8], there: &mut [u8]) -> Option<(
 /// run at once: one core's own slots are in its cache, which says nothing of a peer's.
 fn packets() -> Option<(u64, u64)> {
     let [one, many] = handovers()?;
-    let byte_ps = per_byte(many.saturating_sub(one), (SLOTS - 1) * NEXT_BYTES);
+    let byte_ps = per_byte(many.saturating_sub(one), (SLOTS - 1) * SLOT_BYTES);
     // A slot crosses to the other core and the word of it back, and a packet crosses
     // once; what the layers above do with it is about as much again.
     Some((one, byte_ps))
@@ -136,20 +136,18 @@ impl Desk {
     }
 
     fn fill(&self, slots: usize) {
-        let from = [1_u8; NEXT_BYTES];
-        for slot in &self.slots[..slots] {
-            // SAFETY: the source has as many bytes.
-            unsafe { fill_next(slot, black_box(&from).as_ptr(), NEXT_BYTES) };
+        let from = [1_u8; SLOTS * SLOT_BYTES];
+        // SAFETY: the source has as many bytes, and whose turn it is touches the slots.
+        unsafe {
+            fill(Run(&self.slots[..slots], &[]), black_box(&from).as_ptr(), slots * SLOT_BYTES);
         }
     }
 
     fn take(&self, slots: usize) {
-        let mut to = [0_u8; NEXT_BYTES];
-        for slot in &self.slots[..slots] {
-            // SAFETY: the destination has as many bytes.
-            unsafe { take_next(slot, 0, to.as_mut_ptr(), NEXT_BYTES) };
-            black_box(&mut to);
-        }
+        let mut to = [0_u8; SLOTS * SLOT_BYTES];
+        // SAFETY: the destination has as many bytes, and whose turn it is touches the slots.
+        unsafe { take(Run(&self.slots[..slots], &[]), 0, to.as_mut_ptr(), slots * SLOT_BYTES) };
+        black_box(&mut to);
     }
 
     /// Waits for a turn of this kind; `None` if it is too late.
@@ -289,10 +287,9 @@ mod tests {
         let desk = Desk::new();
         desk.fill(SLOTS);
         for slot in &desk.slots {
-            let mut to = [0; NEXT_BYTES];
-            // SAFETY: the destination has as many bytes.
-            unsafe { take_next(slot, 0, to.as_mut_ptr(), NEXT_BYTES) };
-            assert_eq!(to, [1; NEXT_BYTES]);
+            for word in &slot.words {
+                assert_eq!(word.load(Ordering::Relaxed), u64::from_ne_bytes([1; 8]));
+            }
         }
     }
 

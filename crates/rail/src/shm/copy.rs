@@ -1,18 +1,18 @@
 //! Bytes into slots and out of them.
 //!
-//! A packet's first slot carries 64 bytes; each further one carries 60 behind
-//! a zero where a first slot has its stamp. Slots are shared with processes
-//! that may write at any time, so they are only touched word by word,
-//! atomically, or sixteen bytes at a time, volatile (`store_pair`); user memory is
-//! touched as plain bytes.
+//! A packet that fits one slot lies in it; of a longer one the first slot has the header,
+//! and the further ones have the payload in one piece. Slots are shared with processes that
+//! may write at any time. So the first slot is only touched word by word, atomically, and the
+//! further ones by a copy that the compiler knows nothing of (`copy_shared`); user memory
+//! is touched as plain bytes.
 
-use super::ring::{Slot, WORDS};
+#[cfg(test)]
+use super::ring::Slot;
+use super::ring::{Run, WORDS};
 use sluice_wire::SLOT_BYTES;
+use std::ffi::c_void;
+use std::hint::black_box;
 use std::ptr;
-use std::sync::atomic::Ordering;
-
-/// Payload bytes of a continuation slot.
-pub(super) const NEXT_BYTES: usize = SLOT_BYTES - 4;
 
 /// The bytes of a private copy of a slot, as they lie in memory.
 #[inline]
@@ -59,143 +59,100 @@ pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Stores `len` bytes, at most 60, as a continuation slot.
+/// Stores `len` bytes into the slots of `run`, from their first byte on.
 ///
 /// # Safety
-/// `from` is readable for `len` bytes.
+/// `from` is readable for `len` bytes. Nobody else of this program touches these slots
+/// meanwhile.
 #[inline]
-pub(super) unsafe fn fill_next(slot: &Slot, from: *const u8, len: usize) {
-    if len < NEXT_BYTES {
-        let mut words = [0; WORDS];
-        // SAFETY: the caller vouches for the source; the destination has 60
-        // bytes behind the stamp, and `len` is fewer.
-        unsafe { copy_small(from, byte_at(&mut words, 4), len) };
-        for (word, value) in slot.words.iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
-        }
-        return;
-    }
-    // SAFETY: 4 + 7 * 8 = 60 bytes, all of which the caller vouches for. Word
-    // pairs `2 * i` and `2 * i + 1` are the slot's i-th sixteen bytes.
+pub(super) unsafe fn fill(run: Run<'_>, from: *const u8, len: usize) {
+    let Run(before, after) = run;
+    let part = len.min(size_of_val(before));
+    assert!(len - part <= size_of_val(after));
+    // SAFETY: each copy ends inside its slots, by `part` and the assertion; they may be
+    // written through a shared reference, for all of them is atomics.
     unsafe {
-        let first = ptr::read_unaligned(from.cast::<u32>());
-        let head = u64::from(first.to_le()) << 32;
-        let second = ptr::read_unaligned(from.add(4).cast::<u64>()).to_le();
-        store_pair(slot, 0, [head, second]);
-        for i in 1..WORDS / 2 {
-            store_pair(slot, i, ptr::read_unaligned(from.add(i * 16 - 4).cast::<[u64; 2]>()));
+        copy_shared(from, before.as_ptr().cast_mut().cast(), part);
+        if part < len {
+            copy_shared(from.add(part), after.as_ptr().cast_mut().cast(), len - part);
         }
     }
 }
 
-/// Copies `len` bytes from `skip` on out of a continuation slot.
-/// `skip + len` is at most 60.
+/// Copies `len` bytes from byte `skip` on out of the slots of `run`.
 ///
 /// # Safety
-/// `to` is writable for `len` bytes.
+/// `to` is writable for `len` bytes. Nobody else of this program writes to these slots
+/// meanwhile.
 #[inline]
-pub(super) unsafe fn take_next(slot: &Slot, skip: usize, to: *mut u8, len: usize) {
-    assert!(skip + len <= NEXT_BYTES);
-    if len < NEXT_BYTES {
-        let mut words = [0; WORDS];
-        for (value, word) in words.iter_mut().zip(&slot.words) {
-            *value = word.load(Ordering::Relaxed);
-        }
-        let bytes = slot_bytes(&words);
-        // SAFETY: the source ends at 4 + 60 bytes at the most, by the
-        // assertion; the caller vouches for the destination.
-        unsafe { copy_small(bytes.as_ptr().add(4 + skip), to, len) };
-        return;
-    }
-    // SAFETY: `len` is 60, all of which the caller vouches for.
+pub(super) unsafe fn take(run: Run<'_>, skip: usize, to: *mut u8, len: usize) {
+    let Run(before, after) = run;
+    let first = size_of_val(before);
+    assert!(skip.checked_add(len).is_some_and(|end| end <= first + size_of_val(after)));
+    let part = len.min(first.saturating_sub(skip));
+    // SAFETY: each copy is inside its slots: the first ends at `first` at most, and what is
+    // behind that is inside the others, by the assertion.
     unsafe {
-        let [head, second] = load_pair(slot, 0);
-        ptr::write_unaligned(to.cast::<u32>(), (head.to_le() >> 32) as u32);
-        ptr::write_unaligned(to.add(4).cast::<u64>(), second);
-        for i in 1..WORDS / 2 {
-            ptr::write_unaligned(to.add(i * 16 - 4).cast::<[u64; 2]>(), load_pair(slot, i));
+        if part != 0 {
+            copy_shared(before.as_ptr().cast::<u8>().add(skip), to, part);
+        }
+        if part < len {
+            let skip = skip.saturating_sub(first);
+            copy_shared(after.as_ptr().cast::<u8>().add(skip), to.add(part), len - part);
         }
     }
 }
 
-/// Stores sixteen bytes of a slot at once, as they are in memory. A store
-/// buffer holds a fixed number of stores, whatever their width: twice the width
-/// is twice the cache lines on their way.
+/// Copies bytes into shared memory or out of it.
 ///
 /// Why that is no data race, though the access is not atomic: one thread at a time
 /// uses a rail, and those that use the rails of one process are ordered. A reader
-/// touches a continuation slot only after it has loaded, with acquire, the stamp
+/// touches a further slot only after it has loaded, with acquire, the stamp
 /// that its writer stored with release after the last of these accesses; and who
 /// writes there next has the credits for it from the reader, through another such
 /// pair. So of two accesses in one program, one of them a write, one happens before
 /// the other. What is left are other processes that do not keep to the rules. They
-/// are outside of what the language knows of; for such accesses there is `volatile`:
-/// the compiler makes each as it stands, once, and assumes nothing of what it reads.
-/// Any bytes are a value of the type, and none is relied upon.
+/// are outside of what the language knows of. So the copy is made by a function of the C
+/// library that the compiler cannot look into: it assumes nothing of what is read, and no
+/// byte that is read is relied upon.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `len` bytes; they do not overlap.
 #[inline]
-fn store_pair(slot: &Slot, pair: usize, value: [u64; 2]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{__m128i, _mm_set_epi64x};
-        debug_assert!(pair < WORDS / 2);
-        // SAFETY: SSE2 is part of x86-64. The pair is inside the slot, which is
-        // aligned to its size and may be written through a shared reference, for
-        // all of it is atomics. The access races with none of this program, as
-        // said above.
-        unsafe {
-            let wide = _mm_set_epi64x(value[1].cast_signed(), value[0].cast_signed());
-            let at = slot.words.as_ptr().cast::<__m128i>().cast_mut().add(pair);
-            ptr::write_volatile(at, wide);
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        slot.words[2 * pair].store(value[0], Ordering::Relaxed);
-        slot.words[2 * pair + 1].store(value[1], Ordering::Relaxed);
-    }
-}
-
-/// Loads sixteen bytes of a slot at once, as they are in memory.
-#[inline]
-fn load_pair(slot: &Slot, pair: usize) -> [u64; 2] {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::__m128i;
-        debug_assert!(pair < WORDS / 2);
-        // SAFETY: as in `store_pair`; any sixteen bytes are two words.
-        unsafe {
-            let at = slot.words.as_ptr().cast::<__m128i>().add(pair);
-            std::mem::transmute::<__m128i, [u64; 2]>(ptr::read_volatile(at))
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        [
-            slot.words[2 * pair].load(Ordering::Relaxed),
-            slot.words[2 * pair + 1].load(Ordering::Relaxed),
-        ]
-    }
+unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
+    type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+    let copy: Copy = black_box(libc::memcpy);
+    // SAFETY: as the caller says.
+    unsafe { copy(to.cast(), from.cast(), len) };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use std::array;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
+    /// Wherever a run is cut in two by the end of the ring.
     #[test]
-    fn every_part_of_a_slot_comes_out_as_it_went_in() {
-        let source: Vec<u8> = (1..=60).collect();
-        for len in 0..=NEXT_BYTES {
-            let slot = Slot { words: [const { AtomicU64::new(u64::MAX) }; WORDS] };
-            // SAFETY: the source has 60 bytes.
-            unsafe { fill_next(&slot, source.as_ptr(), len) };
-            assert_eq!(slot.words[0].load(Ordering::Relaxed) as u32, 0, "no stamp");
-            for skip in 0..=len {
-                let mut to = [0_u8; NEXT_BYTES + 1];
-                // SAFETY: the destination has room for `len - skip` bytes.
-                unsafe { take_next(&slot, skip, to.as_mut_ptr(), len - skip) };
-                assert_eq!(to[..len - skip], source[skip..len]);
-                assert_eq!(to[len - skip], 0, "nothing beyond");
+    fn every_part_of_a_run_comes_out_as_it_went_in() {
+        const BYTES: usize = 3 * SLOT_BYTES;
+        let source: [u8; BYTES] = array::from_fn(|i| i as u8 + 1);
+        for cut in 0..=3 {
+            for len in [0, 1, 63, 64, 65, 128, 130, BYTES] {
+                let slots: [Slot; 3] =
+                    array::from_fn(|_| Slot { words: [const { AtomicU64::new(u64::MAX) }; WORDS] });
+                let run = Run(&slots[..cut], &slots[cut..]);
+                // SAFETY: the source has as many bytes.
+                unsafe { fill(run, source.as_ptr(), len) };
+                let last = slots[2].words[WORDS - 1].load(Ordering::Relaxed);
+                assert_eq!(last == u64::MAX, len <= BYTES - 8, "nothing beyond");
+                for skip in (0..=len).step_by(7) {
+                    let mut to = [0_u8; BYTES + 1];
+                    // SAFETY: the destination has room for `len - skip` bytes.
+                    unsafe { take(run, skip, to.as_mut_ptr(), len - skip) };
+                    assert_eq!(to[..len - skip], source[skip..len], "cut at {cut}");
+                    assert_eq!(to[len - skip], 0, "nothing beyond");
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ use super::ring::{WORDS, writer_of};
 use super::segment::Claim;
 use super::{Shm, backing};
 use sluice_link::{ClaimsId, Machine, PeerError, RailError};
-use sluice_wire::{Nanos, Packet, PeerId, Put, Rts, slots_for};
+use sluice_wire::{Nanos, Packet, PeerId, Put, Rts};
 
 /// Polls between two looks at the clock. A power of two.
 const TICK_POLLS: u32 = 32;
@@ -41,11 +41,13 @@ pub(super) struct Current {
     pub(super) first: [u64; WORDS],
     pub(super) payload_offset: u32,
     pub(super) payload_len: u32,
+    /// Its payload, if the ring does not have it any more as it came.
+    pub(super) kept: Option<Box<[u8]>>,
 }
 
 impl Current {
     pub(super) const NONE: Current =
-        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0 };
+        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0, kept: None };
 }
 
 /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
@@ -107,17 +109,20 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
         return shm.refuse_unknown(copy);
     };
     let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
-        return refuse(host, now, machine, peer);
+        return refuse(host, now, machine, peer, writer);
     };
-    let slots = slots_for(packet.total_bytes());
+    let slots = packet.slots();
     if slots > shm.packet_slots_max {
-        return refuse(host, now, machine, peer);
+        return refuse(host, now, machine, peer, writer);
     }
-    shm.current = Current {
-        first: *copy,
-        payload_offset: packet.payload_offset,
-        payload_len: packet.payload_len,
-    };
+    shm.current.first = *copy;
+    shm.current.payload_offset = packet.payload_offset;
+    shm.current.payload_len = packet.payload_len;
+    if slots > 1 && shm.reader.is_scrub_due(slots) {
+        // Before anybody gets credits back for these slots.
+        shm.keep_payload();
+        shm.reader.scrub(slots);
+    }
     shm.stats.packets_in += 1;
     if let Packet::Put(Put { rts: Some(Rts { claims: Some(claims), .. }), .. }) = packet.packet
         && let Some((line, _)) = shm.own_line(ClaimsId(claims))
@@ -131,6 +136,9 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
     let shm = host.shm_mut();
     // Outside of `on_packet` there is no payload to copy.
     shm.current.payload_len = 0;
+    if shm.current.kept.is_some() {
+        shm.current.kept = None;
+    }
     shm.reader.advance(slots);
 }
 
@@ -231,10 +239,16 @@ fn after_turn<H: Host, M: Machine>(
 
 /// Gives up a peer that broke the protocol.
 #[cold]
-fn refuse<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer: PeerId) {
+fn refuse<H: Host, M: Machine>(
+    host: &mut H,
+    now: Nanos,
+    machine: &mut M,
+    peer: PeerId,
+    writer: u16,
+) {
     let shm = host.shm_mut();
     shm.stats.violations += 1;
-    shm.reader.advance(1);
+    shm.skip_refused(writer);
     shm.warn.0(&format!("{} broke the protocol; it is given up", shm.describe(peer)));
     give_up(host, now, machine, peer, PeerError::Protocol);
 }
@@ -403,12 +417,22 @@ impl Shm {
         if !gone {
             self.stats.violations += 1;
         }
-        let slots = Packet::parse(slot_bytes(copy)).map(|packet| slots_for(packet.total_bytes()));
+        let slots = Packet::parse(slot_bytes(copy)).map(|packet| packet.slots());
         match slots {
-            Ok(slots) if slots <= self.packet_slots_max => self.reader.advance(slots),
-            // Its further slots, if any, are found abandoned.
-            _ => self.reader.advance(1),
+            Ok(slots) if slots <= self.packet_slots_max => self.reader.skip(slots),
+            _ => self.skip_refused(writer_of(copy)),
         }
+    }
+
+    /// Leaves the published packet at the head behind, which does not say how long it is:
+    /// as many slots as its writer says that it took.
+    #[cold]
+    fn skip_refused(&mut self, writer: u16) {
+        let slots = match self.segment.intents().nth(usize::from(writer)) {
+            Some(intent) => self.reader.slots_by(intent),
+            None => 1,
+        };
+        self.reader.skip(slots);
     }
 
     /// Gives a transfer its turn, of `len` bytes if this side does it alone.

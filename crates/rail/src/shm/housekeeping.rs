@@ -18,7 +18,7 @@ const SLOW_WATCH_PERIOD: Nanos = Nanos(100_000_000);
 /// How many mailboxes that are not mapped are looked at in one slow look. Each is
 /// opened for that.
 const UNMAPPED_LOOKS: usize = 4;
-/// Abandoned slots skipped in one go.
+/// Abandoned packets skipped in one go.
 const SKIPS_MAX: u32 = 1024;
 
 /// When what was last looked after.
@@ -197,9 +197,9 @@ impl Shm {
             });
             match stuck {
                 Stuck::No | Stuck::Held => return,
-                Stuck::Abandoned => {
-                    self.reader.advance(1);
-                    self.stats.holes_skipped += 1;
+                Stuck::Abandoned(slots) => {
+                    self.reader.skip(slots);
+                    self.stats.holes_skipped += u64::from(slots);
                 }
                 Stuck::Overwritten => {
                     self.stats.violations += 1;

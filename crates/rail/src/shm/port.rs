@@ -3,7 +3,7 @@
 use super::bulk::{self, Direction, Share, Transfer};
 use super::card::Card;
 use super::client;
-use super::copy::{NEXT_BYTES, byte_at, copy_small, fill_next, slot_bytes, take_next};
+use super::copy::{byte_at, copy_small, fill, slot_bytes, take};
 use super::guard;
 use super::identity::is_exiting;
 use super::peers::Life;
@@ -235,20 +235,20 @@ impl Shm {
             mailbox.ring();
             return true;
         }
-        // SAFETY: as above; `room` is less than the payload and than a slot.
-        unsafe { copy_small(from, byte_at(&mut first, at), room) };
-        let slots = slots_for(at as u64 + payload.len);
+        let slots = slots_for(at as u64, payload.len);
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
-        let rest = payload.len as usize - room;
+        let len = payload.len as usize;
         mailbox.writer.write(
             count,
             &first,
-            |i, slot| {
-                let begin = (i as usize - 1) * NEXT_BYTES;
-                // SAFETY: the slots after the first cover the rest of the
-                // payload in pieces of 60 bytes, so `begin` is inside it.
-                unsafe { fill_next(slot, from.add(room + begin), (rest - begin).min(NEXT_BYTES)) };
+            |slot, run| {
+                let begin = slot * SLOT_BYTES;
+                let part = (len - begin).min(run.len() * SLOT_BYTES);
+                // SAFETY: the further slots hold the payload, so what begins with one of
+                // them is inside it, and `part` bytes of it are left. Only this writer
+                // touches slots that it holds.
+                unsafe { fill(run, from.add(begin), part) };
             },
             step,
         );
@@ -311,45 +311,51 @@ impl Shm {
     /// # Safety
     /// `to` is writable for `len` bytes.
     #[inline(always)]
-    unsafe fn take_payload(&self, offset: u32, mut to: *mut u8, len: u32) -> bool {
-        let within = offset.checked_add(len).is_some_and(|end| end <= self.current.payload_len);
+    unsafe fn take_payload(&self, offset: u32, to: *mut u8, len: u32) -> bool {
+        let current = &self.current;
+        let within = offset.checked_add(len).is_some_and(|end| end <= current.payload_len);
         if !within {
             return false;
         }
-        let mut at = self.current.payload_offset as usize + offset as usize;
-        let mut left = len as usize;
-        if at < SLOT_BYTES {
+        let (at, skip, len) = (current.payload_offset as usize, offset as usize, len as usize);
+        if at + current.payload_len as usize <= SLOT_BYTES {
             // From the private copy: what was checked is what is used.
-            let part = left.min(SLOT_BYTES - at);
-            // SAFETY: `at + part` is inside the copy of the slot; the caller
-            // vouches for the destination.
-            unsafe {
-                copy_small(slot_bytes(&self.current.first).as_ptr().add(at), to, part);
-                to = to.add(part);
-            }
-            at += part;
-            left -= part;
-        }
-        if left == 0 {
+            // SAFETY: `skip + len` is inside the payload, which is inside the copy of the
+            // slot; the caller vouches for the destination.
+            unsafe { copy_small(slot_bytes(&current.first).as_ptr().add(at + skip), to, len) };
             return true;
         }
-        let begin = at - SLOT_BYTES;
-        let mut ahead = 1 + (begin / NEXT_BYTES) as u64;
-        let mut skip = begin % NEXT_BYTES;
-        while left > 0 {
-            let part = left.min(NEXT_BYTES - skip);
-            let slot = self.reader.slot_ahead(ahead);
-            // SAFETY: the destination has `left` bytes left, of which `part`
-            // are written.
-            unsafe {
-                take_next(slot, skip, to, part);
-                to = to.add(part);
-            }
-            left -= part;
-            ahead += 1;
-            skip = 0;
-        }
+        // SAFETY: the caller vouches for the destination. Nobody writes into these slots
+        // while the packet is handled: they are the reader's.
+        unsafe { self.take_further(skip, to, len) };
         true
+    }
+
+    /// The same of a packet of several slots.
+    ///
+    /// # Safety
+    /// `to` is writable for `len` bytes, and the payload has as many from `skip` on.
+    unsafe fn take_further(&self, skip: usize, to: *mut u8, len: usize) {
+        if let Some(kept) = &self.current.kept {
+            let from = &kept[skip..skip + len];
+            // SAFETY: the caller vouches for the destination.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
+            return;
+        }
+        let slots = slots_for(self.current.payload_offset.into(), self.current.payload_len.into());
+        // SAFETY: the caller vouches for the destination.
+        unsafe { take(self.reader.further(slots), skip, to, len) };
+    }
+
+    /// Copies the payload of the packet being handled out of its slots, which will not have
+    /// it any more.
+    #[cold]
+    pub(super) fn keep_payload(&mut self) {
+        let len = self.current.payload_len as usize;
+        let mut kept = vec![0; len].into_boxed_slice();
+        // SAFETY: the box has as many bytes, and so has the payload.
+        unsafe { self.take_further(0, kept.as_mut_ptr(), len) };
+        self.current.kept = Some(kept);
     }
 
     fn start(

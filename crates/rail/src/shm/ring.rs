@@ -8,15 +8,23 @@
 //! *intent*, a word that nobody else writes; a reader that is stuck before an
 //! unpublished slot finds there whose it is.
 //!
+//! A packet's further slots hold its payload and nothing else, so that it lies in one
+//! piece. What lies in a slot from before must never look published, whatever bytes it
+//! was. So the reader, when it reads a packet, looks whether the first bytes of a
+//! further slot are the stamp that this place will have in the next lap, and sets those
+//! that are to zero ([`Reader::scrub`]). That is one load and comparison of a line that is
+//! copied next, and nearly never a store. Until the reader has passed a slot nobody else
+//! may write there, because its credit has not been returned.
+//!
 //! Invariants:
-//! - A slot whose first four bytes are the stamp of its position's lap is the
-//!   first slot of a published packet, and all of that packet is visible.
-//!   Continuation slots begin with zero, which is no stamp.
+//! - A slot at or behind the head whose first four bytes are the stamp of its position's
+//!   lap is the first slot of a published packet, and all of that packet is visible.
+//! - No slot that the reader has passed begins with the stamp of its place's next lap,
+//!   until a writer publishes there.
 //! - A slot is abandoned only if it was reserved, is not published, and no
 //!   living writer's intent may cover it.
-//! - The reader never writes, unless somebody has overwritten the tail: then it
-//!   sets it. What it reads is untrusted and is copied out
-//!   before it is looked at.
+//! - The reader writes only to set such a slot to zero, and the tail if somebody has
+//!   overwritten it. What it reads is untrusted and is copied out before it is looked at.
 //! - An idle writer's intent says where its last packet began. So the reader
 //!   can tell a packet that is still to come from one that it will never see,
 //!   because somebody moved the tail or destroyed a stamp.
@@ -32,6 +40,7 @@
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::slice;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,13 +58,59 @@ const _: () = assert!(size_of::<Slot>() == sluice_wire::SLOT_BYTES);
 
 const STAMP_MASK: u64 = 0xffff_ffff;
 
-/// The stamp of the slot at `position` in a ring of `1 << shift` slots: its
-/// lap, counted from one. Zero is no stamp; the lap that would have it takes
-/// the value farthest from its neighbours'.
+/// What makes stamps of laps: bytes that programs seldom send, so that the reader seldom
+/// has to set a slot to zero.
+const STAMP_OF_LAP: u32 = 0xb5c9_4ed3;
+
+/// The stamp of the slot at `position` in a ring of `1 << shift` slots: its lap, counted
+/// from one, mixed with a constant. Zero is no stamp; the lap that would have it takes that
+/// of the lap farthest from it.
 #[inline]
 pub(crate) fn stamp(position: u64, shift: u32) -> u32 {
-    let lap = ((position >> shift) as u32).wrapping_add(1);
-    if lap == 0 { 0x8000_0000 } else { lap }
+    let stamp = ((position >> shift) as u32).wrapping_add(1) ^ STAMP_OF_LAP;
+    if stamp == 0 { 0x8000_0000 } else { stamp }
+}
+
+/// Consecutive slots: up to the ring's end, and from its beginning on.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a>(pub(crate) &'a [Slot], pub(crate) &'a [Slot]);
+
+impl<'a> Run<'a> {
+    /// The `count` slots from `position` on of a ring that begins at `slots`.
+    ///
+    /// # Safety
+    /// All `mask + 1` slots of the ring are valid for shared access during `'a`; `count` is
+    /// at most as many.
+    #[inline]
+    unsafe fn new(slots: NonNull<Slot>, mask: u64, position: u64, count: usize) -> Run<'a> {
+        let at = (position & mask) as usize;
+        let before = count.min(mask as usize + 1 - at);
+        // SAFETY: the slots from `at` to the ring's end, or fewer, and as many of its
+        // beginning as are left of `count`, by the caller's word.
+        unsafe {
+            Run(
+                slice::from_raw_parts(slots.add(at).as_ptr(), before),
+                slice::from_raw_parts(slots.as_ptr(), count - before),
+            )
+        }
+    }
+
+    /// The first `count` slots, and the others.
+    #[inline]
+    pub(crate) fn split_at(self, count: usize) -> (Run<'a>, Run<'a>) {
+        let Run(before, after) = self;
+        if count <= before.len() {
+            let (first, rest) = before.split_at(count);
+            return (Run(first, &[]), Run(rest, after));
+        }
+        let (first, rest) = after.split_at(count - before.len());
+        (Run(before, first), Run(rest, &[]))
+    }
+
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.0.len() + self.1.len()
+    }
 }
 
 /// What a writer is doing, in one word: two bits of state, the number of slots
@@ -121,7 +176,8 @@ pub(crate) enum Step {
     Reserved,
     /// The intent says which.
     Positioned,
-    /// This many continuation slots are written.
+    /// This many further slots are written: the first of them, or all. A packet is
+    /// written in two pieces only where a test can end it in between.
     Filled(u32),
     /// All is written but the stamp.
     Unstamped,
@@ -163,15 +219,15 @@ impl<K> Writer<K> {
     }
 
     /// Writes a packet of `count` slots. `first` is its first slot, whose
-    /// stamp and writer index are put in here; `fill` stores continuation slot
-    /// `i`, counted from one, all of it. A test ends the writer by letting
-    /// `step` answer false.
+    /// stamp and writer index are put in here; `fill` stores what is in some of the
+    /// further slots, beginning with slot `i` of them, counted from zero. A test ends the
+    /// writer by letting `step` answer false.
     #[inline]
     pub(crate) fn write(
         &self,
         count: u16,
         first: &[u64; WORDS],
-        mut fill: impl FnMut(u32, &Slot),
+        mut fill: impl FnMut(usize, Run<'_>),
         mut step: impl FnMut(Step) -> bool,
     ) {
         // SAFETY: valid as long as the writer, by `new`'s contract.
@@ -189,9 +245,22 @@ impl<K> Writer<K> {
         if !step(Step::Positioned) {
             return;
         }
-        for i in 1..u32::from(count) {
-            fill(i, self.slot(position.wrapping_add(u64::from(i))));
-            if !step(Step::Filled(i)) {
+        if count > 1 {
+            // SAFETY: the ring is valid as long as the writer, by `new`'s contract; no
+            // quota is longer than it.
+            let further = unsafe {
+                let at = position.wrapping_add(1);
+                Run::new(self.slots, self.mask, at, usize::from(count - 1))
+            };
+            let (piece, rest) = further.split_at(usize::from(cfg!(test) && count > 2));
+            if piece.len() != 0 {
+                fill(0, piece);
+                if !step(Step::Filled(1)) {
+                    return;
+                }
+            }
+            fill(piece.len(), rest);
+            if !step(Step::Filled(u32::from(count - 1))) {
                 return;
             }
         }
@@ -238,8 +307,8 @@ pub(crate) enum Stuck {
     No,
     /// A living writer holds the slot, or may hold it.
     Held,
-    /// The slot is abandoned; [`Reader::advance`] by one skips it.
-    Abandoned,
+    /// So many slots are abandoned; [`Reader::skip`] leaves them behind.
+    Abandoned(u32),
     /// The tail is where no sum of credits can have moved it: it was
     /// overwritten.
     Overwritten,
@@ -317,10 +386,60 @@ impl<K> Reader<K> {
         self.head
     }
 
-    /// The slot `ahead` slots behind the one at the head.
+    /// The slots behind the first one of the packet of `count` slots at the head.
     #[inline]
-    pub(crate) fn slot_ahead(&self, ahead: u64) -> &Slot {
-        self.slot(self.head.wrapping_add(ahead))
+    pub(crate) fn further(&self, count: u32) -> Run<'_> {
+        self.run(self.head.wrapping_add(1), count - 1)
+    }
+
+    /// Whether one of the `count` slots at the head would look published in the next lap.
+    #[inline]
+    pub(crate) fn is_scrub_due(&self, count: u32) -> bool {
+        let (this, next) = self.next_stamps();
+        let Run(before, after) = self.run(self.head, count);
+        let is = |slot: &Slot, stamp| slot.words[0].load(Ordering::Relaxed) & STAMP_MASK == stamp;
+        let mut found = false;
+        // Without a branch in the loop: loads of many lines are under way at once.
+        for slot in before {
+            found |= is(slot, this);
+        }
+        for slot in after {
+            found |= is(slot, next);
+        }
+        found
+    }
+
+    /// Sets those of the `count` slots at the head to zero that would look published in
+    /// the next lap. Nobody has got their credits back yet.
+    #[cold]
+    pub(crate) fn scrub(&self, count: u32) {
+        let (this, next) = self.next_stamps();
+        let Run(before, after) = self.run(self.head, count);
+        for (slots, stamp) in [(before, this), (after, next)] {
+            for slot in slots {
+                if slot.words[0].load(Ordering::Relaxed) & STAMP_MASK == stamp {
+                    slot.words[0].store(0, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Leaves `count` slots behind that hold no packet, or one that is refused.
+    #[cold]
+    pub(crate) fn skip(&mut self, count: u32) {
+        self.scrub(count);
+        self.advance(count);
+    }
+
+    /// How many slots the published packet at the head takes by what its writer says; one
+    /// if it says nothing of it.
+    #[cold]
+    pub(crate) fn slots_by(&self, intent: &AtomicU64) -> u32 {
+        let word = intent.load(Ordering::Acquire);
+        let is_of_head = word >> POSITION_SHIFT == self.head & POSITION_MASK
+            && matches!(word & STATE_MASK, STATE_IDLE | STATE_WRITING);
+        let count = if is_of_head { word >> COUNT_SHIFT & COUNT_MASK } else { 1 };
+        count.min(self.backlog()).clamp(1, self.mask + 1) as u32
     }
 
     /// Everything before this position has been reserved. Never more than one
@@ -351,13 +470,29 @@ impl<K> Reader<K> {
         }
         // The tail was read first, so whoever reserved the slot at the head
         // had stored its intent before what is read here.
+        let mut slots = 1;
         for (index, intent) in intents.enumerate() {
-            if self.settled(intent).may_cover(self.head) && is_alive(index) {
+            let settled = self.settled(intent);
+            if !settled.may_cover(self.head) {
+                continue;
+            }
+            if is_alive(index) {
                 return if self.is_published() { Stuck::No } else { Stuck::Held };
+            }
+            // What its writer has put into the further slots may be any bytes, so they
+            // are not looked at for a packet. Its last word is read now that it stores no
+            // more: since it was last looked at, it may have begun to write. One that has
+            // not said which slots it holds has written none.
+            let last = Intent::from_word(intent.load(Ordering::Acquire));
+            if let Intent::Writing { position, count } = last
+                && last.may_cover(self.head)
+            {
+                let gone = self.head.wrapping_sub(position) & POSITION_MASK;
+                slots = slots.max((u64::from(count) - gone).min(backlog));
             }
         }
         // A writer that was idle just now may have published just before.
-        if self.is_published() { Stuck::No } else { Stuck::Abandoned }
+        if self.is_published() { Stuck::No } else { Stuck::Abandoned(slots as u32) }
     }
 
     /// Whether the packet that a writer has published last will never be read:
@@ -376,8 +511,13 @@ impl<K> Reader<K> {
 
     /// Begins anew after [`Stuck::Overwritten`], with head and tail where no stamp
     /// of any slot is a valid one: from before the overwritten tail nothing may be
-    /// read again. What is lost by that [`Reader::has_missed`] tells.
+    /// read again. What is lost by that [`Reader::has_missed`] tells. Who still writes
+    /// there writes a stamp of old laps, and other bytes that are one of the new laps by
+    /// chance at most.
     pub(crate) fn restart(&mut self) {
+        for slot in self.run(0, self.mask as u32 + 1).0 {
+            slot.words[0].store(0, Ordering::Relaxed);
+        }
         let fresh = ((self.head >> self.shift) + FRESH_LAPS) << self.shift;
         self.tail().store(fresh, Ordering::Release);
         self.head = fresh;
@@ -402,6 +542,24 @@ impl<K> Reader<K> {
     pub(crate) fn is_published(&self) -> bool {
         let prefix = self.slot(self.head).words[0].load(Ordering::Acquire);
         prefix & STAMP_MASK == u64::from(self.expected)
+    }
+
+    /// The stamps of the next lap, of the places up to the ring's end and of those from its
+    /// beginning on that are behind the head.
+    #[inline]
+    fn next_stamps(&self) -> (u64, u64) {
+        let of =
+            |laps: u64| u64::from(stamp(self.head.wrapping_add(laps << self.shift), self.shift));
+        (of(1), of(2))
+    }
+
+    #[inline]
+    fn run(&self, position: u64, count: u32) -> Run<'_> {
+        // SAFETY: the ring is valid as long as `self`, by `new`'s contract. A run longer
+        // than it would only be asked for by a bug.
+        unsafe {
+            Run::new(self.slots, self.mask, position, (count as usize).min(self.mask as usize + 1))
+        }
     }
 
     fn backlog(&self) -> u64 {

@@ -38,13 +38,37 @@ impl Ring {
     }
 }
 
-fn fill(mark: u64) -> impl FnMut(u32, &Slot) {
-    move |i, slot| {
-        slot.words[0].store(0, Ordering::Relaxed);
-        for word in &slot.words[1..] {
-            word.store(mark + u64::from(i), Ordering::Relaxed);
+/// Fills each further slot, counted from one, with `mark` and its number. The first bytes
+/// are those of a stamp, of this lap or another one.
+fn fill(mark: u64) -> impl FnMut(usize, Run<'_>) {
+    move |at, run| {
+        for (i, slot) in slots_of(run).enumerate() {
+            let i = (at + i) as u64 + 1;
+            let lap = (mark + i) % 32;
+            slot.words[0].store(u64::from(stamp(lap << 3, 3)), Ordering::Relaxed);
+            for word in &slot.words[1..] {
+                word.store(mark + i, Ordering::Relaxed);
+            }
         }
     }
+}
+
+fn slots_of(run: Run<'_>) -> impl Iterator<Item = &Slot> {
+    run.0.iter().chain(run.1)
+}
+
+/// Reads the packet of `count` slots at the head, as the driver does; says word `word` of
+/// each further slot.
+fn take<K>(reader: &mut Reader<K>, count: u32, word: usize) -> Vec<u64> {
+    let words =
+        slots_of(reader.further(count)).map(|slot| slot.words[word].load(Ordering::Relaxed));
+    let words = words.collect();
+    if reader.is_scrub_due(count) {
+        reader.scrub(count);
+        assert!(!reader.is_scrub_due(count));
+    }
+    reader.advance(count);
+    words
 }
 
 #[test]
@@ -58,23 +82,22 @@ fn packets_come_out_in_order_over_many_laps() {
         let copy = reader.peek().expect("published");
         assert_eq!(writer_of(&copy), 1);
         assert_eq!((copy[0] >> 48, copy[1], copy[7]), (n, n, n));
-        for i in 1..u64::from(count) {
-            assert_eq!(reader.slot_ahead(i).words[5].load(Ordering::Relaxed), n + i);
-        }
-        reader.advance(u32::from(count));
+        let further = take(&mut reader, count.into(), 5);
+        assert_eq!(further, (1..u64::from(count)).map(|i| n + i).collect::<Vec<_>>());
         assert!(!reader.is_behind());
     }
 }
 
 #[test]
 fn no_stamp_is_zero_and_neighbouring_laps_differ() {
-    for lap in [0, 1, 0xffff_fffd, 0xffff_fffe, 0xffff_ffff, 1 << 32, (1 << 32) + 1] {
+    let without = u64::from(STAMP_OF_LAP) - 1;
+    for lap in [0, 1, without - 1, without, without + 1, 0xffff_ffff, 1 << 32, (1 << 32) + 1] {
         let position = lap << 3;
         assert_ne!(stamp(position, 3), 0);
         assert_ne!(stamp(position, 3), stamp(position + 8, 3));
         assert_eq!(stamp(position, 3), stamp(position + 7, 3));
     }
-    assert_eq!(stamp(0, 3), 1);
+    assert_eq!(stamp(0, 3), 0xb5c9_4ed2);
 }
 
 #[test]
@@ -137,7 +160,7 @@ fn a_packet_that_is_never_read_is_noticed() {
                 Stuck::No => break,
                 Stuck::Overwritten => reader.restart(),
                 Stuck::Held => panic!("nobody writes"),
-                Stuck::Abandoned => reader.advance(1),
+                Stuck::Abandoned(slots) => reader.skip(slots),
             }
         }
         let was_read = read[1] != u32::MAX;
@@ -154,7 +177,7 @@ fn a_writer_puts_its_intent_right() {
         ring.tail.store(7, Ordering::Relaxed);
         assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Held);
         writer.renew_intent();
-        assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Abandoned);
+        assert!(matches!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Abandoned(_)));
         writer.write(1, &[0; WORDS], fill(0), |_| true);
         let before = ring.intents[0].load(Ordering::Relaxed);
         writer.renew_intent();
@@ -164,20 +187,76 @@ fn a_writer_puts_its_intent_right() {
 
 #[test]
 fn a_hole_is_skipped_only_once_its_writer_is_dead() {
-    for end in [Step::Reserved, Step::Positioned, Step::Filled(2), Step::Unstamped] {
+    for end in [Step::Reserved, Step::Positioned, Step::Filled(1), Step::Filled(2), Step::Unstamped]
+    {
         let ring = Ring::new(4, 2);
         let (dying, living, mut reader) = (ring.writer(0), ring.writer(1), ring.reader());
         dying.write(3, &[0; WORDS], fill(0), |step| step != end);
         living.write(1, &[0, 7, 0, 0, 0, 0, 0, 0], fill(0), |_| true);
         assert_eq!(reader.stuck(ring.intents.iter(), |_| true), Stuck::Held, "{end:?}");
         let mut skipped = 0;
-        while reader.stuck(ring.intents.iter(), |writer| writer != 0) == Stuck::Abandoned {
-            reader.advance(1);
-            skipped += 1;
+        while let Stuck::Abandoned(slots) = reader.stuck(ring.intents.iter(), |writer| writer != 0)
+        {
+            reader.skip(slots);
+            skipped += slots;
         }
         assert_eq!(skipped, 3, "{end:?}");
         assert_eq!(reader.peek().map(|copy| copy[1]), Some(7));
     }
+}
+
+/// Further slots full of the stamps that their places have in this lap, the next and the
+/// one after: none of them is taken for a packet, read or abandoned.
+#[test]
+fn no_payload_looks_published() {
+    const SHIFT: u32 = 3;
+    for ahead in 0..3 {
+        for is_killed in [false, true] {
+            let ring = Ring::new(SHIFT, 2);
+            let (dying, living, mut reader) = (ring.writer(0), ring.writer(1), ring.reader());
+            for n in 0..40_u64 {
+                let writer = if is_killed { &dying } else { &living };
+                let position = ring.tail.load(Ordering::Relaxed);
+                let bait = |at: usize, run: Run<'_>| {
+                    for (i, slot) in slots_of(run).enumerate() {
+                        let place = position + 1 + (at + i) as u64 + (ahead << SHIFT);
+                        slot.words[0].store(stamp(place, SHIFT).into(), Ordering::Relaxed);
+                    }
+                };
+                writer.write(4, &[0; WORDS], bait, |step| !is_killed || step != Step::Unstamped);
+                if is_killed {
+                    let stuck = reader.stuck(ring.intents.iter(), |writer| writer != 0);
+                    assert_eq!(stuck, Stuck::Abandoned(4));
+                    reader.skip(4);
+                } else {
+                    assert!(reader.peek().is_some());
+                    assert_eq!(reader.is_scrub_due(4), ahead == 1);
+                    take(&mut reader, 4, 0);
+                }
+                assert_eq!(reader.peek(), None, "{ahead} laps ahead, packet {n}");
+                assert!(!reader.is_behind());
+                // Every place is the head once.
+                living.write(1, &[0; WORDS], |_, _| {}, |_| true);
+                assert!(reader.peek().is_some());
+                reader.advance(1);
+                assert_eq!(reader.peek(), None, "{ahead} laps ahead, packet {n}");
+            }
+        }
+    }
+}
+
+/// A packet that is refused is left behind whole, whatever its payload looks like.
+#[test]
+fn a_refused_packet_is_as_long_as_its_writer_says() {
+    let ring = Ring::new(4, 2);
+    let (writer, other, mut reader) = (ring.writer(0), ring.writer(1), ring.reader());
+    other.write(1, &[0; WORDS], |_, _| {}, |_| true);
+    writer.write(5, &[0; WORDS], fill(0), |_| true);
+    assert_eq!(reader.slots_by(&ring.intents[0]), 1, "that is another packet");
+    reader.advance(1);
+    assert_eq!(reader.slots_by(&ring.intents[0]), 5);
+    reader.skip(5);
+    assert!(!reader.is_behind());
 }
 
 #[test]
@@ -234,11 +313,9 @@ fn many_threads_lose_nothing() {
         let n = copy[1];
         assert_eq!((n, copy[7]), (next[from], !n));
         let count = 1 + n % 7;
-        for i in 1..count {
-            assert_eq!(reader.slot_ahead(i).words[7].load(Ordering::Relaxed), n + i);
-        }
+        let further = take(&mut reader, count as u32, 7);
+        assert_eq!(further, (1..count).map(|i| n + i).collect::<Vec<_>>());
         next[from] += 1;
-        reader.advance(count as u32);
         read.store(reader.head(), Ordering::Release);
     }
     for writer in writers {

@@ -2,10 +2,10 @@
 
 use crate::swarm::Draw;
 use sluice_link::{Grant, Layout};
-use sluice_wire::{FIRST_SLOT_BYTES, NEXT_SLOT_BYTES};
+use sluice_wire::payload_bytes_max;
 
-/// Bytes of a packet's header, and of an operand, at most.
-const HEADER_BYTES_MAX: u64 = 112;
+/// Bytes of an operand, which is in the payload too, at most.
+const OPERAND_BYTES_MAX: u64 = 48;
 /// Headers that no world needs.
 const HEADERS_MANY: usize = 1_000;
 /// Of a hundred worlds, in how many interfaces match.
@@ -93,9 +93,8 @@ impl Setup {
 
 /// Bytes of a payload that so many slots of any of these mailboxes take.
 fn room(layouts: &[Layout], slots: impl Fn(&Layout) -> u32) -> u64 {
-    let least = layouts.iter().map(slots).min().unwrap_or(1);
-    let bytes = FIRST_SLOT_BYTES + u64::from(least - 1) * NEXT_SLOT_BYTES;
-    bytes.saturating_sub(HEADER_BYTES_MAX)
+    let least = layouts.iter().map(slots).min().unwrap_or(2);
+    payload_bytes_max(least.into()).saturating_sub(OPERAND_BYTES_MAX)
 }
 
 /// A mailbox for `senders`, mostly a small one.

@@ -4,7 +4,7 @@
 //! read, so that one look at a process costs as much as it has peers.
 
 use sluice_link::{Layout, Ledger, Links, MailboxRegion};
-use sluice_wire::{Packet, Parsed, PeerId, slots_for};
+use sluice_wire::{Packet, Parsed, PeerId};
 
 /// What is between one process and another, on its way or unread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,7 +185,7 @@ impl Books {
 impl InFlight {
     /// What one packet counts for.
     fn of(packet: &Parsed) -> InFlight {
-        let slots = u64::from(slots_for(packet.total_bytes()));
+        let slots = u64::from(packet.slots());
         let region = MailboxRegion::of(&packet.packet);
         InFlight {
             data_slots: if region == MailboxRegion::Data { slots } else { 0 },

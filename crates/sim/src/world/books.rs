@@ -4,7 +4,7 @@ use super::bulk::Cargo;
 use super::{Event, World};
 use crate::library::Library;
 use sluice_link::MailboxRegion;
-use sluice_wire::{Packet, PeerId, slots_for};
+use sluice_wire::{Packet, PeerId};
 use std::collections::BTreeMap;
 
 impl<L: Library> World<L> {
@@ -37,8 +37,7 @@ impl<L: Library> World<L> {
                 *slots.entry((to, flight.from())).or_default() += response.slots;
             }
             if MailboxRegion::of(&parsed.packet) == MailboxRegion::Data {
-                *slots.entry((to, flight.from())).or_default() +=
-                    u64::from(slots_for(parsed.total_bytes()));
+                *slots.entry((to, flight.from())).or_default() += u64::from(parsed.slots());
             }
         }
         for (me, library) in (0u32..).zip(&self.libraries) {

@@ -123,6 +123,13 @@ impl Parsed {
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.payload_offset) + u64::from(self.payload_len)
     }
+
+    /// How many slots it takes, as [`slots_for`](crate::slots_for) counts.
+    #[must_use]
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        crate::slots_for(self.payload_offset.into(), self.payload_len.into())
+    }
 }
 
 impl Packet {

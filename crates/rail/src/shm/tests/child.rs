@@ -25,7 +25,7 @@ const STREAM_BYTES_MAX: u64 = 4096;
 /// What a killed child sends before its last packet.
 pub(super) const WHOLE_PACKETS: u64 = 3;
 /// Payload of the packet that a killed child does not finish: four slots.
-pub(super) const LAST_BYTES: usize = 24 + 3 * 60;
+pub(super) const LAST_BYTES: usize = 3 * 64;
 pub(super) const LAST_SLOTS: u64 = 4;
 /// What a child says before its address.
 const READY: &str = "child is ready: ";
@@ -117,7 +117,7 @@ pub(super) fn stream_packet(n: u64) -> (Vec<u8>, u64) {
 
 /// Slots of a put with this payload.
 pub(super) fn put_slots(len: usize) -> u32 {
-    slots_for(40 + len as u64)
+    slots_for(40, len as u64)
 }
 
 /// Sends `count` packets within the credits that come back.

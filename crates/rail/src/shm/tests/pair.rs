@@ -22,7 +22,7 @@ fn packets_of_every_length_arrive_whole() {
     let mut noise = Noise(7);
     for len in (0..600).chain([4095, 8192, 30_000, 50_000]) {
         let payload = noise.bytes(len);
-        assert!(slots_for(40 + len as u64) <= u32::from(grant.data_slots));
+        assert!(slots_for(40, len as u64) <= u32::from(grant.data_slots));
         send(&mut a, to_b, put(len as u64, 5), &payload);
         assert_eq!(poll(&mut b, &mut machine), 1);
         let arrived = machine.packets.pop().unwrap();
@@ -292,5 +292,5 @@ fn a_peer_that_is_only_known_costs_little() {
 #[test]
 fn a_credit_packet_is_one_slot() {
     let head = Packet::Credit.emit(PacketSeq(0), Credits { data: 3, control: 1 }, 0);
-    assert_eq!(slots_for(head.len() as u64), 1);
+    assert_eq!(slots_for(head.len() as u64, 0), 1);
 }

@@ -10,7 +10,7 @@ use sluice_wire::Nanos;
 /// theirs: however long it is stopped, nobody takes it for dead.
 #[test]
 fn a_stopped_writer_that_continues_loses_nothing() {
-    for step in [Step::Reserved, Step::Positioned, Step::Filled(2), Step::Unstamped] {
+    for step in [Step::Reserved, Step::Positioned, Step::Filled(1), Step::Unstamped] {
         let (mut shm, mut other) = (open(), open());
         let child = Child::run("stop", &shm, i64::from(code_of(step)), None);
         let pid = child.pid().cast_signed();
