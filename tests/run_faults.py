@@ -3,7 +3,8 @@
 
 Over shared memory, over TCP on this host, and between two hosts of a lab: a rank that is
 killed (-9) at a moment that a seed draws, amid messages or collectives, whose end each other
-rank sees in time, and no other's; one that is stopped for a while and loses nothing; ranks that start other processes while messages are
+rank sees in time, and no other's; one that is killed while ranks begin or end, whose job ends in
+time and leaves nothing; one that is stopped for a while and loses nothing; ranks that start other processes while messages are
 under way; 16 threads that all call MPI; 128 ranks. Each test prints one line; the last line
 is `N passed, N failed, N skipped`.
 """
@@ -17,9 +18,9 @@ import sys
 import tempfile
 import time
 
-from run_hosts import LIMIT_SECONDS, TWO, Hosts, Steady, wait_until
+from run_hosts import LIMIT_SECONDS, TWO, Hosts, Steady, said, wait_until
 from run_lab import why_not
-from run_mpi import ROOT, THREAD, run, tail
+from run_mpi import ROOT, THREAD, Job, abandoned, run, shared_memory, tail
 from verdicts import Failed, Verdicts, check, leave
 
 RANKS = 4
@@ -27,6 +28,17 @@ RANKS = 4
 SEEN_SECONDS_MAX = 5
 # A rank is killed that long after the first rounds, at most.
 LATE_SECONDS_MAX = 0.4
+# And that long after it has said that it begins, or that it ends.
+PHASE_SECONDS_MAX = {"begins": 0.25, "ends": 0.02}
+# Within which the ranks of a job end of which one was killed then, and the launcher after them.
+END_SECONDS_MAX = 20
+LAUNCHER_SECONDS_MAX = 3
+# How likely each drawn fault is at each chance (docs/recovery.md).
+FAULTS = ("drop=0.0005,delay=0.002,refuse=0.05,stall=0.0002,exhaust=0.0002,short=0.05,"
+          "corrupt=0.0005")
+# For how long memory is written over, and what is no mailbox.
+TAMPER_SECONDS = 1.5
+MAILBOX_BYTES_MIN = 1 << 16
 TCP = {"FI_SLUICE_RAILS": "tcp"}
 OFI = {"FI_SLUICE_RAILS": "ofi:tcp"}
 PLACES = ("shm", "tcp", "lab")
@@ -71,12 +83,41 @@ def ranks_of(steady):
     return found
 
 
+def processes_of(program):
+    """The processes of a program with these arguments, by rank."""
+    wanted, found = "\0".join(program).encode() + b"\0", {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                if file.read() != wanted:
+                    continue
+            with open(f"/proc/{name}/environ", "rb") as file:
+                rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
+        except OSError:
+            continue
+        if rank:
+            found[int(rank[1])] = int(name)
+    return found
+
+
+def mailboxes_of(processes):
+    """The files of mailboxes that these processes map, and nobody else's."""
+    found = set()
+    for process in processes:
+        with open(f"/proc/{process}/maps") as maps:
+            found.update(re.findall(r" (/dev/shm/\S*sluice\S*)$", maps.read(), re.M))
+    return sorted(path for path in found
+                  if os.path.exists(path) and os.path.getsize(path) > MAILBOX_BYTES_MIN)
+
+
 class Faults:
     """The tests."""
 
     def __init__(self, args, folder):
         self.args = args
         self.hosts = Hosts(os.path.abspath(args.build_dir), folder)
+        # Such that does what FI_SLUICE_FAULTS says.
+        self.faulty = args.faulty_dir and Hosts(os.path.abspath(args.faulty_dir), folder)
 
     def place(self, name):
         return Place(self.hosts, name)
@@ -117,6 +158,45 @@ class Faults:
     def killed_amid(self, name, env, amid):
         return self.many_killed(lambda seed: self.killed(name, env, seed, amid), "seen")
 
+    def killed_while(self, name, env, phase):
+        return self.many_killed(lambda seed: self.killed_in(name, env, seed, phase), "over")
+
+    def killed_in(self, name, env, seed, phase):
+        """A rank is killed while it begins or ends: all end in time, and leave nothing."""
+        draw = random.Random(seed)
+        victim, late_seconds = draw.randrange(RANKS), draw.random() * PHASE_SECONDS_MAX[phase]
+        place, before = self.place(name), shared_memory()
+        program = [self.hosts.suite.binary("phases"), f"seed-{seed}-{time.monotonic_ns()}"]
+        job = Job(place.mpirun(RANKS, env, program), place.folder)
+        try:
+            wait_until(lambda: f"rank {victim} {phase}" in said(job) or
+                       job.process.poll() is not None, f"rank {victim} never {phase}", job)
+            time.sleep(late_seconds)
+            died = time.monotonic()
+            try:
+                os.kill(processes_of(program)[victim], signal.SIGKILL)
+            except (KeyError, ProcessLookupError):
+                # It was faster: that is no fault.
+                pass
+            while processes_of(program):
+                check(time.monotonic() - died < END_SECONDS_MAX,
+                      f"seed {seed}: ranks {list(processes_of(program))} do not end")
+                time.sleep(0.01)
+            took = time.monotonic() - died
+            # Of a rank that is killed while it makes itself known, Open MPI's launcher says that
+            # the job has ended, and may then stay itself.
+            code = job.wait(LAUNCHER_SECONDS_MAX)
+        finally:
+            job.end()
+        text = job.text()
+        was_killed = f"rank {victim} has ended" not in text
+        check(code != 0 or not was_killed, f"seed {seed}: exit code 0, and rank {victim} is dead")
+        # What the killed have left is removed by the next start.
+        self.place("shm").program("self", 1, {"FI_SLUICE_SEGMENT": "file"})
+        files = abandoned(before)
+        check(not files, f"seed {seed}: files are left: {sorted(files)}")
+        return took if was_killed else 0.0
+
     def many_killed(self, kill, what):
         first = self.args.seed if self.args.seed is not None else (
             random.SystemRandom().randrange(1 << 30))
@@ -156,8 +236,65 @@ class Faults:
                                               limit=self.args.many_seconds)
         return f"{job.seconds:.0f} s"
 
+    def drawn_faults(self, name, env):
+        """Programs over rails that do what a seed draws, and all is right."""
+        first = self.args.seed if self.args.seed is not None else (
+            random.SystemRandom().randrange(1 << 30))
+        done = {}
+        for seed in range(first, first + self.args.trials):
+            faults = f"seed={seed},{FAULTS}"
+            for program, ranks, arguments in [("random", 3, [str(seed)]), ("sizes", 2, []),
+                                              ("alltoall", 4, [])]:
+                place = Place(self.faulty, name)
+                _, text, _ = place.program(program, ranks, {**env, "FI_SLUICE_FAULTS": faults},
+                                           arguments)
+                told = re.findall(r"sluice: faults done: (.*)", text)
+                check(len(told) == ranks, f"seed {seed}: {len(told)} have told of faults")
+                for kind, count in re.findall(r"(\w+) (\d+)", " ".join(told)):
+                    done[kind] = done.get(kind, 0) + int(count)
+        wanted = ["drop", "delay", "stall", "exhaust", "short"]
+        missing = [kind for kind in wanted if not done.get(kind)]
+        check(not missing, f"seed {first}: never done: {missing}")
+        return f"from seed {first}: " + ", ".join(f"{count} {kind}" for kind, count in done.items())
+
+    def tampered(self, env):
+        """Bytes of the mailboxes of running ranks are written over: the job may end in error,
+        and its data be wrong, but no rank ends by a signal or a panic."""
+        first = self.args.seed if self.args.seed is not None else (
+            random.SystemRandom().randrange(1 << 30))
+        written, ended = 0, 0
+        for seed in range(first, first + self.args.trials):
+            draw = random.Random(seed)
+            with Steady(self.place("shm"), 2, {**env, "FI_SLUICE_SEGMENT": "file"}) as steady:
+                steady.go_on(2)
+                ours = mailboxes_of(ranks_of(steady).values())
+                check(len(ours) >= 2, f"seed {seed}: mailboxes: {ours}")
+                deadline = time.monotonic() + TAMPER_SECONDS
+                while time.monotonic() < deadline and steady.job.process.poll() is None:
+                    with open(draw.choice(ours), "r+b", buffering=0) as mailbox:
+                        size = os.fstat(mailbox.fileno()).st_size
+                        # What all depends on is in front.
+                        at = draw.randrange(4096 if draw.random() < 0.3 else size)
+                        os.pwrite(mailbox.fileno(), draw.randbytes(draw.choice([1, 4, 8, 64])),
+                                  min(at, size - 64))
+                    written += 1
+                    time.sleep(0.001)
+                ended += steady.job.process.poll() is not None
+                text = steady.text()
+            for bad in ("panicked", "signal 11", "signal 7", "signal 6", "Segmentation", "Bus error"):
+                check(bad not in text, f"seed {seed}: {bad}\n{tail(text)}")
+        return f"{written} writes from seed {first}, {ended} of {self.args.trials} jobs ended by it"
+
     def tests(self):
         """Title, place, and what to call."""
+        begun = ("shm",) if self.args.short else ("shm", "tcp")
+        for env in [{}] if self.args.short else [{}, THREAD]:
+            words = " ".join(["shm", *(f"{key}={value}" for key, value in env.items())])
+            yield f"tampered memory: {words}", "shm", lambda e=env: self.tampered(e)
+        for name, env in [("tcp", {}), ("tcp", THREAD),
+                          ("tcp", {"FI_SLUICE_SECURITY": "encrypt"})] if self.faulty else ():
+            words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
+            yield f"drawn faults: {words}", name, lambda n=name, e=env: self.drawn_faults(n, e)
         for name in PLACES:
             variants = [{}] if self.args.short else [{}, THREAD] + ([OFI] if name == "tcp" else [])
             for env in variants:
@@ -165,6 +302,10 @@ class Faults:
                 for amid in ["messages", "collectives"]:
                     yield f"killed amid {amid}: {words}", name, (
                         lambda n=name, e=env, a=amid: self.killed_amid(n, e, a))
+                # The launcher of a lab waits for dead ranks for ever.
+                for phase in PHASE_SECONDS_MAX if name in begun else ():
+                    yield f"killed while it {phase}: {words}", name, (
+                        lambda n=name, e=env, p=phase: self.killed_while(n, e, p))
                 yield f"stopped: {words}", name, lambda n=name, e=env: self.stopped(n, e)
             for env in [{}, THREAD]:
                 words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
@@ -193,6 +334,8 @@ def main():
                         help="without some that take long")
     parser.add_argument("--many-seconds", type=float, default=120, metavar="S",
                         help="within which 128 ranks end [default: 120]")
+    parser.add_argument("--faulty-dir", default="", metavar="DIR",
+                        help="where a libsluice-fi.so is that was built with the feature `faults`")
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where sluice and libsluice-fi.so are")
     args = parser.parse_args()
@@ -209,7 +352,8 @@ def run_all(faults, args):
     if not os.path.exists(os.path.join(suite.providers, "libsluice-fi.so")):
         print(f"there is no libsluice-fi.so in {suite.providers}: build it first", file=sys.stderr)
         return 2
-    broken = suite.build(["children", "sendrecv", "steady", "survive", "threads"])
+    broken = suite.build(["alltoall", "children", "phases", "random", "self", "sendrecv",
+                          "sizes", "steady", "survive", "threads"])
     no_lab = why_not()
     verdicts = Verdicts()
     for title, place, call in faults.tests():

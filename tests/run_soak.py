@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass, field
 
 import run_kills
+from run_faults import FAULTS
 from run_hosts import TCP, TWO, Hosts, Steady, said
 from run_lab import why_not
 from run_mpi import FILE, RING, ROOT, SMALL, THREAD, Job, Suite, abandoned, run, shared_memory, tail
@@ -38,6 +39,8 @@ SETTINGS = [{}, RING, FILE, SMALL, THREAD, TCP, dict(TCP, **THREAD), dict(TCP, *
 LIMITS = [[], [], [], ["prlimit", "--as=1500000000"], ["prlimit", "--nofile=64"],
           ["prlimit", "--data=900000000"]]
 PROGRAM_SECONDS_MAX = 180
+# Of the short programs, with a build that does what FI_SLUICE_FAULTS says.
+FAULTY_SHARE = 0.25
 # How long rails are cut, and how long they are well.
 CUT_SECONDS = (0.2, 6.0)
 # What a long program may have more in the end than when all was warm.
@@ -115,7 +118,11 @@ class Soak:
         self.suite = Suite(args, folder)
         self.hosts = Hosts(args.build_dir, folder)
         self.longs, self.failures, self.notes = [], [], []
-        self.counts = {"programs": 0, "limited": 0, "killed": 0, "cuts": 0}
+        self.faulty = None
+        if args.faulty_dir:
+            faulty = argparse.Namespace(**{**vars(args), "build_dir": args.faulty_dir})
+            self.faulty = Suite(faulty, folder)
+        self.counts = {"programs": 0, "limited": 0, "faulty": 0, "killed": 0, "cuts": 0}
         self.is_cut, self.change_at = False, 0.0
         self.before = shared_memory()
 
@@ -154,8 +161,12 @@ class Soak:
     def program(self, seed):
         name, ranks, arguments = self.draw.choice(PROGRAMS)
         env, limits = self.draw.choice(SETTINGS), self.draw.choice(LIMITS)
+        suite = self.suite
+        if self.faulty and self.draw.random() < FAULTY_SHARE:
+            suite, env = self.faulty, dict(env, FI_SLUICE_FAULTS=f"seed={seed},{FAULTS}")
+            self.counts["faulty"] += 1
         arguments = [word.format(seed=seed) for word in arguments]
-        command = self.suite.mpirun(ranks, env, [*limits, self.suite.binary(name), *arguments])
+        command = suite.mpirun(ranks, env, [*limits, suite.binary(name), *arguments])
         title = f"{name} {arguments}, {ranks} ranks, {env}, {limits}"
         self.attempt(title, lambda: run(command, self.folder, PROGRAM_SECONDS_MAX))
         self.counts["programs"] += 1
@@ -267,6 +278,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--failures", type=int, default=10, metavar="N", help="give up after so many")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--faulty-dir", default="", metavar="DIR",
+                        help="where a libsluice-fi.so is that was built with the feature `faults`")
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where libsluice-fi.so and sluice are")
     args = parser.parse_args()

@@ -15,6 +15,8 @@ compile_error!(
 #[cfg(not(loom))]
 mod address;
 #[cfg(not(loom))]
+mod faults;
+#[cfg(not(loom))]
 mod hash;
 #[cfg(not(loom))]
 pub mod net;
@@ -35,6 +37,9 @@ mod world;
 
 #[cfg(not(loom))]
 pub use world::{World, WorldWaker};
+
+/// Whether this build reads `FI_SLUICE_FAULTS`.
+pub const HAS_FAULTS: bool = cfg!(feature = "faults");
 
 #[cfg(not(loom))]
 pub use address::{ADDRESS_BYTES, Address, AddressError};

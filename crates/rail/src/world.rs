@@ -8,6 +8,7 @@
 mod matching;
 
 use crate::address::{Address, AddressError};
+use crate::faults;
 use crate::net::handshake::Identity;
 use crate::net::watcher::Watcher;
 use crate::net::{Event, Glance, Net, NetConfig, NetError};
@@ -217,6 +218,9 @@ impl World {
     /// the ends of peers. Says how many inputs the machine got.
     #[inline]
     pub fn poll<M: Machine>(&mut self, now: Nanos, machine: &mut M, budget: usize) -> usize {
+        if faults::on_poll() {
+            return 0;
+        }
         drive::poll(self, now, machine, budget)
     }
 

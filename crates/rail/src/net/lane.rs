@@ -4,7 +4,7 @@
 //! part. A lane takes and gives bytes, in order, and knows nothing of what they are.
 
 use super::{Place, sock};
-use crate::ofi;
+use crate::{faults, ofi};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{Shutdown, sockopt};
 use std::io;
@@ -31,6 +31,14 @@ impl Lane {
     /// # Safety
     /// All bytes of the pieces can be read.
     pub(super) unsafe fn send(&mut self, pieces: &[Place]) -> io::Result<usize> {
+        let beginning;
+        let pieces = match faults::on_send(self)? {
+            Some(bytes) => {
+                beginning = beginning_of(pieces, bytes);
+                beginning.as_slice()
+            }
+            None => pieces,
+        };
         // SAFETY: the caller's promise.
         unsafe {
             match self {
@@ -48,6 +56,14 @@ impl Lane {
     /// # Safety
     /// All bytes of the pieces can be written, and nobody reads or writes them meanwhile.
     pub(super) unsafe fn receive(&mut self, pieces: &[Place]) -> io::Result<usize> {
+        let beginning;
+        let pieces = match faults::on_receive(self)? {
+            Some(bytes) => {
+                beginning = beginning_of(pieces, bytes);
+                beginning.as_slice()
+            }
+            None => pieces,
+        };
         // SAFETY: the caller's promise.
         unsafe {
             match self {
@@ -138,6 +154,13 @@ impl Lane {
             }
         }
     }
+}
+
+/// So many bytes of the first piece that has any.
+#[cold]
+fn beginning_of(pieces: &[Place], bytes: usize) -> [Place; 1] {
+    let first = pieces.iter().find(|piece| piece.len > 0);
+    [first.map_or(Place::NONE, |first| Place { at: first.at, len: first.len.min(bytes) })]
 }
 
 /// What the system lists.

@@ -163,6 +163,7 @@ impl Net {
         pair: Option<Pair>,
         to: SocketAddr,
     ) -> io::Result<usize> {
+        crate::faults::on_connect()?;
         let socket = sock::stream_socket(&to)?;
         sock::prepare(&socket, self.config.congestion.as_deref());
         if let Some(pair) = pair {

@@ -13,6 +13,7 @@
 use super::handshake::{Cipher, Opener, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, Sealer};
 use super::lane::Lane;
 use super::{BUFFER_BYTES, Entry, Net, Place, Reading};
+use crate::faults;
 use std::io;
 
 /// Bytes that are sealed in one go.
@@ -162,6 +163,7 @@ impl Net {
             Ok(got) => {
                 self.buffer[..plain].copy_from_slice(&conn.partial);
                 self.buffer[plain..begin].copy_from_slice(&unsealing.rest);
+                faults::on_sealed(&mut self.buffer[begin..begin + got]);
                 conn.note_heard();
                 if got == BUFFER_BYTES || conn.data.is_some() {
                     // There is more, most likely.

@@ -13,6 +13,7 @@ mod families;
 mod faults;
 mod gather;
 mod glance;
+mod injected;
 mod intruders;
 mod listening;
 mod listing;

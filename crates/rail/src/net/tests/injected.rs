@@ -1,0 +1,81 @@
+//! Faults that a seed draws (`crate::faults`), and that nothing is lost by them.
+
+use super::failures::{BRISK, Pair, config, pattern, payload};
+use super::{MODES, region, region_mut};
+use crate::faults::{Counts, Plan, with_plan};
+use crate::net::NetConfig;
+use crate::net::handshake::Security;
+use sluice_link::{Remote, RemoteMemory, Rights, Token};
+
+const ROUNDS: u32 = 60;
+/// Until one has the fault that is looked for.
+const SEEDS_MAX: u32 = 20;
+
+/// Two that have met send each other packets, and one reads the other's memory, under the faults
+/// of a plan. Says how often each was done.
+fn exchange(security: Security, devices: u8, plan: &str) -> Counts {
+    // Who meets a peer for the first time tries for longer than a test may take.
+    let mut pair = Pair::with(NetConfig { security, ..config(devices, BRISK) });
+    let ((), counts) = with_plan(Plan::parse(plan).unwrap(), || go_on(&mut pair));
+    println!("{security:?}, {devices} rails, {plan}: {counts}");
+    counts
+}
+
+fn go_on(pair: &mut Pair) {
+    let (to_a, to_b) = (pair.to_a, pair.to_b);
+    let there = pattern(100_000, 3);
+    let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+    for round in 0..ROUNDS {
+        let mut here = vec![0u8; there.len()];
+        let into = region_mut(&mut here);
+        pair.a.world.read_remote(to_b, Remote::whole(key), into, Token(round.into()));
+        pair.a.send(to_b, round, &payload(round));
+        pair.b.send(to_a, round, &payload(round));
+        pair.until("what was sent", |pair| {
+            let count = round as usize + 1;
+            !pair.a.machine.moved.is_empty()
+                && pair.a.machine.packets.len() >= count
+                && pair.b.machine.packets.len() >= count
+        });
+        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(round.into()), Ok(()))]);
+        assert!(here == there, "round {round}");
+    }
+    pair.check_packets(ROUNDS);
+    assert!(pair.a.machine.gone.is_empty() && pair.b.machine.gone.is_empty());
+}
+
+/// Each fault alone, so that none hides another, then all at once.
+#[test]
+fn nothing_is_lost_whatever_fault_is_drawn() {
+    let alone = [
+        ("drop", "0.004"),
+        ("delay", "0.02"),
+        ("refuse", "0.7"),
+        ("stall", "0.001"),
+        ("exhaust", "0.003"),
+        ("short", "0.5"),
+        ("corrupt", "0.01"),
+    ];
+    for (nth, security) in MODES.into_iter().enumerate() {
+        for (name, share) in alone {
+            // Of what is not sealed, nobody finds out that a byte of a chunk was altered; and
+            // a refusal needs something that broke.
+            let seals = security == Security::Encrypt;
+            if name == "corrupt" && !seals {
+                continue;
+            }
+            let breaks = if name == "refuse" { ",drop=0.004" } else { "" };
+            // How many chances there are depends on the machine.
+            let is_done = |seed: u32| {
+                let plan = format!("seed={seed},{name}={share}{breaks}");
+                exchange(security, 1 + nth as u8 % 2, &plan).of(name) > 0
+            };
+            assert!((0..SEEDS_MAX).any(is_done), "{name} with {security:?}");
+        }
+    }
+    let all =
+        "drop=0.002,delay=0.005,refuse=0.1,stall=0.0002,exhaust=0.001,short=0.1,corrupt=0.003";
+    for seed in 0..4 {
+        exchange(Security::Encrypt, 2, &format!("seed={seed},{all}"));
+    }
+}
