@@ -171,17 +171,6 @@ fn what_was_refused_goes_again_when_the_rail_is_done_with_it() {
         let mut world = World::new(2, 1, 100, Scheme::Resume, mode, 10);
         world.pair.sides[1].ni.pt_disable(FIRST).unwrap();
         world.issue((0, 1, 0), kind);
-        let reported = |event: &NetEvent| matches!(event, NetEvent::Transmitted(..));
-        // Everything but that the rail says it is done.
-        let all_but_reports = |world: &mut World| {
-            loop {
-                let next = world.net_events().into_iter().find(|event| !reported(event));
-                match next {
-                    Some(event) => world.happen(event),
-                    None => return,
-                }
-            }
-        };
         let sent = |world: &World| {
             world.pair.packets(0, |packet| matches!(packet, Packet::Put(_) | Packet::Atomic(_)))
         };
@@ -199,6 +188,44 @@ fn what_was_refused_goes_again_when_the_rail_is_done_with_it() {
         world.finish();
         assert_eq!(sent(&world), 2, "{kind:?}");
         world.assert_done();
+    }
+}
+
+/// Everything happens but that the rail says it is done.
+fn all_but_reports(world: &mut World) {
+    let is_report = |event: &NetEvent| matches!(event, NetEvent::Transmitted(..));
+    while let Some(event) = world.net_events().into_iter().find(|event| !is_report(event)) {
+        world.happen(event);
+    }
+}
+
+/// The target has told that it took a put, and dies before the rail says that it is done with
+/// the put's memory: it was told as failed.
+#[test]
+fn what_was_taken_was_sent_though_its_target_dies_before_the_rail_says_so() {
+    let mode = Mode { pending_percent: 100, ..Mode::default() };
+    for is_told in [true, false] {
+        let mut world = World::new(2, 1, 100, Scheme::Resume, mode, 10);
+        world.issue((0, 1, 0), Kind::PutNoAck);
+        for _ in 0..20 {
+            if is_told {
+                all_but_reports(&mut world);
+                world.idle(0);
+                world.idle(1);
+            }
+        }
+        let told = words(&world, 1, |word| *word == Word::Told);
+        assert_eq!(told, usize::from(is_told));
+        world.pair.kill(1);
+        while let Some(&event) = world.net_events().first() {
+            world.pair.happen(event);
+        }
+        world.idle(0);
+        let ends = world.origin_ends(0);
+        assert!(
+            matches!(&ends[..], [(EventKind::Send, end)] if end.is_ok() == is_told),
+            "{ends:?}"
+        );
     }
 }
 

@@ -55,6 +55,11 @@ impl Ni {
             .as_ref()
             .and_then(|it| it.flow(at))
             .is_some_and(|flow| flow.state == FlowState::Running && flow.unsent_len() == 0);
+        // It may be tried often before it can go, and is copied once.
+        let is_copied = staged.is_some() || self.volatile_span(command).is_some();
+        if goes_now && is_copied && !self.may_go(command, target.peer) {
+            return false;
+        }
         let copy = self.copy_of(port, command, staged);
         self.keep(at, command, copy);
         if !goes_now || self.send_kept(port, at, command, copy) == Went::Yes {
@@ -69,6 +74,19 @@ impl Ni {
             self.release_kept(descriptors(&kept.command), kept.staged);
         }
         false
+    }
+
+    /// Whether there is a credit for an operation that carries data, or no connection yet,
+    /// and places for its events.
+    fn may_go(&mut self, command: &Command, peer: PeerId) -> bool {
+        if self.links.is_known(peer) && self.links.data_credits(peer) == 0 {
+            return false;
+        }
+        let places = self.keep_places(command);
+        if let Some(which) = places {
+            self.return_places(command, which);
+        }
+        places.is_some()
     }
 
     /// Puts an operation at the end of a flow.

@@ -50,8 +50,13 @@ impl Ni {
         }
         kept.places &= !which;
         let command = kept.command;
-        let source = self.source_places(&command).filter(|_| had & Kept::SOURCE != 0);
-        let reply = self.reply_places(&command).filter(|_| had & Kept::REPLY != 0);
+        self.return_places(&command, had);
+    }
+
+    /// Gives places back that were kept for the events of an operation.
+    pub(crate) fn return_places(&mut self, command: &Command, which: u8) {
+        let source = self.source_places(command).filter(|_| which & Kept::SOURCE != 0);
+        let reply = self.reply_places(command).filter(|_| which & Kept::REPLY != 0);
         for (eq, count) in [source, reply].into_iter().flatten() {
             if let Some(queue) = self.eqs.get_mut(eq) {
                 queue.give_back_own(count);

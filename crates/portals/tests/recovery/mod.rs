@@ -9,7 +9,7 @@ use crate::pair::{Pair, Side, open, program_limits};
 use sluice_link::Layout;
 use sluice_portals::{
     Arithmetic, Command, Eq, EqTaken, Event, EventKind, Handle, Limits, List, Local, Md, MdOptions,
-    MeSpec, PtOptions, Scheme, Taken, Target,
+    MeSpec, NiFail, PtOptions, Scheme, Taken, Target,
 };
 use sluice_wire::{AckKind, Addr, AtomicOp, Datatype, MatchBits, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
@@ -425,6 +425,16 @@ impl World {
             self.ask(who);
         }
         self.pair.settle();
+    }
+
+    /// What a process is told of its own operations, and how they ended.
+    pub fn origin_ends(&mut self, who: usize) -> Vec<(EventKind, Result<(), NiFail>)> {
+        let (ni, eq) = (&mut self.pair.sides[who].ni, self.origin_eqs[who]);
+        let next = || match ni.eq_take(eq) {
+            EqTaken::Event(event) => Some((event.kind, event.outcome)),
+            _ => None,
+        };
+        std::iter::from_fn(next).collect()
     }
 
     /// How many events an initiator's queue has, which are taken.
