@@ -312,9 +312,10 @@ impl State {
         if needs.iter().any(|(cap, direction)| self.caps & cap != 0 && direction.cq.is_none()) {
             return Err(Errno::NO_CQ);
         }
-        let waker = self.open()?.context().waker();
+        let engine = self.open()?;
         if core.threaded {
-            core.shared.open(waker);
+            // Nobody else sleeps, so nobody else needs what wakes a sleeper.
+            core.shared.open(engine.context().waker());
             core.start_thread();
         }
         for direction in [&self.tx, &self.rx] {
