@@ -14,6 +14,7 @@ use super::bulk::{self, Direction};
 use super::claims_line::Line;
 use super::copy::{fill, take};
 use super::ring::{Run, Slot, WORDS};
+use super::stores::Stores;
 use crate::signals::with_signals_blocked;
 use crate::tune::Subject;
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -135,11 +136,12 @@ impl Desk {
         }
     }
 
-    fn fill(&self, slots: usize) {
+    fn fill(&self, stores: &mut Stores, slots: usize) {
         let from = [1_u8; SLOTS * SLOT_BYTES];
         // SAFETY: the source has as many bytes, and whose turn it is touches the slots.
         unsafe {
-            fill(Run(&self.slots[..slots], &[]), black_box(&from).as_ptr(), slots * SLOT_BYTES);
+            let run = Run(&self.slots[..slots], &[]);
+            fill(stores, run, black_box(&from).as_ptr(), slots * SLOT_BYTES);
         }
     }
 
@@ -170,12 +172,13 @@ impl Desk {
 
     /// Writes what is wanted until nothing is any more.
     fn serve(&self, until: Instant) {
+        let mut stores = Stores::default();
         while let Some(turn) = self.wait_for(true, until) {
             let slots = self.slots_wanted.load(Ordering::Relaxed) as usize;
             if slots == 0 {
                 return;
             }
-            self.fill(slots);
+            self.fill(&mut stores, slots);
             self.turn.0.store(turn + 1, Ordering::Release);
         }
     }
@@ -285,7 +288,7 @@ mod tests {
     #[test]
     fn what_was_filled_is_what_is_taken() {
         let desk = Desk::new();
-        desk.fill(SLOTS);
+        desk.fill(&mut Stores::default(), SLOTS);
         for slot in &desk.slots {
             for word in &slot.words {
                 assert_eq!(word.load(Ordering::Relaxed), u64::from_ne_bytes([1; 8]));

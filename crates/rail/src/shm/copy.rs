@@ -9,6 +9,7 @@
 #[cfg(test)]
 use super::ring::Slot;
 use super::ring::{Run, WORDS};
+use super::stores::Stores;
 use sluice_wire::SLOT_BYTES;
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -59,22 +60,23 @@ pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Stores `len` bytes into the slots of `run`, from their first byte on.
+/// Stores `len` bytes into the slots of `run`, from their first byte on, in the way of
+/// `stores`.
 ///
 /// # Safety
 /// `from` is readable for `len` bytes. Nobody else of this program touches these slots
 /// meanwhile.
 #[inline]
-pub(super) unsafe fn fill(run: Run<'_>, from: *const u8, len: usize) {
+pub(super) unsafe fn fill(stores: &mut Stores, run: Run<'_>, from: *const u8, len: usize) {
     let Run(before, after) = run;
     let part = len.min(size_of_val(before));
     assert!(len - part <= size_of_val(after));
     // SAFETY: each copy ends inside its slots, by `part` and the assertion; they may be
     // written through a shared reference, for all of them is atomics.
     unsafe {
-        copy_shared(from, before.as_ptr().cast_mut().cast(), part);
+        stores.copy(from, before.as_ptr().cast_mut().cast(), part);
         if part < len {
-            copy_shared(from.add(part), after.as_ptr().cast_mut().cast(), len - part);
+            stores.copy(from.add(part), after.as_ptr().cast_mut().cast(), len - part);
         }
     }
 }
@@ -119,7 +121,7 @@ pub(super) unsafe fn take(run: Run<'_>, skip: usize, to: *mut u8, len: usize) {
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes; they do not overlap.
 #[inline]
-unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
+pub(super) unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
     type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
     let copy: Copy = black_box(libc::memcpy);
     // SAFETY: as the caller says.
@@ -143,7 +145,7 @@ mod tests {
                     array::from_fn(|_| Slot { words: [const { AtomicU64::new(u64::MAX) }; WORDS] });
                 let run = Run(&slots[..cut], &slots[cut..]);
                 // SAFETY: the source has as many bytes.
-                unsafe { fill(run, source.as_ptr(), len) };
+                unsafe { fill(&mut Stores::default(), run, source.as_ptr(), len) };
                 let last = slots[2].words[WORDS - 1].load(Ordering::Relaxed);
                 assert_eq!(last == u64::MAX, len <= BYTES - 8, "nothing beyond");
                 for skip in (0..=len).step_by(7) {

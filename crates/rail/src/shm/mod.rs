@@ -55,6 +55,7 @@ mod segment;
 mod senders;
 mod shared;
 mod stats;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod watch;

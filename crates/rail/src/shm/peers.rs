@@ -11,6 +11,7 @@ use super::doorbell;
 use super::error::CardError;
 use super::limits::PEERS_MAX;
 use super::segment::{Entry, Segment, SharedBell, Standing, Writer};
+use super::stores::Stores;
 use super::watch::Watch;
 use crate::address::{Address, AddressError, KEY_BYTES};
 use sluice_link::PeerError;
@@ -233,6 +234,17 @@ impl Peers {
     #[inline]
     pub(super) fn mailbox(&self, peer: PeerId) -> Option<&RemoteMailbox> {
         self.mailboxes.get(peer.index())?.as_ref()
+    }
+
+    /// The mailbox of a mapped peer, and how bytes are stored there.
+    #[inline]
+    pub(super) fn mailbox_and_stores(
+        &mut self,
+        peer: PeerId,
+    ) -> Option<(&RemoteMailbox, &mut Stores)> {
+        let mailbox = self.mailboxes.get(peer.index())?.as_ref()?;
+        let segment = self.list.get_mut(peer.index())?.segment.as_mut()?;
+        Some((mailbox, &mut segment.stores))
     }
 
     pub(super) fn get(&self, peer: PeerId) -> Option<&Peer> {

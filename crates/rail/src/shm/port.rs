@@ -235,6 +235,7 @@ impl Shm {
             mailbox.ring();
             return true;
         }
+        let Some((mailbox, stores)) = self.peers.mailbox_and_stores(peer) else { return false };
         let slots = slots_for(at as u64, payload.len);
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
@@ -248,7 +249,7 @@ impl Shm {
                 // SAFETY: the further slots hold the payload, so what begins with one of
                 // them is inside it, and `part` bytes of it are left. Only this writer
                 // touches slots that it holds.
-                unsafe { fill(run, from.add(begin), part) };
+                unsafe { fill(stores, run, from.add(begin), part) };
             },
             step,
         );

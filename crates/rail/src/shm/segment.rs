@@ -21,6 +21,7 @@ use super::claims_line::Line;
 use super::error::CardError;
 use super::guard::MappedFile;
 use super::ring::{self, Slot};
+use super::stores::Stores;
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sluice_link::{Grant, Layout};
@@ -228,6 +229,8 @@ pub(super) struct Segment {
     layout: Layout,
     /// Whether its owner may sleep and wants to be rung.
     sleeps: bool,
+    /// How this process stores the payload of packets there.
+    pub(super) stores: Stores,
 }
 
 impl Segment {
@@ -260,7 +263,7 @@ impl Segment {
         }
         // The magic last: a header that has it is complete.
         mapping.word(0).store(MAGIC, Ordering::Release);
-        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps })
+        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps, stores: Stores::default() })
     }
 
     /// Maps the mailbox of a peer, `bytes` long as the system says, and checks
@@ -307,7 +310,7 @@ impl Segment {
             return Err(foreign("unknown mailbox flags"));
         }
         let sleeps = words[6] & FLAG_SLEEPS != 0;
-        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps })
+        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps, stores: Stores::default() })
     }
 
     /// Whether the owner of the mailbox behind `fd`, which must have this `mark`, reads no

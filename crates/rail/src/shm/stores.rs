@@ -1,0 +1,290 @@
+//! How bytes are stored into memory that another core reads next.
+//!
+//! A plain store first fetches the line from the core that had it last. If that core is close
+//! this is cheap, and the reader finds the bytes in a cache. If it is far, the fetches are
+//! what a copy waits for: 16 KiB took 7 us between two cores that did not share a cache. A
+//! *streaming* store (`movntdq`) takes no line from anybody: the bytes go to memory, and the
+//! reader gets them from there. That takes some 300 ns more at any distance, and 2 us in all
+//! for 16 KiB.
+//!
+//! How far two cores are is not asked, it is measured, because virtual processors and
+//! processes move: now and then a copy is made in one way or the other and timed until its
+//! stores are done. The way that is cheaper by what the writer and the reader pay
+//! ([`DEARER`]) is taken until the next look. Each receiver and each size class, a power of
+//! two, is judged by itself.
+//!
+//! Where the processor has no such stores every copy is plain.
+
+use super::copy::copy_shared;
+
+/// Whether the processor has streaming stores. Miri has none.
+const CAN_STREAM: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+/// The shortest copy that may be streamed.
+const BYTES_MIN: usize = 512;
+/// Size classes, from [`BYTES_MIN`] on; the last one has no end.
+const CLASSES: usize = 6;
+/// One of so many copies is timed.
+const LOOK_EVERY: u8 = 64;
+/// Times that are kept of each way; their median counts.
+const KEPT: usize = 3;
+
+/// Plain copies have to be so many times dearer for each line than streamed ones. The writer's
+/// time is not all: the reader takes a streamed line from memory and finds a plain one in a
+/// cache. Between cores that share a cache plain lines were 1 to 2.8 times as dear, and the whole
+/// way was as long or shorter with them; between others they were 4 to 10 times as dear, and it
+/// was two to four times as long.
+const DEARER: u32 = 3;
+
+/// What is known of the copies to one receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stores {
+    classes: [Class; CLASSES],
+    /// Ticks that a streamed copy takes whatever its length, once that was measured.
+    start: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    plain: Times,
+    streamed: Times,
+    streams: bool,
+    /// Copies until one is timed.
+    until_look: u8,
+    /// Which way is timed next.
+    looks_at_streamed: bool,
+}
+
+/// The last times of one way, in ticks; zero for none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    ticks: [u32; KEPT],
+    next: u8,
+}
+
+impl Times {
+    fn note(&mut self, ticks: u64) {
+        self.ticks[usize::from(self.next)] = u32::try_from(ticks).unwrap_or(u32::MAX).max(1);
+        self.next = (self.next + 1) % KEPT as u8;
+    }
+
+    /// The median, once there are enough.
+    fn median(&self) -> Option<u32> {
+        let mut sorted = self.ticks;
+        sorted.sort_unstable();
+        (sorted[0] != 0).then_some(sorted[KEPT / 2])
+    }
+}
+
+impl Class {
+    /// Chooses again, where a stream takes `start` ticks whatever its length.
+    fn judge(&mut self, start: u32) {
+        if let (Some(plain), Some(streamed)) = (self.plain.median(), self.streamed.median()) {
+            self.streams = streamed.saturating_sub(start).saturating_mul(DEARER) < plain;
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.plain.median().is_some() && self.streamed.median().is_some()
+    }
+}
+
+impl Stores {
+    /// Copies `len` bytes into shared memory; they are stored when what is stored afterwards
+    /// with release is seen.
+    ///
+    /// # Safety
+    /// As for [`copy_shared`].
+    #[inline]
+    pub(super) unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) {
+        if !CAN_STREAM || len < BYTES_MIN {
+            // SAFETY: as the caller says.
+            return unsafe { copy_shared(from, to, len) };
+        }
+        let class = &mut self.classes[class_of(len)];
+        if class.until_look == 0 {
+            let start = *self.start.get_or_insert_with(start_of_a_stream);
+            // SAFETY: as the caller says.
+            return unsafe { class.copy_timed(start, from, to, len) };
+        }
+        class.until_look -= 1;
+        // SAFETY: as the caller says.
+        unsafe { if class.streams { stream(from, to, len) } else { copy_shared(from, to, len) } }
+    }
+}
+
+impl Class {
+    /// # Safety
+    /// As for [`copy_shared`].
+    #[cold]
+    unsafe fn copy_timed(&mut self, start: u32, from: *const u8, to: *mut u8, len: usize) {
+        let is_streamed = self.looks_at_streamed;
+        let begin = ticks();
+        // SAFETY: as the caller says.
+        unsafe { if is_streamed { stream(from, to, len) } else { copy_shared(from, to, len) } }
+        wait_for_stores();
+        let times = if is_streamed { &mut self.streamed } else { &mut self.plain };
+        times.note(ticks().saturating_sub(begin));
+        self.looks_at_streamed = !is_streamed;
+        self.until_look = if self.is_known() { LOOK_EVERY } else { 1 };
+        self.judge(start);
+    }
+}
+
+/// The class of a copy of `len` bytes, which are [`BYTES_MIN`] or more.
+fn class_of(len: usize) -> usize {
+    let class = (len / BYTES_MIN).max(1).ilog2() as usize;
+    class.min(CLASSES - 1)
+}
+
+/// Copies with streaming stores, as far as whole lines go, and waits until they are ordered
+/// before later stores.
+///
+/// # Safety
+/// As for [`copy_shared`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    const LINE: usize = 64;
+    // Streaming stores are of aligned lines.
+    let ahead = to.align_offset(LINE).min(len);
+    let lines = (len - ahead) / LINE;
+    let end = ahead + lines * LINE;
+    // SAFETY: all steps are inside the `len` bytes that the caller vouches for: `ahead` bytes,
+    // whole lines up to `end`, and the rest. The streaming stores go to aligned addresses, and
+    // the fence follows them before anybody can be told of the bytes.
+    unsafe {
+        copy_shared(from, to, ahead);
+        let (source, target) = (from.add(ahead).cast::<__m128i>(), to.add(ahead).cast::<__m128i>());
+        for line in 0..lines {
+            let (source, target) = (source.add(line * 4), target.add(line * 4));
+            let parts = [0, 1, 2, 3].map(|part| _mm_loadu_si128(source.add(part)));
+            for (part, bytes) in parts.into_iter().enumerate() {
+                _mm_stream_si128(target.add(part), bytes);
+            }
+        }
+        copy_shared(from.add(end), to.add(end), len - end);
+        _mm_sfence();
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller says.
+    unsafe { copy_shared(from, to, len) };
+}
+
+/// A clock that costs little. Its unit does not matter: only times of one process are
+/// compared.
+fn ticks() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every x86-64 processor has it; it touches no memory.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    0
+}
+
+/// Waits until the stores of this thread have reached the cache or the memory. The clock is
+/// not read before that.
+fn wait_for_stores() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: SSE2 is part of x86-64; fences touch no memory.
+    unsafe {
+        std::arch::x86_64::_mm_mfence();
+        std::arch::x86_64::_mm_lfence();
+    }
+}
+
+/// What a streamed copy takes whatever its length: that of one line.
+fn start_of_a_stream() -> u32 {
+    #[repr(align(64))]
+    struct Line([u8; 64]);
+    let (from, mut to) = (Line([1; 64]), Line([0; 64]));
+    let mut least = u64::MAX;
+    for _ in 0..KEPT {
+        let begin = ticks();
+        // SAFETY: both are lines.
+        unsafe { stream(from.0.as_ptr(), to.0.as_mut_ptr(), 64) };
+        wait_for_stores();
+        least = least.min(ticks().saturating_sub(begin));
+    }
+    std::hint::black_box(&to.0);
+    u32::try_from(least).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wherever the copy begins and ends, in either way, and timed.
+    #[test]
+    fn every_copy_is_whole_and_stays_inside() {
+        let source: Vec<u8> = (0..70_000_u32).map(|i| (i * 7 + i / 251) as u8).collect();
+        for len in [0, 1, 63, 511, 512, 513, 1000, 4096, 16_383, 65_000] {
+            for at in [0, 1, 15, 16, 63, 64] {
+                let mut stores = Stores::default();
+                for _ in 0..2 * KEPT + 2 {
+                    let mut target = vec![0xaa_u8; len + at + 64];
+                    let to = target[at..].as_mut_ptr();
+                    // SAFETY: both have as many bytes.
+                    unsafe { stores.copy(source[at..].as_ptr(), to, len) };
+                    assert!(target[at..at + len] == source[at..at + len], "{len} at {at}");
+                    assert!(target[..at].iter().chain(&target[at + len..]).all(|&b| b == 0xaa));
+                }
+                let mut target = vec![0xaa_u8; len + at + 64];
+                // SAFETY: as above.
+                unsafe { stream(source.as_ptr(), target[at..].as_mut_ptr(), len) };
+                assert!(target[at..at + len] == source[..len]);
+                assert!(target[..at].iter().chain(&target[at + len..]).all(|&b| b == 0xaa));
+            }
+        }
+    }
+
+    #[test]
+    fn the_clearly_cheaper_way_is_taken() {
+        let mut class = Class::default();
+        // Ticks of 1, 2, 4, 4, 16 and 16 KiB, near or far, on one machine.
+        for (plain, streamed, streams) in [
+            (300, 940, false),
+            (2400, 1030, true),
+            (1014, 1170, false),
+            (4450, 1270, true),
+            (4784, 2262, false),
+            (18_000, 2280, true),
+        ] {
+            for _ in 0..KEPT {
+                class.plain.note(plain);
+                class.streamed.note(streamed);
+            }
+            class.judge(440);
+            assert_eq!(class.streams, streams, "{plain} and {streamed}");
+        }
+        // One that was interrupted changes nothing.
+        class.streamed.note(u64::MAX);
+        class.judge(440);
+        assert!(class.streams);
+    }
+
+    #[test]
+    fn nothing_is_chosen_before_both_ways_are_known() {
+        let mut class = Class::default();
+        for _ in 0..KEPT {
+            class.plain.note(5000);
+            class.streamed.note(1);
+            class.judge(0);
+        }
+        assert!(class.streams);
+        let mut class = Class::default();
+        class.plain.note(5000);
+        class.streamed.note(1);
+        class.judge(0);
+        assert!(!class.streams);
+    }
+
+    #[test]
+    fn classes_are_powers_of_two() {
+        let classes = [512, 1023, 1024, 4096, 16_383, 16_384, 1 << 30].map(class_of);
+        assert_eq!(classes, [0, 0, 1, 3, 4, 5, 5]);
+    }
+}
