@@ -5,7 +5,8 @@
 //! the others, and it is probed. All are silent where the peer's core is busy, so without a
 //! sibling that speaks it is waited for longer. A suspect rail that speaks is up again at
 //! once, and from then on it is waited for twice as long as it was silent, for a while:
-//! else one whose answers take longer than the wait would be asked in vain for ever. One
+//! else one whose answers take longer than the wait would be asked in vain for ever. As long
+//! as its answers need that it stays so. One
 //! that stays silent, or breaks, is *down*: it is closed, and opened anew after a while that
 //! doubles. A peer all of whose rails have been down for long is *gone*.
 //!
@@ -118,6 +119,8 @@ struct Rail {
     /// Silence after which it is suspect while a sibling speaks, and since when that is so.
     patience_ns: u64,
     patient_since: Nanos,
+    /// Its longest silence since then that was followed by an answer.
+    silent_ns_max: u64,
     /// It was never open.
     is_fresh: bool,
 }
@@ -154,6 +157,7 @@ impl Rails {
             is_cut: false,
             patience_ns: timing.suspect_ns,
             patient_since: now,
+            silent_ns_max: 0,
             is_fresh: true,
         };
         Rails {
@@ -478,15 +482,21 @@ impl Rail {
 
     /// It speaks: how long it is waited for the next time.
     fn learn_patience(&mut self, timing: &Timing, now: Nanos) {
-        if let (RailState::Suspect, Some(since)) = (self.state, self.expected) {
-            let silent_ns = now.since(since.max(self.heard)).0;
+        let silent_ns = self.expected.map_or(0, |since| now.since(since.max(self.heard)).0);
+        self.silent_ns_max = self.silent_ns_max.max(silent_ns);
+        let patience_ns = if self.state == RailState::Suspect && self.expected.is_some() {
             let most = timing.suspect_alone_ns.max(timing.suspect_ns);
-            let patience_ns = silent_ns.saturating_mul(2).min(most);
-            (self.patience_ns, self.patient_since) = (self.patience_ns.max(patience_ns), now);
+            self.patience_ns.max(silent_ns.saturating_mul(2).min(most))
         } else if now.since(self.patient_since).0 >= timing.down_ns {
-            self.patience_ns = (self.patience_ns / 2).max(timing.suspect_ns);
-            self.patient_since = now;
-        }
+            // Not below what it still needs: it would be suspected in vain again, and each
+            // time it has been asked for what others are asked for then.
+            let needed_ns = self.silent_ns_max.saturating_mul(2).min(self.patience_ns);
+            (self.patience_ns / 2).max(needed_ns).max(timing.suspect_ns)
+        } else {
+            return;
+        };
+        (self.patience_ns, self.patient_since) = (patience_ns, now);
+        self.silent_ns_max = 0;
     }
 
     /// It is down. The first time it is tried again soon, then after ever longer times.
