@@ -140,3 +140,21 @@ proptest! {
         run(&scenario);
     }
 }
+
+/// The answer of a sender that is asked for credits in an idle moment comes late: its one
+/// slot is given back in the idle moment after that.
+#[test]
+fn a_late_answer_leaves_nobody_without_credits() {
+    run(&Scenario {
+        processes: 4,
+        data_slots: 1,
+        dynamic_slots: 4,
+        credit_slots: 3,
+        piggyback_percent: 100,
+        answers_at_once: false,
+        is_ever_idle: true,
+        admit_all: false,
+        kill_at: Some(5),
+        seed: 1974528663739556308,
+    });
+}

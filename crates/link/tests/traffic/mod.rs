@@ -258,12 +258,24 @@ impl Traffic {
     /// Everyone has idle moments until they change nothing. Then nobody is without
     /// credits of whom slots are freed, unless there is nothing to give.
     pub fn settle(&mut self) {
-        for _ in 0..3 {
+        let all = |this: &Traffic| -> Vec<Option<Ledger>> {
+            let one_of = |of| (0..this.count()).map(move |peer| this.ledger(of, peer));
+            this.alive().into_iter().flat_map(one_of).collect()
+        };
+        let mut rounds = 0;
+        loop {
+            let before = all(self);
             for who in self.alive() {
                 self.idle(who);
             }
             self.deliver_all();
             self.check();
+            rounds += 1;
+            // A request for credits, its answer and what follows from that take a round each.
+            if before == all(self) {
+                break;
+            }
+            assert!(rounds < 16, "they change something for ever");
         }
         for to in self.alive() {
             let ledgers: Vec<Ledger> =
