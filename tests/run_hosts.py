@@ -177,7 +177,7 @@ class Hosts:
         check(len(lines) == 4, tail(text))
         for packets_out, packets_in, opened, broken in lines:
             # Two ranks elsewhere, by two rails each; the second where there was a long message.
-            check(int(packets_out) > 100 and int(packets_in) > 100, tail(text))
+            check(int(packets_out) > 50 and int(packets_in) > 50, tail(text))
             check(2 <= int(opened) <= 4 and int(broken) == 0, tail(text))
 
     def all_unequal_rails_carry(self):
