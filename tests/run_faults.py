@@ -64,32 +64,13 @@ class Place:
         return run(command, self.folder, limit)
 
 
-def ranks_of(steady):
-    """The processes of a program by rank, those on hosts of a lab too."""
+def ranks_where(is_of_program):
+    """The processes of this host whose arguments are a program's, by rank."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            if words[0] != steady.hosts.suite.binary(steady.name).encode() or (
-                    steady.over.encode() not in words):
-                continue
-            with open(f"/proc/{name}/environ", "rb") as file:
-                rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
-        except OSError:
-            continue
-        if rank:
-            found[int(rank[1])] = int(name)
-    return found
-
-
-def processes_of(program):
-    """The processes of a program with these arguments, by rank."""
-    wanted, found = "\0".join(program).encode() + b"\0", {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                if file.read() != wanted:
+                if not is_of_program(file.read().split(b"\0")):
                     continue
             with open(f"/proc/{name}/environ", "rb") as file:
                 rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
@@ -98,6 +79,18 @@ def processes_of(program):
         if rank:
             found[int(rank[1])] = int(name)
     return found
+
+
+def ranks_of(steady):
+    """The processes of a program by rank, those on hosts of a lab too."""
+    binary, over = steady.hosts.suite.binary(steady.name).encode(), steady.over.encode()
+    return ranks_where(lambda words: words[0] == binary and over in words)
+
+
+def processes_of(program):
+    """The processes of a program with these arguments, by rank."""
+    wanted = [*map(str.encode, program), b""]
+    return ranks_where(lambda words: words == wanted)
 
 
 def mailboxes_of(processes):

@@ -5,8 +5,8 @@
 //! the others, and it is probed. All are silent where the peer's core is busy, so without a
 //! sibling that speaks it is waited for longer. A suspect rail that speaks is up again at
 //! once, and from then on it is waited for twice as long as it was silent, for a while:
-//! else one whose answers take longer than the wait would be asked in vain for ever. As long
-//! as its answers need that it stays so. One
+//! else one whose answers take longer than the wait would be asked in vain for ever. The wait
+//! shrinks again once its answers come sooner. One
 //! that stays silent, or breaks, is *down*: it is closed, and opened anew after a while that
 //! doubles. A peer all of whose rails have been down for long is *gone*.
 //!
@@ -488,8 +488,8 @@ impl Rail {
             let most = timing.suspect_alone_ns.max(timing.suspect_ns);
             self.patience_ns.max(silent_ns.saturating_mul(2).min(most))
         } else if now.since(self.patient_since).0 >= timing.down_ns {
-            // Not below what it still needs: it would be suspected in vain again, and each
-            // time it has been asked for what others are asked for then.
+            // Not below twice what its answers still take. Otherwise it would be suspected
+            // again, and its answers be dropped because others were asked meanwhile.
             let needed_ns = self.silent_ns_max.saturating_mul(2).min(self.patience_ns);
             (self.patience_ns / 2).max(needed_ns).max(timing.suspect_ns)
         } else {

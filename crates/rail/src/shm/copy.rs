@@ -9,10 +9,9 @@
 #[cfg(test)]
 use super::ring::Slot;
 use super::ring::{Run, WORDS};
+use super::shared_bytes::copy_shared;
 use super::stores::Stores;
 use sluice_wire::SLOT_BYTES;
-use std::ffi::c_void;
-use std::hint::black_box;
 use std::ptr;
 
 /// The bytes of a private copy of a slot, as they lie in memory.
@@ -103,29 +102,6 @@ pub(super) unsafe fn take(run: Run<'_>, skip: usize, to: *mut u8, len: usize) {
             copy_shared(after.as_ptr().cast::<u8>().add(skip), to.add(part), len - part);
         }
     }
-}
-
-/// Copies bytes into shared memory or out of it.
-///
-/// Why that is no data race, though the access is not atomic: one thread at a time
-/// uses a rail, and those that use the rails of one process are ordered. A reader
-/// touches a further slot only after it has loaded, with acquire, the stamp
-/// that its writer stored with release after the last of these accesses; and who
-/// writes there next has the credits for it from the reader, through another such
-/// pair. So of two accesses in one program, one of them a write, one happens before
-/// the other. What is left are other processes that do not keep to the rules. They
-/// are outside of what the language knows of. So the copy is made by a function of the C
-/// library that the compiler cannot look into: it assumes nothing of what is read, and no
-/// byte that is read is relied upon.
-///
-/// # Safety
-/// `from` is readable and `to` writable for `len` bytes; they do not overlap.
-#[inline]
-pub(super) unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
-    type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
-    let copy: Copy = black_box(libc::memcpy);
-    // SAFETY: as the caller says.
-    unsafe { copy(to.cast(), from.cast(), len) };
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ mod ring;
 mod segment;
 mod senders;
 mod shared;
+mod shared_bytes;
 mod stats;
 mod stores;
 #[cfg(test)]

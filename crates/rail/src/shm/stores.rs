@@ -15,7 +15,7 @@
 //!
 //! Where the processor has no such stores every copy is plain.
 
-use super::copy::copy_shared;
+use super::shared_bytes::copy_shared;
 
 /// Whether the processor has streaming stores. Miri has none.
 const CAN_STREAM: bool = cfg!(all(target_arch = "x86_64", not(miri)));
