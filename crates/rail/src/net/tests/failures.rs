@@ -5,7 +5,7 @@ use super::{Process, behind_relays, loopback, region, region_mut, until, until_b
 use crate::net::{Entry, NetConfig, sock};
 use sluice_link::{Connect, PeerError, RailError, Remote, RemoteMemory, Rights, Token, Transport};
 use sluice_multirail::{RailId, RailState, Timing};
-use sluice_wire::PeerId;
+use sluice_wire::{PeerId, RemoteKey};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -114,6 +114,24 @@ impl Pair {
 
     pub(super) fn carried(&mut self, rail: usize) -> u64 {
         self.of_rail(rail).map(|relay| relay.carried).sum()
+    }
+
+    /// Each sends the other the packet of a round, counted from zero, while the first reads
+    /// what the other has exposed under `key`. Says whether it has read `there`.
+    pub(super) fn exchange(&mut self, round: u32, key: RemoteKey, there: &[u8]) -> bool {
+        let mut here = vec![0u8; there.len()];
+        let (to_a, to_b, token) = (self.to_a, self.to_b, Token(round.into()));
+        self.a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), token);
+        self.a.send(to_b, round, &payload(round));
+        self.b.send(to_a, round, &payload(round));
+        self.until("what was sent", |pair| {
+            let count = round as usize + 1;
+            !pair.a.machine.moved.is_empty()
+                && pair.a.machine.packets.len() >= count
+                && pair.b.machine.packets.len() >= count
+        });
+        assert_eq!(self.a.machine.moved.drain(..).as_slice(), [(token, Ok(()))]);
+        here == there
     }
 
     /// Both have got `count` packets from each other, each once and in order.

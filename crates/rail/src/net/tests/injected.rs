@@ -1,11 +1,11 @@
 //! Faults that a seed draws (`crate::faults`), and that nothing is lost by them.
 
-use super::failures::{BRISK, Pair, config, pattern, payload};
-use super::{MODES, region, region_mut};
+use super::failures::{BRISK, Pair, config, pattern};
+use super::{MODES, region};
 use crate::faults::{Counts, Plan, with_plan};
 use crate::net::NetConfig;
 use crate::net::handshake::Security;
-use sluice_link::{Remote, RemoteMemory, Rights, Token};
+use sluice_link::{RemoteMemory, Rights};
 
 const ROUNDS: u32 = 60;
 /// Until one has the fault that is looked for.
@@ -22,23 +22,10 @@ fn exchange(security: Security, devices: u8, plan: &str) -> Counts {
 }
 
 fn go_on(pair: &mut Pair) {
-    let (to_a, to_b) = (pair.to_a, pair.to_b);
     let there = pattern(100_000, 3);
-    let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+    let key = pair.b.world.expose(pair.to_a, region(&there), Rights::READ);
     for round in 0..ROUNDS {
-        let mut here = vec![0u8; there.len()];
-        let into = region_mut(&mut here);
-        pair.a.world.read_remote(to_b, Remote::whole(key), into, Token(round.into()));
-        pair.a.send(to_b, round, &payload(round));
-        pair.b.send(to_a, round, &payload(round));
-        pair.until("what was sent", |pair| {
-            let count = round as usize + 1;
-            !pair.a.machine.moved.is_empty()
-                && pair.a.machine.packets.len() >= count
-                && pair.b.machine.packets.len() >= count
-        });
-        assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(round.into()), Ok(()))]);
-        assert!(here == there, "round {round}");
+        assert!(pair.exchange(round, key, &there), "round {round}");
     }
     pair.check_packets(ROUNDS);
     assert!(pair.a.machine.gone.is_empty() && pair.b.machine.gone.is_empty());

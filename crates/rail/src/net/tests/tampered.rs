@@ -2,11 +2,11 @@
 
 use super::failures::{BRISK, Pair, config, pattern, payload};
 use super::relay::Alters;
-use super::{Chance, region, region_mut};
+use super::{Chance, region};
 use crate::net::NetConfig;
 use crate::net::handshake::Security;
 use crate::net::take_in::ALTERED_MAX;
-use sluice_link::{PeerError, Remote, RemoteMemory, Rights, Token};
+use sluice_link::{PeerError, RemoteMemory, Rights};
 
 fn pair(devices: u8, security: Security) -> Pair {
     Pair::with(NetConfig { security, ..config(devices, BRISK) })
@@ -24,9 +24,8 @@ fn whatever_is_altered_of_what_is_sealed_is_found_and_nothing_is_lost() {
     for devices in [1, 2] {
         let mut pair = pair(devices, Security::Encrypt);
         let mut chance = Chance(u64::from(devices));
-        let (to_a, to_b) = (pair.to_a, pair.to_b);
         let there = pattern(200_000, 3);
-        let key = pair.b.world.expose(to_a, region(&there), Rights::READ);
+        let key = pair.b.world.expose(pair.to_a, region(&there), Rights::READ);
         for round in 0..ROUNDS {
             let before = altered(&pair);
             for relay in &mut pair.relays {
@@ -35,19 +34,8 @@ fn whatever_is_altered_of_what_is_sealed_is_found_and_nothing_is_lost() {
                 let behind = if chance.below(3) == 0 { behind % 50 } else { behind };
                 relay.alters = Some(Alters { from, behind, bits: 1 << chance.below(8) });
             }
-            let mut here = vec![0u8; there.len()];
-            let into = region_mut(&mut here);
-            pair.a.world.read_remote(to_b, Remote::whole(key), into, Token(round.into()));
-            pair.a.send(to_b, round, &payload(round));
-            pair.b.send(to_a, round, &payload(round));
-            pair.until("what was sent", |pair| {
-                let count = round as usize + 1;
-                !pair.a.machine.moved.is_empty()
-                    && pair.a.machine.packets.len() >= count
-                    && pair.b.machine.packets.len() >= count
-            });
-            assert_eq!(pair.a.machine.moved.drain(..).as_slice(), [(Token(round.into()), Ok(()))]);
-            assert!(here == there, "round {round}: {} were altered", altered(&pair) - before);
+            let is_whole = pair.exchange(round, key, &there);
+            assert!(is_whole, "round {round}: {} were altered", altered(&pair) - before);
         }
         pair.check_packets(ROUNDS);
         assert!(altered(&pair) > u64::from(ROUNDS) / 4, "{} were altered", altered(&pair));
