@@ -186,8 +186,13 @@ class Faults:
         check(code != 0 or not was_killed, f"seed {seed}: exit code 0, and rank {victim} is dead")
         # What the killed have left is removed by the next start.
         self.place("shm").program("self", 1, {"FI_SLUICE_SEGMENT": "file"})
-        files = abandoned(before)
-        check(not files, f"seed {seed}: files are left: {sorted(files)}")
+        left = abandoned(before)
+        # Open MPI's own segment outlives a rank killed before its launcher knows of it.
+        theirs = {path for path in left if os.path.basename(path).startswith("vader_segment.")}
+        for path in theirs:
+            os.unlink(path)
+        files = sorted(set(left) - theirs)
+        check(not files, f"seed {seed}: files are left: {files}")
         return took if was_killed else 0.0
 
     def many_killed(self, kill, what):
