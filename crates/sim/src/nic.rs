@@ -135,6 +135,11 @@ impl Nic {
         Ok(())
     }
 
+    /// No receive of the list waits for room any more.
+    pub fn nobody_waits(&mut self, list: PtIndex) {
+        self.is_crowded[usize::from(list.0)] = false;
+    }
+
     pub fn cancel(&mut self, token: Token) -> bool {
         let before = self.posted.len();
         self.posted.retain(|(.., one)| *one != token);

@@ -309,6 +309,10 @@ impl TagMatching for SimPort<'_> {
         nic.post(memory, wanted, into, token)
     }
 
+    fn nobody_waits(&mut self, list: PtIndex) {
+        self.nic().0.nobody_waits(list);
+    }
+
     fn cancel(&mut self, token: Token) -> bool {
         self.nic().0.cancel(token)
     }

@@ -91,11 +91,15 @@ pub trait TagMatching {
     /// Posts a receive.
     ///
     /// # Errors
-    /// [`Full`]: it is not posted. Until one of the list is, the machine is idle
-    /// ([`Machine::on_idle`]) soon after a message has come that no receive has met.
+    /// [`Full`]: it is not posted. Until one of the list is, or [`TagMatching::nobody_waits`]
+    /// for it, the machine is idle ([`Machine::on_idle`]) soon after a message has come that no
+    /// receive has met.
     ///
     /// [`Machine::on_idle`]: super::Machine::on_idle
     fn post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full>;
+
+    /// No receive of the list waits for room any more.
+    fn nobody_waits(&mut self, list: PtIndex);
 
     /// Takes a receive back. False if it has met a message, which is told, or was.
     fn cancel(&mut self, token: Token) -> bool;

@@ -17,9 +17,9 @@ use memory::{Process, range};
 use random::Random;
 use sluice_link::{
     Connect, Exposures, Grant, KeyError, Layout, MailboxRegion, Opened, PeerError, RailError,
-    Remote, Token,
+    Remote, TaggedMessage, Token,
 };
-use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, Region};
+use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What memory holds once it was given back or its owner may not look.
@@ -48,7 +48,8 @@ pub struct Mode {
     /// Of how many of a hundred packets the rail asks the machine where their payload
     /// should land, and puts it there first.
     pub placing_percent: u64,
-    /// Whether processes have interfaces that match messages; these have no room at all.
+    /// Whether processes have interfaces that match messages; these have no room at all for
+    /// receives and for what is sent.
     pub matches: bool,
 }
 
@@ -158,6 +159,10 @@ pub struct Net {
     /// theirs is kept any more.
     parted: BTreeSet<(usize, usize)>,
     pub refuse_connect: Option<PeerError>,
+    /// Messages that the interface of each process has, and no receive has met.
+    pub unmet: Vec<Vec<(PeerId, TaggedMessage)>>,
+    /// Lists of processes whose interface has refused a receive that still waits for room.
+    pub crowded: BTreeSet<(usize, PtIndex)>,
     /// Pairs whose connection is open, the lower number first.
     open: BTreeSet<(usize, usize)>,
     /// Pairs (one, other) of which one has asked for the way, and has not been told

@@ -114,6 +114,12 @@ impl Ni {
         taken
     }
 
+    /// Whether an event queue has no event; so it is with a stale one.
+    #[must_use]
+    pub fn eq_is_empty(&self, eq: Handle<Eq>) -> bool {
+        self.eqs.get(eq).is_none_or(Eq::is_empty)
+    }
+
     /// Frees an event queue (`PtlEQFree`). False if it is stale.
     pub fn eq_free(&mut self, eq: Handle<Eq>) -> bool {
         self.eqs.discard(eq)

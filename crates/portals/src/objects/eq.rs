@@ -82,6 +82,10 @@ impl Eq {
         others == 0 || others + events <= self.events_max
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Places free for operations of others.
     pub(crate) fn places_free(&self) -> usize {
         let own = self.own.as_ref().map_or(0, |own| own.queued);

@@ -109,7 +109,6 @@ impl Endpoint {
         if is_crowded {
             self.crowded.add(handle, wanted);
             self.serve_crowded(port);
-            self.drain_events(port);
         }
         if let Some(source) = recv.source
             && let Err(why) = self.core.await_peer(port, source)

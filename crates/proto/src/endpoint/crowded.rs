@@ -7,7 +7,8 @@
 //! prefer older receives, and receives older messages, so there is one way to pair them.
 //!
 //! Invariants: those of a list are in the order in which they were posted; while one waits, no
-//! younger one of its list is given to the rail.
+//! younger one of its list is given to the rail; the rail is told when the last one of a list
+//! waits no more.
 
 use super::Endpoint;
 use super::at_rail::{event_of, matching};
@@ -16,12 +17,13 @@ use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, TaggedWanted, Token};
 use sluice_portals::Handle;
 use sluice_wire::PtIndex;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// See the module. There are no more than the table of receives holds.
 #[derive(Debug, Default)]
 pub(super) struct Crowded {
-    waiting: VecDeque<(Handle<RecvOp>, TaggedWanted)>,
+    /// By list; a list that none waits for is not here.
+    waiting: BTreeMap<PtIndex, VecDeque<(Handle<RecvOp>, TaggedWanted)>>,
 }
 
 impl Crowded {
@@ -32,37 +34,50 @@ impl Crowded {
 
     /// Whether one of a list waits.
     pub fn has(&self, list: PtIndex) -> bool {
-        self.waiting.iter().any(|(_, wanted)| wanted.list == list)
+        self.waiting.contains_key(&list)
     }
 
     pub fn add(&mut self, handle: Handle<RecvOp>, wanted: TaggedWanted) {
-        self.waiting.push_back((handle, wanted));
+        self.waiting.entry(wanted.list).or_default().push_back((handle, wanted));
     }
 
-    /// It waits no more. False if it does not.
-    fn remove(&mut self, handle: Handle<RecvOp>) -> bool {
-        let at = self.waiting.iter().position(|(one, _)| *one == handle);
-        at.is_some_and(|at| self.waiting.remove(at).is_some())
+    /// The oldest of a list.
+    fn oldest(&self, list: PtIndex) -> Option<(Handle<RecvOp>, TaggedWanted)> {
+        self.waiting.get(&list)?.front().copied()
     }
 
-    /// The lists that one waits for.
-    fn lists(&self) -> Vec<PtIndex> {
-        let mut lists: Vec<PtIndex> = self.waiting.iter().map(|(_, wanted)| wanted.list).collect();
-        lists.sort_unstable();
-        lists.dedup();
-        lists
+    /// One of a list waits no more. False if it does not.
+    fn remove<P: Port>(&mut self, port: &mut P, list: PtIndex, handle: Handle<RecvOp>) -> bool {
+        let Some(waiting) = self.waiting.get_mut(&list) else { return false };
+        let Some(at) = waiting.iter().position(|(one, _)| *one == handle) else { return false };
+        waiting.remove(at);
+        if waiting.is_empty() {
+            self.waiting.remove(&list);
+            matching(port).nobody_waits(list);
+        }
+        true
     }
 }
 
 impl Endpoint {
     /// Gives those that wait what has come for them, and to the rail what it has room for.
+    #[inline]
+    pub(super) fn serve_crowded<P: Port>(&mut self, port: &mut P) {
+        if !self.crowded.is_empty() {
+            self.serve_those_that_wait(port);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn serve_crowded<P: Port>(&mut self, port: &mut P) {
-        for list in self.crowded.lists() {
+    fn serve_those_that_wait<P: Port>(&mut self, port: &mut P) {
+        let lists: Vec<PtIndex> = self.crowded.waiting.keys().copied().collect();
+        for list in lists {
             while self.claim_for_crowded(port, list) {}
             self.post_crowded(port, list);
         }
+        // Whoever calls this need not know what a message that has met its receive brings.
+        self.drain_events(port);
     }
 
     /// The oldest message that one of them accepts is received. False if there is none.
@@ -71,7 +86,7 @@ impl Endpoint {
             return false;
         }
         let name = Token(self.recvs.take_serial());
-        let waiting = &self.crowded.waiting;
+        let Some(waiting) = self.crowded.waiting.get(&list) else { return false };
         let mut wants =
             |from, message: &_| waiting.iter().any(|(_, wanted)| wanted.accepts(from, message));
         let Some((from, message)) = matching(port).claim_first(list, &mut wants, name) else {
@@ -83,7 +98,7 @@ impl Endpoint {
             false => accepting.next(),
         };
         let handle = found.expect("one of them accepts it").0;
-        self.crowded.remove(handle);
+        self.crowded.remove(port, list, handle);
         let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
         matching(port).take(name, recv.buf);
         self.on_matched(port, &event_of(from, &message, handle.to_u64()));
@@ -92,19 +107,19 @@ impl Endpoint {
 
     /// Posts the oldest of them while there is room.
     fn post_crowded<P: Port>(&mut self, port: &mut P, list: PtIndex) {
-        while let Some(&(handle, wanted)) =
-            self.crowded.waiting.iter().find(|(_, wanted)| wanted.list == list)
-        {
+        while let Some((handle, wanted)) = self.crowded.oldest(list) {
             let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
             if matching(port).post(&wanted, recv.buf, Token(handle.to_u64())).is_err() {
                 return;
             }
-            self.crowded.remove(handle);
+            self.crowded.remove(port, list, handle);
         }
     }
 
     /// Takes a receive back that waits here or at the rail. False if it has met a message.
     pub(super) fn withdraw<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
-        self.crowded.remove(handle) || matching(port).cancel(Token(handle.to_u64()))
+        let list = self.recvs.get(handle).map(|op| op.recv.space.pt());
+        list.is_some_and(|list| self.crowded.remove(port, list, handle))
+            || matching(port).cancel(Token(handle.to_u64()))
     }
 }

@@ -111,10 +111,7 @@ impl Machine for Endpoint {
     fn on_idle<P: Port>(&mut self, now: Nanos, port: &mut P) {
         self.core.note_time(now);
         self.core.ni.on_idle(port);
-        if !self.crowded.is_empty() {
-            self.serve_crowded(port);
-            self.drain_events(port);
-        }
+        self.serve_crowded(port);
         self.pulls.flush(&mut self.core, &mut self.recvs, port);
         if !self.stalled.is_empty() {
             self.stalled.flush_all(&mut self.core, &mut self.sends, port, now);

@@ -161,6 +161,7 @@ impl Endpoint {
         self.stalled.check_invariants(core);
         self.exhausted.check_invariants(core, &self.recvs, &self.probes);
         self.pulls.check_invariants(core, &self.recvs);
+        assert!(core.ni.eq_is_empty(core.eq), "a call handles every event that it causes");
     }
 
     /// Sends that wait for credits, or were told of while they did.

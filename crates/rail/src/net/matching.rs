@@ -296,6 +296,10 @@ impl Net {
         self.matcher().post(wanted, into, token)
     }
 
+    pub(crate) fn end_waiting(&mut self, list: PtIndex) {
+        self.matcher().nobody_waits(list);
+    }
+
     pub(crate) fn cancel_receive(&mut self, token: Token) -> bool {
         self.matcher().cancel(token)
     }

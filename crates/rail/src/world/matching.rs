@@ -44,6 +44,10 @@ impl TagMatching for World {
         self.matching().post_receive(wanted, into, token)
     }
 
+    fn nobody_waits(&mut self, list: PtIndex) {
+        self.matching().end_waiting(list);
+    }
+
     fn cancel(&mut self, token: Token) -> bool {
         self.matching().cancel_receive(token)
     }

@@ -279,6 +279,8 @@ fn receives_beyond_the_room_find_what_has_met_none_of_the_others() {
         matching(&mut b).take(Token(9), places[2]);
         until(&mut [&mut a, &mut b], "the one with a place", |all| met(all[1]).len() == 1);
         assert_eq!(met(&b), [(1, to_a, 2)]);
+        matching(&mut b).nobody_waits(PtIndex(0));
+        assert!(!b.world.net_mut().held().is_crowded(), "it was received in another way");
         post(&mut b, &third, places[2], 3);
         assert!(!b.world.net_mut().held().is_crowded());
         assert!(matching(&mut b).claim_first(PtIndex(0), &mut wants, Token(9)).is_none());

@@ -29,7 +29,7 @@ pub(super) struct List {
     /// What takes a message that no receive wants, for a search.
     net: Option<BufferId>,
     has_caught: bool,
-    /// A receive was refused, and no later one was posted: messages that have met none may be
+    /// A receive was refused, and still waits for room: messages that have met none may be
     /// wanted, and no descriptor tells of them.
     pub(super) is_crowded: bool,
     held: VecDeque<Held>,
@@ -110,6 +110,11 @@ impl Matcher {
         let posted = self.try_post(wanted, into, token);
         self.lists[usize::from(wanted.list.0)].is_crowded = posted.is_err();
         posted
+    }
+
+    /// No receive of the list waits for room any more.
+    pub(crate) fn nobody_waits(&mut self, list: PtIndex) {
+        self.lists[usize::from(list.0)].is_crowded = false;
     }
 
     fn try_post(&mut self, wanted: &TaggedWanted, into: Region, token: Token) -> Result<(), Full> {
