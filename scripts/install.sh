@@ -21,7 +21,7 @@ for header in "$root"/crates/libportals/include/*.h; do
     put 644 "$header" include
 done
 sed -e "s|@includedir@|$prefix/include|" -e "s|@libdir@|$prefix/lib|" -e "s|@rpath@||" \
-    -e '/^#/d' "$root/crates/libportals/portals4.pc.in" >"$built/portals4.pc"
+    -e '/^#/d' "$root/crates/libportals/so/portals4.pc.in" >"$built/portals4.pc"
 put 644 "$built/portals4.pc" lib/pkgconfig
 for page in "$root"/target/man/man*/*; do
     put 644 "$page" "share/man/$(basename "$(dirname "$page")")"

@@ -28,7 +28,8 @@ fn link_libfabric() {
             "\n\nlibfabric's development files were not found.\n\
              Install them (Debian, Ubuntu: libfabric-dev; Fedora, SUSE: libfabric-devel),\n\
              or name the directory of libfabric.so in LIBFABRIC_LIBDIR,\n\
-             or build without this crate (cargo build --workspace --exclude sluice-provider).\n\n"
+             or build without what needs it (cargo build --workspace --exclude sluice-provider\n\
+             --exclude sluice-provider-rlib --exclude sluice-fuzz-targets).\n\n"
         );
     };
     if let Some(dir) = dir {

@@ -21,7 +21,7 @@ mod memory;
 mod offer;
 mod tagged;
 
-pub use endpoint::{Begun, Done, Endpoint, Kind, NAME_BYTES_MAX, Peer, REGISTERED_MAX, Registered};
+pub use endpoint::{Begun, Done, Endpoint, Kind, NAME_BYTES_MAX, Peer, Registered};
 pub use error::FabricError;
 pub use memory::{BUFFER_BYTES, BufferId};
 pub use offer::{Offer, Source, offers};

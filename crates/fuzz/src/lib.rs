@@ -10,7 +10,7 @@
 //! | `texts` | the user's: environment, experiment files |
 //! | `memory` | a peer's that writes anything into shared memory |
 //! | `links` `rails` `portals_engine` `endpoints` | calls of a machine, and packets that it gets |
-//! | `portals_calls` | calls of the C functions of `libportals`, from two threads |
+//! | `portals_calls` `provider_calls` | calls of the C functions of `libportals` and of `libsluice-fi`, from two threads |
 
 #![allow(clippy::duplicate_mod, reason = "each network of the tests has a copy of what is below")]
 
@@ -18,9 +18,11 @@ mod endpoints;
 mod input;
 mod links;
 mod memory;
+mod panics;
 mod parsers;
 mod portals_calls;
 mod portals_engine;
+mod provider_calls;
 mod rails;
 mod texts;
 
@@ -60,6 +62,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "engine_calls", run: portals_engine::engine_calls },
     Target { name: "endpoint_calls", run: endpoints::endpoint_calls },
     Target { name: "portals_calls", run: portals_calls::portals_calls },
+    Target { name: "provider_calls", run: provider_calls::provider_calls },
 ];
 
 /// Runs the target of this name once.

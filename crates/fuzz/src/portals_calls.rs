@@ -3,7 +3,7 @@
 //! What C cannot check is left alone: a pointer to write a result to is null or good, and memory
 //! that an entry or a descriptor has is this target's, or is not mapped.
 
-use crate::Input;
+use crate::{Input, panics};
 use portals::types::{
     ptl_ct_event_t, ptl_event_t, ptl_handle_any_t, ptl_le_t, ptl_md_t, ptl_me_t, ptl_ni_limits_t,
     ptl_process_t,
@@ -174,6 +174,7 @@ pub fn portals_calls(bytes: &[u8]) {
     static POLLED: Once = Once::new();
     // SAFETY: before the library reads the environment, and while no other thread does.
     POLLED.call_once(|| unsafe { std::env::set_var("PTL_PROGRESS", "poll") });
+    let panics_before = panics::count();
     let handles = Handles::default();
     let (first, second) = bytes.split_at(bytes.len() / 2);
     // SAFETY: the functions have no requirements of their own but good pointers.
@@ -193,6 +194,7 @@ pub fn portals_calls(bytes: &[u8]) {
         }
         PtlFini();
     }
+    assert_eq!(panics::count(), panics_before, "no call panics");
 }
 
 fn calls(handles: &Handles, bytes: &[u8]) {

@@ -125,7 +125,8 @@ impl PeerRails {
         );
         format!(
             "\n{table}share: of large messages, by the speeds that devices claim; from the first\n\
-             chunks on by what each rail carries. Rails are opened with the first message.\n"
+             chunks on by what each rail carries. The first rail is opened with the first message,\n\
+             the others once more than 128 KiB are under way.\n"
         )
     }
 

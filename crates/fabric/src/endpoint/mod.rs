@@ -15,7 +15,7 @@ use crate::ffi::{
 use crate::memory::{BUFFER_BYTES, BufferId, Memory, Registrar, State};
 use crate::{FabricError, Offer};
 use libc::{c_void, size_t, ssize_t};
-pub use registered::{REGISTERED_MAX, Registered};
+pub use registered::Registered;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::{mem, ptr};

@@ -2,7 +2,7 @@
 //!
 //! What the provider does not close stays with the endpoint, which tries again when it is
 //! asked to and when it ends ([`Endpoint::close_again`]). Until all is closed nothing more is
-//! registered, so that list is never longer than [`REGISTERED_MAX`].
+//! registered, so that list is never longer than `REGISTERED_MAX`.
 
 use super::Endpoint;
 use crate::FabricError;
@@ -10,7 +10,7 @@ use crate::ffi::{self, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, fid_mr};
 use crate::memory::close;
 
 /// Most pieces of memory that are registered at once.
-pub const REGISTERED_MAX: usize = 1024;
+const REGISTERED_MAX: usize = 1024;
 
 /// Memory that peers may read.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
     /// How many processes, the target among them
-    #[arg(long, value_name = "N", default_value_t = 16,
+    #[arg(long, value_name = "N", default_value_t = 17,
           value_parser = clap::value_parser!(u64).range(2..=128))]
     processes: u64,
     /// Puts of each process
@@ -71,7 +71,7 @@ pairs. 'again' are puts that were refused and went again, a run. Every put is ch
 initiator's come in order, each once.
 
 Examples:
-  sluice perf recover                              16 processes, 100 exhaustions a run
+  sluice perf recover                              16 put to one, 100 exhaustions a run
   sluice perf recover --puts 10000 --runs 3 --json
   sluice perf recover --queue 64 --window 256
   sluice perf recover --simulated                  worlds of 64, 1,024 and 4,096 processes";
@@ -113,16 +113,14 @@ pub fn run(args: &RecoverArgs) -> Result<()> {
     if let Some(worlds) = &args.simulated {
         return worlds::run(args, worlds);
     }
-    // All that may be under way at once has places.
-    let large_queue = (args.processes - 1) * args.window + args.queue;
+    let mut large_queue = LargeQueue::new(args);
     let mut progress = Progress::new("recover");
     let mut pairs: [Vec<(Found, Found)>; 2] = Default::default();
     for nth in 0..args.runs {
         for (scheme, pairs) in SCHEMES.into_iter().zip(&mut pairs) {
             progress.show(&format!("{scheme}, pair {} of {}", nth + 1, args.runs));
-            let large = one(args, scheme, large_queue)?;
+            let large = large_queue.run(|places| one(args, scheme, places))?;
             let small = one(args, scheme, args.queue)?;
-            ensure!(large.exhaustions == 0, "the long queue ran out");
             pairs.push((large, small));
         }
     }
@@ -130,9 +128,38 @@ pub fn run(args: &RecoverArgs) -> Result<()> {
     let rows: Vec<Row> =
         SCHEMES.into_iter().zip(&pairs).map(|(scheme, pairs)| row(args, scheme, pairs)).collect();
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
-    report(args, large_queue, rows).print(args.json)?;
+    report(args, large_queue.places, rows).print(args.json)?;
     ensure!(lost == 0, "{lost} puts were lost");
     Ok(())
+}
+
+/// The queue that is long enough: twice as long after each run in which it was not. An
+/// initiator has as many puts under way as its window allows, but a put is acknowledged when
+/// its event has a place: while the target's program has no core, its thread goes on.
+struct LargeQueue {
+    places: u64,
+    /// All events of a run have a place.
+    places_max: u64,
+}
+
+impl LargeQueue {
+    fn new(args: &RecoverArgs) -> LargeQueue {
+        let initiators = args.processes - 1;
+        let places_max = initiators * (args.puts + 1);
+        LargeQueue { places: (initiators * args.window + args.queue).min(places_max), places_max }
+    }
+
+    /// A run in which it did not run out.
+    fn run(&mut self, run: impl Fn(u64) -> Result<Found>) -> Result<Found> {
+        loop {
+            let found = run(self.places)?;
+            if found.exhaustions == 0 {
+                return Ok(found);
+            }
+            ensure!(self.places < self.places_max, "a queue with a place for all events ran out");
+            self.places = (self.places * 2).min(self.places_max);
+        }
+    }
 }
 
 /// One job, with a queue of so many places.
@@ -259,4 +286,20 @@ fn report(args: &RecoverArgs, large_queue: u64, rows: Vec<Row>) -> Report<Row, M
     let more = More { queue: args.queue, large_queue, window: args.window, runs: args.runs };
     let foot = format!("medians of {} pairs of runs; lost is the sum", args.runs);
     Report { test: "recover", rail: Some("shm"), rows, more, notes: Vec::new(), head, table, foot }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_queue_that_ran_out_is_longer_next_time() {
+        let found = |exhaustions| Found { ns: 1, exhaustions, refused: 0, lost: 0 };
+        let mut queue = LargeQueue { places: 10, places_max: 70 };
+        let enough = queue.run(|places| Ok(found(u64::from(places < 40)))).expect("a run");
+        assert_eq!((enough, queue.places), (found(0), 40));
+        queue.run(|places| Ok(found(u64::from(places < 41)))).expect("a run");
+        assert_eq!(queue.places, 70);
+        queue.run(|_| Ok(found(1))).expect_err("no queue is long enough");
+    }
 }

@@ -150,6 +150,8 @@ struct Process {
     port: SimPort,
     /// It is busy until then.
     free_at: u64,
+    /// What waits for that, by its number: what was sent first goes first.
+    waits: BinaryHeap<Reverse<(u64, What)>>,
     is_idle_due: bool,
     md: Handle<Md>,
     ct: Handle<Ct>,
@@ -164,8 +166,10 @@ enum What {
     Arrives { from: usize, packet: usize },
     /// It has nothing else to do.
     Idle,
-    /// The program of the target goes on.
+    /// The program of the target goes on, before it handles another packet.
     Program,
+    /// It is free for what waits.
+    Free,
 }
 
 #[derive(Debug)]
@@ -250,8 +254,17 @@ impl World {
             let md = ni.md_bind(whole, None, None, Some(ct), options)?;
             let null = NullPort { opened: layout.opened() };
             let port = SimPort { null, sent: Vec::new() };
-            let (free_at, is_idle_due, issued, wanted) = (0, false, 0, 0);
-            processes.push(Process { ni, port, free_at, is_idle_due, md, ct, issued, wanted });
+            processes.push(Process {
+                ni,
+                port,
+                free_at: 0,
+                waits: BinaryHeap::new(),
+                is_idle_due: false,
+                md,
+                ct,
+                issued: 0,
+                wanted: 0,
+            });
         }
         let Process { ni, port, .. } = &mut processes[TARGET];
         let (eq, came) = (ni.eq_alloc(plan.queue)?, ni.ct_alloc()?);
@@ -289,37 +302,59 @@ impl World {
     }
 
     fn put_down(&mut self, at: u64, who: usize, what: What) {
-        self.serial += 1;
-        self.happens.push(Reverse((at, self.serial, who, what)));
+        // The program goes first: it keeps up with what comes unless it looks away.
+        self.serial += u64::from(what != What::Program);
+        let serial = if what == What::Program { 0 } else { self.serial };
+        self.happens.push(Reverse((at, serial, who, what)));
     }
 
     /// Everything happens. When the last event was taken.
     fn settle(&mut self) -> Result<u64> {
         let mut ended = 0;
         while let Some(Reverse((at, serial, who, what))) = self.happens.pop() {
-            let free_at = self.processes[who].free_at;
-            if free_at > at {
-                // By its number it stays before what was sent later.
-                self.happens.push(Reverse((free_at, serial, who, what)));
-                continue;
-            }
-            match what {
-                What::Arrives { from, packet } => self.arrive(at, who, from, packet)?,
-                What::Idle => {
-                    let Process { ni, port, is_idle_due, .. } = &mut self.processes[who];
-                    *is_idle_due = false;
-                    ni.on_idle(port);
-                    self.send_all(who, at);
+            let process = &mut self.processes[who];
+            if what == What::Free {
+                if process.free_at > at {
+                    self.put_down(self.processes[who].free_at, who, What::Free);
+                    continue;
                 }
-                What::Program => {
-                    self.is_program_due = false;
-                    if self.take(at)? {
-                        ended = self.processes[TARGET].free_at;
-                    }
+                let Some(Reverse((_, what))) = process.waits.pop() else { continue };
+                let is_last = process.waits.is_empty();
+                ended = self.happen(at, who, what)?.unwrap_or(ended);
+                if !is_last {
+                    self.put_down(self.processes[who].free_at, who, What::Free);
                 }
+            } else if process.free_at > at || !process.waits.is_empty() {
+                process.waits.push(Reverse((serial, what)));
+                if process.waits.len() == 1 {
+                    self.put_down(self.processes[who].free_at, who, What::Free);
+                }
+            } else {
+                ended = self.happen(at, who, what)?.unwrap_or(ended);
             }
         }
         Ok(ended)
+    }
+
+    /// Somebody who is free does one thing. When it is done, if an event was taken.
+    fn happen(&mut self, at: u64, who: usize, what: What) -> Result<Option<u64>> {
+        match what {
+            What::Arrives { from, packet } => self.arrive(at, who, from, packet)?,
+            What::Idle => {
+                let Process { ni, port, is_idle_due, .. } = &mut self.processes[who];
+                *is_idle_due = false;
+                ni.on_idle(port);
+                self.send_all(who, at);
+            }
+            What::Program => {
+                self.is_program_due = false;
+                if self.take(at)? {
+                    return Ok(Some(self.processes[TARGET].free_at));
+                }
+            }
+            What::Free => unreachable!("nothing of its own"),
+        }
+        Ok(None)
     }
 
     fn arrive(&mut self, at: u64, who: usize, from: usize, packet: usize) -> Result<()> {

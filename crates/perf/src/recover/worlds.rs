@@ -36,10 +36,6 @@ struct More {
     event_ns: u64,
 }
 
-/// Puts of each initiator: a run has as many exhaustions as are asked for, and virtual time
-/// has no noise.
-const PUTS_MAX: u64 = 4000;
-
 pub fn run(args: &RecoverArgs, worlds: &[u64]) -> Result<()> {
     let mut progress = Progress::new("recover");
     let mut rows = Vec::new();
@@ -62,7 +58,7 @@ fn measure(args: &RecoverArgs, name: &'static str, scheme: Scheme, processes: u6
         scheme,
         processes: processes as usize,
         initiators,
-        puts: args.puts.min(PUTS_MAX),
+        puts: args.puts,
         window: args.window,
         queue,
         short: args.queue as usize,
@@ -70,7 +66,7 @@ fn measure(args: &RecoverArgs, name: &'static str, scheme: Scheme, processes: u6
     };
     // All events of a run have a place: a put is acknowledged when its event has one, and not
     // when the target takes it. All others have put once.
-    let long = processes + initiators as u64 * args.puts.min(PUTS_MAX);
+    let long = processes + initiators as u64 * args.puts;
     let large = simulated::run(&plan(long as usize))?;
     let small = simulated::run(&plan(args.queue as usize))?;
     ensure!(large.exhaustions == 0, "the long queue ran out");
@@ -101,7 +97,7 @@ fn report(args: &RecoverArgs, rows: Vec<Row>) -> Report<Row, More> {
             row.exhaustions.to_string(),
             row.refused.to_string(),
             format!("{:.1} %", row.overhead_pct),
-            format!("{:.1} us", row.us_each),
+            format!("{:.1} µs", row.us_each),
             format!("{:.1}", row.words_each),
             row.lost.to_string(),
         ]);
@@ -109,7 +105,7 @@ fn report(args: &RecoverArgs, rows: Vec<Row>) -> Report<Row, More> {
     let head = format!(
         "recover, in virtual time: {} processes put {} times {PUT_BYTES} bytes each to one",
         args.processes - 1,
-        args.puts.min(PUTS_MAX)
+        args.puts
     );
     let foot = format!(
         "a packet takes {LATENCY_NS} ns, to handle or send one {PACKET_NS} ns, to take an event \

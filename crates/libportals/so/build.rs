@@ -15,10 +15,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=portals4.pc.in");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
-    // A fuzzer brings what its instrumentation calls.
-    if env::var_os("CARGO_CFG_FUZZING").is_none() {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,--no-undefined");
-    }
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--no-undefined");
     // It leaves a handler for faults in the process, and may leave threads.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -47,7 +44,7 @@ fn name_artifact(profile: &Path) {
 fn describe(profile: &Path) -> std::io::Result<()> {
     let dir = profile.join("pkgconfig");
     fs::create_dir_all(&dir)?;
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("include");
     let lib = profile.display().to_string();
     let text = fs::read_to_string("portals4.pc.in")?
         .replace("@includedir@", &include.display().to_string())
