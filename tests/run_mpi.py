@@ -132,6 +132,7 @@ PROGRAMS = [
     ("lengths", 2, dict(OFI_TCP, **MATCHES), 60),
     ("probe", 4, dict(OFI_TCP, **MATCHES), 60),
     ("cancel", 2, dict(OFI_TCP, **MATCHES), 60),
+    ("many", 2, dict(OFI_TCP, **MATCHES), 60),
     ("ssend", 2, dict(OFI_TCP, **MATCHES), 60),
     ("self", 2, dict(OFI_TCP, **MATCHES), 60),
     ("collectives", 4, dict(OFI_TCP, **MATCHES), 60),

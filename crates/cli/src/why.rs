@@ -33,7 +33,8 @@ and its own rank are taken from SLUICE_JOB_SIZE and SLUICE_JOB_RANK, PMI_SIZE an
 or OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK, and R must be in it. Outside of a job
 R is any number. The answer is for a peer on this host, and the same for every such rank:
 it is reached through shared memory, or by the network if FI_SLUICE_RAILS leaves shared
-memory out. Messages to the process itself always go through its own mailbox.
+memory out. Messages to the process itself go through its own mailbox whatever
+FI_SLUICE_RAILS says, or by the rail that matches, if one does (FI_SLUICE_MATCHING=rail).
 
 --peer HOST is the name or an address of another host, or several with commas if each is
 of one device. It shows the rails to that host: each device of this one, whether and why
@@ -113,11 +114,13 @@ pub fn run(args: &WhyArgs) -> Result<()> {
         None => Rail::of(&probe::report(&settings.rail.shm_dir), &settings, &peer)?,
     };
     let tuned = tune::load(&COSTS, &settings.tune);
+    let matching = Matching::by(&settings.network);
+    let rail = if peer.own { rail.to_itself(&matching) } else { rail };
     let answer = Answer {
         args,
         peer,
         rail,
-        matching: Matching::by(&settings.network),
+        matching,
         beyond,
         thresholds: selection::thresholds(&settings, &tuned),
         tuned: &tuned,
@@ -239,6 +242,23 @@ impl Rail {
     }
 }
 
+impl Rail {
+    /// How messages of a process to itself go. A rail that matches has them all, so that there
+    /// is one list of them; the bytes of long ones are copied in either case.
+    fn to_itself(self, matching: &Matching) -> Rail {
+        let said = match &matching.rail {
+            Some(provider) => format!(
+                "short messages to itself go by {provider}, which matches them with all others; \
+                 those of long ones are copied from memory to memory, without a network"
+            ),
+            None => "messages to itself go through its own mailbox, on no network and past every \
+                     device, and long ones are copied from memory to memory"
+                .to_owned(),
+        };
+        Rail { said, ..self }
+    }
+}
+
 /// Who finds the receive that a message meets. A rail may, for all messages of a process or
 /// for none (decision 15), so it does not depend on the peer.
 #[derive(Clone, Debug)]
@@ -246,18 +266,21 @@ struct Matching {
     /// As scripts read it.
     who: String,
     why: String,
+    /// The rail that does, if one does.
+    rail: Option<String>,
 }
 
 impl Matching {
     /// By what is set. Whether the provider matches is seen when an endpoint opens.
     fn by(options: &NetworkOptions) -> Matching {
-        let here = |why| Matching { who: "this process".to_owned(), why };
+        let here = |why| Matching { who: "this process".to_owned(), why, rail: None };
         match options.matching_rail() {
             Ok(None) => here("FI_SLUICE_MATCHING is process".to_owned()),
-            Ok(Some(provider)) => Matching {
-                who: format!("ofi:{provider}"),
-                why: "FI_SLUICE_MATCHING is rail; if the provider matches tags".to_owned(),
-            },
+            Ok(Some(provider)) => {
+                let who = format!("ofi:{provider}");
+                let why = "FI_SLUICE_MATCHING is rail; if the provider matches tags".to_owned();
+                Matching { rail: Some(who.clone()), who, why }
+            }
             Err(why) => here(why.to_string()),
         }
     }

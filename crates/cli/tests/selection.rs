@@ -97,8 +97,30 @@ fn a_peer_on_this_host_is_reached_as_the_rails_say() {
     assert!(!used.is_empty() && used.iter().all(|row| row["address"] == row["peer_address"]));
     assert_eq!(rails.iter().filter(|row| row["eager"] == true).count(), 1);
     assert_eq!(why("tcp", "0", "5000")["protocol"], "eager");
-    // Its own messages leave no process.
-    assert_eq!(why("tcp", "1", "1M")["rail"], "shm");
+}
+
+/// The rank that asks is its own peer.
+#[test]
+fn messages_to_itself_need_no_network() {
+    let job = [OFF, RING, ("PMI_SIZE", "2"), ("PMI_RANK", "1"), ("FI_SLUICE_SECURITY", "none")];
+    let why = |rails, matching, more: &[&str]| {
+        let set = [("FI_SLUICE_RAILS", rails), ("FI_SLUICE_MATCHING", matching)];
+        let output = sluice(&[&["why", "--peer", "1"], more].concat(), &[&job[..], &set].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for rails in ["shm,tcp", "tcp"] {
+        let text = why(rails, "process", &[]);
+        assert!(text.contains("rank 1 of 2, this process itself"), "{text}");
+        assert!(text.contains("shm: messages to itself go through its own mailbox"), "{text}");
+    }
+    let text = why("tcp,ofi:tcp", "rail", &[]);
+    assert!(text.contains("short messages to itself go by ofi:tcp"), "{text}");
+    assert!(text.contains("matching  ofi:tcp"), "{text}");
+    let answer: Value = serde_json::from_str(&why("tcp", "process", &["--json"])).expect("JSON");
+    assert_eq!((&answer["rail"], &answer["peer"]["self"]), (&"shm".into(), &true.into()));
+    let detail = answer["rails"][0]["detail"].as_str().expect("a detail");
+    assert!(detail.contains("own mailbox"), "{detail}");
 }
 
 #[test]
