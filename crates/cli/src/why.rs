@@ -115,7 +115,7 @@ pub fn run(args: &WhyArgs) -> Result<()> {
     };
     let tuned = tune::load(&COSTS, &settings.tune);
     let matching = Matching::by(&settings.network);
-    let rail = if peer.own { rail.to_itself(&matching) } else { rail };
+    let rail = if peer.own { rail.of_itself(&matching) } else { rail };
     let answer = Answer {
         args,
         peer,
@@ -245,7 +245,7 @@ impl Rail {
 impl Rail {
     /// How messages of a process to itself go. A rail that matches has them all, so that there
     /// is one list of them; the bytes of long ones are copied in either case.
-    fn to_itself(self, matching: &Matching) -> Rail {
+    fn of_itself(self, matching: &Matching) -> Rail {
         let said = match &matching.rail {
             Some(provider) => format!(
                 "short messages to itself go by {provider}, which matches them with all others; \
