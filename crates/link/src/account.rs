@@ -173,7 +173,7 @@ impl Account {
     #[inline]
     #[must_use]
     pub fn packet_due_when_idle(&mut self) -> bool {
-        self.wanted_when_idle() && self.packet_fits()
+        self.wanted_when_idle() && self.packet_fits_when_idle()
     }
 
     /// Whether an idle moment should look at this account.
@@ -274,6 +274,14 @@ impl Account {
         assert!(self.unread_count <= self.unread_max);
     }
 
+    /// The same for what goes before it is worth a packet: the last place is left to what brings
+    /// half of the quota. The sender may have no more than unread packets bring, and wait for a
+    /// packet that needs half. One that has nothing spends what comes first.
+    pub(crate) fn packet_fits_when_idle(&mut self) -> bool {
+        let is_worth = self.at_sender == 0 || self.owed >= self.quota / 2;
+        self.packet_fits() && (is_worth || self.unread_count + 1 < self.unread_max)
+    }
+
     /// A place for one more credit packet exists once the sender has used
     /// credits that an earlier one brought.
     pub(crate) fn packet_fits(&mut self) -> bool {
@@ -336,6 +344,26 @@ mod tests {
         assert!(!account.packet_due() && !account.packet_due_when_idle(), "it has half");
         assert!(account.arrive(1));
         assert!(!account.packet_due() && account.packet_due_when_idle());
+    }
+
+    /// With two packets of a credit each in both places, a sender of two credits would wait for
+    /// ever that needs three.
+    #[test]
+    fn the_last_place_is_left_to_what_brings_half_of_the_quota() {
+        let mut account = Account::dynamic(8, 2);
+        account.note_limits(u16::MAX, 8);
+        let mut brought = Vec::new();
+        for slots in [1, 1, 2, 3] {
+            assert!(account.arrive(slots));
+            account.free(slots);
+            if account.packet_due_when_idle() {
+                brought.push(account.owed());
+                account.note_packet(account.granted_total());
+                account.give(account.owed());
+                account.settle(account.owed());
+            }
+        }
+        assert_eq!((brought, account.at_sender()), (vec![1, 6], 8));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Links {
     /// Whether a steal has left a sender that may have to be asked for credits.
     pub(crate) someone_reduced: bool,
     reply_slots_free: u16,
+    /// Slots of the data region that hold messages of peers that were given up.
+    departed: u32,
     /// Peers to which an idle moment should return credits, or that a packet of the
     /// flow control is ready for.
     pub(crate) idle_work: Vec<PeerId>,
@@ -53,6 +55,7 @@ impl Links {
             someone_reduced: false,
             dynamic,
             reply_slots_free: layout.reply_slots,
+            departed: 0,
             idle_work: Vec::new(),
             gone: Vec::new(),
         }
@@ -328,8 +331,7 @@ impl Links {
     #[inline]
     pub fn free_data<P: Port>(&mut self, port: &mut P, peer: PeerId, slots: u32) {
         let Some(Some(link)) = self.peers.get_mut(peer.index()) else {
-            // The peer has gone since; nobody is owed anything.
-            return;
+            return self.free_departed(slots);
         };
         // Not the box: it would be looked into anew after each write to the pool.
         let link: &mut Link = link;
@@ -339,6 +341,17 @@ impl Links {
         }
         if link.wants_attention() {
             self.after_free(port, peer);
+        }
+    }
+
+    /// As [`Links::free_data`], of a peer that has gone since. It is owed nothing; what
+    /// its message has held may be given to others now.
+    #[cold]
+    #[inline(never)]
+    fn free_departed(&mut self, slots: u32) {
+        self.departed -= slots;
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.on_departed_freed(slots);
         }
     }
 
@@ -359,11 +372,13 @@ impl Links {
     }
 
     /// Gives up a peer that will not answer again; why, is what sends to it
-    /// fail with from now on.
+    /// fail with from now on. Slots that hold its messages are to be freed as ever.
     pub fn drop_peer(&mut self, peer: PeerId, why: PeerError) {
-        let link = self.peers.get_mut(peer.index()).and_then(Option::take);
-        if let (Some(link), Some(dynamic)) = (link, &mut self.dynamic) {
-            dynamic.leave(link.sender, &link.data);
+        if let Some(link) = self.peers.get_mut(peer.index()).and_then(Option::take) {
+            self.departed += u32::from(link.data.held());
+            if let Some(dynamic) = &mut self.dynamic {
+                dynamic.leave(link.sender, &link.data);
+            }
         }
         if let Err(at) = self.gone.binary_search_by_key(&peer, |&(gone, _)| gone) {
             self.gone.insert(at, (peer, why));
@@ -413,7 +428,21 @@ impl Links {
     /// Slots of this mailbox that hold messages not yet matched.
     #[must_use]
     pub fn slots_held(&self) -> u64 {
-        self.peers.iter().flatten().map(|link| u64::from(link.data.held())).sum()
+        let held = self.peers.iter().flatten().map(|link| u64::from(link.data.held()));
+        held.sum::<u64>() + self.slots_departed()
+    }
+
+    /// Those of them whose senders were given up.
+    #[must_use]
+    pub fn slots_departed(&self) -> u64 {
+        u64::from(self.departed)
+    }
+
+    /// Slots by which those exceed what a dynamic region could spare: the next that
+    /// are freed are not given to anyone.
+    #[must_use]
+    pub fn slots_overdrawn(&self) -> u64 {
+        self.dynamic.as_ref().map_or(0, |dynamic| u64::from(dynamic.pool_owes()))
     }
 
     /// Slots of a dynamic data region that no sender has or fills: the dynamic ones
@@ -440,7 +469,8 @@ impl Links {
         assert!(self.reply_slots_free <= self.layout.reply_slots);
         if let Some(dynamic) = &self.dynamic {
             let links = self.peers.iter().flatten();
-            dynamic.check_invariants(links.map(|link| (link.sender, &link.data)));
+            let accounts = links.map(|link| (link.sender, &link.data));
+            dynamic.check_invariants(self.departed, accounts);
         }
     }
 

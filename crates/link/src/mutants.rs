@@ -73,6 +73,8 @@ pub enum Mutant {
     CancelsUsedReceives,
     /// A receive is announced whatever older ones there are.
     AnnouncesOutOfOrder,
+    /// Slots that hold messages of a process that has ended are given to others.
+    GivesAwayTheDead,
     /// A receive from a process that has ended waits on.
     ForgetsTheDead,
     /// A message meets the newest of the receives that the rail has no room for.
@@ -99,6 +101,8 @@ pub enum Mutant {
     FiresTooEarly,
     /// Of equal thresholds, the newest triggered operation starts first.
     FiresTheNewestFirst,
+    /// What a counter sets off goes after all that others have set off.
+    FiresBreadthFirst,
     /// A conditional swap swaps.
     SwapsWithoutComparing,
     /// An atomic operation that answers gives back what it has written.
@@ -119,7 +123,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those that programs of the whole stack come by.
-    pub const ALL: [Mutant; 35] = [
+    pub const ALL: [Mutant; 36] = [
         Mutant::SpendsTooLittle,
         Mutant::KeepsControlSlots,
         Mutant::ReturnsOneTooMany,
@@ -152,13 +156,14 @@ impl Mutant {
         Mutant::KeepsExposures,
         Mutant::CancelsUsedReceives,
         Mutant::AnnouncesOutOfOrder,
+        Mutant::GivesAwayTheDead,
         Mutant::ForgetsTheDead,
         Mutant::ServesTheNewestFirst,
         Mutant::ForgetsTheCrowded,
     ];
 
     /// Those that only programs of Portals calls come by.
-    pub const OF_PORTALS: [Mutant; 18] = [
+    pub const OF_PORTALS: [Mutant; 19] = [
         Mutant::PrefersTheOverflowList,
         Mutant::TruncatesAnyway,
         Mutant::OverlooksPermissions,
@@ -169,6 +174,7 @@ impl Mutant {
         Mutant::AcknowledgesTheWholeLength,
         Mutant::FiresTooEarly,
         Mutant::FiresTheNewestFirst,
+        Mutant::FiresBreadthFirst,
         Mutant::SwapsWithoutComparing,
         Mutant::FetchesTheNewValue,
         Mutant::CountsTheDropped,

@@ -149,7 +149,10 @@ impl Links {
         let (dynamic, link) = self.parts(peer);
         let data = match dynamic {
             None => link.data.packet_due_when_idle(),
-            Some(dynamic) if dynamic.wants_when_idle(link.sender, &link.data) => {
+            Some(dynamic)
+                if dynamic.wants_when_idle(link.sender, &link.data)
+                    && link.data.packet_fits_when_idle() =>
+            {
                 if dynamic.is_exhausted(&link.data) {
                     dynamic.wait_for_pool(link.sender);
                 }

@@ -243,8 +243,10 @@ fn one_that_is_gone_gives_back_everything() {
     let intended = |who: usize| u64::from(quota(&traffic, who).0);
     let sum: u64 = (0..=SENDERS).filter(|&who| who != 1).map(intended).sum();
     assert_eq!(sum, others + u64::from(DYNAMIC_SLOTS));
-    // Freeing its message later is nobody's gain.
+    // Its message stays, and holds its slot until it is freed.
+    assert_eq!(traffic.processes[0].links.slots_departed(), 1);
     traffic.free_all(0);
+    assert_eq!(traffic.processes[0].links.slots_departed(), 0);
     traffic.check();
     stream(&mut traffic, &[2], 400);
     assert_eq!(intended_of(&traffic, 2), u64::from(DYNAMIC_SLOTS) + static_slots);

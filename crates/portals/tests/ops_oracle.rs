@@ -33,7 +33,6 @@ enum Shot {
 struct Counter {
     value: u64,
     armed: BTreeMap<(u64, u64), Shot>,
-    ripe: bool,
 }
 
 struct Run {
@@ -440,37 +439,24 @@ impl Run {
         ni.issue(port, &command).expect("it is right in itself");
     }
 
-    /// What counters of the model have become ripe for, in order.
-    fn fire(&mut self, who: usize, changed: usize) {
-        let mut ripe = std::collections::VecDeque::from([changed]);
-        self.counters[who][changed].1.ripe = true;
-        while let Some(at) = ripe.pop_front() {
-            self.counters[who][at].1.ripe = false;
-            loop {
-                let counter = &mut self.counters[who][at].1;
-                let Some(first) = counter.armed.first_entry() else { break };
-                if first.key().0 > counter.value {
-                    break;
+    /// What a counter of the model has become ripe for: each with all that follows from it
+    /// before the next.
+    fn fire(&mut self, who: usize, at: usize) {
+        loop {
+            let counter = &mut self.counters[who][at].1;
+            let Some(first) = counter.armed.first_entry() else { return };
+            if first.key().0 > counter.value {
+                return;
+            }
+            match first.remove() {
+                Shot::Op(id) => self.model.issued(id),
+                Shot::Inc(changed, by) => {
+                    self.counters[who][changed].1.value += by;
+                    self.fire(who, changed);
                 }
-                let changed = match first.remove() {
-                    Shot::Op(id) => {
-                        self.model.issued(id);
-                        continue;
-                    }
-                    Shot::Inc(changed, by) => {
-                        self.counters[who][changed].1.value += by;
-                        changed
-                    }
-                    Shot::Set(changed, to) => {
-                        self.counters[who][changed].1.value = to;
-                        changed
-                    }
-                };
-                let counter = &mut self.counters[who][changed].1;
-                let due = counter.armed.first_key_value();
-                if !counter.ripe && due.is_some_and(|(key, _)| key.0 <= counter.value) {
-                    counter.ripe = true;
-                    ripe.push_back(changed);
+                Shot::Set(changed, to) => {
+                    self.counters[who][changed].1.value = to;
+                    self.fire(who, changed);
                 }
             }
         }

@@ -182,6 +182,23 @@ fn a_triggered_reset_of_its_own_counter_holds_back_what_comes_after() {
     assert_eq!(arrived(&mut pair), [1]);
 }
 
+/// One command takes a counter over a threshold, the next sets it back: what waited for
+/// the threshold goes all the same, and before what the first counter sets off later.
+#[test]
+fn a_threshold_that_is_passed_and_set_back_at_once_counts() {
+    let (mut pair, _) = ready();
+    let (first, second) = (new_ct(&mut pair), new_ct(&mut pair));
+    trigger(&mut pair, Command::CtInc { ct: second, by: by(5) }, first, 1).unwrap();
+    trigger(&mut pair, Command::CtSet { ct: second, to: by(0) }, first, 1).unwrap();
+    for (number, ct, threshold) in [(2, first, 1), (1, second, 5), (3, second, 6)] {
+        let command = put(&pair, number);
+        trigger(&mut pair, command, ct, threshold).unwrap();
+    }
+    inc(&mut pair, first, 1);
+    assert_eq!(arrived(&mut pair), [1, 2]);
+    assert_eq!(pair.sides[0].ni.ct(second), Some(by(0)));
+}
+
 #[test]
 fn a_chain_of_counters_runs_to_its_end() {
     let (mut pair, _) = ready();

@@ -2,12 +2,12 @@
 
 mod world;
 
-use sluice_link::{Layout, Machine};
+use sluice_link::{Grant, Layout, Machine, PeerError};
 use sluice_portals::UnexpectedBytes;
 use sluice_proto::{Config, Endpoint, Refused, Send};
 use sluice_wire::{Nanos, Region};
 use world::net::random::Random;
-use world::net::{Mode, layout};
+use world::net::{Mode, dynamic_layout, layout};
 use world::{World, pattern, recv_from, send_to};
 
 /// Everybody floods one process with messages of one size, or of any.
@@ -55,6 +55,87 @@ fn the_bound_of_a_mailbox_is_that_of_its_slots() {
     let slots = 64 * u64::from(mailbox.grant.data_slots);
     assert_eq!(Endpoint::unexpected_bytes_max(&mailbox), slots * UnexpectedBytes::SLOT_MAX);
     const { assert!(UnexpectedBytes::SLOT_MAX <= 384) };
+}
+
+/// Three processes; the mailbox of each has two static slots a sender, and two more.
+fn three() -> World {
+    let grant = Grant { data_slots: 2, control_slots: 8, credit_slots: 4 };
+    let mailbox = dynamic_layout(3, grant, 2, 16);
+    World::new(&[mailbox; 3], Mode::default(), Config::default(), 1)
+}
+
+/// One message of a byte after the other from `from` to the first process.
+fn send_some(world: &mut World, from: usize, tags: std::ops::Range<u64>) {
+    for tag in tags {
+        let byte = world.alloc(from, &[tag as u8]);
+        world.send(from, &Send { inject: true, ..send_to(0, byte, tag, tag) }).unwrap();
+    }
+    world.run();
+}
+
+/// As many receives of them.
+fn receive_some(world: &mut World, from: usize, tags: std::ops::Range<u64>) {
+    for tag in tags {
+        let byte = world.alloc(0, &[0]);
+        world.recv(0, &recv_from(from, byte, tag, tag)).unwrap();
+    }
+    world.run();
+}
+
+/// `from` sends and is received from until it has more than its static slots.
+fn enrich(world: &mut World, from: usize) {
+    while world.data_credits(from, 0) < 4 {
+        send_some(world, from, 0..2);
+        receive_some(world, from, 0..2);
+    }
+}
+
+/// What nobody has received of a process that has ended is kept, so its slots are nobody
+/// else's: neither those of the region that all share, nor any of the others.
+#[test]
+fn what_the_dead_have_left_behind_keeps_its_slots_until_it_is_received() {
+    let mut world = three();
+    let bound = Endpoint::unexpected_bytes_max(&world.processes[0].port.net().layouts[0]);
+    enrich(&mut world, 2);
+    send_some(&mut world, 2, 10..14);
+    world.kill(2);
+    world.peer_gone(0, 2, PeerError::Dead);
+    for round in 0..20 {
+        send_some(&mut world, 1, 0..2);
+        receive_some(&mut world, 1, 0..2);
+        assert!(world.data_credits(1, 0) <= 2, "round {round}: the dead's slots are given away");
+    }
+    for from in [0, 1] {
+        send_some(&mut world, from, 20..30);
+    }
+    let kept = world.processes[0].endpoint.stats().unexpected_bytes_now;
+    assert_eq!(kept, bound, "all slots are held, and no more");
+    receive_some(&mut world, 2, 10..14);
+    for from in [0, 1] {
+        receive_some(&mut world, from, 20..30);
+    }
+    let links = world.processes[0].endpoint.links();
+    assert_eq!((links.slots_held(), links.slots_departed(), links.slots_overdrawn()), (0, 0, 0));
+    enrich(&mut world, 1);
+}
+
+/// If others have the shared slots already, the next that they free are not given out.
+#[test]
+fn what_the_dead_have_left_behind_is_paid_by_what_is_freed_next() {
+    let mut world = three();
+    enrich(&mut world, 1);
+    send_some(&mut world, 2, 10..12);
+    world.kill(2);
+    world.peer_gone(0, 2, PeerError::Dead);
+    let overdrawn = |world: &World| world.processes[0].endpoint.links().slots_overdrawn();
+    assert_eq!((world.data_credits(1, 0), overdrawn(&world)), (4, 2));
+    send_some(&mut world, 1, 0..2);
+    receive_some(&mut world, 1, 0..2);
+    send_some(&mut world, 1, 0..2);
+    receive_some(&mut world, 1, 0..2);
+    assert_eq!((world.data_credits(1, 0), overdrawn(&world)), (2, 0));
+    receive_some(&mut world, 2, 10..12);
+    enrich(&mut world, 1);
 }
 
 /// What a sender keeps for each message that waits.

@@ -98,12 +98,12 @@ fn a_message_that_wants_more_than_what_trickled_in_goes_as_an_announcement() {
             world.recv(1, &recv_from(0, Region::EMPTY, 7, context)).unwrap();
             world.run();
         }
-        assert_eq!(world.data_credits(0, 1), 2, "one credit in each place");
+        assert_eq!(world.data_credits(0, 1), 8, "one credit, then more in the last place");
         world.ends(0);
         world.ends(1);
 
-        let bytes = world.alloc(0, &pattern(1, 300));
-        let buf = world.alloc(1, &[0; 300]);
+        let bytes = world.alloc(0, &pattern(1, 700));
+        let buf = world.alloc(1, &[0; 700]);
         world.recv(1, &recv_from(0, buf, 8, 80)).unwrap();
         world.send(0, &Send { inject, ..send_to(1, bytes, 8, 30) }).unwrap();
         if inject {
@@ -113,7 +113,7 @@ fn a_message_that_wants_more_than_what_trickled_in_goes_as_an_announcement() {
         world.run();
         assert_eq!(world.ends(1), [(80, Ok(()))]);
         assert_eq!(world.ends(0), [(30, Ok(()))]);
-        assert_eq!(world.bytes(1, buf), pattern(1, 300));
+        assert_eq!(world.bytes(1, buf), pattern(1, 700));
         assert_eq!(world.sent_packets(0, 1)[0], "rts");
         assert_eq!(world.processes[0].port.net().lent(0), (0, 0));
         assert!(world.data_credits(0, 1) >= 10);

@@ -5,6 +5,7 @@
 use super::{Activity, Dynamic, Sender, Thresholds};
 use crate::account::Account;
 use crate::equations::stolen_credits;
+use crate::mutants::{self, Mutant};
 use sluice_wire::PeerId;
 
 /// Senders that are looked at to find one that shares with a new one.
@@ -40,10 +41,14 @@ impl Dynamic {
         }
     }
 
-    /// A sender is gone, and `account` with it. Its share goes to the most active
-    /// sender, one of the three lists before one with static slots only.
+    /// A sender is gone, and `account` with it. What holds its messages stays taken. Its
+    /// share goes to the most active sender, one of the three lists before one with static
+    /// slots only.
     pub(crate) fn leave(&mut self, sender: u32, account: &Account) {
-        self.pool += self.beyond_static(account);
+        self.pool += self.beyond_static(account) as i32;
+        if !mutants::is(Mutant::GivesAwayTheDead) {
+            self.pool -= i32::from(account.held());
+        }
         self.lists.remove(sender);
         let gone = self.senders[sender as usize].take().expect("a number in use");
         self.vacant.push(sender);

@@ -4,7 +4,9 @@
 //! Each sender always owns its *static slots*: they are at the sender, hold its
 //! messages, or are kept for it. What is beyond them belongs to everyone, and is in
 //! the *pool* while nobody has it. So the slots of all senders, those kept for them
-//! and the pool are the data region, always.
+//! and the pool are the data region, always. What a sender that is gone has left
+//! behind takes slots of the pool until it is freed. If the pool has fewer, it owes
+//! the rest, and the next slots that are freed go there.
 //!
 //! The words of the paper and where they are here: *current credits*,
 //! `Account::at_sender`; *retrieved packets*, `Account::owed`, counted when a slot
@@ -47,8 +49,9 @@ pub(crate) struct Dynamic {
     /// Places that a sender's mailbox has for credit packets, as long as it has
     /// not said so itself.
     credit_slots: u8,
-    /// Dynamic slots that nobody has.
-    pool: u32,
+    /// Dynamic slots that nobody has. Less than none while messages of senders that are
+    /// gone hold more.
+    pool: i32,
     /// Dynamic slots that are in nobody's intended quota, for lack of senders.
     unintended: u32,
     /// Senders by number. Numbers of senders that have gone are used again.
@@ -76,7 +79,7 @@ impl Dynamic {
             static_slots,
             dynamic_slots,
             credit_slots,
-            pool: dynamic_slots,
+            pool: slots_in_pool(dynamic_slots),
             unintended: dynamic_slots,
             senders: Vec::new(),
             vacant: Vec::new(),
@@ -107,7 +110,12 @@ impl Dynamic {
             true => slots,
             false => self.beyond_static_of(account, slots),
         };
-        self.pool += shared;
+        self.pool += shared as i32;
+    }
+
+    /// `slots` that held messages of senders that are gone have been freed.
+    pub(crate) fn on_departed_freed(&mut self, slots: u32) {
+        self.pool += slots as i32;
     }
 
     /// Whether the current threshold is reached (section 6.5.2).
@@ -147,10 +155,10 @@ impl Dynamic {
             true => u32::from(owed),
             false => self.beyond_static_of(account, u32::from(owed)),
         };
-        if shared + self.spoken_for > self.pool {
+        if (shared + self.spoken_for) as i32 > self.pool {
             return None;
         }
-        self.pool -= shared;
+        self.pool -= shared as i32;
         account.piggyback_slots(owed);
         Some(owed)
     }
@@ -167,7 +175,7 @@ impl Dynamic {
         let credits = u32::from(account.owed()).min(available) as u16;
         let before = self.beyond_static(account);
         account.piggyback_slots(credits);
-        self.pool -= self.beyond_static(account) - before;
+        self.pool -= (self.beyond_static(account) - before) as i32;
         credits
     }
 
@@ -269,7 +277,7 @@ impl Dynamic {
         }
         let before = self.beyond_static(account);
         account.take_back(slots as u16);
-        self.pool += before - self.beyond_static(account);
+        self.pool += (before - self.beyond_static(account)) as i32;
         self.sender_mut(sender).blocked = false;
         // It begins anew, with what it has. What was freed before is not owed to it
         // any more, but for its static slots.
@@ -286,7 +294,12 @@ impl Dynamic {
 
     /// Dynamic slots that nobody has.
     pub(crate) fn pool(&self) -> u32 {
-        self.pool
+        self.pool.max(0) as u32
+    }
+
+    /// Slots by which messages of senders that are gone exceed the pool.
+    pub(crate) fn pool_owes(&self) -> u32 {
+        self.pool.min(0).unsigned_abs()
     }
 
     /// Slots that are kept for a sender: static ones that it neither has nor fills.
@@ -314,13 +327,16 @@ impl Dynamic {
     }
 
     /// Panics unless every slot and every share is in exactly one place. `accounts`
-    /// are the books of all senders, by their numbers.
+    /// are the books of all senders, by their numbers; `departed` slots hold messages of
+    /// senders that are gone.
     pub(crate) fn check_invariants<'a>(
         &self,
+        departed: u32,
         accounts: impl Iterator<Item = (u32, &'a Account)> + Clone,
     ) {
         let beyond: u32 = accounts.clone().map(|(_, account)| self.beyond_static(account)).sum();
-        assert!(beyond + self.pool == self.dynamic_slots, "dynamic slots do not add up");
+        let sum = (beyond + departed) as i32 + self.pool;
+        assert!(sum == self.dynamic_slots as i32, "dynamic slots do not add up");
         let mut intended = self.unintended;
         let mut count = 0;
         for (number, account) in accounts {
@@ -344,11 +360,11 @@ impl Dynamic {
     #[cold]
     #[inline(never)]
     fn take_hungry(&mut self) -> Option<PeerId> {
-        let next = if self.pool == 0 { None } else { self.hungry.pop_front() };
+        let next = if self.pool <= 0 { None } else { self.hungry.pop_front() };
         self.spoken_for = self.hungry.len() as u32;
         let (number, peer) = next?;
         self.sender_mut(number).is_hungry = false;
-        self.spoken_for = self.spoken_for.min(self.pool - 1);
+        self.spoken_for = self.spoken_for.min(self.pool() - 1);
         Some(peer)
     }
 
@@ -414,14 +430,14 @@ impl Dynamic {
     fn give(&mut self, account: &mut Account, credits: u16) {
         let before = self.beyond_static(account);
         account.give(credits);
-        self.pool -= self.beyond_static(account) - before;
+        self.pool -= (self.beyond_static(account) - before) as i32;
     }
 
     /// What can be given to a sender: what is kept for it and the pool, but for one
     /// slot for each sender that waits.
     #[inline]
     fn available(&self, account: &Account) -> u32 {
-        let free = self.pool.saturating_sub(self.spoken_for);
+        let free = self.pool().saturating_sub(self.spoken_for);
         u32::from(self.kept(account)) + free
     }
 
@@ -467,6 +483,11 @@ impl Dynamic {
     fn sender_mut(&mut self, sender: u32) -> &mut Sender {
         self.senders[sender as usize].as_mut().expect("a number in use")
     }
+}
+
+/// A ring has far fewer slots than a count of the pool has room for.
+fn slots_in_pool(slots: u32) -> i32 {
+    i32::try_from(slots).expect("a dynamic region of fewer than 2³¹ slots")
 }
 
 /// How a threshold is reached (section 6.6.1).

@@ -75,7 +75,7 @@ impl Receiver {
 
     fn check(&self) {
         let accounts = self.accounts.iter().enumerate();
-        self.dynamic.check_invariants(accounts.map(|(i, account)| (i as u32, account)));
+        self.dynamic.check_invariants(0, accounts.map(|(i, account)| (i as u32, account)));
     }
 }
 
@@ -113,7 +113,7 @@ fn figure_14_the_trace() {
     assert_eq!(receiver.state(0), (vec![1, 4, 2], 0, 0, 6));
     let account = &mut receiver.accounts[1];
     account.take_back(taken);
-    receiver.dynamic.pool += u32::from(taken);
+    receiver.dynamic.pool += i32::from(taken);
 
     // Block 3: as block 1.
     receiver.packet(0);

@@ -435,6 +435,15 @@ impl Net {
         })
     }
 
+    /// Credits that are given back, on their way.
+    pub fn returned_in_flight(&self, from: usize, to: usize) -> u32 {
+        let returned = self.flights(from, to).map(|flight| match flight.parsed.packet {
+            Packet::ReturnResponse(response) => response.slots as u32,
+            _ => 0,
+        });
+        returned.sum()
+    }
+
     /// Bytes lent to a process for messages, and for anything else.
     pub fn lent(&self, who: usize) -> (u64, u64) {
         let sum = |of: bool| {

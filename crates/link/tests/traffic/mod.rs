@@ -319,7 +319,9 @@ impl Traffic {
             if layout.dynamic_slots > 0 {
                 let region =
                     senders * u64::from(layout.grant.data_slots) + u64::from(layout.dynamic_slots);
-                assert_eq!(own + process.links.slots_available(), region);
+                let taken = own + process.links.slots_departed();
+                let overdrawn = process.links.slots_overdrawn();
+                assert_eq!(taken + process.links.slots_available(), region + overdrawn);
                 if senders > 0 {
                     assert_eq!(intended, region);
                 }

@@ -61,6 +61,9 @@ impl Ni {
             self.links.answer(port, from);
         }
         if !sound {
+            if arrival.region == MailboxRegion::Data {
+                self.links.free_data(port, from, arrival.slots);
+            }
             self.status.protocol_violations += 1;
             return Taken::Violation;
         }

@@ -1,6 +1,7 @@
 //! What must be so after every step.
 
 use crate::engine::ni::Ni;
+use crate::objects::operation::Stage;
 use crate::objects::status::UnexpectedBytes;
 use sluice_wire::{List, PeerId};
 
@@ -15,15 +16,23 @@ impl Ni {
                 None => held.push((header.peer, u64::from(header.slots))),
             }
         }
+        let mut departed = 0;
         for (peer, slots) in held {
-            // What a peer that is gone has left behind holds no credits.
-            if let Some(ledger) = self.links.ledger(peer) {
-                assert!(
+            match self.links.ledger(peer) {
+                Some(ledger) => assert!(
                     slots <= u64::from(ledger.data_held),
                     "unexpected headers hold more credits than the mailbox is short of"
-                );
+                ),
+                None => departed += slots,
             }
         }
+        let moving = self.operations.iter().filter_map(|(_, operation)| match &operation.stage {
+            Stage::Incoming(incoming) => incoming.held(),
+            _ => None,
+        });
+        let gone = moving.filter(|(peer, _)| self.links.ledger(*peer).is_none());
+        departed += gone.map(|(_, slots)| u64::from(slots)).sum::<u64>();
+        assert_eq!(departed, self.links.slots_departed(), "slots of peers that are gone");
         let kept: u64 = self
             .headers
             .iter()

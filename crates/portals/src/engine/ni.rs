@@ -50,6 +50,9 @@ pub struct Ni {
     pub(crate) long_gets: BTreeMap<PeerId, LongGets>,
     /// Counters that something has become due of.
     pub(crate) ripe: VecDeque<Handle<Ct>>,
+    /// While they are fired: a counter, one that it has changed, and so on. One may be there
+    /// more than once.
+    pub(crate) chain: Vec<Handle<Ct>>,
     pub(crate) triggers: Triggers,
     /// Released descriptors on which nothing is pending any more.
     pub(crate) released: Vec<Handle<Md>>,
@@ -86,6 +89,7 @@ impl Ni {
             has_freed_reply_slots: false,
             long_gets: BTreeMap::new(),
             ripe: VecDeque::new(),
+            chain: Vec::new(),
             triggers: Triggers::default(),
             released: Vec::new(),
             status: Status::default(),

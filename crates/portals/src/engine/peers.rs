@@ -57,7 +57,12 @@ impl Ni {
     /// reports its end later.
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
-        self.owed.retain(|owed| owed.peer != peer);
+        self.owed.retain(|owed| {
+            if owed.peer == peer && owed.slots > 0 {
+                self.links.free_data(port, peer, owed.slots);
+            }
+            owed.peer != peer
+        });
         let (gone, why) = (why, NiFail::Undeliverable(why));
         let doomed: Vec<Handle<Operation>> = self
             .operations

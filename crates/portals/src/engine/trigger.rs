@@ -7,6 +7,7 @@ use crate::objects::event::Event;
 use crate::objects::limits::PtlError;
 use crate::table::Handle;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 
 impl Ni {
     /// Keeps a command until `ct` reaches `threshold`; does it at once if it
@@ -57,19 +58,20 @@ impl Ni {
         }
     }
 
+    /// Depth first: what a change of a counter sets off goes before the next command of the
+    /// counter that has changed it. So a threshold counts as reached also if that next command
+    /// sets the counter back. What the end of an operation counts comes from outside, and
+    /// waits for its turn.
     #[cold]
     fn fire_ripe<P: Port>(&mut self, port: &mut P) {
         while let Some(ct) = self.ripe.pop_front() {
-            if let Some(counter) = self.cts.get_mut(ct) {
-                counter.is_ripe = false;
-            }
-            // A command may change its own counter, so each is looked for anew.
-            while let Some(counter) = self.cts.get_mut(ct)
-                && counter.is_due()
-                && let Some(command) = self.triggers.take_first(ct)
-            {
-                counter.threshold = self.triggers.first_threshold(ct);
-                let command = command.resolved(counter.header);
+            self.chain.push(ct);
+            while let Some(&ct) = self.chain.last() {
+                // A command may change its own counter, so each is looked for anew.
+                let Some(command) = self.take_due(ct) else {
+                    self.chain.pop();
+                    continue;
+                };
                 // What it names may have been released since; it is void then.
                 if self.check_command(&command).is_ok() {
                     self.perform(port, &command);
@@ -78,22 +80,28 @@ impl Ni {
         }
     }
 
+    fn take_due(&mut self, ct: Handle<Ct>) -> Option<Command> {
+        let counter = self.cts.get_mut(ct).filter(|counter| counter.is_due())?;
+        let command = self.triggers.take_first(ct)?;
+        counter.threshold = self.triggers.first_threshold(ct);
+        Some(command.resolved(counter.header))
+    }
+
     /// Puts a counter down for [`Ni::fire`] if something is due.
     #[inline]
     pub(crate) fn note_ripe(&mut self, ct: Handle<Ct>) {
-        if let Some(counter) = self.cts.get_mut(ct)
-            && !counter.is_ripe
-            && counter.is_due()
-        {
-            counter.is_ripe = true;
+        if self.cts.get(ct).is_some_and(Ct::is_due) && self.ripe.back() != Some(&ct) {
             self.ripe.push_back(ct);
         }
     }
 
     pub(crate) fn ct_change(&mut self, ct: Handle<Ct>, change: impl FnOnce(&mut CtEvent)) {
-        if let Some(counter) = self.cts.get_mut(ct) {
-            change(&mut counter.value);
+        let Some(counter) = self.cts.get_mut(ct) else { return };
+        change(&mut counter.value);
+        if self.chain.is_empty() || mutants::is(Mutant::FiresBreadthFirst) {
             self.note_ripe(ct);
+        } else if counter.is_due() && self.chain.last() != Some(&ct) {
+            self.chain.push(ct);
         }
     }
 

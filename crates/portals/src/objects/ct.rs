@@ -50,8 +50,6 @@ pub struct Ct {
     pub(crate) threshold: Option<u64>,
     /// The message that an entry counted here last.
     pub(crate) header: Option<HeaderNote>,
-    /// Whether it waits in `Ni::ripe` already.
-    pub(crate) is_ripe: bool,
 }
 
 impl Ct {

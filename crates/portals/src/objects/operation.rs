@@ -146,6 +146,14 @@ impl Incoming {
             is_starved: false,
         }
     }
+
+    /// The slots that a put holds, and whose they are.
+    pub fn held(&self) -> Option<(PeerId, u32)> {
+        match &self.purpose {
+            Purpose::Put(done) => Some((done.event.peer, done.slots)),
+            Purpose::Get { .. } => None,
+        }
+    }
 }
 
 /// What the data is for.

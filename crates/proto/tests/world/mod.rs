@@ -415,15 +415,12 @@ impl World {
         for (who, process) in self.processes.iter().enumerate() {
             process.endpoint.check_invariants();
             net.check_exposures(who, process.endpoint.pending() != Pending::default());
-            let nobody_lost = (0..self.processes.len()).all(|peer| !net.is_parted(who, peer));
-            if nobody_lost {
-                let held = process.endpoint.links().slots_held() * 64;
-                let (lent, _) = net.lent(who);
-                assert!(lent <= held, "{who} lent {lent} bytes with slots of {held} held");
-                let kept = process.endpoint.stats().unexpected_bytes_now;
-                let most = held / 64 * UnexpectedBytes::SLOT_MAX;
-                assert!(kept <= most, "{who} keeps {kept} bytes in slots for {most}");
-            }
+            let held = process.endpoint.links().slots_held() * 64;
+            let (lent, _) = net.lent(who);
+            assert!(lent <= held, "{who} lent {lent} bytes with slots of {held} held");
+            let kept = process.endpoint.stats().unexpected_bytes_now;
+            let most = held / 64 * UnexpectedBytes::SLOT_MAX;
+            assert!(kept <= most, "{who} keeps {kept} bytes in slots for {most}");
             for peer in 0..self.processes.len() {
                 if !net.is_parted(who, peer) {
                     self.check_pair(&net, who, peer);
@@ -462,7 +459,8 @@ impl World {
             // What is held or owed belongs to the region; the rest is the sender's.
             let kept = ours.map_or(0, |ledger| ledger.data_credits_kept);
             let current = theirs.map_or(grant.data_slots, |ledger| ledger.data_at_sender);
-            let sum = data_sum - u32::from(data_there) + u32::from(kept);
+            let returned = net.returned_in_flight(from, to);
+            let sum = data_sum - u32::from(data_there) + u32::from(kept) + returned;
             assert_eq!(sum, u32::from(current), "current credits {from}→{to}");
         }
         assert_eq!(control_sum, u32::from(grant.control_slots), "control credits {from}→{to}");

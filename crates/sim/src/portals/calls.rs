@@ -10,8 +10,6 @@ use sluice_wire::{Addr, MatchBits, PeerId, PtIndex, Region};
 
 /// User pointers of entries begin here; below are those of operations.
 const ENTRIES: u64 = 1 << 32;
-/// What a counter is set to by another one, at least.
-const SET_MIN: u64 = 100;
 /// Kinds of match bits that programs use.
 pub const CLASSES: u64 = 3;
 /// Floating-point items begin as small whole numbers, so that sums are exact.
@@ -284,6 +282,9 @@ impl Program<'_> {
 
     /// What a counter will set off: an operation, or a change of another counter.
     fn arm(&mut self, who: usize) {
+        if self.draw.percent(10) {
+            return self.arm_to_set_back(who);
+        }
         self.model.begin_step();
         let first_own = COUNTERS;
         let kind = self.draw.below(4);
@@ -296,13 +297,9 @@ impl Program<'_> {
             // Counters that the network changes raise the first of the program's own; that one
             // raises or sets the second. So no two orders have different results.
             let at = self.draw.below(first_own as u64 + 1) as usize;
-            let mut count = self.count_drawn();
+            let count = self.count_drawn();
             let (target, sets) = (first_own + usize::from(at == first_own), self.draw.percent(50));
             let ct = self.actors[who].counters[target];
-            if at == first_own && sets {
-                // Above every threshold: see the page on what is not drawn.
-                count.0 += SET_MIN;
-            }
             let by = CtEvent { success: count.0, failure: count.1 };
             if at == first_own && sets {
                 (at, Shot::Set(target, count), None, Command::CtSet { ct, to: by })
@@ -310,6 +307,34 @@ impl Program<'_> {
                 (at, Shot::Inc(target, count), None, Command::CtInc { ct, by })
             }
         };
+        self.arm_with(who, (at, threshold), shot, id, command);
+    }
+
+    /// One counter takes the other over a threshold, and sets it back at once.
+    fn arm_to_set_back(&mut self, who: usize) {
+        let (first, second) = (COUNTERS, COUNTERS + 1);
+        self.model.begin_step();
+        let Drawn { id, command, .. } = self.operation(who, false);
+        let waits_for = self.draw.between(1, 8);
+        self.arm_with(who, (second, waits_for), Shot::Op(id), Some(id), command);
+        let threshold = self.draw.below(8);
+        let ct = self.actors[who].counters[second];
+        self.model.begin_step();
+        let (shot, by) = (Shot::Inc(second, (8, 0)), CtEvent { success: 8, failure: 0 });
+        self.arm_with(who, (first, threshold), shot, None, Command::CtInc { ct, by });
+        self.model.begin_step();
+        let (shot, to) = (Shot::Set(second, (0, 0)), CtEvent::default());
+        self.arm_with(who, (first, threshold), shot, None, Command::CtSet { ct, to });
+    }
+
+    fn arm_with(
+        &mut self,
+        who: usize,
+        (at, threshold): (usize, u64),
+        shot: Shot,
+        id: Option<usize>,
+        command: Command,
+    ) {
         let ct = self.actors[who].counters[at];
         self.world.note(who, trace::What::Arms(id, Box::new(command), at, threshold));
         self.world.call(who, |ni, port| ni.trigger(port, command, ct, threshold)).expect("room");

@@ -170,7 +170,8 @@ impl Books {
         let own: u64 = ledgers.iter().map(own).sum();
         let region = ledgers.len() as u64 * u64::from(layout.grant.data_slots)
             + u64::from(layout.dynamic_slots);
-        assert_eq!(own + links.slots_available(), region, "slots of {who}");
+        let taken = own + links.slots_departed() + links.slots_available();
+        assert_eq!(taken, region + links.slots_overdrawn(), "slots of {who}");
     }
 
     fn between(&self, from: usize, to: usize) -> &InFlight {
