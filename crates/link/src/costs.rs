@@ -38,7 +38,7 @@ impl Default for Costs {
         let direct = Direct { start_ns: 1200, byte_ps: 75 };
         Costs {
             packet_ns: 250,
-            packet_byte_ps: 140,
+            packet_byte_ps: 100,
             read: Some(direct),
             write: Some(direct),
             claim_ns: Some(100),

@@ -203,7 +203,8 @@ fn is_eager(mode: Mode, config: Config, len: usize, inject: bool) -> bool {
 fn over_a_network_longer_messages_are_eager_and_injected_ones_in_any_case() {
     let network = Mode { is_network: true, ..Mode::default() };
     // Half of a share in this mailbox holds no more.
-    let config = Config { network_eager_bytes_max: 32 << 10, ..Config::default() };
+    let (eager_bytes_max, network_eager_bytes_max) = (16 << 10, 32 << 10);
+    let config = Config { eager_bytes_max, network_eager_bytes_max, ..Config::default() };
     assert!(is_eager(network, config, 32 << 10, false));
     assert!(!is_eager(network, config, (32 << 10) + 1, false));
     assert!(!is_eager(Mode::default(), config, 16385, false));

@@ -239,11 +239,11 @@ impl Table {
         }
     }
 
-    /// Whether a request is long enough for its side to mind who comes first. One
-    /// comparison: every receive comes by here.
+    /// Whether a request is long enough for its side to mind who comes first: an eager
+    /// message comes with its data. Every receive comes by here.
     #[inline(always)]
     pub(crate) fn minds_who_is_first(&self, len: u64) -> bool {
-        len >= self.announce_bytes_min
+        len >= self.announce_bytes_min && len > u64::from(self.eager_bytes_max)
     }
 
     /// Why a receive is not announced, if it is not.
@@ -254,7 +254,7 @@ impl Table {
         able: Able,
     ) -> Option<Reason> {
         if !self.minds_who_is_first(recv_len) {
-            let min = self.announce_bytes_min;
+            let min = self.announce_bytes_min.max(u64::from(self.eager_bytes_max) + 1);
             Some(if min == NEVER { Reason::NeverPays } else { Reason::ShortReceive { min } })
         } else if !source_known {
             Some(Reason::AnySource)

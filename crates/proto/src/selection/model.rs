@@ -23,7 +23,7 @@ use sluice_link::{Costs, Direct};
 
 /// The eager limit. Not below what programs are told they can inject by default; not
 /// above what one packet may carry.
-const EAGER_BYTES: (u64, u64) = (4 << 10, 16 << 10);
+const EAGER_BYTES: (u64, u64) = (4 << 10, 32 << 10);
 
 /// The shortest receive announced. An announcement helps a receiver that computes,
 /// whatever the costs, so they must not push it far up.
@@ -71,7 +71,7 @@ fn announce_bytes_min(costs: &Costs) -> u64 {
 fn share_bytes_min(costs: &Costs) -> u64 {
     let (Some(read), Some(claim_ns)) = (costs.read, costs.claim_ns) else { return NEVER };
     let (min, max) = SHARE_BYTES;
-    let start_ns = 2 * costs.packet_ns + claim_ns + read.start_ns;
+    let start_ns = 3 * costs.packet_ns + claim_ns + read.start_ns;
     let is_faster = |len: &u64| {
         let shared_ps = line(start_ns, read.byte_ps, *len / 2);
         shared_ps + shared_ps / SHARE_PART <= get(costs, read, *len)
@@ -88,8 +88,9 @@ fn announced(costs: &Costs, len: u64) -> u64 {
     }
 }
 
+/// Two packets: the second gives the sender its buffer back.
 fn get(costs: &Costs, read: Direct, len: u64) -> u64 {
-    line(costs.packet_ns + read.start_ns, read.byte_ps, len)
+    line(2 * costs.packet_ns + read.start_ns, read.byte_ps, len)
 }
 
 /// Picoseconds. At most 2⁴⁰ for what is plausible, within the bounds above.
@@ -129,15 +130,15 @@ mod tests {
         // The call is dear: data rather travels with the message, and what an
         // announcement costs is soon little.
         let slow_call = Costs { read: direct(5000, 75), ..stated };
-        assert_eq!(table(slow_call), [16 * KIB, 32 * KIB, 64 * KIB]);
+        assert_eq!(table(slow_call), [32 * KIB, 32 * KIB, 64 * KIB]);
         // It is cheap and the bytes fly: only long transfers are worth a packet more.
         let fast = Costs { read: direct(100, 20), packet_ns: 400, ..stated };
         assert_eq!(table(fast), [4 * KIB, 64 * KIB, 128 * KIB]);
         // Packets from another socket: a round trip more pays later.
         let far = Costs { packet_ns: 600, ..stated };
-        assert_eq!(table(far), [16 * KIB, 64 * KIB, 64 * KIB]);
+        assert_eq!(table(far), [32 * KIB, 64 * KIB, 64 * KIB]);
         let near = Costs { packet_ns: 80, packet_byte_ps: 100, ..stated };
-        assert_eq!(table(near), [16 * KIB, 32 * KIB, 64 * KIB]);
+        assert_eq!(table(near), [32 * KIB, 32 * KIB, 64 * KIB]);
         // Slow copies into the mailbox: as little as may be goes that way.
         let thin = Costs { packet_byte_ps: 2000, ..stated };
         assert_eq!(table(thin), [4 * KIB, 32 * KIB, 64 * KIB]);
@@ -147,9 +148,9 @@ mod tests {
     fn what_a_rail_cannot_do_is_never_chosen() {
         let stated = Costs::default();
         let no_read = Costs { read: None, ..stated };
-        assert_eq!(table(no_read), [16 * KIB, NEVER, NEVER]);
+        assert_eq!(table(no_read), [32 * KIB, NEVER, NEVER]);
         // A put needs two packets more than a get, so more goes eagerly.
-        let thick = Costs { packet_byte_ps: 250, ..stated };
+        let thick = Costs { packet_byte_ps: 275, ..stated };
         assert_eq!(table(thick)[0], 4 * KIB);
         assert_eq!(table(Costs { read: None, ..thick }), [8 * KIB, NEVER, NEVER]);
         // A very fast write is worth them.
@@ -157,12 +158,12 @@ mod tests {
         assert_eq!(table(fast_write), [4 * KIB, NEVER, NEVER]);
         // Chunks cost what eager costs, and the asking besides.
         let only_packets = Costs { read: None, write: None, claim_ns: None, ..stated };
-        assert_eq!(table(only_packets), [16 * KIB, NEVER, NEVER]);
+        assert_eq!(table(only_packets), [32 * KIB, NEVER, NEVER]);
         // Chunk claims are of no use to who can neither read nor write.
         let only_claims = Costs { claim_ns: Some(1), ..only_packets };
-        assert_eq!(table(only_claims), [16 * KIB, NEVER, NEVER]);
+        assert_eq!(table(only_claims), [32 * KIB, NEVER, NEVER]);
         let no_claims = Costs { claim_ns: None, ..stated };
-        assert_eq!(table(no_claims), [16 * KIB, NEVER, NEVER]);
+        assert_eq!(table(no_claims), [32 * KIB, NEVER, NEVER]);
     }
 
     /// All corners of what is plausible: nothing overflows, nothing leaves its bounds.
