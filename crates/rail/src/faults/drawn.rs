@@ -186,10 +186,8 @@ fn draw<R>(with: impl FnOnce(&mut Draws) -> R) -> Option<R> {
 /// See [`super::on_send`].
 pub(super) fn on_lane(lane: BorrowedFd<'_>) -> io::Result<Option<usize>> {
     let on_lane = |draws: &mut Draws| {
-        if draws.is_stalled() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
         if draws.happens(STALL) {
+            // Not `WouldBlock` of this call: that promises an event, which the system alone gives.
             let micros = draws.below(STALL_US_MAX);
             draws.stalled_until = Some(Instant::now() + Duration::from_micros(micros));
         }

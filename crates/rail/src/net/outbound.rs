@@ -252,7 +252,8 @@ impl Outbound {
         };
         self.sent_bytes += sent as u64;
         self.note_stream(ring, sent);
-        Ok(Some(if sent == all.len() { Flushed::All } else { Flushed::Blocked }))
+        // Of less the system says nothing later: only a call that takes nothing promises an event.
+        Ok((sent == all.len()).then_some(Flushed::All))
     }
 
     /// The socket has taken so much more of the stream.
@@ -315,16 +316,10 @@ impl Outbound {
         if self.sealing.is_some() {
             return Ok(Given::Part);
         }
-        // Fewer of a chunk may mean that the next ones are not there, of which the
-        // system says nothing later.
-        let has_chunk = parts.iter().any(|part| matches!(part, Part::Serve(_)));
-        Ok(match sent < wanted {
-            true if !has_chunk => Given::End(Flushed::Blocked),
-            false if self.serves.is_empty() && count == found && found < N => {
-                Given::End(Flushed::All)
-            }
-            _ => Given::Part,
-        })
+        // Of fewer bytes the system says nothing later: only a call that takes nothing
+        // promises an event.
+        let is_all = sent == wanted && self.serves.is_empty() && count == found && found < N;
+        Ok(if is_all { Given::End(Flushed::All) } else { Given::Part })
     }
 
     /// Decides how much of the next chunks goes, of about `bulk` bytes.

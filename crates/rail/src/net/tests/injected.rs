@@ -6,6 +6,7 @@ use crate::faults::{Counts, Plan, with_plan};
 use crate::net::NetConfig;
 use crate::net::handshake::Security;
 use sluice_link::{RemoteMemory, Rights};
+use sluice_multirail::Timing;
 
 const ROUNDS: u32 = 60;
 /// Until one has the fault that is looked for.
@@ -14,8 +15,12 @@ const SEEDS_MAX: u32 = 20;
 /// Two that have met send each other packets, and one reads the other's memory, under the faults
 /// of a plan. Says how often each was done.
 fn exchange(security: Security, devices: u8, plan: &str) -> Counts {
+    exchange_with(BRISK, security, devices, plan)
+}
+
+fn exchange_with(timing: Timing, security: Security, devices: u8, plan: &str) -> Counts {
     // Who meets a peer for the first time tries for longer than a test may take.
-    let mut pair = Pair::with(NetConfig { security, ..config(devices, BRISK) });
+    let mut pair = Pair::with(NetConfig { security, ..config(devices, timing) });
     let ((), counts) = with_plan(Plan::parse(plan).unwrap(), || go_on(&mut pair));
     println!("{security:?}, {devices} rails, {plan}: {counts}");
     counts
@@ -29,6 +34,26 @@ fn go_on(pair: &mut Pair) {
     }
     pair.check_packets(ROUNDS);
     assert!(pair.a.machine.gone.is_empty() && pair.b.machine.gone.is_empty());
+}
+
+/// A call that takes few bytes promises no event, so nobody waits for one: there is no suspicion
+/// here that would help.
+#[test]
+fn a_socket_that_takes_little_at_a_time_is_given_the_rest() {
+    const NEVER_NS: u64 = 1 << 50;
+    let patient = Timing {
+        suspect_ns: NEVER_NS,
+        suspect_alone_ns: NEVER_NS,
+        down_ns: NEVER_NS,
+        idle_probe_ns: NEVER_NS,
+        gone_ns: NEVER_NS,
+        ..BRISK
+    };
+    for security in MODES {
+        for plan in ["seed=1,short=1", "seed=2,short=0.5,stall=0.001"] {
+            assert!(exchange_with(patient, security, 1, plan).of("short") > 0);
+        }
+    }
 }
 
 /// Each fault alone, so that none hides another, then all at once.
