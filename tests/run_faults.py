@@ -4,9 +4,10 @@
 Over shared memory, over TCP on this host, and between two hosts of a lab: a rank that is
 killed (-9) at a moment that a seed draws, amid messages or collectives, whose end each other
 rank sees in time, and no other's; one that is killed while ranks begin or end, whose job ends in
-time and leaves nothing; one that is stopped for a while and loses nothing; ranks that start other processes while messages are
-under way; 16 threads that all call MPI; 128 ranks. Each test prints one line; the last line
-is `N passed, N failed, N skipped`.
+time and leaves nothing; one that is stopped for a while and loses nothing; strangers who connect
+to ranks, a thousand of each sort; ranks that start other processes while messages are under way;
+16 threads that all call MPI; 128 ranks. Each test prints one line; the last line is
+`N passed, N failed, N skipped`.
 """
 
 import argparse
@@ -21,9 +22,12 @@ import time
 from run_hosts import LIMIT_SECONDS, TWO, Hosts, Steady, said, wait_until
 from run_lab import why_not
 from run_mpi import ROOT, THREAD, Job, abandoned, run, shared_memory, tail
+from strangers import SORTS, listeners_of, visit
 from verdicts import Failed, Verdicts, check, leave
 
 RANKS = 4
+# Connections of each sort of stranger.
+VISITS = 1000
 # Within which every other rank sees a death.
 SEEN_SECONDS_MAX = 5
 # A rank is killed that long after the first rounds, at most.
@@ -222,6 +226,24 @@ class Faults:
             steady.finish()
         return f"{self.args.stops} stops of {self.args.stop_seconds} s"
 
+    def strangers(self, env):
+        """Who does not belong to a job connects to its ranks: it is told of, and all goes on."""
+        seed = self.args.seed if self.args.seed is not None else (
+            random.SystemRandom().randrange(1 << 30))
+        with Steady(self.place("tcp"), RANKS, env) as steady:
+            steady.go_on(3)
+            ranks = ranks_of(steady)
+            ends = [end for rank in ranks for end in listeners_of(ranks[rank])]
+            check(len(ends) >= RANKS, f"the ranks listen at {ends}")
+            for sort, _ in SORTS:
+                visit(ends, sort, VISITS, seed)
+                steady.go_on(2)
+            text = steady.text()
+            check("a connection from" in text, f"nobody tells of strangers\n{tail(text)}")
+            check(" is gone" not in text, f"seed {seed}: a peer was given up\n{tail(text)}")
+            steady.finish()
+        return f"{len(SORTS)} sorts, {VISITS} times each at {len(ends)} ports, seed {seed}"
+
     def children(self, name, env):
         self.place(name).program("children", RANKS, env, [str(self.args.rounds)])
 
@@ -293,6 +315,9 @@ class Faults:
                           ("tcp", {"FI_SLUICE_SECURITY": "encrypt"})] if self.faulty else ():
             words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
             yield f"drawn faults: {words}", name, lambda n=name, e=env: self.drawn_faults(n, e)
+        for env in [{}] if self.args.short else [{}, THREAD]:
+            words = " ".join(["tcp", *(f"{key}={value}" for key, value in env.items())])
+            yield f"strangers: {words}", "tcp", lambda e=env: self.strangers(e)
         for name in PLACES:
             variants = [{}] if self.args.short else [{}, THREAD] + ([OFI] if name == "tcp" else [])
             for env in variants:
