@@ -183,7 +183,7 @@ mod tests {
     fn the_file_is_these_lines() {
         let text = emit(&Costs { write: None, ..Costs::default() }, MACHINE);
         let expected = "sluice-tune 3\nmachine a processor; a kernel\npacket_ns 250\n\
-                        packet_byte_ps 140\nread_start_ns_byte_ps 1200 75\n\
+                        packet_byte_ps 100\nread_start_ns_byte_ps 1200 75\n\
                         write_start_ns_byte_ps none\nclaim_ns 100\nend\n";
         assert_eq!(text, expected);
     }
