@@ -274,8 +274,8 @@ impl Account {
         assert!(self.unread_count <= self.unread_max);
     }
 
-    /// The same for what goes before it is worth a packet: the last place is left to what brings
-    /// half of the quota. The sender may have no more than unread packets bring, and wait for a
+    /// As [`Account::packet_fits`], for what goes before it is worth a packet: the last place is
+    /// left to what brings half of the quota, or to what reaches the threshold. The sender may have no more than unread packets bring, and wait for a
     /// packet that needs half. One that has nothing spends what comes first.
     pub(crate) fn packet_fits_when_idle(&mut self) -> bool {
         let is_worth = self.at_sender == 0 || self.owed >= self.quota / 2;

@@ -86,8 +86,8 @@ fn credits_owed_since_long_go_when_the_last_ones_are_spent() {
     assert_eq!(world.data_credits(0, 1), 3);
 }
 
-/// Each of the two places for credit packets is used for one credit; then no
-/// more can go until the sender spends. It must not wait for more than it has.
+/// One credit is in the first place for credit packets, and what reached the threshold in the
+/// last; then no more can go until the sender spends. It must not wait for more than it has.
 #[test]
 fn a_message_that_wants_more_than_what_trickled_in_goes_as_an_announcement() {
     for inject in [false, true] {

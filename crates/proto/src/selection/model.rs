@@ -149,7 +149,7 @@ mod tests {
         let stated = Costs::default();
         let no_read = Costs { read: None, ..stated };
         assert_eq!(table(no_read), [32 * KIB, NEVER, NEVER]);
-        // A put needs two packets more than a get, so more goes eagerly.
+        // A put needs a packet more than a get, so more goes eagerly.
         let thick = Costs { packet_byte_ps: 275, ..stated };
         assert_eq!(table(thick)[0], 4 * KIB);
         assert_eq!(table(Costs { read: None, ..thick }), [8 * KIB, NEVER, NEVER]);
