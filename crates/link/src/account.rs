@@ -274,14 +274,6 @@ impl Account {
         assert!(self.unread_count <= self.unread_max);
     }
 
-    /// As [`Account::packet_fits`], for what goes before it is worth a packet: the last place is
-    /// left to what brings half of the quota, or to what reaches the threshold. The sender may have no more than unread packets bring, and wait for a
-    /// packet that needs half. One that has nothing spends what comes first.
-    pub(crate) fn packet_fits_when_idle(&mut self) -> bool {
-        let is_worth = self.at_sender == 0 || self.owed >= self.quota / 2;
-        self.packet_fits() && (is_worth || self.unread_count + 1 < self.unread_max)
-    }
-
     /// A place for one more credit packet exists once the sender has used
     /// credits that an earlier one brought.
     pub(crate) fn packet_fits(&mut self) -> bool {
@@ -294,6 +286,15 @@ impl Account {
             self.unread_count -= read as u8;
         }
         self.unread_count < self.unread_max
+    }
+
+    /// The same for what goes before it is worth a packet: the last place is left to what
+    /// reaches the threshold or brings half of the quota. The sender may have no more than
+    /// unread packets bring, and wait for a packet that needs half. One that has nothing spends
+    /// what comes first.
+    pub(crate) fn packet_fits_when_idle(&mut self) -> bool {
+        let is_worth = self.at_sender == 0 || self.owed >= self.quota / 2;
+        self.packet_fits() && (is_worth || self.unread_count + 1 < self.unread_max)
     }
 }
 

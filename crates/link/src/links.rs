@@ -349,6 +349,7 @@ impl Links {
     #[cold]
     #[inline(never)]
     fn free_departed(&mut self, slots: u32) {
+        assert!(slots <= self.departed, "slots of a peer that has gone are freed twice");
         self.departed -= slots;
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.on_departed_freed(slots);
