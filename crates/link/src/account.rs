@@ -8,6 +8,7 @@
 //! was freed, and [`crate::dynamic::Dynamic`] decides what goes back.
 
 use crate::equations::return_threshold;
+use crate::mutants::{self, Mutant};
 
 /// Most credit packets of one region that may be unread at once: the places
 /// kept for them in the sender's mailbox.
@@ -157,7 +158,7 @@ impl Account {
     #[inline]
     #[must_use]
     pub fn packet_due(&mut self) -> bool {
-        self.may_be_due() && self.packet_fits()
+        self.may_be_due() && self.packet_may_bring(self.owed)
     }
 
     /// Whether a credit packet should go now; whether it may is another
@@ -173,7 +174,7 @@ impl Account {
     #[inline]
     #[must_use]
     pub fn packet_due_when_idle(&mut self) -> bool {
-        self.wanted_when_idle() && self.packet_fits_when_idle()
+        self.wanted_when_idle() && self.packet_may_bring(self.owed)
     }
 
     /// Whether an idle moment should look at this account.
@@ -272,6 +273,9 @@ impl Account {
             "slots of an account do not add up to its quota"
         );
         assert!(self.unread_count <= self.unread_max);
+        let is_only = self.is_dynamic && self.unread_max == 1;
+        let is_full = self.unread_count == self.unread_max && !is_only;
+        assert!(!is_full || self.brought() >= self.enough(), "the last place went for too little");
     }
 
     /// A place for one more credit packet exists once the sender has used
@@ -288,13 +292,38 @@ impl Account {
         self.unread_count < self.unread_max
     }
 
-    /// The same for what goes before it is worth a packet: the last place is left to what
-    /// reaches the threshold or brings half of the quota. The sender may have no more than
-    /// unread packets bring, and wait for a packet that needs half. One that has nothing spends
-    /// what comes first.
-    pub(crate) fn packet_fits_when_idle(&mut self) -> bool {
-        let is_worth = self.at_sender == 0 || self.owed >= self.quota / 2;
-        self.packet_fits() && (is_worth || self.unread_count + 1 < self.unread_max)
+    /// Whether a packet of so many credits has a place. The last one is left to what brings,
+    /// with all that unread packets and others since have brought, half of the quota: the sender
+    /// may have spent everything else, and wait for a packet that needs half.
+    pub(crate) fn packet_may_bring(&mut self, credits: u16) -> bool {
+        self.packet_fits() && u64::from(credits) >= self.lacking()
+    }
+
+    /// Credits that the next packet has to bring at the least.
+    pub(crate) fn lacking(&self) -> u64 {
+        let is_last = self.unread_count + 1 == self.unread_max;
+        // Of a dynamic region, one that has nothing may have to answer a request, and announces
+        // what it has. Nothing is unread then, so this is about an only place.
+        let has_nothing = self.is_dynamic && self.at_sender == 0;
+        if is_last && !has_nothing && !mutants::is(Mutant::GivesTheLastPlaceAway) {
+            self.enough().saturating_sub(self.brought())
+        } else {
+            0
+        }
+    }
+
+    /// Credits that the sender has got since the oldest packet that may be unread: it has so many
+    /// at least until that packet's place is free.
+    fn brought(&self) -> u64 {
+        match self.unread_count {
+            0 => 0,
+            _ => self.granted_total() - self.unread[0],
+        }
+    }
+
+    /// Credits that the longest packet needs that is sent without an announcement.
+    fn enough(&self) -> u64 {
+        u64::from(self.quota / 2)
     }
 }
 
@@ -348,7 +377,7 @@ mod tests {
     }
 
     /// With two packets of a credit each in both places, a sender of two credits would wait for
-    /// ever that needs three.
+    /// ever that needs four.
     #[test]
     fn the_last_place_is_left_to_what_brings_half_of_the_quota() {
         let mut account = Account::dynamic(8, 2);
@@ -364,7 +393,7 @@ mod tests {
                 account.settle(account.owed());
             }
         }
-        assert_eq!((brought, account.at_sender()), (vec![1, 6], 8));
+        assert_eq!((brought, account.at_sender()), (vec![1, 3], 5));
     }
 
     #[test]

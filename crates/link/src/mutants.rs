@@ -119,6 +119,8 @@ pub enum Mutant {
     SearchesForOne,
     /// Headers that an entry takes do not move its offset.
     IgnoresIncrements,
+    /// The last place for a credit packet goes to what brings next to nothing.
+    GivesTheLastPlaceAway,
 }
 
 impl Mutant {
@@ -163,7 +165,7 @@ impl Mutant {
     ];
 
     /// Those that only programs of Portals calls come by.
-    pub const OF_PORTALS: [Mutant; 19] = [
+    pub const OF_PORTALS: [Mutant; 20] = [
         Mutant::PrefersTheOverflowList,
         Mutant::TruncatesAnyway,
         Mutant::OverlooksPermissions,
@@ -183,6 +185,7 @@ impl Mutant {
         Mutant::CountsWhatWasAskedFor,
         Mutant::SearchesForOne,
         Mutant::IgnoresIncrements,
+        Mutant::GivesTheLastPlaceAway,
     ];
 }
 

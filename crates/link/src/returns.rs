@@ -150,8 +150,7 @@ impl Links {
         let data = match dynamic {
             None => link.data.packet_due_when_idle(),
             Some(dynamic)
-                if dynamic.wants_when_idle(link.sender, &link.data)
-                    && link.data.packet_fits_when_idle() =>
+                if dynamic.wants_when_idle(link.sender, &link.data) && link.data.packet_fits() =>
             {
                 if dynamic.is_exhausted(&link.data) {
                     dynamic.wait_for_pool(link.sender);
@@ -183,12 +182,14 @@ impl Links {
         let (Some(dynamic), link) = self.parts(peer) else {
             unreachable!("asked before");
         };
-        if !link.data.packet_fits() {
+        let least = dynamic.gives_at_least(link.sender, &link.data);
+        if !link.data.packet_may_bring(least) {
             return;
         }
-        let granted_before = link.data.granted_total();
-        let data = take(dynamic, link.sender, &mut link.data);
+        let (lacking, granted_before) = (link.data.lacking(), link.data.granted_total());
+        let mut data = take(dynamic, link.sender, &mut link.data);
         if data > 0 {
+            data += dynamic.top_up(&mut link.data, lacking.saturating_sub(u64::from(data)));
             link.data.note_packet(granted_before);
             let control = if piggybacks { link.control.piggyback(u16::MAX) as u8 } else { 0 };
             let credits = Credits { data, control };
@@ -200,11 +201,16 @@ impl Links {
     /// Sends a credit packet in a place of the data (of fixed quotas) or the control
     /// region's returns; whatever the other region owes is piggybacked.
     fn send_credits<P: Port>(&mut self, port: &mut P, peer: PeerId, data: bool) {
-        // A peer that cannot be reached needs no credits.
+        // A peer that cannot be reached needs no credits. One that can be may have said just now
+        // that it has fewer places.
         if self.connected(port, peer).is_err() {
             return;
         }
         let link = self.link_mut(peer);
+        let account = if data { &mut link.data } else { &mut link.control };
+        if !account.packet_may_bring(account.owed()) {
+            return;
+        }
         let taken = if data {
             Credits { data: link.data.take_for_packet(u16::MAX), control: 0 }
         } else {

@@ -30,7 +30,7 @@ struct Scenario {
 fn scenarios() -> impl Strategy<Value = Scenario> {
     (
         2usize..6,
-        1u16..4,
+        1u16..10,
         0u32..41,
         2u8..11,
         prop_oneof![Just(0u64), Just(100), Just(50)],

@@ -86,7 +86,7 @@ fn credits_owed_since_long_go_when_the_last_ones_are_spent() {
     assert_eq!(world.data_credits(0, 1), 3);
 }
 
-/// One credit is in the first place for credit packets, and what reached the threshold in the
+/// One credit is in the first place for credit packets, and the rest of half of the quota in the
 /// last; then no more can go until the sender spends. It must not wait for more than it has.
 #[test]
 fn a_message_that_wants_more_than_what_trickled_in_goes_as_an_announcement() {
@@ -98,7 +98,7 @@ fn a_message_that_wants_more_than_what_trickled_in_goes_as_an_announcement() {
             world.recv(1, &recv_from(0, Region::EMPTY, 7, context)).unwrap();
             world.run();
         }
-        assert_eq!(world.data_credits(0, 1), 8, "one credit, then more in the last place");
+        assert_eq!(world.data_credits(0, 1), 10, "one credit, then half of the quota");
         world.ends(0);
         world.ends(1);
 

@@ -227,6 +227,30 @@ impl Dynamic {
         }
     }
 
+    /// Credits that the next packet brings at the least, if it brings any and is topped up.
+    pub(crate) fn gives_at_least(&self, sender: u32, account: &Account) -> u16 {
+        let Sender { thresholds, blocked, intended, .. } = self.sender(sender);
+        let progress = u32::from(account.owed()) + u32::from(account.piggybacked());
+        let by_threshold = if *blocked {
+            1
+        } else if progress >= u32::from(thresholds.current()) {
+            let intended = (*intended).min(u32::from(u16::MAX)) as u16;
+            let computed = return_threshold(intended, thresholds.count() - 1);
+            computed.saturating_sub(account.piggybacked())
+        } else {
+            account.owed()
+        };
+        let given = u32::from(by_threshold).min(self.available(account)) as u16;
+        given.max(self.kept(account))
+    }
+
+    /// Returns more of what is kept for a sender than a threshold is worth, up to `wanted`.
+    pub(crate) fn top_up(&mut self, account: &mut Account, wanted: u64) -> u16 {
+        let credits = wanted.min(u64::from(self.kept(account))) as u16;
+        account.piggyback_slots(credits);
+        credits
+    }
+
     /// A sender that could not be given anything waits: others leave it one slot
     /// of the pool.
     pub(crate) fn wait_for_pool(&mut self, number: u32) {

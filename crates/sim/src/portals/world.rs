@@ -280,7 +280,7 @@ impl<'t> World<'t> {
     pub fn check_rest(&self) {
         for (who, ni) in self.nis.iter().enumerate() {
             self.check(who);
-            self.books.check_rest(who, ni.links());
+            self.books.check_rest(who, ni.links(), &self.setup.layouts[who]);
             assert_eq!(ni.operations_now(), 0, "operations of {who}");
             assert_eq!(ni.waiting_now(), 0, "commands of {who} wait");
             assert_eq!(ni.owed_now(), 0, "{who} owes answers");

@@ -444,7 +444,7 @@ impl<'t> World<'t> {
     pub fn check_rest(&self) {
         self.check();
         for who in (0..self.hosts.len()).filter(|who| !self.is_dead(*who)) {
-            self.books.check_rest(who, self.endpoints[who].links());
+            self.books.check_rest(who, self.endpoints[who].links(), &self.setup.layouts[who]);
         }
     }
 
