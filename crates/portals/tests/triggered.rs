@@ -6,10 +6,10 @@ mod pair;
 use pair::net::{Mode, roomy};
 use pair::{Pair, Side, entry, open, program_limits, target};
 use sluice_portals::{
-    Arithmetic, Command, Ct, CtEvent, EventKind, Handle, Limits, List, MdOptions, MeOptions,
+    Arithmetic, Command, Ct, CtEvent, EventKind, Handle, Limits, List, Local, MdOptions, MeOptions,
     MeSpec, PtlError,
 };
-use sluice_wire::{AckKind, AtomicOp, Datatype, Region};
+use sluice_wire::{AckKind, Addr, AtomicOp, Datatype, Region};
 
 use EventKind::{Put, Send};
 
@@ -197,6 +197,43 @@ fn a_threshold_that_is_passed_and_set_back_at_once_counts() {
     inc(&mut pair, first, 1);
     assert_eq!(arrived(&mut pair), [1, 2]);
     assert_eq!(pair.sides[0].ni.ct(second), Some(by(0)));
+}
+
+/// One report makes two counters due, and what the first sets off sets the second back: what
+/// waits there goes all the same.
+#[test]
+fn what_is_due_goes_before_another_counter_sets_it_back() {
+    let (mut pair, _) = ready();
+    let [first, second, third] = [(); 3].map(|()| new_ct(&mut pair));
+    trigger(&mut pair, Command::CtSet { ct: second, to: by(0) }, first, 1).unwrap();
+    trigger(&mut pair, Command::CtInc { ct: third, by: by(1) }, second, 1).unwrap();
+    for ct in [first, second] {
+        let region = pair.alloc(0, &[0; 4]);
+        let counted = MdOptions { ct_reply: true, ..MdOptions::default() };
+        let whole = Region { addr: Addr(0), len: u64::MAX };
+        let md = pair.sides[0].ni.md_bind(whole, None, None, Some(ct), counted).unwrap();
+        let into = Local { md, offset: region.addr.0, length: region.len };
+        pair.issue(0, &Command::Get { into, target: target(1, 7, 0), user_ptr: 0 }).unwrap();
+    }
+    // Both gets fail at once.
+    pair.kill(1);
+    let counts = [first, second, third].map(|ct| pair.sides[0].ni.ct(ct));
+    assert_eq!(counts, [CtEvent { success: 0, failure: 1 }, by(0), by(1)].map(Some));
+}
+
+/// A counter in a chain is set back by the end of it: what comes after waits.
+#[test]
+fn a_chain_that_sets_its_beginning_back_holds_back_what_comes_after() {
+    let (mut pair, _) = ready();
+    let (first, second) = (new_ct(&mut pair), new_ct(&mut pair));
+    trigger(&mut pair, Command::CtInc { ct: second, by: by(5) }, first, 1).unwrap();
+    trigger(&mut pair, Command::CtSet { ct: first, to: by(0) }, second, 5).unwrap();
+    let command = put(&pair, 1);
+    trigger(&mut pair, command, first, 1).unwrap();
+    inc(&mut pair, first, 1);
+    assert_eq!(arrived(&mut pair), []);
+    inc(&mut pair, first, 1);
+    assert_eq!(arrived(&mut pair), [1]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! exactly one list; every unexpected header is in its list or held by the
 //! client; the credits of a message are freed once, when it is matched.
 
+use crate::engine::trigger::Step;
 use crate::lists::Slab;
 use crate::objects::command::WaitingCommand;
 use crate::objects::ct::Ct;
@@ -51,8 +52,8 @@ pub struct Ni {
     /// Counters that something has become due of.
     pub(crate) ripe: VecDeque<Handle<Ct>>,
     /// While they are fired: a counter, one that it has changed, and so on. One may be there
-    /// more than once.
-    pub(crate) chain: Vec<Handle<Ct>>,
+    /// more than once. There are no more commands than counters.
+    pub(crate) chain: Vec<Step>,
     pub(crate) triggers: Triggers,
     /// Released descriptors on which nothing is pending any more.
     pub(crate) released: Vec<Handle<Md>>,

@@ -9,6 +9,15 @@ use crate::table::Handle;
 use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
 
+/// What [`Ni::fire`] has yet to do, the last first.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// All that is due of a counter.
+    Counter(Handle<Ct>),
+    /// A command that was taken from its counter.
+    Command(Box<Command>),
+}
+
 impl Ni {
     /// Keeps a command until `ct` reaches `threshold`; does it at once if it
     /// has already. Commands of equal threshold keep their order.
@@ -61,16 +70,25 @@ impl Ni {
     /// Depth first: what a change of a counter sets off goes before the next command of the
     /// counter that has changed it. So a threshold counts as reached also if that next command
     /// sets the counter back. What the end of an operation counts comes from outside, and
-    /// waits for its turn.
+    /// waits for its turn; a command that sets such a counter waits for what is due there.
     #[cold]
     fn fire_ripe<P: Port>(&mut self, port: &mut P) {
         while let Some(ct) = self.ripe.pop_front() {
-            self.chain.push(ct);
-            while let Some(&ct) = self.chain.last() {
-                // A command may change its own counter, so each is looked for anew.
-                let Some(command) = self.take_due(ct) else {
-                    self.chain.pop();
-                    continue;
+            self.chain.push(Step::Counter(ct));
+            while let Some(step) = self.chain.pop() {
+                let command = match step {
+                    Step::Command(command) => *command,
+                    // A command may change its own counter, so each is looked for anew.
+                    Step::Counter(ct) => {
+                        let Some(command) = self.take_due(ct) else { continue };
+                        self.chain.push(Step::Counter(ct));
+                        if let Some(first) = self.set_while_due(&command) {
+                            self.chain.push(Step::Command(Box::new(command)));
+                            self.chain.push(Step::Counter(first));
+                            continue;
+                        }
+                        command
+                    }
                 };
                 // What it names may have been released since; it is void then.
                 if self.check_command(&command).is_ok() {
@@ -78,6 +96,14 @@ impl Ni {
                 }
             }
         }
+    }
+
+    /// The counter that a command sets while others are due there which have not had their turn.
+    fn set_while_due(&self, command: &Command) -> Option<Handle<Ct>> {
+        let &Command::CtSet { ct, .. } = command else { return None };
+        let is_due = self.cts.get(ct).is_some_and(Ct::is_due);
+        let has_turn = self.chain.iter().any(|step| matches!(step, Step::Counter(it) if *it == ct));
+        (is_due && !has_turn && !mutants::is(Mutant::FiresBreadthFirst)).then_some(ct)
     }
 
     fn take_due(&mut self, ct: Handle<Ct>) -> Option<Command> {
@@ -100,8 +126,10 @@ impl Ni {
         change(&mut counter.value);
         if self.chain.is_empty() || mutants::is(Mutant::FiresBreadthFirst) {
             self.note_ripe(ct);
-        } else if counter.is_due() && self.chain.last() != Some(&ct) {
-            self.chain.push(ct);
+        } else if counter.is_due()
+            && !matches!(self.chain.last(), Some(Step::Counter(last)) if *last == ct)
+        {
+            self.chain.push(Step::Counter(ct));
         }
     }
 
