@@ -630,11 +630,17 @@ fn a_seed_can_be_looked_at() {
     let nothing = show(&["--keep", "faults=/ops="]);
     assert!(nothing.contains("seed 3: 0 messages"), "{nothing}");
     assert_eq!(sluice(&["sim", "trace", "3", "--keep", "nothing"]).status.code(), Some(2));
+    let nothing = show(&["--portals", "--keep", "calls=/faults="]);
+    assert!(nothing.contains("seed 3: 0 operations"), "{nothing}");
+    let ops = sluice(&["sim", "trace", "3", "--portals", "--keep", "ops=0.1"]);
+    assert_eq!(ops.status.code(), Some(2));
 }
 
 #[test]
 fn a_world_that_is_well_cannot_be_shrunk() {
-    let output = sluice(&["sim", "shrink", "3"]);
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "seed 3 does not fail\n");
+    for args in [&["sim", "shrink", "3"][..], &["sim", "shrink", "--portals", "3"]] {
+        let output = sluice(args);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "seed 3 does not fail\n");
+    }
 }

@@ -18,7 +18,8 @@ Exit status: 0 nothing is wrong, 1 the world fails or an error.
 Examples:
   sluice sim trace 17
   sluice sim trace 17 --keep processes=2/ops=0.3,1.0
-  sluice sim trace --portals 17";
+  sluice sim trace --portals 17
+  sluice sim trace --portals 17 --keep calls=3,8/faults=";
 
 const SHRINK_HELP: &str = "\
 Leaves out delays, phases, processes, faults and operations as long as the world fails at the same
@@ -26,8 +27,9 @@ place of the code. Prints what is left as a ladder, and the line that replays it
 
 Exit status: 0 the world does not fail, 1 it does or an error.
 
-Example:
-  sluice sim shrink 17";
+Examples:
+  sluice sim shrink 17
+  sluice sim shrink --portals 17";
 
 /// Arguments of `sluice sim trace`.
 #[derive(Debug, Args)]
@@ -38,12 +40,12 @@ pub struct TraceArgs {
     seed: u64,
     /// Only these parts of it, as `sluice sim shrink` says them.
     #[arg(long, value_name = "PARTS", default_value = "", hide_default_value = true)]
-    keep: Cut,
+    keep: String,
     /// Everything as the program has it, line by line.
     #[arg(long)]
     raw: bool,
     /// The program of Portals 4 calls of this seed, line by line.
-    #[arg(long, conflicts_with_all = ["keep", "raw"])]
+    #[arg(long, conflicts_with = "raw")]
     portals: bool,
 }
 
@@ -54,20 +56,35 @@ pub struct ShrinkArgs {
     /// The world.
     #[arg(value_name = "SEED")]
     seed: u64,
+    /// The program of Portals 4 calls of this seed.
+    #[arg(long)]
+    portals: bool,
 }
 
 /// Runs `sluice sim trace`.
 pub fn trace(args: &TraceArgs) -> Result<ExitCode> {
     if args.portals {
-        return show_portals(args.seed);
+        return match args.keep.parse() {
+            Ok(cut) => show_portals(args.seed, &cut),
+            Err(why) => Ok(refuse_keep(&why)),
+        };
     }
-    show(args.seed, &args.keep, args.raw)
+    match args.keep.parse() {
+        Ok(cut) => show(args.seed, &cut, args.raw),
+        Err(why) => Ok(refuse_keep(&why)),
+    }
+}
+
+/// The status of arguments that are not understood.
+fn refuse_keep(why: &dyn std::error::Error) -> ExitCode {
+    eprintln!("error: --keep: {why}");
+    ExitCode::from(2)
 }
 
 /// Prints what happens in a program of Portals calls, and the verdict.
-fn show_portals(seed: u64) -> Result<ExitCode> {
+fn show_portals(seed: u64, cut: &portals::Cut) -> Result<ExitCode> {
     let mut trace = portals::Trace::whole();
-    let outcome = with_quiet_panics(|| verdict::of_portals(seed, &mut trace));
+    let outcome = with_quiet_panics(|| verdict::of_portals(seed, cut, &mut trace));
     let mut out = std::io::stdout().lock();
     write!(out, "{trace}")?;
     match outcome {
@@ -81,7 +98,12 @@ fn show_portals(seed: u64) -> Result<ExitCode> {
         }
         Err(what) => {
             writeln!(out, "seed {seed}: {what}")?;
-            writeln!(out, "replay it with: sluice sim trace --portals {seed}")?;
+            let keep = if *cut == portals::Cut::default() {
+                String::new()
+            } else {
+                format!(" --keep {cut}")
+            };
+            writeln!(out, "replay it with: sluice sim trace --portals {seed}{keep}")?;
             Ok(ExitCode::FAILURE)
         }
     }
@@ -90,6 +112,9 @@ fn show_portals(seed: u64) -> Result<ExitCode> {
 /// Runs `sluice sim shrink`.
 pub fn shrink(args: &ShrinkArgs) -> Result<ExitCode> {
     let seed = args.seed;
+    if args.portals {
+        return shrink_portals(seed);
+    }
     let run = |cut: &Cut| verdict::of(seed, cut, &mut Trace::tail()).err();
     let Some(what) = with_quiet_panics(|| run(&Cut::default())) else {
         println!("seed {seed} does not fail");
@@ -112,6 +137,28 @@ pub fn shrink(args: &ShrinkArgs) -> Result<ExitCode> {
         kept(cut.faults.as_ref().map(|kept| kept.len()), of.faults),
         kept(cut.operations.as_ref().map(|kept| kept.len()), of.processes * of.operations as usize),
     );
+    Ok(status)
+}
+
+/// The same of a program of Portals calls.
+fn shrink_portals(seed: u64) -> Result<ExitCode> {
+    let run =
+        |cut: &portals::Cut| verdict::of_portals(seed, cut, &mut portals::Trace::tail()).err();
+    let Some(what) = with_quiet_panics(|| run(&portals::Cut::default())) else {
+        println!("seed {seed} does not fail");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut tries = 0;
+    let cut = with_quiet_panics(|| {
+        portals::shrink(seed, |cut| {
+            tries += 1;
+            run(cut).is_some_and(|found| verdict::place(&found) == verdict::place(&what))
+        })
+    });
+    let status = show_portals(seed, &cut)?;
+    let kept = |left: Option<usize>| left.map_or("all".to_owned(), |left| left.to_string());
+    let (calls, faults) = (cut.calls.map(|kept| kept.len()), cut.faults.map(|kept| kept.len()));
+    println!("left in {tries} runs: {} calls, {} faults", kept(calls), kept(faults));
     Ok(status)
 }
 

@@ -3,9 +3,11 @@
 
 use super::progress::duration;
 use super::seeds::{Failure, Tally, print_failures, run_all};
+use super::swarm::{fault_counts, print_faults};
 use super::verdict::{self, with_quiet_panics};
 use anyhow::Result;
-use sluice_sim::portals::{Summary, Trace};
+use sluice_sim::portals::{Cut, Summary, Trace};
+use sluice_sim::swarm::FaultCounts;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -17,14 +19,17 @@ use std::time::{Duration, Instant};
 struct Outcomes {
     seeds: u64,
     sum: Summary,
+    /// Worlds in which each fault has happened.
+    faults: FaultCounts,
     failures: Vec<Failure>,
 }
 
 impl Tally for Outcomes {
     fn add(&mut self, seed: u64) -> bool {
         let mut trace = Trace::tail();
-        let summary = verdict::of_portals(seed, &mut trace);
+        let summary = verdict::of_portals(seed, &Cut::default(), &mut trace);
         self.seeds += 1;
+        self.faults = self.faults + trace.faults();
         match summary {
             Ok(summary) => self.sum = sum(&self.sum, &summary),
             Err(what) => {
@@ -39,6 +44,7 @@ impl Tally for Outcomes {
 
     fn join(&mut self, other: Outcomes) {
         self.seeds += other.seeds;
+        self.faults = self.faults + other.faults;
         self.sum = sum(&self.sum, &other.sum);
         self.failures.extend(other.failures);
     }
@@ -57,6 +63,7 @@ fn sum(a: &Summary, b: &Summary) -> Summary {
         steps: a.steps + b.steps,
         time_ns: a.time_ns + b.time_ns,
         coverage: a.coverage + b.coverage,
+        faults: a.faults + b.faults,
         // The order of the seeds among threads does not matter.
         hash: a.hash.wrapping_add(b.hash),
     }
@@ -88,6 +95,7 @@ pub fn run(seeds: &Range<u64>, threads: Option<NonZeroUsize>, json: bool) -> Res
             sum.steps,
             sum.hash,
         )?;
+        print_faults(&mut out, &outcomes.faults, &sum.faults)?;
     }
     let is_well = outcomes.failures.is_empty();
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -106,6 +114,7 @@ fn document(outcomes: &Outcomes, taken: Duration) -> serde_json::Value {
         "steps": sum.steps,
         "hash": format!("{:016x}", sum.hash),
         "worlds_with": sum.coverage,
+        "faults": fault_counts(&outcomes.faults, &sum.faults),
         "failures": outcomes.failures,
     })
 }

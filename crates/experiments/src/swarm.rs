@@ -10,7 +10,7 @@ use super::verdict::{self, with_quiet_panics};
 use anyhow::{Result, bail};
 use clap::Args;
 use sluice_sim::swarm::{Cut, FaultCounts, Summary, Trace};
-use std::io::Write as _;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -158,7 +158,7 @@ fn json(outcomes: &Outcomes, seconds: f64) -> Result<()> {
         "steps": sum.steps,
         "hash": format!("{:016x}", sum.hash),
         "worlds_with": sum.coverage,
-        "faults": fault_counts(outcomes),
+        "faults": fault_counts(&outcomes.faults, &sum.faults),
         "failures": outcomes.failures,
     });
     let mut out = std::io::stdout().lock();
@@ -186,8 +186,16 @@ fn text(outcomes: &Outcomes, seconds: f64) -> Result<()> {
         sum.steps,
         sum.hash,
     )?;
-    let counts = outcomes.faults.iter().zip(outcomes.sum.faults.iter());
-    let kinds = counts.filter(|((_, happened), _)| *happened > 0);
+    print_faults(&mut out, &outcomes.faults, &sum.faults)
+}
+
+/// Prints how many worlds have survived each fault that has happened.
+pub fn print_faults(
+    out: &mut impl Write,
+    happened: &FaultCounts,
+    survived: &FaultCounts,
+) -> Result<()> {
+    let kinds = happened.iter().zip(survived.iter()).filter(|((_, happened), _)| *happened > 0);
     let kinds: Vec<String> = kinds
         .map(|((name, happened), (_, survived))| format!("{name} {survived} of {happened}"))
         .collect();
@@ -199,9 +207,8 @@ fn text(outcomes: &Outcomes, seconds: f64) -> Result<()> {
 
 /// By kind of fault: in how many worlds it has happened, and how many of these came to a
 /// good end.
-fn fault_counts(outcomes: &Outcomes) -> serde_json::Value {
-    let counts = outcomes.faults.iter().zip(outcomes.sum.faults.iter());
-    let counts = counts.map(|((name, happened), (_, survived))| {
+pub fn fault_counts(happened: &FaultCounts, survived: &FaultCounts) -> serde_json::Value {
+    let counts = happened.iter().zip(survived.iter()).map(|((name, happened), (_, survived))| {
         (name.to_owned(), serde_json::json!({ "happened": happened, "survived": survived }))
     });
     serde_json::Value::Object(counts.collect())

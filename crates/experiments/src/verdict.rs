@@ -25,9 +25,13 @@ pub fn of(seed: u64, cut: &Cut, trace: &mut Trace) -> Result<Summary, String> {
         .map_err(|_| PANIC.with_borrow_mut(std::mem::take))
 }
 
-/// Runs a program of Portals calls, within [`with_quiet_panics`]. What is wrong, if anything.
-pub fn of_portals(seed: u64, trace: &mut portals::Trace) -> Result<portals::Summary, String> {
-    catch_unwind(AssertUnwindSafe(|| portals::run(seed, trace)))
+/// Runs what a cut leaves of a program of Portals calls, within [`with_quiet_panics`]. What is wrong, if anything.
+pub fn of_portals(
+    seed: u64,
+    cut: &portals::Cut,
+    trace: &mut portals::Trace,
+) -> Result<portals::Summary, String> {
+    catch_unwind(AssertUnwindSafe(|| portals::run_cut(seed, cut, trace)))
         .map_err(|_| PANIC.with_borrow_mut(std::mem::take))
 }
 

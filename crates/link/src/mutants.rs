@@ -121,6 +121,14 @@ pub enum Mutant {
     IgnoresIncrements,
     /// The last place for a credit packet goes to what brings next to nothing.
     GivesTheLastPlaceAway,
+    /// The target of a get is told before the rail has read its memory.
+    TellsOfGetsTooEarly,
+    /// What is refused begins again behind the operation that was refused first.
+    BeginsBehindTheRefused,
+    /// An entry that is enabled again takes what comes before what it has refused.
+    OverlooksRefusals,
+    /// An initiator that is resumed does not say that it begins again.
+    ForgetsRestarts,
 }
 
 impl Mutant {
@@ -165,7 +173,7 @@ impl Mutant {
     ];
 
     /// Those that only programs of Portals calls come by.
-    pub const OF_PORTALS: [Mutant; 20] = [
+    pub const OF_PORTALS: [Mutant; 24] = [
         Mutant::PrefersTheOverflowList,
         Mutant::TruncatesAnyway,
         Mutant::OverlooksPermissions,
@@ -186,6 +194,10 @@ impl Mutant {
         Mutant::SearchesForOne,
         Mutant::IgnoresIncrements,
         Mutant::GivesTheLastPlaceAway,
+        Mutant::TellsOfGetsTooEarly,
+        Mutant::BeginsBehindTheRefused,
+        Mutant::OverlooksRefusals,
+        Mutant::ForgetsRestarts,
     ];
 }
 

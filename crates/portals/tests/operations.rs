@@ -3,8 +3,8 @@
 
 mod pair;
 
-use pair::net::{Mode, layout, roomy};
-use pair::{PT, Pair, Side, entry, open};
+use pair::net::{Event as NetEvent, Mode, layout, roomy};
+use pair::{PT, Pair, Side, entry, open, pattern};
 use sluice_link::{PeerError, RemoteMemory, Rights};
 use sluice_portals::{
     Ct, Eq, EqTaken, EventKind, Handle, Limits, List, MdOptions, MeOptions, MeSpec, Ni, NiFail,
@@ -121,6 +121,27 @@ fn a_get_is_answered_with_what_the_entry_has() {
     assert_eq!(pair.bytes(0, far), [0; 4]);
     assert_eq!(pair.happened(0), [(Reply, 600, 0)]);
     assert_eq!(pair.sides[0].ni.links().reply_slots_reserved(), 0);
+}
+
+/// Whoever is told of a get may use the memory for something else: the rail has read it.
+#[test]
+fn the_target_of_a_get_is_told_when_its_memory_was_read() {
+    let mode = Mode { pending_percent: 100, ..Mode::default() };
+    let mut pair = Pair::with(&[roomy(); 2], mode, MdOptions::default());
+    let memory = pair.alloc(1, &pattern(16, 2));
+    pair.append(List::Priority, entry(memory, 7, open(), 1));
+    let into = pair.issue_get(0, 7, 0, 16);
+    for event in [NetEvent::Deliver(0, 1), NetEvent::Write(1, 0)] {
+        pair.happen(event);
+        assert_eq!(pair.happened(1), []);
+    }
+    let events = pair.sides[0].port.net().events();
+    let is_report = |event: &NetEvent| matches!(event, NetEvent::Transmitted(1, _));
+    pair.happen(events.into_iter().find(is_report).expect("the rail reports"));
+    assert_eq!(pair.happened(1), [(EventKind::Get, 1, 16)]);
+    pair.settle();
+    assert_eq!(pair.bytes(0, into), pattern(16, 2));
+    pair.assert_quiet();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::objects::operation::{Done, LongGets, Operation, Outgoing, Place, Stag
 use crate::objects::request::{Request, What};
 use crate::objects::vector::Span;
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, Remote, Token, Transmitted};
 use sluice_wire::{
     Get, Offer, Packet, PeerId, PtIndex, Pull, Region, RemoteKey, Reply, Status, payload_bytes_max,
@@ -63,23 +64,31 @@ impl Ni {
         // Without a place for the bytes the asker has set slots aside for all
         // of them; with one, for a header.
         let moves = readable && mlength > 0 && is_long;
-        let header = self.keep_header_of(&request, entry, &event, moves, 0);
+        let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
+        let payload = if status == Status::Ok { span } else { Span::EMPTY };
+        let place = Place { offset, list: event.list };
+        let reply = (!moves).then(|| self.reply(port, from, get.op, place, payload, status));
+        // The rail may read the entry's memory later. A copy of it is nobody's business.
+        let is_lent = payload.flat().is_some_and(|flat| flat.len > 0);
+        let lent = reply.flatten().filter(|_| is_lent && !mutants::is(Mutant::TellsOfGetsTooEarly));
+        let header = self.keep_header_of(&request, entry, &event, moves || lent.is_some(), 0);
         if unlink {
             self.unlink_from_list(entry);
         }
+        let done = Done { entry: handle, header, event, offset, answer: None, slots: 0 };
+        if let Some(operation) = lent.and_then(|lent| self.operations.get_mut(lent)) {
+            operation.stage = Stage::Lent(Box::new(done));
+            self.start_moving(handle, get.pt_index);
+            return true;
+        }
         if moves {
             self.start_moving(handle, get.pt_index);
-            let done = Done { entry: handle, header, event, offset, answer: None, slots: 0 };
             let direct = Some(get.into).filter(|to| to.is_some() && port.caps(from).write);
             let outgoing = Outgoing { done, from: span, direct, written: 0, op: get.op };
             self.start_outgoing(port, from, get.pt_index, outgoing);
             return true;
         }
-        let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
-        let payload = if status == Status::Ok { span } else { Span::EMPTY };
-        let place = Place { offset, list: event.list };
-        self.reply(port, from, get.op, place, payload, status);
-        self.tell_comm(entry, event);
+        self.tell_comm(entry, done.event);
         if unlink {
             self.settle_entry(handle);
         }
@@ -141,7 +150,8 @@ impl Ni {
         let _ = self.links.send_reply(port, peer, &packet, Region::EMPTY, Token(0));
     }
 
-    /// Sends bytes that were asked for.
+    /// Sends bytes that were asked for. The operation that waits for the rail to have read
+    /// them, if it has not.
     pub(crate) fn reply<P: Port>(
         &mut self,
         port: &mut P,
@@ -150,7 +160,7 @@ impl Ni {
         place: Place,
         span: Span,
         status: Status,
-    ) {
+    ) -> Option<Handle<Operation>> {
         let (payload, staged) = match span.flat() {
             Some(payload) => (payload, None),
             None if span.len == 0 => (Region::EMPTY, None),
@@ -160,11 +170,11 @@ impl Ni {
             }
         };
         let Place { offset, list } = place;
-        self.send_reply(port, peer, Reply { op, offset, list, status }, payload, staged);
+        self.send_reply(port, peer, Reply { op, offset, list, status }, payload, staged)
     }
 
     /// Sends a reply; memory that the port lent for it goes back when it is
-    /// out.
+    /// out. As [`Ni::reply`].
     pub(crate) fn send_reply<P: Port>(
         &mut self,
         port: &mut P,
@@ -172,8 +182,9 @@ impl Ni {
         reply: Reply,
         payload: Region,
         staged: Option<Region>,
-    ) {
-        let token = Token(self.operations.next_handle().to_u64());
+    ) -> Option<Handle<Operation>> {
+        let handle = self.operations.next_handle();
+        let token = Token(handle.to_u64());
         let sent = self.links.send_reply(port, peer, &Packet::Reply(reply), payload, token);
         if sent == Ok(Transmitted::Pending) {
             let (pt_index, md) = (PtIndex(0), Handle::default());
@@ -181,11 +192,12 @@ impl Ni {
             // The rail reads the memory, so the operation has to be there, also where the
             // table is full. Slots of the peer's bound how many there are.
             self.operations.insert_beyond(Operation { peer, pt_index, md, user_ptr: 0, stage });
-            return;
+            return Some(handle);
         }
         if let Some(staged) = staged {
             port.give_back(staged.addr, staged.len as u32);
         }
+        None
     }
 
     /// Sends a piece of data that this process has named. False if it has not,

@@ -6,6 +6,7 @@ use crate::objects::operation::{Operation, Stage};
 use crate::objects::recovery::{FlowState, Kept, name_of};
 use crate::table::Handle;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::PacketSeq;
 
 impl Ni {
@@ -46,7 +47,8 @@ impl Ni {
         let Some(recovery) = &mut self.recovery else { return false };
         recovery.set_state(at, FlowState::Held { epoch });
         let Some(flow) = recovery.flow_mut(at) else { return false };
-        flow.unsent = from;
+        let begins_behind = mutants::is(Mutant::BeginsBehindTheRefused) && found + 1 < sent;
+        flow.unsent = from.wrapping_add(u32::from(begins_behind));
         flow.unsettled -= unsettled;
         // An ask that is on its way does not cover what goes again behind it.
         let asked = flow.ask.map(|asked| asked.wrapping_sub(flow.first) as usize);

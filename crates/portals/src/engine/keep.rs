@@ -16,6 +16,7 @@ use crate::objects::recovery::{Flow, FlowState, Kept, Recovery, UNSETTLED_MAX, n
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{PeerId, Recovery as Said, Region, Word};
 
 /// What became of the first operation of a flow that is not on its way.
@@ -197,7 +198,10 @@ impl Ni {
                 FlowState::Restarting { epoch } => {
                     let word = Word::Restart { epoch };
                     let packet = sluice_wire::Packet::Recovery(Said { pt_index, word });
-                    match self.links.send_control(port, peer, &packet) {
+                    let forgets = mutants::is(Mutant::ForgetsRestarts);
+                    let said =
+                        if forgets { Ok(()) } else { self.links.send_control(port, peer, &packet) };
+                    match said {
                         Ok(()) => {}
                         Err(error) if crate::engine::arrive::is_no_credit(&error) => return false,
                         // Its end is reported, and ends all this.

@@ -18,6 +18,7 @@ impl Ni {
                 (*staged, Some((*then_ack, *length, *acked)))
             }
             Stage::Answer { staged } => (*staged, None),
+            Stage::Lent(_) => return self.on_lent_read(port, handle),
             _ => return,
         };
         if let Some(staged) = staged {
@@ -47,6 +48,16 @@ impl Ni {
         if self.recovery.is_some() && self.waiting_now != 0 {
             self.flush_waiting(port, peer);
         }
+        self.fire(port);
+    }
+
+    /// The rail has read an entry's memory for the answer to a get: now the program may be told,
+    /// and use it. A peer that was lost meanwhile may not have got it.
+    fn on_lent_read<P: Port>(&mut self, port: &mut P, handle: Handle<Operation>) {
+        let Some(operation) = self.end(handle) else { return };
+        let Stage::Lent(done) = operation.stage else { return };
+        let lost = self.links.gone(operation.peer).map(NiFail::Undeliverable);
+        self.finish(port, *done, lost.map_or(Ok(()), Err));
         self.fire(port);
     }
 
@@ -121,6 +132,7 @@ impl Ni {
             Stage::Outgoing(outgoing) => self.finish(port, outgoing.done, Err(why)),
             Stage::Transmit { .. }
             | Stage::Answer { .. }
+            | Stage::Lent(_)
             | Stage::Read { .. }
             | Stage::Chunk { .. }
             | Stage::Incoming(_) => {}

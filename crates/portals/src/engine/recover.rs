@@ -5,7 +5,7 @@ use crate::engine::arrive::is_no_credit;
 use crate::engine::ni::Ni;
 use crate::objects::recovery::{Flow, FlowState};
 use sluice_link::Port;
-use sluice_wire::{Packet, PeerId, Recovery, Word};
+use sluice_wire::{Packet, PeerId, PtIndex, Recovery, Word};
 
 impl Ni {
     /// Handles a word. False if no honest peer says it, or this interface does not recover.
@@ -132,6 +132,11 @@ impl Ni {
         self.recovery.as_ref().map_or(0, |recovery| recovery.kept_now)
     }
 
+    /// Who was refused at which portal table entry, and has not restarted.
+    pub fn refusals(&self) -> impl Iterator<Item = (PtIndex, PeerId)> + '_ {
+        self.recovery.iter().flat_map(|recovery| recovery.refusals.keys().copied())
+    }
+
     /// Initiators that were refused and have not restarted.
     #[must_use]
     pub fn refused_now(&self) -> usize {
@@ -155,7 +160,7 @@ impl Ni {
         assert!(held.map(|flow| kept(flow)).sum::<usize>() == recovery.held_now);
         for (nth, pt) in self.pts.iter().enumerate() {
             let Some(pt) = pt else { continue };
-            let is_refusing = recovery.has_refused_at(sluice_wire::PtIndex(nth as u8));
+            let is_refusing = recovery.has_refused_at(PtIndex(nth as u8));
             assert!(pt.is_shut == (!pt.enabled || is_refusing), "the gate of an entry");
         }
     }

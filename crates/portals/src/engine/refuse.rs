@@ -8,6 +8,7 @@ use crate::engine::ni::Ni;
 use crate::objects::recovery::{Pause, Recovery, Refusal, Scheme, Shortage, Wanted};
 use crate::objects::request::Request;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{PacketSeq, PeerId, PtIndex, Recovery as Packet, Status, Word};
 
 impl Ni {
@@ -20,7 +21,8 @@ impl Ni {
     pub(crate) fn at_gate(&mut self, peer: PeerId, pt_index: PtIndex) -> Result<(), Status> {
         let is_enabled = self.pt(pt_index).is_ok_and(|pt| pt.enabled);
         let Some(recovery) = &self.recovery else { return Err(Status::PtDisabled) };
-        if is_enabled && !recovery.refusals.contains_key(&(pt_index, peer)) {
+        let is_refused = recovery.refusals.contains_key(&(pt_index, peer));
+        if is_enabled && (!is_refused || mutants::is(Mutant::OverlooksRefusals)) {
             return Ok(());
         }
         self.turn_away(peer, pt_index, None);
@@ -140,6 +142,9 @@ impl Recovery {
             let pause = Packet { word: Word::Pause, ..packet };
             if let Some(at) = waiting.iter().position(|&said| said == pause) {
                 waiting.remove(at);
+                if waiting.is_empty() {
+                    self.to_say.remove(&peer);
+                }
                 return;
             }
         }

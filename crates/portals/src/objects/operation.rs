@@ -24,7 +24,10 @@ pub(crate) struct Operation {
 impl Operation {
     /// Whether the rail uses its memory, and will say when it does not any more.
     pub fn is_with_rail(&self) -> bool {
-        matches!(self.stage, Stage::Transmit { .. } | Stage::Answer { .. } | Stage::Read { .. })
+        matches!(
+            self.stage,
+            Stage::Transmit { .. } | Stage::Answer { .. } | Stage::Lent(_) | Stage::Read { .. }
+        )
     }
 
     /// Names the memory that is exposed to the peer as long as this waits.
@@ -80,6 +83,8 @@ pub(crate) enum Stage {
     Outgoing(Box<Outgoing>),
     /// The rail to have read the memory of a reply that this process sends.
     Answer { staged: Option<Region> },
+    /// The same of an entry's memory, which a get wants: the target is told when it is done.
+    Lent(Box<Done>),
 }
 
 /// How an answer may come.

@@ -71,7 +71,7 @@ impl Program<'_> {
     }
 
     /// What an entry is drawn as; it has memory only if it is to be appended.
-    fn entry(&mut self, who: usize, has_memory: bool) -> (Entry, Vec<Region>) {
+    pub fn entry(&mut self, who: usize, has_memory: bool) -> (Entry, Vec<Region>) {
         let draw = &mut self.draw;
         let list = if draw.percent(60) { List::Priority } else { List::Overflow };
         let matching = self.setup.matching;
@@ -166,6 +166,12 @@ impl Program<'_> {
 
     fn append(&mut self, who: usize) {
         let (entry, pieces) = self.entry(who, true);
+        self.append_entry(entry, pieces);
+    }
+
+    pub fn append_entry(&mut self, entry: Entry, pieces: Vec<Region>) {
+        let who = entry.who;
+        self.take_events(who);
         let spec = self.spec(&entry, &pieces);
         let (pt, list) = (PtIndex(entry.pt as u8), bridge::list(entry.list));
         self.model.begin_step();
@@ -182,6 +188,7 @@ impl Program<'_> {
 
     fn search(&mut self, who: usize) {
         let (entry, _) = self.entry(who, false);
+        self.take_events(who);
         let spec = self.spec(&entry, &[]);
         let deletes = self.draw.percent(40);
         let op = if deletes { SearchOp::Delete } else { SearchOp::Only };
@@ -195,6 +202,7 @@ impl Program<'_> {
 
     pub fn unlink(&mut self, at: usize) {
         let who = self.model.entries[at].who;
+        self.take_events(who);
         // What was used up when it was appended has no handle.
         let Some(handle) = self.entry_memory[at].handle else { return };
         self.model.begin_step();
@@ -222,6 +230,10 @@ impl Program<'_> {
             Some(pt) if self.draw.percent(80) => (*pt, true),
             _ => (self.draw.below(PTS as u64) as usize, self.draw.percent(60)),
         };
+        self.switch_to(who, pt, on);
+    }
+
+    pub fn switch_to(&mut self, who: usize, pt: usize, on: bool) {
         self.model.begin_step();
         self.world.note(who, trace::What::Switches(pt, on));
         let index = PtIndex(pt as u8);

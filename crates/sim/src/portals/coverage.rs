@@ -1,6 +1,6 @@
 //! What a run has come by, so that it can be said how many worlds of a swarm have.
 
-use super::{model, world};
+use super::{model, recovery, world};
 use serde::Serialize;
 use std::ops::Add;
 
@@ -98,8 +98,35 @@ marks! {
     direct_writes,
     /// See there.
     forbidden,
+    /// A packet came over rails between hosts.
+    by_rails,
     /// Operations waited for credits.
     waited,
+    /// An operation that was refused came again and was taken.
+    recovered,
+    /// It was, after every process had paused.
+    recovered_by_pause,
+    /// A queue had been full, or there had been no room for a header, no entry that matched, or
+    /// the program had disabled the entry.
+    recovered_queue,
+    /// See there.
+    recovered_headers,
+    /// See there.
+    recovered_match,
+    /// See there.
+    recovered_switch,
+    /// An operation came behind one that was refused.
+    held_back,
+    /// A flow was refused once more, in a later epoch.
+    refused_again,
+    /// Several entries of a process refused at once.
+    refused_at_several,
+    /// A process refused itself.
+    refused_to_self,
+    /// An operation was refused that a counter had set off.
+    refused_triggered,
+    /// An initiator asked whether what nobody acknowledges was taken.
+    asked,
 }
 
 impl Coverage {
@@ -157,6 +184,38 @@ impl Coverage {
         };
     }
 
+    pub(super) fn note_recovery(&mut self, met: &recovery::Met) {
+        let recovery::Met {
+            recovered,
+            recovered_by_pause,
+            recovered_queue,
+            recovered_headers,
+            recovered_match,
+            recovered_switch,
+            held_back,
+            refused_again,
+            refused_at_several,
+            refused_to_self,
+            refused_triggered,
+            asked,
+        } = *met;
+        *self = Coverage {
+            recovered,
+            recovered_by_pause,
+            recovered_queue,
+            recovered_headers,
+            recovered_match,
+            recovered_switch,
+            held_back,
+            refused_again,
+            refused_at_several,
+            refused_to_self,
+            refused_triggered,
+            asked,
+            ..*self
+        };
+    }
+
     pub(super) fn note_world(&mut self, met: &world::Met) {
         let world::Met {
             pending_transmissions,
@@ -165,6 +224,7 @@ impl Coverage {
             direct_reads,
             direct_writes,
             forbidden,
+            by_rails,
         } = *met;
         *self = Coverage {
             pending_transmissions,
@@ -173,6 +233,7 @@ impl Coverage {
             direct_reads,
             direct_writes,
             forbidden,
+            by_rails,
             ..*self
         };
     }

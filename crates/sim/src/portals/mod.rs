@@ -7,8 +7,11 @@
 //! | `model` | the specification, in lists and bytes; it knows nothing of the engine |
 //! | `program` `calls` `operations` | what the processes do; each call is made to the engine and to the model |
 //! | `world` | processes, network and time; one call of an engine is one step |
+//! | `apart` | processes on different hosts, the rails between them (`crate::rails`), stops |
 //! | `bridge` | the model's words and the engine's |
+//! | `recovery` | what recovery from exhaustion may do to operations that are refused |
 //! | `judge` | memory and registers, at the end |
+//! | `cut` | a world of which something is left out, and the least that still fails |
 //! | `coverage` | what a world has come by |
 //! | `trace` | what happened, for people |
 //!
@@ -16,13 +19,16 @@
 //! table entry. What is checked is that each call, event, count and byte is what the
 //! specification says, and that in the end nothing is left.
 
+mod apart;
 mod bridge;
 mod calls;
 mod coverage;
+mod cut;
 mod judge;
 mod model;
 mod operations;
 mod program;
+mod recovery;
 mod setup;
 mod trace;
 mod world;
@@ -33,7 +39,10 @@ mod bites;
 mod tests;
 
 pub use coverage::Coverage;
+pub use cut::{Cut, CutError, shrink};
 pub use trace::Trace;
+
+use crate::rails::FaultCounts;
 
 /// What became of one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +63,8 @@ pub struct Summary {
     pub hash: u64,
     /// What it has come by.
     pub coverage: Coverage,
+    /// The faults of rails that it has survived.
+    pub faults: FaultCounts,
 }
 
 /// Runs the program of `seed` and compares everything about it with the model.
@@ -61,5 +72,13 @@ pub struct Summary {
 /// # Panics
 /// If anything is wrong; `trace` then ends with what led to it.
 pub fn run(seed: u64, trace: &mut Trace) -> Summary {
-    program::Program::new(seed, trace).run()
+    run_cut(seed, &Cut::default(), trace)
+}
+
+/// The same of what a cut leaves of it.
+///
+/// # Panics
+/// If anything is wrong; `trace` then ends with what led to it.
+pub fn run_cut(seed: u64, cut: &Cut, trace: &mut Trace) -> Summary {
+    program::Program::new(seed, cut, trace).run()
 }

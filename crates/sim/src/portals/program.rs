@@ -4,9 +4,11 @@
 
 use super::bridge;
 use super::coverage::Coverage;
+use super::cut::Cut;
 use super::judge;
 use super::model::{Counter, Entry, List, Md, Model, Options, Pt};
-use super::setup::Setup;
+use super::recovery::Recovered;
+use super::setup::{QUEUE_MAX, Setup};
 use super::trace::{Trace, What};
 use super::world::{Turn, World};
 use super::{Summary, model};
@@ -21,11 +23,15 @@ pub const COUNTERS: usize = 3;
 pub const OWN_COUNTERS: usize = 2;
 /// Memory descriptors of a process.
 const MDS: u64 = 3;
+/// Streams of random numbers of the calls begin here.
+const CALLS: u64 = 10_000;
 /// Match bits name the operation from here on; entries ignore that.
 pub const ID_SHIFT: u32 = 40;
 /// What raises the program's own counters in the end: above every threshold.
 const RAISED: u64 = 1_000;
-const EVENTS_MAX: usize = 4_096;
+/// Idle moments without anything else after which nothing comes any more, where interfaces recover:
+/// some of what they do waits for every few of them.
+const IDLES_TO_REST: u32 = 12;
 
 /// A descriptor that a program keeps.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +66,16 @@ pub struct EntryMemory {
 /// See the module.
 #[derive(Debug)]
 pub struct Program<'t> {
+    seed: u64,
+    cut: &'t Cut,
     pub setup: Setup,
     pub world: World<'t>,
     pub model: Model,
+    /// Of the call that is being made.
     pub draw: Draw,
+    draw_turns: Draw,
+    draw_taking: Draw,
+    recovered: Recovered,
     pub actors: Vec<Actor>,
     pub op_memory: Vec<OpMemory>,
     pub entry_memory: Vec<EntryMemory>,
@@ -72,19 +84,25 @@ pub struct Program<'t> {
 }
 
 impl<'t> Program<'t> {
-    pub fn new(seed: u64, trace: &'t mut Trace) -> Program<'t> {
-        let setup = Setup::draw(seed);
+    pub fn new(seed: u64, cut: &'t Cut, trace: &'t mut Trace) -> Program<'t> {
+        let setup = cut.of(Setup::draw(seed));
         let limits = Limits {
             eager_bytes_max: setup.eager_bytes_max,
             credits_until_matched: false,
             unexpected_headers_max: setup.headers_max as u32,
+            recovery: setup.recovery,
             ..Limits::default()
         };
         let count = setup.layouts.len();
         let mut program = Program {
             world: World::new(seed, &setup, limits, trace),
-            model: Model::new(count, setup.matching, setup.headers_max, setup.is_late),
+            model: Model::new(count, setup.matching, setup.headers_max, setup.recovery.is_some()),
+            seed,
+            cut,
             draw: Draw::stream(seed, 105),
+            draw_turns: Draw::stream(seed, 111),
+            draw_taking: Draw::stream(seed, 108),
+            recovered: Recovered::default(),
             actors: Vec::new(),
             op_memory: Vec::new(),
             entry_memory: Vec::new(),
@@ -103,7 +121,7 @@ impl<'t> Program<'t> {
     /// A process allocates what it uses all the time.
     fn open(&mut self, who: usize, draw: &mut Draw) -> Actor {
         let ni = self.world.ni_mut(who);
-        let queues = [(); 2].map(|()| ni.eq_alloc(EVENTS_MAX).expect("there is room"));
+        let queues = self.setup.queues_max.map(|max| ni.eq_alloc(max).expect("there is room"));
         let all = COUNTERS + OWN_COUNTERS;
         let counters: Vec<Handle<Ct>> =
             (0..all).map(|_| ni.ct_alloc().expect("there is room")).collect();
@@ -112,13 +130,16 @@ impl<'t> Program<'t> {
             .map(|at| if at < COUNTERS { Counter::default() } else { Counter::own() })
             .collect();
         for index in 0..PTS {
-            let options = PtOptions { flow_control: draw.percent(50), ..PtOptions::default() };
+            // Without flow control, events are lost where a queue is full.
+            let flow_control = draw.percent(50) || self.setup.recovery.is_some();
+            let options = PtOptions { flow_control, ..PtOptions::default() };
             // Of what no event tells, nobody knows when its header is free again.
             let is_told = options.flow_control || self.setup.has_few_headers();
-            let queue = queues[draw.below(2) as usize];
-            let queue = Some(queue).filter(|_| is_told || draw.percent(85));
-            let (flow_control, has_queue) = (options.flow_control, queue.is_some());
-            let pt = Pt { flow_control, has_queue, ..Pt::default() };
+            let which = draw.below(2) as usize;
+            let queue = Some(queues[which]).filter(|_| is_told || draw.percent(85));
+            let has_queue = queue.is_some();
+            let has_short_queue = self.setup.queues_max[which] < QUEUE_MAX;
+            let pt = Pt { flow_control, has_queue, has_short_queue, ..Pt::default() };
             self.model.pt_alloc(who, index, pt);
             let ni = self.world.ni_mut(who);
             ni.pt_alloc(PtIndex(index as u8), options, queue).expect("it is free");
@@ -161,17 +182,22 @@ impl<'t> Program<'t> {
     }
 
     pub fn run(mut self) -> Summary {
-        let mut left = self.setup.calls;
-        while left > 0 {
-            if self.draw.percent(self.setup.call_percent) || !self.turn() {
-                self.act();
-                left -= 1;
+        let mut call = 0;
+        while call < self.setup.calls {
+            if self.draw_turns.percent(self.setup.call_percent) || !self.turn() {
+                if self.cut.keeps(call) {
+                    self.draw = Draw::stream(self.seed, CALLS + call);
+                    self.act();
+                }
+                call += 1;
             }
         }
+        self.draw = Draw::stream(self.seed, CALLS + call);
         self.finish();
         judge::check(&self);
         self.coverage.note_model(&self.model.met);
         self.coverage.note_world(&self.world.met);
+        self.coverage.note_recovery(&self.recovered.met);
         self.coverage.non_matching = u64::from(!self.setup.matching);
         Summary {
             processes: self.count() as u64,
@@ -180,8 +206,9 @@ impl<'t> Program<'t> {
             events: self.events,
             steps: self.world.steps,
             time_ns: self.world.now_ns,
-            hash: self.world.hash(),
+            hash: self.world.trace().hash(),
             coverage: self.coverage,
+            faults: self.world.trace().faults(),
         }
     }
 
@@ -227,13 +254,38 @@ impl<'t> Program<'t> {
             Packet::Get(get) => Some((get.match_bits, false)),
             _ => None,
         };
-        if let Some((bits, has_data)) = arrived {
-            let id = (bits.0 >> ID_SHIFT) as usize;
-            self.model.arrives(from, who, id, has_data);
+        if let Packet::Recovery(said) = &parsed.packet {
+            self.recovered.hears(said.word, self.setup.recovery);
         }
-        self.world.read(who);
+        match arrived.map(|(bits, has_data)| ((bits.0 >> ID_SHIFT) as usize, has_data)) {
+            Some((id, has_data)) if self.reads_operation(from, who, id) => {
+                self.model.arrives(from, who, id, has_data);
+            }
+            Some((id, _)) => self.model.drops(id),
+            None => self.world.read(who),
+        }
         self.look(who);
         true
+    }
+
+    /// A process reads a packet that begins an operation. Whether that arrives: it does not if it
+    /// is refused, to come again.
+    fn reads_operation(&mut self, from: usize, who: usize, id: usize) -> bool {
+        let op = self.model.ops.get(id).unwrap_or_else(|| panic!("nobody has issued {id}"));
+        let (pt, is_triggered) = (op.pt, op.started.is_some_and(|start| start.by.is_some()));
+        let all = |program: &Program<'_>| -> Vec<(usize, usize)> {
+            let refusals = program.world.ni(who).refusals();
+            refusals.map(|(pt, peer)| (usize::from(pt.0), peer.index())).collect()
+        };
+        let before = all(self);
+        self.world.read(who);
+        let refused = (before.contains(&(pt, from)), all(self).contains(&(pt, from)));
+        let is_exhausted = before.iter().any(|(at, _)| *at == pt);
+        let Program { model, recovered, .. } = self;
+        let is_taken =
+            recovered.is_taken((from, who, pt), id, refused, || model.refuses(id, is_exhausted));
+        recovered.met.refused_triggered |= u64::from(is_triggered && !is_taken);
+        is_taken
     }
 
     fn idle(&mut self, who: usize) {
@@ -242,14 +294,26 @@ impl<'t> Program<'t> {
         self.look(who);
     }
 
-    /// The model is shown what the counters of a process say, and the events that it has.
+    /// The model is shown what the counters of a process say, and the events that it takes.
     pub fn look(&mut self, who: usize) {
+        self.look_at_counters(who);
+        if self.draw_taking.percent(self.setup.taking_percent) {
+            self.take_events(who);
+        }
+    }
+
+    fn look_at_counters(&mut self, who: usize) {
         let ni = self.world.ni(who);
         let count = |ct: &Handle<Ct>| ni.ct(*ct).expect("it is there");
         let counts = self.actors[who].counters.iter().map(count);
         let counts: Vec<model::Count> = counts.map(|ct| (ct.success, ct.failure)).collect();
         self.model.counters_are(who, &counts);
         self.coverage.waited |= u64::from(ni.waiting_now() > 0);
+    }
+
+    /// A process takes all events that it has. What it appends or searches next may tell as many
+    /// as a queue has places for.
+    pub fn take_events(&mut self, who: usize) {
         for queue in self.actors[who].queues {
             while let Some(event) = bridge::taken(self.world.ni_mut(who).eq_take(queue)) {
                 self.events += 1;
@@ -259,6 +323,10 @@ impl<'t> Program<'t> {
                     self.spoil(who, id);
                 }
             }
+        }
+        // Somebody has waited for the places.
+        if self.world.ni(who).wants_attention() {
+            self.world.rouse(who);
         }
     }
 
@@ -271,16 +339,33 @@ impl<'t> Program<'t> {
 
     /// Lets everything happen until nothing does any more.
     fn settle(&mut self) {
-        loop {
-            while self.turn() {}
+        let rounds = if self.setup.recovery.is_some() { IDLES_TO_REST } else { 1 };
+        let mut idles = 0;
+        while idles < rounds {
             for who in 0..self.count() {
                 self.idle(who);
+                self.take_events(who);
             }
-            if !self.turn() {
-                break;
+            idles += 1;
+            while self.turn() {
+                idles = 0;
             }
         }
         self.model.rests();
+    }
+
+    /// Entries are enabled and take whatever comes, so that nobody is refused any more.
+    fn admit_all(&mut self) {
+        for who in 0..self.count() {
+            for pt in 0..PTS {
+                self.switch_to(who, pt, true);
+                let (mut entry, pieces) = self.entry(who, true);
+                (entry.pt, entry.list, entry.ignore) = (pt, List::Priority, !0);
+                (entry.source, entry.is_foreign, entry.min_free) = (None, false, 0);
+                entry.options = Options { op_put: true, op_get: true, ..Options::default() };
+                self.append_entry(entry, pieces);
+            }
+        }
     }
 
     /// Everything comes to its end, and is taken away.
@@ -291,6 +376,11 @@ impl<'t> Program<'t> {
             }
         }
         self.settle();
+        if self.setup.recovery.is_some() {
+            self.admit_all();
+            self.settle();
+            self.recovered.check_end();
+        }
         for who in 0..self.count() {
             for at in 0..COUNTERS {
                 self.cancel(who, at);
@@ -313,7 +403,8 @@ impl<'t> Program<'t> {
             for pt in 0..PTS {
                 self.world.ni_mut(who).pt_free(PtIndex(pt as u8)).expect("nothing is in use");
             }
-            self.look(who);
+            self.look_at_counters(who);
+            self.take_events(who);
         }
         self.world.check_rest();
         self.model.check_end();
@@ -321,6 +412,7 @@ impl<'t> Program<'t> {
 
     /// All headers that wait at a portal table entry are taken.
     fn take_all(&mut self, who: usize, pt: usize) {
+        self.take_events(who);
         self.model.begin_step();
         let entry = Entry {
             who,
@@ -349,6 +441,7 @@ impl<'t> Program<'t> {
         self.world.call(who, |ni, port| {
             ni.me_search(port, PtIndex(pt as u8), SearchOp::Delete, &spec).expect("it is right");
         });
-        self.look(who);
+        self.look_at_counters(who);
+        self.take_events(who);
     }
 }

@@ -1,6 +1,7 @@
 //! What happened in a run, for people: the last things, or all of them.
 
 use super::model::Told;
+use crate::rails::{FaultCounts, Note};
 use sluice_portals::{Command, Event};
 use sluice_wire::Parsed;
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ pub struct Trace {
     dropped: u64,
     whole: bool,
     hash: u64,
+    faults: FaultCounts,
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub(super) enum What {
     Transmitted(usize),
     Connected(usize),
     Takes(Box<Event>, Box<Told>),
+    /// Something has happened between hosts.
+    Rails(Note),
 }
 
 impl Trace {
@@ -85,11 +89,22 @@ impl Trace {
             What::Transmitted(to) => (*to as u64) << 8 | 11,
             What::Connected(peer) => (*peer as u64) << 8 | 12,
             What::Takes(event, _) => event.user_ptr << 16 | (event.kind as u64) << 8 | 13,
+            What::Rails(note) => u64::from(note.is_fault()) << 8 | 14,
         };
         for part in [at_ns, who as u64, what_hash] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
         }
         self.entries.push_back(Entry { at_ns, who, what });
+    }
+
+    /// Which faults have happened.
+    #[must_use]
+    pub fn faults(&self) -> FaultCounts {
+        self.faults
+    }
+
+    pub(super) fn set_faults(&mut self, faults: FaultCounts) {
+        self.faults = faults;
     }
 
     /// Of all that has happened, in order.
@@ -148,6 +163,7 @@ impl fmt::Display for What {
             What::Transmitted(to) => write!(f, "has its memory of a packet for {to} read"),
             What::Connected(peer) => write!(f, "is told that the connection to {peer} is open"),
             What::Takes(_, told) => write!(f, "takes {told:?}"),
+            What::Rails(note) => write!(f, "{note}"),
         }
     }
 }

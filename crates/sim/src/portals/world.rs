@@ -16,18 +16,21 @@ use crate::hosts::Hosts;
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
-use crate::swarm::{Books, Draw};
+use crate::rails::{self, Rails};
+use crate::swarm::{Books, Draw, slots_max};
 use sluice_link::{Exposures, RailError, Token};
 use sluice_portals::{Limits, Ni, Taken};
 use sluice_wire::{Parsed, PeerId, Region};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Most events of a run: many times what the longest of a million seeds took. What goes beyond
 /// goes on for ever.
 const EVENTS_MAX: u64 = 100_000;
+/// The same where hosts are several.
+const EVENTS_MAX_APART: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     Arrive {
         to: usize,
         flight: Flight,
@@ -50,6 +53,8 @@ enum Event {
         who: usize,
         peer: usize,
     },
+    /// Something between hosts.
+    Rails(rails::Event),
 }
 
 /// What the program is to do next.
@@ -82,17 +87,18 @@ pub struct Met {
     pub direct_reads: u64,
     pub direct_writes: u64,
     pub forbidden: u64,
+    pub by_rails: u64,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct World<'t> {
-    setup: Setup,
+    pub(super) setup: Setup,
     pub now_ns: u64,
-    queue: Queue<Event>,
+    pub(super) queue: Queue<Event>,
     events: u64,
     pub steps: u64,
-    mailboxes: Vec<VecDeque<Flight>>,
+    pub(super) mailboxes: Vec<VecDeque<Flight>>,
     wake_at: Vec<Option<u64>>,
     nis: Vec<Ni>,
     pub memories: Vec<Memory>,
@@ -101,9 +107,18 @@ pub struct World<'t> {
     store: Store,
     outbox: Outbox,
     claims: AllClaims,
-    exposures: Vec<Exposures>,
+    pub(super) exposures: Vec<Exposures>,
     connections: Option<Connections>,
-    hosts: Hosts,
+    pub(super) hosts: Hosts,
+    /// What is between hosts.
+    pub(super) rails: Rails,
+    pub(super) stops_begun: usize,
+    /// Events of rails in the queue.
+    pub(super) rail_events: usize,
+    /// Who has asked for a connection to whom elsewhere, and is to be told.
+    pub(super) far_asked: BTreeSet<(usize, usize)>,
+    /// Which revoked keys are used once more.
+    pub(super) draw_stale: Draw,
     lates: Vec<Late>,
     arrival_ns: Vec<u64>,
     way_free_ns: Vec<u64>,
@@ -112,7 +127,7 @@ pub struct World<'t> {
     draw: Draw,
     draw_late: Draw,
     draw_placing: Draw,
-    trace: &'t mut Trace,
+    pub(super) trace: &'t mut Trace,
 }
 
 impl<'t> World<'t> {
@@ -139,7 +154,12 @@ impl<'t> World<'t> {
             claims: AllClaims::of_interfaces(),
             exposures: (0..count).map(|_| Exposures::default()).collect(),
             connections: (setup.connecting_ns > 0).then(Connections::default),
-            hosts: Hosts::default(),
+            hosts: Hosts::new(&setup.rails.host, setup.rails.reads),
+            rails: Rails::new(seed, &setup.rails, setup.layouts.iter().map(slots_max).collect()),
+            stops_begun: 0,
+            rail_events: 0,
+            far_asked: BTreeSet::new(),
+            draw_stale: Draw::stream(seed, 109),
             lates: Vec::new(),
             arrival_ns: vec![0; count * count],
             way_free_ns: vec![0; count * count],
@@ -155,14 +175,34 @@ impl<'t> World<'t> {
 
     /// Lets time pass until a process has something to do, or an engine was called.
     pub fn next(&mut self) -> Turn {
-        while let Some((now, event)) = self.queue.take() {
+        self.begin_stops();
+        loop {
+            while let Some(effect) = self.rails.effects.pop_front() {
+                if let Some(turn) = self.rails_have(effect) {
+                    return turn;
+                }
+            }
+            if self.is_quiet() {
+                return Turn::Rest;
+            }
+            let Some((now, event)) = self.queue.take() else {
+                panic!("rails wait for what never comes");
+            };
             self.now_ns = now;
-            self.events += 1;
-            assert!(self.events <= EVENTS_MAX, "it goes on and on: {EVENTS_MAX} events");
+            self.count_event();
             match event {
                 Event::Arrive { to, flight } => {
                     self.mailboxes[to].push_back(flight);
                     self.rouse(to);
+                }
+                Event::Rails(event) => {
+                    self.rail_events -= 1;
+                    self.on_rails(|rails, cx| rails.happen(cx, event));
+                }
+                Event::Wake { process } if self.rails.computes_until(process) > now => {
+                    if self.wake_at[process].take_if(|at| *at == now).is_some() {
+                        self.wake(process, self.rails.computes_until(process));
+                    }
                 }
                 Event::Wake { process } if self.wake_at[process] == Some(now) => {
                     self.wake_at[process] = None;
@@ -187,7 +227,14 @@ impl<'t> World<'t> {
                 }
             }
         }
-        Turn::Rest
+    }
+
+    /// Panics if there have been more events than can be.
+    fn count_event(&mut self) {
+        let is_apart = self.setup.rails.host.iter().any(|host| *host > 0);
+        let events_max = if is_apart { EVENTS_MAX_APART } else { EVENTS_MAX };
+        self.events += 1;
+        assert!(self.events <= events_max, "it goes on and on: {events_max} events");
     }
 
     /// A process calls its engine. One step.
@@ -209,14 +256,19 @@ impl<'t> World<'t> {
             .as_mut()
             .is_some_and(|connections| connections.tell(who as u32, peer as u32));
         if is_news {
-            self.note(who, What::Connected(peer));
-            let opened = self.setup.layouts[peer].opened();
-            self.step(who, &[], |ni, port| {
-                ni.on_connected(port, PeerId(peer as u32), opened).expect("a sound mailbox");
-            });
-            self.rouse(who);
+            self.tell_connected(who, peer);
         }
         is_news
+    }
+
+    /// A process is told that the connection that it has asked for is open.
+    pub(super) fn tell_connected(&mut self, who: usize, peer: usize) {
+        self.note(who, What::Connected(peer));
+        let opened = self.setup.layouts[peer].opened();
+        self.step(who, &[], |ni, port| {
+            ni.on_connected(port, PeerId(peer as u32), opened).expect("a sound mailbox");
+        });
+        self.rouse(who);
     }
 
     /// A process reads the next packet in its mailbox.
@@ -272,8 +324,8 @@ impl<'t> World<'t> {
         self.trace.add(self.now_ns, who, what);
     }
 
-    pub fn hash(&self) -> u64 {
-        self.trace.hash()
+    pub fn trace(&self) -> &Trace {
+        self.trace
     }
 
     /// Panics unless the books are in order and nothing is left of any operation.
@@ -283,6 +335,7 @@ impl<'t> World<'t> {
             self.books.check_rest(who, ni.links(), &self.setup.layouts[who]);
             assert_eq!(ni.operations_now(), 0, "operations of {who}");
             assert_eq!(ni.waiting_now(), 0, "commands of {who} wait");
+            assert_eq!((ni.kept_now(), ni.refused_now()), (0, 0), "recovery of {who}");
             assert_eq!(ni.owed_now(), 0, "{who} owes answers");
             assert_eq!(ni.links().reply_slots_reserved(), 0, "reply slots of {who}");
             assert_eq!(ni.links().slots_held(), 0, "slots of {who}");
@@ -296,12 +349,12 @@ impl<'t> World<'t> {
         ni.check_invariants();
         assert_eq!(ni.status().protocol_violations, 0, "{who} was told what breaks the protocol");
         let exposed = self.exposures[who].len();
-        let is_pending = ni.operations_now() > 0;
+        let is_pending = ni.operations_now() > 0 || ni.kept_now() > 0;
         assert!(is_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
         self.books.check(who, &self.setup.layouts, |other| self.nis[other].links());
     }
 
-    fn step<R>(
+    pub(super) fn step<R>(
         &mut self,
         who: usize,
         payload: &[u8],
@@ -341,6 +394,10 @@ impl<'t> World<'t> {
             let packet = flight.peek(&self.store);
             let slots = self.books.send(who, to, &packet);
             self.note(who, What::Transmits(to, packet, slots));
+            if self.are_apart(who, to) {
+                self.on_rails(|rails, cx| rails.transmit(cx, who, to, flight, slots));
+                continue;
+            }
             let way = who * self.nis.len() + to;
             let free =
                 self.way_free_ns[way].max(self.now_ns) + u64::from(slots) * self.setup.slot_ns;
@@ -354,18 +411,30 @@ impl<'t> World<'t> {
             self.queue.add(at, Event::Arrive { to, flight });
         }
         for what in outbox.moves.drain(..) {
+            if self.are_apart(who, what.peer.index()) {
+                self.on_rails(|rails, cx| rails.start(cx, who, what));
+                continue;
+            }
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
             let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
             let at = self.now_ns + 2 * self.setup.latency_ns + taken_ns + late_ns;
             self.queue.add(at, Event::Moved { who, what });
         }
         for peer in outbox.connects.drain(..) {
+            if self.are_apart(who, peer.index()) {
+                self.asks_for(who, peer.index());
+                continue;
+            }
             self.met.pending_connections = 1;
             let at = self.now_ns + 1 + self.draw.below(self.setup.connecting_ns);
             self.queue.add(at, Event::Connected { who, peer: peer.index() });
         }
-        outbox.watches.clear();
-        outbox.revoked.clear();
+        for peer in outbox.watches.drain(..) {
+            self.on_rails(|rails, cx| rails.begin(cx, who, peer.index()));
+        }
+        for (peer, key) in outbox.revoked.drain(..) {
+            self.revoked(who, peer, key);
+        }
         self.outbox = outbox;
     }
 
@@ -426,7 +495,10 @@ impl<'t> World<'t> {
 
     /// A process will look after a while.
     pub fn rouse(&mut self, who: usize) {
-        let at = self.now_ns + self.setup.poll_ns;
+        self.wake(who, self.now_ns + self.setup.poll_ns);
+    }
+
+    fn wake(&mut self, who: usize, at: u64) {
         if self.wake_at[who].is_none_or(|wake_at| at < wake_at) {
             self.wake_at[who] = Some(at);
             self.queue.add(at, Event::Wake { process: who });

@@ -57,8 +57,10 @@ pub(crate) use books::Books;
 pub use coverage::Coverage;
 pub use cut::{Cut, CutError, Size};
 pub(crate) use draw::Draw;
+pub(crate) use shrink::reduce;
 pub use shrink::shrink;
 pub use trace::Trace;
+pub(crate) use world::slots_max;
 
 /// What became of one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub fn shrink(seed: u64, mut fails: impl FnMut(&Cut) -> bool) -> Cut {
 
 /// Leaves out of a list what is not needed: all of it, halves, quarters, and so on to single
 /// items. `is_enough` says of what is left whether it is.
-fn reduce<T: Copy>(mut kept: Vec<T>, mut is_enough: impl FnMut(&[T]) -> bool) {
+pub(crate) fn reduce<T: Copy>(mut kept: Vec<T>, mut is_enough: impl FnMut(&[T]) -> bool) {
     if kept.is_empty() || is_enough(&[]) {
         return;
     }

@@ -521,7 +521,7 @@ impl<'t> World<'t> {
 }
 
 /// Slots that one peer holds at most by the credits of a mailbox.
-fn slots_max(layout: &Layout) -> u64 {
+pub(crate) fn slots_max(layout: &Layout) -> u64 {
     u64::from(layout.grant.total())
         + u64::from(layout.dynamic_slots)
         + u64::from(layout.reply_slots)

@@ -61,7 +61,6 @@ impl Model {
                 self.ops[op].send_due = None;
                 return Some(op);
             }
-            Kind::Get if self.reads_late => self.ops[op].comm_due = None,
             Kind::Put | Kind::Get | Kind::Atomic | Kind::FetchAtomic => {
                 self.ops[op].comm_due = None;
                 self.settle(op);

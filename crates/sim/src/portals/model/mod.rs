@@ -30,6 +30,7 @@ pub use bytes::Bytes;
 pub use counters::{Count, Counter, Shot};
 pub use lists::Unlinked;
 pub use nouns::*;
+pub use target::Want;
 
 use due::Due;
 
@@ -39,6 +40,8 @@ pub struct Pt {
     pub flow_control: bool,
     pub has_queue: bool,
     pub disabled: bool,
+    /// Its queue may run out of places.
+    pub has_short_queue: bool,
     pub priority: Vec<usize>,
     pub overflow: Vec<usize>,
     /// Operations whose headers wait, in order of arrival.
@@ -72,9 +75,9 @@ pub struct Model {
     pub matching: bool,
     /// `max_unexpected_headers`.
     pub headers_max: usize,
-    /// The rail may read what a get fetches after the target was told of it: as yet, the engine
-    /// does not wait. No rail of ours does so.
-    pub reads_late: bool,
+    /// Whether interfaces recover from exhaustion: an operation that a portal table entry with
+    /// flow control has no room for is refused, and comes again.
+    pub recovers: bool,
     pub processes: Vec<Process>,
     pub entries: Vec<Entry>,
     pub ops: Vec<Op>,
@@ -115,11 +118,11 @@ pub struct Met {
 
 impl Model {
     /// Processes with nothing in them.
-    pub fn new(count: usize, matching: bool, headers_max: usize, reads_late: bool) -> Model {
+    pub fn new(count: usize, matching: bool, headers_max: usize, recovers: bool) -> Model {
         Model {
             matching,
             headers_max,
-            reads_late,
+            recovers,
             processes: (0..count).map(|_| Process::default()).collect(),
             entries: Vec::new(),
             ops: Vec::new(),

@@ -29,6 +29,18 @@ impl Entry {
     }
 }
 
+/// What a portal table entry refuses an operation for the want of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// To be enabled by its program.
+    Enabled,
+    /// An entry that matches.
+    Match,
+    Headers,
+    /// Places in its event queue.
+    Places,
+}
+
 /// Whether an operation of a pair of processes must arrive before another.
 fn precedes(one: Start, other: Start) -> bool {
     if one.step != other.step {
@@ -52,6 +64,8 @@ impl Model {
         let earlier = self.ops.iter().position(|other| {
             (other.from, other.to) == (from, to)
                 && other.arrived.is_none()
+                // What one portal table entry refuses, operations on others overtake.
+                && (!self.recovers || other.pt == op.pt)
                 && other.started.is_some_and(|other| precedes(other, start))
         });
         assert_eq!(earlier, None, "operation {id} from {from} to {to} overtakes");
@@ -72,6 +86,7 @@ impl Model {
             return Err(Fail::Dropped);
         };
         if pt.disabled {
+            assert!(!self.recovers, "a disabled entry has taken operation {id}");
             process.registers.dropped += 1;
             self.met.refused_disabled = 1;
             return Err(Fail::PtDisabled);
@@ -92,12 +107,54 @@ impl Model {
             self.met.operation_violations = 1;
             return Err(Fail::OpViolation);
         }
-        if entry.keeps_headers() && self.processes[to].headers >= self.headers_max {
+        // Of a header whose event was not taken yet, only the engine knows that it is free.
+        if entry.keeps_headers() && !self.recovers && self.has_no_header(to) {
             self.met.headers_ran_out = 1;
             let tells = !entry.options.event_flowctrl_disable;
             return Err(self.refuse(to, index, tells));
         }
         Ok(at)
+    }
+
+    fn has_no_header(&self, who: usize) -> bool {
+        self.processes[who].headers >= self.headers_max
+    }
+
+    /// An operation was refused, to come again. For want of what; `is_exhausted`: others were
+    /// refused there before.
+    ///
+    /// # Panics
+    /// If there is no reason.
+    pub fn refuses(&mut self, id: usize, is_exhausted: bool) -> Want {
+        let Op { to, pt: index, .. } = self.ops[id];
+        let (disabled, has_short_queue) = {
+            let pt = self.pt(to, index);
+            assert!(pt.flow_control, "an entry without flow control has refused operation {id}");
+            (pt.disabled, pt.has_short_queue)
+        };
+        let pt = self.pt(to, index);
+        let in_order: Vec<usize> = pt.priority.iter().chain(&pt.overflow).copied().collect();
+        if disabled {
+            return Want::Enabled;
+        }
+        match in_order.into_iter().find(|at| self.takes(*at, id)) {
+            None => Want::Match,
+            Some(at) if self.entries[at].keeps_headers() && self.has_no_header(to) => Want::Headers,
+            Some(_) => {
+                assert!(
+                    has_short_queue || is_exhausted,
+                    "operation {id} is refused without reason"
+                );
+                Want::Places
+            }
+        }
+    }
+
+    /// An operation was refused, or came behind one that was.
+    pub fn drops(&mut self, id: usize) {
+        let Op { from, to, started, .. } = &self.ops[id];
+        assert!(started.is_some(), "operation {id} from {from} to {to} is not yet to start");
+        self.processes[*to].registers.dropped += 1;
     }
 
     /// Whether an entry matches an operation.
