@@ -40,6 +40,8 @@ LAUNCHER_SECONDS_MAX = 3
 # How likely each drawn fault is at each chance (docs/recovery.md).
 FAULTS = ("drop=0.0005,delay=0.002,refuse=0.05,stall=0.0002,exhaust=0.0002,short=0.05,"
           "corrupt=0.0005")
+# The same on shared memory. Who was once denied copies no more, so that is rare.
+SHM_FAULTS = "away=0.00005,deny=0.0005,claims=0.3,short=0.05"
 # For how long memory is written over, and what is no mailbox.
 TAMPER_SECONDS = 1.5
 MAILBOX_BYTES_MIN = 1 << 16
@@ -262,7 +264,7 @@ class Faults:
             random.SystemRandom().randrange(1 << 30))
         done = {}
         for seed in range(first, first + self.args.trials):
-            faults = f"seed={seed},{FAULTS}"
+            faults = f"seed={seed},{SHM_FAULTS if name == 'shm' else FAULTS}"
             for program, ranks, arguments in [("random", 3, [str(seed)]), ("sizes", 2, []),
                                               ("alltoall", 4, [])]:
                 place = Place(self.faulty, name)
@@ -272,7 +274,8 @@ class Faults:
                 check(len(told) == ranks, f"seed {seed}: {len(told)} have told of faults")
                 for kind, count in re.findall(r"(\w+) (\d+)", " ".join(told)):
                     done[kind] = done.get(kind, 0) + int(count)
-        wanted = ["drop", "delay", "stall", "exhaust", "short"]
+        wanted = (["away", "claims", "short"] if name == "shm" else
+                  ["drop", "delay", "stall", "exhaust", "short"])
         missing = [kind for kind in wanted if not done.get(kind)]
         check(not missing, f"seed {first}: never done: {missing}")
         return f"from seed {first}: " + ", ".join(f"{count} {kind}" for kind, count in done.items())
@@ -311,7 +314,7 @@ class Faults:
         for env in [{}] if self.args.short else [{}, THREAD]:
             words = " ".join(["shm", *(f"{key}={value}" for key, value in env.items())])
             yield f"tampered memory: {words}", "shm", lambda e=env: self.tampered(e)
-        for name, env in [("tcp", {}), ("tcp", THREAD),
+        for name, env in [("shm", {}), ("tcp", {}), ("tcp", THREAD),
                           ("tcp", {"FI_SLUICE_SECURITY": "encrypt"})] if self.faulty else ():
             words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
             yield f"drawn faults: {words}", name, lambda n=name, e=env: self.drawn_faults(n, e)

@@ -2,7 +2,8 @@
 //! system does to a rail now and then, done often.
 //!
 //! The rails ask here before they touch the world: a lane before it takes or gives bytes, a
-//! connection before it is begun, a poll before it looks. Without the feature `faults`, and
+//! connection before it is begun, a poll before it looks, shared memory before it copies directly or
+//! opens chunk claims. Without the feature `faults`, and
 //! outside of this crate's own tests, the answer is a constant, and nothing of this is there.
 //!
 //! Invariant: no fault is more than what the world may do to a rail that is as its module says.
@@ -54,6 +55,27 @@ pub(crate) fn on_connect() -> io::Result<()> {
     return drawn::on_connect();
     #[cfg(not(any(test, feature = "faults")))]
     Ok(())
+}
+
+/// How many of `len` bytes a direct read or write of another process's memory moves now.
+///
+/// # Errors
+/// What the system says if it forbids it.
+#[inline(always)]
+pub(crate) fn on_direct(len: usize) -> io::Result<usize> {
+    #[cfg(any(test, feature = "faults"))]
+    return drawn::on_direct(len);
+    #[cfg(not(any(test, feature = "faults")))]
+    Ok(len)
+}
+
+/// Whether no chunk claims are to be free.
+#[inline(always)]
+pub(crate) fn on_claims() -> bool {
+    #[cfg(any(test, feature = "faults"))]
+    return drawn::on_claims();
+    #[cfg(not(any(test, feature = "faults")))]
+    false
 }
 
 /// Whether a poll of all rails is to find nothing.

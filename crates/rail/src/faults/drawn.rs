@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What `FI_SLUICE_FAULTS` names, in this order.
-const NAMES: [&str; KINDS] = ["drop", "delay", "refuse", "stall", "exhaust", "short", "corrupt"];
-const KINDS: usize = 7;
+const NAMES: [&str; KINDS] =
+    ["drop", "delay", "refuse", "stall", "exhaust", "short", "corrupt", "away", "deny", "claims"];
+const KINDS: usize = 10;
 const DROP: usize = 0;
 const DELAY: usize = 1;
 const REFUSE: usize = 2;
@@ -22,10 +23,15 @@ const STALL: usize = 3;
 const EXHAUST: usize = 4;
 const SHORT: usize = 5;
 const CORRUPT: usize = 6;
+const AWAY: usize = 7;
+const DENY: usize = 8;
+const CLAIMS: usize = 9;
 
 /// Longest delay of one call, and longest stall.
 const DELAY_US_MAX: u64 = 500;
 const STALL_US_MAX: u64 = 50_000;
+/// Longest time for which polls find nothing, as if the system ran others.
+const AWAY_US_MAX: u64 = 2_000;
 /// Most bytes of a call that is cut short.
 const SHORT_BYTES_MAX: u64 = 64;
 /// Most bytes that one thread alters: beyond a number of altered connections a peer is given up.
@@ -225,9 +231,33 @@ pub(super) fn on_connect() -> io::Result<()> {
     }
 }
 
+/// See [`super::on_direct`].
+pub(super) fn on_direct(len: usize) -> io::Result<usize> {
+    let on_direct = |draws: &mut Draws| {
+        if draws.happens(DENY) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let is_short = draws.happens(SHORT);
+        Ok(if is_short { len.min(1 + draws.below(SHORT_BYTES_MAX) as usize) } else { len })
+    };
+    draw(on_direct).unwrap_or(Ok(len))
+}
+
+/// See [`super::on_claims`].
+pub(super) fn on_claims() -> bool {
+    draw(|draws| draws.happens(CLAIMS)).unwrap_or(false)
+}
+
 /// See [`super::on_poll`].
 pub(super) fn on_poll() -> bool {
-    draw(Draws::is_stalled).unwrap_or(false)
+    let on_poll = |draws: &mut Draws| {
+        if draws.happens(AWAY) {
+            let micros = draws.below(AWAY_US_MAX);
+            draws.stalled_until = Some(Instant::now() + Duration::from_micros(micros));
+        }
+        draws.is_stalled()
+    };
+    draw(on_poll).unwrap_or(false)
 }
 
 /// Runs something with these faults on this thread, and says how often each was done.
@@ -254,6 +284,24 @@ mod tests {
         for wrong in ["drop", "drop=2", "drop=-1", "drop=x", "flood=0.1", "seed=x"] {
             assert_eq!(Plan::parse(wrong), Err(wrong.to_owned()));
         }
+    }
+
+    #[test]
+    fn shared_memory_has_faults_of_its_own() {
+        let plan = Plan::parse("seed=1,deny=0.2,claims=0.3,away=0.05,short=0.5").unwrap();
+        let (moved, counts) = with_plan(plan, || {
+            let moved: Vec<Option<usize>> = (0..200).map(|_| on_direct(4096).ok()).collect();
+            let has_none = (0..200).filter(|_| on_claims()).count();
+            let finds_nothing = (0..200).filter(|_| on_poll()).count();
+            (moved, has_none, finds_nothing)
+        });
+        let (moved, has_none, finds_nothing) = moved;
+        let denied = moved.iter().filter(|moved| moved.is_none()).count();
+        assert_eq!((denied as u64, has_none as u64), (counts.of("deny"), counts.of("claims")));
+        assert!(denied > 10 && has_none > 10 && finds_nothing as u64 >= counts.of("away"));
+        let short = moved.iter().flatten().filter(|moved| **moved < 4096).count();
+        assert_eq!(short as u64, counts.of("short"));
+        assert!(counts.of("away") > 0 && moved.iter().flatten().all(|moved| *moved > 0));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! aside, and is looked at once in each pass.
 
 use super::segment::CHUNK_CLAIMS_MAX;
+use crate::faults;
 use rustix::io::Errno;
 use sluice_link::chunk_claims::{Side, chunk_bytes};
 use sluice_link::{ClaimsId, RailError, Token};
@@ -195,6 +196,7 @@ pub(super) unsafe fn step(
         return Ok(0);
     }
     let bytes = usize::try_from(len).map_err(|_| RailError::Fault)?;
+    let bytes = faults::on_direct(bytes).map_err(|_| RailError::Forbidden)?;
     let iovec = |addr: Addr| libc::iovec {
         iov_base: std::ptr::with_exposed_provenance_mut(addr.0 as usize),
         iov_len: bytes,

@@ -24,6 +24,7 @@ use super::bulk::{Direction, Share, Transfer, Turn};
 use super::chunk_claims::parts;
 use super::claims_line::Line;
 use super::peers::Life;
+use crate::faults;
 use sluice_link::chunk_claims::{Accounted, Settled, Side, chunk, chunks};
 use sluice_link::{ClaimsId, ClaimsStart, RailError};
 use sluice_wire::{Nanos, PeerId};
@@ -36,7 +37,7 @@ impl Shm {
     /// Opens chunk claims for a transfer from `peer`.
     pub(super) fn open_own_claims(&mut self, peer: PeerId, start: ClaimsStart) -> Option<ClaimsId> {
         let known = self.peers.get(peer)?;
-        if known.gone.is_some() || known.is_elsewhere() {
+        if known.gone.is_some() || known.is_elsewhere() || faults::on_claims() {
             return None;
         }
         let claims = self.own_claims.open(peer)?;
