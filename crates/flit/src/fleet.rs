@@ -46,6 +46,7 @@ pub(crate) fn fleet(net: &Arc<Network>) -> Box<dyn Fleet> {
         (0..=32, 0..=4) => shards::<32, 4>(net),
         (0..=32, 0..=8) => shards::<32, 8>(net),
         (0..=32, _) => shards::<32, 16>(net),
+        (_, 0..=4) => shards::<64, 4>(net),
         (_, 0..=8) => shards::<64, 8>(net),
         _ => shards::<64, 16>(net),
     }
