@@ -1,6 +1,7 @@
 //! One connection: a rail to one peer that is open.
 
 use super::bursts::Burst;
+use super::drain::Drain;
 use super::lane::Lane;
 use super::listing::Listing;
 use super::outbound::Outbound;
@@ -87,57 +88,6 @@ pub(super) struct DataIn {
 pub(super) struct Probes {
     pub(super) count: u32,
     pub(super) next: Nanos,
-}
-
-/// How fast a socket passes on what it is given while it has something: what bounds the
-/// bytes of chunks that it is given ahead.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Drain {
-    /// Bytes of chunks given in all.
-    given: u64,
-    /// Bytes that were passed on at the beginning of the sample, and when that was.
-    sample: Option<(u64, Nanos)>,
-    /// Bytes in a millisecond; zero before the first sample.
-    per_ms: u64,
-}
-
-/// How far ahead a socket is given chunks: a small message waits no longer behind them.
-const AHEAD_NS: u64 = 250_000;
-/// Least and most bytes of that.
-const AHEAD_BYTES_MIN: u64 = 64 << 10;
-const AHEAD_BYTES_MAX: u64 = 4 << 20;
-/// Least time of a sample.
-const SAMPLE_NS: u64 = 500_000;
-
-impl Drain {
-    /// How many bytes of chunks the socket may be given, of which it has `waiting` that the
-    /// other side has not acknowledged.
-    pub(super) fn room(&mut self, now: Nanos, waiting: u64) -> u64 {
-        let passed = self.given.saturating_sub(waiting);
-        match self.sample {
-            Some((before, since)) if now.since(since).0 >= SAMPLE_NS => {
-                let per_ms = passed.saturating_sub(before) * 1_000_000 / now.since(since).0;
-                self.per_ms = if self.per_ms == 0 { per_ms } else { (self.per_ms + per_ms) / 2 };
-                self.sample = Some((passed, now));
-            }
-            Some(_) => {}
-            None => self.sample = Some((passed, now)),
-        }
-        if waiting == 0 {
-            // An idle socket says nothing about its rate.
-            self.sample = None;
-        }
-        let ahead = match self.per_ms {
-            0 => AHEAD_BYTES_MAX,
-            per_ms => (per_ms * AHEAD_NS / 1_000_000).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX),
-        };
-        ahead.saturating_sub(waiting)
-    }
-
-    /// The socket was given bytes of chunks.
-    pub(super) fn note(&mut self, bytes: u64) {
-        self.given += bytes;
-    }
 }
 
 impl Conn {

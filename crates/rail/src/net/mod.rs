@@ -60,6 +60,7 @@ mod changes;
 mod config;
 mod conn;
 pub mod devices;
+mod drain;
 mod fabric;
 mod fetch;
 mod gather;

@@ -75,8 +75,6 @@ pub(super) struct Outbound {
     serves: VecDeque<Serve>,
     /// What seals all of it, where that is wanted: then what it has sealed counts as given.
     sealing: Option<Box<Sealing>>,
-    /// Bytes of chunks that the socket was given since that was asked last.
-    bulk_given: u64,
     /// Bytes that the socket was given in all.
     sent_bytes: u64,
 }
@@ -97,11 +95,6 @@ impl Outbound {
     /// A chunk.
     pub(super) fn serve(&mut self, serve: Serve) {
         self.serves.push_back(serve);
-    }
-
-    /// Bytes of chunks that the socket was given since this was asked last.
-    pub(super) fn take_bulk_given(&mut self) -> u64 {
-        std::mem::take(&mut self.bulk_given)
     }
 
     /// Bytes that the socket was given in all.
@@ -311,7 +304,6 @@ impl Outbound {
         self.sent_bytes += sent as u64;
         let wanted: usize = places.iter().map(|place| place.len).sum();
         let given = self.account(ring, parts, places, sent);
-        self.bulk_given += given as u64;
         *bulk = bulk.saturating_sub(given);
         if self.sealing.is_some() {
             return Ok(Given::Part);

@@ -146,11 +146,11 @@ impl Net {
         let bulk = if conn.out.serves() == 0 {
             0
         } else {
-            conn.drain.room(now, conn.lane.waiting_bytes()) as usize
+            conn.drain.room(now, conn.out.sent_bytes(), conn.lane.waiting_bytes()) as usize
         };
         conn.burst.note_given();
         let flushed = conn.out.flush(&mut conn.lane, ring, bulk);
-        conn.drain.note(conn.out.take_bulk_given());
+        conn.drain.note(now, matches!(flushed, Ok(Flushed::Enough)));
         match flushed {
             Ok(Flushed::All) => {}
             Ok(Flushed::Blocked) => {

@@ -67,6 +67,14 @@ impl Net {
             self.take_fetched(entry);
         }
         let Some(conn) = self.conn(entry) else { return };
+        // To receive in vain holds the socket's lock while a packet arrives; to look does not.
+        // Where more than one byte is to wake, the system says so of no less.
+        if !conn.gathers() && !conn.lane.has_something() {
+            if conn.note_vain() {
+                self.cool(entry);
+            }
+            return;
+        }
         let (peer, rail) = (conn.peer, conn.rail);
         let data = conn.data;
         let kept = conn.partial.len();

@@ -1,0 +1,194 @@
+//! How fast a socket passes on what it is given: what bounds the bytes of chunks that it is
+//! given ahead, so that a small message does not wait long behind them.
+//!
+//! The rate is measured while the socket has something, and everything that goes counts: what
+//! the system has not acknowledged is not told apart into chunks and packets. A bound that is
+//! too low would keep itself: the socket runs dry before each look, so there is never enough of
+//! a sample, and every chunk waits for the acknowledgement of the one before. So if chunks were
+//! kept back and the socket has run dry in half the time for which it was to last, the bound
+//! doubles.
+//!
+//! Invariant: the bound is never below [`AHEAD_BYTES_MIN`], so a chunk goes on in any case.
+
+use sluice_wire::Nanos;
+
+/// How far ahead a socket is given chunks.
+const AHEAD_NS: u64 = 250_000;
+/// Least and most bytes of that.
+const AHEAD_BYTES_MIN: u64 = 64 << 10;
+const AHEAD_BYTES_MAX: u64 = 4 << 20;
+/// Least time of a sample.
+const SAMPLE_NS: u64 = 500_000;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Drain {
+    /// Bytes that were passed on at the beginning of the sample, and when that was.
+    sample: Option<(u64, Nanos)>,
+    /// Bytes in a millisecond; zero before the first sample.
+    per_ms: u64,
+    /// When chunks were kept back, if the last look did that.
+    held: Option<Nanos>,
+}
+
+impl Drain {
+    /// How many bytes of chunks the socket may be given. It was given `given` bytes in all, and
+    /// has `waiting` of them, which the other side has not acknowledged.
+    pub(super) fn room(&mut self, now: Nanos, given: u64, waiting: u64) -> u64 {
+        if waiting == 0 {
+            self.run_dry(now);
+        } else {
+            self.measure(now, given.saturating_sub(waiting));
+        }
+        self.ahead_bytes().saturating_sub(waiting)
+    }
+
+    /// What became of that: whether chunks were kept back.
+    pub(super) fn note(&mut self, now: Nanos, is_held: bool) {
+        self.held = is_held.then_some(now);
+    }
+
+    fn ahead_bytes(&self) -> u64 {
+        match self.per_ms {
+            0 => AHEAD_BYTES_MAX,
+            per_ms => (per_ms.saturating_mul(AHEAD_NS) / 1_000_000)
+                .clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX),
+        }
+    }
+
+    fn measure(&mut self, now: Nanos, passed: u64) {
+        let Some((before, since)) = self.sample else {
+            self.sample = Some((passed, now));
+            return;
+        };
+        let ns = now.since(since).0;
+        if ns >= SAMPLE_NS {
+            let per_ms = passed.saturating_sub(before).saturating_mul(1_000_000) / ns;
+            let per_ms = if self.per_ms == 0 { per_ms } else { (self.per_ms + per_ms) / 2 };
+            // One that passes nothing on is not one that was not measured.
+            self.per_ms = per_ms.max(1);
+            self.sample = Some((passed, now));
+        }
+    }
+
+    /// An idle socket says nothing about its rate, unless it is the bound that made it so.
+    fn run_dry(&mut self, now: Nanos) {
+        self.sample = None;
+        if self.held.is_some_and(|held| now.since(held).0 < AHEAD_NS / 2) {
+            let ahead = (2 * self.ahead_bytes()).min(AHEAD_BYTES_MAX);
+            self.per_ms = ahead * 1_000_000 / AHEAD_NS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A socket that passes on so many bytes in a microsecond, in virtual time.
+    struct Socket {
+        drain: Drain,
+        now: u64,
+        per_us: u64,
+        given: u64,
+        waiting: u64,
+    }
+
+    impl Socket {
+        fn new(per_us: u64) -> Socket {
+            Socket { drain: Drain::default(), now: 0, per_us, given: 0, waiting: 0 }
+        }
+
+        fn give(&mut self, bytes: u64) {
+            self.given += bytes;
+            self.waiting += bytes;
+        }
+
+        /// So much time passes, with chunks to be given and a look at the end of each step.
+        /// Says how many bytes were passed on.
+        fn pours(&mut self, us: u64, step_us: u64) -> u64 {
+            let mut passed = 0;
+            for _ in 0..us / step_us {
+                self.now += step_us * 1000;
+                let now = self.waiting.min(self.per_us * step_us);
+                self.waiting -= now;
+                passed += now;
+                let room = self.drain.room(Nanos(self.now), self.given, self.waiting);
+                self.give(room);
+                self.drain.note(Nanos(self.now), true);
+            }
+            passed
+        }
+
+        /// So much time passes in which only packets go, at a fiftieth of the rate.
+        fn trickles(&mut self, us: u64) {
+            for _ in 0..us / 100 {
+                self.now += 100_000;
+                self.waiting = 1;
+                self.given += self.per_us * 2;
+                self.drain.room(Nanos(self.now), self.given, self.waiting);
+                self.drain.note(Nanos(self.now), false);
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_is_given_what_it_passes_on_in_a_quarter_of_a_millisecond() {
+        let mut socket = Socket::new(1_000);
+        socket.pours(20_000, 1);
+        assert!((240_000..=260_000).contains(&socket.waiting), "{}", socket.waiting);
+        // One that becomes slower is given less soon.
+        socket.per_us = 100;
+        socket.pours(20_000, 1);
+        assert_eq!(socket.waiting, AHEAD_BYTES_MIN);
+    }
+
+    #[test]
+    fn what_goes_beside_chunks_counts() {
+        let mut socket = Socket::new(2_000);
+        for _ in 0..20_000 {
+            socket.pours(1, 1);
+            // Packets take half of it.
+            socket.give(1_000);
+        }
+        let ahead = socket.drain.ahead_bytes();
+        assert!((490_000..=510_000).contains(&ahead), "{ahead}");
+    }
+
+    #[test]
+    fn a_bound_that_is_too_low_does_not_stay() {
+        let mut socket = Socket::new(5_000);
+        socket.trickles(10_000);
+        assert_eq!(socket.drain.ahead_bytes(), AHEAD_BYTES_MIN);
+        // A look in 20 microseconds finds the socket dry, in which 100,000 bytes could go.
+        socket.waiting = 0;
+        socket.pours(200, 20);
+        assert_eq!(socket.pours(20_000, 20), 20_000 * 5_000);
+        let ahead = socket.drain.ahead_bytes();
+        assert!((1_000_000..=1_500_000).contains(&ahead), "{ahead}");
+    }
+
+    #[test]
+    fn who_looks_seldom_learns_nothing_of_a_dry_socket() {
+        let mut socket = Socket::new(400);
+        socket.trickles(10_000);
+        socket.waiting = 0;
+        socket.pours(100_000, 1_000);
+        assert_eq!(socket.drain.ahead_bytes(), AHEAD_BYTES_MIN);
+    }
+
+    #[test]
+    fn the_bound_has_bounds() {
+        let mut drain = Drain::default();
+        for step in 0..100 {
+            assert!(drain.room(Nanos(step), u64::MAX, 0) <= AHEAD_BYTES_MAX);
+            drain.note(Nanos(step), true);
+        }
+        assert_eq!(drain.room(Nanos(1_000), 0, u64::MAX), 0);
+        assert_eq!(drain.room(Nanos(SAMPLE_NS * 2), u64::MAX, 1), AHEAD_BYTES_MAX - 1);
+        for step in 3..100 {
+            drain.room(Nanos(SAMPLE_NS * step), u64::MAX, 1);
+        }
+        assert_eq!(drain.room(Nanos(u64::MAX), u64::MAX, 1), AHEAD_BYTES_MIN - 1);
+    }
+}
