@@ -4,11 +4,11 @@ pub mod network;
 
 use anyhow::Result;
 use clap::Args;
-use network::Network;
+use network::{Network, NetworkRail};
 use serde_json::{Value, json};
 use sluice_proto::Endpoint;
 use sluice_rail::net::handshake::Security;
-use sluice_rail::shm::probe::{self, Probe, ProbeReport, RailProbe, Status};
+use sluice_rail::shm::probe::{self, Probe, ProbeReport, Status};
 use sluice_rail::shm::{self, Shm};
 use sluice_runtime::{Choice, RailOptions, Settings};
 use sluice_text::bytes;
@@ -73,6 +73,8 @@ pub struct Info {
     pub memory: Result<Memory, String>,
     /// The network devices.
     pub network: Network,
+    /// The rails over them.
+    pub network_rails: Vec<NetworkRail>,
     /// How connections to other hosts are protected.
     pub security: Security,
 }
@@ -99,12 +101,23 @@ impl Info {
             .map(|rail| Memory::of(&rail))
             .map_err(|error| format!("cannot open the shared-memory rail: {error}"));
         let network = Network::collect(&settings.network);
+        let network_rails = network.rails(&settings.network.rails);
         let security = settings.network.security;
-        Info { report: probe::report(shm_dir), memory, network, security }
+        Info { report: probe::report(shm_dir), memory, network, network_rails, security }
+    }
+
+    /// All rails: what each is called, whether it can be used, and how or why not.
+    fn rails(&self) -> impl Iterator<Item = (&str, bool, &str)> {
+        let own = self.report.rails.iter().map(|rail| (rail.name, rail.usable, &*rail.detail));
+        let network = self.network_rails.iter();
+        own.chain(network.map(|rail| (&*rail.name, rail.usable, &*rail.detail)))
     }
 
     fn to_json(&self) -> Value {
-        let rails: Vec<Value> = self.report.rails.iter().map(rail_json).collect();
+        let rails: Vec<Value> = self
+            .rails()
+            .map(|(name, usable, detail)| json!({ "name": name, "usable": usable, "detail": detail }))
+            .collect();
         let probes: Vec<Value> = self.report.probes.iter().map(probe_json).collect();
         let memory = match &self.memory {
             Ok(memory) => memory.to_json(),
@@ -128,9 +141,10 @@ impl Info {
             env!("CARGO_PKG_VERSION"),
             sluice_wire::VERSION
         );
-        for rail in &self.report.rails {
-            let state = if rail.usable { "usable" } else { "not usable" };
-            push_line(&mut text, &format!("  {:<6}{state}: {}", rail.name, rail.detail));
+        let width = self.rails().map(|(name, ..)| name.chars().count() + 2).max().unwrap_or(0);
+        for (name, usable, detail) in self.rails() {
+            let state = if usable { "usable" } else { "not usable" };
+            push_line(&mut text, &format!("  {name:<width$}{state}: {detail}"));
         }
         text.push_str("\nprobes\n");
         let width =
@@ -224,10 +238,6 @@ fn push_line(text: &mut String, line: &str) {
     let _ = writeln!(text, "{}", line.trim_end());
 }
 
-fn rail_json(rail: &RailProbe) -> Value {
-    json!({ "name": rail.name, "usable": rail.usable, "detail": rail.detail })
-}
-
 fn probe_json(probe: &Probe) -> Value {
     let status = match probe.status {
         Status::Ok => "ok",
@@ -244,6 +254,7 @@ fn probe_json(probe: &Probe) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_rail::shm::probe::RailProbe;
 
     fn info() -> Info {
         Info {
@@ -266,6 +277,11 @@ mod tests {
             },
             memory: Err("no room".to_owned()),
             network: Network::collect(&sluice_runtime::NetworkOptions::default()),
+            network_rails: vec![NetworkRail {
+                name: "ofi:verbs".to_owned(),
+                usable: false,
+                detail: "no device".to_owned(),
+            }],
             security: Security::Encrypt,
         }
     }
@@ -277,6 +293,7 @@ mod tests {
         let refused = lines.iter().position(|line| line.contains("refused")).expect("a refusal");
         assert!(lines[refused + 1].ends_with("remedy:  sysctl this"), "{text}");
         assert!(text.contains("no room"));
+        assert!(text.contains("  shm        usable: memfd\n  ofi:verbs  not usable: no device\n"));
         assert!(text.contains("  encrypt: Both ends prove who they are; all"), "{text}");
     }
 
@@ -284,6 +301,7 @@ mod tests {
     fn json_says_the_same() {
         let json = info().to_json();
         assert_eq!(json["rails"][0]["name"], "shm");
+        assert_eq!(json["rails"][1]["detail"], "no device");
         assert_eq!(json["probes"][1]["status"], "refused");
         assert_eq!(json["probes"][1]["remedy"], "sysctl this");
         assert_eq!(json["memory"]["error"], "no room");

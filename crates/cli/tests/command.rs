@@ -39,7 +39,10 @@ fn refusal(args: &[&str]) -> String {
 fn info_is_json() {
     let info = json(&["info", "--json"]);
     assert_eq!(info["rails"][0]["name"], "shm");
-    assert!(info["rails"][0]["usable"].is_boolean());
+    assert_eq!(info["rails"][1]["name"], "tcp");
+    for rail in info["rails"].as_array().expect("rails") {
+        assert!(rail["usable"].is_boolean() && rail["detail"].is_string(), "{rail}");
+    }
     for probe in info["probes"].as_array().expect("probes") {
         assert!(probe["name"].is_string(), "{probe}");
         assert!(probe["status"] == "ok" || probe["status"] == "refused", "{probe}");

@@ -6,8 +6,19 @@ use serde_json::{Value, json};
 use sluice_rail::net::OwnDevice;
 use sluice_rail::net::devices::{self, Choice, IpNet, Route, Verdict};
 use sluice_runtime::NetworkOptions;
-use sluice_runtime::settings::{Fabric, own_device};
+use sluice_runtime::settings::{Fabric, Rails, own_device};
 use std::net::{IpAddr, ToSocketAddrs};
+
+/// A rail to peers on other hosts.
+#[derive(Debug)]
+pub struct NetworkRail {
+    /// As FI_SLUICE_RAILS calls it.
+    pub name: String,
+    /// Whether processes use it here.
+    pub usable: bool,
+    /// By which devices, or why not.
+    pub detail: String,
+}
 
 /// What was decided of each device, or why nothing was; and what the providers of libfabric
 /// have that are to be rails.
@@ -24,6 +35,38 @@ impl Network {
         let used = choice.iter().flat_map(Choice::used).filter_map(own_device);
         let fabrics = options.fabrics(&used.collect::<Vec<OwnDevice>>());
         Network(choice, fabrics)
+    }
+
+    /// The rails to peers on other hosts: TCP, and those over libfabric that are wanted.
+    pub fn rails(&self, wanted: &Rails) -> Vec<NetworkRail> {
+        let row = |name: String, found: Result<String, String>| NetworkRail {
+            name,
+            usable: found.is_ok(),
+            detail: found.unwrap_or_else(|why| why),
+        };
+        let over_libfabric = self.1.iter().map(|fabric| {
+            let found = fabric.found.as_ref().map_err(ToString::to_string).map(|found| {
+                let domains: Vec<&str> = found.iter().map(|(_, offer)| &*offer.domain).collect();
+                format!("by {}", domains.join(", "))
+            });
+            row(format!("ofi:{}", fabric.provider), found)
+        });
+        let tcp = row(String::from("tcp"), self.tcp(wanted));
+        std::iter::once(tcp).chain(over_libfabric).collect()
+    }
+
+    /// By which devices TCP goes, and to whom; or why it does not.
+    fn tcp(&self, wanted: &Rails) -> Result<String, String> {
+        if !wanted.tcp {
+            return Err(String::from("FI_SLUICE_RAILS leaves it out"));
+        }
+        let used = self.choice()?.used();
+        if used.is_empty() {
+            return Err(String::from("no network device is used"));
+        }
+        let names: Vec<&str> = used.iter().map(|verdict| &*verdict.device.name).collect();
+        let whom = if wanted.shm { "peers on other hosts" } else { "all peers" };
+        Ok(format!("to {whom}, by {}", names.join(", ")))
     }
 
     /// The rails over libfabric, as text; nothing if none is wanted.
@@ -309,6 +352,23 @@ mod tests {
         assert_eq!(json[2]["reason"], "no address");
     }
 
+    #[test]
+    fn tcp_is_a_rail_by_the_devices_that_are_used() {
+        let tcp = |network: &Network, wanted: &str| {
+            let rails = network.rails(&wanted.parse().expect("rails"));
+            assert_eq!((rails.len(), &*rails[0].name), (1, "tcp"));
+            (rails[0].usable, rails[0].detail.clone())
+        };
+        let one = network("");
+        assert_eq!(tcp(&one, "shm,tcp"), (true, "to peers on other hosts, by eth0".to_owned()));
+        assert_eq!(tcp(&one, "tcp"), (true, "to all peers, by eth0".to_owned()));
+        assert_eq!(tcp(&one, "shm"), (false, "FI_SLUICE_RAILS leaves it out".to_owned()));
+        let two = network("eth0,lo");
+        assert_eq!(tcp(&two, "tcp"), (true, "to all peers, by eth0, lo".to_owned()));
+        let (usable, why) = tcp(&network("eth7"), "tcp");
+        assert!(!usable && why.contains("eth7"), "{why}");
+    }
+
     /// A provider that is not there is shown with what to do next.
     #[test]
     fn a_provider_that_is_not_there_is_shown_with_the_reason() {
@@ -319,6 +379,8 @@ mod tests {
             let text = network.fabrics_text();
             assert!(text.starts_with("  ofi:nonesuch  not used  libfabric "), "{text}");
             assert!(network.fabrics_json()[0]["error"].is_string());
+            let rails = network.rails(&options.rails);
+            assert_eq!((&*rails[1].name, rails[1].usable), ("ofi:nonesuch", false));
         }
     }
 
