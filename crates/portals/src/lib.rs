@@ -19,6 +19,7 @@ mod lists;
 mod objects;
 mod table;
 
+pub use arith::is_defined;
 pub use engine::ni::Ni;
 pub use objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 pub use objects::ct::{Ct, CtEvent};

@@ -24,6 +24,8 @@ pub struct Config {
     /// take, their records included. One more is refused with
     /// [`Refused::Again`].
     pub inject_bytes_max: u64,
+    /// Most regions that are exposed at once. One more is refused with [`Refused::Again`].
+    pub regions_max: u32,
     /// Shortest receive, in bytes, that is announced to its source (RTR).
     pub announce_bytes_min: u64,
     /// Shortest message, in bytes, that both sides copy.
@@ -42,6 +44,7 @@ impl Default for Config {
             patience: Nanos(20_000),
             requests_max: 1 << 23,
             inject_bytes_max: 64 << 20,
+            regions_max: 1 << 20,
             announce_bytes_min,
             share_bytes_min,
             pull_bytes_max: 1 << 20,
@@ -167,6 +170,30 @@ pub enum Kind {
     Recv,
     /// A [`Probe`].
     Probe,
+    /// A write to remote memory.
+    Write,
+    /// A read of it.
+    Read,
+    /// Values combined with those in it.
+    Combine,
+    /// The same, and the values from before fetched.
+    Fetch,
+    /// What a peer wrote to, or combined with, a region of this process.
+    PeerWrite,
+    /// What a peer read of one.
+    PeerRead,
+    /// A buffer for many messages, which takes no more. No message belongs to it.
+    Consumed,
+}
+
+impl Kind {
+    /// Whether this process has begun it toward a peer; else a peer has, or it is about what
+    /// peers have sent.
+    #[must_use]
+    #[inline]
+    pub fn is_begun_here(self) -> bool {
+        matches!(self, Kind::Send | Kind::Write | Kind::Read | Kind::Combine | Kind::Fetch)
+    }
 }
 
 /// The end of a request.
@@ -188,6 +215,8 @@ pub struct Completion {
     pub data: Option<u64>,
     /// Who sent it (receive, probe) or where it went (send), where known.
     pub peer: Option<PeerId>,
+    /// It is only to be counted: the program did not ask to be told.
+    pub quiet: bool,
     /// How it went.
     pub outcome: Result<(), Failure>,
 }
@@ -218,6 +247,18 @@ pub enum Failure {
     /// Memory, here or there, is not mapped.
     #[error("a buffer of this message is not mapped memory")]
     Fault,
+    /// The peer exposes no region by this name that has all the bytes.
+    #[error("peer {peer:?} exposes no such memory")]
+    NoRegion {
+        /// Whose memory.
+        peer: PeerId,
+    },
+    /// The region is not exposed for this.
+    #[error("peer {peer:?} does not allow this on its memory")]
+    NoRight {
+        /// Whose memory.
+        peer: PeerId,
+    },
     /// The receiver gave the message up while fetching it.
     #[error("the receiver gave up fetching the message")]
     Aborted,
@@ -237,6 +278,9 @@ pub enum Refused {
         /// The limit.
         max: u64,
     },
+    /// Not where a rail matches messages in this process's place.
+    #[error("a rail matches messages, and has no buffers for many")]
+    NotAtRail,
     /// No claimed message has that context.
     #[error("no claimed message has this context")]
     NotClaimed,
@@ -294,6 +338,8 @@ pub struct Pending {
     pub sends: u32,
     /// Receives.
     pub recvs: u32,
+    /// Operations on remote memory.
+    pub remote: u32,
     /// Messages claimed and not received.
     pub claimed: usize,
     /// Probes that wait for the answers of stalled senders.

@@ -18,6 +18,7 @@ impl Completion {
             tag: send.tag,
             data: None,
             peer: Some(send.peer),
+            quiet: false,
             outcome,
         }
     }
@@ -39,6 +40,7 @@ impl Completion {
             tag: event.match_bits.0,
             data: data_of(event),
             peer: Some(event.peer),
+            quiet: false,
             outcome,
         }
     }
@@ -54,6 +56,7 @@ impl Completion {
             tag: recv.tag,
             data: None,
             peer: recv.source,
+            quiet: false,
             outcome: Err(failure),
         }
     }
@@ -69,6 +72,7 @@ impl Completion {
             tag: event.match_bits.0,
             data: data_of(event),
             peer: Some(event.peer),
+            quiet: false,
             outcome: Ok(()),
         }
     }
@@ -84,6 +88,7 @@ impl Completion {
             tag: event.match_bits.0,
             data: data_of(event),
             peer: Some(event.peer),
+            quiet: false,
             outcome: Ok(()),
         }
     }
@@ -99,6 +104,7 @@ impl Completion {
             tag: probe.tag,
             data: None,
             peer: probe.source,
+            quiet: false,
             outcome: Err(failure),
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::api::{Completion, Config, Space, Stats};
 use crate::peers::Peers;
-use crate::portal::{PT_BULK, overflow_entry};
+use crate::portal::{PT_BULK, PT_REMOTE, PT_REMOTE_TOLD, overflow_entry};
 use sluice_link::{Layout, PeerError, Port};
 use sluice_portals::{Eq, Handle, Limits, Md, MdOptions, Ni, PtOptions};
 use sluice_wire::{Addr, Nanos, PeerId, PtIndex, Region};
@@ -19,6 +19,8 @@ pub(crate) struct Core {
     pub eq: Handle<Eq>,
     /// All of memory: local offsets are addresses.
     pub md: Handle<Md>,
+    /// The same for operations on remote memory, which are told of when they are answered.
+    pub remote_md: Handle<Md>,
     pub peers: Peers,
     /// The latest time that a call came with.
     pub now: Nanos,
@@ -40,7 +42,10 @@ impl Core {
         let options = MdOptions { event_send_if_pending: true, ..MdOptions::default() };
         let md =
             ni.md_bind(whole, None, Some(eq), None, options).expect("a new interface has room");
-        for index in [PtIndex(0), PtIndex(1), PT_BULK] {
+        let options = MdOptions { event_send_disable: true, ..MdOptions::default() };
+        let remote_md =
+            ni.md_bind(whole, None, Some(eq), None, options).expect("a new interface has room");
+        for index in [PtIndex(0), PtIndex(1), PT_BULK, PT_REMOTE, PT_REMOTE_TOLD] {
             ni.pt_alloc(index, PtOptions::default(), Some(eq)).expect("a new interface has room");
         }
         // One entry per space takes what no receive waits for.
@@ -54,6 +59,7 @@ impl Core {
             ni,
             eq,
             md,
+            remote_md,
             peers: Peers::default(),
             now: Nanos(0),
             stats: Stats::default(),

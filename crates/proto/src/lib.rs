@@ -9,7 +9,9 @@
 //! | `request` `wanted` `portal` | data of pending requests, what a receive wants, the use of Portals |
 //! | `start` `sends` `stalled` | how a send starts; pending ones, and those without credits |
 //! | `queue` `offer` | stalled sends as their receiver finds them, and how it is told of them |
-//! | `recvs` `probes` | pending receives; probes and what they claimed |
+//! | `recvs` `multi` | pending receives; buffers that take many messages |
+//! | `probes` | probes and what they claimed |
+//! | `rma/` | regions for peers, and operations on theirs |
 //! | `rendezvous/` | announced messages and how they are fetched |
 //! | `exhausted` `stall_cursor` `order` | asking the senders that have no credits |
 //! | `selection` | which protocol a message takes, and why |
@@ -24,6 +26,7 @@ mod completion;
 mod core;
 mod endpoint;
 mod exhausted;
+mod multi;
 mod offer;
 mod order;
 mod peers;
@@ -33,6 +36,7 @@ mod queue;
 mod recvs;
 mod rendezvous;
 mod request;
+mod rma;
 pub mod selection;
 mod sends;
 mod stall_cursor;
@@ -46,3 +50,6 @@ pub use api::{
 };
 pub use endpoint::Endpoint;
 pub use endpoint::footprint::Footprint;
+pub use endpoint::remote::RegionId;
+pub use rma::api::{Access, Deed, Exposed, Part, Rma};
+pub use sluice_portals::is_defined;

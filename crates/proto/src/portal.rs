@@ -9,6 +9,11 @@ use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
 /// Portal table entry of get entries, which hold announced messages.
 pub(crate) const PT_BULK: PtIndex = PtIndex(2);
 
+/// Portal table entries of remote memory: one for operations of which the target is told
+/// nothing, or only counts them, and one for writes with out-of-band data.
+pub(crate) const PT_REMOTE: PtIndex = PtIndex(3);
+pub(crate) const PT_REMOTE_TOLD: PtIndex = PtIndex(4);
+
 /// Set in the user byte of a put that carries out-of-band data.
 pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
 

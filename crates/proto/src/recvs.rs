@@ -2,6 +2,7 @@
 
 use crate::api::Recv;
 use crate::core::Core;
+use crate::multi::Multis;
 use crate::rendezvous::pull::Pull;
 use crate::request::{RecvOp, RecvState};
 use sluice_portals::{Handle, Me, Table};
@@ -12,11 +13,12 @@ use sluice_wire::{PeerId, Region};
 pub(crate) struct Recvs {
     ops: Table<RecvOp>,
     next_serial: u64,
+    pub multis: Multis,
 }
 
 impl Recvs {
     pub fn new(requests_max: u32) -> Recvs {
-        Recvs { ops: Table::new(requests_max), next_serial: 0 }
+        Recvs { ops: Table::new(requests_max), next_serial: 0, multis: Multis::new(requests_max) }
     }
 
     pub fn len(&self) -> u32 {
@@ -79,7 +81,7 @@ impl Recvs {
     #[inline(always)]
     fn insert_as(&mut self, recv: &Recv, state: RecvState) -> (Handle<RecvOp>, u64) {
         let serial = self.next_serial;
-        let op = RecvOp { recv: *recv, serial, state, announced: None };
+        let op = RecvOp { recv: *recv, serial, state, announced: None, multi: None };
         let Ok(handle) = self.ops.insert(op) else { unreachable!("room was checked") };
         self.next_serial += 1;
         (handle, serial)

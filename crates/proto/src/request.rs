@@ -5,6 +5,7 @@
 //! follows the other is told by the files of sends, receives and `rendezvous`.
 
 use crate::api::{Probe, Recv, Send};
+use crate::multi::MultiOp;
 use crate::rendezvous::pull::Pull;
 use sluice_link::{ClaimsId, Token};
 use sluice_portals::{Event, Handle, Me, NiFail};
@@ -89,6 +90,8 @@ pub(crate) struct RecvOp {
     /// While it waits for a message and its source was told so: the chunk claims that
     /// decide who uses it.
     pub announced: Option<ClaimsId>,
+    /// The buffer for many messages that it is a part of.
+    pub multi: Option<Handle<MultiOp>>,
 }
 
 impl RecvOp {

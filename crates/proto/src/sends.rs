@@ -51,6 +51,11 @@ impl Sends {
         self.ops.get_mut(handle)
     }
 
+    /// Whether one goes to this peer.
+    pub fn any_to(&self, peer: PeerId) -> bool {
+        self.ops.iter().any(|(_, op)| op.send.peer == peer)
+    }
+
     /// Memory of injected messages that wait, in bytes.
     pub fn injected_bytes(&self) -> u64 {
         self.injected_bytes

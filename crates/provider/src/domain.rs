@@ -1,6 +1,8 @@
 //! The domain: parent of endpoints, queues and vectors.
 
+use crate::atomic;
 use crate::av;
+use crate::cntr;
 use crate::cq;
 use crate::ep;
 use crate::eq::Eq;
@@ -9,7 +11,7 @@ use crate::fabric::{Fabric, FabricCore};
 use crate::ffi::{self, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
 use crate::guard;
 use crate::info;
-use crate::mr;
+use crate::mr::{self, Registry};
 use crate::object::{self, Object, no_control, no_op};
 use crate::param;
 use libc::{c_int, c_void};
@@ -30,6 +32,11 @@ pub struct DomainCore {
     pub threaded: bool,
     /// Kind of an address vector whose attributes name none.
     pub av_type: u32,
+    /// Offsets in regions are addresses (FI_MR_VIRT_ADDR).
+    pub virtual_addresses: bool,
+    /// Keys of regions are the provider's (FI_MR_PROV_KEY).
+    pub own_keys: bool,
+    pub registry: Lock<Registry>,
     _fabric: Arc<FabricCore>,
 }
 
@@ -67,11 +74,11 @@ static DOMAIN_OPS: fi_ops_domain = fi_ops_domain {
     cq_open: cq::open,
     endpoint: ep::open,
     scalable_ep: no_op,
-    cntr_open: no_op,
+    cntr_open: cntr::open,
     poll_open: no_op,
     stx_ctx: no_op,
     srx_ctx: no_op,
-    query_atomic: no_op,
+    query_atomic: atomic::query,
     query_collective: no_op,
     endpoint2: ep::open2,
 };
@@ -117,6 +124,9 @@ pub unsafe extern "C" fn open(
                 serial: attr.threading == ffi::FI_THREAD_DOMAIN,
                 threaded,
                 av_type: attr.av_type,
+                virtual_addresses: attr.mr_mode & (ffi::FI_MR_BASIC | ffi::FI_MR_VIRT_ADDR) != 0,
+                own_keys: attr.mr_mode & (ffi::FI_MR_BASIC | ffi::FI_MR_PROV_KEY) != 0,
+                registry: mr::registry(),
                 _fabric: Arc::clone(&fabric.core),
             }),
         };

@@ -3,7 +3,7 @@
 
 use crate::log::{self, About};
 use sluice_proto::selection::{MemoryKind, Thresholds};
-use sluice_proto::{Completion, Endpoint, Probe, Recv, Refused, Send};
+use sluice_proto::{Completion, Endpoint, Exposed, Probe, Recv, Refused, RegionId, Rma, Send};
 use sluice_rail::net::{Net, NetStats};
 use sluice_rail::shm::{self, Config, OpenError, Warn};
 use sluice_rail::tune::{self, Tuned};
@@ -145,6 +145,12 @@ impl Engine {
         endpoint.recv(now, port, recv)
     }
 
+    /// Takes a buffer for many messages.
+    pub fn recv_many(&mut self, recv: &Recv, left_min: u64) -> Result<(), Refused> {
+        let (now, endpoint, port) = self.context.parts();
+        endpoint.recv_many(now, port, recv, left_min)
+    }
+
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
     fn look_first(&mut self, len: u64) {
@@ -170,6 +176,30 @@ impl Engine {
     pub fn discard_claimed(&mut self, context: u64, report: bool) -> Result<(), Refused> {
         let (now, endpoint, port) = self.context.parts();
         endpoint.discard_claimed(now, port, context, report)
+    }
+
+    /// Begins an operation on a peer's memory. As [`Engine::send`].
+    pub fn rma(&mut self, rma: &Rma) -> Result<(), Refused> {
+        let (now, endpoint, port) = self.context.parts();
+        match endpoint.rma(now, port, rma) {
+            Err(Refused::Again) => {
+                self.poll();
+                let (now, endpoint, port) = self.context.parts();
+                endpoint.rma(now, port, rma)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Exposes memory to peers.
+    pub fn expose(&mut self, exposed: &Exposed) -> Result<RegionId, Refused> {
+        let (_, endpoint, port) = self.context.parts();
+        endpoint.expose(port, exposed)
+    }
+
+    /// Exposes it no more.
+    pub fn hide(&mut self, region: RegionId) {
+        self.context.machine_mut().hide(region);
     }
 
     /// Cancels a receive.

@@ -4,7 +4,9 @@ mod option;
 mod peers;
 mod state;
 
+use crate::atomic;
 use crate::av::Av;
+use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::{Domain, DomainCore};
 use crate::engine::ADDRESS_BYTES;
@@ -18,11 +20,13 @@ use crate::msg;
 use crate::object::{self, Object, no_op};
 use crate::param;
 use crate::report;
+use crate::rma;
 use crate::tagged;
 use libc::{c_int, c_void, ssize_t};
 use peers::Peers;
 use sluice_runtime::ProgressThread;
-use state::Direction;
+use state::{Counters, Direction};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use state::{EpCore, Posted, State};
@@ -32,7 +36,7 @@ pub use state::{EpCore, Posted, State};
 pub struct Ep {
     ep: fid_ep,
     pub core: Arc<EpCore>,
-    _domain: Arc<DomainCore>,
+    domain: Arc<DomainCore>,
 }
 
 // SAFETY: `repr(C)`, begins with `fid_ep`, made below with this class.
@@ -52,10 +56,14 @@ unsafe impl Object for Ep {
         };
         // First out of the queues, each under its own lock, so that no reader
         // comes in any more; then the state, which a reader may still be in.
-        let queues = {
+        let (queues, counters) = {
             let state = self.core.shared.lock_anyway();
-            [state.tx.cq.clone(), state.rx.cq.clone()]
+            ([state.tx.cq.clone(), state.rx.cq.clone()], state.counters())
         };
+        self.domain.registry.lock_anyway().detach(&self.core);
+        for counter in counters {
+            counter.detach(&self.core);
+        }
         for cq in queues.iter().flatten() {
             cq.detach(&self.core);
         }
@@ -100,8 +108,6 @@ static CM_OPS: fi_ops_cm = fi_ops_cm {
     join: no_op,
 };
 
-static RMA_OPS: NoOps<9> = NoOps { size: size_of::<NoOps<9>>(), ops: [no_op; 9] };
-static ATOMIC_OPS: NoOps<13> = NoOps { size: size_of::<NoOps<13>>(), ops: [no_op; 13] };
 static COLLECTIVE_OPS: NoOps<11> = NoOps { size: size_of::<NoOps<11>>(), ops: [no_op; 11] };
 
 /// `fi_endpoint`.
@@ -141,7 +147,10 @@ pub unsafe extern "C" fn open(
             directed: info.caps & ffi::FI_DIRECTED_RECV != 0,
             source: info.caps & ffi::FI_SOURCE != 0,
             inject_bytes: param::get().inject_bytes,
+            multi_recv_min: info::MULTI_RECV_MIN,
             threaded: domain.core.threaded,
+            counters: Counters::default(),
+            regions: BTreeMap::new(),
             enabled: false,
             caps: info.caps,
         };
@@ -151,13 +160,13 @@ pub unsafe extern "C" fn open(
                 ops: &EP_OPS,
                 cm: &CM_OPS,
                 msg: &msg::OPS,
-                rma: &RMA_OPS,
+                rma: &rma::OPS,
                 tagged: &tagged::OPS,
-                atomic: &ATOMIC_OPS,
+                atomic: &atomic::OPS,
                 collective: &COLLECTIVE_OPS,
             },
             core: Arc::new(EpCore::new(state, &domain.core)),
-            _domain: Arc::clone(&domain.core),
+            domain: Arc::clone(&domain.core),
         };
         // SAFETY: the caller's promise.
         unsafe { object::hand_out(ep, out) };
@@ -183,15 +192,16 @@ pub unsafe extern "C" fn open2(
     unsafe { open(domain, info, out, context) }
 }
 
-/// `fi_ep_bind`: an address vector, one or two completion queues, an event
+/// `fi_ep_bind`: an address vector, one or two completion queues, counters, an event
 /// queue (which will stay empty).
 unsafe extern "C" fn bind(ep: *mut fid, to: *mut fid, flags: u64) -> c_int {
     guard::status(|| {
         // SAFETY: libfabric passes open objects of this provider.
-        let (ep, cq, av, eq): (&Ep, _, _, _) = unsafe {
+        let (ep, cq, cntr, av, eq): (&Ep, _, _, _, _) = unsafe {
             (
                 object::object(ep),
                 object::of_class::<Cq>(to),
+                object::of_class::<Cntr>(to),
                 object::of_class::<Av>(to),
                 object::of_class::<Eq>(to),
             )
@@ -202,6 +212,8 @@ unsafe extern "C" fn bind(ep: *mut fid, to: *mut fid, flags: u64) -> c_int {
         }
         if let Some(cq) = cq {
             state.bind_cq(&cq.core, flags)
+        } else if let Some(cntr) = cntr {
+            state.bind_cntr(&cntr.core, flags)
         } else if let Some(av) = av {
             state.bind_av(&av.core)
         } else if eq.is_some() {
@@ -217,10 +229,13 @@ unsafe extern "C" fn control(ep: *mut fid, command: c_int, arg: *mut c_void) -> 
     guard::status(|| {
         // SAFETY: as libfabric calls it.
         let ep: &Ep = unsafe { object::object(ep) };
-        let mut state = ep.core.state()?;
         if command == ffi::FI_ENABLE {
-            return state.enable(&ep.core);
+            // The regions first: that is the order of the locks.
+            let mut registry = ep.domain.registry.lock().ok_or(Errno::POISONED)?;
+            ep.core.state()?.enable(&ep.core)?;
+            return registry.attach(&ep.core);
         }
+        let mut state = ep.core.state()?;
         if command != ffi::FI_GETOPSFLAG && command != ffi::FI_SETOPSFLAG {
             return Err(Errno::NO_SYS);
         }

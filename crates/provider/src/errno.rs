@@ -37,6 +37,7 @@ impl From<Refused> for Errno {
             Refused::Again => Errno::AGAIN,
             Refused::TooLong { .. } => Errno(ffi::FI_EMSGSIZE),
             Refused::NotClaimed => Errno::INVALID,
+            Refused::NotAtRail => Errno::NOT_SUPPORTED,
             Refused::PeerGone { peer, why } => Errno(code(&Failure::PeerGone { peer, why }).err),
         }
     }
@@ -52,7 +53,7 @@ pub struct Code {
 }
 
 /// Texts of `prov_errno`, for a caller that asks when the entry is forgotten.
-const CODES: [&str; 11] = [
+const CODES: [&str; 13] = [
     "the message was longer than the buffer",
     "the operation was cancelled",
     "no message matches",
@@ -64,6 +65,8 @@ const CODES: [&str; 11] = [
     "the receiver gave the message up while it fetched it",
     "memory shared with the peer was overwritten",
     "the peer takes nothing more from this process",
+    "the peer exposes no memory under this key that has all the bytes",
+    "the peer does not allow this on its memory",
 ];
 
 /// The numbers of a failed operation.
@@ -82,6 +85,8 @@ pub fn code(failure: &Failure) -> Code {
         },
         Failure::Fault => (ffi::FI_EFAULT, 8),
         Failure::Aborted => (ffi::FI_ECONNABORTED, 9),
+        Failure::NoRegion { .. } => (ffi::FI_EKEYREJECTED, 12),
+        Failure::NoRight { .. } => (ffi::FI_EACCES, 13),
     };
     Code { err, prov_errno }
 }
@@ -115,6 +120,8 @@ mod tests {
             Failure::Aborted,
             gone(PeerError::Damaged),
             gone(PeerError::Refused),
+            Failure::NoRegion { peer: PeerId(0) },
+            Failure::NoRight { peer: PeerId(0) },
         ];
         for (n, failure) in all.iter().enumerate() {
             let code = code(failure);

@@ -9,8 +9,9 @@
 //! | `fabric.rs`, `domain.rs` | fabric, domain |
 //! | `av.rs` | address vector: peers by number |
 //! | `ep.rs` | endpoint; `transfer.rs` its operations, `tagged.rs` and `msg.rs` the C functions of those |
-//! | `cq.rs` | completion queue |
-//! | `eq.rs`, `mr.rs` | event queue, memory region: as little as programs need |
+//! | `cq.rs`, `cntr.rs` | completion queue, counter |
+//! | `mr.rs` | memory regions of a domain; `remote.rs` operations on those of peers, `rma.rs` and `atomic.rs` the C functions of those |
+//! | `eq.rs` | event queue: as little as programs need |
 //! | `report.rs` | what was sent, for `sluice run` |
 //! | `param.rs`, `log.rs` | settings and messages, by way of libfabric |
 //! | `engine.rs` | the protocol endpoint over its rail, as a context of the runtime |
@@ -23,7 +24,9 @@
 //! a data call takes it once, a read of a completion queue tries it once per endpoint
 //! bound. Every entry from C runs inside the fence of `guard.rs`.
 
+mod atomic;
 mod av;
+mod cntr;
 mod cq;
 mod domain;
 mod engine;
@@ -39,7 +42,9 @@ mod mr;
 mod msg;
 mod object;
 mod param;
+mod remote;
 mod report;
+mod rma;
 mod tagged;
 mod transfer;
 

@@ -24,6 +24,9 @@ const SEND_FLAGS: u64 =
 const RECV_FLAGS: u64 =
     info::RX_OP_FLAGS | ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD | ffi::FI_MORE;
 
+/// What makes a receive more than one that takes one message.
+const SPECIAL: u64 = ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD | ffi::FI_MULTI_RECV;
+
 /// What matching looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Match {
@@ -139,7 +142,7 @@ pub fn recv(
         };
         let report = state.rx.reports(flags);
         let context = context as u64;
-        if flags & (ffi::FI_PEEK | ffi::FI_CLAIM | ffi::FI_DISCARD) != 0 {
+        if flags & SPECIAL != 0 {
             return state.recv_special(from, buf, context, report, flags);
         }
         let (engine, source) = state.source(from.peer)?;
@@ -189,6 +192,18 @@ impl State {
         flags: u64,
     ) -> Result<Posted, Errno> {
         let has = |flag| flags & flag != 0;
+        if has(ffi::FI_MULTI_RECV) {
+            // Bits that name one message say nothing of a buffer for many.
+            if from.space == Space::Tagged || flags & SPECIAL != ffi::FI_MULTI_RECV {
+                return Err(Errno::BAD_FLAGS);
+            }
+            let left_min = self.multi_recv_min as u64;
+            let (engine, source) = self.source(from.peer)?;
+            let (space, tag, ignore) = (from.space, from.tag, from.ignore);
+            let recv = Recv { space, source, buf, tag, ignore, context, report };
+            engine.recv_many(&recv, left_min)?;
+            return Ok(Posted::Taken);
+        }
         let (peek, claim, discard) = (has(ffi::FI_PEEK), has(ffi::FI_CLAIM), has(ffi::FI_DISCARD));
         let action = match (peek, claim, discard) {
             (true, false, false) => ProbeAction::Peek,

@@ -14,11 +14,11 @@ use crate::ffi::{
 };
 use crate::memory::{BUFFER_BYTES, BufferId, Memory, Registrar, State};
 use crate::{FabricError, Offer};
-use libc::{c_void, size_t, ssize_t};
+use libc::ssize_t;
 pub use registered::Registered;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::{mem, ptr};
+use std::ptr;
 
 /// Longest name of an endpoint, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -245,25 +245,13 @@ impl Endpoint {
         at: u64,
         key: u64,
     ) -> Result<Begun, FabricError> {
-        /// As `fi_rma.h` has it.
-        type Read = unsafe extern "C" fn(
-            *mut fid_ep,
-            *mut c_void,
-            size_t,
-            *mut c_void,
-            fi_addr_t,
-            u64,
-            u64,
-            *mut c_void,
-        ) -> ssize_t;
         assert!(len <= BUFFER_BYTES && self.memory.state(buffer) == State::Held);
         if !self.offer.reads_memory() {
             return Err(FabricError::of("fi_read", ffi::FI_EOPNOTSUPP as isize));
         }
-        // SAFETY: an endpoint that reads memory has the table, whose first function is this
-        // one; else as in `send`.
+        // SAFETY: an endpoint that reads memory has the table; else as in `send`.
         let returned = unsafe {
-            let read = mem::transmute::<ffi::NoOp, Read>((*(*self.ep).rma).ops[0]);
+            let read = (*(*self.ep).rma).read;
             let descriptor = self.memory.descriptor(buffer);
             let context = self.memory.context(buffer);
             let into = self.memory.at(buffer).cast();

@@ -8,14 +8,19 @@ pub const fn version(major: u32, minor: u32) -> u32 {
 pub const FI_MSG: u64 = 1 << 1;
 pub const FI_RMA: u64 = 1 << 2;
 pub const FI_TAGGED: u64 = 1 << 3;
+pub const FI_ATOMIC: u64 = 1 << 4;
 pub const FI_READ: u64 = 1 << 8;
+pub const FI_WRITE: u64 = 1 << 9;
 pub const FI_RECV: u64 = 1 << 10;
 pub const FI_SEND: u64 = 1 << 11;
 pub const FI_REMOTE_READ: u64 = 1 << 12;
+pub const FI_REMOTE_WRITE: u64 = 1 << 13;
+pub const FI_MULTI_RECV: u64 = 1 << 16;
 pub const FI_TRANSMIT: u64 = FI_SEND;
 pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub const FI_MORE: u64 = 1 << 18;
 pub const FI_PEEK: u64 = 1 << 19;
+pub const FI_FENCE: u64 = 1 << 21;
 pub const FI_PRIORITY: u64 = 1 << 22;
 pub const FI_COMPLETION: u64 = 1 << 24;
 pub const FI_EVENT: u64 = FI_COMPLETION;
@@ -24,6 +29,7 @@ pub const FI_INJECT_COMPLETE: u64 = 1 << 26;
 pub const FI_TRANSMIT_COMPLETE: u64 = 1 << 27;
 pub const FI_DELIVERY_COMPLETE: u64 = 1 << 28;
 pub const FI_MATCH_COMPLETE: u64 = 1 << 31;
+pub const FI_RMA_EVENT: u64 = 1 << 56;
 pub const FI_LOCAL_COMM: u64 = 1 << 51;
 pub const FI_REMOTE_COMM: u64 = 1 << 52;
 pub const FI_SOURCE: u64 = 1 << 57;
@@ -32,6 +38,8 @@ pub const FI_DIRECTED_RECV: u64 = 1 << 59;
 /// Flags of single calls; the bits mean other things elsewhere.
 pub const FI_CLAIM: u64 = 1 << 59;
 pub const FI_DISCARD: u64 = 1 << 58;
+pub const FI_FETCH_ATOMIC: u64 = 1 << 58;
+pub const FI_COMPARE_ATOMIC: u64 = 1 << 59;
 pub const FI_SELECTIVE_COMPLETION: u64 = 1 << 59;
 pub const FI_SYNC_ERR: u64 = 1 << 58;
 
@@ -72,6 +80,11 @@ pub const FI_THREAD_ENDPOINT: u32 = 5;
 pub const FI_RM_ENABLED: u32 = 2;
 
 pub const FI_ORDER_SAS: u64 = 1 << 8;
+pub const FI_ORDER_RMA_RAR: u64 = 1 << 32;
+pub const FI_ORDER_ATOMIC_RAR: u64 = 1 << 36;
+pub const FI_ORDER_ATOMIC_RAW: u64 = 1 << 37;
+pub const FI_ORDER_ATOMIC_WAR: u64 = 1 << 38;
+pub const FI_ORDER_ATOMIC_WAW: u64 = 1 << 39;
 
 pub const FI_EP_UNSPEC: u32 = 0;
 pub const FI_EP_RDM: u32 = 3;
@@ -87,6 +100,7 @@ pub const FI_CLASS_AV: usize = 11;
 pub const FI_CLASS_MR: usize = 12;
 pub const FI_CLASS_EQ: usize = 13;
 pub const FI_CLASS_CQ: usize = 14;
+pub const FI_CLASS_CNTR: usize = 15;
 
 pub const FI_GETOPSFLAG: i32 = 2;
 pub const FI_SETOPSFLAG: i32 = 3;
@@ -105,9 +119,12 @@ pub const FI_CQ_FORMAT_MSG: u32 = 2;
 pub const FI_CQ_FORMAT_DATA: u32 = 3;
 pub const FI_CQ_FORMAT_TAGGED: u32 = 4;
 
+pub const FI_CNTR_EVENTS_COMP: u32 = 0;
+
 pub const FI_AV_COMPLETE: u32 = 5;
 
 pub const FI_OPT_ENDPOINT: i32 = 0;
+pub const FI_OPT_MIN_MULTI_RECV: i32 = 0;
 pub const FI_OPT_CM_DATA_SIZE: i32 = 1;
 pub const FI_OPT_TX_SIZE: i32 = 6;
 pub const FI_OPT_RX_SIZE: i32 = 7;
@@ -138,6 +155,9 @@ pub const FI_ENOMSG: i32 = libc::ENOMSG;
 pub const FI_ENOPROTOOPT: i32 = libc::ENOPROTOOPT;
 pub const FI_ENOSYS: i32 = libc::ENOSYS;
 pub const FI_EOPNOTSUPP: i32 = libc::EOPNOTSUPP;
+pub const FI_EACCES: i32 = libc::EACCES;
+pub const FI_EKEYREJECTED: i32 = libc::EKEYREJECTED;
+pub const FI_ETIMEDOUT: i32 = libc::ETIMEDOUT;
 pub const FI_EADDRNOTAVAIL: i32 = libc::EADDRNOTAVAIL;
 pub const FI_EOTHER: i32 = 256;
 pub const FI_ETOOSMALL: i32 = 257;
@@ -146,6 +166,7 @@ pub const FI_EAVAIL: i32 = 259;
 pub const FI_EBADFLAGS: i32 = 260;
 pub const FI_ENOCQ: i32 = 263;
 pub const FI_ETRUNC: i32 = 265;
+pub const FI_ENOKEY: i32 = 266;
 pub const FI_ENOAV: i32 = 267;
 
 pub const FI_LOG_WARN: libc::c_int = 0;

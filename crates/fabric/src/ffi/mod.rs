@@ -14,6 +14,7 @@ mod info;
 mod object;
 mod provider;
 mod queue;
+mod remote;
 
 pub use consts::*;
 pub use head::*;
@@ -21,6 +22,7 @@ pub use info::*;
 pub use object::*;
 pub use provider::*;
 pub use queue::*;
+pub use remote::*;
 
 /// `fi_addr_t`: a peer, as an address vector names it.
 pub type fi_addr_t = u64;

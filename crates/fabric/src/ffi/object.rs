@@ -8,6 +8,7 @@ use super::info::fi_info;
 use super::queue::{
     fi_cq_attr, fi_cq_err_entry, fi_eq_attr, fi_eq_err_entry, fi_msg, fi_msg_tagged,
 };
+use super::remote::{fi_atomic_attr, fi_cntr_attr, fi_ops_atomic, fi_ops_rma, fid_cntr};
 use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
 
 #[repr(C)]
@@ -74,11 +75,17 @@ pub struct fi_ops_domain {
     pub endpoint:
         unsafe extern "C" fn(*mut fid_domain, *mut fi_info, *mut *mut fid_ep, *mut c_void) -> c_int,
     pub scalable_ep: NoOp,
-    pub cntr_open: NoOp,
+    pub cntr_open: unsafe extern "C" fn(
+        *mut fid_domain,
+        *mut fi_cntr_attr,
+        *mut *mut fid_cntr,
+        *mut c_void,
+    ) -> c_int,
     pub poll_open: NoOp,
     pub stx_ctx: NoOp,
     pub srx_ctx: NoOp,
-    pub query_atomic: NoOp,
+    pub query_atomic:
+        unsafe extern "C" fn(*mut fid_domain, u32, u32, *mut fi_atomic_attr, u64) -> c_int,
     pub query_collective: NoOp,
     pub endpoint2: unsafe extern "C" fn(
         *mut fid_domain,
@@ -361,9 +368,8 @@ pub struct fi_ops_tagged {
         unsafe extern "C" fn(*mut fid_ep, *const c_void, size_t, u64, fi_addr_t, u64) -> ssize_t,
 }
 
-/// A table none of whose `N` operations is offered: remote memory access and
-/// atomic operations, so that a program that calls them unasked gets an error
-/// and no crash.
+/// A table none of whose `N` operations is offered, so that a program that calls them
+/// unasked gets an error and no crash.
 #[repr(C)]
 pub struct NoOps<const N: usize> {
     pub size: size_t,
@@ -376,8 +382,8 @@ pub struct fid_ep {
     pub ops: *const fi_ops_ep,
     pub cm: *const fi_ops_cm,
     pub msg: *const fi_ops_msg,
-    pub rma: *const NoOps<9>,
+    pub rma: *const fi_ops_rma,
     pub tagged: *const fi_ops_tagged,
-    pub atomic: *const NoOps<13>,
+    pub atomic: *const fi_ops_atomic,
     pub collective: *const NoOps<11>,
 }

@@ -125,7 +125,14 @@ impl<A: Access> Node<A> {
                 }
             }
             Kind::Send => self.sent += 1,
-            Kind::Probe => {}
+            Kind::Probe
+            | Kind::Write
+            | Kind::Read
+            | Kind::Combine
+            | Kind::Fetch
+            | Kind::PeerWrite
+            | Kind::PeerRead
+            | Kind::Consumed => {}
         }
     }
 

@@ -46,7 +46,7 @@ impl<'a> Item<'a> {
 /// bitwise ones and the swap under a mask for integers, those that need an
 /// order for what is not complex, the others for all.
 #[must_use]
-pub(crate) fn is_defined(op: AtomicOp, datatype: Datatype) -> bool {
+pub fn is_defined(op: AtomicOp, datatype: Datatype) -> bool {
     match op {
         AtomicOp::Sum | AtomicOp::Prod | AtomicOp::Swap | AtomicOp::Cswap | AtomicOp::CswapNe => {
             true

@@ -140,6 +140,13 @@ impl Ni {
         self.operations.len()
     }
 
+    /// How many more there may be.
+    #[must_use]
+    pub fn operations_room(&self) -> usize {
+        let under_way = self.operations.len() as usize + self.waiting_now;
+        (self.operations.entries_max() as usize).saturating_sub(under_way)
+    }
+
     /// Acknowledgements that wait for a control credit.
     #[must_use]
     pub fn owed_now(&self) -> usize {

@@ -50,6 +50,9 @@ pub struct MeOptions {
     pub lent: bool,
     /// A get-done unlinks the entry. An extension.
     pub get_done: bool,
+    /// Offsets in the entry count from address zero, so its first byte has its address for
+    /// an offset. Of one without a vector. An extension.
+    pub addressed: bool,
 }
 
 /// What an entry is made from. The default has no memory and allows nothing.
@@ -124,6 +127,7 @@ flags! {
     unexpected_hdr_disable: 11,
     lent: 12,
     get_done: 13,
+    addressed: 14,
 }
 
 /// An entry as the engine keeps it: with sixteen bytes of its list one cache
@@ -164,6 +168,14 @@ pub struct ColdMe {
     pub(crate) headers: u32,
     /// Operations whose data is still on its way.
     pub(crate) busy: u32,
+}
+
+impl Flags {
+    /// Whether an operation's offset is not simply the one asked for.
+    #[inline(always)]
+    pub const fn moves_offset(self) -> bool {
+        self.manage_local() || self.addressed()
+    }
 }
 
 impl Me {
@@ -283,9 +295,22 @@ impl Slab<Me> {
     #[inline(always)]
     pub(crate) fn place(&self, slot: u32, remote_offset: u64, rlength: u64) -> (u64, u64) {
         let me = self.at(slot);
-        let wanted =
-            if me.flags.manage_local() { self.cold(slot).local_offset } else { remote_offset };
+        let wanted = if me.flags.moves_offset() {
+            self.moved_offset(slot, remote_offset)
+        } else {
+            remote_offset
+        };
         place_in(me.region.len, wanted, rlength)
+    }
+
+    /// The offset in an entry that does not take the one asked for as it is. What lies
+    /// before the entry counts as beyond its end.
+    fn moved_offset(&self, slot: u32, remote_offset: u64) -> u64 {
+        let me = self.at(slot);
+        if me.flags.manage_local() {
+            return self.cold(slot).local_offset;
+        }
+        remote_offset.checked_sub(me.region.addr.0).unwrap_or(u64::MAX)
     }
 
     /// Moves the managed offset. True if the entry must be unlinked for it, or

@@ -1,6 +1,7 @@
 //! The events of the interface: messages that have met their receives, and ends.
 
 use super::Endpoint;
+use super::remote::is_remote;
 use crate::api::{Completion, Failure};
 use crate::rendezvous::pull::Announced;
 use crate::rendezvous::sender::end_exposed;
@@ -38,7 +39,8 @@ impl Endpoint {
             return;
         }
         let Some(op) = self.recvs.get(handle) else {
-            unreachable!("an entry outlives its receive")
+            // An entry outlives its receive; the names of regions are no receive's.
+            return self.on_remote_event(port, event);
         };
         if op.announced.is_some() {
             self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
@@ -60,7 +62,12 @@ impl Endpoint {
         if recv.report || outcome.is_err() {
             self.core.complete(Completion::of_recv(recv, event, fits, outcome));
         }
+        let multi = op.multi;
         self.recvs.discard(handle);
+        if let Some(multi) = multi {
+            self.go_on(port, multi, fits);
+            self.recvs.multis.message_ended(&mut self.core, multi);
+        }
     }
 
     /// An announcement has met its receive.
@@ -72,6 +79,9 @@ impl Endpoint {
         event: &Event,
         rts: Rts,
     ) {
+        if let Some(multi) = self.recvs.get(handle).and_then(|op| op.multi) {
+            self.go_on(port, multi, rts.total_len);
+        }
         let Endpoint { core, recvs, rtrs, pulls, .. } = self;
         let named = rts.claims.map(ClaimsId);
         let recv = rtrs.on_announcement(core, recvs, port, handle, event.peer, named);
@@ -82,6 +92,9 @@ impl Endpoint {
     #[inline(never)]
     fn on_other_event<P: Port>(&mut self, port: &mut P, event: Event) {
         let event = &event;
+        if is_remote(event.pt_index) {
+            return self.on_remote_event(port, event);
+        }
         match event.kind {
             EventKind::Reply => {
                 self.pulls.on_pulled(&mut self.core, &mut self.recvs, port, event);

@@ -1,6 +1,7 @@
 //! What a world tells the endpoint.
 
 use super::Endpoint;
+use super::remote::is_remote;
 use crate::api::Space;
 use crate::offer::{answer_questions, on_decline, on_search, on_watch};
 use crate::rendezvous::moved::Moved;
@@ -215,20 +216,28 @@ impl Endpoint {
 /// what an endpoint sends of the data region.
 #[inline]
 fn spends_data(packet: &Packet) -> bool {
-    matches!(packet, Packet::Put(_) | Packet::ReturnRequest | Packet::ReturnResponse(_))
+    matches!(
+        packet,
+        Packet::Put(_) | Packet::Atomic(_) | Packet::ReturnRequest | Packet::ReturnResponse(_)
+    )
 }
 
 /// Packets of the engine below that no endpoint sends.
 #[inline]
 fn is_foreign<P: Port>(port: &mut P, packet: &Packet) -> bool {
     match packet {
-        Packet::Put(put) => put.bulk.is_some() || is_misled(port, put),
-        Packet::Get(get) => get.into != RemoteKey::NONE,
-        Packet::Atomic(_) | Packet::Offer(_) | Packet::Pull(_) | Packet::Recovery(_) => true,
+        Packet::Put(put) => {
+            !is_remote(put.pt_index) && (put.bulk.is_some() || is_misled(port, put))
+        }
+        Packet::Get(get) => !is_remote(get.pt_index) && get.into != RemoteKey::NONE,
+        Packet::Atomic(atomic) => !is_remote(atomic.pt_index),
+        Packet::Recovery(_) => true,
         Packet::Ack(_)
         | Packet::Reply(_)
         | Packet::GetDone(_)
         | Packet::Credit
+        | Packet::Offer(_)
+        | Packet::Pull(_)
         | Packet::Search(_)
         | Packet::Watch(_)
         | Packet::Waiting(_)

@@ -14,6 +14,7 @@ pub(crate) mod footprint;
 mod machine;
 mod probe;
 mod recv;
+pub(crate) mod remote;
 mod send;
 
 use crate::api::{Completion, Config, Pending, Stats};
@@ -24,6 +25,8 @@ use crate::probes::Probes;
 use crate::recvs::Recvs;
 use crate::rendezvous::pulls::Pulls;
 use crate::rendezvous::speculative::Rtrs;
+use crate::rma::pending::Operations;
+use crate::rma::regions::Regions;
 use crate::sends::Sends;
 use crate::stalled::Stalled;
 use crowded::Crowded;
@@ -43,6 +46,8 @@ pub struct Endpoint {
     probes: Probes,
     /// Receives that the rail which matches had no room for, oldest first.
     crowded: Crowded,
+    regions: Regions,
+    operations: Operations,
 }
 
 impl Endpoint {
@@ -73,6 +78,8 @@ impl Endpoint {
             exhausted: Exhausted::default(),
             probes: Probes::new(config.requests_max),
             crowded: Crowded::default(),
+            regions: Regions::new(config.regions_max),
+            operations: Operations::new(config.requests_max),
         }
     }
 
@@ -143,6 +150,7 @@ impl Endpoint {
         Pending {
             sends: self.sends.len(),
             recvs: self.recvs.len(),
+            remote: self.operations.len(),
             claimed: self.probes.claimed_count(),
             probes: self.probes.len(),
             operations: self.core.ni.operations_now(),

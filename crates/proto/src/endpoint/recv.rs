@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use crate::api::{Completion, Failure, Recv, Refused};
+use crate::multi::MultiOp;
 use crate::portal::entry_for;
 use crate::rendezvous::ability::{revoke, shared};
 use crate::request::RecvOp;
@@ -59,6 +60,74 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Takes a buffer for many messages, until less than `left_min` bytes are left of it.
+    /// Each message has a completion with the buffer's context; one more of
+    /// [`Kind::Consumed`](crate::Kind) follows the last.
+    ///
+    /// # Errors
+    /// [`Refused`]; the request leaves no trace then.
+    pub fn recv_many<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        recv: &Recv,
+        left_min: u64,
+    ) -> Result<(), Refused> {
+        self.core.note_time(now);
+        if port.tag_matching().is_some() {
+            return Err(Refused::NotAtRail);
+        }
+        if self.recvs.multis.is_full() || self.core.is_unread() {
+            return Err(Refused::Again);
+        }
+        let multi = self.recvs.multis.insert(recv, left_min);
+        if !self.post_part(port, multi, recv) {
+            self.recvs.multis.forget(multi);
+            return Err(Refused::Again);
+        }
+        self.drain_events(port);
+        Ok(())
+    }
+
+    /// A message of so many bytes has met a buffer for many: the rest waits anew.
+    #[cold]
+    pub(super) fn go_on<P: Port>(&mut self, port: &mut P, multi: Handle<MultiOp>, len: u64) {
+        if let Some(next) = self.recvs.multis.met(multi, len)
+            && !self.post_part(port, multi, &next)
+        {
+            self.recvs.multis.give_up(multi);
+        }
+    }
+
+    /// Posts what is left of a buffer for many messages. False if there is no room. What it
+    /// meets at once is told by an event, which the caller sees to.
+    fn post_part<P: Port>(&mut self, port: &mut P, multi: Handle<MultiOp>, recv: &Recv) -> bool {
+        if self.recvs.is_full() {
+            return false;
+        }
+        let name = self.recvs.next_handle();
+        let spec = entry_for(recv, name.to_u64());
+        let list = recv.space.pt();
+        let Ok(entry) = self.core.ni.me_append(port, list, List::Priority, spec) else {
+            return false;
+        };
+        let (handle, serial) = self.recvs.insert(recv, entry);
+        if let Some(op) = self.recvs.get_mut(handle) {
+            op.multi = Some(multi);
+        }
+        if entry.is_none() {
+            return true;
+        }
+        if let Some(source) = recv.source
+            && let Err(why) = self.core.await_peer(port, source)
+        {
+            self.fail_posted(handle, source, why);
+        } else if self.exhausted.is_tracking() {
+            self.on_posted_while_tracking(port, recv.source, serial, handle);
+        }
+        true
+    }
+
     /// Cancels the oldest pending receive with this `context`. True if one was
     /// found unmatched: its completion says [`Failure::Cancelled`].
     pub fn cancel<P: Port>(&mut self, _now: Nanos, port: &mut P, context: u64) -> bool {
@@ -80,6 +149,7 @@ impl Endpoint {
             revoke(port, peer, announced.into);
         }
         self.exhausted.leave(op.recv.source, op.serial);
+        self.forget_multi(&op);
         self.core.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
         true
     }
@@ -101,7 +171,15 @@ impl Endpoint {
     pub(super) fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
         let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return };
         self.exhausted.leave(op.recv.source, op.serial);
+        self.forget_multi(&op);
         let failure = Failure::PeerGone { peer, why };
         self.core.complete(Completion::of_unmatched(&op.recv, failure));
+    }
+
+    /// The failure of what waits tells of the end of its buffer for many messages.
+    fn forget_multi(&mut self, op: &RecvOp) {
+        if let Some(multi) = op.multi {
+            self.recvs.multis.forget(multi);
+        }
     }
 }

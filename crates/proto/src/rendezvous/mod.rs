@@ -80,9 +80,13 @@ impl Pulls {
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
         };
         if want == 0 || gone.is_some() || is_written {
-            let recv = op.recv;
+            let (recv, multi) = (op.recv, op.multi);
             recvs.remove(handle);
-            return self.end(core, port, &recv, &pull);
+            self.end(core, port, &recv, &pull);
+            if let Some(multi) = multi {
+                recvs.multis.message_ended(core, multi);
+            }
+            return;
         }
         op.state = RecvState::Pulling(Box::new(pull));
         if claims.is_some() {

@@ -52,6 +52,9 @@ impl Pulls {
             self.budget.leave(pull.event.peer, handle);
         }
         self.end(core, port, &op.recv, &pull);
+        if let Some(multi) = op.multi {
+            recvs.multis.message_ended(core, multi);
+        }
     }
 
     /// Nothing of a pull is under way, and its receive is no more.

@@ -446,6 +446,7 @@ impl Program {
                     Kind::Send => self.sent(who, &completion),
                     Kind::Recv => self.received(who, &completion),
                     Kind::Probe => self.probed(who, &completion, told),
+                    other => panic!("the program has not asked for {other:?}"),
                 },
             }
         }

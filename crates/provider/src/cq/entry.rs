@@ -62,6 +62,13 @@ fn flags(completion: &Completion) -> u64 {
         Space::Untagged => ffi::FI_MSG,
     };
     match completion.kind {
+        Kind::Write => ffi::FI_RMA | ffi::FI_WRITE,
+        Kind::Read => ffi::FI_RMA | ffi::FI_READ,
+        Kind::Combine => ffi::FI_ATOMIC | ffi::FI_WRITE,
+        Kind::Fetch => ffi::FI_ATOMIC | ffi::FI_READ,
+        Kind::PeerRead => ffi::FI_RMA | ffi::FI_REMOTE_READ,
+        Kind::PeerWrite => ffi::FI_RMA | ffi::FI_REMOTE_WRITE | ffi::FI_REMOTE_CQ_DATA,
+        Kind::Consumed => ffi::FI_MULTI_RECV,
         Kind::Send => ffi::FI_SEND | space,
         Kind::Recv | Kind::Probe if completion.data.is_some() => {
             ffi::FI_RECV | ffi::FI_REMOTE_CQ_DATA | space
@@ -230,6 +237,12 @@ fn describe(failure: &Failure, prov_errno: c_int, peer: Option<String>) -> Cow<'
     match (failure, peer) {
         // The probe that finds nothing is ordinary: no allocation.
         (Failure::NoMessage | Failure::Cancelled | Failure::Fault, _) | (_, None) => text.into(),
+        (Failure::NoRegion { .. }, Some(peer)) => {
+            format!("peer {peer} exposes no memory under this key that has all the bytes").into()
+        }
+        (Failure::NoRight { .. }, Some(peer)) => {
+            format!("peer {peer} does not allow this on its memory").into()
+        }
         (Failure::Aborted, Some(peer)) => {
             format!("peer {peer} gave the message up while it fetched it").into()
         }
@@ -269,6 +282,7 @@ mod tests {
             buf: Addr(0x20),
             tag: 7,
             data: Some(9),
+            quiet: false,
             peer: Some(PeerId(0)),
             outcome: Ok(()),
         }

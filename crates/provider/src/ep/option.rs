@@ -11,6 +11,7 @@ use libc::{c_int, c_void};
 /// The value of an option that is a size.
 fn size_of_option(ep: &Ep, option: c_int) -> Result<usize, Errno> {
     match option {
+        ffi::FI_OPT_MIN_MULTI_RECV => Ok(ep.core.state()?.multi_recv_min),
         ffi::FI_OPT_CM_DATA_SIZE => Ok(0),
         ffi::FI_OPT_TX_SIZE | ffi::FI_OPT_RX_SIZE => Ok(info::QUEUE_SIZE),
         ffi::FI_OPT_MAX_MSG_SIZE | ffi::FI_OPT_MAX_TAGGED_SIZE => Ok(info::MESSAGE_MAX),
@@ -82,6 +83,12 @@ pub unsafe extern "C" fn setopt(
                 // SAFETY: the caller's promise.
                 let permitted = unsafe { value.cast::<u8>().read() } != 0;
                 if permitted { Ok(()) } else { Err(Errno::NOT_SUPPORTED) }
+            }
+            ffi::FI_OPT_MIN_MULTI_RECV if len == size_of::<usize>() => {
+                // SAFETY: the caller's promise.
+                let least = unsafe { value.cast::<usize>().read_unaligned() };
+                ep.core.state()?.multi_recv_min = least;
+                Ok(())
             }
             // A program may ask for less than it has; it then keeps to that.
             _ if len == size_of::<usize>() => {

@@ -3,6 +3,7 @@
 
 use super::peers::Peers;
 use crate::av::AvCore;
+use crate::cntr::CntrCore;
 use crate::cq::{CqCore, Entry, Failed, Kept, Sink};
 use crate::domain::DomainCore;
 use crate::engine::Engine;
@@ -11,9 +12,10 @@ use crate::ffi::{self, fi_addr_t};
 use crate::log::{self, About};
 use crate::param;
 use crate::report;
-use sluice_proto::{Completion, Endpoint, Failure, Kind};
+use sluice_proto::{Completion, Endpoint, Exposed, Failure, Kind, RegionId};
 use sluice_runtime::lock::{Lock, Unavailable};
 use sluice_runtime::{Context, Holds, Polled, Shared, ThreadOptions, Visit};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What completion queues count on.
@@ -48,10 +50,48 @@ pub struct State {
     /// Completions are to tell their source (FI_SOURCE).
     pub(super) source: bool,
     pub inject_bytes: usize,
+    /// FI_OPT_MIN_MULTI_RECV.
+    pub multi_recv_min: usize,
     /// A thread may sleep until something arrives.
     pub(super) threaded: bool,
+    pub(super) counters: Counters,
+    /// What is exposed here, by its key, and what counts it.
+    pub(super) regions: BTreeMap<u64, (RegionId, Option<Arc<CntrCore>>)>,
     pub(super) enabled: bool,
     pub(super) caps: u64,
+}
+
+/// The counters bound to an endpoint, by what they count.
+#[derive(Debug, Default)]
+pub struct Counters {
+    by_flag: [Option<Arc<CntrCore>>; COUNTED.len()],
+    /// Whether there are any, of this endpoint or of a region.
+    are_there: bool,
+}
+
+/// What may be counted, as the flags of `fi_ep_bind`.
+const COUNTED: [u64; 6] = [
+    ffi::FI_SEND,
+    ffi::FI_RECV,
+    ffi::FI_READ,
+    ffi::FI_WRITE,
+    ffi::FI_REMOTE_READ,
+    ffi::FI_REMOTE_WRITE,
+];
+
+impl Counters {
+    /// The one that counts such completions.
+    fn of(&self, kind: Kind) -> Option<&Arc<CntrCore>> {
+        let index = match kind {
+            Kind::Send => 0,
+            Kind::Recv | Kind::Probe | Kind::Consumed => 1,
+            Kind::Read | Kind::Fetch => 2,
+            Kind::Write | Kind::Combine => 3,
+            Kind::PeerRead => 4,
+            Kind::PeerWrite => 5,
+        };
+        self.by_flag[index].as_ref()
+    }
 }
 
 /// One direction of an endpoint: its queue and what its operations do unless
@@ -133,6 +173,11 @@ impl EpCore {
         }
     }
 
+    /// Polls, and has what is finished counted and kept in the queues.
+    pub fn drain(&self) {
+        let _ = self.shared.try_visit(State::drain);
+    }
+
     /// Starts the thread. Where the system has none to give, progress is made in the program's
     /// calls alone, as without the setting.
     fn start_thread(self: &Arc<EpCore>) {
@@ -211,21 +256,31 @@ impl State {
         self.hand_over(first, reader, sink);
     }
 
+    /// As [`State::collect`] for nobody: all is kept.
+    fn drain(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        engine.poll();
+        while let Some(completion) = self.engine.as_mut().and_then(Engine::pop) {
+            if self.counters.are_there {
+                self.count(&completion);
+            }
+            if let Some(cq) = self.queue_of(&completion).cloned() {
+                cq.keep(self.kept(&completion));
+            }
+        }
+    }
+
     /// Hands over a completion and those behind it, until `sink` is full or an
     /// error for `reader` was kept, which later ones may not overtake.
     fn hand_over(&mut self, first: Completion, reader: &CqCore, sink: &mut Sink) {
         let mut next = Some(first);
         while let Some(completion) = next {
-            let direction = match completion.kind {
-                Kind::Send => &self.tx,
-                Kind::Recv | Kind::Probe => &self.rx,
-            };
-            if let Some(cq) = &direction.cq {
+            if self.counters.are_there {
+                self.count(&completion);
+            }
+            if let Some(cq) = self.queue_of(&completion) {
                 let here = std::ptr::eq(Arc::as_ptr(cq), reader);
-                let nameless = completion.kind == Kind::Send && completion.context == 0;
-                if completion.outcome.is_err() && nameless {
-                    self.log_nameless(&completion);
-                } else if here && completion.outcome.is_ok() {
+                if here && completion.outcome.is_ok() {
                     let source = if sink.wants_sources() { self.source_of(&completion) } else { 0 };
                     sink.put(&Entry::new(&completion), source);
                 } else {
@@ -241,6 +296,21 @@ impl State {
             }
             next = self.engine.as_mut().and_then(Engine::pop);
         }
+    }
+
+    /// The queue that is to have a completion.
+    #[inline(always)]
+    fn queue_of(&self, completion: &Completion) -> Option<&Arc<CqCore>> {
+        let begun_here = completion.kind.is_begun_here();
+        let cq = if begun_here { &self.tx.cq } else { &self.rx.cq };
+        if completion.outcome.is_ok() {
+            return cq.as_ref().filter(|_| !completion.quiet);
+        }
+        if begun_here && completion.context == 0 {
+            self.log_nameless(completion);
+            return None;
+        }
+        cq.as_ref()
     }
 
     /// A failed send without a context is one that the program did not
@@ -279,7 +349,7 @@ impl State {
     /// has it in its address vector.
     fn source_of(&mut self, completion: &Completion) -> fi_addr_t {
         match (&self.engine, completion.peer) {
-            (Some(engine), Some(peer)) if self.source && completion.kind != Kind::Send => {
+            (Some(engine), Some(peer)) if self.source && !completion.kind.is_begun_here() => {
                 self.peers.number(engine, peer)
             }
             _ => ffi::FI_ADDR_NOTAVAIL,
@@ -323,6 +393,9 @@ impl State {
                 cq.attach(core)?;
             }
         }
+        for counter in self.counters() {
+            counter.attach(core)?;
+        }
         self.enabled = true;
         Ok(())
     }
@@ -348,6 +421,66 @@ impl State {
             direction.selective = flags & ffi::FI_SELECTIVE_COMPLETION != 0;
         }
         Ok(())
+    }
+
+    pub(super) fn bind_cntr(&mut self, cntr: &Arc<CntrCore>, flags: u64) -> Result<(), Errno> {
+        let known = COUNTED.iter().fold(0, |known, flag| known | flag);
+        if flags == 0 || flags & !known != 0 {
+            return Err(Errno::BAD_FLAGS);
+        }
+        for (flag, counter) in COUNTED.iter().zip(&mut self.counters.by_flag) {
+            if flags & flag != 0 && counter.replace(Arc::clone(cntr)).is_some() {
+                return Err(Errno::INVALID);
+            }
+        }
+        self.counters.are_there = true;
+        Ok(())
+    }
+
+    /// The counters, each once or more.
+    pub(super) fn counters(&self) -> Vec<Arc<CntrCore>> {
+        let of_regions = self.regions.values().filter_map(|(_, counter)| counter.as_ref());
+        self.counters.by_flag.iter().flatten().chain(of_regions).cloned().collect()
+    }
+
+    #[cold]
+    fn count(&self, completion: &Completion) {
+        if completion.kind == Kind::Consumed {
+            return;
+        }
+        let well = completion.outcome.is_ok();
+        if let Some(counter) = self.counters.of(completion.kind) {
+            counter.count(well);
+        }
+        // What peers do names the region by its key.
+        if matches!(completion.kind, Kind::PeerRead | Kind::PeerWrite)
+            && let Some((_, Some(counter))) = self.regions.get(&completion.context)
+        {
+            counter.count(well);
+        }
+    }
+
+    /// Exposes a region of the domain here, or does so anew.
+    pub fn expose(
+        &mut self,
+        exposed: &Exposed,
+        counter: Option<&Arc<CntrCore>>,
+    ) -> Result<(), Errno> {
+        self.hide(exposed.key);
+        let counts_all = self.counters.by_flag[4].is_some() || self.counters.by_flag[5].is_some();
+        let told = exposed.told.or(counts_all.then_some(exposed.key));
+        let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+        let region = engine.expose(&Exposed { told, ..exposed.clone() })?;
+        self.counters.are_there |= counter.is_some();
+        self.regions.insert(exposed.key, (region, counter.cloned()));
+        Ok(())
+    }
+
+    /// Exposes it no more.
+    pub fn hide(&mut self, key: u64) {
+        if let (Some((region, _)), Some(engine)) = (self.regions.remove(&key), &mut self.engine) {
+            engine.hide(region);
+        }
     }
 
     pub(super) fn bind_av(&mut self, av: &Arc<AvCore>) -> Result<(), Errno> {

@@ -78,10 +78,14 @@ fn granted(asked: u64) -> u64 {
     if asked == 0 {
         return CAPS & !ffi::FI_SOURCE;
     }
-    let caps = asked | FREE_CAPS;
-    let directions = ffi::FI_SEND | ffi::FI_RECV;
-    let sends = caps & (ffi::FI_MSG | ffi::FI_TAGGED) != 0;
-    if sends && caps & directions == 0 { caps | directions } else { caps }
+    let mut caps = asked | FREE_CAPS;
+    let sides = [(MESSAGES, MESSAGE_SIDES), (MEMORY, MEMORY_SIDES)];
+    for (interfaces, directions) in sides {
+        if caps & interfaces != 0 && caps & directions == 0 {
+            caps |= directions;
+        }
+    }
+    caps
 }
 
 fn fill_tx(tx: &mut fi_tx_attr, caps: u64, hints: &Hints, settings: &Settings) {
@@ -92,6 +96,7 @@ fn fill_tx(tx: &mut fi_tx_attr, caps: u64, hints: &Hints, settings: &Settings) {
     tx.inject_size = settings.inject_bytes;
     tx.size = QUEUE_SIZE;
     tx.iov_limit = IOV_LIMIT;
+    tx.rma_iov_limit = RMA_IOV_LIMIT;
     tx.tclass = hints.tx.map_or(0, |tx| tx.tclass);
 }
 
@@ -156,7 +161,8 @@ fn fill_domain(
     domain.rx_ctx_cnt = OBJECTS_MAX;
     domain.max_ep_tx_ctx = 1;
     domain.max_ep_rx_ctx = 1;
-    domain.mr_iov_limit = IOV_LIMIT;
+    domain.mr_iov_limit = MR_IOV_LIMIT;
+    domain.cntr_cnt = OBJECTS_MAX;
     domain.caps = FREE_CAPS;
     domain.max_err_data = ERR_DATA_MAX;
     domain.mr_cnt = OBJECTS_MAX;

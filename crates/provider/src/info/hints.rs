@@ -111,8 +111,8 @@ impl Hints<'_> {
         at_most("domain_attr.auth_key_size", domain.auth_key_size, 0)?;
         // These counts are checked from API 1.5 on.
         if version >= ffi::version(1, 5) {
-            at_most("domain_attr.cntr_cnt", domain.cntr_cnt, 0)?;
-            at_most("domain_attr.mr_iov_limit", domain.mr_iov_limit, IOV_LIMIT)?;
+            at_most("domain_attr.cntr_cnt", domain.cntr_cnt, OBJECTS_MAX)?;
+            at_most("domain_attr.mr_iov_limit", domain.mr_iov_limit, MR_IOV_LIMIT)?;
             at_most("domain_attr.max_err_data", domain.max_err_data, ERR_DATA_MAX)?;
             at_most("domain_attr.mr_cnt", domain.mr_cnt, OBJECTS_MAX)?;
         }
@@ -146,7 +146,7 @@ impl Hints<'_> {
         at_most("tx_attr.inject_size", tx.inject_size, settings.inject_bytes)?;
         at_most("tx_attr.size", tx.size, QUEUE_SIZE)?;
         at_most("tx_attr.iov_limit", tx.iov_limit, IOV_LIMIT)?;
-        at_most("tx_attr.rma_iov_limit", tx.rma_iov_limit, 0)
+        at_most("tx_attr.rma_iov_limit", tx.rma_iov_limit, RMA_IOV_LIMIT)
     }
 
     fn check_rx(&self) -> Result<(), Misfit> {

@@ -32,18 +32,40 @@ pub const PROTOCOL: u32 = ffi::FI_PROV_SPECIFIC | 0x53_4c55;
 /// Capabilities that a program gets only if it asks for them (`fi_getinfo`,
 /// "primary capabilities"), or if it asks for nothing at all.
 pub const PRIMARY_CAPS: u64 =
-    ffi::FI_MSG | ffi::FI_TAGGED | ffi::FI_SEND | ffi::FI_RECV | ffi::FI_DIRECTED_RECV;
+    MESSAGES | MESSAGE_SIDES | MEMORY | MEMORY_SIDES | ffi::FI_DIRECTED_RECV | ffi::FI_MULTI_RECV;
+
+/// The interfaces, and their directions, which are all meant where none is named.
+const MESSAGES: u64 = ffi::FI_MSG | ffi::FI_TAGGED;
+const MESSAGE_SIDES: u64 = ffi::FI_SEND | ffi::FI_RECV;
+const MEMORY: u64 = ffi::FI_RMA | ffi::FI_ATOMIC;
+const MEMORY_SIDES: u64 = ffi::FI_READ | ffi::FI_WRITE | ffi::FI_REMOTE_READ | ffi::FI_REMOTE_WRITE;
+
 /// Capabilities that cost nothing and are therefore always given, as the
 /// rules for secondary capabilities allow.
-pub const FREE_CAPS: u64 = ffi::FI_LOCAL_COMM | ffi::FI_REMOTE_COMM;
+pub const FREE_CAPS: u64 =
+    ffi::FI_LOCAL_COMM | ffi::FI_REMOTE_COMM | ffi::FI_RMA_EVENT | ffi::FI_FENCE;
 /// All capabilities. FI_SOURCE is secondary, but costs a look-up per message
 /// read, so it is given only when asked for.
 pub const CAPS: u64 = PRIMARY_CAPS | FREE_CAPS | ffi::FI_SOURCE;
 
 /// The parts of the capabilities that belong to sending and to receiving.
-pub const TX_CAPS: u64 = ffi::FI_MSG | ffi::FI_TAGGED | ffi::FI_SEND;
-pub const RX_CAPS: u64 =
-    ffi::FI_MSG | ffi::FI_TAGGED | ffi::FI_RECV | ffi::FI_DIRECTED_RECV | ffi::FI_SOURCE;
+pub const TX_CAPS: u64 = ffi::FI_MSG
+    | ffi::FI_TAGGED
+    | ffi::FI_SEND
+    | ffi::FI_RMA
+    | ffi::FI_ATOMIC
+    | ffi::FI_READ
+    | ffi::FI_WRITE;
+pub const RX_CAPS: u64 = ffi::FI_MSG
+    | ffi::FI_TAGGED
+    | ffi::FI_RECV
+    | ffi::FI_MULTI_RECV
+    | ffi::FI_DIRECTED_RECV
+    | ffi::FI_SOURCE
+    | ffi::FI_RMA
+    | ffi::FI_ATOMIC
+    | ffi::FI_REMOTE_READ
+    | ffi::FI_REMOTE_WRITE;
 
 /// Flags of operations that may be made the default of an endpoint.
 pub const TX_OP_FLAGS: u64 = ffi::FI_COMPLETION
@@ -52,17 +74,24 @@ pub const TX_OP_FLAGS: u64 = ffi::FI_COMPLETION
     | ffi::FI_TRANSMIT_COMPLETE
     | ffi::FI_DELIVERY_COMPLETE
     | ffi::FI_MATCH_COMPLETE;
-pub const RX_OP_FLAGS: u64 = ffi::FI_COMPLETION;
+pub const RX_OP_FLAGS: u64 = ffi::FI_COMPLETION | ffi::FI_MULTI_RECV;
 
-/// Messages of one sender to one receiver match in the order in which they
-/// were sent. No other order says anything without remote memory access.
-pub const MSG_ORDER: u64 = ffi::FI_ORDER_SAS;
+/// Messages of one sender to one receiver match in the order in which they were sent, and
+/// atomic operations, which travel in one packet each, are done in that order. Reads and
+/// writes may move later than they were asked for.
+pub const MSG_ORDER: u64 = ffi::FI_ORDER_SAS
+    | ffi::FI_ORDER_ATOMIC_RAR
+    | ffi::FI_ORDER_ATOMIC_RAW
+    | ffi::FI_ORDER_ATOMIC_WAR
+    | ffi::FI_ORDER_ATOMIC_WAW;
 
 /// All 64 bits of a tag can be used, in any division: alternating bits, each a
 /// field of its own. Open MPI counts the leading zeros as bits that it must
 /// leave alone; there are none.
 pub const TAG_FORMAT: u64 = 0xAAAA_AAAA_AAAA_AAAA;
 
+/// Bytes that are left of a buffer for many messages when it takes no more, unless set.
+pub const MULTI_RECV_MIN: usize = 64;
 /// Longest message, in bytes.
 pub const MESSAGE_MAX: usize = i64::MAX as usize;
 /// Operations that may be outstanding. Programs size their queues by it; the
@@ -70,6 +99,10 @@ pub const MESSAGE_MAX: usize = i64::MAX as usize;
 pub const QUEUE_SIZE: usize = 4096;
 /// Pieces of memory that one message may be gathered from or scattered to.
 pub const IOV_LIMIT: usize = 1;
+/// Stretches of memory on each side of an operation on a peer's.
+pub const RMA_IOV_LIMIT: usize = 8;
+/// Pieces of memory that one region may be made of.
+pub const MR_IOV_LIMIT: usize = 8;
 /// Bytes of out-of-band data that travel with a message.
 pub const CQ_DATA_SIZE: usize = 8;
 pub const MR_KEY_SIZE: usize = 8;

@@ -213,6 +213,13 @@ impl Judge {
             Kind::Send => self.send_ended(world, who, end),
             Kind::Recv => self.receive_ended(world, who, end),
             Kind::Probe => self.probe_ended(world, who, end, told),
+            Kind::Write
+            | Kind::Read
+            | Kind::Combine
+            | Kind::Fetch
+            | Kind::PeerWrite
+            | Kind::PeerRead
+            | Kind::Consumed => panic!("no program of the swarm has asked for this: {end:?}"),
         }
     }
 

@@ -91,6 +91,7 @@ impl Setup {
             network_eager_bytes_max: 0,
             patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
             requests_max: REQUESTS_MANY,
+            regions_max: 1,
             inject_bytes_max: draw.pick(&[0, 500, 5_000, 1 << 20]),
             announce_bytes_min: draw.pick(&[0, 100, 1 << 20]),
             share_bytes_min: draw.pick(&[0, 300, 1 << 20]),

@@ -161,6 +161,7 @@ fn verdict_on_a_receive_of_the_dead(source: Option<usize>) -> bool {
         tag: 5,
         data: None,
         peer: None,
+        quiet: false,
         outcome: gone(1),
     };
     catch_unwind(AssertUnwindSafe(|| judge.ended(&mut world, 0, &end, None))).is_ok()

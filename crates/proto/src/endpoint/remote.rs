@@ -1,0 +1,227 @@
+//! Remote memory, from the calls to what the interface tells.
+
+use super::Endpoint;
+use crate::api::{Completion, Failure, Kind, Refused, Space};
+use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
+use crate::rma::api::{Deed, Exposed, Part, Rma};
+use crate::rma::pending::RmaOp;
+use crate::rma::regions::{RegionOp, region_named};
+use sluice_link::Port;
+use sluice_portals::{
+    Arithmetic, Command, Event, EventKind, Handle, Local, NiFail, PtlError, Target,
+};
+use sluice_wire::{AckKind, MatchBits, Nanos, PeerId, PtIndex, Region};
+
+/// Names a region of this process until it is hidden.
+pub type RegionId = Handle<RegionOp>;
+
+/// The longest piece, in bytes, of which one command is made.
+const PIECE_BYTES_MAX: u64 = 1 << 30;
+
+impl Endpoint {
+    /// Exposes memory to all peers.
+    ///
+    /// # Errors
+    /// [`Refused::Again`] if as many regions are exposed as may be.
+    pub fn expose<P: Port>(
+        &mut self,
+        port: &mut P,
+        exposed: &Exposed,
+    ) -> Result<RegionId, Refused> {
+        self.regions.expose(&mut self.core, port, exposed).map_err(|_| Refused::Again)
+    }
+
+    /// Exposes a region no more. What a peer moves now ends first, without this call.
+    pub fn hide(&mut self, region: RegionId) {
+        self.regions.hide(&mut self.core, region);
+    }
+
+    /// Most bytes of values of one part of an operation that combines.
+    #[must_use]
+    pub fn combined_bytes_max(&self) -> u64 {
+        u64::from(self.core.ni.limits().eager_bytes_max)
+    }
+
+    /// Begins an operation on the memory of a peer.
+    ///
+    /// # Errors
+    /// [`Refused::Again`] if there is no room for it, or it has to wait for earlier ones;
+    /// [`Refused::TooLong`] if a part that combines is too long. It leaves no trace then.
+    pub fn rma<P: Port>(&mut self, now: Nanos, port: &mut P, rma: &Rma) -> Result<(), Refused> {
+        self.core.note_time(now);
+        let combined = matches!(rma.deed, Deed::Combine(..) | Deed::Fetch(..));
+        let parts_max = if combined { self.combined_bytes_max() } else { u64::MAX };
+        if let Some(part) = rma.parts.iter().find(|part| part.local.len > parts_max) {
+            return Err(Refused::TooLong { len: part.local.len, max: parts_max });
+        }
+        let pieces = rma.parts.iter().map(|part| pieces_of(part).count() as u32).sum::<u32>();
+        // A fetching one is two of the interface's.
+        let has_room = self.core.ni.operations_room() > 2 * pieces as usize;
+        let must_wait = rma.fence && self.is_busy_with(rma.peer);
+        if self.operations.is_full() || self.core.is_unread() || !has_room || must_wait {
+            return Err(Refused::Again);
+        }
+        let copy = if rma.inject { copied(port, rma.parts) } else { None };
+        let handle = self.operations.begin(rma, pieces.max(1), copy);
+        if let Err(why) = self.core.await_peer(port, rma.peer) {
+            let failure = Failure::PeerGone { peer: rma.peer, why };
+            for _ in 0..pieces.max(1) {
+                self.part_ended(port, handle, Err(failure));
+            }
+            return Ok(());
+        }
+        let mut copied = copy.map(|copy| copy.addr);
+        for part in rma.parts {
+            for mut piece in pieces_of(part) {
+                if let Some(at) = &mut copied {
+                    (piece.local.addr, *at) = (*at, at.offset(piece.local.len));
+                }
+                self.issue_piece(port, rma, &piece, handle);
+            }
+        }
+        if pieces == 0 {
+            self.part_ended(port, handle, Ok(()));
+        }
+        self.drain_events(port);
+        Ok(())
+    }
+
+    /// Whether an earlier operation on this peer has not ended.
+    fn is_busy_with(&self, peer: PeerId) -> bool {
+        self.operations.any_to(peer) || self.sends.any_to(peer)
+    }
+
+    fn issue_piece<P: Port>(
+        &mut self,
+        port: &mut P,
+        rma: &Rma,
+        piece: &Part,
+        handle: Handle<RmaOp>,
+    ) {
+        let md = self.core.remote_md;
+        let local = |region: Region| Local { md, offset: region.addr.0, length: region.len };
+        let target = Target {
+            peer: rma.peer,
+            pt_index: rma.data.map_or(PT_REMOTE, |_| PT_REMOTE_TOLD),
+            match_bits: MatchBits(piece.key),
+            remote_offset: piece.offset,
+        };
+        let (user_ptr, hdr_data) = (handle.to_u64(), rma.data.unwrap_or(0));
+        let (from, ack) = (local(piece.local), Some(AckKind::Full));
+        let arithmetic = |op, datatype| Arithmetic { op, datatype, operand: piece.operand };
+        let command = match rma.deed {
+            Deed::Write => Command::Put { from, ack, target, hdr_data, user_ptr },
+            Deed::Read => Command::Get { into: from, target, user_ptr },
+            Deed::Combine(op, datatype) => {
+                let arithmetic = arithmetic(op, datatype);
+                Command::Atomic { from, ack, target, hdr_data, user_ptr, arithmetic }
+            }
+            Deed::Fetch(op, datatype) => {
+                let into = local(Region { addr: piece.result, len: piece.local.len });
+                let arithmetic = arithmetic(op, datatype);
+                Command::Fetch { into, from, target, hdr_data, user_ptr, arithmetic }
+            }
+        };
+        match self.core.ni.issue(port, &command) {
+            Ok(()) => {}
+            Err(PtlError::ArgInvalid(_)) => self.part_ended(port, handle, Err(Failure::Fault)),
+            Err(error) => unreachable!("room was checked: {error}"),
+        }
+    }
+
+    fn part_ended<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RmaOp>,
+        outcome: Result<(), Failure>,
+    ) {
+        if let Some(completion) = self.operations.part_ended(port, handle, outcome) {
+            self.core.complete(completion);
+        }
+    }
+
+    /// An event of an operation on remote memory, of this process's or of a peer's.
+    #[cold]
+    pub(super) fn on_remote_event<P: Port>(&mut self, port: &mut P, event: &Event) {
+        match event.kind {
+            EventKind::Ack | EventKind::Reply => {
+                let outcome = event.outcome.map_err(|fail| refused_there(fail, event.peer));
+                self.part_ended(port, Handle::from_u64(event.user_ptr), outcome);
+            }
+            // It is followed by one of those.
+            EventKind::Send => {}
+            _ => self.on_touched(event),
+        }
+    }
+
+    /// A peer has done something with a region of this process.
+    fn on_touched(&mut self, event: &Event) {
+        let data = (event.pt_index == PT_REMOTE_TOLD).then_some(event.hdr_data);
+        let Some(region) = self.regions.get(region_named(event.user_ptr)) else { return };
+        let told = region.told;
+        if event.outcome.is_err() || (data.is_none() && told.is_none()) {
+            return;
+        }
+        let kind = match event.kind {
+            EventKind::Get => Kind::PeerRead,
+            _ => Kind::PeerWrite,
+        };
+        self.core.complete(Completion {
+            kind,
+            space: Space::Untagged,
+            context: told.unwrap_or(0),
+            len: event.mlength,
+            buf: event.start,
+            tag: 0,
+            data,
+            peer: Some(event.peer),
+            quiet: data.is_none(),
+            outcome: Ok(()),
+        });
+    }
+}
+
+/// A part as commands can have it.
+fn pieces_of(part: &Part) -> impl Iterator<Item = Part> {
+    let count = part.local.len.div_ceil(PIECE_BYTES_MAX).max(1);
+    (0..count).map(|nth| piece_from(part, nth * PIECE_BYTES_MAX))
+}
+
+/// What of a part is one piece, from `at` on.
+fn piece_from(part: &Part, at: u64) -> Part {
+    let mut piece = *part;
+    let len = (part.local.len - at).min(PIECE_BYTES_MAX);
+    piece.local = Region { addr: part.local.addr.offset(at), len };
+    piece.offset = part.offset.wrapping_add(at);
+    piece
+}
+
+/// All bytes of these parts, in memory of the port.
+fn copied<P: Port>(port: &mut P, parts: &[Part]) -> Option<Region> {
+    let len: u64 = parts.iter().map(|part| part.local.len).sum();
+    if len == 0 {
+        return None;
+    }
+    let copy = Region { addr: port.lend(len as u32), len };
+    let mut at = copy.addr;
+    for Region { addr, len } in parts.iter().map(|part| part.local) {
+        port.copy(addr, at, len);
+        at = at.offset(len);
+    }
+    Some(copy)
+}
+
+/// What a failure means of an operation on the memory of `peer`.
+fn refused_there(fail: NiFail, peer: PeerId) -> Failure {
+    match fail {
+        NiFail::NoMatch | NiFail::PtDisabled => Failure::NoRegion { peer },
+        NiFail::OpViolation | NiFail::PermViolation => Failure::NoRight { peer },
+        other => Failure::of(other, peer),
+    }
+}
+
+/// Whether events of this portal table entry are those of remote memory.
+#[inline]
+pub(super) fn is_remote(pt_index: PtIndex) -> bool {
+    pt_index >= PT_REMOTE
+}

@@ -1,0 +1,99 @@
+//! Buffers that take many messages, one behind the other (`FI_MULTI_RECV`).
+//!
+//! At any time a buffer waits for one message, as a receive of what is left of it. What has
+//! met one goes on by itself, and the rest waits anew, before the next packet is looked at.
+//! Of several buffers the one that has waited longest takes the next message, so they fill
+//! in turn.
+//!
+//! Invariants: messages lie in a buffer in the order in which they were matched and do not
+//! overlap; a buffer is told to be consumed once, after the ends of all its messages.
+
+use crate::api::{Completion, Kind, Recv, Space};
+use crate::core::Core;
+use sluice_portals::{Handle, Table};
+use sluice_wire::Region;
+
+/// A buffer that takes many messages.
+#[derive(Debug)]
+pub struct MultiOp {
+    /// What it waits for now: what is left of the buffer.
+    pub next: Recv,
+    /// With less left it takes no more.
+    left_min: u64,
+    /// Messages that have met it and not ended.
+    under_way: u32,
+    /// It takes no more.
+    is_used_up: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Multis {
+    table: Table<MultiOp>,
+}
+
+impl Multis {
+    pub fn new(requests_max: u32) -> Multis {
+        Multis { table: Table::new(requests_max) }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.table.is_full()
+    }
+
+    /// A buffer that waits from now on.
+    ///
+    /// # Panics
+    /// If there are as many as may be.
+    pub fn insert(&mut self, recv: &Recv, left_min: u64) -> Handle<MultiOp> {
+        let op = MultiOp { next: *recv, left_min, under_way: 0, is_used_up: false };
+        let Ok(handle) = self.table.insert(op) else { unreachable!("room was checked") };
+        handle
+    }
+
+    /// It waits no more; nothing of it is told.
+    pub fn forget(&mut self, multi: Handle<MultiOp>) {
+        self.table.discard(multi);
+    }
+
+    /// A message of so many bytes has met it. What it waits for next, if anything.
+    pub fn met(&mut self, multi: Handle<MultiOp>, len: u64) -> Option<Recv> {
+        let op = self.table.get_mut(multi)?;
+        op.under_way += 1;
+        let Region { addr, len: left } = op.next.buf;
+        let len = len.min(left);
+        op.next.buf = Region { addr: addr.offset(len), len: left - len };
+        op.is_used_up = op.next.buf.len < op.left_min.max(1);
+        (!op.is_used_up).then_some(op.next)
+    }
+
+    /// The rest cannot wait: it is given back.
+    pub fn give_up(&mut self, multi: Handle<MultiOp>) {
+        if let Some(op) = self.table.get_mut(multi) {
+            op.is_used_up = true;
+        }
+    }
+
+    /// A message that has met it has ended.
+    pub fn message_ended(&mut self, core: &mut Core, multi: Handle<MultiOp>) {
+        let Some(op) = self.table.get_mut(multi) else { return };
+        op.under_way -= 1;
+        if op.under_way > 0 || !op.is_used_up {
+            return;
+        }
+        let recv = op.next;
+        self.table.discard(multi);
+        core.complete(Completion {
+            kind: Kind::Consumed,
+            space: Space::Untagged,
+            context: recv.context,
+            len: 0,
+            buf: recv.buf.addr,
+            tag: 0,
+            data: None,
+            peer: None,
+            quiet: false,
+            outcome: Ok(()),
+        });
+    }
+}

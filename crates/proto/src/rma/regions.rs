@@ -1,0 +1,144 @@
+//! The regions of this process.
+
+use crate::core::Core;
+use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
+use crate::rma::api::Exposed;
+use sluice_link::Port;
+use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError, Table, Vector};
+use sluice_wire::{Addr, MatchBits, Region};
+
+/// A region: two entries, for operations of which this process is not told and for writes
+/// whose data it is told.
+#[derive(Debug)]
+pub struct RegionOp {
+    entries: [Option<Handle<Me>>; 2],
+    pub told: Option<u64>,
+}
+
+/// The region whose entries have this user pointer. The bits are turned around, so that no
+/// such pointer is the name of a receive.
+pub(crate) fn region_named(user_ptr: u64) -> Handle<RegionOp> {
+    Handle::from_u64(!user_ptr)
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    table: Table<RegionOp>,
+    /// Regions that are to go and whose memory a peer's operation is still at.
+    leaving: Vec<Handle<RegionOp>>,
+}
+
+impl Regions {
+    pub fn new(regions_max: u32) -> Regions {
+        Regions { table: Table::new(regions_max), leaving: Vec::new() }
+    }
+
+    pub fn get(&self, region: Handle<RegionOp>) -> Option<&RegionOp> {
+        self.table.get(region)
+    }
+
+    /// Adds a region.
+    ///
+    /// # Errors
+    /// [`PtlError`] if there is no room for it; nothing was added then.
+    pub fn expose<P: Port>(
+        &mut self,
+        core: &mut Core,
+        port: &mut P,
+        exposed: &Exposed,
+    ) -> Result<Handle<RegionOp>, PtlError> {
+        self.leave(core);
+        if self.table.is_full() {
+            return Err(PtlError::NoSpace("regions"));
+        }
+        let name = self.table.next_handle();
+        let mut op = RegionOp { entries: [None; 2], told: exposed.told };
+        for (entry, pt_index) in op.entries.iter_mut().zip([PT_REMOTE, PT_REMOTE_TOLD]) {
+            let tells = pt_index == PT_REMOTE_TOLD || exposed.told.is_some();
+            let appended = entry_for(core, exposed, name, tells)
+                .and_then(|spec| core.ni.me_append(port, pt_index, List::Priority, spec));
+            match appended {
+                Ok(appended) => *entry = appended,
+                Err(error) => {
+                    let unlinked = op.unlink(core);
+                    assert!(unlinked, "nobody has used the entry");
+                    return Err(error);
+                }
+            }
+        }
+        let Ok(handle) = self.table.insert(op) else { unreachable!("room was checked") };
+        assert!(handle == name, "the entries name their region");
+        Ok(handle)
+    }
+
+    /// Takes a region away: no operation begins on it any more. One that moves data now goes
+    /// on, and holds the entry, not the call.
+    pub fn hide(&mut self, core: &mut Core, region: Handle<RegionOp>) {
+        self.leave(core);
+        let Some(op) = self.table.get_mut(region) else { return };
+        if op.unlink(core) {
+            self.table.discard(region);
+        } else {
+            self.leaving.push(region);
+        }
+    }
+
+    /// Lets go of those that nobody is at any more.
+    fn leave(&mut self, core: &mut Core) {
+        let Regions { table, leaving } = self;
+        leaving.retain(|&region| {
+            let gone = table.get_mut(region).is_none_or(|op| op.unlink(core));
+            if gone {
+                table.discard(region);
+            }
+            !gone
+        });
+    }
+}
+
+impl RegionOp {
+    /// Whether both entries are gone now.
+    fn unlink(&mut self, core: &mut Core) -> bool {
+        for entry in &mut self.entries {
+            *entry = entry.filter(|&entry| core.ni.me_unlink(entry) == Err(PtlError::InUse));
+        }
+        self.entries == [None; 2]
+    }
+}
+
+fn entry_for(
+    core: &mut Core,
+    exposed: &Exposed,
+    name: Handle<RegionOp>,
+    tells: bool,
+) -> Result<MeSpec, PtlError> {
+    let (region, vector) = match exposed.pieces {
+        [] => (Region::EMPTY, None),
+        [region] => (*region, None),
+        pieces => {
+            let len = pieces.iter().map(|piece| piece.len).sum();
+            let vector = Vector::new(pieces.to_vec());
+            let vector = vector.ok_or(PtlError::ArgInvalid("longer than an address space"))?;
+            (Region { addr: Addr(0), len }, Some(core.ni.vector_bind(vector)?))
+        }
+    };
+    let options = MeOptions {
+        op_put: exposed.access.write,
+        op_get: exposed.access.read,
+        no_truncate: true,
+        addressed: exposed.addressed && vector.is_none(),
+        event_link_disable: true,
+        event_unlink_disable: true,
+        event_comm_disable: !tells,
+        ..MeOptions::default()
+    };
+    Ok(MeSpec {
+        region,
+        vector,
+        match_bits: MatchBits(exposed.key),
+        options,
+        user_ptr: !name.to_u64(),
+        ..MeSpec::default()
+    })
+}
