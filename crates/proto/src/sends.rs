@@ -8,7 +8,7 @@ use crate::rendezvous::moved::Moved;
 use crate::request::{SendOp, SendState, SenderCopy};
 use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::{Handle, NiFail, Table, UnexpectedBytes};
-use sluice_wire::{Addr, PeerId};
+use sluice_wire::{Addr, PeerId, Region};
 
 /// See the module.
 #[derive(Debug)]
@@ -96,6 +96,43 @@ impl Sends {
             port.copy(send.buf.addr, copy, send.buf.len);
         }
         Ok(copy)
+    }
+
+    /// Copies the pieces of a message, that has so many bytes, to one; none if it has no
+    /// bytes.
+    pub fn lend_pieces<P: Port>(
+        &self,
+        port: &mut P,
+        send: &Send,
+        pieces: &[Region],
+        core: &Core,
+    ) -> Result<Option<Region>, Refused> {
+        let (len, max) = (send.buf.len, core.config.inject_bytes_max.min(u32::MAX.into()));
+        if Sends::injected_bytes_of(send) > max {
+            return Err(Refused::TooLong { len, max });
+        }
+        if self.injected_bytes + Sends::injected_bytes_of(send) > max {
+            return Err(Refused::Again);
+        }
+        if len == 0 {
+            return Ok(None);
+        }
+        let copy = Region { addr: port.lend(len as u32), len };
+        let mut at = copy.addr;
+        for piece in pieces {
+            port.copy(piece.addr, at, piece.len);
+            at = at.offset(piece.len);
+        }
+        Ok(Some(copy))
+    }
+
+    /// A send was given bytes that were copied for it. Whether it is pending, and gives them
+    /// back at its end.
+    pub fn keep_copy(&mut self, name: Handle<SendOp>, copy: Region) -> bool {
+        let Some(op) = self.ops.get_mut(name) else { return false };
+        op.copy = Some(copy.addr);
+        self.injected_bytes += Sends::injected_bytes_of(&op.send);
+        true
     }
 
     /// A send has come to its end on this process or as the interface says.

@@ -207,7 +207,7 @@ fn region(addr: *mut c_void, count: usize, item: usize) -> Result<Region, Errno>
 unsafe fn entries<'a, T>(at: *const T, count: usize) -> Result<&'a [T], Errno> {
     match count {
         0 => Ok(&[]),
-        count if at.is_null() || count > info::RMA_IOV_LIMIT => Err(Errno::INVALID),
+        count if at.is_null() || count > info::SIDES_MAX => Err(Errno::INVALID),
         // SAFETY: the caller's promise.
         count => Ok(unsafe { std::slice::from_raw_parts(at, count) }),
     }

@@ -137,6 +137,23 @@ impl Engine {
         answer
     }
 
+    /// Takes a message whose bytes lie in several pieces. As [`Engine::send`].
+    pub fn send_pieces(&mut self, send: &Send, pieces: &[Region]) -> Result<(), Refused> {
+        let (now, endpoint, port) = self.context.parts();
+        let answer = match endpoint.send_pieces(now, port, send, pieces) {
+            Err(Refused::Again) => {
+                self.poll();
+                let (now, endpoint, port) = self.context.parts();
+                endpoint.send_pieces(now, port, send, pieces)
+            }
+            answer => answer,
+        };
+        if answer.is_ok() {
+            self.sent_bytes += pieces.iter().map(|piece| piece.len).sum::<u64>();
+        }
+        answer
+    }
+
     /// Takes a receive.
     #[inline]
     pub fn recv(&mut self, recv: &Recv) -> Result<(), Refused> {

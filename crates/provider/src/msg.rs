@@ -4,7 +4,7 @@ use crate::ep::Ep;
 use crate::ffi::{self, fi_addr_t, fi_msg, fi_ops_msg, fid_ep};
 use crate::guard::posted;
 use crate::object::object;
-use crate::transfer::{self, Flags, Match, buffer, gathered};
+use crate::transfer::{self, Flags, Match, buffer, gathered, send_from};
 use libc::{c_void, iovec, ssize_t};
 use sluice_proto::Space;
 
@@ -94,18 +94,22 @@ unsafe extern "C" fn sendv(
 ) -> ssize_t {
     posted(|| {
         // SAFETY: as libfabric calls it.
-        let (ep, buf): (&Ep, _) = unsafe { (object(ep), gathered(iov, count)?) };
-        transfer::send(&ep.core, with(dest), buf, None, context, Flags::Default)
+        unsafe {
+            let ep: &Ep = object(ep);
+            send_from(&ep.core, with(dest), (iov, count), None, context, Flags::Default)
+        }
     })
 }
 
 unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> ssize_t {
     posted(|| {
         // SAFETY: as libfabric calls it: a whole message.
-        let (ep, msg, buf): (&Ep, _, _) =
-            unsafe { (object(ep), &*msg, gathered((*msg).msg_iov, (*msg).iov_count)?) };
-        let data = (flags & ffi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        transfer::send(&ep.core, with(msg.addr), buf, data, msg.context, Flags::Given(flags))
+        unsafe {
+            let (ep, msg): (&Ep, _) = (object(ep), &*msg);
+            let data = (flags & ffi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+            let bytes = (msg.msg_iov, msg.iov_count);
+            send_from(&ep.core, with(msg.addr), bytes, data, msg.context, Flags::Given(flags))
+        }
     })
 }
 

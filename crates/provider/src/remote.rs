@@ -41,8 +41,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Each side has at most [`info::RMA_IOV_LIMIT`] stretches, and each end of one ends a part.
-    const MAX: usize = 3 * info::RMA_IOV_LIMIT;
+    /// Each side has at most [`info::SIDES_MAX`] stretches, and each end of one ends a part.
+    const MAX: usize = 3 * info::SIDES_MAX;
 
     const NONE: Part = Part {
         local: Region::EMPTY,
@@ -65,7 +65,7 @@ impl Parts {
         let sum =
             |regions: &[Region]| regions.iter().map(|region| u128::from(region.len)).sum::<u128>();
         let asked = there.iter().map(|there| u128::from(there.len)).sum::<u128>();
-        let limit = info::RMA_IOV_LIMIT;
+        let limit = info::SIDES_MAX;
         let too_many = local.len() > limit || there.len() > limit || results.len() > limit;
         if too_many || sum(local) != asked || (!results.is_empty() && sum(results) != asked) {
             return Err(Errno::INVALID);

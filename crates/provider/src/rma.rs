@@ -7,10 +7,9 @@ use crate::guard::posted;
 use crate::info;
 use crate::object::object;
 use crate::remote::{self, Asked, Parts, There};
-use crate::transfer::{Flags, buffer};
+use crate::transfer::{Flags, buffer, pieces};
 use libc::{c_void, iovec, ssize_t};
 use sluice_proto::Deed;
-use sluice_wire::Region;
 
 /// The remote memory operations of an endpoint.
 pub static OPS: fi_ops_rma = fi_ops_rma {
@@ -30,27 +29,12 @@ fn asked(deed: Deed, peer: fi_addr_t, context: *mut c_void) -> Asked {
     Asked { deed, peer, data: None, context, flags: Flags::Default }
 }
 
-/// The regions of an array of buffers.
-///
-/// # Safety
-/// `count` entries can be read at `iov`.
-unsafe fn regions(iov: *const iovec, count: usize) -> Result<Vec<Region>, Errno> {
-    if count > info::RMA_IOV_LIMIT || (count > 0 && iov.is_null()) {
-        return Err(Errno::INVALID);
-    }
-    // SAFETY: the caller's promise.
-    (0..count)
-        .map(|nth| unsafe { &*iov.add(nth) })
-        .map(|iov| buffer(iov.iov_base, iov.iov_len))
-        .collect()
-}
-
 /// The stretches of an array of a peer's memory.
 ///
 /// # Safety
 /// `count` entries can be read at `iov`.
 unsafe fn stretches(iov: *const fi_rma_iov, count: usize) -> Result<Vec<There>, Errno> {
-    if count > info::RMA_IOV_LIMIT || (count > 0 && iov.is_null()) {
+    if count > info::SIDES_MAX || (count > 0 && iov.is_null()) {
         return Err(Errno::INVALID);
     }
     // SAFETY: the caller's promise.
@@ -69,7 +53,7 @@ unsafe fn vector(
 ) -> ssize_t {
     posted(|| {
         // SAFETY: the caller's promise.
-        let (ep, local): (&Ep, _) = unsafe { (object(ep), regions(iov, count)?) };
+        let (ep, local): (&Ep, _) = unsafe { (object(ep), pieces(iov, count)?) };
         let len = local.iter().map(|region| region.len).sum();
         remote::begin(&ep.core, asked, &Parts::of(&local, &[There { offset, len, key }], &[])?)
     })
@@ -82,7 +66,7 @@ unsafe fn message(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64, deed: Dee
         // SAFETY: the caller's promise.
         let (ep, msg, local, there): (&Ep, _, _, _) = unsafe {
             let msg = &*msg;
-            let local = regions(msg.msg_iov, msg.iov_count)?;
+            let local = pieces(msg.msg_iov, msg.iov_count)?;
             (object(ep), msg, local, stretches(msg.rma_iov, msg.rma_iov_count)?)
         };
         let data = (flags & ffi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);

@@ -72,12 +72,65 @@ pub unsafe fn gathered(iov: *const iovec, count: usize) -> Result<Region, Errno>
     }
 }
 
+/// The bytes of a call with an array of buffers of any number, as many as are allowed.
+///
+/// # Safety
+/// `count` entries can be read at `iov`.
+pub unsafe fn pieces(iov: *const iovec, count: usize) -> Result<Vec<Region>, Errno> {
+    if count > info::SIDES_MAX || (count > 0 && iov.is_null()) {
+        return Err(Errno::INVALID);
+    }
+    // SAFETY: the caller's promise.
+    let each = (0..count).map(|nth| unsafe { &*iov.add(nth) });
+    each.map(|iov| buffer(iov.iov_base, iov.iov_len)).collect()
+}
+
+/// Sends a message from an array of buffers.
+///
+/// # Safety
+/// `count` entries can be read at `iov`.
+pub unsafe fn send_from(
+    ep: &EpCore,
+    to: Match,
+    (iov, count): (*const iovec, usize),
+    data: Option<u64>,
+    context: *mut c_void,
+    flags: Flags,
+) -> Result<(), Errno> {
+    if count <= 1 {
+        // SAFETY: the caller's promise.
+        return send(ep, to, unsafe { gathered(iov, count)? }, data, context, flags);
+    }
+    // SAFETY: the caller's promise.
+    let pieces = unsafe { pieces(iov, count)? };
+    send_bytes(ep, to, Bytes::Pieces(&pieces), data, context, flags)
+}
+
+/// What a message is sent from.
+#[derive(Clone, Copy)]
+enum Bytes<'a> {
+    Whole(Region),
+    Pieces(&'a [Region]),
+}
+
 /// Sends a message.
 #[inline]
 pub fn send(
     ep: &EpCore,
     to: Match,
     buf: Region,
+    data: Option<u64>,
+    context: *mut c_void,
+    flags: Flags,
+) -> Result<(), Errno> {
+    send_bytes(ep, to, Bytes::Whole(buf), data, context, flags)
+}
+
+#[inline(always)]
+fn send_bytes(
+    ep: &EpCore,
+    to: Match,
+    bytes: Bytes,
     data: Option<u64>,
     context: *mut c_void,
     flags: Flags,
@@ -92,7 +145,11 @@ pub fn send(
         let inject = flags & ffi::FI_INJECT != 0;
         let delivery = flags & DELIVERED != 0;
         let context = context as u64;
-        state.send(to, |peer| Send {
+        let (buf, pieces) = match bytes {
+            Bytes::Whole(buf) => (buf, None),
+            Bytes::Pieces(pieces) => (Region::EMPTY, Some(pieces)),
+        };
+        state.send(to, pieces, |peer| Send {
             space: to.space,
             peer,
             buf,
@@ -111,7 +168,7 @@ pub fn send(
 #[inline]
 pub fn inject(ep: &EpCore, to: Match, buf: Region, data: Option<u64>) -> Result<(), Errno> {
     ep.post(|state| {
-        state.send(to, |peer| Send {
+        state.send(to, None, |peer| Send {
             space: to.space,
             peer,
             buf,
@@ -160,14 +217,23 @@ pub fn recv(
 }
 
 impl State {
-    #[inline]
-    fn send(&mut self, to: Match, send: impl FnOnce(PeerId) -> Send) -> Result<Posted, Errno> {
+    #[inline(always)]
+    fn send(
+        &mut self,
+        to: Match,
+        pieces: Option<&[Region]>,
+        send: impl FnOnce(PeerId) -> Send,
+    ) -> Result<Posted, Errno> {
         let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
         let send = send(self.peers.peer(engine, to.peer)?);
-        if send.inject && send.buf.len > self.inject_bytes as u64 {
+        let len = pieces.map_or(send.buf.len, |pieces| pieces.iter().map(|piece| piece.len).sum());
+        if send.inject && len > self.inject_bytes as u64 {
             return Err(Errno(ffi::FI_EMSGSIZE));
         }
-        engine.send(&send)?;
+        match pieces {
+            None => engine.send(&send)?,
+            Some(pieces) => engine.send_pieces(&send, pieces)?,
+        }
         Ok(Posted::Taken)
     }
 

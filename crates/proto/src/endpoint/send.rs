@@ -7,7 +7,7 @@ use crate::start::{never_fits, start};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port};
 use sluice_portals::PtlError;
-use sluice_wire::Nanos;
+use sluice_wire::{Nanos, Region};
 
 impl Endpoint {
     /// Takes a message to send.
@@ -19,6 +19,35 @@ impl Endpoint {
         let before = self.footprint_to_check(Some(send.peer));
         let taken = self.take_send(now, port, send);
         self.check_refusal(before, taken)
+    }
+
+    /// Takes a message to send whose bytes lie in several pieces: a copy of them in one is
+    /// sent, so they may be reused as soon as the call returns. `send` has no bytes.
+    ///
+    /// # Errors
+    /// [`Refused`]; the request leaves no trace then. One that is longer than all copies may
+    /// be together ([`Config::inject_bytes_max`](crate::Config)) is too long.
+    #[cold]
+    pub fn send_pieces<P: Port>(
+        &mut self,
+        now: Nanos,
+        port: &mut P,
+        send: &Send,
+        pieces: &[Region],
+    ) -> Result<(), Refused> {
+        let len = pieces.iter().fold(0_u64, |len, piece| len.saturating_add(piece.len));
+        let whole = Region { len, ..send.buf };
+        let Some(copy) =
+            self.sends.lend_pieces(port, &Send { buf: whole, ..*send }, pieces, &self.core)?
+        else {
+            return self.send(now, port, send);
+        };
+        let name = self.sends.next_handle();
+        let taken = self.send(now, port, &Send { buf: copy, inject: false, ..*send });
+        if taken.is_err() || !self.sends.keep_copy(name, copy) {
+            port.give_back(copy.addr, copy.len as u32);
+        }
+        taken
     }
 
     #[inline(always)]

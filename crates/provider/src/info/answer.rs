@@ -95,8 +95,8 @@ fn fill_tx(tx: &mut fi_tx_attr, caps: u64, hints: &Hints, settings: &Settings) {
     tx.msg_order = MSG_ORDER;
     tx.inject_size = settings.inject_bytes;
     tx.size = QUEUE_SIZE;
-    tx.iov_limit = IOV_LIMIT;
-    tx.rma_iov_limit = RMA_IOV_LIMIT;
+    tx.iov_limit = SIDES_MAX;
+    tx.rma_iov_limit = SIDES_MAX;
     tx.tclass = hints.tx.map_or(0, |tx| tx.tclass);
 }
 
@@ -106,7 +106,7 @@ fn fill_rx(rx: &mut fi_rx_attr, caps: u64, hints: &Hints) {
     rx.op_flags = hints.rx.map_or(0, |rx| rx.op_flags);
     rx.msg_order = MSG_ORDER;
     rx.size = QUEUE_SIZE;
-    rx.iov_limit = IOV_LIMIT;
+    rx.iov_limit = RECV_IOV_LIMIT;
 }
 
 /// What of `caps` belongs to one direction: all, or what was asked of it.

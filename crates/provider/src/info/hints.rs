@@ -145,8 +145,8 @@ impl Hints<'_> {
         within("tx_attr.comp_order", tx.comp_order, 0)?;
         at_most("tx_attr.inject_size", tx.inject_size, settings.inject_bytes)?;
         at_most("tx_attr.size", tx.size, QUEUE_SIZE)?;
-        at_most("tx_attr.iov_limit", tx.iov_limit, IOV_LIMIT)?;
-        at_most("tx_attr.rma_iov_limit", tx.rma_iov_limit, RMA_IOV_LIMIT)
+        at_most("tx_attr.iov_limit", tx.iov_limit, SIDES_MAX)?;
+        at_most("tx_attr.rma_iov_limit", tx.rma_iov_limit, SIDES_MAX)
     }
 
     fn check_rx(&self) -> Result<(), Misfit> {
@@ -156,7 +156,7 @@ impl Hints<'_> {
         within("rx_attr.msg_order", rx.msg_order, MSG_ORDER)?;
         within("rx_attr.comp_order", rx.comp_order, 0)?;
         at_most("rx_attr.size", rx.size, QUEUE_SIZE)?;
-        at_most("rx_attr.iov_limit", rx.iov_limit, IOV_LIMIT)
+        at_most("rx_attr.iov_limit", rx.iov_limit, RECV_IOV_LIMIT)
     }
 }
 
