@@ -179,14 +179,27 @@ fn objects(out: &mut String) {
         }
     );
     size!(out,
-        "fi_ops_rma" => NoOps<9>;
-        "fi_ops_atomic" => NoOps<13>;
         "fi_ops_collective" => NoOps<11>;
     );
 }
 
 fn queues(out: &mut String) {
     same!(out,
+        fi_rma_iov { addr, len, key }
+        fi_msg_rma { msg_iov, desc, iov_count, addr, rma_iov, rma_iov_count, context, data }
+        fi_ops_rma { size, read, readv, readmsg, write, writev, writemsg, inject, writedata,
+            injectdata }
+        fi_ioc { addr, count }
+        fi_rma_ioc { addr, count, key }
+        fi_msg_atomic { msg_iov, desc, iov_count, addr, rma_iov, rma_iov_count, datatype, op,
+            context, data }
+        fi_atomic_attr { count, size }
+        fi_ops_atomic { size, write, writev, writemsg, inject, readwrite, readwritev,
+            readwritemsg, compwrite, compwritev, compwritemsg, writevalid, readwritevalid,
+            compwritevalid }
+        fi_cntr_attr { events, wait_obj, wait_set, flags }
+        fi_ops_cntr { size, read, readerr, add, set, wait, adderr, seterr }
+        fid_cntr { fid, ops }
         fi_eq_attr { size, flags, wait_obj, signaling_vector, wait_set }
         fi_eq_entry { fid, context, data }
         fi_eq_err_entry { fid, context, data, err, prov_errno, err_data, err_data_size }
@@ -225,7 +238,10 @@ fn queues(out: &mut String) {
 
 fn all_constants(out: &mut String) {
     constants!(out,
-        FI_MSG FI_RMA FI_READ FI_REMOTE_READ FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED
+        FI_MSG FI_RMA FI_ATOMIC FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE FI_MULTI_RECV
+        FI_FENCE FI_RMA_EVENT FI_FETCH_ATOMIC FI_COMPARE_ATOMIC FI_CLASS_CNTR
+        FI_ORDER_ATOMIC_RAR FI_ORDER_ATOMIC_RAW FI_ORDER_ATOMIC_WAR FI_ORDER_ATOMIC_WAW
+        FI_OPT_MIN_MULTI_RECV FI_CNTR_EVENTS_COMP FI_EACCES FI_EKEYREJECTED FI_ETIMEDOUT FI_ENOKEY FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED
         FI_MR_PROV_KEY FI_MR_ENDPOINT FI_CONTEXT FI_CONTEXT2 FI_SOCKADDR FI_SOCKADDR_IN
         FI_SOCKADDR_IN6 FI_GETWAIT FI_WAIT_FD FI_TAGGED FI_RECV FI_SEND FI_TRANSMIT FI_REMOTE_CQ_DATA FI_MORE FI_PEEK
         FI_COMPLETION FI_EVENT FI_INJECT FI_INJECT_COMPLETE FI_TRANSMIT_COMPLETE

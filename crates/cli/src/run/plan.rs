@@ -275,11 +275,13 @@ fn environment(
         ("FI_PROVIDER", providers.join(",")),
         ("FI_PROVIDER_PATH", provider.dir.display().to_string()),
     ];
-    if mpi.is_some() {
-        let parameters =
-            [("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi"), (INCLUDE, provider::NAME)];
-        set.extend(parameters.map(|(name, value)| (name, value.to_owned())));
-    }
+    let parameters: &[(&str, &str)] = match mpi.map(|mpi| mpi.family) {
+        None => &[],
+        Some(Family::OpenMpi) => OPEN_MPI,
+        Some(Family::Mpich | Family::Mvapich) => MPICH,
+        Some(Family::IntelMpi) => INTEL_MPI,
+    };
+    set.extend(parameters.iter().map(|&(name, value)| (name, value.to_owned())));
     for (name, value) in set.iter().filter(|(name, _)| *name != "FI_PROVIDER_PATH") {
         if let Some(old) = lookup(name).filter(|old| old != value && !old.is_empty()) {
             notes.push(format!("{name} was {old}"));
@@ -313,7 +315,14 @@ fn forwarded(words: &[OsString], lookup: &impl Fn(&str) -> Option<String>) -> Ve
     needed.into_iter().chain(set).filter(|name| !given.contains(name)).collect()
 }
 
-const INCLUDE: &str = "OMPI_MCA_mtl_ofi_provider_include";
+/// What leads the messages of each MPI to libfabric, those between ranks of one host too.
+const OPEN_MPI: &[(&str, &str)] = &[
+    ("OMPI_MCA_pml", "cm"),
+    ("OMPI_MCA_mtl", "ofi"),
+    ("OMPI_MCA_mtl_ofi_provider_include", provider::NAME),
+];
+const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
+const INTEL_MPI: &[(&str, &str)] = &[("I_MPI_FABRICS", "ofi")];
 
 /// What the arguments of a launcher say against Sluice: they outdo the environment.
 fn contradictions(words: &[OsString]) -> Vec<String> {
@@ -386,6 +395,12 @@ mod tests {
         assert!(set.contains(&("FI_PROVIDER", "sluice,udp,ofi_rxd".into())));
         let without = environment(None, &provider(), &lookup, &mut notes);
         assert!(!without.iter().any(|(name, _)| name.starts_with("OMPI_")));
+        let names = |family| {
+            let set = environment(Some(&mpi(family)), &provider(), &lookup, &mut Vec::new());
+            set.into_iter().map(|(name, _)| name).skip(2).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Family::Mpich), ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL"]);
+        assert_eq!(names(Family::IntelMpi), ["I_MPI_FABRICS"]);
     }
 
     #[test]

@@ -80,7 +80,6 @@ pub const FI_THREAD_ENDPOINT: u32 = 5;
 pub const FI_RM_ENABLED: u32 = 2;
 
 pub const FI_ORDER_SAS: u64 = 1 << 8;
-pub const FI_ORDER_RMA_RAR: u64 = 1 << 32;
 pub const FI_ORDER_ATOMIC_RAR: u64 = 1 << 36;
 pub const FI_ORDER_ATOMIC_RAW: u64 = 1 << 37;
 pub const FI_ORDER_ATOMIC_WAR: u64 = 1 << 38;

@@ -16,7 +16,7 @@ use sluice_wire::{AckKind, MatchBits, Nanos, PeerId, PtIndex, Region};
 pub type RegionId = Handle<RegionOp>;
 
 /// The longest piece, in bytes, of which one command is made.
-const PIECE_BYTES_MAX: u64 = 1 << 30;
+const PIECE_BYTES_MAX: u64 = 1 << 31;
 
 impl Endpoint {
     /// Exposes memory to all peers.
@@ -55,6 +55,11 @@ impl Endpoint {
             return Err(Refused::TooLong { len: part.local.len, max: parts_max });
         }
         let pieces = rma.parts.iter().map(|part| pieces_of(part).count() as u32).sum::<u32>();
+        // What comes with data is told once.
+        if rma.data.is_some() && pieces > 1 {
+            let len = rma.parts.iter().map(|part| part.local.len).sum();
+            return Err(Refused::TooLong { len, max: PIECE_BYTES_MAX });
+        }
         // A fetching one is two of the interface's.
         let has_room = self.core.ni.operations_room() > 2 * pieces as usize;
         let must_wait = rma.fence && self.is_busy_with(rma.peer);
