@@ -133,6 +133,8 @@ def stages(quick):
         python, "tests/run_portals.py", "--hosts", "2",
         "-n", "4", "--variant", "logical-me,physical-le",
     ], may_skip=True)
+    yield Stage("MPI programs under the MPIs of PyPI", [python, "tests/run_mpis.py"],
+                may_skip=True)
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 
 

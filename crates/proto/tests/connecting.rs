@@ -15,6 +15,7 @@ const CONFIG: Config = Config {
     eager_bytes_max: 64,
     network_eager_bytes_max: 64,
     patience: Nanos(20),
+    regions_max: 1,
     requests_max: 1 << 10,
     inject_bytes_max: 1000,
     announce_bytes_min: 100,

