@@ -40,6 +40,20 @@ fn messages() {
     succeed(ring.env("FI_SLUICE_PROGRESS", "thread").env("FI_SLUICE_BULK", "ring"));
 }
 
+#[test]
+fn remote_memory() {
+    let dir = provider_dir("remote");
+    let program = compile(&dir, "remote");
+    for (name, value) in [
+        ("FI_SLUICE_BULK", "auto"),
+        ("FI_SLUICE_BULK", "ring"),
+        ("FI_SLUICE_RAILS", "tcp"),
+        ("FI_SLUICE_PROGRESS", "thread"),
+    ] {
+        succeed(with_provider(&program, &dir).env(name, value));
+    }
+}
+
 /// All that the manual allows is taken.
 #[test]
 fn the_longest_eager_messages() {
@@ -203,7 +217,9 @@ fn the_first_misfit_is_logged() {
     let dir = provider_dir("misfit");
     let mut getinfo = with_provider(compile(&dir, "getinfo"), &dir);
     let (_, log) = succeed(getinfo.env("FI_LOG_LEVEL", "info").env("FI_LOG_PROV", "sluice"));
-    for misfit in ["ep_attr.type is not FI_EP_RDM", "caps: bits 0x4", "tx_attr.iov_limit is 4"] {
+    for misfit in
+        ["ep_attr.type is not FI_EP_RDM", "caps: bits 0x800000000000", "tx_attr.iov_limit is 9"]
+    {
         assert!(log.contains(&format!("no match: {misfit}")), "{misfit}\n{log}");
     }
 }

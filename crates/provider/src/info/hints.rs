@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_first_misfit_is_named() {
-        assert!(within("caps", CAPS | 1 << 2, CAPS).unwrap_err().contains("caps: bits 0x4"));
+        assert!(within("caps", CAPS | 1 << 5, CAPS).unwrap_err().contains("caps: bits 0x20"));
         assert!(at_most("x", 2, 1).is_err());
     }
 }

@@ -152,14 +152,15 @@ int main(void)
 	versions();
 	REFUSED(hints->ep_attr->type = FI_EP_MSG);
 	REFUSED(hints->ep_attr->type = FI_EP_DGRAM);
-	REFUSED(hints->caps |= FI_RMA);
-	REFUSED(hints->caps |= FI_MULTI_RECV);
+	REFUSED(hints->caps |= FI_HMEM);
+	REFUSED(hints->caps |= FI_COLLECTIVE);
 	REFUSED(hints->domain_attr->name = strdup("lo"));
 	REFUSED(hints->fabric_attr->name = strdup("ether"));
 	REFUSED(hints->addr_format = FI_SOCKADDR_IN);
 	REFUSED(hints->domain_attr->cq_data_size = 16);
 	REFUSED(hints->tx_attr->inject_size = 1 << 20);
-	REFUSED(hints->tx_attr->iov_limit = 4);
+	REFUSED(hints->tx_attr->iov_limit = 9);
+	REFUSED(hints->rx_attr->iov_limit = 2);
 	REFUSED(hints->tx_attr->comp_order = FI_ORDER_STRICT);
 	REFUSED(hints->ep_attr->tx_ctx_cnt = 2);
 	REFUSED(hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT);
