@@ -50,8 +50,13 @@ impl Launcher {
 
     /// The launcher that starts programs of an MPI: beside its library, else in PATH.
     pub fn of(family: Family, library: Option<&Path>) -> Option<Launcher> {
-        let beside =
-            library.and_then(|library| Some(library.parent()?.parent()?.join("bin/mpirun")));
+        // Intel MPI's mpirun is a script that finds the other in PATH alone.
+        let own: &[&str] = match family {
+            Family::IntelMpi => &["mpiexec.hydra", "mpirun"],
+            _ => &["mpirun"],
+        };
+        let bin = library.and_then(|library| Some(library.parent()?.parent()?.join("bin")));
+        let beside = bin.iter().flat_map(|bin| own.iter().map(|name| bin.join(name)));
         let beside = beside.filter(|path| is_executable(path));
         let names: &[&str] = match family {
             Family::OpenMpi => &["mpirun", "mpirun.openmpi", "orterun"],
