@@ -4,7 +4,7 @@ mod world;
 
 use sluice_link::PeerError;
 use sluice_proto::{
-    Access, Completion, Deed, Exposed, Failure, Kind, Part, Refused, RegionId, Rma,
+    Access, Completion, Config, Deed, Exposed, Failure, Kind, Part, Refused, RegionId, Rma,
 };
 use sluice_wire::{Addr, AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, Region};
 use world::net::Mode;
@@ -209,6 +209,29 @@ fn what_goes_to_a_peer_that_is_gone_ends_with_it() {
     let gone = Err(Failure::PeerGone { peer: PeerId(1), why: PeerError::Dead });
     assert_eq!(bench.world.ends(0), [(5, gone); 4]);
     assert_eq!(bench.end_of(Deed::Write, part(here, 0)).outcome, gone);
+}
+
+#[test]
+fn no_more_regions_than_may_be() {
+    let mut world = World::new(
+        &[world::net::roomy(); 2],
+        Mode::default(),
+        Config { regions_max: 2, ..Config::default() },
+        1,
+    );
+    let there = world.alloc_filled(1, 8, 0);
+    let Process { endpoint, port, .. } = &mut world.processes[1];
+    let mut expose = |key| {
+        let pieces = &[there];
+        endpoint.expose(port, &Exposed { key, pieces, access: BOTH, addressed: false, told: None })
+    };
+    let first = expose(1).expect("room");
+    assert!(expose(2).is_ok());
+    assert_eq!(expose(3), Err(Refused::Again));
+    endpoint.hide(first);
+    let Process { endpoint, port, .. } = &mut world.processes[1];
+    let exposed = Exposed { key: 3, pieces: &[there], access: BOTH, addressed: false, told: None };
+    assert!(endpoint.expose(port, &exposed).is_ok());
 }
 
 #[test]
