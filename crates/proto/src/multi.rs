@@ -8,7 +8,7 @@
 //! Invariants: messages lie in a buffer in the order in which they were matched and do not
 //! overlap; a buffer is told to be consumed once, after the ends of all its messages.
 
-use crate::api::{Completion, Kind, Recv, Space};
+use crate::api::{Completion, Failure, Kind, Recv, Space};
 use crate::core::Core;
 use sluice_portals::{Handle, Table};
 use sluice_wire::Region;
@@ -24,6 +24,8 @@ pub struct MultiOp {
     under_way: u32,
     /// It takes no more.
     is_used_up: bool,
+    /// Why, if not because it is full.
+    failure: Option<Failure>,
 }
 
 /// See the module.
@@ -46,14 +48,23 @@ impl Multis {
     /// # Panics
     /// If there are as many as may be.
     pub fn insert(&mut self, recv: &Recv, left_min: u64) -> Handle<MultiOp> {
-        let op = MultiOp { next: *recv, left_min, under_way: 0, is_used_up: false };
+        let op = MultiOp { next: *recv, left_min, under_way: 0, is_used_up: false, failure: None };
         let Ok(handle) = self.table.insert(op) else { unreachable!("room was checked") };
         handle
     }
 
-    /// It waits no more; nothing of it is told.
+    /// It was never posted.
     pub fn forget(&mut self, multi: Handle<MultiOp>) {
         self.table.discard(multi);
+    }
+
+    /// It waits no more, because of this, which is told when its messages have ended.
+    pub fn fail(&mut self, core: &mut Core, multi: Handle<MultiOp>, failure: Failure) {
+        let Some(op) = self.table.get_mut(multi) else { return };
+        (op.is_used_up, op.failure) = (true, Some(failure));
+        if op.under_way == 0 {
+            self.end(core, multi);
+        }
     }
 
     /// A message of so many bytes has met it. What it waits for next, if anything.
@@ -78,11 +89,17 @@ impl Multis {
     pub fn message_ended(&mut self, core: &mut Core, multi: Handle<MultiOp>) {
         let Some(op) = self.table.get_mut(multi) else { return };
         op.under_way -= 1;
-        if op.under_way > 0 || !op.is_used_up {
-            return;
+        if op.under_way == 0 && op.is_used_up {
+            self.end(core, multi);
         }
+    }
+
+    fn end(&mut self, core: &mut Core, multi: Handle<MultiOp>) {
+        let Some(op) = self.table.remove(multi) else { return };
         let recv = op.next;
-        self.table.discard(multi);
+        if let Some(failure) = op.failure {
+            return core.complete(Completion::of_unmatched(&recv, failure));
+        }
         core.complete(Completion {
             kind: Kind::Consumed,
             space: Space::Untagged,

@@ -302,6 +302,78 @@ fn recv_untagged(buf: Region) -> sluice_proto::Recv {
     sluice_proto::Recv { space: sluice_proto::Space::Untagged, ..recv_from(0, buf, 0, 71) }
 }
 
+/// The sender has credits for few messages, so that the others are asked for.
+#[test]
+fn a_buffer_for_many_takes_what_waits_at_a_sender_without_credits() {
+    for quota in [1, 2, 5] {
+        let mailbox = world::net::layout(2, quota, 8, 4, 64);
+        let mut world = World::new(&[mailbox; 2], Mode::default(), Config::default(), 1);
+        for number in 0..12 {
+            let bytes = world.alloc(0, &[number; 10]);
+            let send = send_to(1, bytes, 0, 1);
+            world
+                .send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send })
+                .unwrap();
+        }
+        world.run();
+        let buf = world.alloc_filled(1, 120, 99);
+        let now = world.now;
+        let Process { endpoint, port, .. } = &mut world.processes[1];
+        endpoint.recv_many(now, port, &recv_untagged(buf), 5).unwrap();
+        world.run();
+        let ends: Vec<_> = std::iter::from_fn(|| world.pop(1)).collect();
+        assert_eq!(ends.len(), 13, "quota {quota}");
+        assert_eq!(ends.last().map(|end| end.kind), Some(Kind::Consumed));
+        let all: Vec<u8> = (0..12).flat_map(|number| [number; 10]).collect();
+        assert_eq!(world.bytes(1, buf), all);
+    }
+}
+
+#[test]
+fn a_buffer_for_many_ends_after_its_messages_also_by_failure() {
+    let mut world = World::pair(Mode::default());
+    let long = world.alloc(0, &pattern(50_000));
+    let send = send_to(1, long, 0, 1);
+    let buf = world.alloc_filled(1, 60_000, 0);
+    let now = world.now;
+    let Process { endpoint, port, .. } = &mut world.processes[1];
+    endpoint.recv_many(now, port, &recv_untagged(buf), 20).unwrap();
+    world.send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send }).unwrap();
+    world.deliver(0, 1);
+    assert!(world.cancel(1, 71), "the rest waits");
+    assert_eq!(world.pop(1), None, "its message is on its way");
+    world.run();
+    assert_eq!(world.ends(1), [(71, Ok(())), (71, Err(Failure::Cancelled))]);
+    assert_eq!(&world.bytes(1, buf)[..50_000], pattern(50_000));
+}
+
+#[test]
+fn a_region_that_is_hidden_while_bytes_move_takes_no_more() {
+    let mut bench = Bench::new(Mode::default());
+    let there = bench.world.alloc_filled(1, 50_000, 3);
+    let region = bench.expose_all(&[there]);
+    let here = bench.world.alloc_filled(0, 50_000, 4);
+    let parts = [part(here, 0)];
+    bench.begin(&rma(Deed::Write, &parts)).unwrap();
+    bench.world.deliver(0, 1);
+    bench.world.processes[1].endpoint.hide(region);
+    let short = [part(Region { len: 8, ..here }, 0)];
+    bench.begin(&rma(Deed::Read, &short)).unwrap();
+    bench.world.run();
+    let mut ends = bench.world.ends(0);
+    ends.sort_by_key(|(_, end)| end.is_err());
+    assert_eq!(ends, [(5, Ok(())), (5, Err(Failure::NoRegion { peer: PeerId(1) }))]);
+    // The key is free, and means the new region.
+    let other = bench.world.alloc(1, b"the new!");
+    bench.expose_all(&[other]);
+    let back = bench.world.alloc_filled(0, 8, 0);
+    let read = Rma { inject: true, ..rma(Deed::Read, &[]) };
+    let parts = [part(back, 0)];
+    bench.begin(&Rma { parts: &parts, ..read }).unwrap();
+    bench.world.run();
+    assert_eq!(bench.world.bytes(0, back), b"the new!");
+}
+
 #[test]
 fn a_buffer_for_many_that_is_cancelled_says_so_once() {
     let mut world = World::pair(Mode::default());

@@ -179,6 +179,12 @@ impl Sides<'_> {
             Ok(There { offset: ioc.addr, len: bytes_of(ioc.count, item)?, key: ioc.key })
         });
         let parts = Parts::of(&values, &there.collect::<Result<Vec<_>, Errno>>()?, &results)?;
+        let fetches = matches!(what.deed, Deed::Fetch(..));
+        let compares = matches!(what.deed, Deed::Fetch(op, _) if op.has_operand());
+        let whole = bytes == 0 || fetches != results.is_empty();
+        if !whole || compares == self.operands.is_empty() {
+            return Err(Errno::INVALID);
+        }
         match self.operands {
             [] => Ok(parts),
             [operand] if operand.count == 1 && !operand.addr.is_null() => {

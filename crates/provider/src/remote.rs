@@ -182,7 +182,8 @@ impl crate::ep::State {
     ) -> Result<Posted, Errno> {
         let parts = parts.as_slice();
         let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
-        let inject = flags & ffi::FI_INJECT != 0;
+        // Nothing is read from the memory of a read.
+        let inject = flags & ffi::FI_INJECT != 0 && asked.deed != Deed::Read;
         let len: u64 = parts.iter().map(|part| part.local.len).sum();
         if inject && len > self.inject_bytes as u64 {
             return Err(Errno(ffi::FI_EMSGSIZE));

@@ -157,6 +157,15 @@ impl Ni {
         Ok(())
     }
 
+    /// Unlinks an entry also while data is on its way from or to it: nothing meets it any
+    /// more, and it is forgotten when that has ended. An extension.
+    pub fn me_withdraw(&mut self, handle: Handle<Me>) {
+        if let Some(slot) = self.mes.locate(handle).filter(|&slot| self.mes.is_listed(slot)) {
+            self.unlink_from_list(slot);
+            self.settle_entry(handle);
+        }
+    }
+
     fn link(
         &mut self,
         pt_index: PtIndex,

@@ -173,7 +173,7 @@ impl Endpoint {
         found: &Found,
         handle: Handle<RecvOp>,
     ) {
-        let Endpoint { core, recvs, rtrs, exhausted, pulls, .. } = self;
+        let Endpoint { core, recvs, rtrs, exhausted, .. } = self;
         let Some(op) = recvs.get(handle) else { return };
         let RecvState::Posted(Some(entry)) = op.state else { return };
         let (source, serial) = (op.recv.source, op.serial);
@@ -186,6 +186,10 @@ impl Endpoint {
         core.stats.asked_for += 1;
         let event = Event::of_waiting(peer, MatchBits(number), found, handle.to_u64());
         if let Some(rts) = event.rts() {
+            if let Some(multi) = self.recvs.get(handle).and_then(|op| op.multi) {
+                self.go_on(port, multi, rts.total_len);
+            }
+            let Endpoint { core, recvs, pulls, .. } = self;
             let message = Announced { event, rts, taken: true, recv: None };
             pulls.start(core, recvs, port, handle, message);
         }

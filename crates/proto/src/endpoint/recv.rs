@@ -149,8 +149,7 @@ impl Endpoint {
             revoke(port, peer, announced.into);
         }
         self.exhausted.leave(op.recv.source, op.serial);
-        self.forget_multi(&op);
-        self.core.complete(Completion::of_unmatched(&op.recv, Failure::Cancelled));
+        self.fail_unmatched(&op, Failure::Cancelled);
         true
     }
 
@@ -171,15 +170,14 @@ impl Endpoint {
     pub(super) fn fail_posted(&mut self, handle: Handle<RecvOp>, peer: PeerId, why: PeerError) {
         let Some(op) = self.recvs.unpost(&mut self.core, handle) else { return };
         self.exhausted.leave(op.recv.source, op.serial);
-        self.forget_multi(&op);
-        let failure = Failure::PeerGone { peer, why };
-        self.core.complete(Completion::of_unmatched(&op.recv, failure));
+        self.fail_unmatched(&op, Failure::PeerGone { peer, why });
     }
 
-    /// The failure of what waits tells of the end of its buffer for many messages.
-    fn forget_multi(&mut self, op: &RecvOp) {
-        if let Some(multi) = op.multi {
-            self.recvs.multis.forget(multi);
+    /// What has waited in vain ends; of a buffer for many messages the whole does.
+    fn fail_unmatched(&mut self, op: &RecvOp, failure: Failure) {
+        match op.multi {
+            Some(multi) => self.recvs.multis.fail(&mut self.core, multi, failure),
+            None => self.core.complete(Completion::of_unmatched(&op.recv, failure)),
         }
     }
 }

@@ -66,7 +66,8 @@ impl Endpoint {
         if self.operations.is_full() || self.core.is_unread() || !has_room || must_wait {
             return Err(Refused::Again);
         }
-        let copy = if rma.inject { copied(port, rma.parts) } else { None };
+        let copies = rma.inject && rma.deed != Deed::Read;
+        let copy = if copies { copied(port, rma.parts) } else { None };
         let handle = self.operations.begin(rma, pieces.max(1), copy);
         if let Err(why) = self.core.await_peer(port, rma.peer) {
             let failure = Failure::PeerGone { peer: rma.peer, why };
@@ -161,7 +162,8 @@ impl Endpoint {
 
     /// A peer has done something with a region of this process.
     fn on_touched(&mut self, event: &Event) {
-        let data = (event.pt_index == PT_REMOTE_TOLD).then_some(event.hdr_data);
+        let is_put = event.kind == EventKind::Put;
+        let data = (is_put && event.pt_index == PT_REMOTE_TOLD).then_some(event.hdr_data);
         let Some(region) = self.regions.get(region_named(event.user_ptr)) else { return };
         let told = region.told;
         if event.outcome.is_err() || (data.is_none() && told.is_none()) {

@@ -25,13 +25,11 @@ pub(crate) fn region_named(user_ptr: u64) -> Handle<RegionOp> {
 #[derive(Debug)]
 pub(crate) struct Regions {
     table: Table<RegionOp>,
-    /// Regions that are to go and whose memory a peer's operation is still at.
-    leaving: Vec<Handle<RegionOp>>,
 }
 
 impl Regions {
     pub fn new(regions_max: u32) -> Regions {
-        Regions { table: Table::new(regions_max), leaving: Vec::new() }
+        Regions { table: Table::new(regions_max) }
     }
 
     pub fn get(&self, region: Handle<RegionOp>) -> Option<&RegionOp> {
@@ -48,21 +46,19 @@ impl Regions {
         port: &mut P,
         exposed: &Exposed,
     ) -> Result<Handle<RegionOp>, PtlError> {
-        self.leave(core);
         if self.table.is_full() {
             return Err(PtlError::NoSpace("regions"));
         }
         let name = self.table.next_handle();
         let mut op = RegionOp { entries: [None; 2], told: exposed.told };
         for (entry, pt_index) in op.entries.iter_mut().zip([PT_REMOTE, PT_REMOTE_TOLD]) {
-            let tells = pt_index == PT_REMOTE_TOLD || exposed.told.is_some();
-            let appended = entry_for(core, exposed, name, tells)
+            let is_told = pt_index == PT_REMOTE_TOLD;
+            let appended = entry_for(core, exposed, name, is_told)
                 .and_then(|spec| core.ni.me_append(port, pt_index, List::Priority, spec));
             match appended {
                 Ok(appended) => *entry = appended,
                 Err(error) => {
-                    let unlinked = op.unlink(core);
-                    assert!(unlinked, "nobody has used the entry");
+                    op.withdraw(core);
                     return Err(error);
                 }
             }
@@ -75,35 +71,17 @@ impl Regions {
     /// Takes a region away: no operation begins on it any more. One that moves data now goes
     /// on, and holds the entry, not the call.
     pub fn hide(&mut self, core: &mut Core, region: Handle<RegionOp>) {
-        self.leave(core);
-        let Some(op) = self.table.get_mut(region) else { return };
-        if op.unlink(core) {
-            self.table.discard(region);
-        } else {
-            self.leaving.push(region);
+        if let Some(op) = self.table.remove(region) {
+            op.withdraw(core);
         }
-    }
-
-    /// Lets go of those that nobody is at any more.
-    fn leave(&mut self, core: &mut Core) {
-        let Regions { table, leaving } = self;
-        leaving.retain(|&region| {
-            let gone = table.get_mut(region).is_none_or(|op| op.unlink(core));
-            if gone {
-                table.discard(region);
-            }
-            !gone
-        });
     }
 }
 
 impl RegionOp {
-    /// Whether both entries are gone now.
-    fn unlink(&mut self, core: &mut Core) -> bool {
-        for entry in &mut self.entries {
-            *entry = entry.filter(|&entry| core.ni.me_unlink(entry) == Err(PtlError::InUse));
+    fn withdraw(self, core: &mut Core) {
+        for entry in self.entries.into_iter().flatten() {
+            core.ni.me_withdraw(entry);
         }
-        self.entries == [None; 2]
     }
 }
 
@@ -111,7 +89,7 @@ fn entry_for(
     core: &mut Core,
     exposed: &Exposed,
     name: Handle<RegionOp>,
-    tells: bool,
+    is_told: bool,
 ) -> Result<MeSpec, PtlError> {
     let (region, vector) = match exposed.pieces {
         [] => (Region::EMPTY, None),
@@ -125,12 +103,13 @@ fn entry_for(
     };
     let options = MeOptions {
         op_put: exposed.access.write,
-        op_get: exposed.access.read,
+        // Data comes with writes alone.
+        op_get: exposed.access.read && !is_told,
         no_truncate: true,
         addressed: exposed.addressed && vector.is_none(),
         event_link_disable: true,
         event_unlink_disable: true,
-        event_comm_disable: !tells,
+        event_comm_disable: !is_told && exposed.told.is_none(),
         ..MeOptions::default()
     };
     Ok(MeSpec {

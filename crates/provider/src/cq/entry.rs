@@ -44,7 +44,11 @@ impl Entry {
     #[inline]
     pub fn new(completion: &Completion) -> Entry {
         Entry(fi_cq_tagged_entry {
-            op_context: completion.context as *mut c_void,
+            op_context: match completion.kind {
+                // The program has not asked for it.
+                Kind::PeerWrite | Kind::PeerRead => std::ptr::null_mut(),
+                _ => completion.context as *mut c_void,
+            },
             flags: flags(completion),
             len: completion.len as usize,
             buf: completion.buf.0 as *mut c_void,

@@ -306,7 +306,8 @@ impl State {
         if completion.outcome.is_ok() {
             return cq.as_ref().filter(|_| !completion.quiet);
         }
-        if begun_here && completion.context == 0 {
+        let nameless = completion.kind == Kind::Send || completion.quiet;
+        if begun_here && nameless && completion.context == 0 {
             self.log_nameless(completion);
             return None;
         }
@@ -446,6 +447,10 @@ impl State {
     #[cold]
     fn count(&self, completion: &Completion) {
         if completion.kind == Kind::Consumed {
+            return;
+        }
+        // A look that finds nothing is no operation that failed.
+        if completion.outcome == Err(Failure::NoMessage) {
             return;
         }
         let well = completion.outcome.is_ok();
