@@ -38,4 +38,4 @@ pub use port::{
     TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};
-pub use region::{Arrival, MailboxRegion};
+pub use region::{Arrival, Held, MailboxRegion};

@@ -8,8 +8,12 @@ use crate::link::Link;
 use crate::mutants::{self, Mutant};
 use crate::port::{Connect, PeerError, Port, Token, Transmitted};
 use crate::quota::{Layout, Opened};
-use crate::region::{Arrival, MailboxRegion};
+use crate::region::{Arrival, Held, MailboxRegion};
 use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
+
+/// Control credits that operations in the control region leave: acknowledgements, whose
+/// slots are freed as soon as they are read, always get one of them.
+const CONTROL_LEFT: u32 = 4;
 
 /// The links of one process.
 #[derive(Debug)]
@@ -40,6 +44,11 @@ impl Links {
     pub const ACTIVE_PEER_BYTES: usize = Links::IDLE_PEER_BYTES + size_of::<Link>();
     /// What a dynamic data region adds to that.
     pub const DYNAMIC_PEER_BYTES: usize = Dynamic::SENDER_BYTES;
+
+    /// Most slots of a put or an atomic operation in the control region. Of the 32 that a
+    /// peer grants, more than these and [`CONTROL_LEFT`] are with this process when nothing
+    /// is under way: fewer than 11 are owed then.
+    pub const BY_CONTROL_SLOTS_MAX: u32 = 16;
 
     /// No links yet; the mailbox of this process is divided as `layout` says.
     #[must_use]
@@ -120,6 +129,34 @@ impl Links {
         payload_len: u64,
     ) -> Result<(), SendError> {
         affordable(self.connected(port, peer)?, packet, payload_len).map(drop)
+    }
+
+    /// Sends a put or an atomic operation that says so in the control region: for one that
+    /// finds no data credits, and that no receive of the peer may have to be posted for. It
+    /// takes at most [`Links::BY_CONTROL_SLOTS_MAX`] slots, which the peer frees with the
+    /// acknowledgement. Some credits are left for that of the peer's own operations.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent or spent then.
+    #[cold]
+    pub fn send_by_control<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Result<Transmitted, SendError> {
+        assert!(MailboxRegion::of(packet) == MailboxRegion::Control, "it says so");
+        let link = self.connected(port, peer)?;
+        let slots = slots_for(packet.header_bytes().into(), payload.len);
+        assert!(slots <= Links::BY_CONTROL_SLOTS_MAX, "longer ones are announced");
+        let (need, have) = (slots + CONTROL_LEFT, u32::from(link.control_credits));
+        if have < need {
+            return Err(SendError::NoCredit { need, have });
+        }
+        link.control_credits -= slots as u16;
+        Ok(self.transmit(port, peer, packet, payload, token))
     }
 
     /// Sends an acknowledgement, get or get-done, which spends a control
@@ -279,7 +316,12 @@ impl Links {
         }
         let slots = packet.slots();
         // Data comes first: it is what there is most of.
-        if !matches!(packet.packet, Packet::Put(_) | Packet::Atomic(_)) {
+        let is_data = match &packet.packet {
+            Packet::Put(put) => !put.by_control,
+            Packet::Atomic(atomic) => !atomic.by_control,
+            _ => false,
+        };
+        if !is_data {
             return self.on_other_arrival(peer, packet, slots, brought_credits, answer_due);
         }
         let region = MailboxRegion::Data;
@@ -353,6 +395,15 @@ impl Links {
         self.departed -= slots;
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.on_departed_freed(slots);
+        }
+    }
+
+    /// Frees what an operation has held.
+    #[inline(always)]
+    pub fn free<P: Port>(&mut self, port: &mut P, peer: PeerId, held: Held) {
+        match held.of_control() {
+            None => self.free_data(port, peer, held.of_data()),
+            Some(slots) => self.free_control(port, peer, slots),
         }
     }
 

@@ -78,6 +78,7 @@ fn every_kind_of_packet_has_its_region() {
         ack: None,
         rts: None,
         bulk: None,
+        by_control: false,
     };
     let get =
         Get { pt_index, match_bits, op: 0, remote_offset: 0, length: 1, into: RemoteKey::NONE };
@@ -86,6 +87,7 @@ fn every_kind_of_packet_has_its_region() {
     let regions = [
         (Packet::Put(put), MailboxRegion::Data),
         (Packet::Put(Put { rts: Some(rts), ..put }), MailboxRegion::Data),
+        (Packet::Put(Put { by_control: true, ..put }), MailboxRegion::Control),
         (Packet::Ack(Ack { op: 0, mlength: 0, offset: 0, list, status }), MailboxRegion::Control),
         (Packet::Get(get), MailboxRegion::Control),
         (Packet::GetDone(done), MailboxRegion::Control),

@@ -257,6 +257,7 @@ fn an_atomic_operation_that_no_honest_peer_sends_is_a_violation() {
             op,
             datatype,
             answer,
+            by_control: false,
         });
         let head = packet.emit(PacketSeq(0), Credits::default(), len);
         let net = pair.sides[0].port.clone();

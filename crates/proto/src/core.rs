@@ -34,7 +34,8 @@ impl Core {
     /// # Panics
     /// Never: a new interface has room for what is made here.
     pub fn new(config: Config, mailbox: Layout) -> Core {
-        let mut ni = Ni::new(Limits::default(), mailbox);
+        let limits = Limits { by_control_from: Some(PT_REMOTE), ..Limits::default() };
+        let mut ni = Ni::new(limits, mailbox);
         // Every event is taken out before the call that caused it returns, and
         // a call causes few; a peer's end causes one for each operation on it.
         let eq = ni.eq_alloc(usize::MAX).expect("a new interface has room");

@@ -50,6 +50,6 @@ pub use api::{
 };
 pub use endpoint::Endpoint;
 pub use endpoint::footprint::Footprint;
-pub use endpoint::remote::RegionId;
+pub use endpoint::remote::{COMBINED_BYTES_MAX, RegionId};
 pub use rma::api::{Access, Deed, Exposed, Part, Rma};
 pub use sluice_portals::is_defined;

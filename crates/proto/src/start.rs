@@ -61,6 +61,7 @@ fn start_eagerly<P: Port>(
     }
     let target = send.target();
     let extras = PutExtras {
+        by_control: false,
         ack: send.delivery.then_some(AckKind::Full),
         hdr_data: send.data.unwrap_or(0),
         user: send.user(),
@@ -108,6 +109,7 @@ pub(crate) fn eager_slots(send: &Send) -> u32 {
         ack: send.delivery.then_some((AckKind::Full, 0)),
         rts: None,
         bulk: None,
+        by_control: false,
     });
     slots_for(put.header_bytes().into(), send.buf.len)
 }

@@ -18,6 +18,7 @@ fn put(pt_index: u8) -> Packet {
         ack: None,
         rts: None,
         bulk: None,
+        by_control: false,
     })
 }
 

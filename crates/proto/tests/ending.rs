@@ -172,6 +172,7 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
         ack: None,
         rts: None,
         bulk: None,
+        by_control: false,
     };
     let nothing = Credits::default();
     let ack = Ack { op: 1 << 32, mlength: 0, offset: 0, list: List::Priority, status: Status::Ok };
@@ -183,7 +184,9 @@ fn a_peer_that_breaks_the_protocol_is_given_up() {
     let pull = sluice_wire::Pull { source: 1 << 32, op: 1, offset: 0, length: 1 };
     let offer =
         sluice_wire::Offer { op: 1 << 32, mlength: 0, offset: 0, list: List::Priority, source: 0 };
-    let wrong: [(&str, Packet, u32, Credits); 9] = [
+    let by_control = Put { ack: Some((sluice_wire::AckKind::Full, 1)), by_control: true, ..put };
+    let wrong: [(&str, Packet, u32, Credits); 10] = [
+        ("a message in the control region", Packet::Put(by_control), 0, nothing),
         ("a put that endpoints do not send", Packet::Put(fetched), 0, nothing),
         ("a pull", Packet::Pull(pull), 0, nothing),
         ("an offer", Packet::Offer(offer), 0, nothing),
@@ -279,6 +282,7 @@ fn a_put_beyond_the_credits_is_refused() {
             ack: Some((AckKind::Full, 0)),
             rts: None,
             bulk: None,
+            by_control: false,
         };
         Packet::Put(put).emit(sluice_wire::PacketSeq(seq), Credits::default(), len)
     };

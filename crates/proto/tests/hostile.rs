@@ -56,6 +56,7 @@ fn packet(draw: &mut Random) -> Packet {
             ack: None,
             rts: draw.percent(50).then_some(rts),
             bulk: None,
+            by_control: false,
         }),
         7 => {
             let (pt_index, length, status) = (PtIndex(2), found.total_len, Status::Ok);

@@ -152,7 +152,7 @@ fn values_are_combined_and_those_from_before_come_back() {
     let long = bench.world.alloc_filled(0, 4104, 0);
     let refused =
         bench.begin(&rma(Deed::Combine(AtomicOp::Sum, Datatype::Uint64), &[part(long, 0)]));
-    assert_eq!(refused, Err(Refused::TooLong { len: 4104, max: 4096 }));
+    assert_eq!(refused, Err(Refused::TooLong { len: 4104, max: 960 }));
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn a_message_that_names_no_memory_is_asked_for() {
         ack: None,
         rts: Some(rts),
         bulk: None,
+        by_control: false,
     };
     world.forge(0, 1, &Packet::Put(put), 0, Credits::default());
     assert!(world.processes[1].port.net().reads.is_empty());

@@ -431,6 +431,7 @@ fn a_message_that_names_the_claims_of_another_receive_breaks_the_protocol() {
             ack: None,
             rts: Some(rts(claims)),
             bulk: None,
+            by_control: false,
         })
     };
     for claims in [2, 9] {

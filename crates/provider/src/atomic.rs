@@ -37,7 +37,7 @@ pub static OPS: fi_ops_atomic = fi_ops_atomic {
 };
 
 /// Most bytes of values of an operation.
-pub const BYTES_MAX: usize = 4096;
+pub const BYTES_MAX: usize = sluice_proto::COMBINED_BYTES_MAX as usize;
 
 /// `enum fi_datatype`, in its order.
 const DATATYPES: [Datatype; 14] = [

@@ -16,10 +16,10 @@ use std::sync::Once;
 
 /// What `sluice run` and `sluice doctor` find in the library's bytes, to know which
 /// version it is before they start anything.
-const IDENTITY: &str = concat!("sluice-provider/", env!("CARGO_PKG_VERSION"), "/wire-3;");
+const IDENTITY: &str = concat!("sluice-provider/", env!("CARGO_PKG_VERSION"), "/wire-4;");
 
 /// The identity names this version of the wire.
-const _: () = assert!(sluice_wire::VERSION == 3);
+const _: () = assert!(sluice_wire::VERSION == 4);
 
 /// An endpoint has opened its mailbox.
 pub fn opened() {

@@ -150,6 +150,7 @@ pub(crate) fn short(user: u8, value: u32) -> Put {
         ack: None,
         rts: None,
         bulk: None,
+        by_control: false,
     }
 }
 

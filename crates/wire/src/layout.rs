@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The version that this code speaks. A packet of another one is refused.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// A mailbox slot: one cache line.
 pub const SLOT_BYTES: usize = 64;
 /// The bytes at the front of the head that belong to the rail: zero on every
@@ -43,6 +43,7 @@ pub(crate) const FLAG_KEY: u8 = 1 << 3;
 pub(crate) const FLAG_FOUND: u8 = 1 << 4;
 pub(crate) const FLAG_WATCHED: u8 = 1 << 5;
 pub(crate) const FLAG_OVERFLOW: u8 = 1 << 6;
+pub(crate) const FLAG_CONTROL: u8 = 1 << 7;
 /// In the place of an acknowledgement kind: the values from before are wanted.
 pub(crate) const DETAIL_FETCH: u8 = 5;
 

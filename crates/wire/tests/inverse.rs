@@ -208,6 +208,7 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                         op,
                         datatype,
                         answer,
+                        by_control: false,
                     };
                     (Packet::Atomic(atomic), len)
                 }

@@ -159,7 +159,8 @@ fn unknown_kinds() {
 fn flags() {
     for (name, kind) in KINDS {
         for flags in 1..=u8::MAX {
-            let allowed = (kind == 1 && flags & !0b111 == 0)
+            let allowed = (kind == 1 && flags & !0b1000_0111 == 0)
+                || (kind == 7 && flags == 0x80)
                 || (kind == 3 && flags == 8)
                 || ([2, 4, 8].contains(&kind) && flags == 0x40)
                 || (kind == 12 && (flags == 0x10 || flags == 0x30));
@@ -206,6 +207,18 @@ fn flags_of_what_is_fetched() {
     let mut bytes = case("put to be fetched, with an offset").bytes;
     bytes[40..48].fill(0);
     assert_eq!(Packet::parse(&bytes), Err(WireError::Flags { kind: 1, flags: 5 }));
+}
+
+#[test]
+fn flags_of_what_is_in_the_control_region() {
+    // Nobody could be told that its slots are free.
+    for (name, kind) in [("put, plain, no payload", 1), ("atomic", 7)] {
+        let refused = Err(WireError::Flags { kind, flags: 0x80 });
+        assert_eq!(with(name, FLAGS_AT, 0x80), refused);
+    }
+    // What waits for a receive is never there.
+    let refused = Err(WireError::Flags { kind: 1, flags: 0x82 });
+    assert_eq!(with("put, announced", FLAGS_AT, 0x82), refused);
 }
 
 #[test]

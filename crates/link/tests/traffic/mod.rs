@@ -46,6 +46,7 @@ pub fn put(slots: u32) -> (Packet, Region) {
         ack: None,
         rts: None,
         bulk: None,
+        by_control: false,
     });
     let header = u64::from(put.header_bytes());
     let len = if slots == 1 { 64 - header } else { payload_bytes_max(slots.into()) };

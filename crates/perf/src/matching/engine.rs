@@ -63,6 +63,7 @@ impl Packets {
             ack: None,
             rts: None,
             bulk: None,
+            by_control: false,
         });
         let head = put.emit(PacketSeq(0), Credits::default(), 0);
         let parsed = Packet::parse(head.bytes()).context("a put that was just written")?;

@@ -115,6 +115,9 @@ impl Ni {
         pt_index: PtIndex,
         spec: MeSpec,
     ) -> Result<Handle<Me>, PtlError> {
+        if self.is_by_control(pt_index) {
+            return Err(PtlError::ArgInvalid("an entry of operations by control credits"));
+        }
         let pt = self.pt(pt_index)?;
         let eq = pt.eq;
         if pt.overflow.len() >= self.limits.list_size_max as usize {

@@ -6,7 +6,7 @@ use crate::objects::event::{Event, EventKind, NiFail};
 use crate::objects::me::Me;
 use crate::objects::request::{Owed, Taken};
 use sluice_link::mutants::{self, Mutant};
-use sluice_link::{MailboxRegion, Opened, PeerError, Port, SendError, Violation};
+use sluice_link::{Held, MailboxRegion, Opened, PeerError, Port, SendError, Violation};
 use sluice_wire::{GetDone, Packet, Parsed, PeerId};
 
 impl Ni {
@@ -25,11 +25,14 @@ impl Ni {
         let mut above = false;
         let sound = match &packet.packet {
             Packet::Put(put) => {
-                self.on_put(port, from, put, packet.payload_len, arrival.slots);
-                if mutants::is_now(Mutant::DeliversTwice) {
-                    self.on_put(port, from, put, packet.payload_len, 0);
+                let sound = !put.by_control || self.is_by_control(put.pt_index);
+                if sound {
+                    self.on_put(port, from, put, packet.payload_len, arrival.held());
+                    if mutants::is_now(Mutant::DeliversTwice) {
+                        self.on_put(port, from, put, packet.payload_len, Held::NONE);
+                    }
                 }
-                true
+                sound
             }
             Packet::Ack(_)
             | Packet::Get(_)
@@ -38,7 +41,7 @@ impl Ni {
             | Packet::Atomic(_)
             | Packet::Offer(_)
             | Packet::Pull(_)
-            | Packet::Recovery(_) => self.on_operation(port, from, packet, arrival.slots),
+            | Packet::Recovery(_) => self.on_operation(port, from, packet, arrival.held()),
             // Only where credits are held until a message is matched is there a
             // layer above whose messages wait for them.
             Packet::Search(_)
@@ -54,15 +57,16 @@ impl Ni {
             // The links have dealt with them.
             Packet::Credit | Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
         };
-        if arrival.region == MailboxRegion::Control {
+        let is_held = matches!(packet.packet, Packet::Put(_) | Packet::Atomic(_));
+        if arrival.region == MailboxRegion::Control && !is_held {
             self.links.free_control(port, from, arrival.slots);
         }
         if arrival.answer_due {
             self.links.answer(port, from);
         }
         if !sound {
-            if arrival.region == MailboxRegion::Data {
-                self.links.free_data(port, from, arrival.slots);
+            if arrival.region == MailboxRegion::Data || is_held {
+                self.links.free(port, from, arrival.held());
             }
             self.status.protocol_violations += 1;
             return Taken::Violation;
@@ -95,7 +99,7 @@ impl Ni {
         port: &mut P,
         from: PeerId,
         packet: &Parsed,
-        slots: u32,
+        held: Held,
     ) -> bool {
         let payload_len = packet.payload_len;
         match &packet.packet {
@@ -106,7 +110,10 @@ impl Ni {
                 self.on_get_done(from, done);
                 true
             }
-            Packet::Atomic(atomic) => self.on_atomic(port, from, atomic, payload_len, slots),
+            Packet::Atomic(atomic) => {
+                let sound = !atomic.by_control || self.is_by_control(atomic.pt_index);
+                sound && self.on_atomic(port, from, atomic, payload_len, held)
+            }
             Packet::Offer(offer) => self.on_offer(port, from, offer),
             Packet::Pull(pull) => self.on_pull(port, from, pull),
             Packet::Recovery(said) => self.on_recovery(port, from, said),
@@ -144,8 +151,8 @@ impl Ni {
             if !mutants::is(Mutant::ForgetsAcknowledgements) {
                 self.owed.push_back(owed);
             }
-        } else if owed.slots > 0 {
-            self.links.free_data(port, owed.peer, owed.slots);
+        } else if !owed.held.is_none() {
+            self.links.free(port, owed.peer, owed.held);
         }
     }
 
@@ -187,6 +194,9 @@ impl Ni {
             && recovery.minds_idle()
         {
             self.recover_when_idle(port);
+        }
+        if self.waiting_now != 0 && self.limits.by_control_from.is_some() {
+            self.flush_by_control(port);
         }
         self.links.on_idle(port);
         self.fire(port);

@@ -15,7 +15,7 @@ use crate::objects::operation::{AnswerBy, Operation, Place, Stage, Told, reply_s
 use crate::objects::request::{Owed, Request, What};
 use crate::objects::vector::Span;
 use sluice_link::mutants::{self, Mutant};
-use sluice_link::{Port, Token, Transmitted};
+use sluice_link::{Held, Port, Token, Transmitted};
 use sluice_wire::{
     Ack, Answer, Atomic, AtomicOp, Datatype, ITEM_BYTES_MAX, Packet, PeerId, Region, Reply, Status,
 };
@@ -28,6 +28,7 @@ impl Ni {
         command: &Command,
         staged: Option<Region>,
         kept: u64,
+        by_control: bool,
     ) -> Result<(), PtlError> {
         let (from, target, hdr_data, user_ptr, arithmetic) = match command {
             Command::Atomic { from, target, hdr_data, user_ptr, arithmetic, .. }
@@ -82,11 +83,12 @@ impl Ni {
             op: arithmetic.op,
             datatype: arithmetic.datatype,
             answer,
+            by_control,
         });
         let values = staged.map_or(span, |staged| Span::new(staged, None, 0, staged.len));
         let (payload, own) = self.payload_of(port, values, arithmetic, staged.is_some());
         let token = Token(handle.to_u64());
-        let sent = self.links.send_data(port, target.peer, &packet, payload, token);
+        let sent = self.send_operation(port, target.peer, &packet, payload, token);
         if sent != Ok(Transmitted::Pending)
             && let Some(own) = own
         {
@@ -146,7 +148,7 @@ impl Ni {
         from: PeerId,
         atomic: &Atomic,
         payload_len: u32,
-        slots: u32,
+        held: Held,
     ) -> bool {
         let (op, datatype) = (atomic.op, atomic.datatype);
         let item = datatype.bytes() as u64;
@@ -173,7 +175,7 @@ impl Ni {
         };
         let (mlength, place, status, kept, before) = match self.admit(port, &request) {
             Err(status) if self.is_turned_away(port, status) => {
-                self.links.free_data(port, from, slots);
+                self.links.free(port, from, held);
                 return true;
             }
             Err(status) => (0, Place::default(), status, false, None),
@@ -198,8 +200,8 @@ impl Ni {
                 };
                 let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
                 let holds = self.limits.credits_until_matched;
-                let held = if holds { slots } else { 0 };
-                let kept = self.keep_header_of(&request, entry, &event, false, held).is_some();
+                let slots = if holds { held.of_data() } else { 0 };
+                let kept = self.keep_header_of(&request, entry, &event, false, slots).is_some();
                 let handle = self.mes.handle(entry);
                 if unlink {
                     self.unlink_from_list(entry);
@@ -211,21 +213,21 @@ impl Ni {
                 (mlength, Place { offset, list: event.list }, status, kept && holds, before)
             }
         };
-        let slots = if kept { 0 } else { slots };
+        let held = if kept { Held::NONE } else { held };
         let Place { offset, list } = place;
         match atomic.answer {
             Answer::Ack(_, op) => {
                 let ack = Ack { op, mlength, offset, list, status };
-                self.answer(port, Owed { peer: from, ack, slots });
+                self.answer(port, Owed { peer: from, ack, held });
             }
             Answer::Fetch(op) => {
                 let payload = before.unwrap_or(Region::EMPTY);
                 self.send_reply(port, from, Reply { op, offset, list, status }, payload, before);
-                if slots > 0 {
-                    self.links.free_data(port, from, slots);
+                if !held.is_none() {
+                    self.links.free(port, from, held);
                 }
             }
-            Answer::No if slots > 0 => self.links.free_data(port, from, slots),
+            Answer::No if !held.is_none() => self.links.free(port, from, held),
             Answer::No => {}
         }
         true

@@ -13,7 +13,7 @@ use crate::objects::request::Owed;
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::mutants::{self, Mutant};
-use sluice_link::{Port, RailError, Remote, Token};
+use sluice_link::{Held, Port, RailError, Remote, Token};
 use sluice_wire::{
     Ack, Offer, Packet, Parsed, PeerId, PtIndex, Pull, Region, RemoteKey, Reply, Status,
 };
@@ -355,7 +355,7 @@ impl Ni {
                 let status = outcome.map_or_else(Status::from, |()| Status::Ok);
                 let Place { offset, list } = place;
                 let ack = Ack { op: source, mlength: arrived, offset, list, status };
-                self.answer(port, Owed { peer: operation.peer, ack, slots: 0 });
+                self.answer(port, Owed { peer: operation.peer, ack, held: Held::NONE });
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::objects::request::{Request, What};
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::mutants::{self, Mutant};
-use sluice_link::{Port, Remote, Token, Transmitted};
+use sluice_link::{Held, Port, Remote, Token, Transmitted};
 use sluice_wire::{
     Get, Offer, Packet, PeerId, PtIndex, Pull, Region, RemoteKey, Reply, Status, payload_bytes_max,
 };
@@ -75,7 +75,7 @@ impl Ni {
         if unlink {
             self.unlink_from_list(entry);
         }
-        let done = Done { entry: handle, header, event, offset, answer: None, slots: 0 };
+        let done = Done { entry: handle, header, event, offset, answer: None, held: Held::NONE };
         if let Some(operation) = lent.and_then(|lent| self.operations.get_mut(lent)) {
             operation.stage = Stage::Lent(Box::new(done));
             self.start_moving(handle, get.pt_index);

@@ -9,7 +9,9 @@ use crate::objects::operation::{AnswerBy, LongGets, Operation, Stage, Told, repl
 use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::{Port, Remote, Rights, SendError, Token, Transmitted};
-use sluice_wire::{AckKind, Bulk, Get, GetDone, Packet, PeerId, Put, Region, RemoteKey, Status};
+use sluice_wire::{
+    AckKind, Atomic, Bulk, Get, GetDone, Packet, PeerId, Put, Region, RemoteKey, Status,
+};
 
 impl Ni {
     /// Puts `length` bytes of `md` at `local_offset` in one packet (`PtlPut`).
@@ -92,9 +94,28 @@ impl Ni {
         let handle = self.operations.next_handle();
         let packet = put_packet(target, extras, handle.to_u64());
         let token = Token(handle.to_u64());
-        let transmitted = self.links.send_data(port, target.peer, &packet, payload, token)?;
+        let transmitted = self.send_operation(port, target.peer, &packet, payload, token)?;
         self.transmitted(transmitted, md, length, extras.ack, staged, target, user_ptr);
         Ok(transmitted)
+    }
+
+    /// Sends a put or an atomic operation by the credits that it says.
+    #[inline(always)]
+    pub(crate) fn send_operation<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        packet: &Packet,
+        payload: Region,
+        token: Token,
+    ) -> Result<Transmitted, SendError> {
+        match packet {
+            Packet::Put(Put { by_control: true, .. })
+            | Packet::Atomic(Atomic { by_control: true, .. }) => {
+                self.links.send_by_control(port, peer, packet, payload, token)
+            }
+            _ => self.links.send_data(port, peer, packet, payload, token),
+        }
     }
 
     /// What follows a put or an atomic operation without answer that is out.
@@ -139,7 +160,7 @@ impl Ni {
         told: Told,
     ) -> Result<(), PtlError> {
         let span = self.span_of(from).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
-        if span.len > u64::from(self.limits.eager_bytes_max) {
+        if span.len > self.carried_bytes_max(extras) {
             return self.expose_put(port, span, target, extras, told);
         }
         let flat = staged.or(span.flat());
@@ -170,6 +191,17 @@ impl Ni {
             }
         }
         Ok(())
+    }
+
+    /// Most bytes that such a put carries.
+    #[inline(always)]
+    fn carried_bytes_max(&self, extras: &PutExtras) -> u64 {
+        let eager_bytes_max = u64::from(self.limits.eager_bytes_max);
+        if extras.by_control {
+            eager_bytes_max.min(Ni::BY_CONTROL_BYTES_MAX)
+        } else {
+            eager_bytes_max
+        }
     }
 
     /// A put from memory that the port has lent for it.
@@ -212,8 +244,9 @@ impl Ni {
             ack: Some((kind, handle.to_u64())),
             rts: None,
             bulk: Some(Bulk { len: span.len as u32, from: key }),
+            by_control: extras.by_control,
         });
-        let sent = self.links.send_data(port, target.peer, &packet, Region::EMPTY, Token(0));
+        let sent = self.send_operation(port, target.peer, &packet, Region::EMPTY, Token(0));
         if let Err(error) = sent {
             if key.is_some() {
                 port.revoke(target.peer, key);
@@ -403,5 +436,6 @@ pub(crate) fn put_packet(target: &Target, extras: &PutExtras, op: u64) -> Packet
         ack: extras.ack.map(|kind| (kind, op)),
         rts: extras.rts,
         bulk: None,
+        by_control: extras.by_control,
     })
 }

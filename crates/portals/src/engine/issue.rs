@@ -78,7 +78,36 @@ impl Ni {
                 None => self.attempt_kept(port, command, staged),
             };
         }
-        match self.start(port, command, staged, 0) {
+        let started = self.start(port, command, staged, 0, false);
+        self.has_gone(command, started)
+    }
+
+    /// As [`Ni::attempt`], by control credits. False if it must wait on.
+    #[cold]
+    pub(crate) fn attempt_by_control<P: Port>(&mut self, port: &mut P, command: &Command) -> bool {
+        let (is_answered, target) = match command {
+            Command::Put { ack, target, .. } | Command::Atomic { ack, target, .. } => {
+                (ack.is_some(), target)
+            }
+            Command::Fetch { target, .. } => (true, target),
+            _ => return false,
+        };
+        if !is_answered || !self.is_by_control(target.pt_index) {
+            return false;
+        }
+        let started = self.start(port, command, None, 0, true);
+        self.has_gone(command, started)
+    }
+
+    /// Whether operations at this portal table entry may go by control credits.
+    pub(crate) fn is_by_control(&self, pt_index: PtIndex) -> bool {
+        self.limits.by_control_from.is_some_and(|from| pt_index >= from)
+    }
+
+    /// What came of a command that was started. False if it must wait for credits.
+    #[inline(always)]
+    fn has_gone(&mut self, command: &Command, started: Result<(), PtlError>) -> bool {
+        match started {
             Ok(()) => true,
             Err(PtlError::NoCredit { .. }) => false,
             Err(PtlError::Peer(why)) => {
@@ -104,6 +133,7 @@ impl Ni {
         command: &Command,
         staged: Option<Region>,
         kept: u64,
+        by_control: bool,
     ) -> Result<(), PtlError> {
         // What arrives takes room too, so there may be less than there was
         // when the command was checked.
@@ -113,7 +143,8 @@ impl Ni {
         }
         match command {
             Command::Put { from, ack, target, hdr_data, user_ptr } => {
-                let extras = PutExtras { ack: *ack, hdr_data: *hdr_data, ..PutExtras::default() };
+                let (ack, hdr_data) = (*ack, *hdr_data);
+                let extras = PutExtras { ack, hdr_data, by_control, ..PutExtras::default() };
                 let told = Told::new(from.md, *user_ptr, kept);
                 self.start_put(port, from, staged, target, &extras, told)
             }
@@ -122,7 +153,7 @@ impl Ni {
                 self.start_get(port, into, target, told)
             }
             Command::Atomic { .. } | Command::Fetch { .. } => {
-                self.start_atomic(port, command, staged, kept)
+                self.start_atomic(port, command, staged, kept, by_control)
             }
             Command::CtInc { .. } | Command::CtSet { .. } | Command::GetFromHeader { .. } => Ok(()),
         }

@@ -149,7 +149,7 @@ impl Ni {
         flow.unsettled += u32::from(!is_settled);
         flow.is_quiet = false;
         let must_ask = flow.unsettled >= UNSETTLED_MAX && flow.ask.is_none();
-        match self.start(port, command, staged, name_of(at, number)) {
+        match self.start(port, command, staged, name_of(at, number), false) {
             Ok(()) => {}
             Err(PtlError::NoCredit { .. }) => {
                 self.unsend(at, number);

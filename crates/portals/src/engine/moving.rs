@@ -37,16 +37,16 @@ impl Ni {
         done: Done,
         outcome: Result<(), NiFail>,
     ) {
-        let Done { entry, header, mut event, offset, answer, slots } = done;
+        let Done { entry, header, mut event, offset, answer, held } = done;
         event.outcome = outcome;
         let (peer, pt_index) = (event.peer, event.pt_index);
         if let Some(op) = answer {
             let status = outcome.map_or_else(Status::from, |()| Status::Ok);
             let (mlength, list) = (event.mlength, event.list);
             let ack = Ack { op, mlength, offset, list, status };
-            self.answer(port, Owed { peer, ack, slots });
-        } else if slots > 0 {
-            self.links.free_data(port, peer, slots);
+            self.answer(port, Owed { peer, ack, held });
+        } else if !held.is_none() {
+            self.links.free(port, peer, held);
         }
         let mut events = 0;
         if let Some(slot) = self.mes.locate(entry) {

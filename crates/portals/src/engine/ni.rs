@@ -64,6 +64,10 @@ pub struct Ni {
 }
 
 impl Ni {
+    /// Most bytes of values of an atomic operation that goes by control credits where it
+    /// finds no data credits, and of a put that carries its data then.
+    pub const BY_CONTROL_BYTES_MAX: u64 = payload_bytes_max(Links::BY_CONTROL_SLOTS_MAX as u64);
+
     /// An interface with nothing in it, over a mailbox divided as `mailbox`
     /// says.
     #[must_use]

@@ -69,8 +69,8 @@ impl Ni {
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
         self.owed.retain(|owed| {
-            if owed.peer == peer && owed.slots > 0 {
-                self.links.free_data(port, peer, owed.slots);
+            if owed.peer == peer && !owed.held.is_none() {
+                self.links.free(port, peer, owed.held);
             }
             owed.peer != peer
         });

@@ -6,8 +6,8 @@ use crate::objects::event::{EventKind, NiFail};
 use crate::objects::operation::Done;
 use crate::objects::pt::Header;
 use crate::objects::request::{Owed, Request};
-use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
+use sluice_link::{Held, Port};
 use sluice_wire::{Ack, Addr, List, PeerId, Put, Region, Status};
 
 impl Ni {
@@ -18,25 +18,25 @@ impl Ni {
         from: PeerId,
         put: &Put,
         payload_len: u32,
-        slots: u32,
+        held: Held,
     ) {
         let request = Request::put(from, put, payload_len);
         let done = match self.admit(port, &request) {
             Err(status) => {
                 if self.is_turned_away(port, status) {
-                    return self.links.free_data(port, from, slots);
+                    return self.links.free(port, from, held);
                 }
                 Ack { op: 0, mlength: 0, offset: 0, list: List::Priority, status }
             }
             Ok(entry) => {
                 let me = self.mes.at(entry);
                 if me.list() == List::Overflow || put.bulk.is_some() || me.has_cold() {
-                    return self.put_elsewhere(port, from, put, payload_len, slots, entry);
+                    return self.put_elsewhere(port, from, put, payload_len, held, entry);
                 }
                 self.put_plain(port, &request, entry)
             }
         };
-        self.acknowledge(port, from, put, done, slots);
+        self.acknowledge(port, from, put, done, held);
     }
 
     /// Tells the initiator what became of a put, `done` but for its name, if it
@@ -48,14 +48,14 @@ impl Ni {
         from: PeerId,
         put: &Put,
         done: Ack,
-        slots: u32,
+        held: Held,
     ) {
         match put.ack {
             Some((_, op)) => {
                 let ack = Ack { op, ..done };
-                self.answer(port, Owed { peer: from, ack, slots });
+                self.answer(port, Owed { peer: from, ack, held });
             }
-            None if slots > 0 => self.links.free_data(port, from, slots),
+            None if !held.is_none() => self.links.free(port, from, held),
             None => {}
         }
     }
@@ -116,20 +116,20 @@ impl Ni {
         from: PeerId,
         put: &Put,
         payload_len: u32,
-        slots: u32,
+        held: Held,
         entry: u32,
     ) {
         let request = Request::put(from, put, payload_len);
         let me = self.mes.at(entry);
         if me.list() == List::Overflow && me.flags.lent() {
-            return self.put_lent(port, &request, put, payload_len, slots, entry);
+            return self.put_lent(port, &request, put, payload_len, held, entry);
         }
         if put.bulk.is_some() {
-            return self.put_bulk(port, &request, put, slots, entry);
+            return self.put_bulk(port, &request, put, held, entry);
         }
-        let (done, kept) = self.put_entry(port, &request, slots, entry);
-        let slots = if kept { 0 } else { slots };
-        self.acknowledge(port, from, put, done, slots);
+        let (done, kept) = self.put_entry(port, &request, held, entry);
+        let held = if kept { Held::NONE } else { held };
+        self.acknowledge(port, from, put, done, held);
     }
 
     /// A put lands in the memory of an entry. Returns what the initiator is told, and
@@ -138,7 +138,7 @@ impl Ni {
         &mut self,
         port: &mut P,
         request: &Request,
-        slots: u32,
+        held: Held,
         entry: u32,
     ) -> (Ack, bool) {
         let handle = self.mes.handle(entry);
@@ -160,8 +160,8 @@ impl Ni {
         };
         event.outcome = outcome;
         let holds = list == List::Overflow && self.limits.credits_until_matched;
-        let held = if holds { slots } else { 0 };
-        let kept = self.keep_header_of(request, entry, &event, false, held).is_some();
+        let slots = if holds { held.of_data() } else { 0 };
+        let kept = self.keep_header_of(request, entry, &event, false, slots).is_some();
         event.announce(request.rts);
         if unlink {
             self.unlink_from_list(entry);
@@ -181,7 +181,7 @@ impl Ni {
         port: &mut P,
         request: &Request,
         put: &Put,
-        slots: u32,
+        held: Held,
         entry: u32,
     ) {
         let (Some(bulk), Some((_, op))) = (put.bulk, put.ack) else { return };
@@ -197,7 +197,7 @@ impl Ni {
             self.unlink_from_list(entry);
         }
         self.start_moving(handle, request.pt_index);
-        let done = Done { entry: handle, header, event, offset, answer: Some(op), slots };
+        let done = Done { entry: handle, header, event, offset, answer: Some(op), held };
         let direct = Some(bulk.from).filter(|key| key.is_some());
         self.fetch_put(port, done, op, direct, into);
     }
@@ -210,7 +210,7 @@ impl Ni {
         request: &Request,
         put: &Put,
         payload_len: u32,
-        slots: u32,
+        held: Held,
         entry: u32,
     ) {
         let start = if payload_len > 0 {
@@ -225,7 +225,7 @@ impl Ni {
             mlength: u64::from(payload_len),
             start,
             is_lent: true,
-            slots,
+            slots: held.of_data(),
             ack: put.ack.map(|(_, op)| op),
             ..Header::of(request, self.mes.handle(entry), EventKind::PutOverflow)
         };

@@ -6,8 +6,8 @@ use crate::objects::me::{Me, MeSpec};
 use crate::objects::pt::{Claim, Header};
 use crate::objects::request::{Owed, Request, What};
 use crate::table::Handle;
-use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
+use sluice_link::{Held, Port};
 use sluice_wire::{Ack, List, PtIndex, Rts, Status};
 
 impl Ni {
@@ -190,7 +190,7 @@ impl Ni {
             Some(op) => {
                 let list = List::Overflow;
                 let ack = Ack { op, mlength, offset: 0, list, status: Status::Ok };
-                self.answer(port, Owed { peer, ack, slots });
+                self.answer(port, Owed { peer, ack, held: Held::data(slots) });
             }
         }
     }

@@ -47,10 +47,27 @@ impl Ni {
     /// Sends what waited for credits toward `peer`, as far as they go.
     #[cold]
     pub(crate) fn flush_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        self.flush_queue(port, peer, false);
+    }
+
+    /// The same for all peers, by control credits where there are no data credits: nothing
+    /// has brought any, and messages that nobody receives may have them all.
+    #[cold]
+    pub(crate) fn flush_by_control<P: Port>(&mut self, port: &mut P) {
+        let peers: Vec<PeerId> = self.waiting.keys().copied().collect();
+        for peer in peers {
+            self.flush_queue(port, peer, true);
+        }
+    }
+
+    fn flush_queue<P: Port>(&mut self, port: &mut P, peer: PeerId, by_control: bool) {
         let Some(mut queue) = self.waiting.remove(&peer) else { return };
         while let Some(waiting) = queue.pop_front() {
             let has_gone = match &waiting {
-                WaitingCommand::Command { command, staged } => self.attempt(port, command, *staged),
+                WaitingCommand::Command { command, staged } => {
+                    self.attempt(port, command, *staged)
+                        || by_control && staged.is_none() && self.attempt_by_control(port, command)
+                }
                 WaitingCommand::Flow(flow) => self.pump(port, *flow),
             };
             if !has_gone {

@@ -55,6 +55,8 @@ pub struct PutExtras {
     pub user: u8,
     /// Announces data instead of carrying it.
     pub rts: Option<Rts>,
+    /// It goes by control credits.
+    pub by_control: bool,
 }
 
 /// An operation of the initiator, or on a counter.

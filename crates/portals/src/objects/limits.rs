@@ -1,6 +1,7 @@
 //! Limits of an interface (Portals 4, section 3.6).
 
 use crate::objects::recovery::Scheme;
+use sluice_wire::PtIndex;
 
 /// How many of each thing an interface holds. Each is the named maximum of a
 /// table; what goes beyond is refused, never grown.
@@ -34,6 +35,11 @@ pub struct Limits {
     /// interface keeps of messages nobody waits for; else until it is copied
     /// to where an entry wants it, and `unexpected_headers_max` is the bound.
     pub credits_until_matched: bool,
+    /// Puts and atomic operations that ask for an acknowledgement, at portal table entries
+    /// from this one on, go by control credits where they find no data credits: what does not
+    /// wait for a receive never waits for one behind messages that do. These entries have no
+    /// overflow list. Of commands only ([`crate::Ni::issue`]).
+    pub by_control_from: Option<PtIndex>,
     /// Operations that a disabled entry refuses go again when it is enabled, and entries
     /// that have run out of something are enabled when there is enough again
     /// (`docs/recovery.md`). Of commands only ([`crate::Ni::issue`], [`crate::Ni::trigger`]).
@@ -63,6 +69,7 @@ impl Default for Limits {
             triggered_ops_max: 1 << 20,
             eager_bytes_max: 4096,
             credits_until_matched: true,
+            by_control_from: None,
             recovery: None,
         }
     }

@@ -6,6 +6,7 @@ use crate::objects::me::Me;
 use crate::objects::pt::Header;
 use crate::objects::vector::Span;
 use crate::table::Handle;
+use sluice_link::Held;
 use sluice_wire::{
     Ack, AckKind, List, PeerId, PtIndex, REPLY_HEADER_BYTES, Region, RemoteKey, slots_for,
 };
@@ -152,10 +153,10 @@ impl Incoming {
         }
     }
 
-    /// The slots that a put holds, and whose they are.
+    /// The data slots that a put holds, and whose they are.
     pub fn held(&self) -> Option<(PeerId, u32)> {
         match &self.purpose {
-            Purpose::Put(done) => Some((done.event.peer, done.slots)),
+            Purpose::Put(done) => Some((done.event.peer, done.held.of_data())),
             Purpose::Get { .. } => None,
         }
     }
@@ -205,7 +206,7 @@ pub(crate) struct Done {
     /// What the initiator waits for, if anything.
     pub answer: Option<u64>,
     /// Slots whose credits are freed with it.
-    pub slots: u32,
+    pub held: Held,
 }
 
 impl Done {

@@ -1,5 +1,6 @@
 //! Operations that look for an entry, and what is owed for them.
 
+use sluice_link::Held;
 use sluice_wire::{Ack, AtomicOp, Datatype, MatchBits, PeerId, PtIndex, Put, Rts};
 
 /// An operation that looks for an entry.
@@ -55,9 +56,9 @@ impl Request {
 pub(crate) struct Owed {
     pub peer: PeerId,
     pub ack: Ack,
-    /// Slots of the data region that are freed with it. None for a put whose
-    /// header is in an overflow entry of the client's: the header has them.
-    pub slots: u32,
+    /// Slots that are freed with it. None for a put whose header is in an overflow entry of
+    /// the client's: the header has them.
+    pub held: Held,
 }
 
 /// What [`Ni::on_packet`](crate::Ni::on_packet) made of a packet.

@@ -8,7 +8,7 @@ use crate::rma::pending::RmaOp;
 use crate::rma::regions::{RegionOp, region_named};
 use sluice_link::Port;
 use sluice_portals::{
-    Arithmetic, Command, Event, EventKind, Handle, Local, NiFail, PtlError, Target,
+    Arithmetic, Command, Event, EventKind, Handle, Local, Ni, NiFail, PtlError, Target,
 };
 use sluice_wire::{AckKind, MatchBits, Nanos, PeerId, PtIndex, Region};
 
@@ -17,6 +17,9 @@ pub type RegionId = Handle<RegionOp>;
 
 /// The longest piece, in bytes, of which one command is made.
 const PIECE_BYTES_MAX: u64 = 1 << 31;
+
+/// Most bytes of values of one part of an operation that combines.
+pub const COMBINED_BYTES_MAX: u64 = Ni::BY_CONTROL_BYTES_MAX;
 
 impl Endpoint {
     /// Exposes memory to all peers.
@@ -36,12 +39,6 @@ impl Endpoint {
         self.regions.hide(&mut self.core, region);
     }
 
-    /// Most bytes of values of one part of an operation that combines.
-    #[must_use]
-    pub fn combined_bytes_max(&self) -> u64 {
-        u64::from(self.core.ni.limits().eager_bytes_max)
-    }
-
     /// Begins an operation on the memory of a peer.
     ///
     /// # Errors
@@ -50,7 +47,7 @@ impl Endpoint {
     pub fn rma<P: Port>(&mut self, now: Nanos, port: &mut P, rma: &Rma) -> Result<(), Refused> {
         self.core.note_time(now);
         let combined = matches!(rma.deed, Deed::Combine(..) | Deed::Fetch(..));
-        let parts_max = if combined { self.combined_bytes_max() } else { u64::MAX };
+        let parts_max = if combined { COMBINED_BYTES_MAX } else { u64::MAX };
         if let Some(part) = rma.parts.iter().find(|part| part.local.len > parts_max) {
             return Err(Refused::TooLong { len: part.local.len, max: parts_max });
         }

@@ -84,6 +84,7 @@ fn put_announcement<P: Port>(
     let target = send.target();
     let rts = Rts { total_len: send.buf.len, from, key, claims: None };
     let extras = PutExtras {
+        by_control: false,
         ack: None,
         hdr_data: send.data.unwrap_or(0),
         user: send.user(),

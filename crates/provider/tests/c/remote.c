@@ -152,7 +152,7 @@ static void atomics(struct pair *p)
 	size_t count;
 
 	OK(fi_atomicvalid(p->a.ep, FI_UINT64, FI_SUM, &count));
-	IS(count, 512);
+	IS(count, 120);
 	OK(fi_fetch_atomicvalid(p->a.ep, FI_LONG_DOUBLE_COMPLEX, FI_ATOMIC_READ, &count));
 	IS(fi_atomicvalid(p->a.ep, FI_DOUBLE, FI_BOR, &count), -FI_EOPNOTSUPP);
 	struct fi_atomic_attr attr;

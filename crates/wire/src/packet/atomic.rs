@@ -5,7 +5,7 @@ use super::terms::AckKind;
 use crate::atomic::{AtomicOp, Datatype};
 use crate::error::WireError;
 use crate::ids::{MatchBits, PtIndex};
-use crate::layout::{DETAIL_FETCH, HEAD_BYTES, Head, KIND_ATOMIC, SLOT_BYTES};
+use crate::layout::{DETAIL_FETCH, FLAG_CONTROL, HEAD_BYTES, Head, KIND_ATOMIC, SLOT_BYTES};
 use std::mem::size_of;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -39,6 +39,8 @@ pub struct Atomic {
     pub datatype: Datatype,
     /// What is wanted back.
     pub answer: Answer,
+    /// Its slots are those of the control region, until it is answered. Needs an answer.
+    pub by_control: bool,
 }
 
 /// Follows the head of an atomic operation; its payload follows it.
@@ -74,8 +76,13 @@ impl Atomic {
             self.answer != Answer::Ack(AckKind::Silent, op),
             "an atomic operation carries its data"
         );
+        assert!(
+            !self.by_control || self.answer != Answer::No,
+            "an atomic operation in the control region is answered"
+        );
+        let flags = if self.by_control { FLAG_CONTROL } else { 0 };
         let (pt, what) = (self.pt_index.0, self.op.code());
-        let mut head = heading.head(KIND_ATOMIC, 0, pt, what, detail);
+        let mut head = heading.head(KIND_ATOMIC, flags, pt, what, detail);
         head.datatype = self.datatype.code();
         let mut buf = HeadBuf::new(head);
         buf.push::<4>(zerocopy::transmute!(AtomicBody {
@@ -102,6 +109,10 @@ impl Atomic {
                 Some(kind) => Answer::Ack(kind, name),
             },
         };
+        let by_control = head.flags & FLAG_CONTROL != 0;
+        if by_control && answer == Answer::No {
+            return Err(WireError::Flags { kind: KIND_ATOMIC, flags: head.flags });
+        }
         Ok(Atomic {
             pt_index: PtIndex(head.pt_index),
             match_bits: MatchBits(body.match_bits.get()),
@@ -110,6 +121,7 @@ impl Atomic {
             op,
             datatype,
             answer,
+            by_control,
         })
     }
 }

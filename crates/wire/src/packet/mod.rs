@@ -44,10 +44,10 @@ pub use written::Written;
 use crate::error::WireError;
 use crate::ids::PacketSeq;
 use crate::layout::{
-    FLAG_FOUND, FLAG_KEY, FLAG_OVERFLOW, FLAG_WATCHED, HEAD_BYTES, Head, KIND_ACK, KIND_ATOMIC,
-    KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER, KIND_PULL, KIND_PUT,
-    KIND_RECOVERY, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE, KIND_RTR, KIND_SEARCH,
-    KIND_WAITING, KIND_WATCH, KIND_WRITTEN, SLOT_BYTES, VERSION,
+    FLAG_CONTROL, FLAG_FOUND, FLAG_KEY, FLAG_OVERFLOW, FLAG_WATCHED, HEAD_BYTES, Head, KIND_ACK,
+    KIND_ATOMIC, KIND_CREDIT, KIND_CTS, KIND_DECLINE, KIND_GET, KIND_GET_DONE, KIND_OFFER,
+    KIND_PULL, KIND_PUT, KIND_RECOVERY, KIND_REPLY, KIND_RETURN_REQUEST, KIND_RETURN_RESPONSE,
+    KIND_RTR, KIND_SEARCH, KIND_WAITING, KIND_WATCH, KIND_WRITTEN, SLOT_BYTES, VERSION,
 };
 use parts::{Heading, Reader, zero};
 
@@ -310,6 +310,7 @@ fn check_head(head: &Head) -> Result<(), WireError> {
     let are_known = match kind {
         // Which exclude each other is a question for later.
         KIND_PUT => true,
+        KIND_ATOMIC => flags == FLAG_CONTROL,
         KIND_GET => flags == FLAG_KEY,
         KIND_ACK | KIND_REPLY | KIND_OFFER => flags == FLAG_OVERFLOW,
         KIND_WAITING => flags == FLAG_FOUND || flags == FLAG_FOUND | FLAG_WATCHED,

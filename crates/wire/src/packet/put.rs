@@ -4,7 +4,9 @@ use super::parts::{HeadBuf, Heading, Reader};
 use super::terms::AckKind;
 use crate::error::WireError;
 use crate::ids::{MatchBits, PtIndex, RemoteKey};
-use crate::layout::{FLAG_BULK, FLAG_OFFSET, FLAG_RTS, HEAD_BYTES, Head, KIND_PUT, SLOT_BYTES};
+use crate::layout::{
+    FLAG_BULK, FLAG_CONTROL, FLAG_OFFSET, FLAG_RTS, HEAD_BYTES, Head, KIND_PUT, SLOT_BYTES,
+};
 use std::mem::size_of;
 use std::num::NonZeroU32;
 use zerocopy::little_endian::{U32, U64};
@@ -56,6 +58,9 @@ pub struct Put {
     /// Present if the data is to be fetched. Needs an acknowledgement, and
     /// excludes an announcement and a payload.
     pub bulk: Option<Bulk>,
+    /// Its slots are those of the control region, until it is acknowledged. Needs an
+    /// acknowledgement, and excludes an announcement.
+    pub by_control: bool,
 }
 
 /// Follows the head of a put.
@@ -144,6 +149,13 @@ impl Put {
             );
             flags |= FLAG_RTS;
         }
+        if self.by_control {
+            assert!(
+                self.rts.is_none() && self.ack.is_some(),
+                "a put in the control region is acknowledged"
+            );
+            flags |= FLAG_CONTROL;
+        }
         let mut payload_len = heading.payload_len;
         if let Some(Rts { claims: Some(claims), .. }) = self.rts {
             payload_len = claims.get();
@@ -195,7 +207,7 @@ impl Put {
     pub(super) fn parse(reader: &mut Reader<'_>, head: &Head) -> Result<Put, WireError> {
         let flags = head.flags;
         let bad_flags = WireError::Flags { kind: KIND_PUT, flags };
-        if flags & !(FLAG_OFFSET | FLAG_RTS | FLAG_BULK) != 0 {
+        if flags & !(FLAG_OFFSET | FLAG_RTS | FLAG_BULK | FLAG_CONTROL) != 0 {
             return Err(bad_flags);
         }
         let ack = AckKind::from_code(head.kind_detail)?;
@@ -220,7 +232,7 @@ impl Put {
         let rts = if flags & FLAG_RTS == 0 {
             None
         } else {
-            if flags & (FLAG_OFFSET | FLAG_BULK) != 0 || ack.is_some() {
+            if flags & (FLAG_OFFSET | FLAG_BULK | FLAG_CONTROL) != 0 || ack.is_some() {
                 return Err(bad_flags);
             }
             let part: PutRts = reader.take()?;
@@ -231,6 +243,10 @@ impl Put {
                 claims: NonZeroU32::new(head.payload_len.get()),
             })
         };
+        let by_control = flags & FLAG_CONTROL != 0;
+        if by_control && ack.is_none() {
+            return Err(bad_flags);
+        }
         let bulk = if flags & FLAG_BULK == 0 {
             // Only who must be told when data has been fetched asks for that.
             if ack.is_some_and(|(kind, _)| kind == AckKind::Silent) {
@@ -254,6 +270,7 @@ impl Put {
             ack,
             rts,
             bulk,
+            by_control,
         })
     }
 }

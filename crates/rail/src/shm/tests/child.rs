@@ -217,6 +217,7 @@ fn announce(shm: &mut Shm, peer: PeerId, bytes: &mut [u8]) {
         ack: None,
         rts: Some(rts),
         bulk: None,
+        by_control: false,
     });
     send(shm, peer, announced, &[]);
 }

@@ -219,6 +219,7 @@ fn put(match_bits: u64, hdr_data: u64) -> Packet {
         ack: None,
         rts: None,
         bulk: None,
+        by_control: false,
     })
 }
 
