@@ -34,6 +34,7 @@ const DEFAULT: Limits = Limits {
     triggered_ops_max: 1 << 12,
     eager_bytes_max: EAGER_BYTES,
     credits_until_matched: false,
+    by_control_from: None,
     recovery: None,
 };
 

@@ -50,8 +50,12 @@ fn ack_kind() -> impl Strategy<Value = AckKind> {
 /// acknowledgement and a payload.
 fn put_options() -> impl Strategy<Value = (Put, u32)> {
     prop_oneof![
-        (word(), proptest::option::of((ack_kind(), word())), any::<u32>())
-            .prop_map(|(remote_offset, ack, len)| (Put { remote_offset, ack, ..PLAIN }, len)),
+        (word(), proptest::option::of((ack_kind(), word())), any::<u32>(), any::<bool>()).prop_map(
+            |(remote_offset, ack, len, by_control)| {
+                let by_control = by_control && ack.is_some();
+                (Put { remote_offset, ack, by_control, ..PLAIN }, len)
+            }
+        ),
         (word(), remote_key(), word(), any::<u32>()).prop_map(|(total_len, from, key, claims)| {
             let claims = NonZeroU32::new(claims);
             let rts = Rts { total_len, from, key: MatchBits(key), claims };
@@ -62,11 +66,12 @@ fn put_options() -> impl Strategy<Value = (Put, u32)> {
             prop_oneof![ack_kind(), Just(AckKind::Silent)],
             word(),
             prop_oneof![Just(0), any::<u32>()],
-            remote_key()
+            remote_key(),
+            any::<bool>()
         )
-            .prop_map(|(remote_offset, kind, op, len, from)| {
-                let bulk = Bulk { len, from };
-                (Put { remote_offset, ack: Some((kind, op)), bulk: Some(bulk), ..PLAIN }, 0)
+            .prop_map(|(remote_offset, kind, op, len, from, by_control)| {
+                let (ack, bulk) = (Some((kind, op)), Some(Bulk { len, from }));
+                (Put { remote_offset, ack, bulk, by_control, ..PLAIN }, 0)
             }),
     ]
 }
@@ -196,10 +201,10 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
             proptest::sample::select(AtomicOp::ALL),
             proptest::sample::select(Datatype::ALL),
             answer(),
-            any::<u32>()
+            any::<(u32, bool)>()
         )
             .prop_map(
-                |((pt, bits, hdr_data, remote_offset), op, datatype, answer, len)| {
+                |((pt, bits, hdr_data, remote_offset), op, datatype, answer, (len, by_control))| {
                     let atomic = Atomic {
                         pt_index: PtIndex(pt),
                         match_bits: MatchBits(bits),
@@ -208,7 +213,7 @@ fn packet() -> impl Strategy<Value = (Packet, u32)> {
                         op,
                         datatype,
                         answer,
-                        by_control: false,
+                        by_control: by_control && answer != Answer::No,
                     };
                     (Packet::Atomic(atomic), len)
                 }
@@ -231,7 +236,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
         prop_oneof![9 => 1..=19u8, 1 => any::<u8>()],
-        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8), 2 => Just(0x40u8)],
+        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8), 2 => Just(0x40u8), 2 => (0x80u8..=0x85)],
         prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=15u8],
@@ -259,7 +264,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
 
 /// Whether `docs/wire.md` allows these bytes, written from its tables alone.
 fn allowed(bytes: &[u8]) -> bool {
-    if bytes.len() < 24 || bytes[6] != 3 {
+    if bytes.len() < 24 || bytes[6] != 4 {
         return false;
     }
     let (kind, flags, detail) = (bytes[7], bytes[15], bytes[22]);
@@ -269,6 +274,12 @@ fn allowed(bytes: &[u8]) -> bool {
         return false;
     }
     let long = |len: usize| bytes.len() >= len;
+    // In the control region: what is acknowledged, and waits for no receive.
+    let flags = match (kind, flags) {
+        (1, 0x80..) if detail != 0 && flags != 0x82 => flags & 0x7F,
+        (7, 0x80) if detail != 0 => 0,
+        _ => flags,
+    };
     match (kind, flags) {
         (1, 0) => long(40 + if detail == 0 { 0 } else { 8 }) && detail <= 3,
         (1, 1) => {

@@ -390,7 +390,7 @@ fn errors_read_well() {
             WireError::Truncated { need: 24, have: 3 },
             "packet truncated: 3 bytes, its headers need 24",
         ),
-        (WireError::Version(9), "wire version 9 is not 3"),
+        (WireError::Version(9), "wire version 9 is not 4"),
         (WireError::Kind(9), "unknown packet kind 9"),
         (WireError::Flags { kind: 2, flags: 1 }, "flags 0x01 are not allowed on packet kind 2"),
         (WireError::Reserved(2), "reserved field of packet kind 2 is not zero"),
