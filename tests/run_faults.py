@@ -22,7 +22,7 @@ import time
 from run_hosts import LIMIT_SECONDS, TWO, Hosts, Steady, said, wait_until
 from run_lab import why_not
 from run_mpi import ROOT, THREAD, Job, abandoned, run, shared_memory, tail
-from strangers import SORTS, listeners_of, visit
+from strangers import Sorts, listeners_of
 from verdicts import Failed, Verdicts, check, leave
 
 RANKS = 4
@@ -232,19 +232,26 @@ class Faults:
         """Who does not belong to a job connects to its ranks: it is told of, and all goes on."""
         seed = self.args.seed if self.args.seed is not None else (
             random.SystemRandom().randrange(1 << 30))
-        with Steady(self.place("tcp"), RANKS, env) as steady:
+        # Open MPI's own TCP listens too, and waits for a stranger's bytes without end.
+        alone = {**env, "OMPI_MCA_btl": "self"}
+        with Steady(self.place("tcp"), RANKS, alone) as steady:
             steady.go_on(3)
             ranks = ranks_of(steady)
             ends = [end for rank in ranks for end in listeners_of(ranks[rank])]
             check(len(ends) >= RANKS, f"the ranks listen at {ends}")
-            for sort, _ in SORTS:
-                visit(ends, sort, VISITS, seed)
+            sorts = Sorts(os.path.join(self.hosts.suite.providers, "sluice"), env)
+            waiting = sorts.knock(ends, seed)
+            steady.go_on(2)
+            wrong = sorts.wrong_answers(waiting)
+            check(not wrong, f"seed {seed}: {wrong}")
+            for sort in sorts:
+                sorts.visit(ends, sort, VISITS, seed)
                 steady.go_on(2)
             text = steady.text()
             check("a connection from" in text, f"nobody tells of strangers\n{tail(text)}")
             check(" is gone" not in text, f"seed {seed}: a peer was given up\n{tail(text)}")
             steady.finish()
-        return f"{len(SORTS)} sorts, {VISITS} times each at {len(ends)} ports, seed {seed}"
+        return f"{len(sorts)} sorts, {VISITS} times each at {len(ends)} ports, seed {seed}"
 
     def children(self, name, env):
         self.place(name).program("children", RANKS, env, [str(self.args.rounds)])

@@ -5,9 +5,9 @@ pub mod network;
 use anyhow::Result;
 use clap::Args;
 use network::{Network, NetworkRail};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sluice_proto::Endpoint;
-use sluice_rail::net::handshake::Security;
+use sluice_rail::net::handshake::{self, Security, shortest_ask};
 use sluice_rail::shm::probe::{self, Probe, ProbeReport, Status};
 use sluice_rail::shm::{self, Shm};
 use sluice_runtime::{Choice, RailOptions, Settings};
@@ -132,6 +132,7 @@ impl Info {
             "network_devices": self.network.to_json(),
             "security": self.security.word(),
             "libfabric_rails": self.network.fabrics_json(),
+            "handshake": handshake_json(),
         })
     }
 
@@ -176,6 +177,19 @@ impl Info {
         }
         text
     }
+}
+
+/// What a connection between hosts begins with, for programs that try who may connect.
+fn handshake_json() -> Value {
+    let asks: Map<String, Value> = Security::ALL
+        .iter()
+        .map(|(mode, word, _)| {
+            let (preface, body_bytes) = shortest_ask(*mode);
+            let preface: String = preface.iter().map(|byte| format!("{byte:02x}")).collect();
+            (word.to_string(), json!({ "preface": preface, "body_bytes": body_bytes }))
+        })
+        .collect();
+    json!({ "version": handshake::VERSION, "asks": asks })
 }
 
 /// What the mode is and means, and where it is set.
@@ -306,5 +320,12 @@ mod tests {
         assert_eq!(json["probes"][1]["remedy"], "sysctl this");
         assert_eq!(json["memory"]["error"], "no room");
         assert_eq!(json["security"], "encrypt");
+        let asks = &json["handshake"]["asks"];
+        let preface = asks["auth"]["preface"].as_str().expect("hexadecimal");
+        // Magic, version, mode.
+        let version = json["handshake"]["version"].as_u64().expect("a number");
+        assert!(preface.starts_with(&format!("534c6873{version:02x}02")), "{preface}");
+        assert_eq!(preface.len(), 2 * handshake::PREFACE_BYTES);
+        assert!(asks["auth"]["body_bytes"].as_u64() > asks["none"]["body_bytes"].as_u64());
     }
 }

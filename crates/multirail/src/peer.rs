@@ -217,6 +217,27 @@ impl Peer {
         Ok(())
     }
 
+    /// Whether [`Peer::heard`] was told the same just now: to tell it again changes nothing.
+    #[must_use]
+    #[inline]
+    pub fn has_heard(&self, now: Nanos, rail: RailId, acknowledged: Number) -> bool {
+        self.last_heard == Some((rail, now)) && self.session.first_kept() == acknowledged
+    }
+
+    /// As [`Peer::heard`] of a rail that can be used, where nothing is to be done but to
+    /// release so many packets, which it says. `None` if that is another rail, or the peer says
+    /// what is not so: then [`Peer::heard`] is to be told.
+    #[inline]
+    pub fn heard_in_use(&mut self, now: Nanos, rail: RailId, acknowledged: Number) -> Option<u64> {
+        if self.rails.state(rail) != RailState::Up {
+            return None;
+        }
+        let fresh = self.session.acknowledge(acknowledged).ok()?;
+        self.last_heard = Some((rail, now));
+        self.rails.heard(rail, now, self.owes(rail));
+        Some(fresh)
+    }
+
     /// The peer's host takes what is sent on a rail, though the process may say nothing: it
     /// computes, or was stopped. Rails that are being opened are waited for then.
     pub fn alive(&mut self, now: Nanos, below: &mut impl Below, rail: RailId) {

@@ -83,6 +83,8 @@ enum Order {
 struct Found {
     reads: u64,
     gbit_per_s: f64,
+    /// Of the bytes that came, those that were copied once more, in per cent.
+    copied_pct: f64,
 }
 
 /// What was found of one size over one set of rails.
@@ -95,6 +97,9 @@ struct Row {
     sum_of_rails_gbit_per_s: f64,
     efficiency_pct: f64,
     reads: u64,
+    /// Bytes that came with other frames and were copied into their place; all others were
+    /// received there. The sender copies none.
+    copied_pct: f64,
     /// The rail that has just fallen to a tenth, while reads were under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     fallen: Option<String>,
@@ -180,6 +185,7 @@ fn row(lab: &Lab, size: u64, found: Found) -> Row {
         sum_of_rails_gbit_per_s: thousandth(sum),
         efficiency_pct: (1000.0 * found.gbit_per_s / sum).round() / 10.0,
         reads: found.reads,
+        copied_pct: found.copied_pct,
         fallen: None,
         before_gbit_per_s: None,
     }
@@ -202,6 +208,7 @@ fn report(rows: Vec<Row>, fragment_bytes: Option<u64>) -> Report<Row, More> {
             ("Gbit/s", &|row| format!("{:.3}", row.gbit_per_s)),
             ("sum of rails", &|row| format!("{:.3}", row.sum_of_rails_gbit_per_s)),
             ("% of it", &|row| format!("{:.1}", row.efficiency_pct)),
+            ("copied %", &|row| format!("{:.1}", row.copied_pct)),
             ("fallen", &|row| or_dash(row.fallen.clone())),
             ("before", &|row| or_dash(row.before_gbit_per_s.map(|rate| format!("{rate:.3}")))),
             ("reads", &|row| row.reads.to_string()),
@@ -221,6 +228,7 @@ fn report(rows: Vec<Row>, fragment_bytes: Option<u64>) -> Report<Row, More> {
         table,
         foot: "\
 sum of rails: what TCP's payload can have of their rates
+copied: bytes that the library copied once more; the others were received into their place
 fallen: the rail that fell to a tenth while reads were under way; before: the rate before
 "
         .to_owned(),
@@ -260,6 +268,7 @@ fn read_for(node: &mut Node, key: u64, size: u64, seconds: f64) -> Result<Found>
     // What a token bucket let go at once after a pause is over by then.
     read_once(node, key, size)?;
     let span = Duration::from_secs_f64(seconds);
+    let before = node.net_stats();
     let start = Instant::now();
     let mut reads = 0;
     while reads < READS_MIN || start.elapsed() < span {
@@ -267,7 +276,13 @@ fn read_for(node: &mut Node, key: u64, size: u64, seconds: f64) -> Result<Found>
         reads += 1;
     }
     let bits = (8 * size * reads) as f64;
-    Ok(Found { reads, gbit_per_s: bits / start.elapsed().as_secs_f64() / 1e9 })
+    let gbit_per_s = bits / start.elapsed().as_secs_f64() / 1e9;
+    let after = node.net_stats();
+    let copied = (after.copied - before.copied) as f64;
+    let placed = (after.placed - before.placed) as f64;
+    // Reads through a device of its own are in neither count.
+    let copied_pct = (1000.0 * copied / (copied + placed).max(1.0)).round() / 10.0;
+    Ok(Found { reads, gbit_per_s, copied_pct })
 }
 
 fn read_once(node: &mut Node, key: u64, size: u64) -> Result<()> {
@@ -298,6 +313,7 @@ mod tests {
             sum_of_rails_gbit_per_s: 1.052,
             efficiency_pct: 95.1,
             reads: 3,
+            copied_pct: 1.5,
             fallen: Some("r1".to_owned()),
             before_gbit_per_s: Some(1.9),
         };
@@ -306,7 +322,7 @@ mod tests {
         let json = serde_json::to_value(&report).expect("plain data");
         let row = &json["rows"][0];
         assert_eq!((&row["rails"][1], &row["size"]), (&0.1.into(), &(64 << 20).into()));
-        for name in ["gbit_per_s", "sum_of_rails_gbit_per_s", "efficiency_pct"] {
+        for name in ["gbit_per_s", "sum_of_rails_gbit_per_s", "efficiency_pct", "copied_pct"] {
             assert!(row[name].is_f64(), "{name}");
         }
         assert_eq!(row["fallen"], "r1");

@@ -1,7 +1,8 @@
 //! What the machine asks for: the part of a port that concerns peers on other hosts.
 
-use super::remote::{ReadOf, Stage, WaitingWrite, Write};
-use super::{Event, Net, OWN_WRITES_MAX};
+use super::check::fast_check_of;
+use super::remote::{ReadOf, Remote, Stage, WaitingWrite, Write};
+use super::{Entry, Event, Net, OWN_WRITES_MAX};
 use sluice_link::{
     Connect, Opened, PeerError, RailError, Remote as RemotePlace, RemoteCaps, Rights, Token,
 };
@@ -88,7 +89,7 @@ impl Net {
                 )
             }
         };
-        self.send(peer, FrameKind::Packet, &[head.bytes(), bytes]);
+        self.send(peer, FrameKind::Packet, [head.bytes(), bytes]);
     }
 
     /// What can be done with the memory of a peer.
@@ -163,7 +164,7 @@ impl Net {
         if let Some(met) = self.met_mut(peer) {
             met.writes.push(Write { id, token, from: key });
         }
-        self.send(peer, FrameKind::Write, &[&write.emit()]);
+        self.send(peer, FrameKind::Write, [&write.emit(), &[]]);
     }
 
     /// A read or write comes to nothing, because the client has not the memory that it
@@ -174,7 +175,7 @@ impl Net {
 
     /// Tells a peer that what it wrote is here, or will not be.
     pub(super) fn tell_written(&mut self, peer: PeerId, token: u64, is_done: bool) {
-        self.send(peer, FrameKind::Written, &[&WriteDone { token, is_done }.emit()]);
+        self.send(peer, FrameKind::Written, [&WriteDone { token, is_done }.emit(), &[]]);
     }
 
     /// A key reaches nothing any more.
@@ -201,33 +202,28 @@ impl Net {
     }
 
     /// Puts a frame into the stream to a peer, and gives it to the socket if that is due.
-    fn send(&mut self, peer: PeerId, kind: FrameKind, body: &[&[u8]]) {
-        let now = self.now;
-        self.habit.note_sent(now);
-        let habit = self.habit;
-        let Some(met) = self.met_mut(peer) else { return };
-        let (number, rail) = met.rails.send(now);
-        let len: usize = body.iter().map(|part| part.len()).sum();
+    /// Its body has two parts. Each table is looked into once: it is what a message costs.
+    #[inline]
+    fn send(&mut self, peer: PeerId, kind: FrameKind, [front, back]: [&[u8]; 2]) {
+        let Net { now, habit, remotes, entries, dirty, .. } = self;
+        habit.note_sent(*now);
+        let remote = remotes.get_mut(peer.index()).and_then(Option::as_deref_mut);
+        let Some(Remote { stage: Stage::Met(met), .. }) = remote else { return };
+        let (number, rail) = met.rails.send(*now);
         let head = FrameHead {
             kind,
-            len: u32::try_from(len).expect("a packet is shorter"),
+            len: u32::try_from(front.len() + back.len()).expect("a packet is shorter"),
             id: number.0 as u32,
             acknowledged: met.rails.tell().0,
         };
-        let head = head.emit();
-        match body {
-            [one] => met.ring.push(&[&head, one]),
-            [one, two] => met.ring.push(&[&head, one, two]),
-            _ => unreachable!("a body has one part or two"),
-        }
-        let Some(rail) = rail else { return };
-        let Some(entry) = met.conns[rail.index()] else { return };
-        let Some((conn, ring)) = self.conn_and_ring(entry) else { return };
-        let held = conn.out.held(ring);
-        if !conn.is_blocked && conn.burst.is_due(&habit, now, held) {
+        met.ring.push([&head.emit_by(fast_check_of), front, back]);
+        let Some(entry) = rail.and_then(|rail| met.conns[rail.index()]) else { return };
+        let Some(Entry::Conn(conn)) = entries.get_mut(entry) else { return };
+        let held = conn.out.held(&met.ring);
+        if !conn.is_blocked && conn.burst.is_due(habit, *now, held) {
             self.flush(entry);
-        } else {
-            self.mark_dirty(entry);
+        } else if !std::mem::replace(&mut conn.is_dirty, true) {
+            dirty.push(entry);
         }
     }
 }

@@ -8,12 +8,14 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `remote` | one peer: what has been asked of it, and its connections |
+//! | `check` | the check of a frame's header, in few instructions |
 //! | `conn`, `outbound` | one connection: when it is given something, and what |
 //! | `serve` | a chunk on its way out |
 //! | `bursts` | when small frames wait for each other |
 //! | `glance` | the shortest poll: a look at the busy sockets alone |
 //! | `gather` | how much wakes a thread that sleeps, and for how long it may |
 //! | `lane` | what carries its bytes |
+//! | `packets` | what comes most: the packet that is next |
 //! | `place` | a place in memory, of this process or of its client |
 //! | `ring` | the stream of packets to a peer, until they are acknowledged |
 //! | `matching` | a rail that matches tags: who agrees on it, when it is looked at |
@@ -57,6 +59,7 @@ mod bursts;
 mod carried;
 mod carriers;
 mod changes;
+mod check;
 mod config;
 mod conn;
 pub mod devices;
@@ -75,6 +78,7 @@ mod listing;
 mod matching;
 mod meet;
 mod outbound;
+mod packets;
 mod perform;
 mod place;
 mod remote;
@@ -400,7 +404,7 @@ impl Net {
                 return Some(event);
             }
             if self.reading.is_some() {
-                if let Some(event) = self.read_frame() {
+                if let Some(event) = self.next_packet().or_else(|| self.read_frame()) {
                     return Some(event);
                 }
             } else if let Some(entry) = self.unread.pop() {

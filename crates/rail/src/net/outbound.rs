@@ -54,7 +54,7 @@ enum Given {
     End(Flushed),
 }
 
-/// Small frames and the stream, each in a ring that may wrap.
+/// Small frames, in a ring that may wrap, and the stream; more than there ever are.
 const PIECES_WITHOUT_CHUNKS: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -230,7 +230,7 @@ impl Outbound {
         if !self.small.is_empty() || !self.serves.is_empty() || self.sealing.is_some() {
             return Ok(None);
         }
-        let [all, []] = ring.from(place) else { return Ok(None) };
+        let all = ring.from(place);
         if all.is_empty() {
             return Ok(Some(Flushed::All));
         }
@@ -344,7 +344,7 @@ impl Outbound {
         };
         let stream = |add: &mut dyn FnMut(Part, Place)| {
             let Some(place) = self.stream else { return };
-            ring.from(place).iter().for_each(|bytes| add(Part::Stream, Place::of(bytes)));
+            add(Part::Stream, Place::of(ring.from(place)));
         };
         let small = |add: &mut dyn FnMut(Part, Place)| {
             let (front, back) = self.small.as_slices();
@@ -464,7 +464,7 @@ mod tests {
         out.seal(crate::net::sealed::both(Cipher::example(), &[]).0);
         out.begin_stream(0);
         let frame = FrameHead { kind: FrameKind::Probe, len: 0, id: 0, acknowledged: 0 }.emit();
-        ring.push(&[&frame]);
+        ring.push([&frame]);
         out.push(&[&frame]);
         assert_eq!(out.flush(&mut lane, &ring, 0).unwrap(), Flushed::Blocked);
         assert_eq!((out.held(&ring), out.small_bytes()), (0, 0));
@@ -495,7 +495,7 @@ mod tests {
                 let frame = |kind, id| FrameHead { kind, len: 0, id, acknowledged: 0 }.emit();
                 if said < 100 {
                     out.push(&[&frame(FrameKind::Probe, said)]);
-                    ring.push(&[&frame(FrameKind::Fault, said)]);
+                    ring.push([&frame(FrameKind::Fault, said)]);
                     said += 1;
                 }
                 let flushed = out.flush(&mut lane, &ring, bulk).unwrap();

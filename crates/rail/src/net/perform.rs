@@ -3,10 +3,10 @@
 
 use super::conn::Conn;
 use super::outbound::Flushed;
-use super::remote::{Action, Actions, Met, ReadOf, Stage};
+use super::remote::{Action, Actions, Met, ReadOf, Remote, Stage};
 use super::ring::Ring;
 use super::take_in::{ALTERED_MAX, Broken};
-use super::{Entry, Event, Net};
+use super::{Entry, Event, Net, packets};
 use sluice_link::{PeerError, RailError};
 use sluice_multirail::{Ask as MultirailAsk, Peer, RailId};
 use sluice_wire::frame::{Ask, CloseReason, FrameHead, FrameKind};
@@ -67,7 +67,13 @@ impl Net {
             }
             Action::Resume(rail) => self.move_stream(peer, rail),
             Action::Ask(ask) => self.ask(peer, &ask),
-            Action::Release(count) => self.release(peer, count),
+            Action::Release(count) => {
+                let Net { entries, remotes, .. } = self;
+                let remote = remotes.get_mut(peer.index()).and_then(Option::as_deref_mut);
+                if let Some(Remote { stage: Stage::Met(met), .. }) = remote {
+                    packets::release(entries, met, count);
+                }
+            }
             Action::Gone => self.lose(peer, PeerError::Unreachable),
         }
     }
@@ -115,18 +121,6 @@ impl Net {
             conn.expect_chunk(ask.len);
         }
         self.mark_dirty(entry);
-    }
-
-    /// The oldest packets have been acknowledged.
-    fn release(&mut self, peer: PeerId, count: u64) {
-        let Some(met) = self.met_mut(peer) else { return };
-        let entry = met.stream_on.and_then(|rail| met.conns[rail.index()]);
-        if let Some((conn, ring)) = entry.and_then(|entry| self.conn_and_ring(entry)) {
-            conn.out.skip_to(ring, ring.place_after(count));
-        }
-        if let Some(met) = self.met_mut(peer) {
-            met.ring.release(count);
-        }
     }
 
     /// A connection, and the stream of its peer.

@@ -131,3 +131,36 @@ impl Serve {
         FrameHead { kind: FrameKind::Fault, len: 0, id, acknowledged }.emit()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The socket is given the bytes of a chunk where the client has them: nothing copies them
+    /// here.
+    #[test]
+    fn the_bytes_of_a_chunk_go_from_where_they_are() {
+        let chunk = vec![7u8; 100_000];
+        let at = chunk.as_ptr().expose_provenance();
+        let from = Region { addr: Addr(at as u64), len: chunk.len() as u64 };
+        let mut serve = Serve::new(1, 0, from, RemoteKey::from_bits(1));
+        let mut done = 0;
+        loop {
+            serve.prepare(30_000);
+            let mut places = Vec::new();
+            serve.pieces(|place| places.push((place.at as usize, place.len)));
+            let [(_, FRAME_HEAD_BYTES), (body, len)] = places[..] else { panic!("{places:?}") };
+            assert_eq!(body, at + done);
+            done += len;
+            // The socket takes a frame in two steps.
+            assert!(!serve.take(FRAME_HEAD_BYTES + 1));
+            places.clear();
+            serve.pieces(|place| places.push((place.at as usize, place.len)));
+            assert_eq!(places, [(body + 1, len - 1)]);
+            if serve.take(len - 1) {
+                break;
+            }
+        }
+        assert_eq!(done, chunk.len());
+    }
+}

@@ -104,6 +104,14 @@ fn ask_bytes(mode: Security) -> RangeInclusive<usize> {
     overhead + HELLO_BYTES_MIN..=overhead + HELLO_BYTES_MAX
 }
 
+/// How an ask with the shortest body begins, and the length of that body. For tests of other
+/// programs, which connect as strangers and are to speak the present version.
+#[must_use]
+pub fn shortest_ask(mode: Security) -> ([u8; PREFACE_BYTES], usize) {
+    let length = *ask_bytes(mode).start();
+    (preface::preface(mode, preface::Kind::Ask, length), length)
+}
+
 /// Lengths of the body of an answer.
 fn answer_bytes(mode: Security) -> RangeInclusive<usize> {
     let overhead = match mode {

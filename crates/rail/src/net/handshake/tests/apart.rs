@@ -59,6 +59,24 @@ fn another_version_is_told_to_both_by_both_names() {
     }
 }
 
+/// What tests of other programs send gets as far as an ask does.
+#[test]
+fn the_shortest_ask_is_one_of_the_present_version() {
+    let (a, b) = (process(1), process(2));
+    for mode in MODES {
+        let (preface, length) = shortest_ask(mode);
+        let (_, ask) = Initiator::new(&a, &b.address(), mode, &hello(&a)).unwrap();
+        assert_eq!(preface[..7], ask[..7]);
+        let mut responder = Responder::new(&b, mode);
+        assert!(responder.take(&[&preface[..], &vec![0; length - 1]].concat()).unwrap().is_none());
+        let why = error(responder.take(&[0]));
+        match mode {
+            Security::None => assert!(matches!(why, HandshakeError::Malformed(_)), "{why}"),
+            Security::Auth | Security::Encrypt => assert_eq!(why, HandshakeError::Stranger),
+        }
+    }
+}
+
 #[test]
 fn another_program_is_told_by_its_first_wrong_byte_and_gets_no_answer() {
     let (a, b) = (process(1), process(2));
