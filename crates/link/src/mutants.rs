@@ -129,6 +129,20 @@ pub enum Mutant {
     OverlooksRefusals,
     /// An initiator that is resumed does not say that it begins again.
     ForgetsRestarts,
+    /// An operation on remote memory does not wait for those that it is fenced from.
+    IgnoresFences,
+    /// An operation on remote memory ends with the first of its parts.
+    EndsWithTheFirstPart,
+    /// The bytes of an injected operation on remote memory are not copied.
+    InjectsInPlace,
+    /// The copies of injected operations on remote memory are not given back.
+    KeepsInjectedCopies,
+    /// A region that is hidden can be reached.
+    ShowsHiddenRegions,
+    /// A target is told nothing of writes with data.
+    ForgetsDataOfWrites,
+    /// What peers do with a region is told as if they had written it.
+    TellsReadsAsWrites,
 }
 
 impl Mutant {
@@ -170,6 +184,21 @@ impl Mutant {
         Mutant::ForgetsTheDead,
         Mutant::ServesTheNewestFirst,
         Mutant::ForgetsTheCrowded,
+    ];
+
+    /// Those that only programs with remote memory come by.
+    pub const OF_REMOTE: [Mutant; 11] = [
+        Mutant::IgnoresFences,
+        Mutant::EndsWithTheFirstPart,
+        Mutant::InjectsInPlace,
+        Mutant::KeepsInjectedCopies,
+        Mutant::ShowsHiddenRegions,
+        Mutant::ForgetsDataOfWrites,
+        Mutant::TellsReadsAsWrites,
+        Mutant::TruncatesAnyway,
+        Mutant::OverlooksPermissions,
+        Mutant::SwapsWithoutComparing,
+        Mutant::FetchesTheNewValue,
     ];
 
     /// Those that only programs of Portals calls come by.

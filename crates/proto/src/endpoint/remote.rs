@@ -7,6 +7,7 @@ use crate::rma::api::{Deed, Exposed, Part, Rma};
 use crate::rma::pending::RmaOp;
 use crate::rma::regions::{RegionOp, region_named};
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{
     Arithmetic, Command, Event, EventKind, Handle, Local, Ni, NiFail, PtlError, Target,
 };
@@ -59,11 +60,13 @@ impl Endpoint {
         }
         // A fetching one is two of the interface's.
         let has_room = self.core.ni.operations_room() > 2 * pieces as usize;
-        let must_wait = rma.fence && self.is_busy_with(rma.peer);
+        let is_fenced = rma.fence && !mutants::is(Mutant::IgnoresFences);
+        let must_wait = is_fenced && self.is_busy_with(rma.peer);
         if self.operations.is_full() || self.core.is_unread() || !has_room || must_wait {
             return Err(Refused::Again);
         }
-        let copies = rma.inject && rma.deed != Deed::Read;
+        let in_place = rma.deed == Deed::Read || mutants::is(Mutant::InjectsInPlace);
+        let copies = rma.inject && !in_place;
         let copy = if copies { copied(port, rma.parts) } else { None };
         let handle = self.operations.begin(rma, pieces.max(1), copy);
         if let Err(why) = self.core.await_peer(port, rma.peer) {
@@ -163,11 +166,12 @@ impl Endpoint {
         let data = (is_put && event.pt_index == PT_REMOTE_TOLD).then_some(event.hdr_data);
         let Some(region) = self.regions.get(region_named(event.user_ptr)) else { return };
         let told = region.told;
-        if event.outcome.is_err() || (data.is_none() && told.is_none()) {
+        let forgets = data.is_some() && mutants::is(Mutant::ForgetsDataOfWrites);
+        if event.outcome.is_err() || (data.is_none() && told.is_none()) || forgets {
             return;
         }
         let kind = match event.kind {
-            EventKind::Get => Kind::PeerRead,
+            EventKind::Get if !mutants::is(Mutant::TellsReadsAsWrites) => Kind::PeerRead,
             _ => Kind::PeerWrite,
         };
         self.core.complete(Completion {

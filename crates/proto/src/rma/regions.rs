@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
 use crate::rma::api::Exposed;
 use sluice_link::Port;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError, Table, Vector};
 use sluice_wire::{Addr, MatchBits, Region};
 
@@ -71,7 +72,9 @@ impl Regions {
     /// Takes a region away: no operation begins on it any more. One that moves data now goes
     /// on, and holds the entry, not the call.
     pub fn hide(&mut self, core: &mut Core, region: Handle<RegionOp>) {
-        if let Some(op) = self.table.remove(region) {
+        if let Some(op) = self.table.remove(region)
+            && !mutants::is(Mutant::ShowsHiddenRegions)
+        {
             op.withdraw(core);
         }
     }

@@ -26,6 +26,17 @@ pub fn told(event: &Event) -> Told {
     }
 }
 
+/// The new value of one item, as the specification has it.
+pub fn combined(
+    op: AtomicOp,
+    of: Datatype,
+    target: &[u8],
+    value: &[u8],
+    operand: &[u8],
+) -> Vec<u8> {
+    model::combine(op_back(op), type_back(of), target, value, operand).0
+}
+
 /// An event that a queue had; none may have been lost before it.
 pub fn taken(taken: EqTaken) -> Option<Event> {
     match taken {

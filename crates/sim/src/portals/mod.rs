@@ -38,6 +38,7 @@ mod bites;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bridge::combined;
 pub use coverage::Coverage;
 pub use cut::{Cut, CutError, shrink};
 pub use trace::Trace;

@@ -53,6 +53,8 @@ pub(crate) enum Kind {
     Died,
     /// A process has no room for another request.
     RequestsFull,
+    /// A process has no room for another region.
+    RegionsFull,
     /// A message has waited for credits.
     CreditsOut,
     /// There were no chunk claims for a receive.
@@ -70,7 +72,7 @@ impl Kind {
 }
 
 /// Kinds of faults.
-const KINDS: [(Kind, &str); 27] = [
+const KINDS: [(Kind, &str); 28] = [
     (Kind::Lost, "connection_lost"),
     (Kind::LostAtOneEnd, "connection_lost_at_one_end"),
     (Kind::Refused, "connection_refused"),
@@ -94,6 +96,7 @@ const KINDS: [(Kind, &str); 27] = [
     (Kind::ClockJump, "clock_jump"),
     (Kind::Died, "process_died"),
     (Kind::RequestsFull, "requests_exhausted"),
+    (Kind::RegionsFull, "regions_exhausted"),
     (Kind::CreditsOut, "credits_exhausted"),
     (Kind::ClaimsOut, "claims_exhausted"),
     (Kind::InterfaceSends, "interface_sends_exhausted"),

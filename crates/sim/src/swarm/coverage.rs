@@ -1,5 +1,6 @@
 //! What a run has come by, so that it can be said how many worlds of a swarm have.
 
+use super::remote::RemoteCoverage;
 use crate::rails::Met;
 use serde::Serialize;
 use sluice_wire::{Packet, Parsed};
@@ -56,6 +57,9 @@ pub struct Coverage {
     pub probes_found: u64,
     /// A process gave up a peer on another host.
     pub peers_given_up: u64,
+    /// Of remote memory.
+    #[serde(flatten)]
+    pub remote: RemoteCoverage,
 }
 
 impl Coverage {
@@ -116,6 +120,7 @@ impl Add for Coverage {
             asked_for: self.asked_for + other.asked_for,
             probes_found: self.probes_found + other.probes_found,
             peers_given_up: self.peers_given_up + other.peers_given_up,
+            remote: self.remote + other.remote,
         }
     }
 }

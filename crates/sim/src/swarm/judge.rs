@@ -9,6 +9,7 @@
 
 use super::events::Read;
 use super::matcher::{Matcher, Message, Wanted};
+use super::remote::Remote;
 use super::world::World;
 use crate::memory::Memory;
 use sluice_link::TaggedMessage;
@@ -17,12 +18,14 @@ use sluice_wire::{Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
 
 /// Bytes behind each receive buffer that nothing may touch.
-const GUARD_BYTES: u64 = 16;
-const UNTOUCHED: u8 = 0xAA;
+pub const GUARD_BYTES: u64 = 16;
+pub const UNTOUCHED: u8 = 0xAA;
 /// What memory is filled with that a sender may use again.
 const REUSED: u8 = 0xEE;
 /// The number of the first message of a pair that waits for credits.
 const NUMBER_FIRST: u64 = 1 << 63;
+/// The last portal table entry of messages.
+const PT_MESSAGES: PtIndex = PtIndex(1);
 
 #[derive(Debug)]
 struct Sent {
@@ -59,6 +62,7 @@ pub struct Claimed {
 #[derive(Debug)]
 pub struct Judge {
     pub matcher: Matcher,
+    pub remote: Remote,
     sends: BTreeMap<u64, Sent>,
     /// By message: the context of its send.
     send_of: Vec<u64>,
@@ -78,6 +82,7 @@ impl Judge {
     pub fn new(processes: usize) -> Judge {
         Judge {
             matcher: Matcher::new(processes),
+            remote: Remote::default(),
             sends: BTreeMap::new(),
             send_of: Vec::new(),
             recvs: BTreeMap::new(),
@@ -173,8 +178,9 @@ impl Judge {
 
     /// A process has read a packet. The message that it was told of in it.
     pub fn read(&mut self, to: usize, read: &Read) -> Option<(usize, usize)> {
+        self.remote.read(read.from, to, &read.packet);
         match read.packet.packet {
-            Packet::Put(_) => {
+            Packet::Put(put) if put.pt_index <= PT_MESSAGES => {
                 self.arrived(read.from, to, &read.packet);
                 None
             }
@@ -218,14 +224,15 @@ impl Judge {
             | Kind::Combine
             | Kind::Fetch
             | Kind::PeerWrite
-            | Kind::PeerRead
-            | Kind::Consumed => panic!("no program of the swarm has asked for this: {end:?}"),
+            | Kind::PeerRead => self.remote.ended(world, who, end),
+            Kind::Consumed => panic!("no program of the swarm has asked for this: {end:?}"),
         }
     }
 
     /// A process has ended. Nobody asks for what it had begun.
     pub fn died(&mut self, who: usize) {
         self.matcher.end(who);
+        self.remote.died(who);
         self.claimed.retain(|claimed| claimed.who != who);
         self.probes.retain(|_, (asker, ..)| *asker != who);
     }
@@ -234,6 +241,13 @@ impl Judge {
     /// there never will.
     pub fn lost(&mut self, who: usize, peer: usize) {
         self.matcher.lose(peer, who);
+        self.remote.lose(peer, who);
+    }
+
+    /// Whether messages to a process have met no receive, or are claimed.
+    fn has_messages(&self, who: usize) -> bool {
+        let is_claimed = self.claimed.iter().any(|claimed| claimed.who == who);
+        is_claimed || !self.matcher.unmatched_to(who).is_empty()
     }
 
     /// Receives of a process that have not ended, as far as it can be known.
@@ -245,7 +259,10 @@ impl Judge {
     /// Panics unless everything that could end has: nothing is to come any more.
     /// What may be left is a receive that no message has met and that a process
     /// which lives could fill.
-    pub fn check_rest(&self, world: &World<'_>, count: usize) {
+    pub fn check_rest(&mut self, world: &mut World<'_>, count: usize) {
+        let has_messages: Vec<bool> = (0..count).map(|who| self.has_messages(who)).collect();
+        self.remote.check_rest(world, &has_messages);
+        let world = &*world;
         for (&context, &id) in &self.matcher.matched {
             let posted = &self.recvs[&context];
             let fits = self.matcher.messages[id].len <= posted.buf.len || posted.discard;
@@ -283,6 +300,7 @@ impl Judge {
 
     /// Panics unless nothing at all is left.
     pub fn check_end(&self, world: &mut World<'_>, count: usize) {
+        self.remote.check_end(world);
         assert_eq!(self.matcher.pairs_on_their_way().next(), None, "a message was not received");
         let left = |posted: &Posted| !posted.done && !world.is_dead(posted.who);
         let left: Vec<_> = self.recvs.iter().filter(|(_, posted)| left(posted)).collect();
@@ -535,14 +553,14 @@ pub fn content(message: u64, len: u64) -> impl Iterator<Item = u8> {
 
 /// The peer by whose end a request of this process has failed, if it names one that has
 /// ended, or that the process has given up.
-fn names_lost(world: &World<'_>, who: usize, end: &Completion) -> Option<usize> {
+pub fn names_lost(world: &World<'_>, who: usize, end: &Completion) -> Option<usize> {
     let Err(Failure::PeerGone { peer, why }) = end.outcome else { return None };
     let peer = peer.index();
     (world.is_cut(who, peer) && world.may_be_told(who, peer, why)).then_some(peer)
 }
 
 /// The sender's memory is its own again, and used for something else.
-fn reuse(world: &mut World<'_>, from: usize, buf: Region) {
+pub fn reuse(world: &mut World<'_>, from: usize, buf: Region) {
     world.fill(from, buf, REUSED);
     world.memory(from).release(buf);
 }

@@ -4,6 +4,7 @@
 //! | room | what it holds |
 //! |---|---|
 //! | `setup` `draw` | what a seed draws: processes, mailboxes, network, styles |
+//! | `remote` | regions of memory, and what others write, read and combine there |
 //! | `refusals` | messages that were refused, and what that may change: nothing |
 //! | `program` `operations` | what the processes do, phase by phase, each drained at its end |
 //! | `world` | processes, network and time; one call of a machine is one step |
@@ -40,6 +41,7 @@ mod matcher;
 mod operations;
 mod program;
 mod refusals;
+mod remote;
 mod setup;
 mod shares;
 mod shrink;
@@ -57,6 +59,7 @@ pub(crate) use books::Books;
 pub use coverage::Coverage;
 pub use cut::{Cut, CutError, Size};
 pub(crate) use draw::Draw;
+pub use remote::RemoteCoverage;
 pub(crate) use shrink::reduce;
 pub use shrink::shrink;
 pub use trace::Trace;

@@ -28,6 +28,8 @@ const WEIGHTS: [Weights; 5] =
 
 /// The streams of operations begin with this number.
 const OPERATIONS: u64 = 1 << 56;
+/// And those of operations on remote memory with this one.
+const REMOTE: u64 = 1 << 57;
 
 /// How the messages that are left at the end of a phase are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub struct Program<'t> {
     pub(super) is_awaited: bool,
     /// Draws what those are, and which messages are for them.
     pub(super) aims: Draw,
+    /// Draws the regions that there are at first.
+    pub(super) draw_regions: Draw,
     next_context: u64,
     pub(super) waited: u64,
     pub(super) refused: u64,
@@ -98,6 +102,7 @@ impl<'t> Program<'t> {
             target: None,
             is_awaited: false,
             aims: Draw::stream(seed, 7),
+            draw_regions: Draw::stream(seed, 61),
             next_context: 1,
             waited: 0,
             refused: 0,
@@ -108,6 +113,7 @@ impl<'t> Program<'t> {
     }
 
     pub fn run(mut self) -> Summary {
+        self.expose_first();
         for phase in 0..self.setup.phases {
             self.world.note(0, What::Phase(phase));
             self.phase();
@@ -116,6 +122,7 @@ impl<'t> Program<'t> {
         let count = self.count() as u64;
         let mut coverage = self.world.coverage;
         coverage.note_rails(&self.world.rails.met);
+        coverage.remote = self.judge.remote.met;
         let asked = |who| self.world.endpoint(who).stats().asked_for;
         coverage.asked_for = u64::from((0..self.count()).any(|who| asked(who) > 0));
         coverage.probes_found = u64::from(self.judge.found > 0);
@@ -276,7 +283,7 @@ impl<'t> Program<'t> {
             }
         }
         self.world.check_rest();
-        self.judge.check_rest(&self.world, self.actors.len());
+        self.judge.check_rest(&mut self.world, self.actors.len());
     }
 
     /// A process reads some packets, does something, and is idle.
@@ -327,12 +334,28 @@ impl<'t> Program<'t> {
         if !self.cut.keeps(who, at) {
             return true;
         }
+        if self.reaches(who, at) {
+            return true;
+        }
         // Whatever else is left out, this operation draws the same.
         let mut draw = Draw::stream(self.seed, OPERATIONS | (who as u64) << 32 | at);
         std::mem::swap(&mut self.draw, &mut draw);
         let goes_on = self.operate(who);
         self.draw = draw;
         goes_on
+    }
+
+    /// Whether a process does something with remote memory instead, and does it.
+    fn reaches(&mut self, who: usize, at: u64) -> bool {
+        let Some(remote) = self.setup.remote else { return false };
+        let mut draw = Draw::stream(self.seed, REMOTE | (who as u64) << 32 | at);
+        if !draw.percent(remote.percent) {
+            return false;
+        }
+        std::mem::swap(&mut self.draw, &mut draw);
+        self.reach(who, &remote);
+        self.draw = draw;
+        true
     }
 
     /// A process does what is drawn. False if that is not taken now.

@@ -1,6 +1,7 @@
 //! What kind of world a seed makes, and what its processes are like.
 
 use super::draw::Draw;
+use super::remote::RemoteSetup;
 use super::troubles::{self, Trouble};
 use crate::nic::Bounds;
 use crate::rails::RailsSetup;
@@ -59,6 +60,8 @@ pub struct Setup {
     pub nics: Option<Bounds>,
     /// Most chunk claims of a process.
     pub claims_max: usize,
+    /// What they do with remote memory.
+    pub remote: Option<RemoteSetup>,
     /// What befalls processes.
     pub(super) troubles: Vec<Trouble>,
     /// Who ends, and after how many calls into the machines.
@@ -120,6 +123,7 @@ impl Setup {
             rails: RailsSetup::draw(seed, layouts.len()),
             nics: None,
             claims_max: usize::MAX,
+            remote: None,
             troubles: Vec::new(),
             death,
             layouts,
@@ -154,6 +158,10 @@ impl Setup {
         }
         if Draw::stream(seed, 42).percent(REQUESTS_PERCENT) {
             setup.endpoint.requests_max = Draw::stream(seed, 44).pick(&[3, 5, 10]);
+        }
+        setup.remote = RemoteSetup::draw(seed, &setup.layouts);
+        if let Some(remote) = setup.remote {
+            setup.endpoint.regions_max = remote.regions_max;
         }
         setup.troubles = troubles::draw(seed, setup.layouts.len(), setup.rails.timing.gone_ns);
         let mut draw = Draw::stream(seed, 10);

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::ladder::Ladder;
 use super::matcher::Wanted;
+use super::remote::Note as RemoteNote;
 use crate::rails::{FaultCounts, Note};
 
 /// How much is kept of what happened.
@@ -62,6 +63,8 @@ pub(super) enum What {
     /// It asks for a connection, and is told that it is open.
     Connects(usize),
     Connected(usize),
+    /// Something with remote memory.
+    Remote(RemoteNote),
     /// Something about rails.
     Rails(Note),
     /// A message of this sender, tag and length comes to its interface.
@@ -142,6 +145,7 @@ impl Trace {
             What::Connects(peer) => (peer as u64) << 8 | 15,
             What::Connected(peer) => (peer as u64) << 8 | 16,
             What::Rails(_) => 17,
+            What::Remote(note) => note.hash() << 8 | 19,
             What::Meets(from, _, len) => (from as u64) << 40 | len << 8 | 18,
         };
         for part in [entry.at_ns, entry.who as u64, what] {
@@ -222,6 +226,7 @@ impl fmt::Display for What {
             What::Connects(peer) => write!(f, "asks for the connection to {peer}"),
             What::Connected(peer) => write!(f, "is told that the connection to {peer} is open"),
             What::Rails(note) => write!(f, "{note}"),
+            What::Remote(note) => write!(f, "{note}"),
             What::Meets(from, tag, len) => {
                 write!(f, "its interface has {len} bytes of {from}, tag {tag:#x}")
             }

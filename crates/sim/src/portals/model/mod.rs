@@ -30,6 +30,7 @@ pub use bytes::Bytes;
 pub use counters::{Count, Counter, Shot};
 pub use lists::Unlinked;
 pub use nouns::*;
+pub use sums::combine;
 pub use target::Want;
 
 use due::Due;

@@ -1,0 +1,276 @@
+//! Operations on remote memory that are under way.
+//!
+//! What becomes of each part is decided at the moment at which the target reads its packet, and
+//! by then it is known what the region holds: packets of a pair are read in the order in which
+//! their parts were begun, and each is carried out in one step, or begins then to be. So
+//! operations on values may meet in any order, and what each must give back is exact.
+
+use super::coverage::RemoteCoverage;
+use super::regions::{Exposure, Use};
+use crate::portals::combined;
+use sluice_proto::{Deed, Failure, Kind};
+use sluice_wire::{Addr, Packet, Parsed, PeerId, Region};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// The portal table entries of remote memory begin here; those before are for messages.
+const PT_REMOTE: u8 = 3;
+
+/// What has become of a part at its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its packet has not been read.
+    OnItsWay,
+    Refused(Failure),
+    /// Bytes of a region, by its number, and what was there before.
+    Taken {
+        region: usize,
+        bytes: Range<usize>,
+        before: Vec<u8>,
+    },
+}
+
+/// A part of an operation.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub local: Region,
+    pub key: u64,
+    pub offset: u64,
+    /// Where values from before go.
+    pub result: Region,
+    pub operand: Vec<u8>,
+    /// What is written or combined.
+    pub bytes: Vec<u8>,
+    /// Its bytes do not come with its header.
+    pub is_long: bool,
+    pub state: State,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub(super) struct Op {
+    pub who: usize,
+    pub peer: usize,
+    pub deed: Deed,
+    pub parts: Vec<Piece>,
+    pub data: Option<u64>,
+    pub report: bool,
+    pub inject: bool,
+    /// It has ended.
+    pub is_done: bool,
+    /// It ended because its target was lost: its bytes may still move, until all is at rest.
+    pub is_lost: bool,
+}
+
+impl Op {
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|part| part.local.len).sum()
+    }
+
+    pub fn what(&self) -> Use {
+        match self.deed {
+            Deed::Write => Use::Written,
+            Deed::Read => Use::Read,
+            Deed::Combine(..) | Deed::Fetch(..) => Use::Combined,
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        match self.deed {
+            Deed::Write => Kind::Write,
+            Deed::Read => Kind::Read,
+            Deed::Combine(..) => Kind::Combine,
+            Deed::Fetch(..) => Kind::Fetch,
+        }
+    }
+}
+
+/// Something that a target is to be told.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub who: usize,
+    pub from: usize,
+    pub kind: Kind,
+    pub region: usize,
+    pub bytes: Range<usize>,
+    pub start: Addr,
+    pub context: u64,
+    pub data: Option<u64>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Remote {
+    pub(super) regions: Vec<Exposure>,
+    pub(super) ops: BTreeMap<u64, Op>,
+    /// By origin and target: the parts whose packets have not been read.
+    pub(super) ways: BTreeMap<(usize, usize), VecDeque<(u64, usize)>>,
+    pub(super) dues: Vec<Due>,
+    pub met: RemoteCoverage,
+}
+
+impl Remote {
+    /// An operation has begun. None of its packets comes if the pair `is_cut`.
+    pub(super) fn begin(&mut self, context: u64, op: Op, is_cut: bool) {
+        self.met.remote_parts |= u64::from(op.parts.len() > 1);
+        self.use_regions(context, &op);
+        if !is_cut {
+            let way = self.ways.entry((op.who, op.peer)).or_default();
+            way.extend((0..op.parts.len()).map(|nth| (context, nth)));
+        }
+        self.ops.insert(context, op);
+    }
+
+    /// The bytes that an operation will be allowed to reach, as far as it is known, are its own.
+    fn use_regions(&mut self, context: u64, op: &Op) {
+        for part in &op.parts {
+            let (offset, len) = (part.offset, part.local.len);
+            if let Ok((region, bytes)) = self.admit(op, part.key, offset, len) {
+                let overlaps = self.regions[region].is_in_use(&bytes);
+                self.met.remote_overlaps |= u64::from(overlaps && op.what() == Use::Combined);
+                self.regions[region].begin(context, bytes, op.what());
+            }
+        }
+    }
+
+    /// What part of which region an operation reaches now, or why it does not.
+    pub(super) fn admit(
+        &self,
+        op: &Op,
+        key: u64,
+        offset: u64,
+        len: u64,
+    ) -> Result<(usize, Range<usize>), Failure> {
+        let peer = PeerId(op.peer as u32);
+        let shown = self.regions.iter().enumerate();
+        let mut shown = shown.filter(|(_, region)| !region.is_hidden && region.owner == op.peer);
+        let found = shown.find_map(|(at, region)| {
+            let bytes = region.place(offset, len)?;
+            (region.key == key).then_some((at, bytes))
+        });
+        let (at, bytes) = found.ok_or(Failure::NoRegion { peer })?;
+        let access = self.regions[at].access;
+        let may = match op.deed {
+            Deed::Write | Deed::Combine(..) => access.write,
+            Deed::Read => access.read,
+            Deed::Fetch(..) => access.read && access.write,
+        };
+        if may { Ok((at, bytes)) } else { Err(Failure::NoRight { peer }) }
+    }
+
+    /// Whether an operation under way names this region of a process.
+    pub(super) fn is_named(&self, owner: usize, key: u64) -> bool {
+        let mut under_way = self.ops.values().filter(|op| !op.is_done || op.is_lost);
+        under_way.any(|op| op.peer == owner && op.parts.iter().any(|part| part.key == key))
+    }
+
+    /// Whether a process has begun something on this peer that has not ended.
+    pub(super) fn is_busy_with(&self, who: usize, peer: usize) -> bool {
+        self.ops.values().any(|op| op.who == who && op.peer == peer && !op.is_done)
+    }
+
+    /// A process has read a packet. What it does with remote memory is done.
+    pub(in super::super) fn read(&mut self, from: usize, to: usize, packet: &Parsed) {
+        let len = u64::from(packet.payload_len);
+        let (pt_index, bits, offset, len) = match packet.packet {
+            Packet::Put(put) => {
+                let len = put.bulk.map_or(len, |bulk| u64::from(bulk.len));
+                (put.pt_index, put.match_bits, put.remote_offset, len)
+            }
+            Packet::Get(get) => (get.pt_index, get.match_bits, get.remote_offset, get.length),
+            Packet::Atomic(atomic) => {
+                let operand = if atomic.op.has_operand() { atomic.datatype.bytes() } else { 0 };
+                let len = len - operand as u64;
+                (atomic.pt_index, atomic.match_bits, atomic.remote_offset, len)
+            }
+            _ => return,
+        };
+        if pt_index.0 < PT_REMOTE {
+            return;
+        }
+        let next = self.ways.get_mut(&(from, to)).and_then(VecDeque::pop_front);
+        let (context, nth) = next.expect("what arrives was begun");
+        let part = &self.ops[&context].parts[nth];
+        let wanted = (part.key, part.offset, part.local.len);
+        assert_eq!((bits.0, offset, len), wanted, "order of {from} toward {to}, #{context}");
+        let op = &self.ops[&context];
+        let state = match self.admit(op, part.key, offset, len) {
+            Ok((region, bytes)) => self.take(context, nth, region, bytes),
+            Err(why) => self.refuse(context, why),
+        };
+        self.ops.get_mut(&context).expect("looked up above").parts[nth].state = state;
+    }
+
+    fn refuse(&mut self, context: u64, why: Failure) -> State {
+        let named = self.regions.iter().any(|region| region.is_reached_by(context));
+        self.met.remote_hidden_meanwhile |= u64::from(named);
+        match why {
+            Failure::NoRegion { .. } => self.met.remote_no_region = 1,
+            _ => self.met.remote_no_right = 1,
+        }
+        State::Refused(why)
+    }
+
+    /// A region takes a part: from now on it holds what it will when that has ended.
+    pub(super) fn take(
+        &mut self,
+        context: u64,
+        nth: usize,
+        region: usize,
+        bytes: Range<usize>,
+    ) -> State {
+        let op = &self.ops[&context];
+        let part = &op.parts[nth];
+        let shown = &mut self.regions[region];
+        let before = shown.bytes[bytes.clone()].to_vec();
+        let target = &mut shown.bytes[bytes.clone()];
+        match op.deed {
+            Deed::Write => target.copy_from_slice(&part.bytes),
+            Deed::Read => {}
+            Deed::Combine(what, of) | Deed::Fetch(what, of) => {
+                let width = of.bytes();
+                for (item, value) in target.chunks_mut(width).zip(part.bytes.chunks(width)) {
+                    let new = combined(what, of, item, value, &part.operand);
+                    item.copy_from_slice(&new);
+                }
+            }
+        }
+        self.met.remote_pieces |= u64::from(shown.pieces.len() > 1);
+        match op.deed {
+            Deed::Write => self.met.remote_puts = 1,
+            Deed::Read => self.met.remote_gets = 1,
+            Deed::Combine(..) => self.met.remote_atomics = 1,
+            Deed::Fetch(..) => self.met.remote_fetches = 1,
+        }
+        let is_long = u64::from(part.is_long);
+        match op.deed {
+            Deed::Write => self.met.remote_puts_fetched |= is_long,
+            _ => self.met.remote_gets_long |= is_long,
+        }
+        if op.data.is_some() || shown.told.is_some() {
+            let kind = if op.deed == Deed::Read { Kind::PeerRead } else { Kind::PeerWrite };
+            let start = shown.start_of(&bytes);
+            self.dues.push(Due {
+                who: op.peer,
+                from: op.who,
+                kind,
+                region,
+                bytes: bytes.clone(),
+                start,
+                context: shown.told.unwrap_or(0),
+                data: op.data,
+            });
+        }
+        State::Taken { region, bytes, before }
+    }
+
+    /// What one process has begun on another, and whose packet was not read, never is.
+    pub(in super::super) fn lose(&mut self, from: usize, to: usize) {
+        self.ways.remove(&(from, to));
+    }
+
+    /// A process has ended.
+    pub(in super::super) fn died(&mut self, who: usize) {
+        self.ways.retain(|(_, to), _| *to != who);
+    }
+}
