@@ -9,7 +9,7 @@ use super::coverage::RemoteCoverage;
 use super::regions::{Exposure, Use};
 use crate::portals::combined;
 use sluice_proto::{Deed, Failure, Kind};
-use sluice_wire::{Addr, Packet, Parsed, PeerId, Region};
+use sluice_wire::{Addr, Packet, Parsed, PeerId, Region, RemoteKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -172,12 +172,17 @@ impl Remote {
     /// A process has read a packet. What it does with remote memory is done.
     pub(in super::super) fn read(&mut self, from: usize, to: usize, packet: &Parsed) {
         let len = u64::from(packet.payload_len);
+        let mut is_long = false;
         let (pt_index, bits, offset, len) = match packet.packet {
             Packet::Put(put) => {
+                is_long = put.bulk.is_some();
                 let len = put.bulk.map_or(len, |bulk| u64::from(bulk.len));
                 (put.pt_index, put.match_bits, put.remote_offset, len)
             }
-            Packet::Get(get) => (get.pt_index, get.match_bits, get.remote_offset, get.length),
+            Packet::Get(get) => {
+                is_long = get.into != RemoteKey::NONE;
+                (get.pt_index, get.match_bits, get.remote_offset, get.length)
+            }
             Packet::Atomic(atomic) => {
                 let operand = if atomic.op.has_operand() { atomic.datatype.bytes() } else { 0 };
                 let len = len - operand as u64;
@@ -193,7 +198,11 @@ impl Remote {
         let part = &self.ops[&context].parts[nth];
         let wanted = (part.key, part.offset, part.local.len);
         assert_eq!((bits.0, offset, len), wanted, "order of {from} toward {to}, #{context}");
+        let by_control = is_by_control(&packet.packet);
+        self.met.remote_by_control |= u64::from(by_control);
+        self.ops.get_mut(&context).expect("looked up above").parts[nth].is_long = is_long;
         let op = &self.ops[&context];
+        let part = &op.parts[nth];
         let state = match self.admit(op, part.key, offset, len) {
             Ok((region, bytes)) => self.take(context, nth, region, bytes),
             Err(why) => self.refuse(context, why),
@@ -272,5 +281,14 @@ impl Remote {
     /// A process has ended.
     pub(in super::super) fn died(&mut self, who: usize) {
         self.ways.retain(|(_, to), _| *to != who);
+    }
+}
+
+/// Whether a packet takes slots of the control region in the place of those of messages.
+fn is_by_control(packet: &Packet) -> bool {
+    match packet {
+        Packet::Put(put) => put.by_control,
+        Packet::Atomic(atomic) => atomic.by_control,
+        _ => false,
     }
 }

@@ -59,6 +59,8 @@ marks! {
     remote_fences_waited,
     /// A fenced operation began when nothing else was under way.
     remote_fences_begun,
+    /// An operation went by control credits, as messages that nobody had received held the others.
+    remote_by_control,
     /// An operation waited at rest behind messages that nobody had received.
     remote_behind_messages,
     /// An operation ended because its target had ended, or was given up.

@@ -6,10 +6,6 @@ use super::books::{Op, Piece, Remote, State};
 use sluice_proto::{Completion, Deed, Failure, Kind, Space};
 use sluice_wire::{PeerId, Region};
 
-/// Whether what is on its way may wait for messages that nobody receives: writes and values
-/// spend the same credits.
-const WAITS_FOR_MESSAGES: bool = true;
-
 impl Remote {
     /// A request has ended that is about remote memory.
     pub(in super::super) fn ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
@@ -117,7 +113,8 @@ impl Remote {
             let is_cut = world.is_cut(op.who, op.peer);
             assert!(!is_cut, "operation {context} of {} waits for {}", op.who, op.peer);
             let has_come = op.parts.iter().all(|part| part.state != State::OnItsWay);
-            let waits = WAITS_FOR_MESSAGES && !has_come && has_messages[op.peer];
+            let never_waits = world.setup.remote.is_some_and(|remote| remote.never_waits);
+            let waits = !never_waits && !has_come && has_messages[op.peer];
             assert!(waits, "operation {context} of {} on {} has not ended", op.who, op.peer);
             self.met.remote_behind_messages = 1;
         }

@@ -14,8 +14,8 @@ use sluice_wire::{AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, Region};
 
 /// How often bytes are looked for that nobody uses.
 const TRIES: u64 = 4;
-/// Most bytes of values at once, and one more than those of the type that is drawn.
-const COMBINED_BYTES_MAX: u64 = 4096;
+/// Most bytes of values at once.
+const COMBINED_BYTES_MAX: u64 = 960;
 /// A key of no region.
 const NO_KEY: u64 = 1 << 60;
 /// Keys of a process: few, so that a new region has the key of one that was hidden.
@@ -232,6 +232,7 @@ impl Program<'_> {
                 let back = matches!(op.deed, Deed::Fetch(..)).then_some(setup.back_bytes_max);
                 // The operand travels before the value.
                 let (room, most) = if what.has_operand() { (room - width, 1) } else { (room, 20) };
+                let room = room.min(COMBINED_BYTES_MAX);
                 let most = most.min(room.min(back.unwrap_or(room)) / width);
                 width * self.draw.between(most.min(1), most)
             }
@@ -271,7 +272,7 @@ impl Program<'_> {
         if op.deed != Deed::Read {
             memory.write(local.addr, &bytes);
         }
-        let is_long = len >= RemoteSetup::LONG_BYTES;
+        let is_long = false;
         let state = State::OnItsWay;
         Piece { local, key, offset, result, operand, bytes, is_long, state }
     }

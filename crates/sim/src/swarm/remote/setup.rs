@@ -8,6 +8,9 @@ use sluice_wire::payload_bytes_max;
 const PERCENT: u64 = 40;
 /// The longest write that travels with its header, and the most bytes of values.
 const TOGETHER_BYTES_MAX: u64 = 4096;
+/// Control slots of mailboxes as they ship: with as many, operations on remote memory never wait
+/// for messages to be received.
+const CONTROL_SLOTS_MIN: u8 = 32;
 /// Bytes that go in a packet of one slot.
 const ONE_SLOT_BYTES: u64 = 8;
 
@@ -23,6 +26,8 @@ pub struct RemoteSetup {
     pub together_bytes_max: u64,
     /// The same of values that come back, which every reply region takes.
     pub back_bytes_max: u64,
+    /// Operations never wait for messages to be received: there are control credits for them.
+    pub never_waits: bool,
     /// Of a hundred regions, how many are long.
     pub long_percent: u64,
 }
@@ -39,9 +44,11 @@ impl RemoteSetup {
         }
         let quota = layouts.iter().map(quota_at_rest);
         let together_bytes_max = room(quota.min().unwrap_or(1));
+        let controls = layouts.iter().map(|layout| layout.grant.control_slots);
         let reply = layouts.iter().map(|layout| u64::from(layout.reply_slots));
         Some(RemoteSetup {
             percent: draw.pick(&[15, 40, 40, 85]),
+            never_waits: controls.min().unwrap_or(0) >= CONTROL_SLOTS_MIN,
             regions_max: draw.pick(&[1, 2, 3, 100, 100]),
             together_bytes_max,
             back_bytes_max: room(reply.min().unwrap_or(1)).min(together_bytes_max),
