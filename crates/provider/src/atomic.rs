@@ -581,8 +581,8 @@ mod tests {
     #[test]
     fn one_operation_has_so_many_items() {
         let count = |call, datatype, op| What::of(call, datatype, op).unwrap().count_max();
-        assert_eq!(count(Call::Write, DOUBLE, 2), 512);
-        assert_eq!(count(Call::Fetch, INT32, ATOMIC_READ), 1024);
+        assert_eq!(count(Call::Write, DOUBLE, 2), 120);
+        assert_eq!(count(Call::Fetch, INT32, ATOMIC_READ), 240);
         assert_eq!(count(Call::Compare, DOUBLE, CSWAP), 1);
     }
 }
