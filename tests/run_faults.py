@@ -42,9 +42,14 @@ FAULTS = ("drop=0.0005,delay=0.002,refuse=0.05,stall=0.0002,exhaust=0.0002,short
           "corrupt=0.0005")
 # The same on shared memory. Who was once denied copies no more, so that is rare.
 SHM_FAULTS = "away=0.00005,deny=0.0005,claims=0.3,short=0.05"
+# Mailboxes of the fewest slots, and polls that come seldom: all credits are spent.
+FEW_SLOTS = {"FI_SLUICE_MAILBOX_SLOTS": "8192"}
+# No memory for the own mailbox, or for those of others. Then a job ends in error, and says so.
+SHORTAGES = {"make=1": "cannot make", "map=1": "cannot open the mailbox"}
 # For how long memory is written over, and what is no mailbox.
 TAMPER_SECONDS = 1.5
 MAILBOX_BYTES_MIN = 1 << 16
+SIGNS_OF_A_CRASH = ("panicked", "signal 11", "signal 7", "signal 6", "Segmentation", "Bus error")
 TCP = {"FI_SLUICE_RAILS": "tcp"}
 OFI = {"FI_SLUICE_RAILS": "ofi:tcp"}
 PLACES = ("shm", "tcp", "lab")
@@ -287,6 +292,23 @@ class Faults:
         check(not missing, f"seed {first}: never done: {missing}")
         return f"from seed {first}: " + ", ".join(f"{count} {kind}" for kind, count in done.items())
 
+    def no_memory(self, env):
+        """No shared memory for mailboxes: the job ends in time with an error that says it."""
+        for fault, words in SHORTAGES.items():
+            place = Place(self.faulty, "shm")
+            env = {**env, "FI_SLUICE_FAULTS": fault}
+            job = Job(place.mpirun(2, env, [place.suite.binary("sizes")]), place.folder)
+            try:
+                code = job.wait(END_SECONDS_MAX)
+            finally:
+                job.end()
+            text = job.text()
+            check(code not in (0, None), f"{fault}: exit code {code}\n{tail(text)}")
+            check(words in text, f"{fault}: it does not say `{words}`\n{tail(text)}")
+            for bad in SIGNS_OF_A_CRASH:
+                check(bad not in text, f"{fault}: {bad}\n{tail(text)}")
+        return f"{len(SHORTAGES)} shortages"
+
     def tampered(self, env):
         """Bytes of the mailboxes of running ranks are written over: the job may end in error,
         and its data be wrong, but no rank ends by a signal or a panic."""
@@ -311,7 +333,7 @@ class Faults:
                     time.sleep(0.001)
                 ended += steady.job.process.poll() is not None
                 text = steady.text()
-            for bad in ("panicked", "signal 11", "signal 7", "signal 6", "Segmentation", "Bus error"):
+            for bad in SIGNS_OF_A_CRASH:
                 check(bad not in text, f"seed {seed}: {bad}\n{tail(text)}")
         return f"{written} writes from seed {first}, {ended} of {self.args.trials} jobs ended by it"
 
@@ -321,7 +343,10 @@ class Faults:
         for env in [{}] if self.args.short else [{}, THREAD]:
             words = " ".join(["shm", *(f"{key}={value}" for key, value in env.items())])
             yield f"tampered memory: {words}", "shm", lambda e=env: self.tampered(e)
-        for name, env in [("shm", {}), ("tcp", {}), ("tcp", THREAD),
+        for env in [{}, {"FI_SLUICE_SEGMENT": "file"}] if self.faulty else ():
+            words = " ".join(["shm", *(f"{key}={value}" for key, value in env.items())])
+            yield f"no memory for mailboxes: {words}", "shm", lambda e=env: self.no_memory(e)
+        for name, env in [("shm", {}), ("shm", FEW_SLOTS), ("tcp", {}), ("tcp", THREAD),
                           ("tcp", {"FI_SLUICE_SECURITY": "encrypt"})] if self.faulty else ():
             words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
             yield f"drawn faults: {words}", name, lambda n=name, e=env: self.drawn_faults(n, e)

@@ -3,7 +3,7 @@
 //!
 //! The rails ask here before they touch the world: a lane before it takes or gives bytes, a
 //! connection before it is begun, a poll before it looks, shared memory before it copies directly or
-//! opens chunk claims. Without the feature `faults`, and
+//! opens chunk claims, and before it makes or maps a mailbox (`segment`). Without the feature `faults`, and
 //! outside of this crate's own tests, the answer is a constant, and nothing of this is there.
 //!
 //! Invariant: no fault is more than what the world may do to a rail that is as its module says.
@@ -11,6 +11,7 @@
 
 #[cfg(any(test, feature = "faults"))]
 mod drawn;
+pub(crate) mod segment;
 
 #[cfg(test)]
 pub(crate) use drawn::{Counts, Plan, with_plan};

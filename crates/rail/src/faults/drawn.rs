@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What `FI_SLUICE_FAULTS` names, in this order.
-const NAMES: [&str; KINDS] =
-    ["drop", "delay", "refuse", "stall", "exhaust", "short", "corrupt", "away", "deny", "claims"];
-const KINDS: usize = 10;
+const NAMES: [&str; KINDS] = [
+    "drop", "delay", "refuse", "stall", "exhaust", "short", "corrupt", "away", "deny", "claims",
+    "make", "map",
+];
+const KINDS: usize = 12;
 const DROP: usize = 0;
 const DELAY: usize = 1;
 const REFUSE: usize = 2;
@@ -26,6 +28,8 @@ const CORRUPT: usize = 6;
 const AWAY: usize = 7;
 const DENY: usize = 8;
 const CLAIMS: usize = 9;
+const MAKE: usize = 10;
+const MAP: usize = 11;
 
 /// Longest delay of one call, and longest stall.
 const DELAY_US_MAX: u64 = 500;
@@ -246,6 +250,16 @@ pub(super) fn on_direct(len: usize) -> io::Result<usize> {
 /// See [`super::on_claims`].
 pub(super) fn on_claims() -> bool {
     draw(|draws| draws.happens(CLAIMS)).unwrap_or(false)
+}
+
+/// See [`super::segment::on_make`].
+pub(super) fn on_make() -> bool {
+    draw(|draws| draws.happens(MAKE)).unwrap_or(false)
+}
+
+/// See [`super::segment::on_map`].
+pub(super) fn on_map() -> bool {
+    draw(|draws| draws.happens(MAP)).unwrap_or(false)
 }
 
 /// See [`super::on_poll`].

@@ -12,6 +12,7 @@ use super::dirs::{existing_dir, find_user_dir, private_dir, user_dirs};
 use super::error::OpenError;
 use super::identity::Identity;
 use super::kept_fd::KeptFd;
+use crate::faults;
 use crate::shortage::is_shortage;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -62,7 +63,8 @@ impl Backing {
             return create_file(&config.shm_dir, identity, mark, bytes, notices);
         }
         reclaim_all(&config.shm_dir, identity.uid, notices);
-        create_memfd(bytes).map_err(|errno| OpenError::Memfd { bytes, cause: errno.into() })
+        let made = faults::segment::on_make().and_then(|()| create_memfd(bytes));
+        made.map_err(|errno| OpenError::Memfd { bytes, cause: errno.into() })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -133,6 +135,7 @@ fn create_file(
     let name = file_name(identity.pid, identity.start_time, mark);
     let path = dir_path.join(&name);
     let failed = |errno: Errno| OpenError::File { path: path.clone(), bytes, cause: errno.into() };
+    faults::segment::on_make().map_err(failed)?;
     for _ in 0..FILE_TRIES_MAX {
         let Some(dir) = private_dir(&dir_path, identity.uid)? else { continue };
         reclaim(&dir, &dir_path, notices);

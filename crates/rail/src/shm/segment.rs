@@ -22,6 +22,7 @@ use super::error::CardError;
 use super::guard::MappedFile;
 use super::ring::{self, Slot};
 use super::stores::Stores;
+use crate::faults;
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sluice_link::{Grant, Layout};
@@ -279,6 +280,7 @@ impl Segment {
         if len < PAGE_BYTES {
             return Err(foreign("segment too short"));
         }
+        faults::segment::on_map()?;
         let mapping = Mapping::new(fd, len, is_file)?;
         let mut words = [0; HEADER_WORDS];
         words[0] = mapping.word(0).load(Ordering::Acquire);
