@@ -208,6 +208,11 @@ impl Engine {
         }
     }
 
+    /// Whether an earlier operation on this peer has not ended.
+    pub fn is_busy_with(&self, peer: PeerId) -> bool {
+        self.context.machine().is_busy_with(peer)
+    }
+
     /// Exposes memory to peers.
     pub fn expose(&mut self, exposed: &Exposed) -> Result<RegionId, Refused> {
         let (_, endpoint, port) = self.context.parts();

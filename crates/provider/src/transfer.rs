@@ -18,7 +18,7 @@ const DELIVERED: u64 = ffi::FI_DELIVERY_COMPLETE | ffi::FI_MATCH_COMPLETE;
 /// Flags that a send may carry. FI_MORE and FI_PRIORITY are hints, and every
 /// send is complete no earlier than FI_TRANSMIT_COMPLETE asks.
 const SEND_FLAGS: u64 =
-    info::TX_OP_FLAGS | ffi::FI_REMOTE_CQ_DATA | ffi::FI_MORE | ffi::FI_PRIORITY;
+    info::TX_OP_FLAGS | ffi::FI_REMOTE_CQ_DATA | ffi::FI_MORE | ffi::FI_PRIORITY | ffi::FI_FENCE;
 
 /// Flags that a receive may carry.
 const RECV_FLAGS: u64 =
@@ -138,7 +138,12 @@ fn send_bytes(
     ep.post(|state| {
         let flags = match flags {
             Flags::Default => state.tx.op_flags,
-            Flags::Given(flags) if flags & !SEND_FLAGS == 0 => flags,
+            Flags::Given(flags) if flags & !SEND_FLAGS == 0 => {
+                if flags & ffi::FI_FENCE != 0 {
+                    state.fence(to.peer)?;
+                }
+                flags
+            }
             Flags::Given(_) => return Err(Errno::BAD_FLAGS),
         };
         let report = state.tx.reports(flags);
@@ -217,6 +222,17 @@ pub fn recv(
 }
 
 impl State {
+    /// Whether all earlier operations on this peer have ended, and messages to it.
+    #[cold]
+    fn fence(&mut self, peer: fi_addr_t) -> Result<(), Errno> {
+        let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+        let peer = self.peers.peer(engine, peer)?;
+        if engine.is_busy_with(peer) {
+            engine.poll();
+        }
+        if engine.is_busy_with(peer) { Err(Errno::AGAIN) } else { Ok(()) }
+    }
+
     #[inline(always)]
     fn send(
         &mut self,

@@ -92,8 +92,9 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Whether an earlier operation on this peer has not ended.
-    fn is_busy_with(&self, peer: PeerId) -> bool {
+    /// Whether an earlier operation on this peer has not ended, or a message to it.
+    #[must_use]
+    pub fn is_busy_with(&self, peer: PeerId) -> bool {
         self.operations.any_to(peer) || self.sends.any_to(peer)
     }
 

@@ -105,6 +105,21 @@ static void reads_and_writes(struct pair *p)
 		IS(entry.flags, FI_RMA | FI_READ);
 		IS(here[len - 1], (char)len);
 	}
+	/* A message behind a fence begins when what was written before is there. */
+	struct iovec all = { here, REGION };
+	struct fi_msg fenced = { .msg_iov = &all, .iov_count = 0, .context = &all };
+	time_t end = time(NULL) + 20;
+	memset(here, 7, REGION);
+	OK(fi_write(p->a.ep, here, REGION, NULL, 0, 0, KEY, here));
+	IS(fi_sendmsg(p->a.ep, &fenced, FI_FENCE), -FI_EAGAIN);
+	while (fi_sendmsg(p->a.ep, &fenced, FI_COMPLETION | FI_FENCE)) {
+		fi_cq_read(p->b.rx, NULL, 0);
+		CHECK(time(NULL) < end);
+	}
+	IS(p->memory[REGION - 1], 7);
+	CHECK(next(&p->a, &p->b).op_context == &all);
+	OK(fi_recv(p->b.ep, here, 8, NULL, FI_ADDR_UNSPEC, here));
+	CHECK(next(&p->b, &p->a).op_context == here);
 	/* Several stretches on both sides. */
 	struct iovec iov[2] = { { "abc", 3 }, { "defgh", 5 } };
 	struct fi_rma_iov there[2] = { { 100, 4, KEY }, { 200, 4, KEY } };
