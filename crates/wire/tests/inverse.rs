@@ -236,7 +236,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(sparse, 0..100),
         prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
         prop_oneof![9 => 1..=19u8, 1 => any::<u8>()],
-        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8), 2 => Just(0x40u8), 2 => (0x80u8..=0x85)],
+        prop_oneof![6 => Just(0u8), 2 => 0..=9u8, 2 => Just(4u8), 2 => Just(8u8), 2 => Just(0x10u8), 2 => Just(0x30u8), 2 => Just(0x40u8), 2 => 0x80u8..=0x85],
         prop_oneof![6 => Just(0u8), 4 => 0..=8u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=19u8],
         prop_oneof![6 => Just(0u8), 4 => 0..=15u8],
