@@ -54,7 +54,7 @@ def experiments(sluice, only):
 
 # A cost of the processes' simulator that no experiment on credits sets.
 CREDITS_COST = ("[base.program]\n", "[base.cost]\ncredit_receive_ns = 20000\n\n[base.program]\n")
-# By experiment: what is written there, what is written instead, and the column of an
+# By small experiment, and for that of full size too: what is written there, what is written instead, and the column of an
 # expectation that must no longer hold.
 PERTURBED = {
     "multirail-fig5-small": [
@@ -101,11 +101,16 @@ PERTURBED_QUICK = ("multirail-fig5-small", "speculative-fig3-small", "speculativ
                    "rdrp-slow-sink-small")
 
 
-def perturbed(sluice, name):
+def full_size(name):
+    """The experiment that a small one is small of."""
+    return name.removesuffix("-small")
+
+
+def perturbed(sluice, name, changes):
     """The verdicts of an experiment, each with a parameter changed."""
     with open(os.path.join(ROOT, "experiments", f"{name}.toml"), encoding="utf-8") as file:
         text = file.read()
-    for before, after, column in PERTURBED[name]:
+    for before, after, column in changes:
         if before not in text:
             yield False, f"{before.strip()!r} is not in the file; PERTURBED needs another parameter"
             continue
@@ -220,9 +225,10 @@ def main():
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
     parser.add_argument("--shared", default="rdrp-slow-sink-small", metavar="NAME",
                         help="the experiment that ranks share [default: %(default)s]")
-    parser.add_argument("--perturb", default="quick", choices=("no", "quick", "all"),
+    parser.add_argument("--perturb", default="quick", choices=("no", "quick", "all", "full"),
                         help="which experiments are run with parameters changed; all takes some "
-                             "ten minutes [default: %(default)s]")
+                             "ten minutes, full (those of full size, choose with --only) "
+                             "hours [default: %(default)s]")
     args = parser.parse_args()
     if not os.access(args.sluice, os.X_OK):
         print(f"{args.sluice} is not there; next: make build")
@@ -235,11 +241,13 @@ def main():
             yield name, shared(sluice, args.shared)
 
     def changed(sluice, only):
-        wanted = {"no": (), "quick": PERTURBED_QUICK, "all": PERTURBED}[args.perturb]
-        for each in wanted:
-            name = f"{each}, perturbed"
+        is_full = args.perturb == "full"
+        quick = {"no": (), "quick": PERTURBED_QUICK}
+        for each in quick.get(args.perturb, PERTURBED):
+            experiment = full_size(each) if is_full else each
+            name = f"{experiment}, perturbed"
             if only in name:
-                yield name, list(perturbed(sluice, each))
+                yield name, list(perturbed(sluice, experiment, PERTURBED[each]))
 
     for source in (experiments, references, ranks, changed):
         start = time.monotonic()
