@@ -8,12 +8,21 @@
 //! every [`ROUND_NS`] for what deadlines ask for. So nothing is looked at later than without
 //! this.
 //!
+//! A program that has got something may ask once more before it goes on, to be sure that it has
+//! all: Open MPI does, and its answer waits meanwhile. So the poll that follows at once on one
+//! that has found something, and has taken in all of it, does not look. One that follows later
+//! does: whoever polls now and then is not to be a step behind.
+//!
 //! [`ROUND_NS`]: super::ROUND_NS
 
 use super::lane::Lane;
 use super::{Entry, HOT_MAX, LIST_NS, Net, Place, Reading};
 use sluice_wire::Nanos;
 use std::io;
+
+/// A poll follows at once on the look before if that has begun no longer ago than this: what it
+/// takes to receive a message, between cores that share no cache, and to tell of it.
+pub(super) const AT_ONCE_NS: u64 = 5_000;
 
 /// What a short look has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +44,10 @@ impl Net {
         }
         self.now = now;
         self.habit.begin_poll(now);
+        if self.found.take().is_some_and(|found| now.since(found).0 <= AT_ONCE_NS) {
+            self.habit.end_poll();
+            return Glance::Quiet;
+        }
         for at in 0..self.hot.len() {
             match self.glance_at(self.hot[at]) {
                 Glance::Quiet => {}
@@ -43,6 +56,7 @@ impl Net {
                     for later in at + 1..self.hot.len() {
                         self.look_again(self.hot[later]);
                     }
+                    self.found = Some(now);
                     return Glance::Came;
                 }
                 Glance::Due => return Glance::Due,

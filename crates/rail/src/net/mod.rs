@@ -208,6 +208,8 @@ pub struct Net {
     actions: remote::Actions,
     habit: Habit,
     now: Nanos,
+    /// When a short look has found something, if that was the last one.
+    found: Option<Nanos>,
     /// When the system's list is looked at next.
     next_list: Nanos,
     next_round: Nanos,
@@ -316,6 +318,7 @@ impl Net {
             actions: remote::Actions::default(),
             habit: Habit::default(),
             now: Nanos(0),
+            found: None,
             next_list: Nanos(0),
             next_round: Nanos(0),
             reads_made: 0,

@@ -1,6 +1,7 @@
 //! Short looks: what they find, and that they put nothing else off.
 
 use super::{MODES, PATIENCE, Process, loopback, until};
+use crate::net::glance::AT_ONCE_NS;
 use crate::net::handshake::Security;
 use crate::net::{Entry, Event, Glance, LIST_NS, Net, NetConfig, ROUND_NS};
 use sluice_link::Transport;
@@ -93,6 +94,39 @@ fn a_short_look_takes_in_what_has_come() {
         assert!(net.next_event().is_none());
         assert_eq!(net.glance(now), Glance::Quiet);
     }
+}
+
+/// Waits until the system has something for the only connection.
+fn await_bytes(net: &Net) {
+    let begin = Instant::now();
+    let Entry::Conn(conn) = &net.entries[net.hot[0]] else { panic!("it is a connection") };
+    while !conn.lane.has_something() {
+        assert!(begin.elapsed() < PATIENCE, "nothing comes");
+    }
+}
+
+#[test]
+fn who_asks_at_once_whether_there_is_more_is_answered_without_a_look() {
+    let (mut a, mut b, to_b, now) = talking();
+    let net = b.world.net_mut();
+    let mut came = |net: &mut Net, seq, now| {
+        a.send(to_b, seq, b"one more");
+        await_bytes(net);
+        let found = net.glance(now);
+        if found == Glance::Came {
+            assert!(matches!(net.next_event(), Some(Event::Packet(..))));
+            assert!(net.next_event().is_none());
+        }
+        found
+    };
+    assert_eq!(came(net, 1, now), Glance::Came);
+    // Once, however much there is.
+    let soon = Nanos(now.0 + AT_ONCE_NS);
+    assert_eq!(came(net, 2, soon), Glance::Quiet);
+    assert_eq!(net.glance(soon), Glance::Came);
+    while net.next_event().is_some() {}
+    // Who comes later is not told to come again.
+    assert_eq!(came(net, 3, Nanos(soon.0 + AT_ONCE_NS + 1)), Glance::Came);
 }
 
 #[test]
