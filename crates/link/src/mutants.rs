@@ -143,6 +143,10 @@ pub enum Mutant {
     ForgetsDataOfWrites,
     /// What peers do with a region is told as if they had written it.
     TellsReadsAsWrites,
+    /// A message in a buffer for many lies over the one before.
+    OverlapsInBuffers,
+    /// A buffer for many that is used up does not say so.
+    ForgetsUsedBuffers,
 }
 
 impl Mutant {
@@ -185,6 +189,9 @@ impl Mutant {
         Mutant::ServesTheNewestFirst,
         Mutant::ForgetsTheCrowded,
     ];
+
+    /// Those that only programs with buffers for many messages come by.
+    pub const OF_BUFFERS: [Mutant; 2] = [Mutant::OverlapsInBuffers, Mutant::ForgetsUsedBuffers];
 
     /// Those that only programs with remote memory come by.
     pub const OF_REMOTE: [Mutant; 11] = [

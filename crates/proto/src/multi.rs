@@ -10,6 +10,7 @@
 
 use crate::api::{Completion, Failure, Kind, Recv, Space};
 use crate::core::Core;
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, Table};
 use sluice_wire::Region;
 
@@ -73,7 +74,8 @@ impl Multis {
         op.under_way += 1;
         let Region { addr, len: left } = op.next.buf;
         let len = len.min(left);
-        op.next.buf = Region { addr: addr.offset(len), len: left - len };
+        let moved = if mutants::is(Mutant::OverlapsInBuffers) { 0 } else { len };
+        op.next.buf = Region { addr: addr.offset(moved), len: left - len };
         op.is_used_up = op.next.buf.len < op.left_min.max(1);
         (!op.is_used_up).then_some(op.next)
     }
@@ -97,6 +99,9 @@ impl Multis {
     fn end(&mut self, core: &mut Core, multi: Handle<MultiOp>) {
         let Some(op) = self.table.remove(multi) else { return };
         let recv = op.next;
+        if mutants::is(Mutant::ForgetsUsedBuffers) {
+            return;
+        }
         if let Some(failure) = op.failure {
             return core.complete(Completion::of_unmatched(&recv, failure));
         }

@@ -57,6 +57,10 @@ pub struct Coverage {
     pub probes_found: u64,
     /// A process gave up a peer on another host.
     pub peers_given_up: u64,
+    /// A buffer for many messages took several.
+    pub buffers_for_many: u64,
+    /// One was used up.
+    pub buffers_used_up: u64,
     /// Of remote memory.
     #[serde(flatten)]
     pub remote: RemoteCoverage,
@@ -120,6 +124,8 @@ impl Add for Coverage {
             asked_for: self.asked_for + other.asked_for,
             probes_found: self.probes_found + other.probes_found,
             peers_given_up: self.peers_given_up + other.peers_given_up,
+            buffers_for_many: self.buffers_for_many + other.buffers_for_many,
+            buffers_used_up: self.buffers_used_up + other.buffers_used_up,
             remote: self.remote + other.remote,
         }
     }

@@ -8,13 +8,14 @@
 //! tell of is known by then.
 
 use super::events::Read;
+use super::many::Manys;
 use super::matcher::{Matcher, Message, Wanted};
 use super::remote::Remote;
 use super::world::World;
 use crate::memory::Memory;
 use sluice_link::TaggedMessage;
 use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};
-use sluice_wire::{Packet, Parsed, PeerId, PtIndex, Region};
+use sluice_wire::{Addr, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
 
 /// Bytes behind each receive buffer that nothing may touch.
@@ -47,6 +48,8 @@ struct Posted {
     cancelled: bool,
     /// It drops a claimed message.
     discard: bool,
+    /// It is a part of a buffer, which is never released.
+    is_part: bool,
     done: bool,
 }
 
@@ -63,6 +66,7 @@ pub struct Claimed {
 pub struct Judge {
     pub matcher: Matcher,
     pub remote: Remote,
+    pub manys: Manys,
     sends: BTreeMap<u64, Sent>,
     /// By message: the context of its send.
     send_of: Vec<u64>,
@@ -83,6 +87,7 @@ impl Judge {
         Judge {
             matcher: Matcher::new(processes),
             remote: Remote::default(),
+            manys: Manys::default(),
             sends: BTreeMap::new(),
             send_of: Vec::new(),
             recvs: BTreeMap::new(),
@@ -155,6 +160,7 @@ impl Judge {
         };
         if is_cancelled {
             posted.cancelled = self.matcher.cancel(who, context);
+            self.cancelled_part(context);
             return;
         }
         let by_dead = wanted.source.is_some_and(|source| world.is_cut(who, source));
@@ -179,6 +185,12 @@ impl Judge {
     /// A process has read a packet. The message that it was told of in it.
     pub fn read(&mut self, to: usize, read: &Read) -> Option<(usize, usize)> {
         self.remote.read(read.from, to, &read.packet);
+        let told = self.read_message(to, read);
+        self.go_on(to);
+        told
+    }
+
+    fn read_message(&mut self, to: usize, read: &Read) -> Option<(usize, usize)> {
         match read.packet.packet {
             Packet::Put(put) if put.pt_index <= PT_MESSAGES => {
                 self.arrived(read.from, to, &read.packet);
@@ -217,7 +229,10 @@ impl Judge {
     ) {
         match end.kind {
             Kind::Send => self.send_ended(world, who, end),
-            Kind::Recv => self.receive_ended(world, who, end),
+            Kind::Recv => {
+                let context = self.receive_of_end(end);
+                self.receive_ended(world, who, &Completion { context, ..*end });
+            }
             Kind::Probe => self.probe_ended(world, who, end, told),
             Kind::Write
             | Kind::Read
@@ -225,7 +240,7 @@ impl Judge {
             | Kind::Fetch
             | Kind::PeerWrite
             | Kind::PeerRead => self.remote.ended(world, who, end),
-            Kind::Consumed => panic!("no program of the swarm has asked for this: {end:?}"),
+            Kind::Consumed => self.consumed(who, end),
         }
     }
 
@@ -253,7 +268,8 @@ impl Judge {
     /// Receives of a process that have not ended, as far as it can be known.
     pub fn unended_receives(&self, who: usize) -> Vec<u64> {
         let unended = self.recvs.iter().filter(|(_, posted)| posted.who == who && !posted.done);
-        unended.map(|(&context, _)| context).collect()
+        let unended = unended.map(|(&context, _)| context);
+        unended.filter(|context| !self.is_met_part(*context)).collect()
     }
 
     /// Panics unless everything that could end has: nothing is to come any more.
@@ -296,11 +312,13 @@ impl Judge {
             }
         }
         assert_eq!(self.probes.len(), 0, "a probe has not been answered");
+        self.check_manys(world);
     }
 
     /// Panics unless nothing at all is left.
     pub fn check_end(&self, world: &mut World<'_>, count: usize) {
         self.remote.check_end(world);
+        self.check_rest_of_manys(world);
         assert_eq!(self.matcher.pairs_on_their_way().next(), None, "a message was not received");
         let left = |posted: &Posted| !posted.done && !world.is_dead(posted.who);
         let left: Vec<_> = self.recvs.iter().filter(|(_, posted)| left(posted)).collect();
@@ -344,9 +362,27 @@ impl Judge {
         let whole = memory.alloc(len + GUARD_BYTES);
         memory.write(whole.addr, &vec![UNTOUCHED; whole.len as usize]);
         let buf = whole.truncated(len);
-        let posted = Posted { who, buf, whole, report, cancelled: false, discard, done: false };
+        let (cancelled, is_part, done) = (false, false, false);
+        let posted = Posted { who, buf, whole, report, cancelled, discard, is_part, done };
         self.recvs.insert(context, posted);
         buf
+    }
+
+    /// A part of a buffer for many waits: all that is left of it.
+    pub fn post_piece(&mut self, who: usize, context: u64, buf: Region) {
+        let (report, cancelled, discard, is_part, done) = (true, false, false, true, false);
+        let posted = Posted { who, buf, whole: buf, report, cancelled, discard, is_part, done };
+        self.recvs.insert(context, posted);
+    }
+
+    /// A message has met it: the rest is another part's.
+    pub fn narrow_piece(&mut self, context: u64, taken: Region) {
+        self.recvs.get_mut(&context).expect("it was posted").whole = taken;
+    }
+
+    /// Where a receive puts its message, and whether it has ended.
+    pub fn piece(&self, context: u64) -> Option<(Addr, bool)> {
+        self.recvs.get(&context).map(|posted| (posted.buf.addr, posted.done))
     }
 
     fn send_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
@@ -412,7 +448,9 @@ impl Judge {
             let whole = posted.whole;
             let bytes = memory.read(whole);
             assert!(bytes.iter().all(|byte| *byte == UNTOUCHED), "bytes of receive {context}");
-            memory.release(whole);
+            if !posted.is_part {
+                memory.release(whole);
+            }
             return;
         }
         let id = self.matcher.matched.get(&context).copied();
@@ -436,7 +474,10 @@ impl Judge {
         }
         self.landed[id] = true;
         self.compare_bytes(memory, context, id);
-        memory.release(self.recvs[&context].whole);
+        let posted = &self.recvs[&context];
+        if !posted.is_part {
+            memory.release(posted.whole);
+        }
     }
 
     /// A receive has ended because the only process that could fill it has, or the
@@ -452,7 +493,7 @@ impl Judge {
     ) {
         let posted = self.recvs.get_mut(&context).expect("it was posted");
         posted.done = true;
-        let (whole, len) = (posted.whole, posted.buf.len);
+        let (whole, len, is_part) = (posted.whole, posted.buf.len, posted.is_part);
         let bytes = memory.read(whole);
         let untouched = |bytes: &[u8]| bytes.iter().all(|byte| *byte == UNTOUCHED);
         if let Some(&id) = self.matcher.matched.get(&context) {
@@ -472,7 +513,9 @@ impl Judge {
             let from = if has_chunk_claims { len as usize } else { 0 };
             assert!(untouched(&bytes[from..]), "bytes of receive {context}");
         }
-        memory.release(whole);
+        if !is_part {
+            memory.release(whole);
+        }
     }
 
     /// Panics unless a send that must have ended has.

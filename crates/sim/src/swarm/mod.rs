@@ -17,6 +17,7 @@
 //! | `cut` `shrink` | a world of which something is left out, and the least that still fails |
 //! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
+//! | `many` | buffers that take many messages |
 //! | `matcher` `judge` | what must match, and whether that is what ended |
 //! | `trace` `ladder` | what happened, for people |
 //!
@@ -37,6 +38,7 @@ mod events;
 mod judge;
 mod ladder;
 mod losses;
+mod many;
 mod matcher;
 mod operations;
 mod program;

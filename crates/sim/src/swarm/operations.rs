@@ -1,6 +1,7 @@
 //! What a process does next: sends, receives, probes and cancels, and what each is about.
 
-use super::judge::content;
+use super::judge::{GUARD_BYTES, UNTOUCHED, content};
+use super::many;
 use super::matcher::Wanted;
 use super::program::Program;
 use super::refusals::try_send;
@@ -145,14 +146,49 @@ impl Program<'_> {
             context,
             report,
         };
+        let takes_many = wanted.space == Space::Untagged
+            && !self.setup.has_few_requests()
+            && self.setup.nics.is_none()
+            && self.draw_many.percent(30);
+        if takes_many && wanted.source.is_none() {
+            return self.receive_many(who);
+        }
         if !self.has_room(who) {
             return self.receive_in_vain(who, &recv);
         }
         let buf = self.judge.posts(self.world.memory(who), who, context, &wanted, len, report);
+        self.judge.go_on(who);
         let recv = Recv { buf, ..recv };
         self.world.note(who, What::Posts(context, wanted, len));
         let posted = self.world.call(who, |endpoint, now, port| endpoint.recv(now, port, &recv));
         posted.expect("there is room for a receive");
+        self.look(who, None);
+    }
+
+    /// A process posts a buffer for many messages without a tag.
+    fn receive_many(&mut self, who: usize) {
+        let context = self.context();
+        let len = 1 + self.draw.below(2 * u64::from(self.setup.endpoint.eager_bytes_max) + 200);
+        let left_min = self.draw.below(len);
+        let wanted = many::WANTED;
+        let guarded = self.world.memory(who).alloc(len + GUARD_BYTES);
+        self.world.fill(who, guarded, UNTOUCHED);
+        let buf = guarded.truncated(len);
+        let recv = Recv {
+            space: wanted.space,
+            source: None,
+            buf,
+            tag: 0,
+            ignore: 0,
+            context,
+            report: true,
+        };
+        self.world.note(who, What::Posts(context, wanted, len));
+        self.judge.posts_many(who, context, buf, left_min);
+        let posted = self
+            .world
+            .call(who, |endpoint, now, port| endpoint.recv_many(now, port, &recv, left_min));
+        posted.expect("there is room for a buffer");
         self.look(who, None);
     }
 
@@ -226,7 +262,8 @@ impl Program<'_> {
 
     pub(super) fn cancel_one(&mut self, who: usize, context: u64) {
         self.world.note(who, What::Cancels(context));
-        let found = self.world.call(who, |endpoint, now, port| endpoint.cancel(now, port, context));
+        let name = self.judge.name_of(context);
+        let found = self.world.call(who, |endpoint, now, port| endpoint.cancel(now, port, name));
         self.judge.cancels(&self.world, context, found);
         self.look(who, None);
     }

@@ -82,6 +82,8 @@ pub struct Program<'t> {
     pub(super) is_awaited: bool,
     /// Draws what those are, and which messages are for them.
     pub(super) aims: Draw,
+    /// Draws which receives take many messages.
+    pub(super) draw_many: Draw,
     /// Draws the regions that there are at first.
     pub(super) draw_regions: Draw,
     next_context: u64,
@@ -102,6 +104,7 @@ impl<'t> Program<'t> {
             target: None,
             is_awaited: false,
             aims: Draw::stream(seed, 7),
+            draw_many: Draw::stream(seed, 62),
             draw_regions: Draw::stream(seed, 61),
             next_context: 1,
             waited: 0,
@@ -123,6 +126,8 @@ impl<'t> Program<'t> {
         let mut coverage = self.world.coverage;
         coverage.note_rails(&self.world.rails.met);
         coverage.remote = self.judge.remote.met;
+        coverage.buffers_for_many = u64::from(self.judge.manys.has_taken_several);
+        coverage.buffers_used_up = u64::from(self.judge.manys.was_used_up);
         let asked = |who| self.world.endpoint(who).stats().asked_for;
         coverage.asked_for = u64::from((0..self.count()).any(|who| asked(who) > 0));
         coverage.probes_found = u64::from(self.judge.found > 0);
