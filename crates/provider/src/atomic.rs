@@ -535,6 +535,8 @@ pub unsafe extern "C" fn query(
             0 => Call::Write,
             ffi::FI_FETCH_ATOMIC => Call::Fetch,
             ffi::FI_COMPARE_ATOMIC => Call::Compare,
+            // Whether receive buffers may be their target: they may not.
+            flags if flags & ffi::FI_TAGGED != 0 => return Err(Errno::NOT_SUPPORTED),
             _ => return Err(Errno::BAD_FLAGS),
         };
         let what = What::of(call, datatype, op)?;

@@ -223,6 +223,9 @@ unsafe extern "C" fn insert(
                 return Err(Errno::INVALID);
             }
             let events = object.core.events.get().filter(|_| object.core.asynchronous);
+            if object.core.asynchronous && events.is_none() {
+                return Err(Errno::NO_EQ);
+            }
             let mut good = 0;
             for index in 0..count {
                 let bytes = addr.cast::<u8>().add(index * ADDRESS_BYTES);

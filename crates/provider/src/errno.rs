@@ -25,6 +25,8 @@ impl Errno {
     pub const BAD_STATE: Errno = Errno(ffi::FI_EOPBADSTATE);
     pub const TOO_SMALL: Errno = Errno(ffi::FI_ETOOSMALL);
     pub const NO_CQ: Errno = Errno(ffi::FI_ENOCQ);
+    /// FI_ENOEQ.
+    pub const NO_EQ: Errno = Errno(261);
     pub const NO_AV: Errno = Errno(ffi::FI_ENOAV);
     pub const AVAILABLE: Errno = Errno(ffi::FI_EAVAIL);
     /// A panic was caught, now or before, and the object is out of service.

@@ -8,7 +8,7 @@
 
 use crate::cntr::{Cntr, CntrCore};
 use crate::domain::{Domain, DomainCore};
-use crate::ep::EpCore;
+use crate::ep::{Ep, EpCore};
 use crate::errno::Errno;
 use crate::ffi::{self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_mr};
 use crate::guard;
@@ -148,7 +148,10 @@ unsafe extern "C" fn bind(mr: *mut fid, to: *mut fid, flags: u64) -> c_int {
     guard::status(|| {
         // SAFETY: libfabric passes open objects of this provider.
         let (mr, cntr): (&Mr, _) = unsafe { (object::object(mr), object::of_class::<Cntr>(to)) };
-        let Some(cntr) = cntr else { return Ok(()) };
+        let Some(cntr) = cntr else {
+            // SAFETY: as above.
+            return unsafe { object::of_class::<Ep>(to) }.map(|_| ()).ok_or(Errno::INVALID);
+        };
         if flags & !(ffi::FI_REMOTE_WRITE | ffi::FI_REMOTE_READ) != 0 {
             return Err(Errno::BAD_FLAGS);
         }
@@ -257,12 +260,18 @@ unsafe extern "C" fn regv(
     unsafe { register(domain, iov, count, &Asked { key, access, context }, out) }
 }
 
+/// Of 2.x: the attributes describe a buffer of a device, in the place of pieces of memory.
+const FI_MR_DMABUF: u64 = 1 << 40;
+
 unsafe extern "C" fn regattr(
     domain: *mut fid,
     attr: *const fi_mr_attr,
-    _flags: u64,
+    flags: u64,
     out: *mut *mut fid_mr,
 ) -> c_int {
+    if flags & FI_MR_DMABUF != 0 {
+        return -ffi::FI_EBADFLAGS;
+    }
     // SAFETY: as libfabric calls it, with whole attributes.
     unsafe {
         let (key, access) = ((*attr).requested_key, (*attr).access);

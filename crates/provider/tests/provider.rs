@@ -54,6 +54,20 @@ fn remote_memory() {
     }
 }
 
+#[test]
+fn each_data_call() {
+    let dir = provider_dir("calls");
+    let program = compile(&dir, "calls");
+    succeed(&mut with_provider(&program, &dir));
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_PROGRESS", "thread"));
+}
+
+#[test]
+fn what_is_not_there_says_so() {
+    let dir = provider_dir("codes");
+    succeed(&mut with_provider(compile(&dir, "codes"), &dir));
+}
+
 /// All that the manual allows is taken.
 #[test]
 fn the_longest_eager_messages() {
