@@ -49,7 +49,7 @@ deny:                           ## Check licences, versions and sources of the d
 miri:                           ## Run the tests of unsafe code under Miri (installs a nightly toolchain)
 	@scripts/miri.sh
 
-loom:                           ## Model-check the mailbox's ring, bell and chunk claims
+loom:                           ## Model-check the mailbox's ring, bell, chunk claims and published regions
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p sluice-rail --release --lib
 
 MINUTES ?= 12

@@ -34,8 +34,8 @@ pub use ledger::{DynamicLedger, Ledger};
 pub use links::Links;
 pub use port::{
     ClaimsId, ClaimsStart, Connect, Full, LocalMemory, Machine, NoShared, NullPort, PeerError,
-    Port, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedEnd,
-    TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
+    Port, Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching,
+    TaggedEnd, TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};
 pub use region::{Arrival, Held, MailboxRegion};

@@ -68,6 +68,7 @@ impl Run {
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
             is_network: false,
             matches: false,
+            publishes: false,
         };
         let small = layout(3, 24, draw.between(2, 4) as u8, 4, draw.between(6, 14) as u16);
         let layouts = if draw.percent(70) { [small; PROCESSES] } else { [roomy(); PROCESSES] };

@@ -32,6 +32,11 @@ impl Bench {
         self.expose(&Exposed { key: KEY, pieces, access: BOTH, addressed: false, told: None })
     }
 
+    fn hide(&mut self, region: RegionId) {
+        let Process { endpoint, port, .. } = &mut self.world.processes[1];
+        endpoint.hide(port, region);
+    }
+
     fn begin(&mut self, rma: &Rma) -> Result<(), Refused> {
         let now = self.world.now;
         let Process { endpoint, port, .. } = &mut self.world.processes[0];
@@ -102,7 +107,7 @@ fn what_was_not_exposed_for_it_is_refused_and_stays_as_it_was() {
     assert_eq!(bench.end_of(Deed::Read, part(here, u64::MAX)).outcome, no_region);
     assert_eq!(bench.end_of(Deed::Read, Part { key: KEY + 1, ..part(here, 0) }).outcome, no_region);
     assert_eq!(bench.end_of(Deed::Read, part(here, 0)).outcome, Ok(()));
-    bench.world.processes[1].endpoint.hide(region);
+    bench.hide(region);
     assert_eq!(bench.end_of(Deed::Read, part(here, 0)).outcome, no_region);
     assert_eq!(bench.world.bytes(1, there), [1; 64]);
 }
@@ -228,7 +233,7 @@ fn no_more_regions_than_may_be() {
     let first = expose(1).expect("room");
     assert!(expose(2).is_ok());
     assert_eq!(expose(3), Err(Refused::Again));
-    endpoint.hide(first);
+    endpoint.hide(port, first);
     let Process { endpoint, port, .. } = &mut world.processes[1];
     let exposed = Exposed { key: 3, pieces: &[there], access: BOTH, addressed: false, told: None };
     assert!(endpoint.expose(port, &exposed).is_ok());
@@ -356,7 +361,7 @@ fn a_region_that_is_hidden_while_bytes_move_takes_no_more() {
     let parts = [part(here, 0)];
     bench.begin(&rma(Deed::Write, &parts)).unwrap();
     bench.world.deliver(0, 1);
-    bench.world.processes[1].endpoint.hide(region);
+    bench.hide(region);
     let short = [part(Region { len: 8, ..here }, 0)];
     bench.begin(&rma(Deed::Read, &short)).unwrap();
     bench.world.run();

@@ -221,7 +221,8 @@ impl Engine {
 
     /// Exposes it no more.
     pub fn hide(&mut self, region: RegionId) {
-        self.context.machine_mut().hide(region);
+        let (_, endpoint, port) = self.context.parts();
+        endpoint.hide(port, region);
     }
 
     /// Cancels a receive.

@@ -15,8 +15,8 @@ use crate::net::{Event, Glance, Net, NetConfig, NetError};
 use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
 use crate::waker::{Haste, Waker};
 use sluice_link::{
-    Connect, Layout, LocalMemory, Machine, PeerError, Port, Remote, RemoteCaps, RemoteMemory,
-    Rights, TagMatching, Token, Transmitted, Transport,
+    Connect, Layout, LocalMemory, Machine, PeerError, Port, Published, RailError, Remote,
+    RemoteCaps, RemoteMemory, Rights, TagMatching, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, RemoteKey};
 use std::sync::{Arc, OnceLock};
@@ -568,6 +568,40 @@ impl RemoteMemory for World {
             Some(net) => net.write(peer, from, to, token),
             None => self.shm.write_remote(peer, from, to, token),
         }
+    }
+
+    fn publish(
+        &mut self,
+        key: u64,
+        region: Region,
+        first: u64,
+        rights: Rights,
+    ) -> Option<Published> {
+        self.shm.publish(key, region, first, rights)
+    }
+
+    fn withdraw(&mut self, published: Published) {
+        self.shm.withdraw(published);
+    }
+
+    fn read_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        to: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.shm.read_published(peer, key, offset, to)
+    }
+
+    fn write_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        from: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.shm.write_published(peer, key, offset, from)
     }
 }
 

@@ -22,7 +22,7 @@ mod transport;
 pub use machine::Machine;
 pub use memory::LocalMemory;
 pub use null::NullPort;
-pub use remote::{RailError, Remote, RemoteCaps, RemoteMemory, Rights};
+pub use remote::{Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights};
 pub use shared::{ClaimsId, ClaimsStart, NoShared, SharedCopy};
 pub use tags::{Full, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted};
 pub use transport::{Connect, PeerError, Transmitted, Transport};

@@ -67,6 +67,10 @@ impl Remote {
     }
 }
 
+/// A region that peers move without a call of this process, until it is withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published(pub u16);
+
 /// Memory between processes: what is exposed of this one, and what the peers have
 /// exposed.
 ///
@@ -99,4 +103,44 @@ pub trait RemoteMemory {
     /// Starts to write the bytes of `from` to `to` in the memory of `peer`.
     /// Ends with [`Machine::on_moved`](super::Machine::on_moved), also when the peer dies.
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token);
+
+    /// Lets peers on this machine move bytes of a region without a call of this process. They
+    /// name it by `key`, and its first byte has the offset `first`. `None` if the rail cannot
+    /// do that, or not for one more: then they have to ask.
+    fn publish(
+        &mut self,
+        _key: u64,
+        _region: Region,
+        _first: u64,
+        _rights: Rights,
+    ) -> Option<Published> {
+        None
+    }
+
+    /// Ends that. When this returns no peer moves bytes of the region.
+    fn withdraw(&mut self, _published: Published) {}
+
+    /// Reads bytes at `offset` of the region that `peer` has published under `key`, now.
+    /// `None` if there is no such region that has them and may be read: the peer is to be
+    /// asked. Nothing has moved then.
+    fn read_published(
+        &mut self,
+        _peer: PeerId,
+        _key: u64,
+        _offset: u64,
+        _to: Region,
+    ) -> Option<Result<(), RailError>> {
+        None
+    }
+
+    /// Writes there, likewise. The bytes are in their place when this returns.
+    fn write_published(
+        &mut self,
+        _peer: PeerId,
+        _key: u64,
+        _offset: u64,
+        _from: Region,
+    ) -> Option<Result<(), RailError>> {
+        None
+    }
 }

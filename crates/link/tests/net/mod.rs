@@ -17,7 +17,7 @@ use memory::{Process, range};
 use random::Random;
 use sluice_link::{
     Connect, Exposures, Grant, KeyError, Layout, MailboxRegion, Opened, PeerError, RailError,
-    Remote, TaggedMessage, Token,
+    Remote, Rights, TaggedMessage, Token,
 };
 use sluice_wire::{Addr, Credits, HeadBuf, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,6 +51,8 @@ pub struct Mode {
     /// Whether processes have interfaces that match messages; these have no room at all for
     /// receives and for what is sent.
     pub matches: bool,
+    /// Whether processes move bytes of published regions without their owner's call.
+    pub publishes: bool,
 }
 
 impl Default for Mode {
@@ -66,6 +68,7 @@ impl Default for Mode {
             connecting_percent: 0,
             placing_percent: 0,
             matches: false,
+            publishes: false,
         }
     }
 }
@@ -145,6 +148,8 @@ pub struct Net {
     pub reads: Vec<Read>,
     /// What each process has exposed.
     pub exposures: Vec<Exposures>,
+    /// The regions that each process has published: key, first offset, memory, rights.
+    pub published: Vec<BTreeMap<u16, (u64, u64, Region, Rights)>>,
     /// Keys that did not reach memory: who used them, whose they were to be, and why.
     pub misused: Vec<(usize, usize, KeyError)>,
     pub claims: AllClaims,

@@ -7,8 +7,8 @@ use super::random::Random;
 use super::{Mode, Net, POISON, Read, flight, take_bytes};
 use sluice_link::{
     ClaimsId, ClaimsStart, Connect, Exposures, Full, Layout, LocalMemory, MailboxRegion, PeerError,
-    Port, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage,
-    TaggedWanted, Token, Transmitted, Transport,
+    Port, Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching,
+    TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, PtIndex, Region, RemoteKey};
 use std::cell::{Ref, RefCell, RefMut};
@@ -33,6 +33,7 @@ impl NetPort {
             flights: BTreeMap::new(),
             reads: Vec::new(),
             exposures: (0..count).map(|_| Exposures::default()).collect(),
+            published: vec![BTreeMap::new(); count],
             misused: Vec::new(),
             claims: AllClaims::default(),
             written: Vec::new(),
@@ -289,6 +290,77 @@ impl RemoteMemory for NetPort {
             remote: to,
             token,
         });
+    }
+
+    fn publish(
+        &mut self,
+        key: u64,
+        region: Region,
+        first: u64,
+        rights: Rights,
+    ) -> Option<Published> {
+        let net = &mut *self.net.borrow_mut();
+        let own = &mut net.published[self.me];
+        let free = (0..4).find(|place| !own.contains_key(place)).filter(|_| net.mode.publishes)?;
+        own.insert(free, (key, first, region, rights));
+        Some(Published(free))
+    }
+
+    fn withdraw(&mut self, published: Published) {
+        let withdrawn = self.net.borrow_mut().published[self.me].remove(&published.0);
+        assert!(withdrawn.is_some(), "each region is withdrawn once");
+    }
+
+    fn read_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        to: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.move_published(peer, key, offset, to, Rights::READ)
+    }
+
+    fn write_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        from: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.move_published(peer, key, offset, from, Rights::WRITE)
+    }
+}
+
+impl NetPort {
+    fn move_published(
+        &self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        local: Region,
+        wanted: Rights,
+    ) -> Option<Result<(), RailError>> {
+        let net = &mut *self.net.borrow_mut();
+        let mut all = net.published[peer.index()].values();
+        let &(_, first, region, rights) = all.find(|published| published.0 == key)?;
+        let at = offset.checked_sub(first)?;
+        at.checked_add(local.len).filter(|end| *end <= region.len)?;
+        let there = Region { addr: region.addr.offset(at), len: local.len };
+        let (from, to, from_at, to_at) = if wanted.write {
+            (self.me, peer.index(), local, there)
+        } else {
+            (peer.index(), self.me, there, local)
+        };
+        if !(rights.read || wanted.write) || !(rights.write || wanted.read) {
+            return None;
+        }
+        if net.dead.contains(&peer.index()) {
+            return Some(Err(RailError::PeerGone));
+        }
+        let bytes = net.processes[from].read(from_at).to_vec();
+        net.processes[to].write(to_at).copy_from_slice(&bytes);
+        Some(Ok(()))
     }
 }
 

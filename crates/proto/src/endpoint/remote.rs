@@ -6,8 +6,8 @@ use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
 use crate::rma::api::{Deed, Exposed, Part, Rma};
 use crate::rma::pending::RmaOp;
 use crate::rma::regions::{RegionOp, region_named};
-use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
+use sluice_link::{PeerError, Port, RailError};
 use sluice_portals::{
     Arithmetic, Command, Event, EventKind, Handle, Local, Ni, NiFail, PtlError, Target,
 };
@@ -35,9 +35,10 @@ impl Endpoint {
         self.regions.expose(&mut self.core, port, exposed).map_err(|_| Refused::Again)
     }
 
-    /// Exposes a region no more. What a peer moves now ends first, without this call.
-    pub fn hide(&mut self, region: RegionId) {
-        self.regions.hide(&mut self.core, region);
+    /// Exposes a region no more. What a peer moves now without a call of this process ends
+    /// before this returns; what this process moves itself may end later.
+    pub fn hide<P: Port>(&mut self, port: &mut P, region: RegionId) {
+        self.regions.hide(&mut self.core, port, region);
     }
 
     /// Begins an operation on the memory of a peer.
@@ -65,6 +66,11 @@ impl Endpoint {
         if self.operations.is_full() || self.core.is_unread() || !has_room || must_wait {
             return Err(Refused::Again);
         }
+        if let Some(outcome) = self.move_published(port, rma) {
+            let handle = self.operations.begin(rma, 1, None);
+            self.part_ended(port, handle, outcome);
+            return Ok(());
+        }
         let in_place = rma.deed == Deed::Read || mutants::is(Mutant::InjectsInPlace);
         let copies = rma.inject && !in_place;
         let copy = if copies { copied(port, rma.parts) } else { None };
@@ -90,6 +96,30 @@ impl Endpoint {
         }
         self.drain_events(port);
         Ok(())
+    }
+
+    /// Writes or reads what the peer lets others move without its call. `None` if it has to be
+    /// asked, for all of it: parts that have moved by then move again.
+    fn move_published<P: Port>(&self, port: &mut P, rma: &Rma) -> Option<Result<(), Failure>> {
+        let peer = rma.peer;
+        if rma.data.is_some() || self.core.peers.gone(peer).is_some() {
+            return None;
+        }
+        for &Part { local, key, offset, .. } in rma.parts {
+            let moved = match rma.deed {
+                Deed::Write => port.write_published(peer, key, offset, local),
+                Deed::Read => port.read_published(peer, key, offset, local),
+                Deed::Combine(..) | Deed::Fetch(..) => None,
+            };
+            match moved? {
+                Ok(()) => {}
+                Err(RailError::PeerGone) => {
+                    return Some(Err(Failure::PeerGone { peer, why: PeerError::Dead }));
+                }
+                Err(_) => return Some(Err(Failure::of(NiFail::Segv, peer))),
+            }
+        }
+        Some(Ok(()))
     }
 
     /// Whether an earlier operation on this peer has not ended, or a message to it.

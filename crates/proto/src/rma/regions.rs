@@ -2,9 +2,9 @@
 
 use crate::core::Core;
 use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
-use crate::rma::api::Exposed;
-use sluice_link::Port;
+use crate::rma::api::{Access, Exposed};
 use sluice_link::mutants::{self, Mutant};
+use sluice_link::{Port, Published, Rights};
 use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError, Table, Vector};
 use sluice_wire::{Addr, MatchBits, Region};
 
@@ -13,6 +13,8 @@ use sluice_wire::{Addr, MatchBits, Region};
 #[derive(Debug)]
 pub struct RegionOp {
     entries: [Option<Handle<Me>>; 2],
+    /// Peers move its bytes without a call of this process.
+    published: Option<Published>,
     pub told: Option<u64>,
 }
 
@@ -51,7 +53,7 @@ impl Regions {
             return Err(PtlError::NoSpace("regions"));
         }
         let name = self.table.next_handle();
-        let mut op = RegionOp { entries: [None; 2], told: exposed.told };
+        let mut op = RegionOp { entries: [None; 2], published: None, told: exposed.told };
         for (entry, pt_index) in op.entries.iter_mut().zip([PT_REMOTE, PT_REMOTE_TOLD]) {
             let is_told = pt_index == PT_REMOTE_TOLD;
             let appended = entry_for(core, exposed, name, is_told)
@@ -64,6 +66,7 @@ impl Regions {
                 }
             }
         }
+        op.published = publish(port, exposed);
         let Ok(handle) = self.table.insert(op) else { unreachable!("room was checked") };
         assert!(handle == name, "the entries name their region");
         Ok(handle)
@@ -71,10 +74,13 @@ impl Regions {
 
     /// Takes a region away: no operation begins on it any more. One that moves data now goes
     /// on, and holds the entry, not the call.
-    pub fn hide(&mut self, core: &mut Core, region: Handle<RegionOp>) {
+    pub fn hide<P: Port>(&mut self, core: &mut Core, port: &mut P, region: Handle<RegionOp>) {
         if let Some(op) = self.table.remove(region)
             && !mutants::is(Mutant::ShowsHiddenRegions)
         {
+            if let Some(published) = op.published {
+                port.withdraw(published);
+            }
             op.withdraw(core);
         }
     }
@@ -86,6 +92,17 @@ impl RegionOp {
             core.ni.me_withdraw(entry);
         }
     }
+}
+
+/// Lets peers move the bytes of a region of which nothing is to be told here.
+fn publish<P: Port>(port: &mut P, exposed: &Exposed) -> Option<Published> {
+    let &[region] = exposed.pieces else { return None };
+    if exposed.told.is_some() {
+        return None;
+    }
+    let first = if exposed.addressed { region.addr.0 } else { 0 };
+    let Access { read, write } = exposed.access;
+    port.publish(exposed.key, region, first, Rights { read, write })
 }
 
 fn entry_for(

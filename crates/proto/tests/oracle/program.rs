@@ -112,6 +112,7 @@ impl Program {
             only_writes: draw.percent(50),
             is_network: Random::stream(seed, 12).percent(30),
             matches: false,
+            publishes: false,
             chunk_claims: draw.percent(60),
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),

@@ -105,18 +105,20 @@ static void reads_and_writes(struct pair *p)
 		IS(entry.flags, FI_RMA | FI_READ);
 		IS(here[len - 1], (char)len);
 	}
-	/* A message behind a fence begins when what was written before is there. */
+	/* A message behind a fence begins when what was asked before is done. */
 	struct iovec all = { here, REGION };
 	struct fi_msg fenced = { .msg_iov = &all, .iov_count = 0, .context = &all };
 	time_t end = time(NULL) + 20;
-	memset(here, 7, REGION);
-	OK(fi_write(p->a.ep, here, REGION, NULL, 0, 0, KEY, here));
-	IS(fi_sendmsg(p->a.ep, &fenced, FI_FENCE), -FI_EAGAIN);
+	uint64_t *first = (uint64_t *)p->memory, one = 1;
+	*first = 6;
+	OK(fi_atomic(p->a.ep, &one, 1, NULL, 0, 0, KEY, FI_UINT64, FI_SUM, here));
+	if (!getenv("FI_SLUICE_PROGRESS"))
+		IS(fi_sendmsg(p->a.ep, &fenced, FI_FENCE), -FI_EAGAIN);
 	while (fi_sendmsg(p->a.ep, &fenced, FI_COMPLETION | FI_FENCE)) {
 		fi_cq_read(p->b.rx, NULL, 0);
 		CHECK(time(NULL) < end);
 	}
-	IS(p->memory[REGION - 1], 7);
+	IS(*first, 7);
 	CHECK(next(&p->a, &p->b).op_context == &all);
 	OK(fi_recv(p->b.ep, here, 8, NULL, FI_ADDR_UNSPEC, here));
 	CHECK(next(&p->b, &p->a).op_context == here);
@@ -136,6 +138,25 @@ static void reads_and_writes(struct pair *p)
 	OK(fi_write(p->a.ep, here, 8, NULL, 0, REGION - 7, KEY, here));
 	IS(next_error(&p->a, &p->b), FI_EKEYREJECTED);
 	free(here);
+}
+
+/* Reads and writes need no call of the target, where the system lets its memory be reached. */
+static void passive(struct pair *p)
+{
+	struct fi_cq_data_entry entry;
+	char here[8] = "passive", back[8] = "";
+	struct iovec iov = { here, 8 };
+	struct fi_rma_iov there = { 16, 8, KEY };
+	struct fi_msg_rma msg = { .msg_iov = &iov, .iov_count = 1, .rma_iov = &there,
+				  .rma_iov_count = 1, .context = here };
+
+	OK(fi_writemsg(p->a.ep, &msg, FI_COMPLETION));
+	IS(fi_cq_read(p->a.rx, &entry, 1), 1);
+	CHECK(!memcmp(p->memory + 16, here, 8));
+	iov.iov_base = back;
+	OK(fi_readmsg(p->a.ep, &msg, FI_COMPLETION));
+	IS(fi_cq_read(p->a.rx, &entry, 1), 1);
+	CHECK(!memcmp(back, here, 8));
 }
 
 static void regions(struct pair *p)
@@ -293,6 +314,8 @@ int main(void)
 	struct pair p = open_pair();
 
 	reads_and_writes(&p);
+	if (getenv("FI_SLUICE_BULK") && !strcmp(getenv("FI_SLUICE_BULK"), "auto"))
+		passive(&p);
 	regions(&p);
 	atomics(&p);
 	counters(&p);

@@ -33,6 +33,7 @@ mod claims_line;
 mod client;
 mod config;
 mod copy;
+mod direct;
 mod dirs;
 mod doorbell;
 pub(crate) mod drive;
@@ -50,6 +51,7 @@ mod names;
 mod peers;
 mod port;
 pub mod probe;
+mod published;
 mod ring;
 mod segment;
 mod senders;
@@ -108,6 +110,7 @@ pub struct Shm {
     current: Current,
     transfers: bulk::Queue,
     own_claims: chunk_claims::OwnClaims,
+    own_published: published::OwnPublished,
     /// The newest transfer by chunk claims of a peer that this process has copied
     /// alone.
     written_alone: Option<(PeerId, ClaimsId)>,
@@ -201,6 +204,7 @@ impl Shm {
             current: Current::NONE,
             transfers: bulk::Queue::default(),
             own_claims: chunk_claims::OwnClaims::new(),
+            own_published: published::OwnPublished::new(),
             written_alone: None,
             lent: Lent::new(),
             stats: Stats::default(),
@@ -408,6 +412,7 @@ impl Drop for Shm {
     /// mailbox's end.
     fn drop(&mut self) {
         if self.card.pid == std::process::id() {
+            self.withdraw_all();
             self.peers.close(&self.card);
             self.segment.close_own();
         }

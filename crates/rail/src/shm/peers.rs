@@ -62,7 +62,7 @@ pub(super) struct Peer {
     pub(super) watch: Option<Box<Watch>>,
     /// Its mailbox, if mapped, and the entry that this process has there.
     pub(super) segment: Option<Box<Segment>>,
-    entry: Option<Entry>,
+    pub(super) entry: Option<Entry>,
 }
 
 impl Peer {

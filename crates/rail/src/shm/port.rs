@@ -13,8 +13,8 @@ use crate::shm::watch::Watch;
 use crate::shortage::is_shortage;
 use sluice_link::chunk_claims::Side;
 use sluice_link::{
-    ClaimsId, ClaimsStart, Connect, LocalMemory, Opened, PeerError, Port, RailError, Remote,
-    RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
+    ClaimsId, ClaimsStart, Connect, LocalMemory, Opened, PeerError, Port, Published, RailError,
+    Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, RemoteKey, SLOT_BYTES, slots_for};
 use std::io;
@@ -140,6 +140,40 @@ impl RemoteMemory for Shm {
 
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
         self.start(peer, Direction::Write, from, to, token, None);
+    }
+
+    fn publish(
+        &mut self,
+        key: u64,
+        region: Region,
+        first: u64,
+        rights: Rights,
+    ) -> Option<Published> {
+        self.publish_region(key, region, first, rights)
+    }
+
+    fn withdraw(&mut self, published: Published) {
+        self.withdraw_region(published);
+    }
+
+    fn read_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        to: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.move_published(peer, key, offset, to, Direction::Read)
+    }
+
+    fn write_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        from: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.move_published(peer, key, offset, from, Direction::Write)
     }
 }
 

@@ -8,7 +8,8 @@
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
 //! | 4096 | [`CHUNK_CLAIMS_MAX`] lines of chunk claims, for transfers that others help to copy |
-//! | 20480 | one [`ENTRY_BYTES`] entry per writer: claim, card, intent |
+//! | 20480 | [`PUBLISHED_MAX`] lines of regions that peers move without the owner's call |
+//! | 28672 | one [`ENTRY_BYTES`] entry per writer: claim, card, the line that it uses, intent |
 //! | next page | the ring |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
@@ -20,6 +21,7 @@ use super::card::{CARD_BYTES, Card};
 use super::claims_line::Line;
 use super::error::CardError;
 use super::guard::MappedFile;
+use super::published::{self, InUse, PUBLISHED_MAX};
 use super::ring::{self, Slot};
 use super::stores::Stores;
 use crate::faults;
@@ -40,15 +42,17 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 const HEADER_WORDS: usize = 16;
 const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
 const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
 const CHUNK_CLAIMS_AT: usize = PAGE_BYTES;
-const ENTRIES_AT: usize = CHUNK_CLAIMS_AT + CHUNK_CLAIMS_MAX as usize * size_of::<Line>();
+const PUBLISHED_AT: usize = CHUNK_CLAIMS_AT + CHUNK_CLAIMS_MAX as usize * size_of::<Line>();
+const ENTRIES_AT: usize = PUBLISHED_AT + PUBLISHED_MAX as usize * size_of::<published::Line>();
 pub(super) const ENTRY_CARD_AT: usize = 8;
+const ENTRY_IN_USE_AT: usize = 96;
 const ENTRY_INTENT_AT: usize = 128;
 
 const _: () = {
@@ -58,8 +62,10 @@ const _: () = {
     assert!(TAIL_AT + 128 <= BELL_AT);
     assert!(BELL_AT + 128 <= CHUNK_CLAIMS_AT);
     // Pages of their own, and what the table above says.
-    assert!(ENTRIES_AT.is_multiple_of(PAGE_BYTES) && ENTRIES_AT == 20480);
-    assert!(CARD_BYTES.is_multiple_of(8) && ENTRY_CARD_AT + CARD_BYTES <= ENTRY_INTENT_AT);
+    assert!(PUBLISHED_AT.is_multiple_of(PAGE_BYTES) && PUBLISHED_AT == 20480);
+    assert!(ENTRIES_AT.is_multiple_of(PAGE_BYTES) && ENTRIES_AT == 28672);
+    assert!(CARD_BYTES.is_multiple_of(8) && ENTRY_CARD_AT + CARD_BYTES <= ENTRY_IN_USE_AT);
+    assert!(ENTRY_IN_USE_AT + 8 <= ENTRY_INTENT_AT);
     assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
 };
 
@@ -427,11 +433,26 @@ impl Segment {
         unsafe { self.mapping.at(at, size_of::<Line>()).cast().as_ref() }
     }
 
+    /// The published region at `place`, which is below [`PUBLISHED_MAX`].
+    pub(super) fn published(&self, place: u16) -> &published::Line {
+        assert!(place < PUBLISHED_MAX);
+        let at = PUBLISHED_AT + usize::from(place) * size_of::<published::Line>();
+        // SAFETY: inside the table by the assertion, which is inside every segment, and
+        // aligned; a line is of atomic words; the borrow of `self` keeps it mapped.
+        unsafe { self.mapping.at(at, size_of::<published::Line>()).cast().as_ref() }
+    }
+
+    /// Which published region the writer with entry `index` uses.
+    pub(super) fn in_use(&self, index: u16) -> InUse<'_> {
+        InUse(self.entry_word(index, ENTRY_IN_USE_AT))
+    }
+
     /// Makes entry `index` free for another writer, in the next generation, so
     /// that a claimer which was interrupted between looking and claiming fails.
     /// The caller knows that its writer is dead.
     pub(super) fn free(&self, index: u16) {
         self.intent(index).store(0, Ordering::Relaxed);
+        self.in_use(index).end();
         let word = self.entry_word(index, 0);
         let generation = word.load(Ordering::Relaxed).wrapping_add(CLAIM_GENERATION_STEP);
         word.store((generation & CLAIM_GENERATION) | CLAIM_FREE, Ordering::Release);

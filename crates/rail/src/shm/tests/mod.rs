@@ -10,6 +10,7 @@ mod kill;
 mod lookup;
 mod named;
 mod pair;
+mod published;
 mod reads;
 mod shared;
 mod shared_broken;

@@ -122,7 +122,7 @@ impl Program<'_> {
         region.is_hidden = true;
         let (id, key) = (region.id, region.key);
         self.world.note(who, What::Remote(Note::Hides(key)));
-        self.world.call(who, |endpoint, _, _| endpoint.hide(id));
+        self.world.call(who, |endpoint, _, port| endpoint.hide(port, id));
     }
 
     /// A process begins an operation on a region, if there is one whose bytes may be used so.
