@@ -44,7 +44,7 @@ pub const HAS_FAULTS: bool = cfg!(feature = "faults");
 #[cfg(not(loom))]
 pub use address::{ADDRESS_BYTES, Address, AddressError};
 
-// The model checker explores the ring, the bell and the chunk claims alone: its
+// The model checker explores the ring, the bell, the chunk claims and the published regions alone: its
 // atomics cannot live in mapped memory.
 #[cfg(loom)]
 #[allow(dead_code)]
@@ -54,6 +54,10 @@ mod bell;
 #[allow(dead_code)]
 #[path = "shm/claims_line.rs"]
 mod claims_line;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "shm/published.rs"]
+mod published;
 #[cfg(loom)]
 #[allow(dead_code)]
 #[path = "shm/ring.rs"]
