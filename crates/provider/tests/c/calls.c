@@ -182,6 +182,83 @@ static void counters(void)
 	OK(fi_close(&of_region->fid));
 }
 
+/* Offsets that are addresses, keys that are the provider's, and numbers of a map: as a program
+ * asks for them of its domain. A wait for a counter ends with a failure. */
+static void other_modes(void)
+{
+	static uint64_t there, all;
+	struct fi_av_attr map = { .type = FI_AV_MAP };
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_info *info = fi_dupinfo(net.info);
+	struct fid_domain *domain;
+	struct fid_mr *regions[2];
+	struct fid_cntr *cntr;
+	struct side c;
+	size_t len = ADDR_BYTES;
+	fi_addr_t number;
+	uint64_t value = 5;
+
+	info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+	OK(fi_domain(net.fabric, info, &domain, NULL));
+	OK(fi_endpoint(domain, info, &c.ep, NULL));
+	OK(fi_cq_open(domain, &cq, &c.rx, NULL));
+	c.tx = c.rx;
+	OK(fi_av_open(domain, &map, &c.av, NULL));
+	OK(fi_cntr_open(domain, NULL, &cntr, NULL));
+	OK(fi_ep_bind(c.ep, &c.rx->fid, FI_TRANSMIT | FI_RECV));
+	OK(fi_ep_bind(c.ep, &c.av->fid, 0));
+	OK(fi_ep_bind(c.ep, &cntr->fid, FI_WRITE));
+	OK(fi_enable(c.ep));
+	OK(fi_getname(&c.ep->fid, c.name, &len));
+	IS(fi_av_insert(c.av, c.name, 1, &number, 0, NULL), 1);
+	/* The same key is asked for twice; the second region is all of memory. */
+	OK(fi_mr_reg(domain, &there, sizeof there, FI_REMOTE_WRITE, 0, KEY, 0, &regions[0], NULL));
+	OK(fi_mr_reg(domain, NULL, SIZE_MAX, FI_REMOTE_WRITE, 0, KEY, 0, &regions[1], NULL));
+	CHECK(fi_mr_key(regions[0]) != fi_mr_key(regions[1]));
+	OK(fi_write(c.ep, &value, 8, NULL, number, (uint64_t)&there, fi_mr_key(regions[0]), &value));
+	IS(done(&c, &a).flags, FI_RMA | FI_WRITE);
+	IS(there, 5);
+	OK(fi_write(c.ep, &value, 8, NULL, number, (uint64_t)&all, fi_mr_key(regions[1]), &value));
+	done(&c, &a);
+	IS(all, 5);
+	IS(fi_cntr_read(cntr), 2);
+	/* Outside of the first one. */
+	OK(fi_write(c.ep, &value, 8, NULL, number, (uint64_t)&there + 1, fi_mr_key(regions[0]),
+		    &value));
+	IS(fi_cntr_wait(cntr, 3, 10000), -FI_EAVAIL);
+	IS(fi_cntr_readerr(cntr), 1);
+	close_side(&c);
+	OK(fi_close(&regions[0]->fid));
+	OK(fi_close(&regions[1]->fid));
+	OK(fi_close(&cntr->fid));
+	OK(fi_close(&domain->fid));
+	fi_freeinfo(info);
+}
+
+/* Each level of completion, a claim that is given up, and looks at untagged messages. */
+static void flags(void)
+{
+	const uint64_t levels[] = { FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
+				    FI_MATCH_COMPLETE, FI_MORE };
+	char in[8] = "", out[8] = "abcdef";
+	struct iovec iov = { out, 7 };
+	struct fi_msg what = { .msg_iov = &iov, .iov_count = 1, .context = out };
+	struct fi_msg look = { .addr = FI_ADDR_UNSPEC, .context = in };
+
+	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+		OK(fi_recv(b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, in));
+		OK(fi_sendmsg(a.ep, &what, levels[i]));
+		IS(done(&b, &a).len, 7);
+		CHECK(done(&a, &b).op_context == out);
+	}
+	OK(fi_sendmsg(a.ep, &what, FI_TRANSMIT_COMPLETE));
+	done(&a, &b);
+	OK(fi_recvmsg(b.ep, &look, FI_PEEK | FI_CLAIM));
+	IS(done(&b, &a).len, 7);
+	OK(fi_recvmsg(b.ep, &look, FI_CLAIM | FI_DISCARD));
+	CHECK(done(&b, &a).op_context == in);
+}
+
 int main(void)
 {
 	net = open_net(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE, FI_THREAD_SAFE);
@@ -194,6 +271,8 @@ int main(void)
 	messages();
 	remote_memory();
 	atomics();
+	flags();
+	other_modes();
 	counters();
 	close_side(&a);
 	close_side(&b);

@@ -39,6 +39,67 @@ static void capabilities_and_orders(void)
 	fi_freeinfo(hints);
 }
 
+/* Hints that must not match, however they are changed by `change`. */
+#define REFUSED(change)                                                        \
+	do {                                                                   \
+		struct fi_info *hints = ask(FI_TAGGED | FI_RMA), *info;        \
+		change;                                                        \
+		IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), \
+		   -FI_ENODATA);                                               \
+		fi_freeinfo(hints);                                            \
+	} while (0)
+
+static void attributes(void)
+{
+	struct fi_info *hints = ask(FI_RMA | FI_READ | FI_REMOTE_WRITE), *info;
+
+	REFUSED(hints->fabric_attr->prov_version = FI_VERSION(9, 0));
+	REFUSED(hints->domain_attr->mr_key_size = 9);
+	REFUSED(hints->domain_attr->mr_iov_limit = 9);
+	REFUSED(hints->domain_attr->max_err_data = 257);
+	REFUSED(hints->domain_attr->cntr_cnt = 65537);
+	REFUSED(hints->domain_attr->mr_cnt = 65537);
+	REFUSED(hints->domain_attr->caps = FI_SHARED_AV);
+	REFUSED(hints->domain_attr->auth_key_size = 8);
+	REFUSED(hints->ep_attr->protocol = FI_PROTO_SHM);
+	REFUSED(hints->ep_attr->protocol_version = 2);
+	REFUSED(hints->ep_attr->max_msg_size = SIZE_MAX);
+	REFUSED(hints->ep_attr->msg_prefix_size = 8);
+	REFUSED(hints->tx_attr->size = 4097);
+	REFUSED(hints->rx_attr->size = 4097);
+	REFUSED(hints->tx_attr->rma_iov_limit = 9);
+	REFUSED(hints->tx_attr->op_flags = FI_FENCE);
+	/* The directions that are named, and no others. */
+	OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	IS(info->caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE),
+	   FI_READ | FI_REMOTE_WRITE);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* Names and attributes that were not those of an answer. */
+static void altered(void)
+{
+	struct fi_info *info = fi_dupinfo(net.info);
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+
+	info->fabric_attr->name[0] ^= 1;
+	IS(fi_fabric(info->fabric_attr, &fabric, NULL), -FI_ENODATA);
+	info->domain_attr->name[0] ^= 1;
+	IS(fi_domain(net.fabric, info, &domain, NULL), -FI_EINVAL);
+	info->ep_attr->type = FI_EP_MSG;
+	IS(fi_endpoint(net.domain, info, &ep, NULL), -FI_EINVAL);
+	info->ep_attr->type = FI_EP_RDM;
+	info->caps |= FI_TRIGGER;
+	IS(fi_endpoint(net.domain, info, &ep, NULL), -FI_EINVAL);
+	info->caps = net.info->caps;
+	info->tx_attr->op_flags = FI_FENCE;
+	IS(fi_endpoint(net.domain, info, &ep, NULL), -FI_EINVAL);
+	fi_freeinfo(info);
+}
+
 static void objects(void)
 {
 	struct fid_ep *ep;
@@ -84,8 +145,16 @@ static void objects(void)
 	IS(fi_query_collective(net.domain, FI_BARRIER, NULL, 0), -FI_ENOSYS);
 	IS(fi_barrier(side.ep, 0, NULL), -FI_ENOSYS);
 	IS(fi_broadcast(side.ep, bytes, 1, NULL, 0, 0, FI_INT8, 0, NULL), -FI_ENOSYS);
+	IS(fi_alltoall(side.ep, bytes, 1, NULL, bytes, NULL, 0, FI_INT8, 0, NULL), -FI_ENOSYS);
 	IS(fi_allreduce(side.ep, bytes, 1, NULL, bytes, NULL, 0, FI_INT8, FI_SUM, 0, NULL),
 	   -FI_ENOSYS);
+	IS(fi_allgather(side.ep, bytes, 1, NULL, bytes, NULL, 0, FI_INT8, 0, NULL), -FI_ENOSYS);
+	IS(fi_reduce_scatter(side.ep, bytes, 1, NULL, bytes, NULL, 0, FI_INT8, FI_SUM, 0, NULL),
+	   -FI_ENOSYS);
+	IS(fi_reduce(side.ep, bytes, 1, NULL, bytes, NULL, 0, 0, FI_INT8, FI_SUM, 0, NULL),
+	   -FI_ENOSYS);
+	IS(fi_scatter(side.ep, bytes, 1, NULL, bytes, NULL, 0, 0, FI_INT8, 0, NULL), -FI_ENOSYS);
+	IS(fi_gather(side.ep, bytes, 1, NULL, bytes, NULL, 0, 0, FI_INT8, 0, NULL), -FI_ENOSYS);
 	/* Vectors that processes share, names, and services. */
 	struct fi_av_attr named = { .type = FI_AV_TABLE, .name = "shared" };
 	struct fi_av_attr users = { .type = FI_AV_TABLE, .flags = AV_USER_ID };
@@ -122,6 +191,14 @@ static void queues(void)
 	struct fi_cq_attr format = { .format = 99 };
 	struct fi_cntr_attr in_bytes = { .events = 1 }, flags = { .flags = 1 };
 	IS(fi_cq_open(net.domain, &format, &cq, NULL), -FI_EINVAL);
+	IS(fi_cq_open(net.domain, NULL, &cq, NULL), -FI_EINVAL);
+	const enum fi_wait_obj there[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_YIELD };
+	for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
+		struct fi_cq_attr attr = { .wait_obj = there[i] };
+		OK(fi_cq_open(net.domain, &attr, &cq, NULL));
+		IS(fi_cq_sread(cq, bytes, 1, NULL, 1), -FI_EAGAIN);
+		OK(fi_close(&cq->fid));
+	}
 	IS(fi_cntr_open(net.domain, &in_bytes, &cntr, NULL), -FI_EINVAL);
 	IS(fi_cntr_open(net.domain, &flags, &cntr, NULL), -FI_EINVAL);
 	IS(fi_control(&side.rx->fid, FI_GETWAIT, &object), -FI_ENOSYS);
@@ -210,6 +287,15 @@ static void options(void)
 		OK(fi_getopt(&side.ep->fid, FI_OPT_ENDPOINT, sizes[i].name, &value, &len));
 		IS(value, sizes[i].value);
 		OK(fi_setopt(&side.ep->fid, FI_OPT_ENDPOINT, sizes[i].name, &value, len));
+	}
+	/* Of 2.x: lengths of messages and of injected ones, and of what is not told. */
+	for (int name = 12; name <= 19; name++) {
+		int is_message = name != 14 && name != 15 && name < 18;
+		len = sizeof value;
+		IS(fi_getopt(&side.ep->fid, FI_OPT_ENDPOINT, name, &value, &len),
+		   is_message ? 0 : -FI_ENOPROTOOPT);
+		if (is_message)
+			IS(value, name < 16 ? INT64_MAX : (long)net.info->tx_attr->inject_size);
 	}
 	value = 4097;
 	IS(fi_setopt(&side.ep->fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &value, sizeof value),
@@ -347,9 +433,11 @@ int main(void)
 	fi_addr_t number;
 
 	capabilities_and_orders();
+	attributes();
 	net = open_net(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, FI_THREAD_SAFE);
 	side = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
 	IS(fi_av_insert(side.av, side.name, 1, &number, 0, NULL), 1);
+	altered();
 	objects();
 	queues();
 	bindings();
