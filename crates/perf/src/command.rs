@@ -9,6 +9,7 @@ use crate::memory::{self, MemoryArgs};
 use crate::overlap::{self, OverlapArgs};
 use crate::pace::{self, PaceArgs};
 use crate::recover::{self, RecoverArgs};
+use crate::remote::{self, AtomicArgs, RmaArgs};
 use crate::stripe::{self, StripeArgs};
 use crate::sweep::{self, LatencyArgs, Windowed};
 use anyhow::Result;
@@ -74,6 +75,12 @@ Examples:
     /// How long a short message waits behind large ones to the same peer.
     #[command(after_help = behind::HELP)]
     Behind(BehindArgs),
+    /// Reads and writes of another process's memory, which calls or computes meanwhile.
+    #[command(after_help = remote::HELP_RMA)]
+    Rma(RmaArgs),
+    /// Atomic operations on another process's memory, which calls or computes meanwhile.
+    #[command(after_help = remote::HELP_ATOMIC)]
+    Atomic(AtomicArgs),
     /// What recovery from exhaustion costs: many processes put to one whose queue is short.
     #[command(after_help = recover::HELP)]
     Recover(RecoverArgs),
@@ -101,6 +108,8 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Stripe(args) => stripe::run(args),
         PerfCommand::Failover(args) => failover::run(args),
         PerfCommand::Behind(args) => behind::run(args),
+        PerfCommand::Rma(args) => remote::run_rma(args),
+        PerfCommand::Atomic(args) => remote::run_atomic(args),
         PerfCommand::Recover(args) => recover::run(args),
         PerfCommand::Memory(args) => memory::run(args),
         PerfCommand::Match(args) => matching::run(args),

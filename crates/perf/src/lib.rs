@@ -17,7 +17,8 @@
 //!
 //! `sluice perf flood` sends more than is wanted (`flood`); `sluice perf overlap`
 //! computes meanwhile (`overlap`, `compute`); `sluice perf pace` has a receiver
-//! that takes slowly (`pace`). `sluice perf recover` has many processes put to one whose
+//! that takes slowly (`pace`). `sluice perf rma` and `sluice perf atomic` work on the memory
+//! of a process that may compute (`remote`). `sluice perf recover` has many processes put to one whose
 //! queue is short (`recover`).
 //!
 //! `sluice perf match` is apart: it measures the engine without a rail, in this
@@ -54,6 +55,7 @@ mod rail;
 mod raw;
 mod read;
 mod recover;
+mod remote;
 mod report;
 mod serve;
 mod session;

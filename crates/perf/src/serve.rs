@@ -9,6 +9,7 @@ use crate::portals;
 use crate::rail::{Opening, RailKind, choice};
 use crate::raw::Raw;
 use crate::recover;
+use crate::remote;
 use crate::step::Step;
 use crate::{behind, feed, flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result, bail};
@@ -118,6 +119,11 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 let receivers = receivers.as_mut().context("flows without endpoints")?;
                 receivers.take(&mut node, mix, span)?;
             }
+            Step::Share => {
+                node.share()?;
+                node.answer(0)?;
+            }
+            Step::Away { for_ns } => remote::away(&mut node, for_ns)?,
             Step::Stop => return Ok(()),
         }
     }

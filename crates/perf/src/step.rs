@@ -49,6 +49,10 @@ pub enum Step {
     /// The flows of this mix, of which those messages count that come in this
     /// span; answered when they are there, and with the counts.
     Pace { mix: Mix, span: Span },
+    /// The receive buffer, for operations on it.
+    Share,
+    /// Nothing of the library is called for so long, from the answer on.
+    Away { for_ns: u64 },
     /// Nothing more.
     Stop,
 }
@@ -138,6 +142,8 @@ mod tests {
             Step::Overlap { size: max, when, role: Role { sends: true, seed: u32::MAX } },
             Step::PaceOpen { size: max, window: u32::MAX, bytes_per_s: max },
             Step::Pace { mix, span: Span { from_ns: max, until_ns: max } },
+            Step::Share,
+            Step::Away { for_ns: max },
             Step::Stop,
         ];
         for step in steps {

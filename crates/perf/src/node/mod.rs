@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `messages` | what is measured: data, and messages that have a number |
 //! | `steps` | what the two processes tell each other |
+//! | `remote` | operations on the other process's memory |
 //! | `requests` | receives and sends, as they are asked of the endpoint |
 //! | `waits` | polls, and what is looked after while they find nothing |
 
 mod messages;
+mod remote;
 mod requests;
 mod steps;
 mod waits;
@@ -69,6 +71,8 @@ pub struct Node<A: Access = Context<Reader>> {
     steps_seen: u64,
     /// Sends that have ended, of those that report.
     sent: u64,
+    /// Operations on the other process's memory that have ended.
+    remote: u64,
     /// Numbered messages received and not yet asked for; no more than are posted.
     numbered: VecDeque<Numbered>,
     /// What went wrong, found while handling completions.
@@ -102,6 +106,7 @@ impl<A: Access> Node<A> {
             received: [0; CHANNELS],
             steps_seen: 0,
             sent: 0,
+            remote: 0,
             numbered: VecDeque::new(),
             failure: None,
             exposed: RemoteKey::NONE,

@@ -125,14 +125,8 @@ impl<A: Access> Node<A> {
                 }
             }
             Kind::Send => self.sent += 1,
-            Kind::Probe
-            | Kind::Write
-            | Kind::Read
-            | Kind::Combine
-            | Kind::Fetch
-            | Kind::PeerWrite
-            | Kind::PeerRead
-            | Kind::Consumed => {}
+            Kind::Write | Kind::Read | Kind::Combine | Kind::Fetch => self.remote += 1,
+            Kind::Probe | Kind::PeerWrite | Kind::PeerRead | Kind::Consumed => {}
         }
     }
 
