@@ -255,6 +255,23 @@ fn a_flood_is_bounded_and_complete() {
     assert!(error.contains("data slots"), "{error}");
 }
 
+/// Also while its process computes, where the system lets its memory be reached.
+#[test]
+fn perf_works_on_the_memory_of_another_process() {
+    for (test, ops) in [("rma", &["write", "read"][..]), ("atomic", &["sum", "fetch", "swap"])] {
+        let report = json(&["perf", test, "--size", "8", "--seconds", "0.02", "--json"]);
+        let rows = report["rows"].as_array().expect("rows");
+        let found: Vec<_> = rows.iter().filter_map(|row| row["op"].as_str()).collect();
+        let wanted: Vec<_> = ops.iter().flat_map(|op| [*op; 2]).collect();
+        assert_eq!(found, wanted, "calls and computes");
+        for row in rows {
+            assert!(row["us"]["p50"].as_f64() > Some(0.0) && row["per_s"].as_f64() > Some(0.0));
+        }
+    }
+    let error = refusal(&["perf", "atomic", "--size", "12"]);
+    assert!(error.contains("whole items of 8 bytes"), "{error}");
+}
+
 #[test]
 fn overlap_has_its_shape() {
     let args = ["perf", "overlap", "--size", "64K,300000", "--repetitions", "3", "--json"];
