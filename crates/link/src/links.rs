@@ -351,7 +351,9 @@ impl Links {
         let region = MailboxRegion::of(&packet.packet);
         let accepted = match region {
             MailboxRegion::Data => link.data.arrive(slots),
-            MailboxRegion::Control => link.control.arrive(slots),
+            MailboxRegion::Control => {
+                slots <= Links::BY_CONTROL_SLOTS_MAX && link.control.arrive(slots)
+            }
             // Replies are checked against what was asked for, by who asked.
             MailboxRegion::Reply | MailboxRegion::Credit => true,
         };

@@ -114,6 +114,27 @@ fn who_wants_to_be_told_is_asked_and_atomic_operations_are_too() {
     assert_eq!(world.bytes(1, there), [4; 8]);
 }
 
+/// The first part has moved when the second one is asked for, and does not move again.
+#[test]
+fn of_several_parts_those_are_asked_for_that_have_to_be() {
+    let mut world = world();
+    let (one, two) = (world.alloc_filled(1, 8, 1), world.alloc_filled(1, 8, 1));
+    expose(&mut world, KEY, one, BOTH);
+    let Process { endpoint, port, .. } = &mut world.processes[1];
+    let pieces = &[two];
+    let told = Exposed { key: 6, pieces, access: BOTH, addressed: false, told: Some(3) };
+    endpoint.expose(port, &told).expect("room");
+    let here = world.alloc_filled(0, 8, 2);
+    begin(&mut world, Deed::Write, &[part(here, 0), Part { key: 6, ..part(here, 0) }], false);
+    assert_eq!((world.pop(0), world.bytes(1, one)), (None, vec![2; 8]));
+    // Whoever has seen the first part has changed it since.
+    world.processes[1].port.fill(one, 9);
+    world.run();
+    let end = world.only(0);
+    assert_eq!((end.len, end.outcome), (16, Ok(())));
+    assert_eq!((world.bytes(1, one), world.bytes(1, two)), (vec![9; 8], vec![2; 8]));
+}
+
 /// There are four places: the fifth region is asked for.
 #[test]
 fn regions_without_a_place_are_reached_through_the_engine() {

@@ -60,7 +60,11 @@ unsafe impl Object for Ep {
             let state = self.core.shared.lock_anyway();
             ([state.tx.cq.clone(), state.rx.cq.clone()], state.counters())
         };
-        self.domain.registry.lock_anyway().detach(&self.core);
+        let mut registry = self.domain.registry.lock_anyway();
+        // From here on who closes a region does not find this endpoint, which has none then.
+        self.core.shared.lock_anyway().hide_all();
+        registry.detach(&self.core);
+        drop(registry);
         for counter in counters {
             counter.detach(&self.core);
         }

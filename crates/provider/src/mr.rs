@@ -109,9 +109,8 @@ impl Registry {
 
     fn remove(&mut self, key: u64) {
         for endpoint in &self.endpoints {
-            if let Ok(mut state) = endpoint.state() {
-                state.hide(key);
-            }
+            // Also where a panic has left it: peers might go on writing there.
+            endpoint.hide(key);
         }
         self.regions.remove(&key);
     }

@@ -60,6 +60,10 @@ impl Ni {
         let must_wait = self.waiting_now != 0 && self.waiting.contains_key(&peer);
         if must_wait || !self.attempt(port, command, None) {
             self.keep_waiting(port, peer, command);
+            if self.limits.by_control_from.is_some() {
+                // Nobody may come by to do that later, or no moment be idle.
+                self.flush_by_control(port, peer);
+            }
         }
     }
 

@@ -50,14 +50,11 @@ impl Ni {
         self.flush_queue(port, peer, false);
     }
 
-    /// The same for all peers, by control credits where there are no data credits: nothing
-    /// has brought any, and messages that nobody receives may have them all.
+    /// The same by control credits where there are no data credits: messages that nobody
+    /// receives may have them all.
     #[cold]
-    pub(crate) fn flush_by_control<P: Port>(&mut self, port: &mut P) {
-        let peers: Vec<PeerId> = self.waiting.keys().copied().collect();
-        for peer in peers {
-            self.flush_queue(port, peer, true);
-        }
+    pub(crate) fn flush_by_control<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        self.flush_queue(port, peer, true);
     }
 
     fn flush_queue<P: Port>(&mut self, port: &mut P, peer: PeerId, by_control: bool) {

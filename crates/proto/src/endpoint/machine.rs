@@ -216,10 +216,12 @@ impl Endpoint {
 /// what an endpoint sends of the data region.
 #[inline]
 fn spends_data(packet: &Packet) -> bool {
-    matches!(
-        packet,
-        Packet::Put(_) | Packet::Atomic(_) | Packet::ReturnRequest | Packet::ReturnResponse(_)
-    )
+    match packet {
+        Packet::Put(put) => !put.by_control,
+        Packet::Atomic(atomic) => !atomic.by_control,
+        Packet::ReturnRequest | Packet::ReturnResponse(_) => true,
+        _ => false,
+    }
 }
 
 /// Packets of the engine below that no endpoint sends.

@@ -66,14 +66,17 @@ impl Endpoint {
         if self.operations.is_full() || self.core.is_unread() || !has_room || must_wait {
             return Err(Refused::Again);
         }
-        if let Some(outcome) = self.move_published(port, rma) {
+        let (moved, outcome) = self.move_published(port, rma);
+        if moved == rma.parts.len() || outcome.is_err() {
             let handle = self.operations.begin(rma, 1, None);
             self.part_ended(port, handle, outcome);
             return Ok(());
         }
+        let parts = &rma.parts[moved..];
+        let pieces = parts.iter().map(|part| pieces_of(part).count() as u32).sum::<u32>();
         let in_place = rma.deed == Deed::Read || mutants::is(Mutant::InjectsInPlace);
         let copies = rma.inject && !in_place;
-        let copy = if copies { copied(port, rma.parts) } else { None };
+        let copy = if copies { copied(port, parts) } else { None };
         let handle = self.operations.begin(rma, pieces.max(1), copy);
         if let Err(why) = self.core.await_peer(port, rma.peer) {
             let failure = Failure::PeerGone { peer: rma.peer, why };
@@ -83,7 +86,7 @@ impl Endpoint {
             return Ok(());
         }
         let mut copied = copy.map(|copy| copy.addr);
-        for part in rma.parts {
+        for part in parts {
             for mut piece in pieces_of(part) {
                 if let Some(at) = &mut copied {
                     (piece.local.addr, *at) = (*at, at.offset(piece.local.len));
@@ -98,28 +101,32 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Writes or reads what the peer lets others move without its call. `None` if it has to be
-    /// asked, for all of it: parts that have moved by then move again.
-    fn move_published<P: Port>(&self, port: &mut P, rma: &Rma) -> Option<Result<(), Failure>> {
+    /// Writes or reads what the peer lets others move without its call: how many parts, from
+    /// the first on, and whether one has failed. For the others it is asked.
+    fn move_published<P: Port>(&mut self, port: &mut P, rma: &Rma) -> (usize, Result<(), Failure>) {
         let peer = rma.peer;
-        if rma.data.is_some() || self.core.peers.gone(peer).is_some() {
-            return None;
+        let moves = matches!(rma.deed, Deed::Write | Deed::Read) && rma.data.is_none();
+        if !moves || rma.parts.is_empty() || self.core.peers.gone(peer).is_some() {
+            return (0, Ok(()));
         }
-        for &Part { local, key, offset, .. } in rma.parts {
+        // What it offers is seen when the way to it is open. Who cannot be reached is told below.
+        if self.core.ni.ensure_connected(port, peer).is_err() {
+            return (0, Ok(()));
+        }
+        for (nth, &Part { local, key, offset, .. }) in rma.parts.iter().enumerate() {
             let moved = match rma.deed {
                 Deed::Write => port.write_published(peer, key, offset, local),
-                Deed::Read => port.read_published(peer, key, offset, local),
-                Deed::Combine(..) | Deed::Fetch(..) => None,
+                _ => port.read_published(peer, key, offset, local),
             };
-            match moved? {
-                Ok(()) => {}
-                Err(RailError::PeerGone) => {
-                    return Some(Err(Failure::PeerGone { peer, why: PeerError::Dead }));
-                }
-                Err(_) => return Some(Err(Failure::of(NiFail::Segv, peer))),
-            }
+            let failure = match moved {
+                Some(Ok(())) => continue,
+                None => return (nth, Ok(())),
+                Some(Err(RailError::PeerGone)) => Failure::PeerGone { peer, why: PeerError::Dead },
+                Some(Err(_)) => Failure::of(NiFail::Segv, peer),
+            };
+            return (nth, Err(failure));
         }
-        Some(Ok(()))
+        (rma.parts.len(), Ok(()))
     }
 
     /// Whether an earlier operation on this peer has not ended, or a message to it.

@@ -14,7 +14,7 @@ pub struct Access {
 /// A region of this process's memory for its peers.
 #[derive(Clone, Debug)]
 pub struct Exposed<'a> {
-    /// What they name it by. Two regions with one key: the older one is meant.
+    /// What they name it by. No other region of this process has it.
     pub key: u64,
     /// Its memory, piece behind piece.
     pub pieces: &'a [Region],

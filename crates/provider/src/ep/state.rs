@@ -133,6 +133,11 @@ impl EpCore {
         self.shared.visit().ok_or(Errno::POISONED)
     }
 
+    /// Exposes a region no more, whatever state this is in.
+    pub fn hide(&self, key: u64) {
+        self.shared.lock_anyway().hide(key);
+    }
+
     /// A send or a receive: does something with the state. A program that tries
     /// again and again gives its core away.
     #[inline]
@@ -479,6 +484,14 @@ impl State {
         self.counters.are_there |= counter.is_some();
         self.regions.insert(exposed.key, (region, counter.cloned()));
         Ok(())
+    }
+
+    /// Exposes none any more.
+    pub fn hide_all(&mut self) {
+        let keys: Vec<u64> = self.regions.keys().copied().collect();
+        for key in keys {
+            self.hide(key);
+        }
     }
 
     /// Exposes it no more.

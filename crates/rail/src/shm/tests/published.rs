@@ -4,7 +4,7 @@ use super::child::Child;
 use super::reads::reads_work;
 use super::{Recorder, addr_of, open, poll_until, region_of};
 use crate::shm::Shm;
-use sluice_link::{RailError, RemoteMemory, Rights, Transport};
+use sluice_link::{RemoteMemory, Rights, Transport};
 use sluice_wire::{PeerId, Region};
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,7 @@ fn bytes_move_at_once_until_the_region_is_withdrawn() {
         assert_eq!(other.write_published(peer, key, offset, region_of(&bytes)), None);
     }
     let unmapped = Region { addr: sluice_wire::Addr(16), len: 8 };
-    let fault = Some(Err(RailError::Fault));
-    assert_eq!(other.write_published(peer, KEY, 110, unmapped), fault);
+    assert_eq!(other.write_published(peer, KEY, 110, unmapped), None);
     shm.withdraw(published);
     assert_eq!(other.write_published(peer, KEY, 110, region_of(&bytes)), None);
     let read_only = shm.publish(KEY, region(&mut there), 0, Rights::READ).expect("its place");
@@ -53,7 +52,26 @@ fn bytes_move_at_once_until_the_region_is_withdrawn() {
     shm.withdraw(read_only);
     let stats = other.stats();
     assert_eq!((stats.written_bytes, stats.read_bytes), (50, 52));
+    assert_eq!((stats.writes_done, stats.reads_done), (1, 1));
     assert!(std::hint::black_box(there)[10..60].iter().all(|byte| *byte == 7));
+}
+
+/// It would go on writing, and who closes a region would not wait for it.
+#[test]
+fn who_was_refused_moves_nothing() {
+    let mut shm = open();
+    let (mut other, peer) = other(&shm);
+    let mut there = [1; 100];
+    let published = shm.publish(KEY, region(&mut there), 0, BOTH).expect("a place");
+    let bytes = [2; 8];
+    let may = other.write_published(peer, KEY, 0, region_of(&bytes)).is_some();
+    assert_eq!(may, reads_work());
+    shm.segment.refuse(0);
+    assert_eq!(other.write_published(peer, KEY, 0, region_of(&bytes)), None);
+    shm.segment.in_use(0).begin(published.0);
+    assert!(shm.segment.card_of(0).is_ok_and(|card| card.pid == std::process::id()));
+    shm.segment.in_use(0).end();
+    shm.withdraw(published);
 }
 
 #[test]
