@@ -46,7 +46,7 @@ impl Links {
     pub const DYNAMIC_PEER_BYTES: usize = Dynamic::SENDER_BYTES;
 
     /// Most slots of a put or an atomic operation in the control region. Of the 32 that a
-    /// peer grants, more than these and [`CONTROL_LEFT`] are with this process when nothing
+    /// peer grants, more than these and the 4 that are left are with this process when nothing
     /// is under way: fewer than 11 are owed then.
     pub const BY_CONTROL_SLOTS_MAX: u32 = 16;
 
