@@ -107,8 +107,10 @@ fn what_peers_take_is_bounded_at_each_number_of_them() {
             assert_eq!(counts, [2, 64]);
             // Of two, the pages that anything takes would be most of it.
             let bytes = |of: &str| rows[1][of].as_i64().expect("bytes");
-            assert!(bytes("process_bytes") > 0 && bytes("connected_peer_bytes") > 0, "{memory}");
+            assert!(bytes("process_bytes") > 0, "{memory}");
+            // The system takes pages away at times.
             bytes("known_peer_bytes") <= known_max
+                && bytes("connected_peer_bytes") > 0
                 && bytes("connected_peer_bytes") <= connected_max
                 && bytes("busy_peer_bytes") <= connected_max
         };

@@ -197,6 +197,9 @@ impl Ni {
         {
             self.recover_when_idle(port);
         }
+        if self.waiting_now != 0 && self.limits.by_control_from.is_some() {
+            self.flush_all_by_control(port);
+        }
         self.links.on_idle(port);
         self.fire(port);
     }

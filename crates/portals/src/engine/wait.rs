@@ -57,6 +57,16 @@ impl Ni {
         self.flush_queue(port, peer, true);
     }
 
+    /// The same for all peers: what an operation waited for may have been places for replies,
+    /// which any peer frees.
+    #[cold]
+    pub(crate) fn flush_all_by_control<P: Port>(&mut self, port: &mut P) {
+        let peers: Vec<PeerId> = self.waiting.keys().copied().collect();
+        for peer in peers {
+            self.flush_queue(port, peer, true);
+        }
+    }
+
     fn flush_queue<P: Port>(&mut self, port: &mut P, peer: PeerId, by_control: bool) {
         let Some(mut queue) = self.waiting.remove(&peer) else { return };
         while let Some(waiting) = queue.pop_front() {
