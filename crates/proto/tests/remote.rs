@@ -214,6 +214,9 @@ fn what_goes_to_a_peer_that_is_gone_ends_with_it() {
     let gone = Err(Failure::PeerGone { peer: PeerId(1), why: PeerError::Dead });
     assert_eq!(bench.world.ends(0), [(5, gone); 4]);
     assert_eq!(bench.end_of(Deed::Write, part(here, 0)).outcome, gone);
+    // Also what has no parts at all.
+    bench.begin(&rma(Deed::Write, &[])).unwrap();
+    assert_eq!(bench.world.ends(0), [(5, gone)]);
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! pass costs less than a system mutex, whose unlock must look for sleepers.
 //! Whoever finds it taken turns away ([`Lock::try_lock`]: pollers) or spins and
 //! then yields ([`Lock::lock`]: everyone else). The lock is held for the length
-//! of one call, and never across a system call that blocks.
+//! of one call, and never across a system call that waits
+//! for somebody else; the end of a region of remote memory waits for who moves its bytes.
 //!
 //! In a domain opened with FI_THREAD_DOMAIN the program promises that no two
 //! threads are inside its objects at once and that what one call did is seen by

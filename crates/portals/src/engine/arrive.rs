@@ -75,9 +75,7 @@ impl Ni {
             if !self.owed.is_empty() {
                 self.flush_owed(port);
             }
-            if self.waiting_now != 0 && self.limits.by_control_from.is_some() {
-                self.flush_by_control(port, from);
-            } else if self.waiting_now != 0 {
+            if self.waiting_now != 0 {
                 self.flush_waiting(port, from);
             }
             if self.recovery.is_some() {
@@ -196,9 +194,6 @@ impl Ni {
             && recovery.minds_idle()
         {
             self.recover_when_idle(port);
-        }
-        if self.waiting_now != 0 && self.limits.by_control_from.is_some() {
-            self.flush_all_by_control(port);
         }
         self.links.on_idle(port);
         self.fire(port);

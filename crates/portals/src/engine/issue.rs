@@ -62,7 +62,7 @@ impl Ni {
             self.keep_waiting(port, peer, command);
             if self.limits.by_control_from.is_some() {
                 // Nobody may come by to do that later, or no moment be idle.
-                self.flush_by_control(port, peer);
+                self.flush_waiting(port, peer);
             }
         }
     }

@@ -44,36 +44,16 @@ impl Ni {
         }
     }
 
-    /// Sends what waited for credits toward `peer`, as far as they go.
+    /// Sends what waited for credits toward `peer`, as far as they go: by control credits what
+    /// may go so and finds no data credits, for messages that nobody receives may have them all.
     #[cold]
     pub(crate) fn flush_waiting<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        self.flush_queue(port, peer, false);
-    }
-
-    /// The same by control credits where there are no data credits: messages that nobody
-    /// receives may have them all.
-    #[cold]
-    pub(crate) fn flush_by_control<P: Port>(&mut self, port: &mut P, peer: PeerId) {
-        self.flush_queue(port, peer, true);
-    }
-
-    /// The same for all peers: what an operation waited for may have been places for replies,
-    /// which any peer frees.
-    #[cold]
-    pub(crate) fn flush_all_by_control<P: Port>(&mut self, port: &mut P) {
-        let peers: Vec<PeerId> = self.waiting.keys().copied().collect();
-        for peer in peers {
-            self.flush_queue(port, peer, true);
-        }
-    }
-
-    fn flush_queue<P: Port>(&mut self, port: &mut P, peer: PeerId, by_control: bool) {
         let Some(mut queue) = self.waiting.remove(&peer) else { return };
         while let Some(waiting) = queue.pop_front() {
             let has_gone = match &waiting {
                 WaitingCommand::Command { command, staged } => {
                     self.attempt(port, command, *staged)
-                        || by_control && staged.is_none() && self.attempt_by_control(port, command)
+                        || staged.is_none() && self.attempt_by_control(port, command)
                 }
                 WaitingCommand::Flow(flow) => self.pump(port, *flow),
             };

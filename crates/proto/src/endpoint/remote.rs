@@ -67,7 +67,8 @@ impl Endpoint {
             return Err(Refused::Again);
         }
         let (moved, outcome) = self.move_published(port, rma);
-        if moved == rma.parts.len() || outcome.is_err() {
+        let is_whole = moved > 0 && moved == rma.parts.len();
+        if is_whole || outcome.is_err() {
             let handle = self.operations.begin(rma, 1, None);
             self.part_ended(port, handle, outcome);
             return Ok(());

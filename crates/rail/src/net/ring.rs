@@ -9,8 +9,8 @@
 //! when a frame finds no room behind it, unless it is more than what was released. So each
 //! byte moves once at most, on average, and a frame is appended in a few instructions.
 //!
-//! Invariants: the ring holds whole frames, oldest first; it is no larger than twice what
-//! its peer has granted.
+//! Invariants: the ring holds whole frames, oldest first; it has at most
+//! twice what its peer has granted, and its memory, which doubles, at most twice that.
 
 use std::collections::VecDeque;
 

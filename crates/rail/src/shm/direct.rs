@@ -131,12 +131,12 @@ impl Shm {
     ) -> Option<Result<(), RailError>> {
         let len = transfer.local.len;
         let mut at = 0;
-        loop {
-            if !self.is_offered(transfer.peer, place, seen) {
-                return (at > 0).then_some(Err(RailError::Fault));
-            }
-            if at == len {
-                break;
+        if !self.is_offered(transfer.peer, place, seen) {
+            return None;
+        }
+        while at < len {
+            if at > 0 && !self.is_offered(transfer.peer, place, seen) {
+                return Some(Err(RailError::Fault));
             }
             match self.move_part(transfer, at, (len - at).min(SLICE_BYTES)) {
                 Ok(moved) => {
