@@ -1,7 +1,7 @@
 //! The library that libfabric loads: where it is, which version, and whether what it
 //! needs is there.
 
-use crate::mpi::binary;
+use crate::mpi::{Mpi, binary, library};
 use std::env;
 use std::fmt;
 use std::fs;
@@ -11,17 +11,43 @@ use std::path::{Path, PathBuf};
 pub const NAME: &str = "sluice";
 /// The name of its file.
 pub const FILE: &str = "libsluice-fi.so";
+/// What loads it.
+pub const LIBFABRIC: &str = "libfabric.so.1";
 /// What its version begins with in its bytes (`crates/provider/src/report.rs`).
 const IDENTITY: &[u8] = b"sluice-provider/";
 const IDENTITY_BYTES_MAX: usize = 64;
+
+/// The remedy if it is not found.
+pub const LACKING: &str =
+    "install libfabric (Debian: libfabric1), or set LD_LIBRARY_PATH to its directory";
 
 /// A provider that this command can work with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
     /// What FI_PROVIDER_PATH is to be.
     pub dir: PathBuf,
-    /// The libfabric that it was found to load.
-    pub libfabric: PathBuf,
+    /// The libfabric that the dynamic linker gives it. Where there is none, it shares that of
+    /// a process that has loaded one by itself, as the MPIs of PyPI do.
+    pub libfabric: Option<PathBuf>,
+}
+
+impl Provider {
+    /// Looks for the libfabric that programs of an MPI load it with. Gives what the user
+    /// should know, if that cannot be seen.
+    pub fn check(&self, mpi: &Mpi) -> Result<Option<String>, Unusable> {
+        if self.libfabric.is_some() {
+            return Ok(None);
+        }
+        let Some(mpi) = &mpi.library else {
+            return Ok(Some(format!("{LIBFABRIC} is not found; the MPI has to bring its own")));
+        };
+        match library::libfabric_of(mpi) {
+            Some(_) => Ok(None),
+            None => {
+                Err(Unusable::Lacks { file: self.dir.join(FILE), library: LIBFABRIC.to_owned() })
+            }
+        }
+    }
 }
 
 /// Why there is none.
@@ -75,25 +101,28 @@ impl Unusable {
             Unusable::OtherVersion { .. } => {
                 "build or install command and provider together (make install)".to_owned()
             }
-            Unusable::Lacks { .. } => {
-                "install libfabric (Debian: libfabric1), or set LD_LIBRARY_PATH to its directory"
-                    .to_owned()
-            }
+            Unusable::Lacks { .. } => LACKING.to_owned(),
         }
     }
 }
 
 /// The directories that are looked through, in order: what FI_PROVIDER_PATH says, beside
-/// this command, and where `make install` puts the provider.
+/// this command, and where `make install` and packages put the provider.
 pub fn directories(provider_path: Option<&str>) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = named(provider_path);
     if let Ok(own) = env::current_exe().and_then(fs::canonicalize)
         && let Some(dir) = own.parent()
     {
         dirs.push(dir.to_owned());
-        dirs.extend(dir.parent().map(|prefix| prefix.join("lib/libfabric")));
+        dirs.extend(dir.parent().into_iter().flat_map(installed_below));
     }
     dirs
+}
+
+/// Where an installation below a prefix may have it. The last is Debian's.
+fn installed_below(prefix: &Path) -> [PathBuf; 3] {
+    let multiarch = format!("lib/{}-linux-gnu", env::consts::ARCH);
+    ["lib", "lib64", &multiarch].map(|lib| prefix.join(lib).join("libfabric"))
 }
 
 /// The directories of a value of FI_PROVIDER_PATH.
@@ -117,15 +146,14 @@ pub fn find(dirs: &[PathBuf]) -> Result<Provider, Unusable> {
     Ok(Provider { dir, libfabric })
 }
 
-/// The libfabric that the dynamic linker gives it.
-fn libfabric_of(file: &Path) -> Result<PathBuf, Unusable> {
+/// The libfabric that the dynamic linker gives it, if any. All else has to be there.
+fn libfabric_of(file: &Path) -> Result<Option<PathBuf>, Unusable> {
     let libraries = binary::libraries(file).unwrap_or_default();
-    let lacks = |library: &str| Unusable::Lacks { file: file.to_owned(), library: library.into() };
-    if let Some(missing) = libraries.iter().find(|library| library.path.is_none()) {
-        return Err(lacks(&missing.name));
+    let missing = libraries.iter().find(|one| one.path.is_none() && one.name != LIBFABRIC);
+    if let Some(missing) = missing {
+        return Err(Unusable::Lacks { file: file.to_owned(), library: missing.name.clone() });
     }
-    let libfabric = libraries.into_iter().find(|library| library.name.starts_with("libfabric.so"));
-    libfabric.and_then(|library| library.path).ok_or_else(|| lacks("libfabric.so.1"))
+    Ok(libraries.into_iter().find(|one| one.name == LIBFABRIC).and_then(|one| one.path))
 }
 
 fn own_version() -> String {
@@ -145,6 +173,7 @@ fn version_in(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpi::{Family, Libfabric};
 
     #[test]
     fn a_provider_names_its_version_in_its_bytes() {
@@ -184,5 +213,32 @@ mod tests {
         let dirs = directories(Some("/one:/two:"));
         assert_eq!(dirs[..2], [PathBuf::from("/one"), PathBuf::from("/two")]);
         assert!(dirs.len() > 2);
+    }
+
+    #[test]
+    fn installations_of_each_kind_are_looked_through() {
+        let dirs = installed_below(Path::new("/usr"));
+        assert_eq!(dirs[0], PathBuf::from("/usr/lib/libfabric"));
+        assert!(dirs[2].ends_with(format!("lib/{}-linux-gnu/libfabric", env::consts::ARCH)));
+    }
+
+    #[test]
+    fn an_mpi_may_bring_the_libfabric_that_the_system_lacks() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let library = dir.path().join("libmpi.so.12");
+        let provider = Provider { dir: "/opt".into(), libfabric: None };
+        let mut mpi = Mpi {
+            family: Family::Mpich,
+            version: None,
+            libfabric: Libfabric::Yes,
+            library: Some(library),
+        };
+        let why = provider.check(&mpi).expect_err("there is none").to_string();
+        assert!(why.contains("/opt/libsluice-fi.so needs libfabric.so.1"), "{why}");
+        fs::write(dir.path().join(LIBFABRIC), "").expect("written");
+        assert_eq!(provider.check(&mpi), Ok(None));
+        mpi.library = None;
+        let said = provider.check(&mpi).expect("taken").expect("a note");
+        assert!(said.contains("bring its own"), "{said}");
     }
 }

@@ -24,15 +24,30 @@ pub fn check() -> Vec<Finding> {
         vec![chosen(lookup("FI_PROVIDER").as_deref()), named(path.as_deref(), Path::exists)];
     match provider::find(&provider::directories(path.as_deref())) {
         Ok(provider) => {
-            let Provider { dir, libfabric } = &provider;
-            let said =
-                format!("{}/{}, with {}", dir.display(), provider::FILE, libfabric.display());
-            findings.push(Finding::ok(PROVIDER, said));
+            findings.push(found(&provider));
             findings.push(loads(&provider));
         }
         Err(why) => findings.push(Finding::fault(PROVIDER, why.to_string(), why.remedy())),
     }
     findings
+}
+
+/// Where the provider is, and which libfabric programs load it with.
+fn found(provider: &Provider) -> Finding {
+    let file = provider.dir.join(provider::FILE);
+    let file = file.display();
+    match &provider.libfabric {
+        Some(libfabric) => Finding::ok(PROVIDER, format!("{file}, with {}", libfabric.display())),
+        None => Finding::warning(
+            PROVIDER,
+            format!(
+                "{file}; {} is not found: only an MPI that brings its own, as those of PyPI do, \
+                 loads it",
+                provider::LIBFABRIC
+            ),
+            provider::LACKING,
+        ),
+    }
 }
 
 /// What FI_PROVIDER lets libfabric use.
@@ -119,13 +134,17 @@ fn loads(provider: &Provider) -> Finding {
 
 /// From what `fi_info` said of its version, and of the provider.
 fn judge(version: &str, out: &str, errors: &str) -> Finding {
-    let version = version.lines().find_map(|line| line.strip_prefix("libfabric: "));
-    let libfabric = format!("libfabric {}", version.unwrap_or("of an unknown version"));
+    let said = errors.lines().rev().find(|line| !line.trim().is_empty());
+    let said = said.map(|line| format!(": {}", line.trim())).unwrap_or_default();
+    let Some(version) = version.lines().find_map(|line| line.strip_prefix("libfabric: ")) else {
+        // Intel MPI of PyPI has a script of that name that leads nowhere.
+        let remedy = "put the fi_info of libfabric (Debian: libfabric-bin) first in PATH";
+        return Finding::warning(LOADING, format!("not tried: fi_info does not run{said}"), remedy);
+    };
+    let libfabric = format!("libfabric {version}");
     if out.lines().any(|line| line.trim() == "provider: sluice") {
         return Finding::ok(LOADING, format!("{libfabric} loads it"));
     }
-    let said = errors.lines().rev().find(|line| !line.trim().is_empty());
-    let said = said.map(|line| format!(": {}", line.trim())).unwrap_or_default();
     let remedy =
         "FI_LOG_LEVEL=info fi_info -p sluice tells more; libfabric 1.17 or later is wanted";
     Finding::fault(LOADING, format!("{libfabric} does not load it{said}"), remedy)
@@ -166,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn a_system_without_libfabric_is_for_mpis_that_bring_one() {
+        let mut provider = Provider { dir: "/a".into(), libfabric: Some("/b".into()) };
+        assert_eq!(found(&provider).detail, "/a/libsluice-fi.so, with /b");
+        provider.libfabric = None;
+        assert_eq!(found(&provider).state, State::Warning);
+    }
+
+    #[test]
     fn what_fi_info_says_is_judged() {
         let version = "fi_info: 1.17.0\nlibfabric: 1.17.0\nlibfabric api: 1.17\n";
         let loaded = judge(version, "provider: sluice\n    fabric: sluice\n", "");
@@ -173,8 +200,11 @@ mod tests {
             (loaded.state, loaded.detail.as_str()),
             (State::Ok, "libfabric 1.17.0 loads it")
         );
-        let refused = judge("", "", "fi_getinfo: -61\n\n");
+        let refused = judge(version, "", "fi_getinfo: -61\n\n");
         assert_eq!(refused.state, State::Fault);
-        assert!(refused.detail.contains("unknown version") && refused.detail.contains("-61"));
+        assert!(refused.detail.contains("1.17.0 does not") && refused.detail.contains("-61"));
+        let absent = judge("", "", "fi_info: line 34: No such file or directory\n");
+        assert_eq!(absent.state, State::Warning);
+        assert!(absent.detail.contains("line 34"), "{}", absent.detail);
     }
 }

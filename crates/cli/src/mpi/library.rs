@@ -2,6 +2,7 @@
 
 use super::binary::{self, Binary};
 use super::{Family, Libfabric, Mpi};
+use crate::provider::LIBFABRIC;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -119,6 +120,19 @@ fn mpich_libfabric(binary: &Binary, bytes: &[u8]) -> Libfabric {
 fn has_word(bytes: &[u8], word: &str) -> bool {
     let whole: Vec<u8> = [b"\0", word.as_bytes(), b"\0"].concat();
     binary::position(bytes, &whole).is_some()
+}
+
+/// The libfabric that the library of an MPI loads: as one of its own libraries, or from where
+/// the MPIs of PyPI and Intel keep it.
+pub fn libfabric_of(library: &Path) -> Option<PathBuf> {
+    let own = binary::libraries(library).unwrap_or_default();
+    let linked = own.into_iter().find(|library| library.name == LIBFABRIC);
+    if let Some(path) = linked.and_then(|library| library.path) {
+        return Some(path);
+    }
+    let dir = library.parent()?;
+    let places = ["", "openmpi", "mpich", "../libfabric/lib", "../opt/mpi/libfabric/lib"];
+    places.iter().map(|place| dir.join(place).join(LIBFABRIC)).find(|path| path.exists())
 }
 
 /// The libraries of MPI that the dynamic linker knows, each once.

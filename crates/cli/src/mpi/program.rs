@@ -24,11 +24,14 @@ pub enum Linked {
 
 /// Printed by a Python interpreter: where the library of its mpi4py is, and where its
 /// packages install libraries. mpi4py looks there for an MPI that the dynamic linker does
-/// not find (PyPI has such MPIs). Nothing of it is loaded.
+/// not find (PyPI has such MPIs). An mpi4py that is for several MPIs loads the one that it
+/// has found, before others that the dynamic linker knows, and is for that one then.
 const MPI4PY: &str = "\
 import sys, importlib.util as u
 try: print('mpi4py.MPI:', u.find_spec('mpi4py.MPI').origin)
 except Exception: pass
+for line in open('/proc/self/maps'):
+    if '/libmpi' in line: print('loaded:', line.split(None, 5)[5].strip())
 for prefix in dict.fromkeys((sys.exec_prefix, sys.base_exec_prefix)): print('lib:', prefix + '/lib')
 ";
 
@@ -128,6 +131,12 @@ fn look_at_python(interpreter: &Path, name: &str) -> Linked {
         let interpreter = interpreter.display();
         return Linked::Unknown(format!("{interpreter}, which runs {name}, has no mpi4py"));
     };
+    let named =
+        |path: &Path| path.file_name().is_some_and(|name| library::is_mpi(&name.to_string_lossy()));
+    let mut loaded = said("loaded:").into_iter().filter(|path| named(path));
+    if let Some(mpi) = loaded.find_map(|path| library::identify(&path)) {
+        return Linked::Mpi(mpi);
+    }
     match look_at_elf(&origin, "mpi4py", &said("lib:")) {
         Linked::Mpi(mpi) => Linked::Mpi(mpi),
         Linked::Never(why) => Linked::Never(why),
@@ -283,6 +292,29 @@ mod tests {
                 Linked::Mpi(mpi) => assert_eq!(mpi.family, Family::OpenMpi),
                 other => panic!("{words:?}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn the_mpi_that_mpi4py_has_loaded_counts_and_not_that_of_the_dynamic_linker() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        let mpich = path("libmpi.so.12");
+        fs::write(&mpich, fabricate(&[], b"MPICH Version:")).expect("written");
+        fs::write(path("libmpifort.so.12"), fabricate(&[], b"Open MPI v%d.%d.%d"))
+            .expect("written");
+        fs::write(path("MPI.so"), fabricate(&["libmpi.so.4711"], b"")).expect("written");
+        let here = dir.path().display();
+        let says = format!(
+            "echo mpi4py.MPI: {here}/MPI.so; for f in libmpifort libmpi; do echo loaded: \
+             {here}/$f.so.12; done"
+        );
+        executable(&path("python3"), &format!("#!/bin/sh\n{says}\n"));
+        match look(&[path("python3").into()], false) {
+            Linked::Mpi(mpi) => {
+                assert_eq!((mpi.family, mpi.library), (Family::Mpich, mpich.canonicalize().ok()))
+            }
+            other => panic!("{other:?}"),
         }
     }
 

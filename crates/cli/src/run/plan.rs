@@ -73,6 +73,9 @@ impl Plan {
         }
         check_match(launcher.as_ref(), mpi.as_ref())?;
         let provider = find_provider(request.provider_path, &lookup, &mut notes)?;
+        if let Some(mpi) = &mpi {
+            notes.extend(provider.check(mpi).map_err(|why| anyhow::anyhow!("{why}"))?);
+        }
         let forwards = launcher.as_ref().is_some_and(|own| own.family == Some(Family::OpenMpi))
             && may_forward(words, &lookup);
         if forwards {
@@ -357,7 +360,7 @@ mod tests {
     }
 
     fn provider() -> Provider {
-        Provider { dir: "/opt/sluice".into(), libfabric: "/lib/libfabric.so.1".into() }
+        Provider { dir: "/opt/sluice".into(), libfabric: Some("/lib/libfabric.so.1".into()) }
     }
 
     #[test]
