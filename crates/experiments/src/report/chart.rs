@@ -1,6 +1,7 @@
 //! Draws lines with marks and error bars, and their legend.
 
 use super::axis::Axis;
+use super::dashes::dashes;
 use super::style::{self, FAMILY, FONT, GRID, HEIGHT, INK, LEGEND_LINE, Look, WIDTH};
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -183,11 +184,23 @@ impl Chart {
             _ => curve.dots.iter().map(|dot| (axis.place(dot.x), inside(dot.y))).collect(),
         };
         match look.dash {
-            None => chart.draw_series(LineSeries::new(places.clone(), line))?,
-            Some((dash, gap)) => {
-                chart.draw_series(DashedLineSeries::new(places.clone(), dash, gap, line))?
+            None => {
+                chart.draw_series(LineSeries::new(places.clone(), line))?;
             }
-        };
+            Some((dash, gap)) => {
+                let area = chart.plotting_area();
+                let (left, top) = area.get_base_pixel();
+                let pixel = |place| {
+                    let (x, y) = area.map_coordinate(place);
+                    (x - left, y - top)
+                };
+                let pixels: Vec<(i32, i32)> = places.iter().map(pixel).collect();
+                let area = area.strip_coord_spec();
+                for dash in dashes(&pixels, dash, gap) {
+                    area.draw(&PathElement::new(dash, line))?;
+                }
+            }
+        }
         if curve.is_level {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 mod axis;
 mod chart;
+mod dashes;
 mod data;
 mod drawing;
 mod heat;
