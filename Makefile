@@ -7,17 +7,27 @@ PREFIX ?= /usr/local
 # A toolchain that scripts/deps.sh has just installed is found without a new shell.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: build install man demo test bench quick deps lint fmt deny loom miri fuzz soak help clean
+.PHONY: build install man notices wheel deb demo test bench quick deps lint fmt deny loom miri fuzz soak help clean
 
 build: deps                     ## Build libsluice-fi.so, libportals.so and the sluice command
 	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
 
-install: man                    ## Install into PREFIX (default /usr/local), below DESTDIR
+install: man notices            ## Install into PREFIX (default /usr/local), below DESTDIR
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
 
 man: build                      ## Write the manual pages (commands, Portals functions) to target/man
 	@$(PYTHON) crates/libportals/scripts/man.py
 	@target/release/sluice man target/man/man1
+
+notices: deps                   ## Write the licences of what is linked in to target/third-party.txt
+	@$(PYTHON) packaging/notices.py
+
+wheel: man notices              ## Pack for pip: target/wheel/sluice_mpi-*.whl
+	@$(PYTHON) packaging/wheel.py
+
+deb: man notices                ## Pack for Debian: target/deb/*.deb
+	@scripts/deps.sh debhelper dpkg-dev
+	@packaging/deb.sh
 
 demo: build                     ## Run NetPIPE over Sluice, verified, beside Open MPI's shared memory
 	@$(PYTHON) scripts/demo.py

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing and checks for a Rust toolchain.
-# Says nothing if there is nothing to do.
+# deps.sh [PACKAGE...]: installs the Debian packages that are missing and checks for a Rust
+# toolchain. Those that are named come in addition. Says nothing if there is nothing to do.
 set -eu
 
 rust_wanted=1.88
 packages=(gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libfabric-dev
     libfabric-bin netpipe-openmpi python3 python3-pip python3-mpi4py python3-numpy binutils iproute2
-    chromium fonts-dejavu-core)
+    chromium fonts-dejavu-core "$@")
 
 fail() {
     printf 'sluice: %s\n' "$@" >&2

@@ -135,6 +135,7 @@ def stages(quick):
     ], may_skip=True)
     yield Stage("MPI programs under the MPIs of PyPI", [python, "tests/run_mpis.py"],
                 may_skip=True)
+    yield Stage("packages for pip and Debian", [python, "tests/run_packages.py"])
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
 
 

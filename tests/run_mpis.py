@@ -71,15 +71,7 @@ class Installed:
         wanted = " ".join(self.mpi.packages)
         if os.path.exists(done) and open(done, encoding="ascii").read() == wanted:
             return "was there"
-        venv.create(self.dir, with_pip=True, clear=True)
-        pip = [os.path.join(self.dir, "bin", "pip"), "install", "-q", "--no-input"]
-        try:
-            got = subprocess.run([*pip, *self.mpi.packages], capture_output=True, text=True,
-                                 timeout=PIP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            raise Skipped(f"pip has not installed it in {PIP_SECONDS_MAX} s") from None
-        if got.returncode:
-            raise Skipped(f"pip could not install it: {(got.stderr or got.stdout)[-300:].strip()}")
+        pip_install(self.dir, self.mpi.packages)
         with open(done, "w", encoding="ascii") as file:
             file.write(wanted)
         return ""
@@ -105,18 +97,42 @@ class Installed:
         path = os.path.join(self.folder, f"{self.mpi.name}-{program}")
         if not os.path.exists(path):
             path = self.compile(program)
-        env = {**os.environ, **dict(self.mpi.environment), **RAILS[rail],
-               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-               "OMPI_MCA_mpi_yield_when_idle": "1", "TMPDIR": self.folder}
-        # A setting of the user's own would say which provider or MPI is meant.
-        for name in ("FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH"):
-            env.pop(name, None)
+        env = environment(self.mpi, self.folder, RAILS[rail])
         command = [os.path.join(self.build_dir, "sluice"), "run", "-n", str(ranks), path, *args]
         _, said, _ = run(command, self.folder, PROGRAM_SECONDS_MAX, env)
         check("all correct" in said, tail(said))
-        carried = re.search(r"Sluice carried ([\d,]+) messages?.* by (\d+) ranks?", said)
-        check(carried and int(carried[2]) == ranks and carried[1] != "0", tail(said))
+        check(carried_by(said) == ranks, tail(said))
+
+
+def pip_install(folder, packages):
+    """Has pip install packages into a new environment."""
+    venv.create(folder, with_pip=True, clear=True)
+    pip = [os.path.join(folder, "bin", "pip"), "install", "-q", "--no-input"]
+    try:
+        got = subprocess.run([*pip, *packages], capture_output=True, text=True,
+                             timeout=PIP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        raise Skipped(f"pip has not installed it in {PIP_SECONDS_MAX} s") from None
+    if got.returncode:
+        raise Skipped(f"pip could not install it: {(got.stderr or got.stdout)[-300:].strip()}")
+
+
+def environment(mpi, folder, more):
+    """For programs of an MPI that are started here; files go into a folder."""
+    env = {**os.environ, **dict(mpi.environment), **more,
+           "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+           "OMPI_MCA_mpi_yield_when_idle": "1", "TMPDIR": folder}
+    # A setting of the user's own would say which provider or MPI is meant.
+    for name in ("FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH"):
+        env.pop(name, None)
+    return env
+
+
+def carried_by(said):
+    """How many ranks sent what Sluice carried, by the last line of `sluice run`."""
+    carried = re.search(r"Sluice carried ([\d,]+) messages?.* by (\d+) ranks?", said)
+    return int(carried[2]) if carried and carried[1] != "0" else 0
 
 
 def table(ran):
