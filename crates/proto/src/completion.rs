@@ -18,7 +18,7 @@ impl Completion {
             tag: send.tag,
             data: None,
             peer: Some(send.peer),
-            quiet: false,
+            quiet: !send.report && outcome.is_ok(),
             outcome,
         }
     }
@@ -40,7 +40,7 @@ impl Completion {
             tag: event.match_bits.0,
             data: data_of(event),
             peer: Some(event.peer),
-            quiet: false,
+            quiet: !recv.report && outcome.is_ok(),
             outcome,
         }
     }
@@ -62,7 +62,7 @@ impl Completion {
     }
 
     /// The end of a claimed message that was dropped, as of a receive of no bytes.
-    pub(crate) fn of_discarded(context: u64, event: &Event) -> Completion {
+    pub(crate) fn of_discarded(context: u64, event: &Event, report: bool) -> Completion {
         Completion {
             kind: Kind::Recv,
             space: Space::of(event.pt_index),
@@ -72,7 +72,7 @@ impl Completion {
             tag: event.match_bits.0,
             data: data_of(event),
             peer: Some(event.peer),
-            quiet: false,
+            quiet: !report,
             outcome: Ok(()),
         }
     }

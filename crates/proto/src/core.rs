@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub now: Nanos,
     pub stats: Stats,
     pub completions: VecDeque<Completion>,
+    /// Every end is told, of messages too that were not to report it: they are counted.
+    pub counts_all: bool,
 }
 
 impl Core {
@@ -65,6 +67,7 @@ impl Core {
             now: Nanos(0),
             stats: Stats::default(),
             completions: VecDeque::new(),
+            counts_all: false,
         }
     }
 
@@ -72,6 +75,12 @@ impl Core {
     #[inline(always)]
     pub fn note_time(&mut self, now: Nanos) {
         self.now = self.now.max(now);
+    }
+
+    /// Whether the good end of a message is told that has this wish.
+    #[inline(always)]
+    pub fn tells(&self, report: bool) -> bool {
+        report || self.counts_all
     }
 
     #[inline(always)]

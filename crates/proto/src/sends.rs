@@ -164,7 +164,7 @@ impl Sends {
                 port.give_back(copy, op.send.buf.len as u32);
             }
         }
-        if op.send.report || outcome.is_err() {
+        if core.tells(op.send.report) || outcome.is_err() {
             core.complete(Completion::of_send(&op.send, outcome));
         }
     }

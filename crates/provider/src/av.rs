@@ -161,7 +161,8 @@ pub unsafe extern "C" fn open(
         if !attr.name.is_null() {
             return Err(Errno::NO_SYS);
         }
-        if attr.flags & !ffi::FI_EVENT != 0 {
+        // How addresses are spread over hosts is a hint, and nothing here depends on it.
+        if attr.flags & !(ffi::FI_EVENT | ffi::FI_SYMMETRIC) != 0 {
             return Err(Errno::BAD_FLAGS);
         }
         if attr.type_ == ffi::FI_AV_UNSPEC {

@@ -105,6 +105,11 @@ impl Engine {
         self.context.poll();
     }
 
+    /// Tells every end from now on, for counters.
+    pub fn count_all(&mut self) {
+        self.context.machine_mut().count_all();
+    }
+
     /// Whether a request has ended that was not popped yet.
     pub fn has_completions(&self) -> bool {
         self.context.machine().has_completions()

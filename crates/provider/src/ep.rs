@@ -75,7 +75,9 @@ unsafe impl Object for Ep {
             self.core.shared.close();
             thread.join();
         }
-        let engine = self.core.shared.lock_anyway().engine.take();
+        let mut state = self.core.shared.lock_anyway();
+        let engine = state.engine.take().or_else(|| state.named.take());
+        drop(state);
         if let Some(mut engine) = engine {
             engine.tell_notices();
             report::closed(&engine);
@@ -145,6 +147,7 @@ pub unsafe extern "C" fn open(
         }
         let state = State {
             engine: None,
+            named: None,
             peers: Peers::default(),
             tx: Direction::new(tx),
             rx: Direction::new(rx),

@@ -56,7 +56,7 @@ const VERSION: u32 = ffi::version(0, 1);
 
 /// The interface spoken: the newest whose rules for endpoints of this kind are
 /// kept. libfabric hides a provider from programs that ask for a newer one.
-const API_VERSION: u32 = ffi::version(2, 5);
+const API_VERSION: u32 = ffi::version(2, 6);
 
 /// The structure that libfabric is given, and writes its own part of.
 struct Provider(UnsafeCell<fi_provider>);

@@ -63,6 +63,12 @@ fn each_data_call() {
 }
 
 #[test]
+fn counters_count_what_no_queue_is_told_of() {
+    let dir = provider_dir("counted");
+    succeed(&mut with_provider(compile(&dir, "counted"), &dir));
+}
+
+#[test]
 fn what_is_not_there_says_so() {
     let dir = provider_dir("codes");
     succeed(&mut with_provider(compile(&dir, "codes"), &dir));

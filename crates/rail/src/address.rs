@@ -92,6 +92,14 @@ pub enum AddressError {
 }
 
 impl Address {
+    /// The bytes of nobody's address, as of an endpoint that is not open: they have no key,
+    /// and [`Address::from_bytes`] refuses them.
+    pub const NOBODY: [u8; ADDRESS_BYTES] = {
+        let mut bytes = [0; ADDRESS_BYTES];
+        (bytes[0], bytes[1]) = (MAGIC, VERSION);
+        bytes
+    };
+
     /// The address of a process that only shared memory reaches. A key is not zero.
     pub(crate) fn local(tag: u16, key: [u8; KEY_BYTES]) -> Address {
         let secret = Secret([0; SECRET_BYTES]);

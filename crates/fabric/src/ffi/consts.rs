@@ -42,6 +42,7 @@ pub const FI_FETCH_ATOMIC: u64 = 1 << 58;
 pub const FI_COMPARE_ATOMIC: u64 = 1 << 59;
 pub const FI_SELECTIVE_COMPLETION: u64 = 1 << 59;
 pub const FI_SYNC_ERR: u64 = 1 << 58;
+pub const FI_SYMMETRIC: u64 = 1 << 59;
 
 pub const FI_ADDR_UNSPEC: u64 = u64::MAX;
 pub const FI_ADDR_NOTAVAIL: u64 = u64::MAX;

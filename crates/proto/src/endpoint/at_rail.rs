@@ -55,7 +55,7 @@ impl Endpoint {
             self.keep_send(send, SendState::AtRail);
         }
         self.core.stats.eager_sent += 1;
-        if send.report && !send.delivery {
+        if self.core.tells(send.report) && !send.delivery {
             self.core.complete(Completion::of_send(send, Ok(())));
         }
         Ok(())

@@ -59,7 +59,7 @@ impl Endpoint {
         } else {
             Ok(())
         };
-        if recv.report || outcome.is_err() {
+        if self.core.tells(recv.report) || outcome.is_err() {
             self.core.complete(Completion::of_recv(recv, event, fits, outcome));
         }
         let multi = op.multi;

@@ -107,6 +107,12 @@ impl Endpoint {
         self.core.config.table().minds_who_is_first(len)
     }
 
+    /// From now on every end is told, also of messages that were not to report success: such
+    /// a completion is [`quiet`](Completion::quiet). For who counts them.
+    pub fn count_all(&mut self) {
+        self.core.counts_all = true;
+    }
+
     /// Whether a request has ended that was not popped yet.
     #[must_use]
     pub fn has_completions(&self) -> bool {

@@ -124,8 +124,8 @@ impl Endpoint {
             matching(port).take(name, Region::EMPTY);
         }
         drop_message(&mut self.core, &mut self.pulls.fins, port, &event, taken);
-        if report {
-            self.core.complete(Completion::of_discarded(context, &event));
+        if self.core.tells(report) {
+            self.core.complete(Completion::of_discarded(context, &event, report));
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ impl Endpoint {
         let announce = !send.inject && never_fits(&self.core, send);
         match start(&mut self.core, port, send, handle, announce) {
             Ok(Started::Done) => {
-                if send.report {
+                if self.core.tells(send.report) {
                     self.core.complete(Completion::of_send(send, Ok(())));
                 }
                 Ok(())

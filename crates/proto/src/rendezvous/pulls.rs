@@ -83,7 +83,7 @@ impl Pulls {
             let end = Fin::get_done(peer, pull.key, pull.got, status, pull.taken);
             self.fins.say(core, port, end);
         }
-        if recv.report || outcome.is_err() {
+        if core.tells(recv.report) || outcome.is_err() {
             core.complete(Completion::of_recv(recv, &pull.event, pull.got, outcome));
         }
     }

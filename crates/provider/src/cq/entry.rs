@@ -172,6 +172,8 @@ pub struct Failed {
     pub prov_errno: c_int,
     /// What happened, for a person, with the peer's name.
     pub text: Cow<'static, str>,
+    /// How programs expect it to end now and then: nothing found, cancelled, cut off.
+    ordinary: bool,
     source: fi_addr_t,
 }
 
@@ -194,11 +196,16 @@ impl Failed {
             err,
             prov_errno,
             text: describe(failure, prov_errno, peer),
+            ordinary: matches!(
+                failure,
+                Failure::NoMessage | Failure::Cancelled | Failure::Truncated { .. }
+            ),
             source,
         }
     }
 
-    /// Writes the entry, as far as the program's version of it goes.
+    /// Writes the entry, as far as the program's version of it goes. An ordinary end has no
+    /// data: programs that expect it have been seen to leave the size of their buffer unset.
     ///
     /// # Safety
     /// `to` is a `fi_cq_err_entry` of `api_version`; its `err_data`, if
@@ -218,7 +225,12 @@ impl Failed {
             (*to).err = self.err;
             (*to).prov_errno = self.prov_errno;
             let has_size = api_version >= ffi::version(1, 5);
-            if has_size && (*to).err_data_size > 0 {
+            if self.ordinary {
+                match has_size && (*to).err_data_size > 0 {
+                    true => (*to).err_data_size = 0,
+                    false => (*to).err_data = std::ptr::null_mut(),
+                }
+            } else if has_size && (*to).err_data_size > 0 {
                 // The program's own buffer: fill it.
                 let bytes = text.to_bytes_with_nul();
                 let count = bytes.len().min((*to).err_data_size);

@@ -39,9 +39,10 @@ pub enum Posted {
 /// Everything that an endpoint has, under its lock.
 #[derive(Debug)]
 pub struct State {
-    /// The endpoint at work: from `fi_enable`, or `fi_getname` if that comes
-    /// first, to `fi_close`.
+    /// The endpoint at work: from `fi_enable` to `fi_close`.
     pub engine: Option<Engine>,
+    /// The same before `fi_enable`, if `fi_getname` came first.
+    pub(super) named: Option<Engine>,
     pub peers: Peers,
     pub tx: Direction,
     pub rx: Direction,
@@ -80,6 +81,11 @@ const COUNTED: [u64; 6] = [
 ];
 
 impl Counters {
+    /// Whether there is one that counts what is sent or received.
+    fn count_messages(&self) -> bool {
+        self.by_flag[0].is_some() || self.by_flag[1].is_some()
+    }
+
     /// The one that counts such completions.
     fn of(&self, kind: Kind) -> Option<&Arc<CntrCore>> {
         let index = match kind {
@@ -364,17 +370,17 @@ impl State {
 
     /// Opens the mailbox, unless it is open.
     pub(super) fn open(&mut self) -> Result<&mut Engine, Errno> {
-        if self.engine.is_none() {
+        if self.engine.is_none() && self.named.is_none() {
             let settings = param::get();
             let opened = Engine::open(settings, self.peers.expected(), self.threaded);
             let engine = opened.map_err(|error| {
                 log::warn(About::Endpoint, &format!("endpoint not opened: {error}"));
                 Errno::NO_MEMORY
             })?;
-            self.engine = Some(engine);
+            self.named = Some(engine);
             report::opened();
         }
-        self.engine.as_mut().ok_or(Errno::BAD_STATE)
+        self.engine.as_mut().or(self.named.as_mut()).ok_or(Errno::BAD_STATE)
     }
 
     pub(super) fn enable(&mut self, core: &Arc<EpCore>) -> Result<(), Errno> {
@@ -388,7 +394,12 @@ impl State {
         if needs.iter().any(|(cap, direction)| self.caps & cap != 0 && direction.cq.is_none()) {
             return Err(Errno::NO_CQ);
         }
-        let engine = self.open()?;
+        let counts_messages = self.counters.count_messages();
+        self.open()?;
+        let engine = self.engine.insert(self.named.take().ok_or(Errno::BAD_STATE)?);
+        if counts_messages {
+            engine.count_all();
+        }
         if core.threaded {
             // Nobody else sleeps, so nobody else needs what wakes a sleeper.
             core.shared.open(engine.context().waker());
@@ -434,9 +445,14 @@ impl State {
         if flags == 0 || flags & !known != 0 {
             return Err(Errno::BAD_FLAGS);
         }
+        let is_meant = |flag: u64| flags & flag != 0;
+        let mut slots = COUNTED.iter().zip(&mut self.counters.by_flag);
+        if slots.any(|(flag, counter)| is_meant(*flag) && counter.is_some()) {
+            return Err(Errno::INVALID);
+        }
         for (flag, counter) in COUNTED.iter().zip(&mut self.counters.by_flag) {
-            if flags & flag != 0 && counter.replace(Arc::clone(cntr)).is_some() {
-                return Err(Errno::INVALID);
+            if is_meant(*flag) {
+                *counter = Some(Arc::clone(cntr));
             }
         }
         self.counters.are_there = true;

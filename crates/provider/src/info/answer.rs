@@ -3,6 +3,7 @@
 
 use super::hints::Hints;
 use super::*;
+use crate::engine::Address;
 use crate::ffi::{DomainHints, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_rx_attr, fi_tx_attr};
 use sluice_runtime::Settings;
 use sluice_runtime::settings::Progress;
@@ -56,10 +57,10 @@ pub fn make(version: u32, hints: &Hints, settings: &Settings) -> Result<*mut fi_
         info.dest_addr = copied(addr)?;
         info.dest_addrlen = addr.len();
     }
-    if let Some(addr) = hints.src_addr {
-        info.src_addr = copied(addr)?;
-        info.src_addrlen = addr.len();
-    }
+    // Which address an endpoint will have is known when it is open.
+    let addr = hints.src_addr.unwrap_or(&Address::NOBODY);
+    info.src_addr = copied(addr)?;
+    info.src_addrlen = addr.len();
     // SAFETY: just allocated and zeroed; zeros are valid in all of them.
     unsafe {
         fill_tx(&mut *info.tx_attr, caps, hints, settings);
@@ -111,7 +112,7 @@ fn fill_rx(rx: &mut fi_rx_attr, caps: u64, hints: &Hints) {
 
 /// What of `caps` belongs to one direction: all, or what was asked of it.
 fn part(caps: u64, asked: u64, direction: u64) -> u64 {
-    let mine = caps & (direction | FREE_CAPS);
+    let mine = caps & direction;
     if asked == 0 { mine } else { mine & (asked | FREE_CAPS) }
 }
 

@@ -130,6 +130,10 @@ impl Hints<'_> {
         at_most("ep_attr.protocol_version", ep.protocol_version as usize, 1)?;
         at_most("ep_attr.max_msg_size", ep.max_msg_size, MESSAGE_MAX)?;
         at_most("ep_attr.msg_prefix_size", ep.msg_prefix_size, 0)?;
+        // Of reads and writes there is no order, whatever their size.
+        at_most("ep_attr.max_order_raw_size", ep.max_order_raw_size, 0)?;
+        at_most("ep_attr.max_order_war_size", ep.max_order_war_size, 0)?;
+        at_most("ep_attr.max_order_waw_size", ep.max_order_waw_size, 0)?;
         at_most("ep_attr.tx_ctx_cnt", ep.tx_ctx_cnt, 1)?;
         at_most("ep_attr.rx_ctx_cnt", ep.rx_ctx_cnt, 1)?;
         at_most("ep_attr.auth_key_size", ep.auth_key_size, 0)

@@ -55,7 +55,8 @@ pub const TX_CAPS: u64 = ffi::FI_MSG
     | ffi::FI_RMA
     | ffi::FI_ATOMIC
     | ffi::FI_READ
-    | ffi::FI_WRITE;
+    | ffi::FI_WRITE
+    | ffi::FI_FENCE;
 pub const RX_CAPS: u64 = ffi::FI_MSG
     | ffi::FI_TAGGED
     | ffi::FI_RECV
@@ -65,7 +66,8 @@ pub const RX_CAPS: u64 = ffi::FI_MSG
     | ffi::FI_RMA
     | ffi::FI_ATOMIC
     | ffi::FI_REMOTE_READ
-    | ffi::FI_REMOTE_WRITE;
+    | ffi::FI_REMOTE_WRITE
+    | ffi::FI_RMA_EVENT;
 
 /// Flags of operations that may be made the default of an endpoint.
 pub const TX_OP_FLAGS: u64 = ffi::FI_COMPLETION

@@ -36,13 +36,17 @@ static void end_child(pid_t child)
 /* The next operation ends, and its error names the process; its context. */
 static void *failed(struct side *side, pid_t named)
 {
-	struct fi_cq_err_entry error = { 0 };
+	char text[8];
+	/* Its beginning goes into the program's own buffer. */
+	struct fi_cq_err_entry error = { .err_data = text, .err_data_size = sizeof text };
 	struct fi_cq_tagged_entry entry;
 	char wanted[64];
 	snprintf(wanted, sizeof wanted, "peer pid %d has ended", (int)named);
 	IS(fi_cq_sread(side->rx, &entry, 1, NULL, 20000), -FI_EAVAIL);
 	IS(fi_cq_readerr(side->rx, &error, 0), 1);
 	IS(error.err, FI_ECONNABORTED);
+	CHECK(error.err_data == text && error.err_data_size == sizeof text);
+	CHECK(!strncmp(text, wanted, sizeof text));
 	const char *said = fi_cq_strerror(side->rx, error.prov_errno,
 					  error.err_data, NULL, 0);
 	puts(said);

@@ -81,6 +81,9 @@ static void open_mpi(void)
 	CHECK(!(info->caps & FI_MSG));
 	CHECK(info->caps & FI_DIRECTED_RECV);
 	CHECK(info->domain_attr->max_ep_tx_ctx == 1);
+	/* What belongs to a direction, and no more. */
+	IS(info->tx_attr->caps, FI_TAGGED | FI_SEND | FI_FENCE);
+	IS(info->rx_attr->caps, FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_RMA_EVENT);
 	fi_freeinfo(list);
 	fi_freeinfo(hints);
 }
@@ -96,6 +99,11 @@ static void addresses(void)
 	memcpy(hints->dest_addr, side.name, ADDR_BYTES);
 	OK(asked(FI_VERSION(1, 17), FI_SOURCE, hints, &info));
 	IS(info->dest_addrlen, ADDR_BYTES);
+	/* Its own is nobody's yet. */
+	IS(info->src_addrlen, ADDR_BYTES);
+	fi_addr_t number;
+	IS(fi_av_insert(side.av, info->src_addr, 1, &number, 0, NULL), 0);
+	IS(number, FI_ADDR_NOTAVAIL);
 	CHECK(!memcmp(info->dest_addr, side.name, ADDR_BYTES));
 	fi_freeinfo(info);
 	*(char *)hints->dest_addr ^= 1;
@@ -163,6 +171,9 @@ int main(void)
 	REFUSED(hints->rx_attr->iov_limit = 2);
 	REFUSED(hints->tx_attr->comp_order = FI_ORDER_STRICT);
 	REFUSED(hints->ep_attr->tx_ctx_cnt = 2);
+	REFUSED(hints->ep_attr->max_order_raw_size = 1);
+	REFUSED(hints->ep_attr->max_order_war_size = 1);
+	REFUSED(hints->ep_attr->max_order_waw_size = 1);
 	REFUSED(hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT);
 	REFUSED(hints->ep_attr->auth_key_size = 8);
 	REFUSED(hints->domain_attr->mr_mode = FI_MR_BASIC | FI_MR_LOCAL);

@@ -44,7 +44,6 @@ static struct fi_cq_err_entry bad(struct fid_cq *cq, struct side *other)
 	IS(wait_for(cq, &entry, other), -FI_EAVAIL);
 	IS(fi_cq_read(cq, &entry, 1), -FI_EAVAIL);
 	IS(fi_cq_readerr(cq, &error, 0), 1);
-	CHECK(error.err_data && strlen(error.err_data) > 0);
 	return error;
 }
 
@@ -168,7 +167,7 @@ static void peek(void)
 static void failures(void)
 {
 	struct pair p = open_pair(1, 0);
-	char in[4], text[8], buf[32];
+	char in[4], buf[32];
 	struct fi_cq_err_entry error;
 	struct fi_cq_tagged_entry entry;
 	int c;
@@ -193,14 +192,11 @@ static void failures(void)
 	OK(fi_cancel(&p.b.ep->fid, &c));
 	/* A thread may be at the endpoint just now. */
 	IS(wait_for(p.b.rx, &entry, &p.a), -FI_EAVAIL);
-	/* Into the program's own buffer. */
-	memset(&error, 0, sizeof error);
-	error.err_data = text;
-	error.err_data_size = sizeof text;
+	/* An ordinary end, which has no data: whatever the program left there. */
+	memset(&error, 0xff, sizeof error);
 	IS(fi_cq_readerr(p.b.rx, &error, 0), 1);
 	IS(error.err, FI_ECANCELED);
-	CHECK(error.err_data == text && error.err_data_size == sizeof text);
-	CHECK(!strncmp(text, "the oper", sizeof text));
+	IS(error.err_data_size, 0);
 	CHECK(fi_cq_strerror(p.b.rx, error.prov_errno, NULL, buf, sizeof buf) == buf);
 	CHECK(!strncmp(buf, "the operation was cancelled", sizeof buf));
 	IS(fi_cancel(&p.b.ep->fid, &c), -FI_ENOENT);
