@@ -115,6 +115,12 @@ impl Engine {
         self.context.machine().has_completions()
     }
 
+    /// What was sent goes, as a completion of it is about to be told.
+    #[inline]
+    pub fn send_held(&mut self) {
+        self.context.world_mut().send_held();
+    }
+
     /// The next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {

@@ -69,6 +69,13 @@ fn counters_count_what_no_queue_is_told_of() {
 }
 
 #[test]
+fn what_is_complete_over_tcp_has_gone_to_the_kernel() {
+    let dir = provider_dir("sent");
+    let mut sent = with_provider(compile(&dir, "sent"), &dir);
+    succeed(sent.env("FI_SLUICE_RAILS", "tcp").env("FI_SLUICE_DEVICES", "lo"));
+}
+
+#[test]
 fn what_is_not_there_says_so() {
     let dir = provider_dir("codes");
     succeed(&mut with_provider(compile(&dir, "codes"), &dir));

@@ -113,6 +113,14 @@ impl World {
         self.net.as_deref()
     }
 
+    /// Packets that wait for others to go with them go now ([`Net::send_held`]).
+    #[inline]
+    pub fn send_held(&mut self) {
+        if let Some(net) = &mut self.net {
+            net.send_held();
+        }
+    }
+
     /// As [`World::net`].
     #[cfg(test)]
     pub(crate) fn net_mut(&mut self) -> &mut Net {

@@ -255,7 +255,11 @@ impl State {
         }
         // The way of a poll that finds nothing: short, and all in line.
         let first = match engine.pop() {
-            Some(completion) => completion,
+            Some(completion) => {
+                // Without a poll: the program may have no reason for another call.
+                engine.send_held();
+                completion
+            }
             None => {
                 engine.poll();
                 match engine.pop() {

@@ -183,6 +183,13 @@ impl Net {
         }
     }
 
+    /// The client is about to say that messages have gone: those go that wait for others or
+    /// for the next poll, which may not come.
+    #[cold]
+    pub fn send_held(&mut self) {
+        self.flush_dirty();
+    }
+
     /// What was asked for outside of a poll goes at once: the process may compute from now
     /// on.
     pub(super) fn flush_outside_of_polls(&mut self) {
