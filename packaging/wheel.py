@@ -8,15 +8,19 @@ environment as `make install` does: the command finds the provider from where it
 a variable. Its tag names the oldest glibc that has all symbols which the files want. A file
 that wants another library than those of glibc and gcc is refused; only the provider wants
 libfabric, which the MPI brings or the system has. The same files give the same bytes.
+
+    wheel.py --target aarch64-unknown-linux-gnu      of what `cargo build --target` has built
+
+needs the binutils of that target, and the command for this machine, which writes completions.
 """
 
 import argparse
 import base64
+import glob
 import hashlib
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,8 +44,24 @@ class Refused(Exception):
     """Why there is no wheel."""
 
 
+class Target:
+    """The machines for which the files are: those of this one, or what Rust calls a target."""
+
+    def __init__(self, name=""):
+        self.name = name
+        self.machine = name.split("-")[0] or platform.machine()
+        self.tools = name.replace("-unknown-", "-") + "-" if name else ""
+
+    def tool(self, name, *words):
+        """What a tool of binutils prints."""
+        return call(self.tools + name, *words)
+
+
 def call(*command):
-    got = subprocess.run(command, capture_output=True, text=True)
+    try:
+        got = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError as why:
+        raise Refused(str(why)) from None
     if got.returncode:
         raise Refused(f"{' '.join(command)}: {(got.stderr or got.stdout).strip()}")
     return got.stdout
@@ -53,20 +73,20 @@ def version():
         return re.search(r'^version = "(.*)"', file.read(), re.M)[1]
 
 
-def wanted(path):
+def wanted(path, target):
     """The libraries that a file wants, and the newest version of glibc's symbols in it."""
-    dynamic = call("objdump", "-p", path)
+    dynamic = target.tool("objdump", "-p", path)
     needed = set(re.findall(r"^\s*NEEDED\s+(\S+)", dynamic, re.M))
     if re.search(r"^\s*(RPATH|RUNPATH)\s", dynamic, re.M):
         raise Refused(f"{path} names directories of this machine (RUNPATH)")
-    versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", call("objdump", "-T", path))
+    versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", target.tool("objdump", "-T", path))
     return needed, max((int(major), int(minor)) for major, minor in versions)
 
 
-def stripped(path, folder):
+def stripped(path, folder, target):
     """The bytes of a binary without what debuggers alone read."""
     out = os.path.join(folder, "stripped")
-    call("strip", "--strip-unneeded", "-o", out, path)
+    target.tool("strip", "--strip-unneeded", "-o", out, path)
     with open(out, "rb") as file:
         return file.read()
 
@@ -76,10 +96,10 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
-def installed(folder):
+def installed(folder, target):
     """The files of `make install`, by their names below the prefix; and the glibc they want."""
     prefix = "/prefix"
-    call(os.path.join(ROOT, "scripts", "install.sh"), folder, prefix)
+    call(os.path.join(ROOT, "scripts", "install.sh"), folder, prefix, "lib", target.name)
     top = folder + prefix
     files, glibc = {}, (2, 17)
     for place, _, names in os.walk(top):
@@ -90,13 +110,13 @@ def installed(folder):
                 # A wheel has no links. The linker takes this text for the library it names.
                 files[short] = f"INPUT({os.readlink(path)})\n".encode()
             elif is_elf(path):
-                needed, own = wanted(path)
+                needed, own = wanted(path, target)
                 foreign = {library for library in needed if not SYSTEM.fullmatch(library)}
                 foreign -= LOADERS.get(name, set())
                 if foreign:
                     raise Refused(f"{short} wants {', '.join(sorted(foreign))}")
                 glibc = max(glibc, own)
-                files[short] = stripped(path, folder)
+                files[short] = stripped(path, folder, target)
             elif not short.startswith(LEFT_OUT):
                 with open(path, "rb") as file:
                     files[short] = file.read()
@@ -167,13 +187,14 @@ def write(path, files, tag):
         put(record, "".join([*lines, f"{record},,\n"]))
 
 
-def build(out):
-    """Makes the wheel in a folder, alone there; gives its path."""
+def build(out, target=Target()):
+    """Makes the wheel in a folder, instead of older ones for these machines; gives its path."""
     with tempfile.TemporaryDirectory(prefix="sluice-wheel-") as folder:
-        files, (major, minor) = installed(folder)
-    tag = f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
-    shutil.rmtree(out, ignore_errors=True)
-    os.makedirs(out)
+        files, (major, minor) = installed(folder, target)
+    tag = f"py3-none-manylinux_{major}_{minor}_{target.machine}"
+    os.makedirs(out, exist_ok=True)
+    for older in glob.glob(os.path.join(out, f"sluice_mpi-*_{target.machine}.whl")):
+        os.remove(older)
     path = os.path.join(out, f"sluice_mpi-{version()}-{tag}.whl")
     write(path, files, tag)
     return path
@@ -183,9 +204,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default=os.path.join(ROOT, "target", "wheel"), metavar="DIR")
+    parser.add_argument("--target", type=Target, default=Target())
     args = parser.parse_args()
     try:
-        print(os.path.relpath(build(args.out)))
+        print(os.path.relpath(build(args.out, args.target)))
     except Refused as why:
         sys.exit(f"sluice: no wheel: {why}")
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# install.sh DESTDIR PREFIX [LIB]: copies what was built to where programs look for it. LIB is
-# the folder of libraries below PREFIX, `lib` unless it is said.
+# install.sh DESTDIR PREFIX [LIB [TARGET]]: copies what was built to where programs look for it.
+# LIB is the folder of libraries below PREFIX, `lib` unless it is said. TARGET is for which Rust
+# built, if not for this machine.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-built=$root/target/release
+own=$root/target/release
+built=$root/target/${4:+$4/}release
 prefix=${2:-/usr/local}
 to=${1:-}$prefix
 lib=${3:-lib}
@@ -37,8 +39,8 @@ for text in "$root"/LICENSE-* "$root/target/third-party.txt"; do
 done
 install -d "$to/share/bash-completion/completions" "$to/share/zsh/site-functions" \
     "$to/share/fish/vendor_completions.d"
-"$built/sluice" completion bash >"$to/share/bash-completion/completions/sluice"
-"$built/sluice" completion zsh >"$to/share/zsh/site-functions/_sluice"
-"$built/sluice" completion fish >"$to/share/fish/vendor_completions.d/sluice.fish"
+"$own/sluice" completion bash >"$to/share/bash-completion/completions/sluice"
+"$own/sluice" completion zsh >"$to/share/zsh/site-functions/_sluice"
+"$own/sluice" completion fish >"$to/share/fish/vendor_completions.d/sluice.fish"
 printf 'installed below %s; try: %s/bin/sluice doctor\nfor libfabric by hand: export FI_PROVIDER_PATH=%s/libfabric\nas a module: module use %s/share/modulefiles; module load sluice\n' \
     "$to" "$prefix" "$prefix/$lib" "$prefix"

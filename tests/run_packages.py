@@ -261,6 +261,19 @@ def module_file(folder):
         check(re.search(rf"^{name}='?{prefix}/{where}[:;']", said, re.M), said)
 
 
+def recipes():
+    """Spack's is Python, and conda's is of this version."""
+    packaging = os.path.join(ROOT, "packaging")
+    spack = os.path.join(packaging, "spack_repo", "sluice", "packages", "sluice_mpi", "package.py")
+    with open(spack, encoding="utf-8") as file:
+        try:
+            compile(file.read(), spack, "exec")
+        except SyntaxError as why:
+            raise Failed(str(why)) from None
+    with open(os.path.join(packaging, "conda", "recipe.yaml"), encoding="utf-8") as file:
+        check(f'version: "{wheel.version()}"' in file.read(), "another version")
+
+
 def prepare():
     """What is packed beside the build: manual pages, licences; and the tools that pack."""
     output(["scripts/deps.sh", *TOOLS], BUILD_SECONDS_MAX)
@@ -300,6 +313,7 @@ def main():
         verdicts.judge("Debian packages pass lintian", debian.lintian, why_not=why)
         verdicts.judge("Debian packages are installed and removed", debian.install, why_not=why)
         verdicts.judge("a module file leads to the installation", lambda: module_file(folder))
+        verdicts.judge("recipes for Spack and conda are in order", recipes)
     return verdicts.end()
 
 
