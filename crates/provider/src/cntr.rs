@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::ffi::{self, fi_cntr_attr, fi_ops, fi_ops_cntr, fid_cntr, fid_domain};
 use crate::guard;
 use crate::object::{self, Object, no_bind};
+use crate::wait;
 use libc::{c_int, c_void};
 use sluice_runtime::lock::Lock;
 use sluice_runtime::spin::Spin;
@@ -23,6 +24,7 @@ pub struct CntrCore {
     bad: AtomicU64,
     endpoints: Lock<Vec<Arc<EpCore>>>,
     spin: Spin,
+    wait_obj: u32,
     _domain: Arc<DomainCore>,
 }
 
@@ -143,6 +145,7 @@ pub unsafe extern "C" fn open(
                 bad: AtomicU64::new(0),
                 endpoints: domain.core.lock(Vec::new()),
                 spin: Spin::new(),
+                wait_obj: attr.map_or(ffi::FI_WAIT_NONE, |attr| attr.wait_obj),
                 _domain: Arc::clone(&domain.core),
             }),
         };
@@ -153,13 +156,12 @@ pub unsafe extern "C" fn open(
 }
 
 /// `fi_control`: which wait object it has.
-unsafe extern "C" fn control(_cntr: *mut ffi::fid, command: c_int, arg: *mut c_void) -> c_int {
-    if command != ffi::FI_GETWAITOBJ || arg.is_null() {
-        return -ffi::FI_ENOSYS;
+unsafe extern "C" fn control(cntr: *mut ffi::fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: as libfabric calls it.
+    unsafe {
+        let wait_obj = object::object::<Cntr>(cntr).core.wait_obj;
+        wait::control(None, wait_obj, command, arg)
     }
-    // SAFETY: as libfabric calls it: `arg` is an enumeration to be written.
-    unsafe { *arg.cast::<u32>() = ffi::FI_WAIT_NONE };
-    0
 }
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {

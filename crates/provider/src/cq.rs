@@ -28,6 +28,7 @@ use crate::ffi::{
 use crate::guard;
 use crate::log::{self, About};
 use crate::object::{self, Object, no_bind};
+use crate::wait::{self, Descriptor};
 use libc::{c_char, c_int, c_void, ssize_t};
 use sluice_runtime::lock::{Lock, Unavailable};
 use sluice_runtime::spin::Spin;
@@ -60,6 +61,7 @@ pub struct CqCore {
     last_error: Lock<Option<(c_int, CString)>>,
     signalled: AtomicBool,
     pub waiters: Waiters,
+    wait_obj: u32,
     /// Reads in vain.
     spin: Spin,
     /// The same of threads that found another one reading: counted apart, so that
@@ -191,6 +193,17 @@ impl CqCore {
         }
     }
 
+    /// Leaves progress to the endpoints' threads, for who will wait by the descriptor. False
+    /// if there is something to read, or somebody has no thread.
+    pub fn may_wait(&self) -> Result<bool, Errno> {
+        self.waiters.arm(self.waiters.descriptor().ok_or(Errno::INVALID)?);
+        // Not held while an endpoint is waited for, which may wait for it.
+        let endpoints = self.endpoints.lock().ok_or(Errno::POISONED)?.endpoints.clone();
+        Ok(endpoints.iter().all(|endpoint| endpoint.hand_over())
+            && !self.keeps_any()
+            && !self.signalled.swap(false, Ordering::Relaxed))
+    }
+
     /// Leaves progress to the endpoints' threads and sleeps until one of them has
     /// something, at most for this long. May return for nothing.
     fn sleep(&self, most: Duration) {
@@ -264,12 +277,10 @@ pub unsafe extern "C" fn open(
             (object::object(domain), attr)
         };
         let format = Format::new(attr.format).ok_or(Errno::INVALID)?;
-        if ![ffi::FI_WAIT_NONE, ffi::FI_WAIT_UNSPEC, ffi::FI_WAIT_YIELD].contains(&attr.wait_obj) {
+        let descriptor = Descriptor::wanted(attr.wait_obj)?;
+        if descriptor.is_some() && !domain.core.wants_threads() {
             log::info(About::Completions, || {
-                format!(
-                    "no completion queue with wait object {}: it is waited at by fi_cq_sread",
-                    attr.wait_obj
-                )
+                "no completion queue with a descriptor: FI_SLUICE_PROGRESS=poll".into()
             });
             return Err(Errno::NO_SYS);
         }
@@ -281,7 +292,8 @@ pub unsafe extern "C" fn open(
                 kept_count: AtomicUsize::new(0),
                 last_error: domain.core.lock(None),
                 signalled: AtomicBool::new(false),
-                waiters: Waiters::default(),
+                waiters: Waiters::new(descriptor),
+                wait_obj: attr.wait_obj,
                 spin: Spin::new(),
                 turned_away: Apart::default(),
                 format,
@@ -296,13 +308,12 @@ pub unsafe extern "C" fn open(
 }
 
 /// `fi_control`: which wait object it has.
-unsafe extern "C" fn control(_cq: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    if command != ffi::FI_GETWAITOBJ || arg.is_null() {
-        return -ffi::FI_ENOSYS;
+unsafe extern "C" fn control(cq: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: as libfabric calls it.
+    unsafe {
+        let core = &object::object::<Cq>(cq).core;
+        wait::control(core.waiters.descriptor(), core.wait_obj, command, arg)
     }
-    // SAFETY: as libfabric calls it: `arg` is an enumeration to be written.
-    unsafe { *arg.cast::<u32>() = ffi::FI_WAIT_NONE };
-    0
 }
 
 unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> ssize_t {
@@ -375,7 +386,7 @@ unsafe extern "C" fn sreadfrom(
                 return got;
             }
         }
-        if object.core.domain.threaded {
+        if object.core.domain.is_threaded() {
             guard::value((), || object.core.sleep(left));
         } else {
             object.core.spin.give_way();

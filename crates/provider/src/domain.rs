@@ -19,6 +19,7 @@ use sluice_runtime::lock::Lock;
 use sluice_runtime::settings::Progress;
 use std::ffi::CStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the objects of a domain count on.
 #[derive(Debug)]
@@ -28,8 +29,10 @@ pub struct DomainCore {
     /// The program lets one thread at a time into the domain
     /// (FI_THREAD_DOMAIN).
     serial: bool,
-    /// Endpoints have a thread each that makes progress.
-    pub threaded: bool,
+    /// Endpoints have a thread each that makes progress: all of them, or those that are
+    /// opened after the first queue with a descriptor, which only a thread can raise.
+    threaded: AtomicBool,
+    may_be_threaded: bool,
     /// Kind of an address vector whose attributes name none.
     pub av_type: u32,
     /// Offsets in regions are addresses (FI_MR_VIRT_ADDR).
@@ -41,6 +44,19 @@ pub struct DomainCore {
 }
 
 impl DomainCore {
+    /// Whether an endpoint that is opened now gets a thread.
+    pub fn is_threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Endpoints that are opened from now on are to have a thread. Whether they may.
+    pub fn wants_threads(&self) -> bool {
+        if self.may_be_threaded {
+            self.threaded.store(true, Ordering::Relaxed);
+        }
+        self.may_be_threaded
+    }
+
     /// The lock of an object of this domain that only the program's threads use.
     pub fn lock<T>(&self, value: T) -> Lock<T> {
         // SAFETY: `serial` comes from `open` alone, whose caller asked for
@@ -122,7 +138,8 @@ pub unsafe extern "C" fn open(
             core: Arc::new(DomainCore {
                 api_version: fabric.api_version(),
                 serial: attr.threading == ffi::FI_THREAD_DOMAIN,
-                threaded,
+                threaded: AtomicBool::new(threaded),
+                may_be_threaded: param::get().progress != Progress::Poll,
                 av_type: attr.av_type,
                 virtual_addresses: attr.mr_mode & (ffi::FI_MR_BASIC | ffi::FI_MR_VIRT_ADDR) != 0,
                 own_keys: attr.mr_mode & (ffi::FI_MR_BASIC | ffi::FI_MR_PROV_KEY) != 0,

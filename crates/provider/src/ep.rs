@@ -155,7 +155,7 @@ pub unsafe extern "C" fn open(
             source: info.caps & ffi::FI_SOURCE != 0,
             inject_bytes: param::get().inject_bytes,
             multi_recv_min: info::MULTI_RECV_MIN,
-            threaded: domain.core.threaded,
+            threaded: domain.core.is_threaded(),
             counters: Counters::default(),
             regions: BTreeMap::new(),
             enabled: false,

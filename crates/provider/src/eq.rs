@@ -7,7 +7,8 @@ use crate::ffi::{
     self, fi_eq_attr, fi_eq_entry, fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq, fid_fabric,
 };
 use crate::guard;
-use crate::object::{self, Object, no_bind, no_control};
+use crate::object::{self, Object, no_bind};
+use crate::wait::{self, Descriptor};
 use libc::{c_char, c_int, c_void, ssize_t};
 use sluice_runtime::spin::Spin;
 use std::collections::VecDeque;
@@ -29,6 +30,9 @@ pub struct EqCore {
     events: Mutex<VecDeque<Event>>,
     /// Reads in vain.
     spin: Spin,
+    wait_obj: u32,
+    /// Readable as long as there is an event.
+    descriptor: Option<Descriptor>,
     _fabric: Arc<FabricCore>,
 }
 
@@ -48,7 +52,7 @@ unsafe impl Object for Eq {
     }
 }
 
-static OPS: fi_ops = object::ops::<Eq>(no_bind, no_control);
+static OPS: fi_ops = object::ops::<Eq>(no_bind, control);
 static EQ_OPS: fi_ops_eq =
     fi_ops_eq { size: size_of::<fi_ops_eq>(), read, readerr, write, sread, strerror };
 
@@ -58,20 +62,43 @@ impl EqCore {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn push(&self, event: Event) {
+        let mut events = self.events();
+        events.push_back(event);
+        if let Some(descriptor) = &self.descriptor {
+            descriptor.raise();
+        }
+    }
+
+    fn pop(&self, events: &mut VecDeque<Event>) {
+        events.pop_front();
+        if let Some(descriptor) = &self.descriptor
+            && events.is_empty()
+        {
+            descriptor.lower();
+        }
+    }
+
+    /// Whether there is nothing to read, for who will wait by the descriptor.
+    pub fn may_wait(&self) -> Result<bool, Errno> {
+        self.descriptor.as_ref().ok_or(Errno::INVALID)?;
+        Ok(self.events().is_empty())
+    }
+
     /// Reports the end of an insertion of `count` good addresses.
     pub fn inserted(&self, av: *mut fid, context: *mut c_void, count: u64) {
         let entry = fi_eq_entry { fid: av, context, data: count };
         let at = (&raw const entry).cast::<u8>();
         // SAFETY: a plain structure without padding: two pointers and a word.
         let bytes = unsafe { std::slice::from_raw_parts(at, size_of_val(&entry)) };
-        self.events().push_back(Event::Good(ffi::FI_AV_COMPLETE, bytes.to_vec()));
+        self.push(Event::Good(ffi::FI_AV_COMPLETE, bytes.to_vec()));
     }
 
     /// Reports that the address at `index` of an insertion was not accepted.
     pub fn refused(&self, av: *mut fid, context: *mut c_void, index: u64, errno: Errno) {
         let event =
             Event::Bad { fid: av as usize, context: context as usize, data: index, err: errno.0 };
-        self.events().push_back(event);
+        self.push(event);
     }
 }
 
@@ -88,15 +115,15 @@ pub unsafe extern "C" fn open(
     guard::status(|| {
         // SAFETY: the caller's promise; attributes may be null.
         let (fabric, attr): (&Fabric, _) = unsafe { (object::object(fabric), attr.as_ref()) };
-        let wait = attr.map_or(ffi::FI_WAIT_NONE, |attr| attr.wait_obj);
-        if ![ffi::FI_WAIT_NONE, ffi::FI_WAIT_UNSPEC, ffi::FI_WAIT_YIELD].contains(&wait) {
-            return Err(Errno::NO_SYS);
-        }
+        let wait_obj = attr.map_or(ffi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let descriptor = Descriptor::wanted(wait_obj)?;
         let eq = Eq {
             eq: fid_eq { fid: object::head::<Eq>(context, &OPS), ops: &EQ_OPS },
             core: Arc::new(EqCore {
                 events: Mutex::new(VecDeque::new()),
                 spin: Spin::new(),
+                wait_obj,
+                descriptor,
                 _fabric: Arc::clone(&fabric.core),
             }),
         };
@@ -104,6 +131,14 @@ pub unsafe extern "C" fn open(
         unsafe { object::hand_out(eq, out) };
         Ok(())
     })
+}
+
+unsafe extern "C" fn control(eq: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: as libfabric calls it.
+    unsafe {
+        let core = &object::object::<Eq>(eq).core;
+        wait::control(core.descriptor.as_ref(), core.wait_obj, command, arg)
+    }
 }
 
 unsafe extern "C" fn read(
@@ -137,7 +172,7 @@ unsafe extern "C" fn read(
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), count);
         }
         if flags & ffi::FI_PEEK == 0 {
-            events.pop_front();
+            eq.core.pop(&mut events);
         }
         eq.core.spin.found();
         Ok(count)
@@ -162,7 +197,7 @@ unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: 
             (*buf).err_data = std::ptr::null_mut();
         }
         if flags & ffi::FI_PEEK == 0 {
-            events.pop_front();
+            eq.core.pop(&mut events);
         }
         Ok(size_of::<fi_eq_err_entry>())
     })
@@ -182,7 +217,7 @@ unsafe extern "C" fn write(
                 if len == 0 { &[] } else { std::slice::from_raw_parts(buf.cast(), len) };
             (object::object(eq), bytes)
         };
-        eq.core.events().push_back(Event::Good(event, bytes.to_vec()));
+        eq.core.push(Event::Good(event, bytes.to_vec()));
         Ok(len)
     })
 }

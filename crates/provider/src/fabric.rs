@@ -7,6 +7,7 @@ use crate::ffi::{self, fi_fabric_attr, fi_ops, fi_ops_fabric, fid_fabric};
 use crate::guard;
 use crate::info;
 use crate::object::{self, Object, no_bind, no_control, no_op};
+use crate::wait;
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ static FABRIC_OPS: fi_ops_fabric = fi_ops_fabric {
     passive_ep: no_op,
     eq_open: eq::open,
     wait_open: no_op,
-    trywait: no_op,
+    trywait: wait::trywait,
     domain2: domain::open2,
 };
 

@@ -12,6 +12,7 @@
 //! | `cq.rs`, `cntr.rs` | completion queue, counter |
 //! | `mr.rs` | memory regions of a domain; `remote.rs` operations on those of peers, `rma.rs` and `atomic.rs` the C functions of those |
 //! | `eq.rs` | event queue: as little as programs need |
+//! | `wait.rs` | descriptors to wait by |
 //! | `report.rs` | what was sent, for `sluice run` |
 //! | `param.rs`, `log.rs` | settings and messages, by way of libfabric |
 //! | `engine.rs` | the protocol endpoint over its rail, as a context of the runtime |
@@ -47,6 +48,7 @@ mod report;
 mod rma;
 mod tagged;
 mod transfer;
+mod wait;
 
 use ffi::fi_provider;
 use std::cell::UnsafeCell;

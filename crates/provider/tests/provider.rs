@@ -76,6 +76,16 @@ fn what_is_complete_over_tcp_has_gone_to_the_kernel() {
 }
 
 #[test]
+fn a_program_waits_by_descriptors() {
+    let dir = provider_dir("waiting");
+    let program = compile(&dir, "waiting");
+    succeed(&mut with_provider(&program, &dir));
+    succeed(with_provider(&program, &dir).env("FI_SLUICE_RAILS", "tcp"));
+    let mut poll = with_provider(&program, &dir);
+    succeed(poll.arg("without").env("FI_SLUICE_PROGRESS", "poll"));
+}
+
+#[test]
 fn what_is_not_there_says_so() {
     let dir = provider_dir("codes");
     succeed(&mut with_provider(compile(&dir, "codes"), &dir));

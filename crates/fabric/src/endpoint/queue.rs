@@ -2,9 +2,9 @@
 
 use super::{COMPLETIONS, Done, Endpoint, Kind};
 use crate::FabricError;
-use crate::ffi::{self, fi_cq_err_entry, fi_cq_msg_entry, fid, fid_fabric};
+use crate::ffi::{self, fi_cq_err_entry, fi_cq_msg_entry, fid};
 use crate::memory::{BUFFER_BYTES, State};
-use libc::{c_int, c_void, ssize_t};
+use libc::{c_void, ssize_t};
 use std::os::fd::BorrowedFd;
 use std::{mem, ptr};
 
@@ -79,8 +79,6 @@ impl Endpoint {
     /// tell of. Without a descriptor: whether nothing is known to have ended.
     #[must_use]
     pub fn may_sleep(&mut self) -> bool {
-        /// As `fabric.h` has it.
-        type TryWait = unsafe extern "C" fn(*mut fid_fabric, *mut *mut fid, c_int) -> c_int;
         if !self.done.is_empty() {
             return false;
         }
@@ -89,10 +87,7 @@ impl Endpoint {
             return true;
         }
         let mut queue: *mut fid = self.cq.cast();
-        // SAFETY: the fabric is open, and its table has this function there.
-        unsafe {
-            let try_wait = mem::transmute::<ffi::NoOp, TryWait>((*(*self.fabric).ops).trywait);
-            try_wait(self.fabric, &raw mut queue, 1) == 0
-        }
+        // SAFETY: the fabric is open, and so is the queue.
+        unsafe { ((*(*self.fabric).ops).trywait)(self.fabric, &raw mut queue, 1) == 0 }
     }
 }

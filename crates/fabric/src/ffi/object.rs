@@ -28,7 +28,7 @@ pub struct fi_ops_fabric {
         *mut c_void,
     ) -> c_int,
     pub wait_open: NoOp,
-    pub trywait: NoOp,
+    pub trywait: unsafe extern "C" fn(*mut fid_fabric, *mut *mut fid, c_int) -> c_int,
     pub domain2: unsafe extern "C" fn(
         *mut fid_fabric,
         *mut fi_info,

@@ -1,4 +1,5 @@
-//! Threads of the program that sleep until something is in a queue.
+//! Threads of the program that sleep until something is in a queue, here or by its
+//! descriptor.
 //!
 //! Only where an endpoint has a thread of its own, which then finds what
 //! arrives and wakes them; elsewhere whoever waits has to look itself.
@@ -7,7 +8,8 @@
 //! counted. Who has put something there looks at the count afterwards. Both have
 //! the endpoint's lock when they look, so one of them sees the other.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::wait::Descriptor;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,9 @@ pub struct Waiters {
     /// Grows with each waking.
     wakings: Mutex<u64>,
     woken: Condvar,
+    descriptor: Option<Descriptor>,
+    /// Who waits by the descriptor is one of the waiters.
+    is_armed: AtomicBool,
 }
 
 /// One of them.
@@ -28,6 +33,24 @@ pub struct Waiter<'a> {
 }
 
 impl Waiters {
+    /// Nobody yet, and what they may wait by.
+    pub fn new(descriptor: Option<Descriptor>) -> Waiters {
+        Waiters { descriptor, ..Waiters::default() }
+    }
+
+    /// What they may wait by.
+    pub fn descriptor(&self) -> Option<&Descriptor> {
+        self.descriptor.as_ref()
+    }
+
+    /// From now on the descriptor is raised once. To be followed by a look.
+    pub fn arm(&self, descriptor: &Descriptor) {
+        descriptor.lower();
+        if !self.is_armed.swap(true, Ordering::SeqCst) {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     /// Whether there are any.
     #[inline]
     pub fn are_there(&self) -> bool {
@@ -39,6 +62,13 @@ impl Waiters {
         let mut wakings = self.wakings.lock().unwrap_or_else(PoisonError::into_inner);
         *wakings += 1;
         self.woken.notify_all();
+        drop(wakings);
+        if let Some(descriptor) = &self.descriptor
+            && self.is_armed.swap(false, Ordering::SeqCst)
+        {
+            descriptor.raise();
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     /// From now on the caller is woken. To be followed by a look.

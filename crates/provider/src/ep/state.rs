@@ -129,8 +129,9 @@ impl EpCore {
     /// An endpoint with this state. Where it has a thread of our own, that is one
     /// more than the program knows of.
     pub(super) fn new(state: State, domain: &DomainCore) -> EpCore {
-        let lock = if domain.threaded { Lock::new(state) } else { domain.lock(state) };
-        EpCore { shared: Shared::new(lock), threaded: domain.threaded }
+        let threaded = state.threaded;
+        let lock = if threaded { Lock::new(state) } else { domain.lock(state) };
+        EpCore { shared: Shared::new(lock), threaded }
     }
 
     /// The state, for a call that cannot do without.
@@ -430,6 +431,14 @@ impl State {
         }
         if flags & directions == 0 {
             return Err(Errno::INVALID);
+        }
+        if cq.waiters.descriptor().is_some() && !self.threaded {
+            log::warn(
+                About::Endpoint,
+                "a completion queue with a descriptor (FI_WAIT_FD) is to be opened before the \
+                 endpoints that are bound to it, which have a thread then",
+            );
+            return Err(Errno::NOT_SUPPORTED);
         }
         for (flag, direction) in [(ffi::FI_TRANSMIT, &mut self.tx), (ffi::FI_RECV, &mut self.rx)] {
             if flags & flag == 0 {

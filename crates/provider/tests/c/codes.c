@@ -128,7 +128,7 @@ static void objects(void)
 	IS(side.ep->ops->tx_size_left(side.ep), -FI_ENOSYS);
 	IS(net.fabric->ops->wait_open(net.fabric, &wait_attr, &wait), -FI_ENOSYS);
 	IS(net.domain->ops->poll_open(net.domain, &poll_attr, &poll), -FI_ENOSYS);
-	IS(fi_trywait(net.fabric, fids, 1), -FI_ENOSYS);
+	IS(fi_trywait(net.fabric, fids, 1), -FI_EINVAL);
 	IS(fi_domain2(net.fabric, net.info, &domain, FI_PEEK, NULL), -FI_EBADFLAGS);
 	IS(fi_endpoint2(net.domain, net.info, &ep, FI_PEEK, NULL), -FI_EBADFLAGS);
 	IS(fi_open_ops(&net.domain->fid, "ops", 0, &ops, NULL), -FI_ENOSYS);
@@ -173,8 +173,7 @@ static void objects(void)
 
 static void queues(void)
 {
-	const enum fi_wait_obj waits[] = { FI_WAIT_SET, FI_WAIT_FD, FI_WAIT_MUTEX_COND,
-					   FI_WAIT_POLLFD };
+	const enum fi_wait_obj waits[] = { FI_WAIT_SET, FI_WAIT_MUTEX_COND, FI_WAIT_POLLFD };
 	struct fid_cq *cq;
 	struct fid_eq *eq;
 	struct fid_cntr *cntr;

@@ -252,7 +252,7 @@ static void objects(void)
 	struct fid_eq *eq;
 	struct fid_ep *ep;
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
-	struct fi_cq_attr fd = { .wait_obj = FI_WAIT_FD };
+	struct fi_cq_attr set = { .wait_obj = FI_WAIT_SET };
 	struct fid_cq *cq;
 	uint32_t event;
 	char name[ADDR_BYTES], text[64];
@@ -304,7 +304,7 @@ static void objects(void)
 	IS(fi_eq_sread(eq, &event, text, sizeof text, 10, 0), -FI_EAGAIN);
 	OK(fi_close(&eq->fid));
 	/* What is not offered says so. */
-	IS(fi_cq_open(net.domain, &fd, &cq, NULL), -FI_ENOSYS);
+	IS(fi_cq_open(net.domain, &set, &cq, NULL), -FI_ENOSYS);
 	IS(fi_scalable_ep(net.domain, net.info, &ep, NULL), -FI_ENOSYS);
 	OK(fi_endpoint(net.domain, net.info, &ep, NULL));
 	IS(fi_enable(ep), -FI_ENOAV);
