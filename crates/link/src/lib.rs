@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod arrivals;
 pub mod chunk_claims;
 mod compulsory;
 mod costs;

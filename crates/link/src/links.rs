@@ -2,14 +2,14 @@
 //! that carry credits back.
 
 use crate::dynamic::Dynamic;
-use crate::error::{SendError, Violation};
+use crate::error::SendError;
 use crate::ledger::{DynamicLedger, Ledger};
 use crate::link::Link;
 use crate::mutants::{self, Mutant};
 use crate::port::{Connect, PeerError, Port, Token, Transmitted};
 use crate::quota::{Layout, Opened};
-use crate::region::{Arrival, Held, MailboxRegion};
-use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Region, slots_for};
+use crate::region::{Held, MailboxRegion};
+use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, Plain, Region, slots_for};
 
 /// Control credits that operations in the control region leave: acknowledgements, whose
 /// slots are freed as soon as they are read, always get one of them.
@@ -115,6 +115,31 @@ impl Links {
         let kept = mutants::is(Mutant::SpendsTooLittle) && need > 1;
         link.data_credits -= need as u16 - u16::from(kept);
         Ok(self.transmit(port, peer, packet, payload, token))
+    }
+
+    /// Sends a plain put, as [`Links::send_data`] would.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent or spent then.
+    #[inline(always)]
+    pub fn send_plain<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        plain: &Plain,
+        payload: Region,
+        token: Token,
+    ) -> Result<Transmitted, SendError> {
+        let link = self.connected(port, peer)?;
+        let need = slots_for(Plain::HEADER_BYTES.into(), payload.len);
+        let have = u32::from(link.data_credits);
+        if need > have {
+            return Err(SendError::NoCredit { need, have });
+        }
+        let kept = mutants::is(Mutant::SpendsTooLittle) && need > 1;
+        link.data_credits -= need as u16 - u16::from(kept);
+        let head = |seq, credits| plain.emit(seq, credits, payload.len as u32);
+        Ok(self.transmit_as(port, peer, head, payload, token))
     }
 
     /// Whether [`Links::send_data`] would send this now.
@@ -289,85 +314,6 @@ impl Links {
             let bears = packet.credits != Credits::default();
             is_next && (!bears || link.credits_with(packet.credits).is_ok())
         })
-    }
-
-    /// Accounts for a packet that has arrived.
-    ///
-    /// # Errors
-    /// The [`Violation`], if it is one. The peer is not to be trusted further.
-    #[inline(always)]
-    pub fn on_arrival(&mut self, peer: PeerId, packet: &Parsed) -> Result<Arrival, Violation> {
-        if self.link(peer).is_none() && self.gone(peer).is_some() {
-            return Err(Violation::Gone);
-        }
-        let link = self.link_mut(peer);
-        if packet.seq != link.expected_seq {
-            return Err(Violation::Sequence { expected: link.expected_seq, got: packet.seq });
-        }
-        link.expected_seq = link.expected_seq.next();
-        let brought_credits = packet.credits != Credits::default();
-        let mut answer_due = false;
-        if brought_credits {
-            link.take_credits(packet.credits)?;
-            if link.compulsory.waits() {
-                link.compulsory.take_credits(&mut link.data_credits);
-                answer_due = true;
-            }
-        }
-        let slots = packet.slots();
-        // Data comes first: it is what there is most of.
-        let is_data = match &packet.packet {
-            Packet::Put(put) => !put.by_control,
-            Packet::Atomic(atomic) => !atomic.by_control,
-            _ => false,
-        };
-        if !is_data {
-            return self.on_other_arrival(peer, packet, slots, brought_credits, answer_due);
-        }
-        let region = MailboxRegion::Data;
-        if !link.data.arrive(slots) {
-            return Err(Violation::NoCredit { region, slots });
-        }
-        // Fewer credits are left to the sender now: those owed to it since
-        // before, too few or without a place for their packet then, may matter.
-        if (answer_due || link.data.wanted_when_idle()) && !link.in_idle_work {
-            link.in_idle_work = true;
-            self.idle_work.push(peer);
-        }
-        Ok(Arrival { region, slots, brought_credits, answer_due })
-    }
-
-    /// Accounts for what carries no message.
-    #[inline]
-    fn on_other_arrival(
-        &mut self,
-        peer: PeerId,
-        packet: &Parsed,
-        slots: u32,
-        brought_credits: bool,
-        mut answer_due: bool,
-    ) -> Result<Arrival, Violation> {
-        let link = self.link_mut(peer);
-        let region = MailboxRegion::of(&packet.packet);
-        let accepted = match region {
-            MailboxRegion::Data => link.data.arrive(slots),
-            MailboxRegion::Control => {
-                slots <= Links::BY_CONTROL_SLOTS_MAX && link.control.arrive(slots)
-            }
-            // Replies are checked against what was asked for, by who asked.
-            MailboxRegion::Reply | MailboxRegion::Credit => true,
-        };
-        if !accepted {
-            return Err(Violation::NoCredit { region, slots });
-        }
-        if region == MailboxRegion::Data {
-            self.take_compulsory(peer, &packet.packet)?;
-            answer_due = true;
-        }
-        if answer_due {
-            self.work_when_idle(peer);
-        }
-        Ok(Arrival { region, slots, brought_credits, answer_due })
     }
 
     /// Frees `slots` of the data region: the message that lay in them is

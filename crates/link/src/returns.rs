@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::links::Links;
 use crate::mutants::{self, Mutant};
 use crate::port::{Port, Token, Transmitted};
-use sluice_wire::{Credits, Packet, PeerId, Region, ReturnResponse};
+use sluice_wire::{Credits, HeadBuf, Packet, PacketSeq, PeerId, Region, ReturnResponse};
 
 impl Links {
     /// Sends what an arrival has made due, if its [`crate::Arrival`] says so: an
@@ -53,6 +53,20 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Transmitted {
+        let head = |seq, credits| packet.emit(seq, credits, payload.len as u32);
+        self.transmit_as(port, peer, head, payload, token)
+    }
+
+    /// The same with the header that `head` makes.
+    #[inline(always)]
+    pub(crate) fn transmit_as<P: Port>(
+        &mut self,
+        port: &mut P,
+        peer: PeerId,
+        head: impl FnOnce(PacketSeq, Credits) -> HeadBuf,
+        payload: Region,
+        token: Token,
+    ) -> Transmitted {
         let Links { peers, dynamic, piggybacks, someone_reduced, .. } = self;
         let Some(Some(link)) = peers.get_mut(peer.index()) else {
             unreachable!("only of peers that there are");
@@ -67,7 +81,8 @@ impl Links {
             }
         };
         // Found again: what to keep it at hand pushes out of registers costs more.
-        let transmitted = self.link_mut(peer).transmit(port, peer, packet, credits, payload, token);
+        let head = head(self.link_mut(peer).take_seq(), credits);
+        let transmitted = port.transmit(peer, &head, payload, token);
         if self.someone_reduced {
             self.ask_reduced(port);
         }

@@ -3,7 +3,7 @@
 
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
 use sluice_proto::Endpoint;
-use sluice_wire::{Nanos, Parsed, PeerId, Region};
+use sluice_wire::{Nanos, Parsed, PeerId, PlainParsed, Region};
 
 /// Most reads past all protocol at once. Their tokens are the last ones, which no operation
 /// of an endpoint has: those name entries of tables with a limit.
@@ -35,6 +35,11 @@ impl Machine for Reader {
     #[inline]
     fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         self.endpoint.on_packet(now, port, from, packet);
+    }
+
+    #[inline]
+    fn on_plain<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &PlainParsed) {
+        self.endpoint.on_plain(now, port, from, packet);
     }
 
     #[inline]

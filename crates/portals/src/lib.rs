@@ -20,6 +20,7 @@ mod objects;
 mod table;
 
 pub use arith::is_defined;
+pub use engine::land::Landed;
 pub use engine::ni::Ni;
 pub use objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 pub use objects::ct::{Ct, CtEvent};

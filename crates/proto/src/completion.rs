@@ -1,10 +1,33 @@
 //! The completions of requests, by how they ended.
 
 use crate::api::{Completion, Failure, Kind, Probe, Recv, Send, Space};
-use crate::portal::data_of;
+use crate::portal::{data_of, data_with};
 use sluice_link::PeerError;
 use sluice_portals::{Event, NiFail};
-use sluice_wire::{Addr, PeerId};
+use sluice_wire::{Addr, PeerId, Plain};
+
+/// The message that a receive has met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    peer: PeerId,
+    tag: u64,
+    data: Option<u64>,
+}
+
+impl Met {
+    /// The one that `event` tells of.
+    #[inline(always)]
+    pub fn of(event: &Event) -> Met {
+        Met { peer: event.peer, tag: event.match_bits.0, data: data_of(event) }
+    }
+
+    /// The one that this put from `peer` has brought.
+    #[inline(always)]
+    pub fn with(peer: PeerId, put: &Plain) -> Met {
+        let data = data_with(put.user, put.hdr_data);
+        Met { peer, tag: put.match_bits.0, data }
+    }
+}
 
 impl Completion {
     /// The end of `send`.
@@ -23,11 +46,11 @@ impl Completion {
         }
     }
 
-    /// The end of a receive that `event` matched.
+    /// The end of a receive that a message has met.
     #[inline]
     pub(crate) fn of_recv(
         recv: &Recv,
-        event: &Event,
+        met: &Met,
         len: u64,
         outcome: Result<(), Failure>,
     ) -> Completion {
@@ -37,9 +60,9 @@ impl Completion {
             context: recv.context,
             len,
             buf: recv.buf.addr,
-            tag: event.match_bits.0,
-            data: data_of(event),
-            peer: Some(event.peer),
+            tag: met.tag,
+            data: met.data,
+            peer: Some(met.peer),
             quiet: !recv.report && outcome.is_ok(),
             outcome,
         }

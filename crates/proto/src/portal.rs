@@ -3,8 +3,8 @@
 
 use crate::api::{Recv, Send, Space};
 use crate::request::SendOp;
-use sluice_portals::{Event, Handle, MeOptions, MeSpec, Target};
-use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
+use sluice_portals::{Event, Handle, MeOptions, MeSpec, PutExtras, Target};
+use sluice_wire::{AckKind, MatchBits, PeerId, Plain, PtIndex, Region};
 
 /// Portal table entry of get entries, which hold announced messages.
 pub(crate) const PT_BULK: PtIndex = PtIndex(2);
@@ -59,6 +59,29 @@ impl Send {
         }
     }
 
+    /// What its put has besides, if it is sent eagerly.
+    #[inline(always)]
+    pub(crate) fn extras(&self) -> PutExtras {
+        PutExtras {
+            by_control: false,
+            ack: self.delivery.then_some(AckKind::Full),
+            hdr_data: self.data.unwrap_or(0),
+            user: self.user(),
+            rts: None,
+        }
+    }
+
+    /// Its put, if it is sent eagerly and nobody waits for its delivery.
+    #[inline(always)]
+    pub(crate) fn plain(&self) -> Plain {
+        Plain {
+            pt_index: self.space.pt(),
+            match_bits: MatchBits(self.tag),
+            hdr_data: self.data.unwrap_or(0),
+            user: self.user(),
+        }
+    }
+
     /// The user byte of its put.
     #[inline(always)]
     pub(crate) fn user(&self) -> u8 {
@@ -74,7 +97,13 @@ pub(crate) fn bulk_target(peer: PeerId, key: MatchBits, remote_offset: u64) -> T
 /// The out-of-band data of a message, which `event` tells of.
 #[inline(always)]
 pub(crate) fn data_of(event: &Event) -> Option<u64> {
-    (event.user & USER_HAS_DATA != 0).then_some(event.hdr_data)
+    data_with(event.user, event.hdr_data)
+}
+
+/// The same by the user byte and the header data of its put.
+#[inline(always)]
+pub(crate) fn data_with(user: u8, hdr_data: u64) -> Option<u64> {
+    (user & USER_HAS_DATA != 0).then_some(hdr_data)
 }
 
 /// The match list entry of a receive.

@@ -7,8 +7,8 @@ use crate::rendezvous::announce::start_announced;
 use crate::rendezvous::speculative::{note_sent, use_rtr};
 use crate::request::{SendOp, SendState, SenderCopy, Started};
 use sluice_link::{Port, Transmitted};
-use sluice_portals::{Handle, PtlError, PutExtras};
-use sluice_wire::{AckKind, MatchBits, PUT_INLINE_BYTES_MAX, Packet, Put, slots_for};
+use sluice_portals::{Handle, PtlError};
+use sluice_wire::{AckKind, MatchBits, PUT_INLINE_BYTES_MAX, Packet, Put, Region, slots_for};
 
 /// Quotas smaller than this are not divided: half of them would hardly hold one
 /// eager message.
@@ -59,23 +59,21 @@ fn start_eagerly<P: Port>(
     if send.buf.len > u64::from(PUT_INLINE_BYTES_MAX) {
         keep_room_for_announcements(core, send)?;
     }
-    let target = send.target();
-    let extras = PutExtras {
-        by_control: false,
-        ack: send.delivery.then_some(AckKind::Full),
-        hdr_data: send.data.unwrap_or(0),
-        user: send.user(),
-        rts: None,
-    };
     let (from, len) = (send.buf.addr.0, send.buf.len);
     let used = if core.peers.any_rtrs() {
         // A receive that was announced meets this message, and no other one.
-        use_rtr(core, port, send, from, len, &target, &extras)?
+        use_rtr(core, port, send, from, len, &send.target(), &send.extras())?
     } else {
         None
     };
     // The user pointer zero says that nobody waits for the send event.
-    let transmitted = core.ni.put(port, core.md, from, len, &target, &extras, handle.to_u64());
+    let user_ptr = handle.to_u64();
+    let transmitted = if send.delivery {
+        core.ni.put(port, core.md, from, len, &send.target(), &send.extras(), user_ptr)
+    } else {
+        let payload = Region::new(send.buf.addr, len).ok_or(PtlError::ArgInvalid("memory"))?;
+        core.ni.put_plain(port, core.md, payload, send.peer, &send.plain(), user_ptr)
+    };
     assert!(transmitted.is_ok() || used.is_none(), "a put that was checked goes");
     let transmitted = transmitted?;
     core.stats.eager_sent += 1;

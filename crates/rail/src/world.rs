@@ -353,7 +353,7 @@ impl World {
             inputs += 1;
             match event {
                 Event::Connected(peer, opened) => machine.on_connected(now, self, peer, opened),
-                Event::Packet(peer, packet) => machine.on_packet(now, self, peer, &packet),
+                Event::Packet(peer, packet) => machine.on_any(now, self, peer, &packet),
                 Event::Moved(token, outcome) => machine.on_moved(now, self, token, outcome),
                 Event::Gone(peer, why)
                     if self.net.as_mut().is_some_and(|net| net.lingers(peer, why)) => {}

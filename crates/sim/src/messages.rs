@@ -258,7 +258,7 @@ impl Library for Messages {
         from: PeerId,
         packet: &Parsed,
     ) -> u64 {
-        self.endpoint.on_packet(now, port, from, packet);
+        self.endpoint.on_any(now, port, from, packet);
         let known = &mut self.known[from.index()];
         self.senders += u32::from(!std::mem::replace(known, true));
         self.end_requests(now, port)

@@ -22,8 +22,9 @@ pub use ids::{MatchBits, PacketSeq, PeerId, PtIndex, RemoteKey};
 pub use layout::{HEAD_BYTES, SLOT_BYTES, SLOT_PREFIX_BYTES, VERSION};
 pub use packet::{
     Ack, AckKind, Answer, Atomic, Bulk, Credits, Cts, Decline, Found, Get, GetDone, HeadBuf, List,
-    Offer, PUT_INLINE_BYTES_MAX, Packet, Parsed, Pull, Put, REPLY_HEADER_BYTES, Recovery, Reply,
-    ReturnResponse, Rtr, Rts, SLOT_WORDS, Search, Status, Waiting, Watch, Word, Written,
+    Offer, PUT_INLINE_BYTES_MAX, Packet, Parsed, Plain, PlainParsed, Pull, Put, REPLY_HEADER_BYTES,
+    Recovery, Reply, ReturnResponse, Rtr, Rts, SLOT_WORDS, Search, Status, Waiting, Watch, Word,
+    Written,
 };
 pub use units::{Addr, Nanos, Region};
 

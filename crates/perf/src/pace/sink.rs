@@ -124,7 +124,7 @@ impl Slowed<'_> {
 impl Machine for Slowed<'_> {
     fn on_packet<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         let (endpoint, mut port) = self.with(port);
-        endpoint.on_packet(now, &mut port, from, packet);
+        endpoint.on_any(now, &mut port, from, packet);
     }
 
     fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {

@@ -6,7 +6,7 @@ use crate::objects::event::{Event, EventKind, NiFail};
 use crate::objects::me::Me;
 use crate::objects::request::{Owed, Taken};
 use sluice_link::mutants::{self, Mutant};
-use sluice_link::{Held, MailboxRegion, Opened, PeerError, Port, SendError, Violation};
+use sluice_link::{Arrival, Held, MailboxRegion, Opened, PeerError, Port, SendError, Violation};
 use sluice_wire::{GetDone, Packet, Parsed, PeerId};
 
 impl Ni {
@@ -61,15 +61,31 @@ impl Ni {
         if arrival.region == MailboxRegion::Control && !is_held {
             self.links.free_control(port, from, arrival.slots);
         }
-        if arrival.answer_due {
-            self.links.answer(port, from);
-        }
         if !sound {
+            if arrival.answer_due {
+                self.links.answer(port, from);
+            }
             if arrival.region == MailboxRegion::Data || is_held {
                 self.links.free(port, from, arrival.held());
             }
             self.status.protocol_violations += 1;
             return Taken::Violation;
+        }
+        let brought_credits = self.settle(port, from, &arrival);
+        if above { Taken::Above { brought_credits } } else { Taken::Fine { brought_credits } }
+    }
+
+    /// What follows every packet that is sound: answers, what waited for the credits that
+    /// it has brought, counters. Whether it has brought any.
+    #[inline(always)]
+    pub(crate) fn settle<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: PeerId,
+        arrival: &Arrival,
+    ) -> bool {
+        if arrival.answer_due {
+            self.links.answer(port, from);
         }
         if arrival.brought_credits {
             if !self.owed.is_empty() {
@@ -86,8 +102,7 @@ impl Ni {
             self.feed_starved(port);
         }
         self.fire(port);
-        let brought_credits = arrival.brought_credits;
-        if above { Taken::Above { brought_credits } } else { Taken::Fine { brought_credits } }
+        arrival.brought_credits
     }
 
     /// Handles what belongs to an operation, but a put. Whether it is sound.

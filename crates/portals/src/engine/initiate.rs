@@ -10,7 +10,7 @@ use crate::objects::vector::Span;
 use crate::table::Handle;
 use sluice_link::{Port, Remote, Rights, SendError, Token, Transmitted};
 use sluice_wire::{
-    AckKind, Atomic, Bulk, Get, GetDone, Packet, PeerId, Put, Region, RemoteKey, Status,
+    AckKind, Atomic, Bulk, Get, GetDone, Packet, PeerId, Plain, Put, Region, RemoteKey, Status,
 };
 
 impl Ni {
@@ -35,6 +35,37 @@ impl Ni {
     ) -> Result<Transmitted, PtlError> {
         let payload = self.checked_payload(md, local_offset, length)?;
         self.send_put(port, md, payload, None, target, extras, user_ptr)
+    }
+
+    /// Puts memory that the client vouches for, in one packet without options. Of one that
+    /// is out nothing is told; if the memory may not be reused yet, a send event of `md`
+    /// follows.
+    ///
+    /// # Errors
+    /// [`PtlError`]; nothing was sent then.
+    #[inline(always)]
+    pub fn put_plain<P: Port>(
+        &mut self,
+        port: &mut P,
+        md: Handle<Md>,
+        payload: Region,
+        peer: PeerId,
+        plain: &Plain,
+        user_ptr: u64,
+    ) -> Result<Transmitted, PtlError> {
+        if self.operations.is_full() {
+            return Err(PtlError::NoSpace("operations"));
+        }
+        let token = Token(self.operations.next_handle().to_u64());
+        let transmitted = self.links.send_plain(port, peer, plain, payload, token)?;
+        if transmitted == Transmitted::Pending {
+            let length = payload.len;
+            let stage = Stage::Transmit { then_ack: None, length, acked: None, staged: None };
+            let pt_index = plain.pt_index;
+            let begun = self.begin(Operation { peer, pt_index, md, user_ptr, stage });
+            assert!(begun.is_some(), "room was checked before");
+        }
+        Ok(transmitted)
     }
 
     /// Whether [`Ni::put`] would put this now: for who has to do something before

@@ -6,7 +6,7 @@
 //! | objects come and go | `allocate`, `append`, `search`; `unexpected` for headers |
 //! | a program's commands | `issue`, `wait` for credits, `trigger` by counters |
 //! | the initiator's side | `initiate`, `atomic`, `complete` |
-//! | the target's side | `arrive`, `admit`, `put_target`, `get_target`, `atomic` |
+//! | the target's side | `arrive`, `land`, `admit`, `put_target`, `get_target`, `atomic` |
 //! | data that moves afterwards | `fetch`, `get_target`; `moving`, `operations` keep the books |
 //! | events, counts, memory | `tell`, `memory` |
 //! | recovery from exhaustion | `recover`: the words; at the initiator `keep`, `keep_put` for most, `go_back`, `ask`, `kept_end`, `places`; at the target `refuse`, `revive` |
@@ -29,6 +29,7 @@ pub mod issue;
 pub mod keep;
 pub mod keep_put;
 pub mod kept_end;
+pub mod land;
 pub mod memory;
 pub mod moving;
 pub mod ni;

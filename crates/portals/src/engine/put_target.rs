@@ -33,7 +33,7 @@ impl Ni {
                 if me.list() == List::Overflow || put.bulk.is_some() || me.has_cold() {
                     return self.put_elsewhere(port, from, put, payload_len, held, entry);
                 }
-                self.put_plain(port, &request, entry)
+                self.put_in_place(port, &request, entry)
             }
         };
         self.acknowledge(port, from, put, done, held);
@@ -64,7 +64,7 @@ impl Ni {
     /// priority list: the path of nearly every message.
     /// Returns what the initiator is told.
     #[inline(always)]
-    fn put_plain<P: Port>(&mut self, port: &mut P, request: &Request, entry: u32) -> Ack {
+    fn put_in_place<P: Port>(&mut self, port: &mut P, request: &Request, entry: u32) -> Ack {
         let (offset, fits) = self.mes.place(entry, request.remote_offset, request.rlength);
         // What is only announced has not moved.
         let mlength = if request.rts.is_some() { 0 } else { fits };

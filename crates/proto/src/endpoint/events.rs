@@ -3,12 +3,13 @@
 use super::Endpoint;
 use super::remote::is_remote;
 use crate::api::{Completion, Failure};
+use crate::completion::Met;
 use crate::rendezvous::pull::Announced;
 use crate::rendezvous::sender::end_exposed;
 use crate::request::{RecvOp, SendState};
 use sluice_link::{ClaimsId, Port};
-use sluice_portals::{EqTaken, Event, EventKind, Handle};
-use sluice_wire::Rts;
+use sluice_portals::{EqTaken, Event, EventKind, Handle, Landed};
+use sluice_wire::{PeerId, Rts};
 
 impl Endpoint {
     /// Handles every event that the last call into the interface caused.
@@ -42,25 +43,43 @@ impl Endpoint {
             // An entry outlives its receive; the names of regions are no receive's.
             return self.on_remote_event(port, event);
         };
-        if op.announced.is_some() {
+        if let Some(hold) = event.hold {
+            let buf = op.recv.buf;
+            let fits = event.rlength.min(buf.len);
+            if fits > 0 {
+                port.copy(event.start, buf.addr, fits);
+            }
+            self.core.ni.end_hold(port, hold);
+        }
+        self.end_recv(port, handle, &Met::of(event), event.rlength);
+    }
+
+    /// A message has landed in the buffer of its receive.
+    #[inline(always)]
+    pub(super) fn on_landed<P: Port>(&mut self, port: &mut P, from: PeerId, landed: &Landed) {
+        let handle = Handle::from_u64(landed.user_ptr);
+        if self.exhausted.is_tracking() {
+            self.leave_order(handle);
+        }
+        self.end_recv(port, handle, &Met::with(from, &landed.plain), landed.rlength);
+    }
+
+    /// A receive ends whose message, of `rlength` bytes, is in its buffer as far as it fits.
+    #[inline(always)]
+    fn end_recv<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>, met: &Met, rlength: u64) {
+        if self.recvs.get(handle).is_some_and(|op| op.announced.is_some()) {
             self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
         }
         let Some(op) = self.recvs.get(handle) else { return };
         let recv = &op.recv;
-        let fits = event.rlength.min(recv.buf.len);
-        if let Some(hold) = event.hold {
-            if fits > 0 {
-                port.copy(event.start, recv.buf.addr, fits);
-            }
-            self.core.ni.end_hold(port, hold);
-        }
-        let outcome = if event.rlength > fits {
-            Err(Failure::Truncated { excess: event.rlength - fits })
+        let fits = rlength.min(recv.buf.len);
+        let outcome = if rlength > fits {
+            Err(Failure::Truncated { excess: rlength - fits })
         } else {
             Ok(())
         };
         if self.core.tells(recv.report) || outcome.is_err() {
-            self.core.complete(Completion::of_recv(recv, event, fits, outcome));
+            self.core.complete(Completion::of_recv(recv, met, fits, outcome));
         }
         let multi = op.multi;
         self.recvs.discard(handle);

@@ -9,7 +9,7 @@ use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token};
 use sluice_portals::Taken;
-use sluice_wire::{Nanos, Packet, Parsed, PeerId, Put, Region, RemoteKey};
+use sluice_wire::{Nanos, Packet, Parsed, PeerId, PlainParsed, Put, Region, RemoteKey};
 
 impl Machine for Endpoint {
     #[inline]
@@ -27,16 +27,7 @@ impl Machine for Endpoint {
         self.drain_events(port);
         match taken {
             Taken::Fine { brought_credits } => {
-                if self.rtrs.take_mismatch() {
-                    self.core.ni.note_violation();
-                    return self.refuse(port, from, PeerError::Protocol);
-                }
-                if brought_credits {
-                    self.on_credits(port, from);
-                }
-                if spends_data(&packet.packet) && self.core.ni.is_exhausted(from) {
-                    self.on_exhausted(port, from);
-                }
+                self.after_packet(port, from, brought_credits, spends_data(&packet.packet));
             }
             Taken::Above { brought_credits } => {
                 // What can go by itself need not be told of.
@@ -50,6 +41,30 @@ impl Machine for Endpoint {
             }
             Taken::Violation => self.refuse(port, from, PeerError::Protocol),
         }
+    }
+
+    #[inline]
+    fn on_plain<P: Port>(&mut self, now: Nanos, port: &mut P, from: PeerId, packet: &PlainParsed) {
+        if port.tag_matching().is_some() {
+            // Such a message may be none of this endpoint's.
+            return self.on_packet(now, port, from, &packet.parsed());
+        }
+        self.core.note_time(now);
+        if self.core.peers.gone(from).is_some() {
+            return;
+        }
+        let (taken, landed) = self.core.ni.on_plain(port, from, packet);
+        let Taken::Fine { brought_credits } = taken else {
+            return self.refuse(port, from, PeerError::Protocol);
+        };
+        if let Some(landed) = &landed {
+            self.on_landed(port, from, landed);
+        }
+        // One that has landed is no event; what waited for credits may have caused some.
+        if landed.is_none() || brought_credits {
+            self.drain_events(port);
+        }
+        self.after_packet(port, from, brought_credits, true);
     }
 
     fn placement(&self, from: PeerId, packet: &Parsed) -> Option<Region> {
@@ -128,6 +143,27 @@ impl Machine for Endpoint {
 }
 
 impl Endpoint {
+    /// What follows a packet that is sound.
+    #[inline(always)]
+    fn after_packet<P: Port>(
+        &mut self,
+        port: &mut P,
+        from: PeerId,
+        brought_credits: bool,
+        spends_data: bool,
+    ) {
+        if self.rtrs.take_mismatch() {
+            self.core.ni.note_violation();
+            return self.refuse(port, from, PeerError::Protocol);
+        }
+        if brought_credits {
+            self.on_credits(port, from);
+        }
+        if spends_data && self.core.ni.is_exhausted(from) {
+            self.on_exhausted(port, from);
+        }
+    }
+
     /// What waited for credits of a peer may go on.
     fn on_credits<P: Port>(&mut self, port: &mut P, from: PeerId) {
         if !self.stalled.is_empty() {

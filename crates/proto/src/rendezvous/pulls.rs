@@ -6,6 +6,7 @@ use super::budget::Budget;
 use super::fins::{Fin, Fins};
 use super::pull::{BulkMethod, Pull};
 use crate::api::{Completion, Failure, Recv};
+use crate::completion::Met;
 use crate::core::Core;
 use crate::recvs::Recvs;
 use crate::request::{RecvOp, RecvState};
@@ -84,7 +85,7 @@ impl Pulls {
             self.fins.say(core, port, end);
         }
         if core.tells(recv.report) || outcome.is_err() {
-            core.complete(Completion::of_recv(recv, &pull.event, pull.got, outcome));
+            core.complete(Completion::of_recv(recv, &Met::of(&pull.event), pull.got, outcome));
         }
     }
 

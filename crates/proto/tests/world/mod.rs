@@ -251,7 +251,7 @@ impl World {
                 {
                     net.net_mut().place(to, region);
                 }
-                endpoint.on_packet(now, port, peer, &packet);
+                endpoint.on_any(now, port, peer, &packet);
                 if let Packet::Waiting(waiting) = packet.packet
                     && waiting.found.is_some()
                 {

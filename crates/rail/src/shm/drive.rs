@@ -15,7 +15,7 @@ use super::ring::{WORDS, writer_of};
 use super::segment::Claim;
 use super::{Shm, backing};
 use sluice_link::{ClaimsId, Machine, PeerError, RailError};
-use sluice_wire::{Nanos, Packet, PeerId, Put, Rts};
+use sluice_wire::{Nanos, Packet, PeerId, Plain, PlainParsed, Put, Rts};
 
 /// Polls between two looks at the clock. A power of two.
 const TICK_POLLS: u32 = 32;
@@ -108,6 +108,29 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
     let Some(peer) = plain.or_else(|| shm.sender_of(writer)) else {
         return shm.refuse_unknown(copy);
     };
+    if let Some(plain) = PlainParsed::read(copy) {
+        // Nearly every packet. The others are parsed by what they say.
+        let slots = plain.slots();
+        if slots > shm.packet_slots_max {
+            return refuse(host, now, machine, peer, writer);
+        }
+        shm.take_up(copy, slots, Plain::HEADER_BYTES, plain.payload_len);
+        machine.on_plain(now, host, peer, &plain);
+        return host.shm_mut().put_down(slots);
+    }
+    deliver_parsed(host, now, machine, copy, peer, writer);
+}
+
+#[inline(never)]
+fn deliver_parsed<H: Host, M: Machine>(
+    host: &mut H,
+    now: Nanos,
+    machine: &mut M,
+    copy: &[u64; WORDS],
+    peer: PeerId,
+    writer: u16,
+) {
+    let shm = host.shm_mut();
     let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
         return refuse(host, now, machine, peer, writer);
     };
@@ -115,15 +138,7 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
     if slots > shm.packet_slots_max {
         return refuse(host, now, machine, peer, writer);
     }
-    shm.current.first = *copy;
-    shm.current.payload_offset = packet.payload_offset;
-    shm.current.payload_len = packet.payload_len;
-    if slots > 1 && shm.reader.is_scrub_due(slots) {
-        // Before anybody gets credits back for these slots.
-        shm.keep_payload();
-        shm.reader.scrub(slots);
-    }
-    shm.stats.packets_in += 1;
+    shm.take_up(copy, slots, packet.payload_offset, packet.payload_len);
     if let Packet::Put(Put { rts: Some(Rts { claims: Some(claims), .. }), .. }) = packet.packet
         && let Some((line, _)) = shm.own_line(ClaimsId(claims))
     {
@@ -133,13 +148,7 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
     let is_clocked = slots >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
     let now = if is_clocked { shm.refresh_now().max(now) } else { now };
     machine.on_packet(now, host, peer, &packet);
-    let shm = host.shm_mut();
-    // Outside of `on_packet` there is no payload to copy.
-    shm.current.payload_len = 0;
-    if shm.current.kept.is_some() {
-        shm.current.kept = None;
-    }
-    shm.reader.advance(slots);
+    host.shm_mut().put_down(slots);
 }
 
 /// Everything but the mailbox. Only if that was `empty` the machine may have its idle
@@ -320,6 +329,30 @@ fn tell_end<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer
 }
 
 impl Shm {
+    /// The packet at the head, of so many slots, is about to be handled.
+    #[inline(always)]
+    fn take_up(&mut self, copy: &[u64; WORDS], slots: u32, payload_offset: u32, payload_len: u32) {
+        self.current.first = *copy;
+        self.current.payload_offset = payload_offset;
+        self.current.payload_len = payload_len;
+        if slots > 1 && self.reader.is_scrub_due(slots) {
+            // Before anybody gets credits back for these slots.
+            self.keep_payload();
+            self.reader.scrub(slots);
+        }
+        self.stats.packets_in += 1;
+    }
+
+    /// It has been handled: there is no payload to copy any more.
+    #[inline(always)]
+    fn put_down(&mut self, slots: u32) {
+        self.current.payload_len = 0;
+        if self.current.kept.is_some() {
+            self.current.kept = None;
+        }
+        self.reader.advance(slots);
+    }
+
     /// There is work for the next poll beyond the mailbox.
     #[inline(always)]
     pub(super) fn attend(&mut self) {

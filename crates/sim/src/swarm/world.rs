@@ -306,7 +306,7 @@ impl<'t> World<'t> {
         let place = self.place(who, from, &packet, &payload);
         self.step(who, &payload, |endpoint, now, port| {
             port.placed = place.map(|region| Placed { region, copied: 0 });
-            endpoint.on_packet(now, port, from, &packet);
+            endpoint.on_any(now, port, from, &packet);
             if let Some(Placed { region, copied }) = port.placed {
                 assert_eq!(copied, region.len, "what was put in its place was wanted there");
             }

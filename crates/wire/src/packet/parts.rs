@@ -66,6 +66,14 @@ impl HeadBuf {
         buf
     }
 
+    /// A header of these words, as they lie in memory.
+    #[inline(always)]
+    pub(super) fn of_words<const N: usize>(header: [u64; N]) -> HeadBuf {
+        let mut words = [0; SLOT_WORDS];
+        words[..N].copy_from_slice(&header);
+        HeadBuf { words, len_words: N as u8 }
+    }
+
     /// A header whose body is a number.
     pub(super) fn numbered(head: Head, number: u64) -> HeadBuf {
         let mut buf = HeadBuf::new(head);
