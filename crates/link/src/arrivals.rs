@@ -2,6 +2,7 @@
 //! slots that it takes.
 
 use crate::error::Violation;
+use crate::link::Link;
 use crate::links::Links;
 use crate::region::{Arrival, MailboxRegion};
 use sluice_wire::{Credits, Packet, PacketSeq, Parsed, PeerId, PlainParsed};
@@ -20,7 +21,6 @@ impl Links {
     /// The [`Violation`], if it is one. The peer is not to be trusted further.
     #[inline(always)]
     pub fn on_arrival(&mut self, peer: PeerId, packet: &Parsed) -> Result<Arrival, Violation> {
-        let begun = self.begin_arrival(peer, packet.seq, packet.credits)?;
         // Data comes first: it is what there is most of.
         let is_data = match &packet.packet {
             Packet::Put(put) => !put.by_control,
@@ -29,9 +29,9 @@ impl Links {
         };
         let slots = packet.slots();
         if is_data {
-            self.on_data_arrival(peer, slots, begun)
+            self.on_data_arrival(peer, packet.seq, packet.credits, slots)
         } else {
-            self.on_other_arrival(peer, packet, slots, begun)
+            self.on_other_arrival(peer, packet, slots)
         }
     }
 
@@ -45,35 +45,7 @@ impl Links {
         peer: PeerId,
         packet: &PlainParsed,
     ) -> Result<Arrival, Violation> {
-        let begun = self.begin_arrival(peer, packet.seq, packet.credits)?;
-        self.on_data_arrival(peer, packet.slots(), begun)
-    }
-
-    /// Takes a packet's number and the credits that it brings.
-    #[inline(always)]
-    fn begin_arrival(
-        &mut self,
-        peer: PeerId,
-        seq: PacketSeq,
-        credits: Credits,
-    ) -> Result<Begun, Violation> {
-        if self.link(peer).is_none() && self.gone(peer).is_some() {
-            return Err(Violation::Gone);
-        }
-        let link = self.link_mut(peer);
-        if seq != link.expected_seq {
-            return Err(Violation::Sequence { expected: link.expected_seq, got: seq });
-        }
-        link.expected_seq = link.expected_seq.next();
-        let mut begun = Begun { brought_credits: credits != Credits::default(), answer_due: false };
-        if begun.brought_credits {
-            link.take_credits(credits)?;
-            if link.compulsory.waits() {
-                link.compulsory.take_credits(&mut link.data_credits);
-                begun.answer_due = true;
-            }
-        }
-        Ok(begun)
+        self.on_data_arrival(peer, packet.seq, packet.credits, packet.slots())
     }
 
     /// Accounts for what takes data credits.
@@ -81,12 +53,13 @@ impl Links {
     fn on_data_arrival(
         &mut self,
         peer: PeerId,
+        seq: PacketSeq,
+        credits: Credits,
         slots: u32,
-        begun: Begun,
     ) -> Result<Arrival, Violation> {
-        let Begun { brought_credits, answer_due } = begun;
         let region = MailboxRegion::Data;
-        let link = self.link_mut(peer);
+        let link = self.arriving(peer)?;
+        let Begun { brought_credits, answer_due } = link.begin_arrival(seq, credits)?;
         if !link.data.arrive(slots) {
             return Err(Violation::NoCredit { region, slots });
         }
@@ -99,6 +72,15 @@ impl Links {
         Ok(Arrival { region, slots, brought_credits, answer_due })
     }
 
+    /// The link by which a packet has come.
+    #[inline(always)]
+    fn arriving(&mut self, peer: PeerId) -> Result<&mut Link, Violation> {
+        if !self.is_known(peer) && self.gone(peer).is_some() {
+            return Err(Violation::Gone);
+        }
+        Ok(self.link_mut(peer))
+    }
+
     /// Accounts for what carries no message.
     #[inline]
     fn on_other_arrival(
@@ -106,10 +88,10 @@ impl Links {
         peer: PeerId,
         packet: &Parsed,
         slots: u32,
-        begun: Begun,
     ) -> Result<Arrival, Violation> {
+        let link = self.arriving(peer)?;
+        let begun = link.begin_arrival(packet.seq, packet.credits)?;
         let Begun { brought_credits, mut answer_due } = begun;
-        let link = self.link_mut(peer);
         let region = MailboxRegion::of(&packet.packet);
         let accepted = match region {
             MailboxRegion::Data => link.data.arrive(slots),
@@ -130,5 +112,25 @@ impl Links {
             self.work_when_idle(peer);
         }
         Ok(Arrival { region, slots, brought_credits, answer_due })
+    }
+}
+
+impl Link {
+    /// Takes a packet's number and the credits that it brings.
+    #[inline(always)]
+    fn begin_arrival(&mut self, seq: PacketSeq, credits: Credits) -> Result<Begun, Violation> {
+        if seq != self.expected_seq {
+            return Err(Violation::Sequence { expected: self.expected_seq, got: seq });
+        }
+        self.expected_seq = self.expected_seq.next();
+        let mut begun = Begun { brought_credits: credits != Credits::default(), answer_due: false };
+        if begun.brought_credits {
+            self.take_credits(credits)?;
+            if self.compulsory.waits() {
+                self.compulsory.take_credits(&mut self.data_credits);
+                begun.answer_due = true;
+            }
+        }
+        Ok(begun)
     }
 }

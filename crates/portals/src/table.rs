@@ -156,7 +156,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// The entry itself.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, entry: T) -> Result<Handle<T>, T> {
         if self.is_full() {
             return Err(entry);
@@ -165,6 +165,8 @@ impl<T> Table<T> {
     }
 
     /// Adds an entry also where the table is full, for what is bounded by something else.
+    // In line, so that an entry is put together in its place.
+    #[inline(always)]
     pub fn insert_beyond(&mut self, entry: T) -> Handle<T> {
         self.len += 1;
         if self.free_head == NO_SLOT {
@@ -214,7 +216,7 @@ impl<T> Table<T> {
     /// Takes the entry out, if the handle is not stale.
     #[inline]
     pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
-        match self.vacate(handle)? {
+        match self.vacate(handle, std::mem::replace)? {
             Slot::Full(entry) => Some(entry),
             Slot::Free { .. } => None,
         }
@@ -224,21 +226,26 @@ impl<T> Table<T> {
     /// handle is stale.
     #[inline]
     pub fn discard(&mut self, handle: Handle<T>) -> bool {
-        self.vacate(handle).is_some()
+        self.vacate(handle, |slot, free| *slot = free).is_some()
     }
 
-    /// Frees the slot, and gives what was in it.
+    /// Frees the slot of an entry by `put`, which puts the second slot into the place of the
+    /// first.
     #[inline(always)]
-    fn vacate(&mut self, handle: Handle<T>) -> Option<Slot<T>> {
+    fn vacate<R>(
+        &mut self,
+        handle: Handle<T>,
+        put: impl FnOnce(&mut Slot<T>, Slot<T>) -> R,
+    ) -> Option<R> {
         let (generation, slot) = self.slots.get_mut(handle.index as usize)?;
         if *generation != handle.generation || matches!(slot, Slot::Free { .. }) {
             return None;
         }
-        let taken = std::mem::replace(slot, Slot::Free { next: self.free_head });
+        let done = put(slot, Slot::Free { next: self.free_head });
         *generation = next_generation(*generation);
         self.free_head = handle.index;
         self.len -= 1;
-        Some(taken)
+        Some(done)
     }
 
     /// All entries, in no particular but a reproducible order.

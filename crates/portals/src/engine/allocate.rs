@@ -116,6 +116,7 @@ impl Ni {
 
     /// Whether an event queue has no event; so it is with a stale one.
     #[must_use]
+    #[inline]
     pub fn eq_is_empty(&self, eq: Handle<Eq>) -> bool {
         self.eqs.get(eq).is_none_or(Eq::is_empty)
     }

@@ -44,9 +44,9 @@ impl Ni {
             return self.me_append_claiming(port, pt_index, spec);
         }
         // Nothing waits: the common case, and all of it.
-        let slot = self.mes.add(&spec, pt_index, list, 0);
+        let slot = pt.priority.add(&mut self.mes, Me::new(&spec, pt_index, list));
         let slot = slot.expect("room was checked above");
-        pt.priority.push(&mut self.mes, slot);
+        self.mes.complete(slot, &spec, 0);
         let handle = self.mes.handle(slot);
         let (eq, is_shut) = (pt.eq, pt.is_shut);
         if is_shut {

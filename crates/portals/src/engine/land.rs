@@ -80,8 +80,7 @@ impl Ni {
             let left = u32::from(mutants::is(Mutant::CopiesTooLittle));
             port.copy_payload(0, into.addr, into.len as u32 - left);
         }
-        pt.priority.remove(&mut self.mes, entry);
-        self.mes.discard(entry);
+        pt.priority.discard(&mut self.mes, entry);
         self.links.free_data(port, from, slots);
         Some(Landed { user_ptr, plain, rlength })
     }

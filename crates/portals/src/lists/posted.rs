@@ -64,6 +64,30 @@ impl Posted {
         }
     }
 
+    /// Adds a record to the slab and appends it. `None` if the slab is full.
+    #[inline(always)]
+    pub fn add<R: Waiting>(&mut self, slab: &mut Slab<R>, record: R) -> Option<u32> {
+        if self.by_shape.is_some() {
+            let slot = slab.insert(record)?;
+            self.push(slab, slot);
+            return Some(slot);
+        }
+        let slot = slab.insert_into(&mut self.order, record)?;
+        self.len += 1;
+        Some(slot)
+    }
+
+    /// Takes an entry of this list out and forgets its record.
+    #[inline(always)]
+    pub fn discard<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {
+        if self.by_shape.is_some() {
+            self.remove(slab, slot);
+            return slab.discard(slot);
+        }
+        slab.discard_from(&mut self.order, slot);
+        self.len -= 1;
+    }
+
     /// Takes an entry of this list out.
     #[inline]
     pub fn remove<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {

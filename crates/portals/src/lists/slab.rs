@@ -137,8 +137,8 @@ pub struct Slab<R: Record> {
     nodes: Vec<Node<R>>,
     /// By slot, as far as any record had one.
     cold: Vec<R::Cold>,
-    /// The free slots, through their links, forward only.
-    free: u32,
+    /// The first free slot; the others are behind it, through their links, forward only.
+    free_head: u32,
     len: u32,
     records_max: u32,
     /// With fewer records than this, memory is given back.
@@ -157,7 +157,7 @@ impl<R: Record> Slab<R> {
         Slab {
             nodes: Vec::new(),
             cold: Vec::new(),
-            free: NONE,
+            free_head: NONE,
             len: 0,
             records_max,
             trim_below: 0,
@@ -238,20 +238,37 @@ impl<R: Record> Slab<R> {
     /// Adds a record, which is in no list yet. `None` if the slab is full.
     #[inline]
     pub fn insert(&mut self, record: R) -> Option<u32> {
+        self.insert_linked(record, Link::OUT)
+    }
+
+    /// Adds a record at the end of an order. `None` if the slab is full.
+    #[inline(always)]
+    pub(super) fn insert_into(&mut self, order: &mut Chain, record: R) -> Option<u32> {
+        let slot = self.insert_linked(record, Link { prev: order.tail, next: NONE })?;
+        match order.tail {
+            NONE => order.head = slot,
+            tail => self.nodes[tail as usize].link.next = slot,
+        }
+        order.tail = slot;
+        Some(slot)
+    }
+
+    #[inline(always)]
+    fn insert_linked(&mut self, record: R, link: Link) -> Option<u32> {
         if self.is_full() {
             return None;
         }
-        if self.free == NONE {
+        if self.free_head == NONE {
             self.grow();
         }
         self.last_seq += 1;
         if self.last_seq as u32 == 0 {
             self.last_seq += 1;
         }
-        let slot = self.free;
+        let slot = self.free_head;
         let node = &mut self.nodes[slot as usize];
-        self.free = node.link.next;
-        *node = Node { seq: self.last_seq, link: Link::OUT, record };
+        self.free_head = node.link.next;
+        *node = Node { seq: self.last_seq, link, record };
         self.len += 1;
         Some(slot)
     }
@@ -259,11 +276,24 @@ impl<R: Record> Slab<R> {
     /// Forgets the record in a slot that is not free, and in no list.
     #[inline]
     pub fn discard(&mut self, slot: u32) {
+        debug_assert!(self.nodes[slot as usize].link == Link::OUT, "it is in a list");
+        self.free(slot);
+    }
+
+    /// Takes a record out of its order and forgets it.
+    #[inline(always)]
+    pub(super) fn discard_from(&mut self, order: &mut Chain, slot: u32) {
+        order.unlink(&mut self.nodes, slot);
+        self.free(slot);
+    }
+
+    #[inline(always)]
+    fn free(&mut self, slot: u32) {
         let node = &mut self.nodes[slot as usize];
-        debug_assert!(node.seq != 0 && node.link == Link::OUT);
+        debug_assert!(node.seq != 0, "it is free");
         node.seq = 0;
-        node.link.next = self.free;
-        self.free = slot;
+        node.link.next = self.free_head;
+        self.free_head = slot;
         self.len -= 1;
         if self.len < self.trim_below {
             self.trim();
@@ -307,7 +337,7 @@ impl<R: Record> Slab<R> {
     fn grow(&mut self) {
         let slots = self.nodes.len();
         self.nodes.push(Node { seq: 0, link: Link::NONE, record: R::default() });
-        self.free = slots as u32;
+        self.free_head = slots as u32;
         if slots >= SLOTS_KEPT {
             self.trim_below = slots as u32 / 8;
         }
@@ -324,11 +354,11 @@ impl<R: Record> Slab<R> {
         self.nodes.shrink_to_fit();
         self.cold.truncate(live);
         self.cold.shrink_to_fit();
-        self.free = NONE;
+        self.free_head = NONE;
         for (slot, node) in self.nodes.iter_mut().enumerate().rev() {
             if node.seq == 0 {
-                node.link.next = self.free;
-                self.free = slot as u32;
+                node.link.next = self.free_head;
+                self.free_head = slot as u32;
             }
         }
         self.trim_below = match live {
@@ -359,7 +389,7 @@ impl<R: Record> Slab<R> {
         let live = self.iter().count();
         assert_eq!(live, self.len as usize, "length");
         assert!(self.nodes.iter().all(|node| node.seq <= self.last_seq));
-        let (mut free, mut at) = (0, self.free);
+        let (mut free, mut at) = (0, self.free_head);
         while at != NONE {
             assert_eq!(self.seq(at), 0, "a live slot is free");
             free += 1;

@@ -286,6 +286,13 @@ impl Slab<Me> {
         local_offset: u64,
     ) -> Option<u32> {
         let slot = self.insert(Me::new(spec, pt_index, list))?;
+        self.complete(slot, spec, local_offset);
+        Some(slot)
+    }
+
+    /// What few entries have, of one that was just added.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self, slot: u32, spec: &MeSpec, local_offset: u64) {
         let is_plain = spec.ct.is_none()
             && spec.vector.is_none()
             && spec.uid.is_none()
@@ -295,7 +302,6 @@ impl Slab<Me> {
             let cold = ColdMe { local_offset, min_free, ct, vector, uid, headers: 0, busy: 0 };
             *self.cold_mut(slot) = cold;
         }
-        Some(slot)
     }
 
     /// What few entries have, of this one.

@@ -61,7 +61,7 @@ impl Machine for Endpoint {
             self.on_landed(port, from, landed);
         }
         // One that has landed is no event; what waited for credits may have caused some.
-        if landed.is_none() || brought_credits {
+        if landed.is_none() || brought_credits && !self.core.ni.eq_is_empty(self.core.eq) {
             self.drain_events(port);
         }
         self.after_packet(port, from, brought_credits, true);
