@@ -3,7 +3,7 @@
 
 use crate::book::Entry;
 use crate::peers::{Peers, Phys};
-use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Told};
 use sluice_portals::{Ni, Taken};
 use sluice_rail::shm::{Name, PidClaim};
 use sluice_rail::{Address, World};
@@ -159,6 +159,19 @@ impl Machine for Engine {
 
     fn deadline(&self) -> Option<Nanos> {
         self.ni.has_to_ask().then_some(self.ask_by.unwrap_or(Nanos(0)))
+    }
+
+    fn told(&self) -> Told {
+        let (status, unexpected) = (self.ni.status(), self.ni.unexpected_bytes());
+        Told {
+            unexpected: status.unexpected,
+            unexpected_now: self.ni.unexpected_now(),
+            unexpected_bytes_now: unexpected.now,
+            unexpected_bytes_peak: unexpected.peak,
+            violations: status.protocol_violations,
+            peers: self.ni.links().told(),
+            ..Told::default()
+        }
     }
 }
 

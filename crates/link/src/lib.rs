@@ -36,7 +36,7 @@ pub use links::Links;
 pub use port::{
     ClaimsId, ClaimsStart, Connect, Full, LocalMemory, Machine, NoShared, NullPort, PeerError,
     Port, Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching,
-    TaggedEnd, TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
+    TaggedEnd, TaggedMessage, TaggedWanted, Token, Told, ToldPeer, Transmitted, Transport,
 };
 pub use quota::{Grant, Layout, LayoutError, Opened};
 pub use region::{Arrival, Held, MailboxRegion};

@@ -6,6 +6,7 @@ use sluice_proto::selection::{MemoryKind, Thresholds};
 use sluice_proto::{Completion, Endpoint, Exposed, Probe, Recv, Refused, RegionId, Rma, Send};
 use sluice_rail::net::{Net, NetStats};
 use sluice_rail::shm::{self, Config, OpenError, Warn};
+use sluice_rail::snapshot::Snapshot;
 use sluice_rail::tune::{self, Tuned};
 use sluice_runtime::{Context, Settings};
 use sluice_wire::{PeerId, Region};
@@ -39,8 +40,6 @@ fn thresholds(settings: &Settings) -> Thresholds {
 #[derive(Debug)]
 pub struct Engine {
     context: Context<Endpoint>,
-    /// Of all messages that were taken to be sent.
-    sent_bytes: u64,
 }
 
 impl Engine {
@@ -62,7 +61,7 @@ impl Engine {
             };
             Endpoint::new(proto.with_table(&table), layout)
         });
-        let mut engine = Engine { context, sent_bytes: 0 };
+        let mut engine = Engine { context };
         engine.tell_notices();
         Ok(engine)
     }
@@ -143,7 +142,7 @@ impl Engine {
             answer => answer,
         };
         if answer.is_ok() {
-            self.sent_bytes += send.buf.len;
+            self.context.world_mut().count_sent(send.buf.len);
         }
         answer
     }
@@ -160,7 +159,8 @@ impl Engine {
             answer => answer,
         };
         if answer.is_ok() {
-            self.sent_bytes += pieces.iter().map(|piece| piece.len).sum::<u64>();
+            let bytes = pieces.iter().map(|piece| piece.len).sum();
+            self.context.world_mut().count_sent(bytes);
         }
         answer
     }
@@ -245,12 +245,17 @@ impl Engine {
     /// How many messages were taken to be sent, and of how many bytes.
     pub fn sent(&self) -> (u64, u64) {
         let said = self.context.machine().stats();
-        (said.eager_sent + said.rendezvous_sent, self.sent_bytes)
+        (said.eager_sent + said.rendezvous_sent, self.context.world().sent_bytes())
     }
 
     /// The network devices that are used, and how many bytes went by each.
     pub fn carried(&self) -> Vec<(&str, u64)> {
         self.context.world().net().map_or_else(Vec::new, Net::carried)
+    }
+
+    /// What was done, for programs.
+    pub fn snapshot(&self) -> Snapshot {
+        self.context.world().snapshot(self.context.machine())
     }
 
     /// What was done, in words for people.

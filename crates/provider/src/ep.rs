@@ -15,12 +15,12 @@ use crate::errno::Errno;
 use crate::ffi::{self, NoOps, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep};
 use crate::guard;
 use crate::info;
-use crate::log;
 use crate::msg;
 use crate::object::{self, Object, no_op};
 use crate::param;
 use crate::report;
 use crate::rma;
+use crate::stats;
 use crate::tagged;
 use libc::{c_int, c_void, ssize_t};
 use peers::Peers;
@@ -81,9 +81,7 @@ unsafe impl Object for Ep {
         if let Some(mut engine) = engine {
             engine.tell_notices();
             report::closed(&engine);
-            if param::get().stats {
-                log::print(&format!("pid {}: {}", std::process::id(), engine.summary()));
-            }
+            stats::say(&engine);
         }
     }
 }

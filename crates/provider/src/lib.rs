@@ -46,6 +46,7 @@ mod param;
 mod remote;
 mod report;
 mod rma;
+mod stats;
 mod tagged;
 mod transfer;
 mod wait;

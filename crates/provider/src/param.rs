@@ -25,7 +25,6 @@ pub fn define() {
                     match variable.kind {
                         Kind::Size => ffi::FI_PARAM_SIZE_T,
                         Kind::Text => ffi::FI_PARAM_STRING,
-                        Kind::Flag => ffi::FI_PARAM_BOOL,
                     },
                     c"%s".as_ptr(),
                     variable.help.as_ptr(),
@@ -58,12 +57,8 @@ fn raw(variable: &Variable) -> Option<OsString> {
             let mut number: usize = 0;
             look_up(variable, (&raw mut number).cast())
         }
-        Kind::Flag => {
-            let mut number: c_int = 0;
-            look_up(variable, (&raw mut number).cast())
-        }
     };
-    // Unset gives FI_ENODATA; a flag that is none gives FI_EINVAL.
+    // Unset gives FI_ENODATA.
     if found == -ffi::FI_ENODATA || found == -ffi::FI_ENOENT {
         return None;
     }

@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::log::{self, About};
 use crate::param;
+use sluice_rail::snapshot::quoted;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -55,12 +56,6 @@ fn devices(carried: &[(&str, u64)]) -> String {
         true => String::new(),
         false => format!(r#","devices":{{{}}}"#, members.join(",")),
     }
-}
-
-/// A name as a string of JSON, without what that would have to escape.
-fn quoted(name: &str) -> String {
-    let plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-    format!("\"{}\"", name.chars().filter(plain).collect::<String>())
 }
 
 /// Appends a line, if somebody wants it. A report that fails is said once, and fails

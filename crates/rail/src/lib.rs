@@ -29,6 +29,8 @@ mod shortage;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
+pub mod snapshot;
+#[cfg(not(loom))]
 pub mod tune;
 #[cfg(not(loom))]
 pub mod waker;

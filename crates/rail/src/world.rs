@@ -6,6 +6,7 @@
 //! no mailbox to write into, and of a packet that is not its own it has no payload.
 
 mod matching;
+mod shown;
 
 use crate::address::{Address, AddressError};
 use crate::faults;
@@ -34,6 +35,8 @@ pub struct World {
     /// A rail of the network matches messages.
     matches: bool,
     watcher: OnceLock<Option<Arc<Watcher>>>,
+    /// Bytes of the messages that the layer above was given to send.
+    sent_bytes: u64,
 }
 
 /// What threads of a process sleep by: the doorbell in shared memory, which is rung for
@@ -72,6 +75,7 @@ impl World {
             shares: true,
             matches: false,
             watcher: OnceLock::new(),
+            sent_bytes: 0,
         })
     }
 
@@ -98,6 +102,7 @@ impl World {
             net: Some(Box::new(net)),
             shares,
             watcher: OnceLock::new(),
+            sent_bytes: 0,
         };
         if world.matches {
             let own = world.shm.address();

@@ -1,6 +1,6 @@
 //! A machine, as a world drives it.
 
-use super::{PeerError, Port, RailError, TaggedEnd, Token};
+use super::{PeerError, Port, RailError, TaggedEnd, Token, Told};
 use crate::quota::Opened;
 use sluice_wire::{Nanos, Parsed, PeerId, PlainParsed, Region};
 
@@ -70,4 +70,10 @@ pub trait Machine {
     /// When [`Machine::on_idle`] is wanted next even if nothing arrives.
     /// `None`: whenever the mailbox is empty will do.
     fn deadline(&self) -> Option<Nanos>;
+
+    /// What is to be told to people who watch: asked now and then while somebody does, and
+    /// at the end. A machine may have nothing to say.
+    fn told(&self) -> Told {
+        Told::default()
+    }
 }

@@ -17,6 +17,7 @@ mod null;
 mod remote;
 mod shared;
 mod tags;
+mod told;
 mod transport;
 
 pub use machine::Machine;
@@ -25,6 +26,7 @@ pub use null::NullPort;
 pub use remote::{Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights};
 pub use shared::{ClaimsId, ClaimsStart, NoShared, SharedCopy};
 pub use tags::{Full, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted};
+pub use told::{Told, ToldPeer};
 pub use transport::{Connect, PeerError, Transmitted, Transport};
 
 /// Names a request to a port until the port has reported its end. Chosen by

@@ -7,7 +7,7 @@ use crate::offer::{answer_questions, on_decline, on_search, on_watch};
 use crate::rendezvous::moved::Moved;
 use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
-use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token};
+use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token, Told};
 use sluice_portals::Taken;
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, PlainParsed, Put, Region, RemoteKey};
 
@@ -139,6 +139,28 @@ impl Machine for Endpoint {
 
     fn deadline(&self) -> Option<Nanos> {
         self.stalled.deadline(&self.core)
+    }
+
+    fn told(&self) -> Told {
+        let stats = self.stats();
+        let mut peers = self.links().told();
+        for told in &mut peers {
+            if let Some(state) = self.core.peers.get(told.peer) {
+                told.waiting = state.queue.len() as u64;
+                told.waits_since = state.stalled_since.filter(|_| told.waiting > 0);
+            }
+        }
+        Told {
+            eager: stats.eager_sent,
+            announced: stats.rendezvous_sent,
+            asked_for: stats.asked_for,
+            unexpected: stats.unexpected,
+            unexpected_now: stats.unexpected_now,
+            unexpected_bytes_now: stats.unexpected_bytes_now,
+            unexpected_bytes_peak: stats.unexpected_bytes_peak,
+            violations: stats.violations,
+            peers,
+        }
     }
 }
 

@@ -7,12 +7,14 @@ mod choice;
 mod network;
 mod options;
 mod rails;
+mod stats;
 mod variable;
 
 pub use choice::{Choice, Matching, Progress, words};
 pub use network::{Fabric, NetworkOptions, own_device};
 pub use options::RailOptions;
 pub use rails::Rails;
+pub use stats::{StatsForm, StatsOutput};
 pub use variable::{Kind, VARIABLES, Variable};
 
 use variable::unknown;
@@ -85,8 +87,8 @@ pub struct Settings {
     pub network: NetworkOptions,
     /// Who makes progress.
     pub progress: Progress,
-    /// Print counters when an endpoint closes.
-    pub stats: bool,
+    /// What is said of an endpoint when it closes.
+    pub stats: Option<StatsOutput>,
     /// The file that gets a line when an endpoint opens and when it closes.
     pub report: Option<PathBuf>,
     /// Values that are ignored, in words.
@@ -137,7 +139,7 @@ impl Settings {
                 ..NetworkOptions::default()
             },
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
-            stats: reader.flag(&variable::STATS).unwrap_or(false),
+            stats: reader.stats(&variable::STATS),
             report: reader.file(&variable::REPORT),
             warnings: reader.warnings,
         }
@@ -248,16 +250,8 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
         (self.lookup)(variable).map(PathBuf::from)
     }
 
-    fn flag(&mut self, variable: &Variable) -> Option<bool> {
-        self.value(
-            variable,
-            || "yes, no".to_owned(),
-            |raw| match raw.to_ascii_lowercase().as_str() {
-                "1" | "yes" | "on" | "true" => Some(true),
-                "0" | "no" | "off" | "false" => Some(false),
-                _ => None,
-            },
-        )
+    fn stats(&mut self, variable: &Variable) -> Option<StatsOutput> {
+        self.value(variable, || stats::ALLOWED.to_owned(), StatsOutput::parse)?
     }
 }
 

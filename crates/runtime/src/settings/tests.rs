@@ -20,7 +20,7 @@ fn an_empty_environment_is_the_default() {
     assert_eq!(empty.network.devices, Wanted::default());
     assert_eq!(empty.network.security, Security::Auth);
     assert_eq!((empty.inject_bytes, empty.inject_kept_bytes), (4096, 64 << 20));
-    assert_eq!((empty.progress, empty.stats, empty.report), (Progress::Asked, false, None));
+    assert_eq!((empty.progress, empty.stats, empty.report), (Progress::Asked, None, None));
     assert_eq!(empty.warnings, Vec::<String>::new());
 }
 
@@ -45,7 +45,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_SECURITY", "Encrypt"),
         ("FI_SLUICE_MATCHING", "Rail"),
         ("FI_SLUICE_PROGRESS", "thread"),
-        ("FI_SLUICE_STATS", "Yes"),
+        ("FI_SLUICE_STATS", "json:./stats"),
         ("FI_SLUICE_REPORT", "./lines"),
     ]);
     let lengths = Lengths {
@@ -72,7 +72,8 @@ fn what_is_set_is_read() {
     assert_eq!(set.network.matching, Matching::Rail);
     // Nothing is injected that is not eager.
     assert_eq!((set.inject_bytes, set.inject_kept_bytes), (256, 0));
-    assert_eq!((set.progress, set.stats), (Progress::Thread, true));
+    let stats = StatsOutput { form: StatsForm::Json, file: Some("./stats".into()) };
+    assert_eq!((set.progress, set.stats), (Progress::Thread, Some(stats)));
     assert_eq!(set.report, Some(PathBuf::from("./lines")));
     assert_eq!(set.warnings, Vec::<String>::new());
 }

@@ -9,8 +9,6 @@ pub enum Kind {
     Size,
     /// A word or a path.
     Text,
-    /// Yes or no.
-    Flag,
 }
 
 /// A variable of the environment.
@@ -141,8 +139,8 @@ pub(super) static PROGRESS: Variable = Variable {
 };
 pub(super) static STATS: Variable = Variable {
     name: c"stats",
-    kind: Kind::Flag,
-    help: c"Print counters to standard error when an endpoint is closed (default: no)",
+    kind: Kind::Text,
+    help: c"What is said when an endpoint is closed: text or yes (a line of counters), json (a line), openmetrics; to standard error, or appended to a file after a colon, as in json:/tmp/stats, where %p is the process (default: no)",
 };
 pub(super) static REPORT: Variable = Variable {
     name: c"report",
