@@ -5,6 +5,7 @@ Each test prints one line; the last line is `N passed, N failed, N skipped`.
 """
 
 import argparse
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import termios
+import time
 
 from run_mpi import ROOT, Suite, end_session, need
 from verdicts import Failed, Skipped, Verdicts, check, leave, methods
@@ -31,7 +33,7 @@ class Commands:
         self.folder = folder
         args = argparse.Namespace(transport="sluice", build_dir=build_dir)
         self.suite = Suite(args, folder)
-        broken = self.suite.build(["self", "sendrecv"])
+        broken = self.suite.build(["self", "sendrecv", "slow"])
         if broken:
             raise SystemExit(f"run_command: {broken}")
         self.program = self.suite.binary("sendrecv")
@@ -262,6 +264,91 @@ class Commands:
         check("Open MPI 4.1." in found["MPI"]["detail"] or found["MPI"]["state"] == "ok", out)
         out, _ = self.call("doctor", code=1, FI_PROVIDER="slucie")
         check("was sluice meant" in out and "remedy:" in out, out)
+
+    # What processes do, while they run and at their end.
+
+    def shm_dir(self, name):
+        """A directory in which only the processes of one test find each other."""
+        path = os.path.join(self.folder, name)
+        os.mkdir(path, 0o700)
+        return path
+
+    def test_top_beside_a_program(self):
+        env = {"FI_SLUICE_SHM_DIR": self.shm_dir("watched")}
+        out, _ = self.call("top", "--json", code=1, **env)
+        check(json.loads(out)["processes"] == [], out)
+        with self.running(env, self.program, "100000000") as program:
+            seen = self.watch(program, env, lambda view: all(
+                (process["per_second"] or {}).get("messages", 0) > 0
+                for process in view["processes"]))["processes"]
+            check(sorted(process["rank"] for process in seen) == [0, 1], seen)
+            check({process["command"] for process in seen} == {"sendrecv"}, seen)
+            for process in seen:
+                stats = process["stats"]
+                check(stats["pid"] == process["pid"] and stats["messages"]["bytes"] > 0, stats)
+                check(any(peer["packets_in"] > 0 for peer in stats["peers"]), stats)
+            one = str(seen[0]["pid"])
+            out, _ = self.call("top", "--peers", "--count", "2", "--interval", "0.2", one, **env)
+            lines = [line.split() for line in out.splitlines()]
+            check(sum(line[:1] == [one] for line in lines) >= 4, out)
+            check(all(line[:1] != [str(seen[1]["pid"])] for line in lines), out)
+
+    def test_top_names_a_slow_receiver(self):
+        env = {"FI_SLUICE_SHM_DIR": self.shm_dir("slow")}
+        with self.running(env, self.suite.binary("slow")) as program:
+            view = self.watch(program, env, lambda view: view["waited_for"])
+            receiver = next(process["pid"] for process in view["processes"]
+                            if process["rank"] == 0)
+            waited_for = view["waited_for"]
+            check([peer["peer"] for peer in waited_for] == [f"pid {receiver}"], view)
+            check(waited_for[0]["senders"] == 1 and waited_for[0]["messages"] > 0, view)
+            os.kill(receiver, signal.SIGSTOP)
+            # It may have shown something just before it was stopped, and shows nothing more.
+            self.watch(program, env, lambda view: {"silent"} == {
+                process["state"] for process in view["processes"] if process["rank"] == 0})
+
+    @contextlib.contextmanager
+    def running(self, env, *program):
+        """A program of two ranks, until the test is through."""
+        process = subprocess.Popen(
+            [self.tool, "run", "-q", "-n", "2", *program], env=dict(self.env, **env),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+        try:
+            yield process
+        finally:
+            end_session(process.pid)
+
+    def watch(self, program, env, is_it):
+        """What the two processes of a program show, once it is what is waited for."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while time.monotonic() < deadline:
+            check(program.poll() is None, "the program has ended")
+            # No process is there at first.
+            done = subprocess.run([self.tool, "top", "--json", "--interval", "0.3"],
+                                  env=dict(self.env, **env), text=True, capture_output=True,
+                                  timeout=LIMIT_SECONDS, check=False)
+            view = json.loads(done.stdout)
+            if len(view["processes"]) == 2 and is_it(view):
+                return view
+        raise Failed(f"it was not seen: {done.stdout}{done.stderr}")
+
+    def test_statistics_at_the_end(self):
+        path = os.path.join(self.folder, "stats")
+        self.call("run", "-q", "-n", "2", self.program, FI_SLUICE_STATS=f"json:{path}")
+        with open(path, encoding="ascii") as file:
+            all_stats = [json.loads(line) for line in file]
+        check(len({stats["pid"] for stats in all_stats}) == 2, all_stats)
+        check(all(stats["messages"]["announced"] > 0 for stats in all_stats), all_stats)
+        self.call("run", "-q", "-n", "2", self.program, FI_SLUICE_STATS=f"openmetrics:{path}-%p")
+        names = [name for name in os.listdir(self.folder) if name.startswith("stats-")]
+        check(len(names) == 2, names)
+        for name in names:
+            with open(os.path.join(self.folder, name), encoding="ascii") as file:
+                text = file.read()
+            check(text.endswith("# EOF\n") and "sluice_sent_bytes_total{" in text, text)
+        _, errors = self.call("run", "-q", "-n", "2", self.program, FI_SLUICE_STATS="1")
+        check(errors.count(" messages sent eagerly, ") == 2, errors)
 
 
 def main():

@@ -12,6 +12,7 @@ mod mpi;
 mod provider;
 mod run;
 mod selection;
+mod top;
 mod tune;
 mod why;
 
@@ -25,6 +26,7 @@ Examples:
   sluice run -n 2 ./program            an MPI program over Sluice
   sluice doctor                        check the environment; faults and remedies
   sluice info                          what works on this machine, and how to enable the rest
+  sluice top                           what running processes do over Sluice, live
   sluice why --size 1M                 which protocol a message takes, and why no other
   sluice tune                          transfer costs measured on this machine
   sluice perf latency                  half round trip by message size
@@ -53,6 +55,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Show what works on this machine, and how to enable the rest.
     Info(info::InfoArgs),
+    /// Show what running processes do over Sluice, live.
+    Top(top::TopArgs),
     /// Show which protocol a message takes here, and why no other.
     Why(why::WhyArgs),
     /// Show the transfer costs of this machine; measure them if that was not done before.
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Command::Completion(args) => manual::complete::<Cli>(&args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => manual::write_pages::<Cli>(&args).map(|()| ExitCode::SUCCESS),
         Command::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Top(args) => top::run(&args),
         Command::Why(args) => why::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Tune(args) => tune::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Perf(command) => perf::run(&command).map(|()| ExitCode::SUCCESS),

@@ -137,6 +137,32 @@ fn a_stalled_send_keeps_its_place_and_goes_when_credits_come() {
 }
 
 #[test]
+fn who_waits_for_whom_is_told() {
+    let mut world = narrow();
+    send_empty(&mut world, 20);
+    world.run();
+    let told = world.processes[0].endpoint.told();
+    let [peer] = told.peers[..] else { panic!("one peer: {told:?}") };
+    assert_eq!((told.eager, peer.packets_out, peer.credits_max), (20, 20, 20));
+    assert_eq!((peer.ledger.data_credits, peer.waiting, peer.waits_since), (0, 0, None));
+    send_empty(&mut world, 2);
+    let since = world.processes[0].endpoint.told().peers[0].waits_since;
+    assert!(since.is_some());
+    world.run();
+    let peer = world.processes[0].endpoint.told().peers[0];
+    assert_eq!((peer.waiting, peer.waits_since), (2, since), "the oldest waits since then");
+    let told = world.processes[1].endpoint.told();
+    assert_eq!(
+        (told.unexpected, told.unexpected_now, told.peers[0].ledger.data_held),
+        (20, 20, 20)
+    );
+    post(&mut world, 22);
+    world.run();
+    let peer = world.processes[0].endpoint.told().peers[0];
+    assert_eq!((peer.waiting, peer.waits_since), (0, None));
+}
+
+#[test]
 fn patience_turns_a_long_message_into_an_announcement() {
     let mut world = narrow();
     send_empty(&mut world, 15);

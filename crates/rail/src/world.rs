@@ -417,6 +417,12 @@ impl Host for World {
         if is_due { self.poll_net(machine) } else { 0 }
     }
 
+    #[cold]
+    fn show<M: Machine>(&mut self, machine: &M) {
+        let snapshot = self.snapshot(machine);
+        self.shm.show(&snapshot.to_json());
+    }
+
     fn others_want(&self) -> bool {
         self.net.as_ref().is_some_and(|net| net.is_awake())
     }

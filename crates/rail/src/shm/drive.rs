@@ -164,7 +164,11 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
     shm.attention &= IDLE_OWED;
     if shm.polls.is_multiple_of(TICK_POLLS) && shm.is_housekeeping_due() {
         shm.look_after();
+        if shm.show.take_due() {
+            host.show(machine);
+        }
     }
+    let shm = host.shm_mut();
     let mut inputs = 0;
     if !shm.transfers.is_empty() {
         inputs += run_transfers(host, now, machine);

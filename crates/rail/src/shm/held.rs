@@ -117,6 +117,11 @@ impl Held {
         self.pid != std::process::id()
             || self.fd.is_same() && rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink > 0)
     }
+
+    /// The directory in which it is.
+    pub(super) fn dir(&self) -> &Path {
+        self.path.parent().expect("it was made in one")
+    }
 }
 
 impl Drop for Held {
@@ -224,6 +229,11 @@ pub(super) fn count_stale(dir_path: &Path, identity: &Identity, prefix: &str) ->
     let is_stale =
         |name: &String| look(&dir, name, identity).is_ok_and(|found| found.is_stale(&own));
     names_of(entries, prefix).filter(is_stale).count()
+}
+
+/// The names of files that begin with `prefix`.
+pub(super) fn names(dir: &OwnedFd, prefix: &str) -> Vec<String> {
+    Dir::read_from(dir).map_or_else(|_| Vec::new(), |entries| names_of(entries, prefix).collect())
 }
 
 fn names_of(entries: Dir, prefix: &str) -> impl Iterator<Item = String> {

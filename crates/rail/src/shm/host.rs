@@ -17,6 +17,9 @@ pub(crate) trait Host: Port {
         0
     }
 
+    /// Somebody watches: shows what there is to see.
+    fn show<M: Machine>(&mut self, _machine: &M) {}
+
     /// Whether they want to be polled by the next poll again.
     fn others_want(&self) -> bool {
         false

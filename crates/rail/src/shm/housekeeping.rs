@@ -99,6 +99,7 @@ impl Shm {
     /// What costs a system call for each peer, or is seldom of use.
     fn look_slowly(&mut self, keeping: &mut Housekeeping) {
         self.keep_card();
+        self.look_for_watchers();
         if self.segment.is_lost() {
             self.give_up_all();
         }

@@ -12,6 +12,7 @@ use super::error::{CardError, OpenError};
 use super::held::{self, Held, HeldError, hold, sweep};
 use super::identity::Identity;
 use super::peers::Life;
+use super::show;
 use crate::address::Address;
 use crate::shortage::{is_shortage, remedy};
 use sluice_link::PeerError;
@@ -33,6 +34,7 @@ fn file_of(address: &Address) -> String {
 pub(super) fn publish(card: &Card, identity: &Identity, shm_dir: &Path) -> Result<Held, OpenError> {
     for dir in user_dirs(shm_dir, identity.uid) {
         sweep(&dir, identity, PREFIX, SWEEP_FILES_MAX);
+        show::sweep(&dir, identity, SWEEP_FILES_MAX);
     }
     hold_card(card, identity, shm_dir)
 }

@@ -57,6 +57,7 @@ mod segment;
 mod senders;
 mod shared;
 mod shared_bytes;
+mod show;
 mod stats;
 mod stores;
 #[cfg(test)]
@@ -72,6 +73,7 @@ pub(crate) use limits::PEERS_MAX;
 pub use lookup::stale_cards;
 pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
+pub use show::{Watchable, Watcher};
 pub use stats::Stats;
 
 use crate::address::{Address, AddressError, KEY_BYTES, tag_of};
@@ -116,6 +118,7 @@ pub struct Shm {
     written_alone: Option<(PeerId, ClaimsId)>,
     lent: Lent,
     stats: Stats,
+    show: show::Show,
 
     /// Peers that have ended and are not reported yet.
     ending: Vec<PeerId>,
@@ -208,6 +211,7 @@ impl Shm {
             written_alone: None,
             lent: Lent::new(),
             stats: Stats::default(),
+            show: show::Show::default(),
             ending: Vec::new(),
             condemned: Vec::new(),
             unwatched: Vec::new(),
@@ -415,6 +419,7 @@ impl Drop for Shm {
             self.withdraw_all();
             self.peers.close(&self.card);
             self.segment.close_own();
+            self.show_no_more();
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Two worlds over shared memory, and what a machine gets as its port.
 
+mod shown;
+
 use super::*;
 use crate::address::ADDRESS_BYTES;
 use sluice_link::{Opened, RailError};
