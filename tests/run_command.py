@@ -340,6 +340,10 @@ class Commands:
             all_stats = [json.loads(line) for line in file]
         check(len({stats["pid"] for stats in all_stats}) == 2, all_stats)
         check(all(stats["messages"]["announced"] > 0 for stats in all_stats), all_stats)
+        out, _ = self.call("report", path)
+        with open(out.strip(), encoding="utf-8") as file:
+            page = file.read()
+        check("What 2 endpoints have done" in page and "<svg " in page, page)
         self.call("run", "-q", "-n", "2", self.program, FI_SLUICE_STATS=f"openmetrics:{path}-%p")
         names = [name for name in os.listdir(self.folder) if name.startswith("stats-")]
         check(len(names) == 2, names)

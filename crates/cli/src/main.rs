@@ -75,7 +75,7 @@ so that figures of two runs can be compared."
     /// Start several hosts as network namespaces on this machine, for tests of rails.
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Write the results of `sluice sim run` as one HTML page with figures and tables.
+    /// Write the results of `sluice sim run`, or a file of FI_SLUICE_STATS, as one HTML page.
     Report(report::ReportArgs),
     /// Print the completions of commands, options and values for a shell.
     Completion(manual::CompletionArgs),

@@ -15,7 +15,7 @@ const ROWS_MAX: u32 = 128;
 const HEIGHT: u32 = 520;
 
 /// Mean loads, row by row; none where there is no link.
-struct Map {
+pub struct Map {
     x_title: &'static str,
     y_title: String,
     columns: u32,
@@ -75,7 +75,8 @@ fn ports(loads: &[Load]) -> Map {
 }
 
 impl Map {
-    fn new(
+    /// Of values from 0 to 1 at columns and rows; the mean of those at one place.
+    pub fn new(
         x_title: &'static str,
         y_title: String,
         columns: u32,
@@ -92,7 +93,8 @@ impl Map {
         Map { x_title, y_title, columns, rows, loads: loads.collect() }
     }
 
-    fn draw(&self) -> Result<String> {
+    /// The SVG document.
+    pub fn draw(&self) -> Result<String> {
         let mut svg = String::new();
         self.draw_into(&mut svg)
             .map_err(|error| anyhow!("a heat map could not be drawn: {error}"))?;

@@ -1,4 +1,5 @@
-//! `sluice report`: draws the results that `sluice sim run` has written to a folder.
+//! `sluice report`: draws the results that `sluice sim run` has written to a folder, or what
+//! the endpoints of a run have said into a file.
 
 mod axis;
 mod chart;
@@ -8,6 +9,7 @@ mod drawing;
 mod heat;
 mod lines;
 mod page;
+mod stats;
 mod style;
 
 use crate::expect::judge;
@@ -23,15 +25,18 @@ use std::path::PathBuf;
 
 const HELP: &str = "\
 Writes DIR/report.html, which has everything in it and fetches nothing, and each figure beside
-it as DIR/*.svg. A folder whose run was stopped is drawn as far as it has come.";
+it as DIR/*.svg. A folder whose run was stopped is drawn as far as it has come.
+
+Of a file that FI_SLUICE_STATS=json:FILE has named it writes FILE.html: what each endpoint has
+done, and who has sent how many packets to whom.";
 
 /// Arguments of `sluice report`.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ReportArgs {
-    /// The folder that `sluice sim run --out` wrote.
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder that `sluice sim run --out` wrote, or a file of FI_SLUICE_STATS.
+    #[arg(value_name = "DIR|FILE")]
+    source: PathBuf,
     /// Print one JSON document instead of the names of the files.
     #[arg(long)]
     json: bool,
@@ -39,18 +44,30 @@ pub struct ReportArgs {
 
 /// Runs the command.
 pub fn run(args: &ReportArgs) -> Result<()> {
-    let data = Data::read(&args.folder)?;
+    if args.source.is_file() {
+        let mut page = args.source.clone().into_os_string();
+        page.push(".html");
+        let page = PathBuf::from(page);
+        replace(&page, stats::html(&args.source)?.as_bytes())?;
+        return tell(args, &[page], &[]);
+    }
+    let data = Data::read(&args.source)?;
     let drawings = draw_all(&data)?;
     let mut files = Vec::new();
     for drawing in &drawings {
-        let path = args.folder.join(format!("{}.svg", drawing.name));
+        let path = args.source.join(format!("{}.svg", drawing.name));
         replace(&path, drawing.svg.as_bytes())?;
         files.push(path);
     }
-    let page = args.folder.join("report.html");
+    let page = args.source.join("report.html");
     let verdicts = judge(&data.plan, &data.rows);
     replace(&page, page::html(&data, &drawings, &verdicts).as_bytes())?;
     files.insert(0, page);
+    tell(args, &files, &drawings)
+}
+
+/// Which files there are now, the page first.
+fn tell(args: &ReportArgs, files: &[PathBuf], drawings: &[Drawing]) -> Result<()> {
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let mut out = std::io::stdout().lock();
     if args.json {

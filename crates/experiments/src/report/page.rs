@@ -2,24 +2,21 @@
 //! repeat the experiment. It is one file that loads no other.
 
 use super::data::Data;
-use super::drawing::{Drawing, escaped};
+use super::drawing::{Drawing, Values, escaped};
 use crate::expect::Verdict;
 use crate::output::{digits, range};
 use crate::simulator::Simulator;
 use std::fmt::Write as _;
+
+/// The end of a page.
+pub const END: &str = "</main>\n</body>\n</html>\n";
 
 const CSS: &str = include_str!("page.css");
 
 /// The HTML document.
 pub fn html(data: &Data, drawings: &[Drawing], verdicts: &[Verdict]) -> String {
     let manifest = &data.manifest;
-    let title = escaped(&manifest.title);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n\
-         <title>{title}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-    );
+    let mut page = begin(&manifest.title);
     let about = escaped(data.plan.experiment.about.trim());
     if !about.is_empty() {
         push(&mut page, format_args!("<p>{about}</p>\n"));
@@ -47,8 +44,19 @@ pub fn html(data: &Data, drawings: &[Drawing], verdicts: &[Verdict]) -> String {
     }
     expectations(&mut page, verdicts);
     parameters(&mut page, data);
-    page.push_str("</main>\n</body>\n</html>\n");
+    page.push_str(END);
     page
+}
+
+/// The beginning of a page.
+pub fn begin(title: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+    )
 }
 
 /// Writing to a string cannot fail.
@@ -56,7 +64,8 @@ fn push(page: &mut String, text: std::fmt::Arguments) {
     let _ = page.write_fmt(text);
 }
 
-fn figure(page: &mut String, drawing: &Drawing) {
+/// A figure, its description and its values, if they are listed.
+pub fn figure(page: &mut String, drawing: &Drawing) {
     let (name, title) = (escaped(&drawing.name), escaped(&drawing.title));
     push(
         page,
@@ -66,9 +75,16 @@ fn figure(page: &mut String, drawing: &Drawing) {
         page,
         format_args!("<figcaption>{}</figcaption>\n</figure>\n", escaped(&drawing.description)),
     );
-    let heads: Vec<&str> = drawing.values.heads.iter().map(String::as_str).collect();
-    table(page, &heads, &drawing.values.rows);
+    if !drawing.values.heads.is_empty() {
+        values(page, &drawing.values);
+    }
     page.push_str("</section>\n");
+}
+
+/// A table of values.
+pub fn values(page: &mut String, values: &Values) {
+    let heads: Vec<&str> = values.heads.iter().map(String::as_str).collect();
+    table(page, &heads, &values.rows);
 }
 
 fn table(page: &mut String, heads: &[&str], rows: &[Vec<String>]) {
