@@ -1,10 +1,13 @@
-// Two ranks: half round trips by size, bandwidth with a window of 64 and message by
-// message (single), 8-byte rate.
+// Two ranks: half round trips by size, bandwidth with a window of 64 from one buffer, from
+// distinct ones and from ones that are in no cache (cold), message by message (single), 8-byte
+// rate. With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
 // With "memory" as the only argument: any number of ranks, an all-to-all of 1 KiB,
 // then the memory of each process.  Every line of output is one JSON object.
 //
-// Usage: pairs latency|bandwidth|single|rate SECONDS SIZE...   or   pairs memory
+// Usage: pairs latency|bandwidth|distinct|cold|single|rate SECONDS SIZE...   or   pairs memory
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +15,8 @@
 
 #define WINDOW 64
 #define SAMPLES_MAX 200000
+// More than any cache holds.
+#define COLD_BYTES ((size_t)256 << 20)
 
 static int rank, ranks;
 static double samples[SAMPLES_MAX];
@@ -45,6 +50,20 @@ static void round_trip(unsigned char *out, unsigned char *in, int size, unsigned
         out[0] = in[0];
         MPI_Send(out, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
     }
+}
+
+// Where PAIRS_CORES says.
+static void stay(void) {
+    const char *at = getenv("PAIRS_CORES");
+    for (int i = 0; at && i < rank; i++) {
+        at = strchr(at, ',');
+        if (at) at++;
+    }
+    if (!at) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(atoi(at), &set);
+    if (sched_setaffinity(0, sizeof set, &set)) perror("pairs: sched_setaffinity");
 }
 
 static int agree(int value) {
@@ -84,21 +103,33 @@ static void latency(int size, double seconds) {
     free(in);
 }
 
-// Rank 0 sends a window, rank 1 answers with one byte when it has all of it.  All
-// messages of a window share one buffer, as the usual MPI benchmarks do, so that the
-// figure is the transport's and not that of memory outside the caches.
-static double window(unsigned char *buffer, int size, int count, unsigned char n) {
+// Buffers of one size, used in turn. With one buffer the figure is the transport's, as in the
+// usual MPI benchmarks; with many it is also that of the caches.
+struct buffers {
+    unsigned char *base;
+    size_t bytes, at;
+};
+
+static unsigned char *next(struct buffers *buffers, int size) {
+    if (buffers->at + size > buffers->bytes) buffers->at = 0;
+    unsigned char *buffer = buffers->base + buffers->at;
+    buffers->at += size;
+    return buffer;
+}
+
+// Rank 0 sends a window, rank 1 answers with one byte when it has all of it.
+static double window(struct buffers *buffers, int size, int count, unsigned char n) {
     MPI_Request requests[WINDOW];
     unsigned char token = n;
     double t = MPI_Wtime();
     if (rank == 0) {
         for (int i = 0; i < count; i++)
-            MPI_Isend(buffer, size, MPI_BYTE, 1, 2, MPI_COMM_WORLD, requests + i);
+            MPI_Isend(next(buffers, size), size, MPI_BYTE, 1, 2, MPI_COMM_WORLD, requests + i);
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
         MPI_Recv(&token, 1, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
         for (int i = 0; i < count; i++)
-            MPI_Irecv(buffer, size, MPI_BYTE, 0, 2, MPI_COMM_WORLD, requests + i);
+            MPI_Irecv(next(buffers, size), size, MPI_BYTE, 0, 2, MPI_COMM_WORLD, requests + i);
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
         MPI_Send(&token, 1, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
     }
@@ -107,23 +138,26 @@ static double window(unsigned char *buffer, int size, int count, unsigned char n
 
 static void stream(const char *test, int size, double seconds) {
     int each_window = strcmp(test, "single") ? WINDOW : 1;
-    unsigned char *buffer = malloc(size);
-    if (!buffer) {
-        fprintf(stderr, "pairs: %s of %d bytes: no memory for a message. "
+    size_t bytes = size;
+    if (!strcmp(test, "distinct")) bytes = (size_t)size * WINDOW;
+    if (!strcmp(test, "cold") && bytes < COLD_BYTES) bytes = COLD_BYTES;
+    struct buffers buffers = {malloc(bytes), bytes, 0};
+    if (!buffers.base) {
+        fprintf(stderr, "pairs: %s of %d bytes: no memory for its buffers. "
                 "Choose a smaller size.\n", test, size);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    memset(buffer, rank == 0 ? 0x5a : 0, size);
+    memset(buffers.base, rank == 0 ? 0x5a : 0, bytes);
     MPI_Barrier(MPI_COMM_WORLD);
-    double each = window(buffer, size, each_window, 0);
-    for (int i = 0; i < 2; i++) each = window(buffer, size, each_window, 0);
+    double each = window(&buffers, size, each_window, 0);
+    for (int i = 0; i < 2; i++) each = window(&buffers, size, each_window, 0);
     if (size <= 65536)
-        for (int i = 0; i < 20; i++) each = window(buffer, size, each_window, 0);
+        for (int i = 0; i < 20; i++) each = window(&buffers, size, each_window, 0);
     double wanted = seconds / each;
     int count = agree(wanted < 5 ? 5 : wanted > SAMPLES_MAX ? SAMPLES_MAX : (int)wanted);
-    for (int i = 0; i < count; i++) samples[i] = window(buffer, size, each_window, 0);
+    for (int i = 0; i < count; i++) samples[i] = window(&buffers, size, each_window, 0);
     if (rank == 1)
-        for (int i = 0; i < size; i++) expect(test, buffer[i], 0x5a);
+        for (int i = 0; i < size; i++) expect(test, buffers.base[i], 0x5a);
     if (rank == 0) {
         qsort(samples, count, sizeof *samples, ascending);
         // A long time is a low speed: p99 is what 99 % of the windows reach.
@@ -135,7 +169,7 @@ static void stream(const char *test, int size, double seconds) {
                    "\"samples\":%d}\n", test, size, each_window * (double)size / at(count, .5) / 1048576,
                    each_window * (double)size / at(count, .99) / 1048576, count);
     }
-    free(buffer);
+    free(buffers.base);
 }
 
 static void memory(void) {
@@ -162,6 +196,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    stay();
     if (argc == 2 && !strcmp(argv[1], "memory")) {
         memory();
     } else if (argc >= 4 && ranks == 2) {
@@ -174,7 +209,8 @@ int main(int argc, char **argv) {
         }
     } else {
         if (rank == 0)
-            fprintf(stderr, "usage: two ranks of pairs latency|bandwidth|single|rate SECONDS SIZE..., "
+            fprintf(stderr, "usage: two ranks of pairs latency|bandwidth|distinct|cold|single|rate SECONDS "
+                    "SIZE..., "
                     "or any number of ranks of pairs memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

@@ -1,188 +1,69 @@
 #!/usr/bin/env python3
-"""Compare Sluice with Open MPI's own shared memory and with UCX, side by side.
+"""Compare Sluice with other MPIs' shared memory and with UCX, side by side.
 
-Two ranks are pinned to two cores.  The transports run in turn, several rounds.
+The peers: Debian's Open MPI over its own shared memory and over UCX, Open MPI 5 and Intel MPI of
+PyPI over their own. Two ranks are pinned to two cores.  The transports run in turn, several rounds.
 A cache-line probe brackets each run; the machine is "near" when the half round
 trip of a line is under 100 ns and "far" otherwise, and a run counts for a mode
 only when both probes agree.  Figures are compared within one mode only.
 
-Then more ranks than cores: a ring with halo exchange and sums (bench/halo.c) on the
-same two cores, in pairs with Open MPI's own; with --lammps, LAMMPS's melt as well.
+Then more ranks than cores on the same two cores: a ring with halo exchange and sums
+(bench/halo.c), in pairs with Open MPI's own; collectives (bench/crowd.c) beside all peers; with
+--lammps, LAMMPS's melt as well.
 """
 
 import argparse
 import json
 import os
-import re
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RELEASE = os.path.join(ROOT, "target", "release")
-BUILD = os.path.join(ROOT, "target", "bench")
-NEAR_BELOW_NS = 100.0
+from bench_base import (RELEASE, VALUE, NotBuilt, build_probe, die, mode_of, probe, run, say, show,
+                        size_name)
+from bench_crowd import collectives, crowds, rows_of
+from bench_peers import OURS, PEERS, TRANSPORTS
 
-TRANSPORTS = {
-    "sluice": ["--mca", "pml", "cm", "--mca", "mtl", "ofi",
-               "--mca", "mtl_ofi_provider_include", "sluice",
-               "--mca", "btl", "self"],
-    "vader": ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"],
-    # Open MPI takes UCX for shared memory only when told that any device will do.
-    "ucx": ["--mca", "pml", "ucx", "--mca", "btl", "self",
-            "--mca", "opal_common_ucx_tls", "any",
-            "--mca", "opal_common_ucx_devices", "any"],
-}
-PEERS = ["vader", "ucx"]
-
-# The targets: test, size, limit; latency at most, the others at least.
-TARGETS = [("latency", 8, 1.3), ("latency", 64 << 10, 1.0),
-           ("bandwidth", 1 << 20, 1.7), ("bandwidth", 4 << 20, 1.7),
-           ("single", 1 << 20, 1.7), ("single", 4 << 20, 1.7), ("rate", 8, 0.7)]
-# Ranks on two cores, and how many times Open MPI's own they may take.
-CROWDS = [2, 3, 4, 8, 16]
-CROWD_LIMIT = 1.2
-HALO = {"steps": 1000, "bytes": 4096, "compute_us": 50}
-# LAMMPS's melt, as its example has it.
-MELT = """units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 10 0 10 0 10
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 3.0 87287
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-thermo 50
-run 250
-"""
-VALUE = {"latency": "half_rtt_ns", "bandwidth": "mib_per_s", "single": "mib_per_s",
-         "rate": "msgs_per_s"}
-
-
-def die(what, cause, step):
-    sys.exit(f"bench: {what}: {cause}. {step}")
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def environment(directory=None):
-    env = dict(os.environ)
-    if directory:
-        env["OMPI_MCA_orte_tmpdir_base"] = directory
-    if os.geteuid() == 0:
-        env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    return env
-
-
-def run(command, limit, env=None):
-    """Run a command in a group of its own; return (output, None) or (output, why not)."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(command, stdout=out, stderr=err, env=env,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
-        why = None
-        try:
-            code = process.wait(timeout=limit)
-            if code:
-                why = f"it ended with {code}"
-        except subprocess.TimeoutExpired:
-            why = f"it was killed at its time limit of {limit} s"
-        finally:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                if process.poll() is not None:
-                    break
-                try:
-                    os.killpg(process.pid, number)
-                    process.wait(timeout=5)
-                except (ProcessLookupError, subprocess.TimeoutExpired):
-                    pass
-        out.seek(0)
-        err.seek(0)
-        if why:
-            lines = [x.strip() for x in err.read().decode(errors="replace").splitlines()]
-            said = [x for x in lines if x and not set(x) <= {"-"}]
-            why += (", saying: " + " / ".join(said)[:300]) if said else ""
-        return out.read().decode(errors="replace"), why
-
-
-class NotBuilt(Exception):
-    """A program of ours did not compile: what, why, and what to do about it."""
-
-
-def build_one(name, compiler, flags, packages, folder="bench"):
-    os.makedirs(BUILD, exist_ok=True)
-    step = f"Install the Debian packages {packages}"
-    if not shutil.which(compiler):
-        raise NotBuilt(compiler, "it is not there", step)
-    _, why = run([compiler, "-O2", *flags, os.path.join(ROOT, folder, name + ".c"),
-                  "-o", os.path.join(BUILD, name)], 120)
-    if why:
-        raise NotBuilt(f"{folder}/{name}.c does not compile", why, step)
-
-
-def build_probe():
-    build_one("cacheline", "cc", ["-pthread"], "gcc and libc6-dev")
+KIB, MIB = 1 << 10, 1 << 20
+# The targets: test, size, limit near and far; latency at most, the others at least so many times
+# the best peer.
+TARGETS = [("latency", 8, 1.3, 1.0),
+           *(("latency", size, 1.2, 1.0) for size in (64, KIB, 2 * KIB)),
+           *(("latency", size, 0.95, 0.95) for size in (
+               4 * KIB, 8 * KIB, 16 * KIB, 24 * KIB, 32 * KIB, 48 * KIB, 64 * KIB, MIB, 4 * MIB)),
+           *(("bandwidth", size, 1.0, 1.0) for size in (
+               KIB, 4 * KIB, 8 * KIB, 64 * KIB, MIB, 4 * MIB)),
+           *(("distinct", size, 1.0, 1.0) for size in (8 * KIB, 64 * KIB, MIB)),
+           *(("cold", size, 1.0, 1.0) for size in (64 * KIB, MIB, 4 * MIB)),
+           ("single", MIB, 1.7, 1.7), ("single", 4 * MIB, 1.7, 1.7), ("rate", 8, 0.7, 0.7)]
+# The sizes of each test.
+SIZES = {test: [size for of, size, *_ in TARGETS if of == test]
+         for test in ("latency", "bandwidth", "distinct", "cold", "single", "rate")}
+QUICK_SIZES = {"latency": [8, KIB, 8 * KIB, 64 * KIB, MIB], "bandwidth": [64 * KIB, MIB, 4 * MIB],
+               "single": [MIB, 4 * MIB], "rate": [8]}
 
 
 def build():
-    for name in ("pairs", "halo"):
-        build_one(name, "mpicc.openmpi", [], "libopenmpi-dev, gcc and libc6-dev")
+    """Compiles the programs for every MPI; what is missing, and why."""
     build_probe()
-
-
-def probe(cores):
-    out, why = run([os.path.join(BUILD, "cacheline"), *map(str, cores)], 60)
-    if why:
-        die("the cache-line probe", why, "Run bench/cacheline.c by hand")
-    return float(out)
-
-
-def mode_of(ns):
-    return "near" if ns < NEAR_BELOW_NS else "far"
-
-
-def mpirun(transport, ranks, program, directory, bind, limit, cores=None):
-    """Run a program under mpirun; return its output and why it failed, if it did."""
-    command = ["mpirun.openmpi", "-n", str(ranks), *TRANSPORTS[transport]]
-    command += (["--map-by", "core", "--bind-to", "core"] if bind
-                else ["--oversubscribe", "--bind-to", "none"])
-    if transport == "sluice":
-        # The stated thresholds: figures of two days are to be compared.
-        command += ["-x", "FI_PROVIDER_PATH=" + RELEASE, "-x", "FI_SLUICE_TUNE=off"]
-    command += program
-    if cores:
-        command = ["taskset", "-c", ",".join(map(str, cores)), *command]
-    return run(command, limit, environment(directory))
-
-
-def rows_of(transport, ranks, name, arguments, directory, bind, limit, cores=None):
-    """Run a program of bench/; return its rows and why it failed, if it did."""
-    program = [os.path.join(BUILD, name), *map(str, arguments)]
-    out, why = mpirun(transport, ranks, program, directory, bind, limit, cores)
-    rows = []
-    for line in out.splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            pass
-    return rows, why or (None if rows else "it printed no figures")
-
-
-def size_name(size):
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} B"
+    missing = {}
+    built = {}
+    for name, transport in TRANSPORTS.items():
+        if transport.mpi not in built:
+            say(f"compiling for {transport.title}")
+            try:
+                transport.build(["pairs", "halo", "crowd"])
+                built[transport.mpi] = None
+            except NotBuilt as why:
+                if not transport.mpi:
+                    raise
+                built[transport.mpi] = why
+        if built[transport.mpi]:
+            missing[name] = str(built[transport.mpi].args[1])
+            say(f"{transport.title} is left out: {missing[name]}")
+    return missing
 
 
 def measure(transports, plan, rounds, cores, directory, missing):
@@ -196,16 +77,18 @@ def measure(transports, plan, rounds, cores, directory, missing):
                 if transport in missing:
                     continue
                 before = probe(cores)
-                rows, why = rows_of(transport, 2, "pairs", [test, seconds, *sizes], directory, True,
-                                    30 + 10 * seconds * len(sizes))
+                rows, why = rows_of(transport, 2, "pairs", [test, seconds, *sizes], directory,
+                                    30 + 10 * seconds * len(sizes), cores)
                 after = probe(cores)
                 if why:
-                    if transport != "ucx":
+                    if transport == OURS:
                         die(f"{test} over {transport}", why,
                             "Run the tests of this transport first")
                     missing[transport] = why
-                    say(f"UCX is left out: {test} over it failed: {why}. "
-                        "Install the Debian package libucx0, or compare without it.")
+                    step = "Install the Debian package libucx0, or compare" \
+                        if transport == "ucx" else "Compare"
+                    say(f"{transport} is left out: {test} over it failed: {why}. "
+                        f"{step} without it.")
                     continue
                 mode = mode_of(before)
                 counts = mode == mode_of(after)
@@ -241,15 +124,11 @@ def compare(summary, mode, test, size):
     return ours["p50"] / peers[best], best
 
 
-def show(test, value):
-    return {"latency": lambda: f"{value / 1000:.3f}", "bandwidth": lambda: f"{value:.0f}",
-            "single": lambda: f"{value:.0f}",
-            "rate": lambda: f"{value / 1e6:.2f}"}[test]()
-
-
 def tables(summary, plan, transports, runs):
     heads = {"latency": "half round trip, us: p50 (p99)",
              "bandwidth": "bandwidth with a window of 64, MiB/s: p50 (99 % reach)",
+             "distinct": "the same from and into 64 buffers",
+             "cold": "the same through 256 MiB of buffers",
              "single": "bandwidth message by message, MiB/s: p50 (99 % reach)",
              "rate": "message rate with a window of 64, million/s: p50 (99 % reach)"}
     for mode in ("near", "far"):
@@ -281,11 +160,11 @@ def tables(summary, plan, transports, runs):
 
 def verdicts(summary, missing):
     result = []
-    print("\ntargets, Sluice to the better peer"
-          + (" (UCX is not there: vader alone)" if "ucx" in missing else ""))
-    for test, size, limit in TARGETS:
+    print("\ntargets, Sluice to the best peer"
+          + (f" (not there: {', '.join(missing)})" if missing else ""))
+    for test, size, *limits in TARGETS:
         sign = "<=" if test == "latency" else ">="
-        for mode in ("near", "far"):
+        for mode, limit in zip(("near", "far"), limits):
             ratio, peer = compare(summary, mode, test, size)
             if ratio is None:
                 verdict = "not measured"
@@ -306,7 +185,8 @@ def memory(directory):
     for ranks in (2, 16):
         for transport in ("sluice", "vader"):
             say(f"memory with {ranks} ranks over {transport}")
-            rows, why = rows_of(transport, ranks, "pairs", ["memory"], directory, False, 90)
+            rows, why = rows_of(transport, ranks, "pairs", ["memory"], directory, 90,
+                                None)
             if not why and len(rows) != ranks:
                 why = f"{len(rows)} of {ranks} ranks printed a figure"
             entry = dict(ranks=ranks, transport=transport, failed=why, rows=rows)
@@ -317,56 +197,6 @@ def memory(directory):
             now = max(r["vmrss_kib"] for r in rows) / 1024
             high = max(r["vmhwm_kib"] for r in rows) / 1024
             print(f"  {ranks:2} ranks  {transport:6}  {now:6.1f}  {high:6.1f}")
-    return result
-
-
-def halo_us(transport, ranks, directory, cores):
-    """Microseconds a step of bench/halo.c."""
-    rows, why = rows_of(transport, ranks, "halo", HALO.values(), directory, False, 60, cores)
-    if why:
-        die(f"halo with {ranks} ranks over {transport}", why,
-            "Run the tests of this transport first")
-    return rows[0]["us_per_step"]
-
-
-def melt_seconds(transport, ranks, directory, cores):
-    """Seconds of LAMMPS's loop."""
-    script = os.path.join(directory, "in.melt")
-    with open(script, "w") as file:
-        file.write(MELT)
-    out, why = mpirun(transport, ranks, ["lmp", "-in", script, "-log", "none"], directory, False,
-                      120, cores)
-    found = re.search(r"^Loop time of ([0-9.]+) ", out, re.M)
-    if why or not found:
-        die(f"LAMMPS with {ranks} ranks over {transport}", why or "it printed no loop time",
-            "Run it by hand")
-    return float(found.group(1))
-
-
-def crowds(rounds, cores, directory, lammps):
-    """More ranks than cores, in pairs that begin with each transport in turn."""
-    result = []
-    programs = [("halo", "us a step", halo_us)]
-    if lammps:
-        programs.append(("melt", "s", melt_seconds))
-    for name, unit, take in programs:
-        print(f"\n{name} on two cores, {unit}: median of {rounds} pairs (all)")
-        for ranks in CROWDS:
-            figures = {"sluice": [], "vader": []}
-            for number in range(rounds):
-                order = list(figures) if number % 2 else list(figures)[::-1]
-                for transport in order:
-                    say(f"pair {number + 1} of {rounds}  {name} with {ranks} ranks "
-                        f"over {transport}")
-                    figures[transport].append(take(transport, ranks, directory, cores))
-            medians = {t: statistics.median(found) for t, found in figures.items()}
-            ratio = medians["sluice"] / medians["vader"]
-            verdict = "met" if ratio <= CROWD_LIMIT else "missed"
-            result.append(dict(program=name, ranks=ranks, unit=unit, figures=figures, ratio=ratio,
-                               limit=CROWD_LIMIT, verdict=verdict))
-            shown = "  ".join(f"{t} {medians[t]:.4g} ({', '.join(f'{x:.4g}' for x in found)})"
-                              for t, found in figures.items())
-            print(f"  {ranks:2} ranks  {shown}  {ratio:.2f} x, wanted {CROWD_LIMIT}: {verdict}")
     return result
 
 
@@ -424,7 +254,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
-                        help="about one minute instead of five")
+                        help="about two minutes instead of fifteen")
     parser.add_argument("--rounds", type=int, help="rounds [default: 6, quick: 2]")
     parser.add_argument("--crowd-only", action="store_true",
                         help="only what is about more ranks than cores")
@@ -453,22 +283,16 @@ def main():
             die(f"target/release/{name}", "it is not there",
                 "Build it with \"cargo build --release\"")
     try:
-        build()
+        missing = build()
     except NotBuilt as why:
         die(*why.args)
-    if args.quick:
-        plan = [("latency", [8, 1024, 65536, 1 << 20], 0.15),
-                ("bandwidth", [65536, 1 << 20, 4 << 20], 0.2),
-                ("single", [1 << 20, 4 << 20], 0.2), ("rate", [8], 0.3)]
-    else:
-        plan = [("latency", [8, 64, 1024, 8192, 65536, 1 << 20, 4 << 20], 0.3),
-                ("bandwidth", [8192, 65536, 1 << 20, 4 << 20], 0.5),
-                ("single", [1 << 20, 4 << 20], 0.5), ("rate", [8], 0.6)]
+    seconds = 0.15 if args.quick else 0.3
+    sizes = QUICK_SIZES if args.quick else SIZES
+    plan = [(test, of, seconds) for test, of in sizes.items()]
     started = time.monotonic()
-    missing = {}
     directory = tempfile.mkdtemp(prefix="bench-")
     try:
-        runs, judged, used, alone = [], [], [], {}
+        runs, judged, used, alone, together = [], [], [], {}, []
         if not args.crowd_only:
             runs = measure(list(TRANSPORTS), plan, rounds, cores, directory, missing)
         summary = summarise(runs)
@@ -477,6 +301,7 @@ def main():
             judged = verdicts(summary, missing)
             used = memory(directory)
         crowded = crowds(rounds, cores, directory, args.lammps)
+        together = collectives(rounds, 2 * seconds, cores, directory, missing)
         if not args.crowd_only:
             alone = sluice_alone(args.quick, cores)
     finally:
@@ -487,7 +312,8 @@ def main():
                  for (m, t, s, x), figures in sorted(summary.items())]
         with open(args.json, "w") as f:
             json.dump(dict(cores=cores, missing=missing, summary=table, targets=judged,
-                           memory=used, crowds=crowded, sluice=alone, runs=runs), f, indent=1)
+                           memory=used, crowds=crowded, collectives=together,
+                           sluice=alone, runs=runs), f, indent=1)
             f.write("\n")
     return 0
 

@@ -24,7 +24,8 @@ import sys
 import tempfile
 import time
 
-import bench
+import bench_base as bench
+from bench_peers import TRANSPORTS
 
 NAME = f"bench-{os.getpid()}"
 TOOL = os.path.join(bench.RELEASE, "sluice")
@@ -59,9 +60,7 @@ def options(transport, rails):
     if transport == THREAD:
         return [*options("sluice", rails), "-x", "FI_SLUICE_PROGRESS=thread"]
     if transport == "sluice":
-        # The stated thresholds: figures of two days are to be compared.
-        return [*bench.TRANSPORTS["sluice"], "-x", "FI_PROVIDER_PATH=" + bench.RELEASE,
-                "-x", "FI_SLUICE_TUNE=off"]
+        return [*TRANSPORTS["sluice"].words]
     if transport == "btl":
         return ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp",
                 "--mca", "btl_tcp_if_include", named]
@@ -69,7 +68,7 @@ def options(transport, rails):
         return ["--mca", "pml", "cm", "--mca", "mtl", "ofi",
                 "--mca", "mtl_ofi_provider_include", "tcp", "--mca", "btl", "self",
                 "-x", "FI_TCP_IFACE=" + named]
-    return [*bench.TRANSPORTS["ucx"], "-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=" + named]
+    return [*TRANSPORTS["ucx"].words, "-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=" + named]
 
 
 def run_program(transport, rails, program, cores, directory):

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-import bench
+import bench_base as bench
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROVIDERS = os.path.join(ROOT, "target", "release")

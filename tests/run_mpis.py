@@ -79,18 +79,21 @@ class Installed:
     def compile(self, program):
         """A program of tests/mpi, for this MPI."""
         out = os.path.join(self.folder, f"{self.mpi.name}-{program}")
+        self.build(os.path.join(PROGRAMS, f"{program}.c"), out, "-O1")
+        return out
+
+    def build(self, source, out, *flags):
+        """A program in C, for this MPI."""
         words = [os.path.join(self.dir, word) if word.startswith(("bin/", "lib/")) else word
                  for word in self.mpi.compiler]
         words = [f"-I{self.dir}/include" if word == "-Iinclude" else word for word in words]
         libraries = [word for word in words if ".so" in word]
         compiler = [word for word in words if ".so" not in word]
-        source = os.path.join(PROGRAMS, f"{program}.c")
-        command = [*compiler, "-O1", "-o", out, source, *libraries,
+        command = [*compiler, *flags, "-o", out, source, *libraries,
                    f"-Wl,-rpath,{self.dir}/lib", "-lpthread"]
         got = subprocess.run(command, capture_output=True, text=True)
         if got.returncode:
             raise Failed(f"{' '.join(command)}: {got.stderr[-400:]}")
-        return out
 
     def start(self, program, ranks, args, rail):
         """Runs a program over a rail; Sluice must have carried its messages."""

@@ -15,7 +15,7 @@ from unittest import mock
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
-import bench  # noqa: E402
+import bench_base as bench  # noqa: E402
 import demo  # noqa: E402
 import test as ci  # noqa: E402
 
