@@ -4,7 +4,7 @@
 //! time of that file with its slow looks, ten times a second; while it is young the process
 //! writes a snapshot into a file beside its card, whole, under a name of its own first. So a
 //! process that nobody watches pays one system call in 100 ms, and nobody reads half a
-//! snapshot (`docs/decisions/0019-watching.md`).
+//! snapshot (`docs/decisions/0020-watching.md`).
 //!
 //! The directory is private to the user. What is read there is checked by who reads it.
 
