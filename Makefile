@@ -38,7 +38,7 @@ test: deps                      ## Everything that CI runs
 quick: deps                     ## The tests without MPI programs
 	@$(PYTHON) scripts/test.py --quick
 
-bench: build                    ## Compare with Open MPI and UCX, on this host and between two of a lab
+bench: build                    ## Compare with other MPIs and UCX, on this host and between two of a lab
 	@$(PYTHON) scripts/bench.py
 	@$(PYTHON) scripts/bench_hosts.py
 	@$(PYTHON) tests/run_overlap.py
