@@ -96,6 +96,11 @@ const CREDIT_SLOTS: u8 = 8;
 /// announcement can be there beside a request for credits and its answer.
 const DYNAMIC_CREDIT_SLOTS: u8 = 4;
 const STATIC_SLOTS: u16 = 4;
+/// Where there is room, a sender owns this part of its equal share, up to so many slots: a few
+/// messages of 1 KiB. Many senders that send at once, as in an all-to-all, then need not wait for
+/// slots to move.
+const STATIC_PART: u32 = 4;
+const STATIC_SLOTS_MAX: u16 = 256;
 /// Replies of 16 KiB each, eight at once: an asker that is only run now and then
 /// by a busy system has enough asked for when it is.
 const REPLY_SLOTS: u16 = 2048;
@@ -168,6 +173,10 @@ impl Layout {
                 slots_max,
             });
         }
+        let share = (ring_slots - fixed) / senders / STATIC_PART;
+        let data_slots = share.clamp(u32::from(STATIC_SLOTS), u32::from(STATIC_SLOTS_MAX)) as u16;
+        let grant = Grant { data_slots, ..grant };
+        let fixed = senders * grant.total() + u32::from(REPLY_SLOTS);
         let dynamic_slots = ring_slots - fixed;
         let layout =
             Layout { grant, dynamic_slots, senders_max, reply_slots: REPLY_SLOTS, ring_slots };

@@ -47,8 +47,9 @@ fn a_layout_that_nobody_makes_is_refused() {
 #[test]
 fn a_dynamic_region_fills_the_ring() {
     let layout = Layout::divide_dynamic(64, 1 << 16).unwrap();
-    let grant = Grant { data_slots: 4, control_slots: 32, credit_slots: 4 };
-    let fixed = 64 * 40 + 2048;
+    // A quarter of the equal share of what is left is each sender's own.
+    let grant = Grant { data_slots: 238, control_slots: 32, credit_slots: 4 };
+    let fixed = 64 * (238 + 36) + 2048;
     let dynamic_slots = (1 << 16) - fixed;
     let expected =
         Layout { grant, dynamic_slots, senders_max: 64, reply_slots: 2048, ring_slots: 1 << 16 };
