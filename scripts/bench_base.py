@@ -1,6 +1,7 @@
 """What the benchmarks share: programs that are compiled, run with a time limit, and bracketed
 by a probe of the machine's mode."""
 
+import json
 import os
 import shutil
 import signal
@@ -62,6 +63,17 @@ def run(command, limit, env=None):
             said = [x for x in lines if x and not set(x) <= {"-"}]
             why += (", saying: " + " / ".join(said)[:300]) if said else ""
         return out.read().decode(errors="replace"), why
+
+
+def rows_in(out):
+    """The lines of JSON that a program has printed."""
+    rows = []
+    for line in out.splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            pass
+    return rows
 
 
 class NotBuilt(Exception):

@@ -2,12 +2,11 @@
 MPI's own shared memory; collectives (bench/crowd.c) beside all peers; with --lammps, LAMMPS's
 melt."""
 
-import json
 import os
 import re
 import statistics
 
-from bench_base import die, say
+from bench_base import die, rows_in, say
 from bench_peers import OURS, PEERS, TRANSPORTS
 
 # Ranks on two cores, and how many times Open MPI's own they may take.
@@ -40,12 +39,7 @@ def rows_of(transport, ranks, name, arguments, directory, limit, cores):
     transport = TRANSPORTS[transport]
     program = [transport.program(name), *map(str, arguments)]
     out, why = transport.run(ranks, program, directory, limit, cores)
-    rows = []
-    for line in out.splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            pass
+    rows = rows_in(out)
     return rows, why or (None if rows else "it printed no figures")
 
 

@@ -79,12 +79,7 @@ def run_program(transport, rails, program, cores, directory):
                *options(transport, rails),
                "sh", "-c", PINNED.format(*cores), "sh", *map(str, program)]
     out, why = bench.run(command, LIMIT_SECONDS, bench.environment(directory))
-    rows = []
-    for line in out.splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            pass
+    rows = bench.rows_in(out)
     return rows, why or (None if rows else "it printed no figures")
 
 

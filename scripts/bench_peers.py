@@ -71,8 +71,6 @@ class Transport:
         """Runs a program on these cores, a rank on each, or a crowd on all of them. Its output,
         and why it failed, if it did."""
         env = {**environment(directory), **dict(self.variables), "TMPDIR": directory}
-        if self.name == "sluice":
-            env["FI_PROVIDER_PATH"] = RELEASE
         crowd = cores is None or ranks > len(cores)
         command = self.command(ranks, program, crowd)
         if cores:

@@ -1,6 +1,7 @@
 //! The library that libfabric loads: where it is, which version, and whether what it
 //! needs is there.
 
+use crate::mpi::library::LIBFABRIC;
 use crate::mpi::{Mpi, binary, library};
 use std::env;
 use std::fmt;
@@ -11,8 +12,6 @@ use std::path::{Path, PathBuf};
 pub const NAME: &str = "sluice";
 /// The name of its file.
 pub const FILE: &str = "libsluice-fi.so";
-/// What loads it.
-pub const LIBFABRIC: &str = "libfabric.so.1";
 /// What its version begins with in its bytes (`crates/provider/src/report.rs`).
 const IDENTITY: &[u8] = b"sluice-provider/";
 const IDENTITY_BYTES_MAX: usize = 64;

@@ -110,10 +110,7 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Result<Transmitted, SendError> {
-        let link = self.connected(port, peer)?;
-        let need = affordable(link, packet, payload.len)?;
-        let kept = mutants::is(Mutant::SpendsTooLittle) && need > 1;
-        link.data_credits -= need as u16 - u16::from(kept);
+        spend(self.connected(port, peer)?, packet.header_bytes(), payload.len)?;
         Ok(self.transmit(port, peer, packet, payload, token))
     }
 
@@ -130,14 +127,7 @@ impl Links {
         payload: Region,
         token: Token,
     ) -> Result<Transmitted, SendError> {
-        let link = self.connected(port, peer)?;
-        let need = slots_for(Plain::HEADER_BYTES.into(), payload.len);
-        let have = u32::from(link.data_credits);
-        if need > have {
-            return Err(SendError::NoCredit { need, have });
-        }
-        let kept = mutants::is(Mutant::SpendsTooLittle) && need > 1;
-        link.data_credits -= need as u16 - u16::from(kept);
+        spend(self.connected(port, peer)?, Plain::HEADER_BYTES, payload.len)?;
         let head = |seq, credits| plain.emit(seq, credits, payload.len as u32);
         Ok(self.transmit_as(port, peer, head, payload, token))
     }
@@ -153,7 +143,7 @@ impl Links {
         packet: &Packet,
         payload_len: u64,
     ) -> Result<(), SendError> {
-        affordable(self.connected(port, peer)?, packet, payload_len).map(drop)
+        affordable(self.connected(port, peer)?, packet.header_bytes(), payload_len).map(drop)
     }
 
     /// Sends a put or an atomic operation that says so in the control region: for one that
@@ -588,8 +578,17 @@ impl Links {
 
 /// Slots that a put takes, if there are credits for them.
 #[inline(always)]
-fn affordable(link: &Link, packet: &Packet, payload_len: u64) -> Result<u32, SendError> {
-    let need = slots_for(packet.header_bytes().into(), payload_len);
+fn affordable(link: &Link, header_bytes: u32, payload_len: u64) -> Result<u32, SendError> {
+    let need = slots_for(header_bytes.into(), payload_len);
     let have = u32::from(link.data_credits);
     if need > have { Err(SendError::NoCredit { need, have }) } else { Ok(need) }
+}
+
+/// Spends the credits for them.
+#[inline(always)]
+fn spend(link: &mut Link, header_bytes: u32, payload_len: u64) -> Result<(), SendError> {
+    let need = affordable(link, header_bytes, payload_len)?;
+    let kept = mutants::is(Mutant::SpendsTooLittle) && need > 1;
+    link.data_credits -= need as u16 - u16::from(kept);
+    Ok(())
 }

@@ -96,9 +96,9 @@ const CREDIT_SLOTS: u8 = 8;
 /// announcement can be there beside a request for credits and its answer.
 const DYNAMIC_CREDIT_SLOTS: u8 = 4;
 const STATIC_SLOTS: u16 = 4;
-/// Where there is room, a sender owns this part of its equal share, up to so many slots: a few
-/// messages of 1 KiB. Many senders that send at once, as in an all-to-all, then need not wait for
-/// slots to move.
+/// Where there is room, a sender owns one of so many parts of its equal share, up to so many
+/// slots: 15 messages of 1 KiB. Many senders that send at once, as in an all-to-all, then need
+/// not wait for slots to move.
 const STATIC_PART: u32 = 4;
 const STATIC_SLOTS_MAX: u16 = 256;
 /// Replies of 16 KiB each, eight at once: an asker that is only run now and then
@@ -148,8 +148,8 @@ impl Layout {
     }
 
     /// Divides a mailbox of at most `slots_max` slots among `senders_max`, each with
-    /// few slots of its own and the rest of the data region dynamic, so that the
-    /// ring is full.
+    /// a quarter of its equal share of its own and the rest of the data region dynamic, so
+    /// that the ring is full.
     ///
     /// # Errors
     /// [`LayoutError::TooManySenders`] if what cannot be shared does not fit, with a

@@ -1,13 +1,13 @@
 //! The fabric: the root of all other objects.
 
+use crate::cq::Cq;
 use crate::domain;
-use crate::eq;
+use crate::eq::{self, Eq};
 use crate::errno::Errno;
-use crate::ffi::{self, fi_fabric_attr, fi_ops, fi_ops_fabric, fid_fabric};
+use crate::ffi::{self, fi_fabric_attr, fi_ops, fi_ops_fabric, fid, fid_fabric};
 use crate::guard;
 use crate::info;
 use crate::object::{self, Object, no_bind, no_control, no_op};
-use crate::wait;
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ static FABRIC_OPS: fi_ops_fabric = fi_ops_fabric {
     passive_ep: no_op,
     eq_open: eq::open,
     wait_open: no_op,
-    trywait: wait::trywait,
+    trywait,
     domain2: domain::open2,
 };
 
@@ -79,6 +79,31 @@ pub unsafe extern "C" fn open(
         };
         // SAFETY: the caller's promise.
         unsafe { object::hand_out(fabric, out) };
+        Ok(())
+    })
+}
+
+/// `fi_trywait`: -FI_EAGAIN if there is something to read.
+///
+/// # Safety
+/// As libfabric calls it: `count` open objects of this provider are at `fids`.
+unsafe extern "C" fn trywait(_fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
+    guard::status(|| {
+        for nth in 0..usize::try_from(count).map_err(|_| Errno::INVALID)? {
+            // SAFETY: the caller's promise.
+            let (cq, eq) = unsafe {
+                let at = *fids.add(nth);
+                (object::of_class::<Cq>(at), object::of_class::<Eq>(at))
+            };
+            let may_wait = match (cq, eq) {
+                (Some(cq), _) => cq.core.may_wait()?,
+                (_, Some(eq)) => eq.core.may_wait()?,
+                _ => return Err(Errno::INVALID),
+            };
+            if !may_wait {
+                return Err(Errno::AGAIN);
+            }
+        }
         Ok(())
     })
 }

@@ -1,16 +1,12 @@
 //! Descriptors that a program gives to poll(2) until there is something to read
-//! (FI_WAIT_FD), and `fi_trywait`, which says whether it may.
+//! (FI_WAIT_FD). Whether it may wait, `fi_trywait` says (`fabric`).
 //!
 //! A descriptor of an event queue is readable as long as there is an event. One of a
 //! completion queue becomes so when an endpoint's thread, or a call, finishes something
 //! after the program was told that it may wait; until it asks again.
 
-use crate::cq::Cq;
-use crate::eq::Eq;
 use crate::errno::Errno;
-use crate::ffi::{self, fid, fid_fabric};
-use crate::guard;
-use crate::object;
+use crate::ffi;
 use libc::{c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -79,33 +75,4 @@ pub unsafe fn control(
         }
         _ => -ffi::FI_ENOSYS,
     }
-}
-
-/// `fi_trywait`: -FI_EAGAIN if there is something to read.
-///
-/// # Safety
-/// As libfabric calls it: `count` open objects of this provider are at `fids`.
-pub unsafe extern "C" fn trywait(
-    _fabric: *mut fid_fabric,
-    fids: *mut *mut fid,
-    count: c_int,
-) -> c_int {
-    guard::status(|| {
-        for nth in 0..usize::try_from(count).map_err(|_| Errno::INVALID)? {
-            // SAFETY: the caller's promise.
-            let (cq, eq) = unsafe {
-                let at = *fids.add(nth);
-                (object::of_class::<Cq>(at), object::of_class::<Eq>(at))
-            };
-            let may_wait = match (cq, eq) {
-                (Some(cq), _) => cq.core.may_wait()?,
-                (_, Some(eq)) => eq.core.may_wait()?,
-                _ => return Err(Errno::INVALID),
-            };
-            if !may_wait {
-                return Err(Errno::AGAIN);
-            }
-        }
-        Ok(())
-    })
 }

@@ -1,7 +1,7 @@
 //! libfabric and the provider: whether the one finds the other.
 
 use super::Finding;
-use crate::mpi::launcher;
+use crate::mpi::{launcher, library};
 use crate::provider::{self, Provider};
 use std::env;
 use std::ffi::OsStr;
@@ -43,7 +43,7 @@ fn found(provider: &Provider) -> Finding {
             format!(
                 "{file}; {} is not found: only an MPI that brings its own, as those of PyPI do, \
                  loads it",
-                provider::LIBFABRIC
+                library::LIBFABRIC
             ),
             provider::LACKING,
         ),

@@ -2,9 +2,11 @@
 
 use super::binary::{self, Binary};
 use super::{Family, Libfabric, Mpi};
-use crate::provider::LIBFABRIC;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The library that an MPI and the provider share.
+pub const LIBFABRIC: &str = "libfabric.so.1";
 
 /// What only the library of one implementation, or a program that it is linked into,
 /// has in it. The first that is found counts: Intel MPI and MVAPICH descend from MPICH.

@@ -3,7 +3,6 @@
 //! others go on as any put ([`Ni::on_packet`]).
 
 use crate::engine::ni::Ni;
-use crate::objects::me::Flags;
 use crate::objects::request::Taken;
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Held, Port, Violation};
@@ -67,7 +66,7 @@ impl Ni {
         }
         let entry = pt.priority.find(&mut self.mes, plain.match_bits, from, |_, _| true)?;
         let me = self.mes.at(entry);
-        if me.flags != Flags::FOR_ONE_MESSAGE || me.has_cold() {
+        if !me.flags.is_for_one_message() || me.has_cold() {
             return None;
         }
         let rlength = u64::from(packet.payload_len);

@@ -55,31 +55,6 @@ pub struct MeOptions {
     pub addressed: bool,
 }
 
-impl MeOptions {
-    /// The default, for constants.
-    const NONE: MeOptions = MeOptions {
-        op_put: false,
-        op_get: false,
-        use_once: false,
-        manage_local: false,
-        inc_by_rlength: false,
-        no_truncate: false,
-        event_link_disable: false,
-        event_comm_disable: false,
-        event_success_disable: false,
-        event_over_disable: false,
-        event_unlink_disable: false,
-        event_flowctrl_disable: false,
-        ct_comm: false,
-        ct_overflow: false,
-        ct_bytes: false,
-        unexpected_hdr_disable: false,
-        lent: false,
-        get_done: false,
-        addressed: false,
-    };
-}
-
 /// What an entry is made from. The default has no memory and allows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MeSpec {
@@ -196,13 +171,17 @@ pub struct ColdMe {
 }
 
 impl Flags {
-    /// Those of an entry that takes one put, whatever its length, and tells of that alone.
-    pub const FOR_ONE_MESSAGE: Flags = Flags::of(&MeOptions {
-        op_put: true,
-        use_once: true,
-        event_unlink_disable: true,
-        ..MeOptions::NONE
-    });
+    /// Whether the entry takes one put, whatever its length, and tells of that alone.
+    #[inline(always)]
+    pub fn is_for_one_message(self) -> bool {
+        let options = MeOptions {
+            op_put: true,
+            use_once: true,
+            event_unlink_disable: true,
+            ..MeOptions::default()
+        };
+        self == Flags::of(&options)
+    }
 
     /// Whether an operation's offset is not simply the one asked for.
     #[inline(always)]

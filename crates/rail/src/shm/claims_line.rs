@@ -1,6 +1,8 @@
 //! Chunk claims in shared memory, alone in their cache line. What the words mean is
 //! [`sluice_link::chunk_claims`].
 
+#[cfg(not(loom))]
+use super::prefetch::prefetch;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 use sluice_link::chunk_claims::{ChunkClaims, ClaimsWord};
@@ -69,12 +71,7 @@ impl Line {
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn fetch(&self) {
-        // SAFETY: a prefetch reads nothing into the program, and never faults.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>((&raw const self.claims).cast());
-        }
+        prefetch(&raw const self.claims);
         // A load whose value nobody waits for.
         #[cfg(not(target_arch = "x86_64"))]
         std::hint::black_box(self.claims.word().load());

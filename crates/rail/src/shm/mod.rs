@@ -50,6 +50,7 @@ mod lookup;
 mod names;
 mod peers;
 mod port;
+mod prefetch;
 pub mod probe;
 mod published;
 mod ring;

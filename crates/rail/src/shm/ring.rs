@@ -36,6 +36,7 @@
 //! so that a reader that finds a writer idle, or busy elsewhere, sees what it
 //! published before. On x86 all of these are plain stores.
 
+use super::prefetch::prefetch;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -334,7 +335,7 @@ pub(crate) fn writer_of(copy: &[u64; WORDS]) -> u16 {
     (copy[0] >> 32) as u16
 }
 
-/// How far ahead of the head a slot is fetched.
+/// How far ahead of the head a slot is fetched while the packet at the head is handled.
 const SLOTS_AHEAD: u64 = 2;
 
 /// How many laps a reader leaves out when it begins anew: so many that writers who
@@ -369,25 +370,12 @@ impl<K> Reader<K> {
         if prefix & STAMP_MASK != u64::from(self.expected) {
             return None;
         }
-        self.fetch_ahead();
+        prefetch(self.slot(self.head.wrapping_add(SLOTS_AHEAD)));
         let mut copy = [prefix; WORDS];
         for (to, from) in copy.iter_mut().zip(&slot.words).skip(1) {
             *to = from.load(Ordering::Relaxed);
         }
         Some(copy)
-    }
-
-    /// Has the processor fetch the slot that may be read next but one: while the packet at the
-    /// head is handled, its line is on its way from the writer's cache.
-    #[inline(always)]
-    fn fetch_ahead(&self) {
-        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-        // SAFETY: a prefetch reads nothing into the program, and never faults.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let ahead: *const Slot = self.slot(self.head.wrapping_add(SLOTS_AHEAD));
-            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-        }
     }
 
     /// Goes on to the slot `count` further.
