@@ -57,6 +57,9 @@ mod bell;
 #[path = "shm/claims_line.rs"]
 mod claims_line;
 #[cfg(loom)]
+#[path = "shm/prefetch.rs"]
+mod prefetch;
+#[cfg(loom)]
 #[allow(dead_code)]
 #[path = "shm/published.rs"]
 mod published;
