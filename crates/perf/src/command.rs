@@ -11,7 +11,7 @@ use crate::pace::{self, PaceArgs};
 use crate::recover::{self, RecoverArgs};
 use crate::remote::{self, AtomicArgs, RmaArgs};
 use crate::stripe::{self, StripeArgs};
-use crate::sweep::{self, LatencyArgs, Windowed};
+use crate::sweep::{self, BandwidthArgs, LatencyArgs, Windowed};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -36,10 +36,12 @@ Examples:
   sluice perf bandwidth                     a sweep of sizes
   sluice perf bandwidth --size 1M,4M        two sizes
   sluice perf bandwidth --size 1M,4M --window 1   message by message
+  sluice perf bandwidth --cold --json       from and into memory that is in no cache
+  sluice perf bandwidth --buffers distinct  a buffer for each message of a window
   sluice perf bandwidth --bulk ring         as where direct reads are forbidden
   sluice perf bandwidth --rail tcp --raw    over TCP, beside a plain connection
   sluice perf bandwidth --api portals       puts through libportals, acknowledgements counted")]
-    Bandwidth(Windowed),
+    Bandwidth(BandwidthArgs),
     /// Messages per second, one way, a window of messages at a time.
     #[command(after_help = "\
 Examples:
@@ -96,9 +98,7 @@ Examples:
 pub fn run(command: &PerfCommand) -> Result<()> {
     match command {
         PerfCommand::Latency(args) => sweep::run(&args.common, Test::Latency, args.op),
-        PerfCommand::Bandwidth(args) => {
-            sweep::run(&args.common, Test::Bandwidth { window: args.window }, None)
-        }
+        PerfCommand::Bandwidth(args) => sweep::run_bandwidth(args),
         PerfCommand::Rate(args) => {
             sweep::run(&args.common, Test::Rate { window: args.window }, None)
         }

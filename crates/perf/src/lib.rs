@@ -28,6 +28,7 @@
 
 mod access;
 mod behind;
+mod buffers;
 mod command;
 mod compute;
 mod cores;

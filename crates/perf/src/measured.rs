@@ -1,6 +1,7 @@
 //! What is measured, and what drives it: latency, bandwidth and rate are the
 //! same by messages and by puts and gets.
 
+use crate::buffers::Buffers;
 use crate::stats::{Samples, Spread};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -10,7 +11,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     Latency,
-    Bandwidth { window: u64 },
+    Bandwidth { window: u64, buffers: Buffers },
     Rate { window: u64 },
 }
 
@@ -87,7 +88,15 @@ impl Test {
     pub fn window(self) -> Option<u64> {
         match self {
             Test::Latency => None,
-            Test::Bandwidth { window } | Test::Rate { window } => Some(window),
+            Test::Bandwidth { window, .. } | Test::Rate { window } => Some(window),
+        }
+    }
+
+    /// Buffers that messages of this size take in turn.
+    pub fn places(self, size: u64) -> u64 {
+        match self {
+            Test::Bandwidth { window, buffers } => buffers.count(size, window),
+            Test::Latency | Test::Rate { .. } => 1,
         }
     }
 
@@ -97,7 +106,7 @@ impl Test {
         match self {
             Test::Latency if op == Op::Get => Spread::of_times(samples, 1.0),
             Test::Latency => Spread::of_times(samples, 2.0),
-            Test::Bandwidth { window } => {
+            Test::Bandwidth { window, .. } => {
                 Spread::of_rates(samples, (size * window) as f64 / f64::from(1 << 20))
             }
             Test::Rate { window } => Spread::of_rates(samples, window as f64),

@@ -1,6 +1,7 @@
 //! Latency, bandwidth and rate by messages, as an MPI sees them through libfabric; and
 //! beside them over a plain connection.
 
+use crate::buffers::Places;
 use crate::measured::{Measured, Op, Test};
 use crate::node::Node;
 use crate::raw::{Raw, RawStream};
@@ -14,11 +15,21 @@ use anyhow::{Context, Result};
 pub struct Messages {
     pub node: Node,
     pub raw: Option<Raw>,
+    pub test: Test,
+    /// Messages of streams so far, which have taken their places in turn.
+    pub streamed: u64,
+}
+
+impl Messages {
+    fn places(&self, size: u64) -> Places {
+        Places::new(self.test.places(size), self.streamed)
+    }
 }
 
 impl Measured for Messages {
     fn verify(&mut self, size: u64, seed: u64) -> Result<()> {
-        verify::first(&mut self.node, size, seed)
+        let at = self.places(size).at(size);
+        verify::first_at(&mut self.node, size, seed, at)
     }
 
     fn batch(
@@ -29,11 +40,13 @@ impl Measured for Messages {
         count: u64,
         samples: &mut Samples,
     ) -> Result<()> {
+        let places = self.places(size);
         let node = &mut self.node;
         match test {
             Test::Latency => latency::first(node, size, count, samples),
-            Test::Bandwidth { window } | Test::Rate { window } => {
-                stream::first(node, size, window, count, samples)
+            Test::Bandwidth { window, .. } | Test::Rate { window } => {
+                self.streamed += window * count;
+                stream::first(node, size, window, count, places, samples)
             }
         }
     }
@@ -52,7 +65,7 @@ impl Measured for Messages {
                 self.node.begin(&Step::RawPingPong { size, count })?;
                 raw.ping(size, count, samples)
             }
-            Test::Bandwidth { window } | Test::Rate { window } => {
+            Test::Bandwidth { window, .. } | Test::Rate { window } => {
                 self.node.begin(&Step::RawStream { window_bytes: size * window, count })?;
                 raw.pour(RawStream { size, window, per_write }, count, samples)
             }

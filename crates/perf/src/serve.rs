@@ -79,10 +79,14 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 node.reserve(size);
                 node.answer(0)?;
             }
-            Step::Verify { size, seed } => verify::second(&mut node, size, seed)?,
+            Step::ReservePlaces { bytes } => {
+                node.reserve_received(bytes);
+                node.answer(0)?;
+            }
+            Step::Verify { size, seed, at } => verify::second(&mut node, size, seed, at)?,
             Step::PingPong { size, count } => latency::second(&mut node, size, count)?,
-            Step::Stream { size, count, window } => {
-                stream::second(&mut node, size, window, count)?;
+            Step::Stream { size, count, window, places } => {
+                stream::second(&mut node, size, window, count, places)?;
             }
             Step::RawOpen => raw = Some(Raw::serve(&mut node)?),
             Step::RawPingPong { size, count } => {

@@ -1,5 +1,6 @@
 //! What the first process tells the second one to do.
 
+use crate::buffers::Places;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +12,15 @@ pub const STEP_BYTES: usize = 256;
 pub enum Step {
     /// Both buffers hold messages of this size from now on.
     Reserve { size: u64 },
-    /// A message each way whose every byte is checked.
-    Verify { size: u64, seed: u64 },
+    /// The buffer that messages are received into has so many bytes from now on.
+    ReservePlaces { bytes: u64 },
+    /// A message each way whose every byte is checked; the first one lies at `at` of both
+    /// buffers, the answer at their beginning.
+    Verify { size: u64, seed: u64, at: u64 },
     /// So many messages, each answered by one of the same size.
     PingPong { size: u64, count: u64 },
     /// So many windows of messages, each window answered.
-    Stream { size: u64, count: u64, window: u64 },
+    Stream { size: u64, count: u64, window: u64, places: Places },
     /// A plain connection: answer with the port to connect to.
     RawOpen,
     /// As [`Step::PingPong`], over the plain connection.
@@ -125,9 +129,10 @@ mod tests {
         let mix = Mix { fast: false, slow: false, receiver: Receiver::Other };
         let steps = [
             Step::Reserve { size: 1 },
-            Step::Verify { size: 2, seed: 3 },
+            Step::ReservePlaces { bytes: max },
+            Step::Verify { size: 2, seed: 3, at: 4 },
             Step::PingPong { size: 4, count: 5 },
-            Step::Stream { size: max, count: max, window: max },
+            Step::Stream { size: max, count: max, window: max, places: Places::new(max, max - 1) },
             Step::RawOpen,
             Step::RawPingPong { size: max, count: max },
             Step::RawStream { window_bytes: max, count: max },

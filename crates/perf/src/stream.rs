@@ -1,6 +1,7 @@
 //! One way: windows of messages, each window answered by one small message.
 //! Bandwidth and rate are two readings of it.
 
+use crate::buffers::Places;
 use crate::node::Node;
 use crate::stats::Samples;
 use crate::step::Step;
@@ -14,16 +15,17 @@ pub fn first(
     size: u64,
     window: u64,
     count: u64,
+    mut places: Places,
     samples: &mut Samples,
 ) -> Result<()> {
-    node.begin(&Step::Stream { size, count, window })?;
+    node.begin(&Step::Stream { size, count, window, places })?;
     let mut answers = node.answers_received();
     let mut before = Instant::now();
     for _ in 0..count {
         answers += 1;
         node.post_answer()?;
         for _ in 0..window {
-            node.send_data(size)?;
+            node.send_data_from(places.take(size), size)?;
         }
         node.wait_answers(answers)?;
         let now = Instant::now();
@@ -35,13 +37,18 @@ pub fn first(
 
 /// The other side of [`first`]. The receives of a window are posted before the
 /// answer that lets the first process send it, so no message comes unexpected.
-/// All go into one buffer, as in other such programs.
-pub fn second(node: &mut Node, size: u64, window: u64, count: u64) -> Result<()> {
+pub fn second(
+    node: &mut Node,
+    size: u64,
+    window: u64,
+    count: u64,
+    mut places: Places,
+) -> Result<()> {
     let mut received = node.data_received();
     for left in (0..=count).rev() {
         if left > 0 {
             for _ in 0..window {
-                node.post_data(size)?;
+                node.post_data_into(places.take(size), size)?;
             }
         }
         node.answer(0)?;

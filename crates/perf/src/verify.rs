@@ -10,13 +10,18 @@ const ALL_RIGHT: u64 = u64::MAX;
 
 /// Sends a pattern, has it checked, and checks the one that comes back.
 pub fn first<A: Access>(node: &mut Node<A>, size: u64, seed: u64) -> Result<()> {
+    first_at(node, size, seed, 0)
+}
+
+/// The same with a pattern that lies at `at` of the buffers.
+pub fn first_at<A: Access>(node: &mut Node<A>, size: u64, seed: u64, at: u64) -> Result<()> {
     let len = size as usize;
-    fill(&mut node.send_buf()[..len], seed);
+    fill(&mut node.send_buf()[at as usize..][..len], seed);
     node.recv_buf()[..len].fill(0);
-    node.begin(&Step::Verify { size, seed })?;
+    node.begin(&Step::Verify { size, seed, at })?;
     let count = node.data_received() + 1;
     node.post_data(size)?;
-    node.send_data(size)?;
+    node.send_data_from(at, size)?;
     let found = node.wait_answer()?;
     if found != ALL_RIGHT {
         bail!("data altered on its way: byte {found} of a message of {size} bytes is wrong");
@@ -28,16 +33,16 @@ pub fn first<A: Access>(node: &mut Node<A>, size: u64, seed: u64) -> Result<()> 
     Ok(())
 }
 
-/// The other side of [`first`].
-pub fn second(node: &mut Node, size: u64, seed: u64) -> Result<()> {
+/// The other side of [`first_at`].
+pub fn second(node: &mut Node, size: u64, seed: u64, at: u64) -> Result<()> {
     let len = size as usize;
     fill(&mut node.send_buf()[..len], !seed);
-    node.recv_buf()[..len].fill(0);
+    node.recv_buf()[at as usize..][..len].fill(0);
     let count = node.data_received() + 1;
-    node.post_data(size)?;
+    node.post_data_into(at, size)?;
     node.answer(0)?;
     node.wait_data(count)?;
-    let found = first_wrong(&node.recv_buf()[..len], seed);
+    let found = first_wrong(&node.recv_buf()[at as usize..][..len], seed);
     node.answer(found.map_or(ALL_RIGHT, |index| index as u64))?;
     // Its bytes stay until the next step, which comes only after they have
     // arrived.

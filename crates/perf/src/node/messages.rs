@@ -16,7 +16,13 @@ impl<A: Access> Node<A> {
     /// Posts a receive of one data message.
     #[inline]
     pub fn post_data(&mut self, size: u64) -> Result<()> {
-        let buf = region(&mut self.recv_buf[..size as usize]);
+        self.post_data_into(0, size)
+    }
+
+    /// The same, to `at` of the receive buffer.
+    #[inline]
+    pub fn post_data_into(&mut self, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.recv_buf[at as usize..(at + size) as usize]);
         self.post(&self.recv_of(Channel::Data, buf))
     }
 
@@ -24,7 +30,13 @@ impl<A: Access> Node<A> {
     /// shown that it has them.
     #[inline]
     pub fn send_data(&mut self, size: u64) -> Result<()> {
-        let buf = region(&mut self.send_buf[..size as usize]);
+        self.send_data_from(0, size)
+    }
+
+    /// The same, from `at` of the send buffer.
+    #[inline]
+    pub fn send_data_from(&mut self, at: u64, size: u64) -> Result<()> {
+        let buf = region(&mut self.send_buf[at as usize..(at + size) as usize]);
         self.send(&self.send_of(Channel::Data, buf, false))
     }
 

@@ -164,12 +164,19 @@ impl<A: Access> Node<A> {
     /// Makes both buffers at least this long, with every page present.
     pub fn reserve(&mut self, bytes: u64) {
         self.revoke_exposed();
-        let len = bytes as usize;
-        for buf in [&mut self.send_buf, &mut self.recv_buf] {
-            if buf.len() < len {
-                *buf = vec![1; len];
-            }
-        }
+        grow(&mut self.send_buf, bytes);
+        grow(&mut self.recv_buf, bytes);
+    }
+
+    /// The same for the buffer that messages are sent from alone.
+    pub fn reserve_sent(&mut self, bytes: u64) {
+        self.revoke_exposed();
+        grow(&mut self.send_buf, bytes);
+    }
+
+    /// The same for the buffer that messages are received into alone.
+    pub fn reserve_received(&mut self, bytes: u64) {
+        grow(&mut self.recv_buf, bytes);
     }
 
     /// What data messages are sent from.
@@ -249,6 +256,14 @@ impl<A: Access> Node<A> {
             let peer = self.peer;
             self.access.with(|context| context.world_mut().revoke(peer, key));
         }
+    }
+}
+
+/// Makes a buffer at least this long, with every page present.
+fn grow(buf: &mut Vec<u8>, bytes: u64) {
+    let len = bytes as usize;
+    if buf.len() < len {
+        *buf = vec![1; len];
     }
 }
 

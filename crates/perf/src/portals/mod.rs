@@ -108,7 +108,7 @@ impl Portals {
                 timed(count, samples, || node.get(size))?;
                 node.put(0)
             }
-            (Test::Bandwidth { window } | Test::Rate { window }, _) => {
+            (Test::Bandwidth { window, .. } | Test::Rate { window }, _) => {
                 self.begin(Order::Await { count: count * window })?;
                 let node = &mut self.node;
                 timed(count, samples, || {

@@ -3,10 +3,12 @@
 
 mod table;
 
+use crate::buffers::Buffers;
 use crate::cores::{CorePair, Placement};
 use crate::limits::Limits;
 use crate::measured::{Api, Measured, NiKind, Op, Test};
 use crate::messages::Messages;
+use crate::node::Node;
 use crate::portals::{self, Portals};
 use crate::progress::Progress;
 use crate::rail::{Opening, RailArgs, RailKind, choice};
@@ -86,6 +88,34 @@ pub struct LatencyArgs {
     pub op: Option<Op>,
 }
 
+/// What bandwidth can be told besides.
+#[derive(Debug, Args)]
+pub struct BandwidthArgs {
+    #[command(flatten)]
+    pub windowed: Windowed,
+    /// What messages are sent from and received into, with --api messages [default: hot]
+    #[arg(long, value_enum, conflicts_with = "cold")]
+    buffers: Option<Buffers>,
+    /// The same as --buffers cold
+    #[arg(long)]
+    cold: bool,
+}
+
+impl BandwidthArgs {
+    /// The measurement.
+    fn test(&self) -> Test {
+        Test::Bandwidth {
+            window: self.windowed.window,
+            buffers: self.buffers().unwrap_or_default(),
+        }
+    }
+
+    /// The buffers, if they are given.
+    fn buffers(&self) -> Option<Buffers> {
+        if self.cold { Some(Buffers::Cold) } else { self.buffers }
+    }
+}
+
 /// What a stream can be told besides.
 #[derive(Debug, Args)]
 pub struct Windowed {
@@ -113,11 +143,29 @@ const SIZES: [u64; 12] = [
 ];
 const RATE_SIZES: [u64; 4] = [8, 64, 256, 1024];
 
+/// Most memory of one side's buffers.
+const BUFFER_BYTES_MAX: u64 = 1 << 30;
 /// A batch lasts about so long: rarely enough to cost nothing, often enough to
 /// show progress and to end in time.
 const BATCH: Duration = Duration::from_millis(50);
 /// Most samples in a batch.
 const BATCH_SAMPLES_MAX: u64 = 1 << 20;
+
+/// Measures bandwidth at every size, and prints what it found.
+pub fn run_bandwidth(args: &BandwidthArgs) -> Result<()> {
+    let common = &args.windowed.common;
+    let buffers = args.buffers();
+    let is_given = args.buffers.is_some() || args.cold;
+    ensure!(
+        common.api == ApiKind::Messages || !is_given,
+        "--buffers goes with --api messages only"
+    );
+    ensure!(
+        !common.raw || buffers.is_none_or(|buffers| buffers == Buffers::Hot),
+        "a plain connection has one buffer: --raw goes with --buffers hot only"
+    );
+    run(common, args.test(), None)
+}
 
 /// Measures every size, and prints what it found.
 pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
@@ -132,6 +180,12 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
     ensure!(
         !matches!(test, Test::Bandwidth { .. }) || !sizes.contains(&0),
         "messages without bytes have no bandwidth; give --size from 1"
+    );
+    let buffers = buffer_bytes(test, sizes);
+    ensure!(
+        buffers <= BUFFER_BYTES_MAX,
+        "a window has buffers of {buffers} bytes, more than {BUFFER_BYTES_MAX}; give a smaller \
+         --size or --window"
     );
     common.rail.check()?;
     ensure!(
@@ -156,6 +210,11 @@ pub fn run(common: &Common, test: Test, op: Option<Op>) -> Result<()> {
     sweep.progress.clear();
     let measurement = Measurement { test, rail: common.rail.kind(), api, limits, placement };
     measurement.report(&rows).print(common.json)
+}
+
+/// Bytes of the buffers that messages of a stream are sent from.
+fn buffer_bytes(test: Test, sizes: &[u64]) -> u64 {
+    sizes.iter().map(|&size| test.places(size) * size).max().unwrap_or(0)
 }
 
 fn default_sizes(test: Test, is_portals: bool) -> &'static [u64] {
@@ -189,17 +248,26 @@ impl Sweep<'_> {
         let opening = Opening { kind: rail.kind(), mailbox, ..Opening::default() };
         let mut node = session::start(self.placement, &opening, &rail.hosts.start())?;
         let raw = self.common.raw.then(|| Raw::open(&mut node)).transpose()?;
-        let largest = self.largest();
-        node.begin(&Step::Reserve { size: largest })?;
-        node.reserve(largest);
+        self.reserve(&mut node)?;
         // Only now is it known: a peer's memory is probed when it is connected.
         limits.direct_read = direct::measure(&mut node)?;
-        let mut both = Messages { node, raw };
+        let mut both = Messages { node, raw, test: self.test, streamed: 0 };
         let rows = self.all(&mut both, &[Op::Put])?;
         let node = both.node;
         let direct = node.reads_directly();
         session::stop(node)?;
         Ok((rows, Api::Messages { direct }))
+    }
+
+    /// Makes the buffers of both processes as large as any size needs them.
+    fn reserve(&self, node: &mut Node) -> Result<()> {
+        let largest = self.largest();
+        node.begin(&Step::Reserve { size: largest })?;
+        node.reserve(largest);
+        let bytes = buffer_bytes(self.test, self.sizes);
+        node.begin(&Step::ReservePlaces { bytes })?;
+        node.reserve_sent(bytes);
+        Ok(())
     }
 
     fn by_portals(&mut self, op: Option<Op>) -> Result<(Vec<Row>, Api)> {

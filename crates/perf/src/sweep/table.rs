@@ -1,5 +1,6 @@
 //! Latencies, bandwidths and rates, for people and for programs.
 
+use crate::buffers::Buffers;
 use crate::cores::Placement;
 use crate::limits::Limits;
 use crate::measured::{Api, NiKind, Op, Test};
@@ -43,6 +44,9 @@ pub struct Measurement {
 pub struct JsonRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<Op>,
+    /// Of bandwidth by messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buffers: Option<Buffers>,
     size: u64,
     #[serde(flatten)]
     figures: BTreeMap<&'static str, Spread>,
@@ -107,7 +111,12 @@ impl Measurement {
             messages_per_write: raw.messages_per_write,
             figures: [(figure, raw.spread.rounded())].into(),
         };
+        let buffers = match (self.test, self.api) {
+            (Test::Bandwidth { buffers, .. }, Api::Messages { .. }) => Some(buffers),
+            _ => None,
+        };
         JsonRow {
+            buffers,
             op: matches!(self.api, Api::Portals { .. }).then_some(row.op),
             size: row.size,
             figures: [(figure, row.spread.rounded())].into(),
@@ -124,10 +133,13 @@ impl Measurement {
                 "put, half a round trip, and get, a whole one".to_owned()
             }
             (Test::Latency, Api::Messages { .. }) => "half round trip".to_owned(),
-            (Test::Bandwidth { window } | Test::Rate { window }, Api::Portals { .. }) => {
+            (Test::Bandwidth { window, .. } | Test::Rate { window }, Api::Portals { .. }) => {
                 format!("puts, windows of {window}, acknowledgements counted")
             }
-            (Test::Bandwidth { window } | Test::Rate { window }, Api::Messages { .. }) => {
+            (Test::Bandwidth { window, buffers }, Api::Messages { .. }) => {
+                format!("one way, windows of {window} messages, {} buffers", word(&buffers))
+            }
+            (Test::Rate { window }, Api::Messages { .. }) => {
                 format!("one way, windows of {window} messages")
             }
         };
@@ -144,7 +156,7 @@ impl Measurement {
     fn table(&self, rows: &[Row]) -> Table {
         let mut columns = match self.test {
             Test::Latency => self.latency_columns(),
-            Test::Bandwidth { .. } => self.bandwidth_columns(),
+            Test::Bandwidth { buffers, .. } => self.bandwidth_columns(buffers),
             Test::Rate { .. } => rate_columns(),
         };
         if rows.iter().any(|row| !row.raw.is_empty()) {
@@ -175,8 +187,10 @@ impl Measurement {
         columns.into_iter().skip(usize::from(!is_portals)).collect()
     }
 
-    fn bandwidth_columns(&self) -> Vec<NamedCell<'_>> {
-        let ratio = |row: &Row, limit: Option<f64>| {
+    fn bandwidth_columns(&self, buffers: Buffers) -> Vec<NamedCell<'_>> {
+        // The limits are those of one hot buffer.
+        let ratio = move |row: &Row, limit: Option<f64>| {
+            let limit = limit.filter(|_| buffers == Buffers::Hot);
             or_dash(limit.map(|limit| format!("{:.2}", row.spread.p50 / limit)))
         };
         vec![
@@ -264,7 +278,7 @@ mod tests {
     fn json_and_table_have_the_promised_shape() {
         let rows = [
             (Test::Latency, "latency", "half_rtt_ns"),
-            (Test::Bandwidth { window: 64 }, "bandwidth", "mib_per_s"),
+            (Test::Bandwidth { window: 64, buffers: Buffers::Hot }, "bandwidth", "mib_per_s"),
             (Test::Rate { window: 64 }, "rate", "msgs_per_s"),
         ];
         for (test, name, key) in rows {
