@@ -33,6 +33,7 @@ mod command;
 mod compute;
 mod cores;
 mod direct;
+mod effort;
 mod failover;
 mod feed;
 mod flood;

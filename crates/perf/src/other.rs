@@ -147,7 +147,7 @@ impl Second {
 
     /// Whether something can be heard without waiting.
     pub fn has_said(&self) -> Result<bool> {
-        Ok(!look(&self.from)?.is_empty())
+        can_be_heard(&self.from)
     }
 
     /// Waits until it has ended, which it was told to.
@@ -224,6 +224,11 @@ fn look(fd: &impl AsFd) -> Result<PollFlags> {
 
 fn is_hung_up(fd: &impl AsFd) -> Result<bool> {
     Ok(look(fd)?.intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
+/// Whether something can be heard, or the end, without waiting.
+pub fn can_be_heard(from: &impl AsFd) -> Result<bool> {
+    Ok(!look(from)?.is_empty())
 }
 
 /// Writes something as one line.

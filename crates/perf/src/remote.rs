@@ -276,7 +276,14 @@ fn measure(node: &mut Node, op: Op, size: u64, target: Target, args: &Common) ->
     })?;
     let us = Spread::of_times(&samples, 1e3);
     let per_s = done as f64 / (took_ns.max(1) as f64 / 1e9);
-    Ok(Row { op, size, target, us: rounded(us), per_s: per_s.round(), samples: samples.count() })
+    Ok(Row {
+        op,
+        size,
+        target,
+        us: us.thousandths(),
+        per_s: per_s.round(),
+        samples: samples.count(),
+    })
 }
 
 /// Does something for some time, while the target does what it shall.
@@ -302,12 +309,6 @@ pub fn away(node: &mut Node, for_ns: u64) -> Result<()> {
     node.answer(0)?;
     wait_until(now_ns() + for_ns);
     Ok(())
-}
-
-/// Thousandths of a microsecond are told.
-fn rounded(us: Spread) -> Spread {
-    let digits = |value: f64| (value * 1e3).round() / 1e3;
-    Spread { min: digits(us.min), p50: digits(us.p50), p99: digits(us.p99), max: digits(us.max) }
 }
 
 fn report(

@@ -90,12 +90,17 @@ impl Spread {
 
     /// To a tenth.
     pub fn rounded(self) -> Spread {
-        Spread {
-            min: tenth(self.min),
-            p50: tenth(self.p50),
-            p99: tenth(self.p99),
-            max: tenth(self.max),
-        }
+        self.map(tenth)
+    }
+
+    /// To a thousandth: of microseconds, nanoseconds.
+    pub fn thousandths(self) -> Spread {
+        self.map(|value| (value * 1e3).round() / 1e3)
+    }
+
+    fn map(self, digits: impl Fn(f64) -> f64) -> Spread {
+        let Spread { min, p50, p99, max } = self;
+        Spread { min: digits(min), p50: digits(p50), p99: digits(p99), max: digits(max) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The processes of one job: a target that looks away now and then, and those who put to it.
 
 use super::PUT_BYTES;
-use crate::other::{read_line, write_line};
+use crate::other::{can_be_heard, read_line, write_line};
 use anyhow::{Result, bail, ensure};
 use clap::ValueEnum;
 use portals::program::{Counter, Interface, Op, Process, Queue, Target};
@@ -102,7 +102,7 @@ fn target(ni: &Interface, job: &Job) -> Result<()> {
     let Process { nid, pid } = ni.identity()?;
     write_line(&stdout, &Told::Address((nid, pid)))?;
     let mut sink = Sink { ni, queue, came, next: BTreeMap::new(), taken: 0, lost: 0 };
-    while !is_said(&stdin)? {
+    while !can_be_heard(&stdin)? {
         sink.take_all()?;
     }
     ensure!(read_line::<Told>(&stdin, true)? == Told::Ready, "not told to begin");
@@ -119,13 +119,6 @@ fn target(ni: &Interface, job: &Job) -> Result<()> {
     // Initiators end first.
     ensure!(read_line::<Told>(&stdin, true)? == Told::Ready, "not told to end");
     Ok(())
-}
-
-fn is_said(stdin: &std::io::Stdin) -> Result<bool> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(stdin, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default()))?;
-    Ok(!fds[0].revents().is_empty())
 }
 
 /// The target's queue, and what came through it.

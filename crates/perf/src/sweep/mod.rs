@@ -5,6 +5,7 @@ mod table;
 
 use crate::buffers::Buffers;
 use crate::cores::{CorePair, Placement};
+use crate::effort::Effort;
 use crate::limits::Limits;
 use crate::measured::{Api, Measured, NiKind, Op, Test};
 use crate::messages::Messages;
@@ -13,15 +14,13 @@ use crate::portals::{self, Portals};
 use crate::progress::Progress;
 use crate::rail::{Opening, RailArgs, RailKind, choice};
 use crate::raw::Raw;
-use crate::stats::Samples;
 use crate::step::Step;
 use crate::{direct, session};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use sluice_rail::shm::{BulkKind, CreditKind};
 use sluice_runtime::RailOptions;
-use sluice_text::{parse_seconds, parse_size};
-use std::time::{Duration, Instant};
+use sluice_text::parse_size;
 use table::{Measurement, RawFigure, Row};
 
 /// What every measurement can be told.
@@ -36,18 +35,8 @@ pub struct Common {
     /// Measure each size over a plain TCP connection too, with --rail tcp
     #[arg(long)]
     raw: bool,
-    /// Samples of each size, instead of a time
-    #[arg(long, value_name = "N", conflicts_with = "seconds",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    iterations: Option<u64>,
-    /// Time to measure each size for, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
-          allow_negative_numbers = true, default_value = "0.5")]
-    seconds: f64,
-    /// Time to warm up before each size, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds,
-          allow_negative_numbers = true, default_value = "0.1")]
-    warmup: f64,
+    #[command(flatten)]
+    effort: Effort,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -145,11 +134,6 @@ const RATE_SIZES: [u64; 4] = [8, 64, 256, 1024];
 
 /// Most memory of one side's buffers.
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
-/// A batch lasts about so long: rarely enough to cost nothing, often enough to
-/// show progress and to end in time.
-const BATCH: Duration = Duration::from_millis(50);
-/// Most samples in a batch.
-const BATCH_SAMPLES_MAX: u64 = 1 << 20;
 
 /// Measures bandwidth at every size, and prints what it found.
 pub fn run_bandwidth(args: &BandwidthArgs) -> Result<()> {
@@ -302,64 +286,20 @@ impl Sweep<'_> {
     /// One size: checked, warmed up, measured, checked.
     fn one(&mut self, both: &mut impl Measured, op: Op, size: u64) -> Result<Row> {
         let Sweep { test, common, .. } = *self;
+        let (effort, progress) = (&common.effort, &mut self.progress);
         both.verify(size, size ^ 0x5EED)?;
-        let samples = self.samples(|count, samples| both.batch(test, op, size, count, samples))?;
+        let samples = effort
+            .samples(progress, |count, samples| both.batch(test, op, size, count, samples))?;
         both.verify(size, size ^ 0xF00D)?;
         let mut raw = Vec::new();
         for &messages_per_write in if common.raw { messages_per_write(test) } else { &[] } {
-            let samples = self.samples(|count, samples| {
+            let samples = effort.samples(progress, |count, samples| {
                 both.raw_batch(test, size, messages_per_write, count, samples)
             })?;
             raw.push(RawFigure { messages_per_write, spread: test.spread(op, &samples, size) });
         }
         let spread = test.spread(op, &samples, size);
         Ok(Row { op, size, spread, samples: samples.count(), raw })
-    }
-
-    /// Warms up and takes samples.
-    fn samples(
-        &mut self,
-        mut batch: impl FnMut(u64, &mut Samples) -> Result<()>,
-    ) -> Result<Samples> {
-        let common = self.common;
-        let mut per_sample = self.warm_up(&mut batch)?;
-        let mut samples = Samples::new();
-        let start = Instant::now();
-        let span = Duration::from_secs_f64(common.seconds);
-        loop {
-            let by_time = (BATCH.as_nanos() / per_sample.as_nanos().max(1)) as u64;
-            let left = common.iterations.map_or(u64::MAX, |wanted| wanted - samples.count());
-            let count = by_time.clamp(1, BATCH_SAMPLES_MAX).min(left);
-            let before = Instant::now();
-            batch(count, &mut samples)?;
-            per_sample = before.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
-            let done = match common.iterations {
-                Some(wanted) => samples.count() as f64 / wanted as f64,
-                None => start.elapsed().as_secs_f64() / span.as_secs_f64().max(1e-9),
-            };
-            if done >= 1.0 {
-                return Ok(samples);
-            }
-            self.progress.within(done);
-        }
-    }
-
-    /// Runs for a while without looking, and says how long a sample takes.
-    fn warm_up(&self, batch: &mut impl FnMut(u64, &mut Samples) -> Result<()>) -> Result<Duration> {
-        let span = Duration::from_secs_f64(self.common.warmup);
-        let start = Instant::now();
-        let mut count = 1;
-        loop {
-            let before = Instant::now();
-            batch(count, &mut Samples::new())?;
-            let took = before.elapsed();
-            if start.elapsed() >= span {
-                return Ok(took / u32::try_from(count).unwrap_or(u32::MAX));
-            }
-            if took < BATCH {
-                count = (count * 2).min(BATCH_SAMPLES_MAX);
-            }
-        }
     }
 }
 
