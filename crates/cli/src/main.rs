@@ -61,7 +61,7 @@ enum Command {
     Why(why::WhyArgs),
     /// Show the transfer costs of this machine; measure them if that was not done before.
     Tune(tune::TuneArgs),
-    /// Measure latency, rate and bandwidth between two processes, or matching alone.
+    /// Measure latency, rate and bandwidth between processes, or matching alone.
     #[command(
         subcommand,
         after_help = "\

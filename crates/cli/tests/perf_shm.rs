@@ -1,8 +1,9 @@
-//! `sluice perf` on one host: the buffers of a stream.
+//! `sluice perf` on one host: the buffers of a stream, and many processes.
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Measurements take all cores: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -68,5 +69,85 @@ fn buffers_that_cannot_be_are_refused() {
     for (args, part) in cases {
         let error = refusal(args);
         assert!(error.contains(part), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn alltoall_has_its_shape() {
+    // More ranks than cores on most machines; eager, announced, and nothing at all.
+    let words = ["--ranks", "4", "--size", "8,1K,100000,0", "--iterations", "20"];
+    let report = json(&[&["alltoall"], &words[..]].concat());
+    let rows = report["rows"].as_array().expect("rows");
+    let sizes: Vec<u64> = rows.iter().filter_map(|row| row["size"].as_u64()).collect();
+    assert_eq!(sizes, [8, 1024, 100_000, 0]);
+    for row in rows {
+        assert_eq!((&row["ranks"], &row["samples"]), (&4.into(), &20.into()), "{row}");
+        assert!(positive(&row["us"]) && row["verified"] == true, "{row}");
+        assert!(row["us"]["p50"].as_f64() <= row["us"]["p99"].as_f64(), "{row}");
+    }
+    assert!(report["cores"].as_array().is_some_and(|cores| !cores.is_empty()), "{report}");
+}
+
+#[test]
+fn ranks_that_cannot_be_are_refused() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["alltoall", "--ranks", "1"], "give processes from 2 to 128"),
+        (&["alltoall", "--ranks", "0"], "give processes from 2 to 128"),
+        (&["alltoall", "--ranks", "-4"], "give processes from 2 to 128"),
+        (&["alltoall", "--ranks", "129"], "give processes from 2 to 128"),
+        (&["alltoall", "--ranks", "all"], "'all' is not a number of ranks"),
+        (&["alltoall", "--ranks", "128", "--size", "1M"], "give fewer --ranks"),
+    ];
+    for (args, part) in cases {
+        let error = refusal(args);
+        assert!(error.contains(part), "{args:?}: {error}");
+    }
+}
+
+/// What follows the name in `/proc/PID/stat`; nothing of a process that has ended.
+fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether a process is there and is not only waited for.
+fn lives(pid: u32) -> bool {
+    stat(pid).first().is_some_and(|state| state != "Z")
+}
+
+/// The processor time that a process has used, in clock ticks.
+fn cpu_ticks(pid: u32) -> u64 {
+    stat(pid).iter().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn the_end_of_a_rank_ends_the_others() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.args(["perf", "alltoall", "--ranks", "4", "--size", "8", "--seconds", "300"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let first = command.spawn().expect("the command starts");
+    let until = Instant::now() + Duration::from_secs(60);
+    let path = format!("/proc/{0}/task/{0}/children", first.id());
+    let others: Vec<u32> = loop {
+        assert!(Instant::now() < until, "the ranks do not start");
+        let children = std::fs::read_to_string(&path).unwrap_or_default();
+        let pids: Vec<u32> =
+            children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        // Well into the rounds.
+        if pids.len() == 3 && cpu_ticks(pids[1]) >= 10 {
+            break pids;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let kill = Command::new("kill").args(["-KILL", &others[1].to_string()]).status();
+    assert!(kill.expect("kill").success());
+    let output = first.wait_with_output().expect("an end");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("rank "), "{errors}");
+    while others.iter().any(|&pid| lives(pid)) {
+        assert!(Instant::now() < until, "a rank lives on");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,5 +1,6 @@
 //! The measurements, as they are given on the command line.
 
+use crate::alltoall::{self, AlltoallArgs};
 use crate::behind::{self, BehindArgs};
 use crate::failover::{self, FailoverArgs};
 use crate::flood::{self, FloodArgs};
@@ -50,6 +51,9 @@ Examples:
   sluice perf rate --rail tcp --raw         over TCP; a plain one with 1, 16, 64 a write
   sluice perf rate --api portals            puts through libportals, acknowledgements counted")]
     Rate(Windowed),
+    /// Many processes that all send to each other, without an MPI.
+    #[command(after_help = alltoall::HELP)]
+    Alltoall(AlltoallArgs),
     /// Far more messages than the receiver wants: what it keeps, and whether all come.
     #[command(after_help = "\
 The receiver wants nothing for a while; then it takes everything, the last tag
@@ -102,6 +106,7 @@ pub fn run(command: &PerfCommand) -> Result<()> {
         PerfCommand::Rate(args) => {
             sweep::run(&args.common, Test::Rate { window: args.window }, None)
         }
+        PerfCommand::Alltoall(args) => alltoall::run(args),
         PerfCommand::Flood(args) => flood::run(args),
         PerfCommand::Overlap(args) => overlap::run(args),
         PerfCommand::Pace(args) => pace::run(args),

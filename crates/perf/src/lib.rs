@@ -15,6 +15,8 @@
 //!
 //! With `--api portals` the same is driven through `libportals` (`portals`).
 //!
+//! `sluice perf alltoall` has many processes that all send to each other (`alltoall`).
+//!
 //! `sluice perf flood` sends more than is wanted (`flood`); `sluice perf overlap`
 //! computes meanwhile (`overlap`, `compute`); `sluice perf pace` has a receiver
 //! that takes slowly (`pace`). `sluice perf rma` and `sluice perf atomic` work on the memory
@@ -27,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alltoall;
 mod behind;
 mod buffers;
 mod command;

@@ -11,7 +11,7 @@ use crate::raw::Raw;
 use crate::recover;
 use crate::remote;
 use crate::step::Step;
-use crate::{behind, feed, flood, latency, overlap, stream, verify};
+use crate::{alltoall, behind, feed, flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sluice_rail::shm::{BulkKind, CreditKind};
@@ -50,6 +50,9 @@ pub struct PeerArgs {
     /// The part in a measurement of recovery, if it is one.
     #[arg(long, value_enum)]
     recover: Option<recover::Part>,
+    /// Whether this is a rank of an all-to-all.
+    #[arg(long)]
+    alltoall: bool,
 }
 
 /// The whole life of the second process.
@@ -57,6 +60,9 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
     let first = Other::first(args.parent)?;
     if let Some(part) = args.recover {
         return recover::serve(part);
+    }
+    if args.alltoall {
+        return alltoall::serve(first);
     }
     if let Some(kind) = args.ni {
         return portals::serve(args.core, kind, args.bytes, first);

@@ -22,7 +22,7 @@ use crate::rail::{self, Opening};
 use crate::read::{self, Reader};
 use crate::step::STEP_BYTES;
 use anyhow::{Result, bail};
-use requests::region;
+pub use requests::region;
 use sluice_link::{Remote, RemoteMemory, Rights};
 use sluice_proto::{Endpoint, Stats};
 use sluice_rail::net::{Net, NetStats};

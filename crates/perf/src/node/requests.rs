@@ -102,6 +102,6 @@ fn send_with(context: &mut Context<Reader>, send: &Send) -> Result<(), Refused> 
 /// The bytes of a buffer as the endpoint names them. They are exposed: the
 /// rail reads and writes them by address.
 #[inline]
-pub(super) fn region(buf: &mut [u8]) -> Region {
+pub fn region(buf: &mut [u8]) -> Region {
     Region { addr: Addr(buf.as_mut_ptr().expose_provenance() as u64), len: buf.len() as u64 }
 }
