@@ -29,7 +29,7 @@ deb: man notices                ## Pack for Debian: target/deb/*.deb
 	@scripts/deps.sh debhelper dpkg-dev
 	@packaging/deb.sh
 
-demo: build                     ## Run NetPIPE over Sluice, verified, beside Open MPI's shared memory
+demo: build                     ## Run NetPIPE over Sluice, verified, beside the best shared memory there is
 	@$(PYTHON) scripts/demo.py
 
 test: deps                      ## Everything that CI runs

@@ -82,12 +82,12 @@ class Transport:
 
 
 OURS = "sluice"
+# What has Open MPI send over Sluice.
+OUR_WORDS = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include",
+             "sluice", "--mca", "btl", "self", "-x", "FI_PROVIDER_PATH=" + RELEASE)
 TRANSPORTS = {transport.name: transport for transport in (
     # The stated thresholds: figures of two days are to be compared.
-    Transport("sluice", "Sluice", words=(
-        "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include",
-        "sluice", "--mca", "btl", "self", "-x", "FI_PROVIDER_PATH=" + RELEASE,
-        "-x", "FI_SLUICE_TUNE=off")),
+    Transport("sluice", "Sluice", words=(*OUR_WORDS, "-x", "FI_SLUICE_TUNE=off")),
     Transport("vader", "Open MPI 4.1, shared memory",
               words=("--mca", "pml", "ob1", "--mca", "btl", "self,vader")),
     # Open MPI takes UCX for shared memory only when told that any device will do.

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""The main job: a real MPI program over Sluice, beside Open MPI's shared memory.
+"""The main job: a real MPI program over Sluice, beside the best shared memory there is.
 
 NetPIPE (Debian's NPopenmpi, which nobody here wrote) runs on two ranks:
 first over Sluice with every message's bytes verified, then for its figures over
-Sluice and over Open MPI's own shared memory, range of sizes by range of sizes in
-turn. One table compares them. Then it runs, verified, on two hosts of a lab
-(`sluice lab`) over two rails, one of which is cut and comes back meanwhile.
+Sluice and over what Debian's Open MPI has for shared memory (its own, and UCX if it
+is there), range of sizes by range of sizes in turn. One table compares Sluice with
+the best of them. Then NetPIPE runs, verified, on two hosts of a lab (`sluice lab`)
+over two rails, one of which is cut and comes back meanwhile.
 
 A virtual machine moves between two modes: the two cores are near or far. A probe of
-one cache line brackets each pair of runs of a range. Where the mode changed in
-between the range is run again, and the table shows the mode of each row.
+one cache line brackets each run of a range. Where the mode changed between any two
+of them the range is run again, and the table shows the mode of each row.
 """
 
 import argparse
@@ -24,22 +25,27 @@ import tempfile
 import time
 
 import bench_base as bench
+from bench_peers import OUR_WORDS, OURS, TRANSPORTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROVIDERS = os.path.join(ROOT, "target", "release")
 PROVIDER = os.path.join(PROVIDERS, "libsluice-fi.so")
 TOOL = os.path.join(PROVIDERS, "sluice")
-# The two transports are run in turn on each range, so that a machine that
-# changes its speed in between does it to both.
-RANGES = [(1, 256), (384, 12288), (16384, 1048576)]
+# Ranges of sizes, and messages of each in a trial. All transports are run in turn on each
+# range. That takes a few seconds, so that a machine seldom changes its speed meanwhile.
+RANGES = [(1, 12, 30000), (16, 192, 30000), (256, 3072, 10000), (4096, 49152, 2000),
+          (65536, 1048576, 200)]
 RUN_SECONDS_MAX = 300
 # Of two lab hosts: the rate of each rail, the longest message, and the lengths from which
 # on a rail is cut and is back. Short messages take the other one alone.
 RAIL_RATE = "1gbit"
 RAILS_BYTES_MAX = 8 << 20
 CUT_BYTES, BACK_BYTES = 768 << 10, 3 << 20
-# How often a range is run while the mode changes within it.
+# How often a range is run while the mode changes within it: once, and twice again.
 TRIES_MAX = 3
+# What NetPIPE, a program of Debian's Open MPI, can be run over beside Sluice, as the table
+# calls it.
+SHORT = {"vader": "Open MPI", "ucx": "UCX"}
 # What each rank of NetPIPE says of itself, which can fall into another one's line.
 SAID_BY_EACH = re.compile(
     r"Doing an integrity check instead of measuring performance\n?"
@@ -58,16 +64,15 @@ def mpirun(program, transport, folder, stats=False):
         command.append("--oversubscribe")
     if os.geteuid() == 0:
         command.append("--allow-run-as-root")
-    if transport == "sluice":
-        command += ["--mca", "pml", "cm", "--mca", "mtl", "ofi"]
-        command += ["--mca", "mtl_ofi_provider_include", "sluice"]
-        command += ["-x", f"FI_PROVIDER_PATH={PROVIDERS}"]
-        if stats:
-            command += ["-x", "FI_SLUICE_STATS=1"]
-    else:
-        # Its segments go where we remove them, however the run ends.
-        command += ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+    # As it is started by users, who do not leave its tuning out.
+    command += OUR_WORDS if transport == OURS else TRANSPORTS[transport].words
+    # Segments of others go where we remove them, however the run ends.
+    if transport == "vader":
         command += ["--mca", "btl_vader_backing_directory", shared(folder)]
+    if transport == "ucx":
+        command += ["-x", f"UCX_POSIX_DIR={shared(folder)}"]
+    if stats:
+        command += ["-x", "FI_SLUICE_STATS=1"]
     return command + program
 
 
@@ -275,39 +280,68 @@ class Mode:
         return bench.mode_of(ns), ns
 
 
-def measure(low, high, transport, folder):
+def peers():
+    """What NetPIPE can be run over beside Sluice here: what its Open MPI has."""
+    try:
+        info = subprocess.run(["ompi_info", "--parsable"], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    except OSError:
+        info = ""
+    found = []
+    for name in SHORT:
+        words = TRANSPORTS[name].words
+        layer = words[words.index("pml") + 1]
+        if f"mca:pml:{layer}:" in info or not info:
+            found.append(name)
+        else:
+            show(f"  {TRANSPORTS[name].title} is left out: Open MPI was built without it")
+    return found
+
+
+def measure(sizes, transport, folder):
     """Half round trip in seconds by size."""
-    names = {"sluice": "Sluice", "shm": "Open MPI's shared memory"}
-    on_line, done = progress(f"{low} to {high} bytes over {names[transport]}")
+    low, high, count = sizes
+    on_line, done = progress(f"{low} to {high} bytes over {TRANSPORTS[transport].title}")
     out = os.path.join(folder, "np.out")
-    program = ["NPopenmpi", "-p", "0", "-l", str(low), "-u", str(high), "-o", out]
+    program = ["NPopenmpi", "-p", "0", "-n", str(count), "-l", str(low), "-u", str(high), "-o", out]
     run(mpirun(program, transport, folder), folder, on_line)
     done()
     with open(out, encoding="ascii") as lines:
         return {int(size): float(seconds) for size, _, seconds in map(str.split, lines)}
 
 
-def figures(folder, mode):
-    """For each range the figures of both transports, and the mode they were taken in."""
+def figures(folder, mode, names):
+    """For each range the figures of all transports, and the mode they were taken in. A peer
+    that fails is taken out of the names."""
     parts = []
-    for low, high in RANGES:
+    for sizes in RANGES:
         for attempt in range(1, TRIES_MAX + 1):
-            before = mode.now()
-            both = {name: measure(low, high, name, folder) for name in ("sluice", "shm")}
-            after = mode.now()
-            kept = mode_between(before, after)
+            probes, found = [mode.now()], {}
+            for name in (OURS, *names):
+                try:
+                    found[name] = measure(sizes, name, folder)
+                except Failed as why:
+                    if name == OURS:
+                        raise
+                    names = [other for other in names if other != name]
+                    show(f"  {TRANSPORTS[name].title} is left out: {why}")
+                probes.append(mode.now())
+            if not names:
+                raise Failed("there is nothing to compare with")
+            kept = mode_of(probes)
             if kept != "changed" or attempt == TRIES_MAX:
                 break
-            show(f"  the machine's mode changed ({said(before)}, then {said(after)}): once more")
-        parts.append({"mode": kept, "before": before, "after": after, **both})
+            show(f"  the machine's mode changed ({', then '.join(map(said, probes))}): once more")
+        parts.append({"mode": kept, "probes": probes, "seconds": found})
     return parts
 
 
-def mode_between(before, after):
-    """The mode of what ran between two probes."""
-    if not before or not after:
+def mode_of(probes):
+    """The mode of what ran between probes."""
+    if not all(probes):
         return "unknown"
-    return before[0] if before[0] == after[0] else "changed"
+    modes = {name for name, _ in probes}
+    return modes.pop() if len(modes) == 1 else "changed"
 
 
 def said(probe):
@@ -315,16 +349,20 @@ def said(probe):
 
 
 def table(parts):
-    """Rows of size, mode, latencies, bandwidths and ratio."""
+    """Rows of size, mode, latencies, bandwidths, and the ratio to the best of the peers."""
     rows = []
     for part in parts:
-        for size, ours in sorted(part["sluice"].items()):
-            theirs = part["shm"].get(size)
-            if not theirs or not ours:
+        for size, ours in sorted(part["seconds"][OURS].items()):
+            others = {name: taken[size] for name, taken in part["seconds"].items()
+                      if name != OURS and taken.get(size)}
+            if not others or not ours:
                 continue
+            best = min(others, key=others.get)
+            theirs = others[best]
             rows.append({
-                "size": size, "mode": part["mode"],
+                "size": size, "mode": part["mode"], "best": best,
                 "sluice_us": ours * 1e6, "shm_us": theirs * 1e6,
+                "peers_us": {name: seconds * 1e6 for name, seconds in others.items()},
                 "sluice_mib_per_s": size / ours / 2**20, "shm_mib_per_s": size / theirs / 2**20,
                 "speed_ratio": theirs / ours,
             })
@@ -332,15 +370,19 @@ def table(parts):
 
 
 def print_table(rows, parts):
+    names = [name for name in SHORT if any(name in row["peers_us"] for row in rows)]
+    heads = "".join(f"{SHORT[name]:>11}" for name in names)
     print()
-    print("                 half round trip, µs        bandwidth, MiB/s     speed  machine's")
-    print("     bytes      Sluice     Open MPI      Sluice    Open MPI      ratio       mode")
+    print(f"{'half round trip, µs':>{21 + len(heads)}}     bandwidth, MiB/s     speed to      "
+          "machine's")
+    print(f"     bytes     Sluice{heads}     Sluice   the best     the best           mode")
     for row in rows:
-        print(f"{row['size']:10d}  {row['sluice_us']:10.2f}   {row['shm_us']:10.2f}  "
-              f"{row['sluice_mib_per_s']:10.1f}  {row['shm_mib_per_s']:10.1f}  "
-              f"{row['speed_ratio']:8.2f} x  {row['mode']:>9}")
+        others = "".join(f"{row['peers_us'].get(name, float('nan')):11.2f}" for name in names)
+        ratio = f"{row['speed_ratio']:.2f} x {SHORT[row['best']]}"
+        print(f"{row['size']:10d} {row['sluice_us']:10.2f}{others} {row['sluice_mib_per_s']:10.1f} "
+              f"{row['shm_mib_per_s']:10.1f}     {ratio:<15} {row['mode']:>7}")
     print()
-    print("ratio: above 1 Sluice is faster. mode: whether a cache line goes between the two")
+    print("speed: above 1 Sluice is faster. mode: whether a cache line goes between the two")
     print(f"cores in less than {bench.NEAR_BELOW_NS:.0f} ns (near) or not (far); compare rows of one mode.")
     if any(part["mode"] == "changed" for part in parts):
         print(f"Where it says changed, the mode changed in each of {TRIES_MAX} runs: that ratio")
@@ -367,12 +409,11 @@ def main():
         for line in counters:
             print(f"  {line}")
         if not args.verify_only:
-            parts = figures(folder, Mode())
+            parts = figures(folder, Mode(), peers())
             rows = table(parts)
             print_table(rows, parts)
             if args.json:
-                probes = [{name: part[name] for name in ("mode", "before", "after")}
-                          for part in parts]
+                probes = [{name: part[name] for name in ("mode", "probes")} for part in parts]
                 with open(args.json, "w", encoding="utf-8") as out:
                     json.dump({"rows": rows, "probes": probes}, out, indent=1)
         Rails().verify(folder)

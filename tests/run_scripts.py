@@ -132,6 +132,41 @@ class Demo(unittest.TestCase):
         self.assertIsNone(now)
         self.assertIn("gcc", said)
 
+    def figures(self, modes, broken=()):
+        """What demo.figures makes of one range, of these probes, and of peers that fail."""
+        def measure(_sizes, transport, _folder):
+            if transport in broken:
+                raise demo.Failed("it does not run")
+            return {8: {"sluice": 2e-6, "vader": 4e-6, "ucx": 1e-6}[transport]}
+
+        machine = mock.Mock()
+        machine.now.side_effect = [(mode, 1.0) for mode in modes]
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), mock.patch.object(demo, "measure", measure), \
+                mock.patch.object(demo, "RANGES", [(8, 8, 1)]):
+            return demo.figures("", machine, ["vader", "ucx"]), said.getvalue()
+
+    def test_a_range_is_run_again_when_the_mode_changes_but_not_for_ever(self):
+        near, moved = ["near"] * 4, ["near", "near", "far", "near"]
+        [part], said = self.figures(moved + near)
+        self.assertEqual((part["mode"], len(part["probes"])), ("near", 4))
+        self.assertEqual(said.count("once more"), 1)
+        [part], said = self.figures(moved * demo.TRIES_MAX)
+        self.assertEqual((part["mode"], said.count("once more")), ("changed", demo.TRIES_MAX - 1))
+
+    def test_sluice_is_compared_with_the_best_that_is_there(self):
+        parts, _ = self.figures(["near"] * 4)
+        [row] = demo.table(parts)
+        self.assertEqual((row["best"], row["speed_ratio"], row["shm_us"]), ("ucx", 0.5, 1.0))
+        parts, said = self.figures(["near"] * 4, broken=["ucx"])
+        [row] = demo.table(parts)
+        self.assertEqual((row["best"], row["speed_ratio"]), ("vader", 2.0))
+        self.assertIn("UCX is left out: it does not run", said)
+        with self.assertRaises(demo.Failed):
+            self.figures(["near"] * 4, broken=["ucx", "vader"])
+        with self.assertRaises(demo.Failed):
+            self.figures(["near"] * 4, broken=["sluice"])
+
 
 def main():
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
