@@ -136,7 +136,8 @@ impl CqCore {
             }
             Err(Unavailable::Poisoned) => return Err(Errno::POISONED),
         };
-        if self.keeps_any() {
+        // A call that has room for nothing is for progress alone.
+        if self.keeps_any() && !sink.is_full() {
             return self.read_kept(sink);
         }
         match bound.endpoints.as_slice() {

@@ -245,13 +245,13 @@ impl State {
     #[inline]
     fn collect(&mut self, reader: &CqCore, sink: &mut Sink) {
         let Some(engine) = &mut self.engine else { return };
+        if sink.is_full() {
+            engine.poll();
+            return;
+        }
         // What the endpoint finished earlier may have been kept by the reader
         // of another queue just before this one got in; it is to be read first.
         if reader.keeps_any() {
-            return;
-        }
-        if sink.is_full() {
-            engine.poll();
             return;
         }
         // The way of a poll that finds nothing: short, and all in line.
