@@ -133,6 +133,10 @@ pub enum Mutant {
     IgnoresFences,
     /// An operation on remote memory ends with the first of its parts.
     EndsWithTheFirstPart,
+    /// The target of an operation on remote memory is told of each of its pieces.
+    CountsPieces,
+    /// It is told of the last one while bytes of others are on their way.
+    TellsTooEarly,
     /// The bytes of an injected operation on remote memory are not copied.
     InjectsInPlace,
     /// The copies of injected operations on remote memory are not given back.
@@ -194,9 +198,11 @@ impl Mutant {
     pub const OF_BUFFERS: [Mutant; 2] = [Mutant::OverlapsInBuffers, Mutant::ForgetsUsedBuffers];
 
     /// Those that only programs with remote memory come by.
-    pub const OF_REMOTE: [Mutant; 11] = [
+    pub const OF_REMOTE: [Mutant; 13] = [
         Mutant::IgnoresFences,
         Mutant::EndsWithTheFirstPart,
+        Mutant::CountsPieces,
+        Mutant::TellsTooEarly,
         Mutant::InjectsInPlace,
         Mutant::KeepsInjectedCopies,
         Mutant::ShowsHiddenRegions,

@@ -182,11 +182,24 @@ pub enum Kind {
     PeerWrite,
     /// What a peer read of one.
     PeerRead,
+    /// What a peer wrote to a region of this process, or combined with it, by an operation that
+    /// reaches several: it is told as a [`Kind::PeerWrite`] at another one of them.
+    RegionWrite,
+    /// The same of a read, told as a [`Kind::PeerRead`] at another region.
+    RegionRead,
     /// A buffer for many messages, which takes no more. No message belongs to it.
     Consumed,
 }
 
 impl Kind {
+    /// Whether it is what a peer did with a region of this process.
+    #[must_use]
+    #[inline]
+    pub fn is_of_region(self) -> bool {
+        use Kind::{PeerRead, PeerWrite, RegionRead, RegionWrite};
+        matches!(self, PeerWrite | PeerRead | RegionWrite | RegionRead)
+    }
+
     /// Whether this process has begun it toward a peer; else a peer has, or it is about what
     /// peers have sent.
     #[must_use]

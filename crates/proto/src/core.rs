@@ -3,7 +3,7 @@
 
 use crate::api::{Completion, Config, Space, Stats};
 use crate::peers::Peers;
-use crate::portal::{PT_BULK, PT_REMOTE, PT_REMOTE_TOLD, overflow_entry};
+use crate::portal::{PT_BULK, PT_REMOTE, PTS_REMOTE, overflow_entry};
 use sluice_link::{Layout, PeerError, Port};
 use sluice_portals::{Eq, Handle, Limits, Md, MdOptions, Ni, PtOptions};
 use sluice_wire::{Addr, Nanos, PeerId, PtIndex, Region};
@@ -36,7 +36,12 @@ impl Core {
     /// # Panics
     /// Never: a new interface has room for what is made here.
     pub fn new(config: Config, mailbox: Layout) -> Core {
-        let limits = Limits { by_control_from: Some(PT_REMOTE), ..Limits::default() };
+        let limits = Limits::default();
+        // Regions leave receives as many entries as there would be without them.
+        let of_regions = config.regions_max.saturating_mul(PTS_REMOTE.len() as u32);
+        let entries_max = limits.entries_max.saturating_add(of_regions);
+        let by_control_from = Some(PT_REMOTE);
+        let limits = Limits { by_control_from, entries_max, ..limits };
         let mut ni = Ni::new(limits, mailbox);
         // Every event is taken out before the call that caused it returns, and
         // a call causes few; a peer's end causes one for each operation on it.
@@ -48,7 +53,7 @@ impl Core {
         let options = MdOptions { event_send_disable: true, ..MdOptions::default() };
         let remote_md =
             ni.md_bind(whole, None, Some(eq), None, options).expect("a new interface has room");
-        for index in [PtIndex(0), PtIndex(1), PT_BULK, PT_REMOTE, PT_REMOTE_TOLD] {
+        for index in [PtIndex(0), PtIndex(1), PT_BULK].into_iter().chain(PTS_REMOTE) {
             ni.pt_alloc(index, PtOptions::default(), Some(eq)).expect("a new interface has room");
         }
         // One entry per space takes what no receive waits for.

@@ -9,10 +9,17 @@ use sluice_wire::{AckKind, MatchBits, PeerId, Plain, PtIndex, Region};
 /// Portal table entry of get entries, which hold announced messages.
 pub(crate) const PT_BULK: PtIndex = PtIndex(2);
 
-/// Portal table entries of remote memory: one for operations of which the target is told
-/// nothing, or only counts them, and one for writes with out-of-band data.
+/// Portal table entries of remote memory, by what the target is told of: an operation, which it
+/// counts if it counts any; a write with out-of-band data; nothing, of a part that is not the
+/// last; and that an operation is done at one of its regions, which alone counts it.
 pub(crate) const PT_REMOTE: PtIndex = PtIndex(3);
 pub(crate) const PT_REMOTE_TOLD: PtIndex = PtIndex(4);
+pub(crate) const PT_REMOTE_PART: PtIndex = PtIndex(5);
+pub(crate) const PT_REMOTE_REGION: PtIndex = PtIndex(6);
+
+/// All of them: a region has an entry at each.
+pub(crate) const PTS_REMOTE: [PtIndex; 4] =
+    [PT_REMOTE, PT_REMOTE_TOLD, PT_REMOTE_PART, PT_REMOTE_REGION];
 
 /// Set in the user byte of a put that carries out-of-band data.
 pub(crate) const USER_HAS_DATA: u8 = 1 << 0;

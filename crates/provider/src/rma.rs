@@ -70,15 +70,12 @@ unsafe fn message(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64, deed: Dee
             (object(ep), msg, local, stretches(msg.rma_iov, msg.rma_iov_count)?)
         };
         let data = (flags & ffi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        if data.is_some() && there.len() != 1 {
+        // Nothing would bring it.
+        if data.is_some() && there.is_empty() {
             return Err(Errno::INVALID);
         }
         let flags = Flags::Given(flags);
         let asked = Asked { deed, peer: msg.addr, data, context: msg.context, flags };
-        // Data is told with the one part that it comes with.
-        if data.is_some() && local.len() > 1 {
-            return Err(Errno::INVALID);
-        }
         remote::begin(&ep.core, asked, &Parts::of(&local, &there, &[])?)
     })
 }

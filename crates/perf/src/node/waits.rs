@@ -126,7 +126,8 @@ impl<A: Access> Node<A> {
             }
             Kind::Send => self.sent += 1,
             Kind::Write | Kind::Read | Kind::Combine | Kind::Fetch => self.remote += 1,
-            Kind::Probe | Kind::PeerWrite | Kind::PeerRead | Kind::Consumed => {}
+            Kind::Probe | Kind::Consumed => {}
+            Kind::PeerWrite | Kind::PeerRead | Kind::RegionWrite | Kind::RegionRead => {}
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::Endpoint;
 use crate::api::{Completion, Failure, Kind, Refused, Space};
-use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
+use crate::portal::{PT_REMOTE, PT_REMOTE_REGION, PT_REMOTE_TOLD};
 use crate::rma::api::{Deed, Exposed, Part, Rma};
-use crate::rma::pending::RmaOp;
+use crate::rma::pending::{Common, Next, RmaOp};
+use crate::rma::pieces::{self, Piece, Pieces, pieces_of};
 use crate::rma::regions::{RegionOp, region_named};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port, RailError};
@@ -15,9 +16,6 @@ use sluice_wire::{AckKind, MatchBits, Nanos, PeerId, PtIndex, Region};
 
 /// Names a region of this process until it is hidden.
 pub type RegionId = Handle<RegionOp>;
-
-/// The longest piece, in bytes, of which one command is made.
-const PIECE_BYTES_MAX: u64 = 1 << 31;
 
 /// Most bytes of values of one part of an operation that combines.
 pub const COMBINED_BYTES_MAX: u64 = Ni::BY_CONTROL_BYTES_MAX;
@@ -53,14 +51,9 @@ impl Endpoint {
         if let Some(part) = rma.parts.iter().find(|part| part.local.len > parts_max) {
             return Err(Refused::TooLong { len: part.local.len, max: parts_max });
         }
-        let pieces = rma.parts.iter().map(|part| pieces_of(part).count() as u32).sum::<u32>();
-        // What comes with data is told once.
-        if rma.data.is_some() && pieces > 1 {
-            let len = rma.parts.iter().map(|part| part.local.len).sum();
-            return Err(Refused::TooLong { len, max: PIECE_BYTES_MAX });
-        }
         // A fetching one is two of the interface's.
-        let has_room = self.core.ni.operations_room() > 2 * pieces as usize;
+        let commands = 2 * (pieces::count(rma.parts) + self.operations.held());
+        let has_room = self.core.ni.operations_room() > commands;
         let is_fenced = rma.fence && !mutants::is(Mutant::IgnoresFences);
         let must_wait = is_fenced && self.is_busy_with(rma.peer);
         if self.operations.is_full() || self.core.is_unread() || !has_room || must_wait {
@@ -69,37 +62,45 @@ impl Endpoint {
         let (moved, outcome) = self.move_published(port, rma);
         let is_whole = moved > 0 && moved == rma.parts.len();
         if is_whole || outcome.is_err() {
-            let handle = self.operations.begin(rma, 1, None);
-            self.part_ended(port, handle, outcome);
+            let handle = self.operations.begin(rma, None);
+            self.piece_ended(port, handle, outcome);
             return Ok(());
         }
-        let parts = &rma.parts[moved..];
-        let pieces = parts.iter().map(|part| pieces_of(part).count() as u32).sum::<u32>();
+        self.ask_for(port, rma, &rma.parts[moved..]);
+        self.drain_events(port);
+        Ok(())
+    }
+
+    /// Begins an operation with what is left of its parts, by packets.
+    fn ask_for<P: Port>(&mut self, port: &mut P, rma: &Rma, parts: &[Part]) {
         let in_place = rma.deed == Deed::Read || mutants::is(Mutant::InjectsInPlace);
         let copies = rma.inject && !in_place;
         let copy = if copies { copied(port, parts) } else { None };
-        let handle = self.operations.begin(rma, pieces.max(1), copy);
+        let handle = self.operations.begin(rma, copy);
         if let Err(why) = self.core.await_peer(port, rma.peer) {
             let failure = Failure::PeerGone { peer: rma.peer, why };
-            for _ in 0..pieces.max(1) {
-                self.part_ended(port, handle, Err(failure));
-            }
-            return Ok(());
+            return self.piece_ended(port, handle, Err(failure));
         }
         let mut copied = copy.map(|copy| copy.addr);
-        for part in parts {
-            for mut piece in pieces_of(part) {
-                if let Some(at) = &mut copied {
-                    (piece.local.addr, *at) = (*at, at.offset(piece.local.len));
-                }
-                self.issue_piece(port, rma, &piece, handle);
+        let mut pieces = pieces_of(parts).map(|mut piece| {
+            let local = &mut piece.part.local;
+            if let Some(at) = &mut copied {
+                (local.addr, *at) = (*at, at.offset(local.len));
+            }
+            piece
+        });
+        match pieces.next() {
+            None => self.piece_ended(port, handle, Ok(())),
+            Some(only) if pieces::count(parts) == 1 => {
+                let &Rma { deed, peer, data, .. } = rma;
+                self.issue_piece(port, &Common { deed, peer, data, name: handle }, &only);
+            }
+            Some(first) => {
+                let pieces = Pieces::new(std::iter::once(first).chain(pieces));
+                self.operations.hold(handle, pieces);
+                self.begin_pieces(port, handle);
             }
         }
-        if pieces == 0 {
-            self.part_ended(port, handle, Ok(()));
-        }
-        self.drain_events(port);
-        Ok(())
     }
 
     /// Writes or reads what the peer lets others move without its call: how many parts, from
@@ -136,25 +137,27 @@ impl Endpoint {
         self.operations.any_to(peer) || self.sends.any_to(peer)
     }
 
-    fn issue_piece<P: Port>(
-        &mut self,
-        port: &mut P,
-        rma: &Rma,
-        piece: &Part,
-        handle: Handle<RmaOp>,
-    ) {
+    /// Begins those pieces of an operation that may begin now.
+    fn begin_pieces<P: Port>(&mut self, port: &mut P, handle: Handle<RmaOp>) {
+        let begun = self.operations.go_on(&self.core.ni, handle);
+        let Some((common, pieces)) = begun else { return };
+        for piece in &pieces {
+            self.issue_piece(port, &common, piece);
+        }
+    }
+
+    fn issue_piece<P: Port>(&mut self, port: &mut P, common: &Common, piece: &Piece) {
+        let &Common { deed, peer, data, name } = common;
+        let (part, pt_index) = (&piece.part, piece.pt_index(data.is_some()));
         let md = self.core.remote_md;
         let local = |region: Region| Local { md, offset: region.addr.0, length: region.len };
-        let target = Target {
-            peer: rma.peer,
-            pt_index: rma.data.map_or(PT_REMOTE, |_| PT_REMOTE_TOLD),
-            match_bits: MatchBits(piece.key),
-            remote_offset: piece.offset,
-        };
-        let (user_ptr, hdr_data) = (handle.to_u64(), rma.data.unwrap_or(0));
-        let (from, ack) = (local(piece.local), Some(AckKind::Full));
-        let arithmetic = |op, datatype| Arithmetic { op, datatype, operand: piece.operand };
-        let command = match rma.deed {
+        let target =
+            Target { peer, pt_index, match_bits: MatchBits(part.key), remote_offset: part.offset };
+        let data = data.filter(|_| pt_index == PT_REMOTE_TOLD);
+        let (user_ptr, hdr_data) = (name.to_u64(), data.unwrap_or(0));
+        let (from, ack) = (local(part.local), Some(AckKind::Full));
+        let arithmetic = |op, datatype| Arithmetic { op, datatype, operand: part.operand };
+        let command = match deed {
             Deed::Write => Command::Put { from, ack, target, hdr_data, user_ptr },
             Deed::Read => Command::Get { into: from, target, user_ptr },
             Deed::Combine(op, datatype) => {
@@ -162,26 +165,29 @@ impl Endpoint {
                 Command::Atomic { from, ack, target, hdr_data, user_ptr, arithmetic }
             }
             Deed::Fetch(op, datatype) => {
-                let into = local(Region { addr: piece.result, len: piece.local.len });
+                let into = local(Region { addr: part.result, len: part.local.len });
                 let arithmetic = arithmetic(op, datatype);
                 Command::Fetch { into, from, target, hdr_data, user_ptr, arithmetic }
             }
         };
         match self.core.ni.issue(port, &command) {
             Ok(()) => {}
-            Err(PtlError::ArgInvalid(_)) => self.part_ended(port, handle, Err(Failure::Fault)),
-            Err(error) => unreachable!("room was checked: {error}"),
+            Err(PtlError::ArgInvalid(_)) => self.piece_ended(port, name, Err(Failure::Fault)),
+            // Room was checked when it began. What peers ask for may have taken it since.
+            Err(_) => self.piece_ended(port, name, Err(Failure::Aborted)),
         }
     }
 
-    fn part_ended<P: Port>(
+    fn piece_ended<P: Port>(
         &mut self,
         port: &mut P,
         handle: Handle<RmaOp>,
         outcome: Result<(), Failure>,
     ) {
-        if let Some(completion) = self.operations.part_ended(port, handle, outcome) {
-            self.core.complete(completion);
+        match self.operations.piece_ended(port, handle, outcome) {
+            Next::Waits => {}
+            Next::GoesOn => self.begin_pieces(port, handle),
+            Next::Ends(completion) => self.core.complete(completion),
         }
     }
 
@@ -191,7 +197,7 @@ impl Endpoint {
         match event.kind {
             EventKind::Ack | EventKind::Reply => {
                 let outcome = event.outcome.map_err(|fail| refused_there(fail, event.peer));
-                self.part_ended(port, Handle::from_u64(event.user_ptr), outcome);
+                self.piece_ended(port, Handle::from_u64(event.user_ptr), outcome);
             }
             // It is followed by one of those.
             EventKind::Send => {}
@@ -209,9 +215,12 @@ impl Endpoint {
         if event.outcome.is_err() || (data.is_none() && told.is_none()) || forgets {
             return;
         }
-        let kind = match event.kind {
-            EventKind::Get if !mutants::is(Mutant::TellsReadsAsWrites) => Kind::PeerRead,
-            _ => Kind::PeerWrite,
+        let is_read = event.kind == EventKind::Get && !mutants::is(Mutant::TellsReadsAsWrites);
+        let kind = match (is_read, event.pt_index == PT_REMOTE_REGION) {
+            (true, true) => Kind::RegionRead,
+            (true, false) => Kind::PeerRead,
+            (false, true) => Kind::RegionWrite,
+            (false, false) => Kind::PeerWrite,
         };
         self.core.complete(Completion {
             kind,
@@ -226,21 +235,6 @@ impl Endpoint {
             outcome: Ok(()),
         });
     }
-}
-
-/// A part as commands can have it.
-fn pieces_of(part: &Part) -> impl Iterator<Item = Part> {
-    let count = part.local.len.div_ceil(PIECE_BYTES_MAX).max(1);
-    (0..count).map(|nth| piece_from(part, nth * PIECE_BYTES_MAX))
-}
-
-/// What of a part is one piece, from `at` on.
-fn piece_from(part: &Part, at: u64) -> Part {
-    let mut piece = *part;
-    let len = (part.local.len - at).min(PIECE_BYTES_MAX);
-    piece.local = Region { addr: part.local.addr.offset(at), len };
-    piece.offset = part.offset.wrapping_add(at);
-    piece
 }
 
 /// All bytes of these parts, in memory of the port.

@@ -22,7 +22,7 @@ pub struct Exposed<'a> {
     pub access: Access,
     /// Offsets are addresses: that of the first byte is its offset. Of a region in one piece.
     pub addressed: bool,
-    /// What peers do is told here, by a quiet completion each with this context.
+    /// What peers do is told here, by a quiet completion of each operation with this context.
     pub told: Option<u64>,
 }
 
@@ -63,7 +63,8 @@ pub struct Rma<'a> {
     pub peer: PeerId,
     /// Its parts.
     pub parts: &'a [Part],
-    /// Out-of-band data that the peer is told when a write is done there. Of one part.
+    /// Out-of-band data that the peer is told when a write is done there. One without parts
+    /// tells nothing.
     pub data: Option<u64>,
     /// Returned in the completion.
     pub context: u64,

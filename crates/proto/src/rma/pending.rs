@@ -2,36 +2,66 @@
 
 use crate::api::{Completion, Failure, Kind, Space};
 use crate::rma::api::{Deed, Rma};
+use crate::rma::pieces::{Piece, Pieces};
 use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
-use sluice_portals::{Handle, Table};
+use sluice_portals::{Handle, Ni, Table};
 use sluice_wire::{Addr, PeerId, Region};
 
-/// An operation that waits for its parts.
+/// An operation that waits for its pieces.
 #[derive(Debug)]
 pub struct RmaOp {
-    kind: Kind,
+    deed: Deed,
     peer: PeerId,
+    data: Option<u64>,
     context: u64,
     report: bool,
     buf: Addr,
     len: u64,
-    /// Parts that have not ended.
-    left: u32,
+    /// Pieces that have begun and not ended.
+    under_way: usize,
+    /// Those that begin when these have ended.
+    held: Pieces,
     outcome: Result<(), Failure>,
     /// The port's memory that holds the bytes of an injected one.
     copy: Option<Region>,
+}
+
+/// What the commands of an operation have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Common {
+    pub deed: Deed,
+    pub peer: PeerId,
+    pub data: Option<u64>,
+    pub name: Handle<RmaOp>,
+}
+
+/// What becomes of an operation when a piece has ended.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// It waits for others.
+    Waits,
+    /// More of it begins.
+    GoesOn,
+    Ends(Completion),
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Operations {
     table: Table<RmaOp>,
+    /// Pieces of all of them that have not begun.
+    held: usize,
 }
 
 impl Operations {
     pub fn new(requests_max: u32) -> Operations {
-        Operations { table: Table::new(requests_max) }
+        Operations { table: Table::new(requests_max), held: 0 }
+    }
+
+    /// Pieces that have not begun: there must be room for them.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     pub fn len(&self) -> u32 {
@@ -47,19 +77,21 @@ impl Operations {
         self.table.iter().any(|(_, op)| op.peer == peer)
     }
 
-    /// Adds an operation of so many parts.
+    /// Adds an operation, one piece of which is under way.
     ///
     /// # Panics
     /// If there are as many as may be.
-    pub fn begin(&mut self, rma: &Rma, parts: u32, copy: Option<Region>) -> Handle<RmaOp> {
+    pub fn begin(&mut self, rma: &Rma, copy: Option<Region>) -> Handle<RmaOp> {
         let op = RmaOp {
-            kind: rma.deed.kind(),
+            deed: rma.deed,
             peer: rma.peer,
+            data: rma.data,
             context: rma.context,
             report: rma.report,
             buf: rma.parts.first().map_or(Addr(0), |part| part.local.addr),
             len: rma.parts.iter().map(|part| part.local.len).sum(),
-            left: parts,
+            under_way: 1,
+            held: Pieces::default(),
             outcome: Ok(()),
             copy,
         };
@@ -67,25 +99,53 @@ impl Operations {
         handle
     }
 
-    /// A part has ended. The operation's completion, if it was the last one.
-    pub fn part_ended<P: Port>(
+    /// These are the pieces of an operation that was just added.
+    pub fn hold(&mut self, handle: Handle<RmaOp>, pieces: Pieces) {
+        if let Some(op) = self.table.get_mut(handle) {
+            self.held += pieces.len();
+            op.held = pieces;
+        }
+    }
+
+    /// The pieces of an operation that begin now, as nothing else of it is under way.
+    pub fn go_on(&mut self, ni: &Ni, handle: Handle<RmaOp>) -> Option<(Common, Vec<Piece>)> {
+        let op = self.table.get_mut(handle)?;
+        let short_bytes_max = match op.deed {
+            Deed::Read => Ni::BY_CONTROL_BYTES_MAX.min(ni.get_bytes_max()),
+            _ => Ni::BY_CONTROL_BYTES_MAX,
+        };
+        let pieces = op.held.next(short_bytes_max, op.data.is_some());
+        self.held -= pieces.len();
+        op.under_way = pieces.len();
+        let RmaOp { deed, peer, data, .. } = *op;
+        Some((Common { deed, peer, data, name: handle }, pieces))
+    }
+
+    /// A piece has ended. Of one that has failed, what has not begun never does.
+    pub fn piece_ended<P: Port>(
         &mut self,
         port: &mut P,
         handle: Handle<RmaOp>,
         outcome: Result<(), Failure>,
-    ) -> Option<Completion> {
-        let op = self.table.get_mut(handle)?;
+    ) -> Next {
+        let Some(op) = self.table.get_mut(handle) else { return Next::Waits };
         op.outcome = op.outcome.and(outcome);
-        op.left = op.left.saturating_sub(1);
-        if op.left > 0 && !mutants::is(Mutant::EndsWithTheFirstPart) {
-            return None;
+        op.under_way = op.under_way.saturating_sub(1);
+        if !mutants::is(Mutant::EndsWithTheFirstPart) {
+            if op.under_way > 0 {
+                return Next::Waits;
+            }
+            if !op.held.is_empty() && op.outcome.is_ok() {
+                return Next::GoesOn;
+            }
         }
-        let op = self.table.remove(handle)?;
+        let Some(op) = self.table.remove(handle) else { return Next::Waits };
+        self.held -= op.held.len();
         if let Some(copy) = op.copy.filter(|_| !mutants::is(Mutant::KeepsInjectedCopies)) {
             port.give_back(copy.addr, copy.len as u32);
         }
-        Some(Completion {
-            kind: op.kind,
+        Next::Ends(Completion {
+            kind: op.deed.kind(),
             space: Space::Untagged,
             context: op.context,
             len: op.len,

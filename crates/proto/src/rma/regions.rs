@@ -1,18 +1,17 @@
 //! The regions of this process.
 
 use crate::core::Core;
-use crate::portal::{PT_REMOTE, PT_REMOTE_TOLD};
+use crate::portal::{PT_REMOTE_PART, PT_REMOTE_TOLD, PTS_REMOTE};
 use crate::rma::api::{Access, Exposed};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, Published, Rights};
 use sluice_portals::{Handle, List, Me, MeOptions, MeSpec, PtlError, Table, Vector};
-use sluice_wire::{Addr, MatchBits, Region};
+use sluice_wire::{Addr, MatchBits, PtIndex, Region};
 
-/// A region: two entries, for operations of which this process is not told and for writes
-/// whose data it is told.
+/// A region: an entry at each portal table entry of remote memory.
 #[derive(Debug)]
 pub struct RegionOp {
-    entries: [Option<Handle<Me>>; 2],
+    entries: [Option<Handle<Me>>; PTS_REMOTE.len()],
     /// Peers move its bytes without a call of this process.
     published: Option<Published>,
     pub told: Option<u64>,
@@ -53,10 +52,10 @@ impl Regions {
             return Err(PtlError::NoSpace("regions"));
         }
         let name = self.table.next_handle();
-        let mut op = RegionOp { entries: [None; 2], published: None, told: exposed.told };
-        for (entry, pt_index) in op.entries.iter_mut().zip([PT_REMOTE, PT_REMOTE_TOLD]) {
-            let is_told = pt_index == PT_REMOTE_TOLD;
-            let appended = entry_for(core, exposed, name, is_told)
+        let entries = [None; PTS_REMOTE.len()];
+        let mut op = RegionOp { entries, published: None, told: exposed.told };
+        for (entry, pt_index) in op.entries.iter_mut().zip(PTS_REMOTE) {
+            let appended = entry_for(core, exposed, name, pt_index)
                 .and_then(|spec| core.ni.me_append(port, pt_index, List::Priority, spec));
             match appended {
                 Ok(appended) => *entry = appended,
@@ -109,7 +108,7 @@ fn entry_for(
     core: &mut Core,
     exposed: &Exposed,
     name: Handle<RegionOp>,
-    is_told: bool,
+    pt_index: PtIndex,
 ) -> Result<MeSpec, PtlError> {
     let (region, vector) = match exposed.pieces {
         [] => (Region::EMPTY, None),
@@ -121,15 +120,20 @@ fn entry_for(
             (Region { addr: Addr(0), len }, Some(core.ni.vector_bind(vector)?))
         }
     };
+    let is_told = match pt_index {
+        PT_REMOTE_TOLD => true,
+        PT_REMOTE_PART => false,
+        _ => exposed.told.is_some(),
+    };
     let options = MeOptions {
         op_put: exposed.access.write,
         // Data comes with writes alone.
-        op_get: exposed.access.read && !is_told,
+        op_get: exposed.access.read && pt_index != PT_REMOTE_TOLD,
         no_truncate: true,
         addressed: exposed.addressed && vector.is_none(),
         event_link_disable: true,
         event_unlink_disable: true,
-        event_comm_disable: !is_told && exposed.told.is_none(),
+        event_comm_disable: !is_told,
         ..MeOptions::default()
     };
     Ok(MeSpec {

@@ -46,7 +46,7 @@ impl Entry {
         Entry(fi_cq_tagged_entry {
             op_context: match completion.kind {
                 // The program has not asked for it.
-                Kind::PeerWrite | Kind::PeerRead => std::ptr::null_mut(),
+                kind if kind.is_of_region() => std::ptr::null_mut(),
                 _ => completion.context as *mut c_void,
             },
             flags: flags(completion),
@@ -70,7 +70,8 @@ fn flags(completion: &Completion) -> u64 {
         Kind::Read => ffi::FI_RMA | ffi::FI_READ,
         Kind::Combine => ffi::FI_ATOMIC | ffi::FI_WRITE,
         Kind::Fetch => ffi::FI_ATOMIC | ffi::FI_READ,
-        Kind::PeerRead => ffi::FI_RMA | ffi::FI_REMOTE_READ,
+        Kind::PeerRead | Kind::RegionRead => ffi::FI_RMA | ffi::FI_REMOTE_READ,
+        Kind::RegionWrite => ffi::FI_RMA | ffi::FI_REMOTE_WRITE,
         Kind::PeerWrite => ffi::FI_RMA | ffi::FI_REMOTE_WRITE | ffi::FI_REMOTE_CQ_DATA,
         Kind::Consumed => ffi::FI_MULTI_RECV,
         Kind::Send => ffi::FI_SEND | space,

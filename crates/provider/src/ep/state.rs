@@ -95,6 +95,8 @@ impl Counters {
             Kind::Write | Kind::Combine => 3,
             Kind::PeerRead => 4,
             Kind::PeerWrite => 5,
+            // The same operation is counted at another region.
+            Kind::RegionRead | Kind::RegionWrite => return None,
         };
         self.by_flag[index].as_ref()
     }
@@ -492,7 +494,7 @@ impl State {
             counter.count(well);
         }
         // What peers do names the region by its key.
-        if matches!(completion.kind, Kind::PeerRead | Kind::PeerWrite)
+        if completion.kind.is_of_region()
             && let Some((_, Some(counter))) = self.regions.get(&completion.context)
         {
             counter.count(well);

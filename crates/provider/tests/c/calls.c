@@ -173,6 +173,31 @@ static void counters(void)
 	OK(fi_write(a.ep, out, 8, NULL, number, 0, KEY, out));
 	counts(of_region, 2);
 	counts(cntr[2], 2);
+	/* An operation of several parts is one, at each region that it reaches. */
+	static char second[5016], elsewhere[8192];
+	struct fid_mr *other;
+	struct fid_cntr *of_other;
+	struct iovec pieces[3] = { { second, 8 }, { second + 8, 5000 }, { second + 5008, 8 } };
+	struct fi_rma_iov there[3] = { { 0, 8, KEY }, { 0, 5000, KEY + 1 }, { 8, 8, KEY } };
+	struct fi_msg_rma msg = { .msg_iov = pieces, .iov_count = 3, .addr = number,
+				  .rma_iov = there, .rma_iov_count = 3, .context = out };
+	OK(fi_mr_reg(net.domain, elsewhere, sizeof elsewhere,
+		     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY + 1, 0, &other, NULL));
+	OK(fi_cntr_open(net.domain, NULL, &of_other, NULL));
+	OK(fi_mr_bind(other, &of_other->fid, FI_REMOTE_WRITE));
+	OK(fi_writemsg(a.ep, &msg, 0));
+	counts(of_region, 3);
+	counts(of_other, 1);
+	counts(cntr[2], 3);
+	OK(fi_readmsg(a.ep, &msg, 0));
+	counts(cntr[3], 2);
+	OK(fi_writev(a.ep, pieces, NULL, 2, number, 0, KEY + 1, out));
+	counts(of_other, 3);
+	counts(cntr[2], 4);
+	IS(fi_cntr_read(of_region), 4);
+	IS(fi_cntr_read(cntr[3]), 2);
+	OK(fi_close(&other->fid));
+	OK(fi_close(&of_other->fid));
 
 	OK(fi_close(&c.ep->fid));
 	OK(fi_close(&c.rx->fid));

@@ -130,6 +130,25 @@ static void reads_and_writes(struct pair *p)
 	OK(fi_writemsg(p->a.ep, &msg, FI_COMPLETION));
 	next(&p->a, &p->b);
 	CHECK(!memcmp(p->memory + 100, "abcd", 4) && !memcmp(p->memory + 200, "efgh", 4));
+	/* The target is told the data of all of it, once. */
+	struct fi_cq_data_entry told = { 0 };
+	end = time(NULL) + 20;
+	entry.flags = 0;
+	iov[0].iov_base = "ABC";
+	msg.data = 77;
+	OK(fi_writemsg(p->a.ep, &msg, FI_COMPLETION | FI_REMOTE_CQ_DATA));
+	while (!told.flags || !entry.flags) {
+		fi_cq_read(p->b.rx, &told, 1);
+		fi_cq_read(p->a.rx, &entry, 1);
+		CHECK(time(NULL) < end);
+	}
+	IS(told.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	IS(told.data, 77);
+	CHECK(!memcmp(p->memory + 100, "ABCd", 4) && !memcmp(p->memory + 200, "efgh", 4));
+	IS(fi_cq_read(p->b.rx, &told, 1), -FI_EAGAIN);
+	msg.rma_iov_count = msg.iov_count = 0;
+	IS(fi_writemsg(p->a.ep, &msg, FI_COMPLETION | FI_REMOTE_CQ_DATA), -FI_EINVAL);
+	msg.rma_iov_count = msg.iov_count = 2;
 	there[1].len = 5;
 	IS(fi_writemsg(p->a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
 	/* No such key, and beyond the end. */

@@ -239,7 +239,9 @@ impl Judge {
             | Kind::Combine
             | Kind::Fetch
             | Kind::PeerWrite
-            | Kind::PeerRead => self.remote.ended(world, who, end),
+            | Kind::PeerRead
+            | Kind::RegionWrite
+            | Kind::RegionRead => self.remote.ended(world, who, end),
             Kind::Consumed => self.consumed(who, end),
         }
     }

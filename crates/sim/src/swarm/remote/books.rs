@@ -1,16 +1,17 @@
 //! Operations on remote memory that are under way.
 //!
 //! What becomes of each part is decided at the moment at which the target reads its packet, and
-//! by then it is known what the region holds: packets of a pair are read in the order in which
-//! their parts were begun, and each is carried out in one step, or begins then to be. So
-//! operations on values may meet in any order, and what each must give back is exact.
+//! by then it is known what the region holds: it is known of each packet which part it is
+//! ([`Way`]), and each is carried out in one step, or begins then to be. So operations on values
+//! may meet in any order, and what each must give back is exact.
 
 use super::coverage::RemoteCoverage;
 use super::regions::{Exposure, Use};
+use super::ways::{Looks, Way};
 use crate::portals::combined;
 use sluice_proto::{Deed, Failure, Kind};
 use sluice_wire::{Addr, Packet, Parsed, PeerId, Region, RemoteKey};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The portal table entries of remote memory begin here; those before are for messages.
@@ -56,6 +57,8 @@ pub(super) struct Op {
     pub data: Option<u64>,
     pub report: bool,
     pub inject: bool,
+    /// The longest part whose bytes always come in one packet.
+    pub short_bytes_max: u64,
     /// It has ended.
     pub is_done: bool,
     /// It ended because its target was lost: its bytes may still move, until all is at rest.
@@ -88,6 +91,7 @@ impl Op {
 /// Something that a target is to be told.
 #[derive(Debug)]
 pub(super) struct Due {
+    pub of: u64,
     pub who: usize,
     pub from: usize,
     pub kind: Kind,
@@ -103,8 +107,8 @@ pub(super) struct Due {
 pub struct Remote {
     pub(super) regions: Vec<Exposure>,
     pub(super) ops: BTreeMap<u64, Op>,
-    /// By origin and target: the parts whose packets have not been read.
-    pub(super) ways: BTreeMap<(usize, usize), VecDeque<(u64, usize)>>,
+    /// By origin and target.
+    pub(super) ways: BTreeMap<(usize, usize), Way>,
     pub(super) dues: Vec<Due>,
     pub met: RemoteCoverage,
 }
@@ -115,8 +119,8 @@ impl Remote {
         self.met.remote_parts |= u64::from(op.parts.len() > 1);
         self.use_regions(context, &op);
         if !is_cut {
-            let way = self.ways.entry((op.who, op.peer)).or_default();
-            way.extend((0..op.parts.len()).map(|nth| (context, nth)));
+            self.met.remote_held |= u64::from(op.is_held());
+            self.ways.entry((op.who, op.peer)).or_default().begin(context, &op);
         }
         self.ops.insert(context, op);
     }
@@ -171,39 +175,22 @@ impl Remote {
 
     /// A process has read a packet. What it does with remote memory is done.
     pub(in super::super) fn read(&mut self, from: usize, to: usize, packet: &Parsed) {
-        let len = u64::from(packet.payload_len);
-        let mut is_long = false;
-        let (pt_index, bits, offset, len) = match packet.packet {
-            Packet::Put(put) => {
-                is_long = put.bulk.is_some();
-                let len = put.bulk.map_or(len, |bulk| u64::from(bulk.len));
-                (put.pt_index, put.match_bits, put.remote_offset, len)
-            }
-            Packet::Get(get) => {
-                is_long = get.into != RemoteKey::NONE;
-                (get.pt_index, get.match_bits, get.remote_offset, get.length)
-            }
-            Packet::Atomic(atomic) => {
-                let operand = if atomic.op.has_operand() { atomic.datatype.bytes() } else { 0 };
-                let len = len - operand as u64;
-                (atomic.pt_index, atomic.match_bits, atomic.remote_offset, len)
-            }
+        let (pt_index, is_long) = match packet.packet {
+            Packet::Put(put) => (put.pt_index, put.bulk.is_some()),
+            Packet::Get(get) => (get.pt_index, get.into != RemoteKey::NONE),
+            Packet::Atomic(atomic) => (atomic.pt_index, false),
             _ => return,
         };
-        if pt_index.0 < PT_REMOTE {
-            return;
-        }
-        let next = self.ways.get_mut(&(from, to)).and_then(VecDeque::pop_front);
-        let (context, nth) = next.expect("what arrives was begun");
-        let part = &self.ops[&context].parts[nth];
-        let wanted = (part.key, part.offset, part.local.len);
-        assert_eq!((bits.0, offset, len), wanted, "order of {from} toward {to}, #{context}");
+        let looks = Looks::of(&packet.packet, u64::from(packet.payload_len));
+        let Some(looks) = looks.filter(|_| pt_index.0 >= PT_REMOTE) else { return };
+        let way = self.ways.get_mut(&(from, to)).expect("what arrives was begun");
+        let (context, nth) = way.take(&self.ops, &looks);
         let by_control = is_by_control(&packet.packet);
         self.met.remote_by_control |= u64::from(by_control);
         self.ops.get_mut(&context).expect("looked up above").parts[nth].is_long = is_long;
         let op = &self.ops[&context];
         let part = &op.parts[nth];
-        let state = match self.admit(op, part.key, offset, len) {
+        let state = match self.admit(op, part.key, part.offset, looks.len) {
             Ok((region, bytes)) => self.take(context, nth, region, bytes),
             Err(why) => self.refuse(context, why),
         };
@@ -256,21 +243,38 @@ impl Remote {
             Deed::Write => self.met.remote_puts_fetched |= is_long,
             _ => self.met.remote_gets_long |= is_long,
         }
-        if op.data.is_some() || shown.told.is_some() {
-            let kind = if op.deed == Deed::Read { Kind::PeerRead } else { Kind::PeerWrite };
-            let start = shown.start_of(&bytes);
-            self.dues.push(Due {
-                who: op.peer,
-                from: op.who,
-                kind,
-                region,
-                bytes: bytes.clone(),
-                start,
-                context: shown.told.unwrap_or(0),
-                data: op.data,
-            });
-        }
+        self.note_due(context, nth, region, &bytes);
         State::Taken { region, bytes, before }
+    }
+
+    /// The target is told of an operation once: with its last part; and at each other region
+    /// that it reaches, with the last part there.
+    fn note_due(&mut self, context: u64, nth: usize, region: usize, bytes: &Range<usize>) {
+        let (op, shown) = (&self.ops[&context], &self.regions[region]);
+        let is_last = nth + 1 == op.parts.len();
+        let data = op.data.filter(|_| is_last);
+        if !op.is_told_at(nth) || (shown.told.is_none() && data.is_none()) {
+            return;
+        }
+        let kind = match (op.deed == Deed::Read, is_last) {
+            (true, true) => Kind::PeerRead,
+            (true, false) => Kind::RegionRead,
+            (false, true) => Kind::PeerWrite,
+            (false, false) => Kind::RegionWrite,
+        };
+        self.met.remote_told_apart |= u64::from(!is_last);
+        self.met.remote_told_once |= u64::from(is_last && nth > 0);
+        self.dues.push(Due {
+            of: context,
+            who: op.peer,
+            from: op.who,
+            kind,
+            region,
+            bytes: bytes.clone(),
+            start: shown.start_of(bytes),
+            context: shown.told.unwrap_or(0),
+            data,
+        });
     }
 
     /// What one process has begun on another, and whose packet was not read, never is.

@@ -41,6 +41,12 @@ marks! {
     remote_gets_long,
     /// An operation had several parts.
     remote_parts,
+    /// A part was held back until others had ended.
+    remote_held,
+    /// A target was to be told once of an operation of several parts.
+    remote_told_once,
+    /// It was to be told of it at another region too.
+    remote_told_apart,
     /// A region lay in several pieces, and was reached.
     remote_pieces,
     /// Values were combined while others were with the same ones.

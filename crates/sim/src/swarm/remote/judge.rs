@@ -5,12 +5,13 @@ use super::super::world::World;
 use super::books::{Op, Piece, Remote, State};
 use sluice_proto::{Completion, Deed, Failure, Kind, Space};
 use sluice_wire::{PeerId, Region};
+use std::ops::Range;
 
 impl Remote {
     /// A request has ended that is about remote memory.
     pub(in super::super) fn ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
         match end.kind {
-            Kind::PeerWrite | Kind::PeerRead => self.told(world, who, end),
+            kind if kind.is_of_region() => self.told(world, who, end),
             _ => self.operation_ended(world, who, end),
         }
     }
@@ -29,6 +30,11 @@ impl Remote {
         // Of several parts, some may have been refused before the others were lost.
         op.is_lost = end.outcome.is_err() && world.is_cut(who, op.peer);
         let op = op.clone();
+        if !op.is_lost
+            && let Some(way) = self.ways.get_mut(&(who, op.peer))
+        {
+            way.ended(context);
+        }
         self.met.remote_targets_lost |= u64::from(op.is_lost);
         check_outcome(world, &op, end);
         for part in &op.parts {
@@ -94,11 +100,41 @@ impl Remote {
             Some(_) => self.met.remote_told = 1,
             None => self.met.remote_counted = 1,
         }
-        if due.kind == Kind::PeerWrite {
-            let region = &self.regions[due.region];
-            let found = region.found(world, &due.bytes);
-            let is_there = found == region.bytes[due.bytes.clone()];
-            assert!(is_there, "{who} is told of what is not in its place: {end:?}");
+        let op = self.ops[&due.of].clone();
+        let is_whole = matches!(due.kind, Kind::PeerWrite | Kind::PeerRead);
+        for part in &op.parts {
+            match &part.state {
+                State::Taken { region, bytes, .. } if is_whole || *region == due.region => {
+                    let is_done = self.is_done_there(world, &op, part, *region, bytes);
+                    assert!(is_done, "{who} is told of what is not done: {end:?}, {part:?}");
+                }
+                State::Taken { .. } => {}
+                State::OnItsWay | State::Refused(_) => {
+                    assert!(due.data.is_none(), "{who} is told the data of a part: {end:?}");
+                }
+            }
+        }
+    }
+
+    /// Whether a target has nothing more to do for a part, as far as it can be seen.
+    fn is_done_there(
+        &self,
+        world: &mut World<'_>,
+        op: &Op,
+        part: &Piece,
+        region: usize,
+        bytes: &Range<usize>,
+    ) -> bool {
+        let region = &self.regions[region];
+        match (op.deed, &part.state) {
+            // The bytes of a short read are on their way in a packet.
+            (Deed::Read, State::Taken { before, .. }) => {
+                // When the operation has ended its memory is the program's again.
+                !part.is_long
+                    || op.is_done
+                    || world.memory(op.who).read(part.local) == before.as_slice()
+            }
+            _ => region.found(world, bytes) == region.bytes[bytes.clone()],
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `setup` | what a seed draws of it |
 //! | `operations` | what processes do |
 //! | `regions` | what must be in each region, byte by byte, and what is done with it now |
+//! | `ways` | in which order packets of a pair must come |
 //! | `books` | operations under way, and what becomes of each when its packet is read |
 //! | `judge` | whether what ends is what must end, and what is left at rest |
 //! | `coverage` | what a world has come by |
@@ -21,6 +22,7 @@ mod judge;
 mod operations;
 mod regions;
 mod setup;
+mod ways;
 
 #[cfg(test)]
 mod tests;

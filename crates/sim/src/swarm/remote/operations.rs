@@ -16,6 +16,8 @@ use sluice_wire::{AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, Region};
 const TRIES: u64 = 4;
 /// Most bytes of values at once.
 const COMBINED_BYTES_MAX: u64 = 960;
+/// The longest part of a write that is never fetched.
+const SHORT_BYTES_MAX: u64 = 960;
 /// A key of no region.
 const NO_KEY: u64 = 1 << 60;
 /// Keys of a process: few, so that a new region has the key of one that was hidden.
@@ -133,8 +135,8 @@ impl Program<'_> {
         let deed = self.deed();
         let at = self.draw.below(self.judge.remote.regions.len() as u64) as usize;
         let peer = self.judge.remote.regions[at].owner;
-        let count = if self.draw.percent(15) { self.draw.between(2, 3) } else { 1 };
-        let data = deed == Deed::Write && count == 1 && self.draw.percent(20);
+        let count = if self.draw.percent(20) { self.draw.between(2, 4) } else { 1 };
+        let data = deed == Deed::Write && self.draw.percent(20);
         let mut op = Op {
             who,
             peer,
@@ -143,10 +145,17 @@ impl Program<'_> {
             data: None,
             report: self.draw.percent(80),
             inject: deed != Deed::Read && self.draw.percent(25),
+            short_bytes_max: match deed {
+                Deed::Read => {
+                    RemoteSetup::reply_bytes_max(&self.setup.layouts[who]).min(SHORT_BYTES_MAX)
+                }
+                _ => SHORT_BYTES_MAX,
+            },
             is_done: false,
             is_lost: false,
         };
         for nth in 0..count {
+            let at = self.region_of(&op, at);
             let tries = (0..TRIES).find_map(|_| self.aim(at, &op, setup));
             let Some(aim) = tries else { break };
             op.parts.push(self.piece(&op, aim, nth));
@@ -157,7 +166,21 @@ impl Program<'_> {
         let context = self.context();
         op.data = data.then_some(context * 5);
         let fence = self.draw.percent(12);
+        if op.is_mistakable(&self.judge.remote.ops) {
+            return self.forget(&op);
+        }
         self.begin(context, op, fence);
+    }
+
+    /// Where the next part of an operation goes that began at this region: often there too.
+    fn region_of(&mut self, op: &Op, first: usize) -> usize {
+        if op.parts.is_empty() || self.draw.percent(60) {
+            return first;
+        }
+        let regions = self.judge.remote.regions.iter().enumerate();
+        let regions = regions.filter(|(_, one)| one.owner == op.peer && !one.is_hidden);
+        let regions: Vec<usize> = regions.map(|(at, _)| at).collect();
+        if regions.is_empty() { first } else { self.draw.pick(&regions) }
     }
 
     fn deed(&mut self) -> Deed {

@@ -2,7 +2,7 @@
 
 use super::super::draw::Draw;
 use sluice_link::Layout;
-use sluice_wire::payload_bytes_max;
+use sluice_wire::{REPLY_HEADER_BYTES, SLOT_BYTES, payload_bytes_max};
 
 /// Of a hundred worlds, in how many remote memory is used.
 const PERCENT: u64 = 40;
@@ -35,6 +35,14 @@ pub struct RemoteSetup {
 impl RemoteSetup {
     /// The shortest write whose bytes are fetched.
     pub const LONG_BYTES: u64 = TOGETHER_BYTES_MAX + 1;
+
+    /// The longest read that a process with such a mailbox asks to have with the reply.
+    pub fn reply_bytes_max(layout: &Layout) -> u64 {
+        match layout.reply_slots / 2 {
+            0 | 1 => SLOT_BYTES as u64 - REPLY_HEADER_BYTES,
+            slots => payload_bytes_max(u64::from(slots)).min(TOGETHER_BYTES_MAX),
+        }
+    }
 
     /// What a seed draws, if its world has any.
     pub fn draw(seed: u64, layouts: &[Layout]) -> Option<RemoteSetup> {

@@ -6,8 +6,10 @@ use super::super::{Trace, run};
 use super::RemoteCoverage;
 use super::books::{Op, Piece, Remote, State};
 use super::regions::Exposure;
+use super::ways::{Looks, Way};
 use sluice_proto::{Access, Completion, Deed, Exposed, Failure, Kind, RegionId, Space};
 use sluice_wire::{Addr, Datatype, PeerId, Region};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
@@ -43,27 +45,8 @@ impl<'t> Bench<'t> {
         let whole = world.memory(0).alloc(4 + 16);
         world.fill(0, whole, 0xAA);
         let local = whole.truncated(4);
-        let part = Piece {
-            local,
-            key: KEY,
-            offset: 2,
-            result: Region::EMPTY,
-            operand: Vec::new(),
-            bytes: vec![9; 4],
-            is_long: false,
-            state: State::OnItsWay,
-        };
-        let op = Op {
-            who: 0,
-            peer: 1,
-            deed,
-            parts: vec![part],
-            data: None,
-            report: true,
-            inject: false,
-            is_done: false,
-            is_lost: false,
-        };
+        let part = Piece { local, bytes: vec![9; 4], ..part_of(KEY, 2, 4) };
+        let op = Op { parts: vec![part], ..op_of(deed) };
         remote.begin(5, op, false);
         Bench { world, remote, local }
     }
@@ -195,6 +178,115 @@ fn bytes_are_used_by_one_who_writes_or_by_many_who_do_the_same() {
     assert!(!free(5..8, Deed::Write) && !free(0..3, sum));
 }
 
+fn part_of(key: u64, offset: u64, len: u64) -> Piece {
+    Piece {
+        local: Region { addr: Addr(64), len },
+        key,
+        offset,
+        result: Region::EMPTY,
+        operand: Vec::new(),
+        bytes: Vec::new(),
+        is_long: false,
+        state: State::OnItsWay,
+    }
+}
+
+/// An operation of process 0 and the packets that its target reads.
+struct Coming {
+    ops: BTreeMap<u64, Op>,
+    way: Way,
+}
+
+impl Coming {
+    fn new(ops: &[&[Piece]]) -> Coming {
+        let mut coming = Coming { ops: BTreeMap::new(), way: Way::default() };
+        for (context, parts) in (0..).zip(ops) {
+            let op = Op { parts: parts.to_vec(), ..op_of(Deed::Write) };
+            coming.way.begin(context, &op);
+            coming.ops.insert(context, op);
+        }
+        coming
+    }
+
+    /// Whether these may come in this order.
+    fn may(mut self, order: &[(u64, usize)]) -> bool {
+        let mut all = || {
+            for &(context, nth) in order {
+                let looks = Looks::of_part(Deed::Write, &self.ops[&context].parts[nth]);
+                assert_eq!(self.way.take(&self.ops, &looks), (context, nth));
+                let (region, bytes, before) = (0, 0..0, Vec::new());
+                self.ops.get_mut(&context).expect("it is there").parts[nth].state =
+                    State::Taken { region, bytes, before };
+            }
+        };
+        catch_unwind(AssertUnwindSafe(&mut all)).is_ok()
+    }
+}
+
+#[test]
+fn a_part_that_is_told_of_comes_when_the_long_ones_before_it_are_done() {
+    let part = |offset, len| part_of(KEY, offset, len);
+    let held = [part(0, 1000), part(1000, 8)];
+    let short = [part(2000, 8), part(2008, 8)];
+    let ops: [&[Piece]; 2] = [&held, &short];
+    assert!(Coming::new(&ops).may(&[(0, 0), (1, 0), (1, 1), (0, 1)]));
+    assert!(Coming::new(&ops).may(&[(0, 0), (0, 1), (1, 0), (1, 1)]));
+    assert!(Coming::new(&ops).may(&[(0, 0), (1, 0), (0, 1), (1, 1)]));
+    assert!(!Coming::new(&ops).may(&[(0, 1)]), "before the other");
+    assert!(!Coming::new(&ops).may(&[(1, 0)]), "before what was begun earlier");
+    assert!(!Coming::new(&ops).may(&[(0, 0), (1, 1)]), "short ones keep their order");
+    assert!(!Coming::new(&ops).may(&[(0, 0), (0, 1), (0, 1)]), "twice");
+    let mut ended = Coming::new(&ops);
+    ended.way.ended(0);
+    assert!(!ended.may(&[(0, 0), (0, 1)]), "after its end");
+    // What is sent with it comes at once behind it.
+    let more = [part(0, 1000), part_of(KEY + 1, 0, 8), part(1000, 8)];
+    let ops: [&[Piece]; 2] = [&more, &short];
+    assert!(Coming::new(&ops).may(&[(0, 0), (1, 0), (0, 1), (0, 2), (1, 1)]));
+    assert!(!Coming::new(&ops).may(&[(0, 0), (1, 0), (0, 1), (1, 1)]));
+}
+
+#[test]
+fn a_target_is_told_when_all_parts_are_done() {
+    let mut trace = Trace::tail();
+    let mut verdict = |is_there: bool, data: bool, is_refused: bool| {
+        let mut bench = Bench::new(&mut trace, Deed::Write);
+        let Bench { world, remote, .. } = &mut bench;
+        let op = remote.ops.get_mut(&5).expect("it was begun");
+        op.data = data.then_some(1);
+        op.parts.push(Piece { bytes: vec![8; 1], ..part_of(KEY, 7, 1) });
+        let first = remote.take(5, 0, 0, 2..6);
+        let last = remote.take(5, 1, 0, 7..8);
+        let op = remote.ops.get_mut(&5).expect("it was begun");
+        op.parts[0].state = first;
+        op.parts[1].state = last;
+        let start = remote.regions[0].pieces[0].addr;
+        if is_refused {
+            op.parts[0].state = State::Refused(Failure::NoRegion { peer: PeerId(1) });
+            remote.regions[0].bytes[2..6].copy_from_slice(&THERE[2..6]);
+        }
+        world.memory(1).write(start.offset(7), &[8]);
+        if is_there {
+            world.memory(1).write(start.offset(2), &[9; 4]);
+        }
+        let told = Completion {
+            context: 3,
+            buf: start.offset(7),
+            len: 1,
+            peer: Some(PeerId(0)),
+            quiet: !data,
+            data: data.then_some(1),
+            ..bench.end(Kind::PeerWrite)
+        };
+        bench.is_fine(1, &told)
+    };
+    assert!(verdict(true, false, false) && verdict(true, true, false));
+    assert!(!verdict(false, false, false), "the first part is on its way");
+    // A short part that is refused keeps nobody from counting, but data is told of the whole.
+    assert!(verdict(false, false, true));
+    assert!(!verdict(false, true, true), "the data of a write that fails");
+}
+
 fn op_of(deed: Deed) -> Op {
     Op {
         who: 0,
@@ -204,6 +296,7 @@ fn op_of(deed: Deed) -> Op {
         data: None,
         report: true,
         inject: false,
+        short_bytes_max: 960,
         is_done: false,
         is_lost: false,
     }
