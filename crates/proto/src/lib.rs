@@ -9,7 +9,7 @@
 //! | `request` `wanted` `portal` | data of pending requests, what a receive wants, the use of Portals |
 //! | `start` `sends` `stalled` | how a send starts; pending ones, and those without credits |
 //! | `queue` `offer` | stalled sends as their receiver finds them, and how it is told of them |
-//! | `recvs` `multi` | pending receives; buffers that take many messages |
+//! | `recvs` `multi` | pending receives, and their pieces; buffers that take many messages |
 //! | `probes` | probes and what they claimed |
 //! | `rma/` | regions for peers, and operations on theirs |
 //! | `rendezvous/` | announced messages and how they are fetched |

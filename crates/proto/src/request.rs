@@ -6,6 +6,7 @@
 
 use crate::api::{Probe, Recv, Send};
 use crate::multi::MultiOp;
+use crate::recvs::Pieces;
 use crate::rendezvous::pull::Pull;
 use sluice_link::{ClaimsId, Token};
 use sluice_portals::{Event, Handle, Me, NiFail};
@@ -90,11 +91,35 @@ pub(crate) struct RecvOp {
     /// While it waits for a message and its source was told so: the chunk claims that
     /// decide who uses it.
     pub announced: Option<ClaimsId>,
-    /// The buffer for many messages that it is a part of.
-    pub multi: Option<Handle<MultiOp>>,
+    pub shape: Shape,
+}
+
+/// What the buffer of a receive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One region, for one message.
+    Whole,
+    /// What is left of a buffer for many messages.
+    Part(Handle<MultiOp>),
+    /// Several regions, one behind the other. What the receive says of its buffer is their
+    /// length alone.
+    Pieces(Handle<Pieces>),
 }
 
 impl RecvOp {
+    /// The buffer for many messages that it is a part of.
+    pub fn multi(&self) -> Option<Handle<MultiOp>> {
+        match self.shape {
+            Shape::Part(multi) => Some(multi),
+            Shape::Whole | Shape::Pieces(_) => None,
+        }
+    }
+
+    /// Whether its buffer is several regions.
+    pub fn is_in_pieces(&self) -> bool {
+        matches!(self.shape, Shape::Pieces(_))
+    }
+
     /// Whether it waits for a message.
     pub fn is_posted(&self) -> bool {
         matches!(self.state, RecvState::Posted(Some(_)))

@@ -4,6 +4,7 @@
 //! those of the seeds after it too.
 
 mod oracle {
+    pub mod buffer;
     /// The swarm's: there is one reference matcher.
     #[allow(dead_code, reason = "nobody ends here")]
     #[path = "../../../sim/src/swarm/matcher.rs"]

@@ -173,6 +173,13 @@ impl Engine {
         endpoint.recv(now, port, recv)
     }
 
+    /// Takes a receive whose buffer lies in several pieces.
+    pub fn recv_pieces(&mut self, recv: &Recv, pieces: &[Region]) -> Result<(), Refused> {
+        self.look_first(pieces.iter().map(|piece| piece.len).sum());
+        let (now, endpoint, port) = self.context.parts();
+        endpoint.recv_pieces(now, port, recv, pieces)
+    }
+
     /// Takes a buffer for many messages.
     pub fn recv_many(&mut self, recv: &Recv, left_min: u64) -> Result<(), Refused> {
         let (now, endpoint, port) = self.context.parts();
@@ -198,6 +205,17 @@ impl Engine {
     pub fn recv_claimed(&mut self, context: u64, buf: Region, report: bool) -> Result<(), Refused> {
         let (now, endpoint, port) = self.context.parts();
         endpoint.recv_claimed(now, port, context, buf, report)
+    }
+
+    /// Fetches a claimed message into several pieces.
+    pub fn recv_claimed_pieces(
+        &mut self,
+        context: u64,
+        pieces: &[Region],
+        report: bool,
+    ) -> Result<(), Refused> {
+        let (now, endpoint, port) = self.context.parts();
+        endpoint.recv_claimed_pieces(now, port, context, pieces, report)
     }
 
     /// Drops a claimed message.

@@ -4,7 +4,7 @@ use crate::ep::Ep;
 use crate::ffi::{self, fi_addr_t, fi_msg, fi_ops_msg, fid_ep};
 use crate::guard::posted;
 use crate::object::object;
-use crate::transfer::{self, Flags, Match, buffer, gathered, send_from};
+use crate::transfer::{self, Flags, Match, buffer, recv_into, send_from};
 use libc::{c_void, iovec, ssize_t};
 use sluice_proto::Space;
 
@@ -53,8 +53,10 @@ unsafe extern "C" fn recvv(
 ) -> ssize_t {
     posted(|| {
         // SAFETY: as libfabric calls it.
-        let (ep, buf): (&Ep, _) = unsafe { (object(ep), gathered(iov, count)?) };
-        transfer::recv(&ep.core, with(src), buf, context, Flags::Default)
+        unsafe {
+            let ep: &Ep = object(ep);
+            recv_into(&ep.core, with(src), (iov, count), context, Flags::Default)
+        }
     })
 }
 
@@ -62,9 +64,11 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     posted(|| {
         // SAFETY: as libfabric calls it: a whole message; a look for one
         // carries no buffers that matter.
-        let (ep, msg, buf): (&Ep, _, _) =
-            unsafe { (object(ep), &*msg, gathered((*msg).msg_iov, (*msg).iov_count)?) };
-        transfer::recv(&ep.core, with(msg.addr), buf, msg.context, Flags::Given(flags))
+        unsafe {
+            let (ep, msg): (&Ep, _) = (object(ep), &*msg);
+            let bytes = (msg.msg_iov, msg.iov_count);
+            recv_into(&ep.core, with(msg.addr), bytes, msg.context, Flags::Given(flags))
+        }
     })
 }
 

@@ -4,7 +4,7 @@ use crate::ep::Ep;
 use crate::ffi::{self, fi_addr_t, fi_msg_tagged, fi_ops_tagged, fid_ep};
 use crate::guard::posted;
 use crate::object::object;
-use crate::transfer::{self, Flags, Match, buffer, gathered, send_from};
+use crate::transfer::{self, Flags, Match, buffer, recv_into, send_from};
 use libc::{c_void, iovec, ssize_t};
 use sluice_proto::Space;
 
@@ -60,8 +60,10 @@ unsafe extern "C" fn recvv(
 ) -> ssize_t {
     posted(|| {
         // SAFETY: as libfabric calls it.
-        let (ep, buf): (&Ep, _) = unsafe { (object(ep), gathered(iov, count)?) };
-        transfer::recv(&ep.core, from(src, tag, ignore), buf, context, Flags::Default)
+        unsafe {
+            let ep: &Ep = object(ep);
+            recv_into(&ep.core, from(src, tag, ignore), (iov, count), context, Flags::Default)
+        }
     })
 }
 
@@ -69,10 +71,12 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
     posted(|| {
         // SAFETY: as libfabric calls it: a whole message; a look for one
         // carries no buffers that matter.
-        let (ep, msg, buf): (&Ep, _, _) =
-            unsafe { (object(ep), &*msg, gathered((*msg).msg_iov, (*msg).iov_count)?) };
-        let from = from(msg.addr, msg.tag, msg.ignore);
-        transfer::recv(&ep.core, from, buf, msg.context, Flags::Given(flags))
+        unsafe {
+            let (ep, msg): (&Ep, _) = (object(ep), &*msg);
+            let from = from(msg.addr, msg.tag, msg.ignore);
+            let bytes = (msg.msg_iov, msg.iov_count);
+            recv_into(&ep.core, from, bytes, msg.context, Flags::Given(flags))
+        }
     })
 }
 

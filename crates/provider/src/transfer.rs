@@ -54,12 +54,12 @@ pub fn buffer(buf: *const c_void, len: usize) -> Result<Region, Errno> {
     Region::new(Addr(buf as u64), len as u64).ok_or(Errno::INVALID)
 }
 
-/// The bytes of a call with an array of buffers, of which one is allowed.
+/// The bytes of a call with an array of at most one buffer.
 ///
 /// # Safety
 /// `count` entries can be read at `iov`.
 #[inline]
-pub unsafe fn gathered(iov: *const iovec, count: usize) -> Result<Region, Errno> {
+unsafe fn gathered(iov: *const iovec, count: usize) -> Result<Region, Errno> {
     match count {
         0 => Ok(Region::EMPTY),
         1 if iov.is_null() => Err(Errno::INVALID),
@@ -187,6 +187,67 @@ pub fn inject(ep: &EpCore, to: Match, buf: Region, data: Option<u64>) -> Result<
     })
 }
 
+/// Posts a receive into an array of buffers.
+///
+/// # Safety
+/// `count` entries can be read at `iov`.
+#[inline]
+pub unsafe fn recv_into(
+    ep: &EpCore,
+    from: Match,
+    (iov, count): (*const iovec, usize),
+    context: *mut c_void,
+    flags: Flags,
+) -> Result<(), Errno> {
+    if count <= 1 {
+        // SAFETY: the caller's promise.
+        return recv(ep, from, unsafe { gathered(iov, count)? }, context, flags);
+    }
+    // SAFETY: the caller's promise.
+    let pieces = unsafe { pieces(iov, count)? };
+    recv_pieces(ep, from, &pieces, context, flags)
+}
+
+/// Posts a receive into several buffers.
+#[cold]
+fn recv_pieces(
+    ep: &EpCore,
+    from: Match,
+    pieces: &[Region],
+    context: *mut c_void,
+    flags: Flags,
+) -> Result<(), Errno> {
+    let len = pieces.iter().fold(0_u64, |len, piece| len.saturating_add(piece.len));
+    if len > info::MESSAGE_MAX as u64 {
+        return Err(Errno(ffi::FI_EMSGSIZE));
+    }
+    ep.post(|state| {
+        let flags = state.recv_flags(flags)?;
+        let report = state.rx.reports(flags);
+        let context = context as u64;
+        match flags & SPECIAL {
+            0 => {
+                let (engine, source) = state.source(from.peer)?;
+                let Match { space, tag, ignore, .. } = from;
+                let buf = Region::EMPTY;
+                let recv = Recv { space, source, buf, tag, ignore, context, report };
+                engine.recv_pieces(&recv, pieces)?;
+            }
+            ffi::FI_CLAIM => {
+                let engine = state.engine.as_mut().ok_or(Errno::BAD_STATE)?;
+                engine.recv_claimed_pieces(context, pieces, report)?;
+            }
+            // Each message in such a buffer is told of by its address.
+            special if special & ffi::FI_MULTI_RECV != 0 && from.space == Space::Untagged => {
+                return Err(Errno::INVALID);
+            }
+            // What looks for a message or drops it needs no buffer.
+            _ => return state.recv_special(from, Region::EMPTY, context, report, flags),
+        }
+        Ok(Posted::Taken)
+    })
+}
+
 /// Posts a receive.
 #[inline]
 pub fn recv(
@@ -197,11 +258,7 @@ pub fn recv(
     flags: Flags,
 ) -> Result<(), Errno> {
     ep.post(|state| {
-        let flags = match flags {
-            Flags::Default => state.rx.op_flags,
-            Flags::Given(flags) if flags & !RECV_FLAGS == 0 => flags,
-            Flags::Given(_) => return Err(Errno::BAD_FLAGS),
-        };
+        let flags = state.recv_flags(flags)?;
         let report = state.rx.reports(flags);
         let context = context as u64;
         if flags & SPECIAL != 0 {
@@ -251,6 +308,16 @@ impl State {
             Some(pieces) => engine.send_pieces(&send, pieces)?,
         }
         Ok(Posted::Taken)
+    }
+
+    /// The flags of a receive.
+    #[inline(always)]
+    fn recv_flags(&self, flags: Flags) -> Result<u64, Errno> {
+        match flags {
+            Flags::Default => Ok(self.rx.op_flags),
+            Flags::Given(flags) if flags & !RECV_FLAGS == 0 => Ok(flags),
+            Flags::Given(_) => Err(Errno::BAD_FLAGS),
+        }
     }
 
     /// The sender that a receive accepts: `None` for any.

@@ -41,6 +41,20 @@ fn messages() {
 }
 
 #[test]
+fn messages_in_pieces() {
+    let dir = provider_dir("pieces");
+    let program = compile(&dir, "pieces");
+    for (name, value) in [
+        ("FI_SLUICE_BULK", "auto"),
+        ("FI_SLUICE_BULK", "ring"),
+        ("FI_SLUICE_RAILS", "tcp"),
+        ("FI_SLUICE_PROGRESS", "thread"),
+    ] {
+        succeed(with_provider(&program, &dir).env(name, value));
+    }
+}
+
+#[test]
 fn remote_memory() {
     let dir = provider_dir("remote");
     let program = compile(&dir, "remote");

@@ -5,7 +5,7 @@ use crate::table::{Handle, Table};
 use sluice_wire::{Addr, Region};
 
 /// The pieces of an I/O vector, in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Vector {
     pieces: Box<[Region]>,
     /// Where each piece ends in the whole, so that one is found by its place.
@@ -43,8 +43,9 @@ impl Vector {
         self.pieces.is_empty()
     }
 
-    /// The rest of the piece that has the byte at `offset`.
-    fn piece_at(&self, offset: u64) -> Region {
+    /// The rest of the piece that has the byte at `offset`; empty beyond the end.
+    #[must_use]
+    pub fn piece_at(&self, offset: u64) -> Region {
         let at = self.ends.partition_point(|&end| end <= offset);
         let Some(piece) = self.pieces.get(at) else { return Region::EMPTY };
         let left = self.ends[at] - offset;

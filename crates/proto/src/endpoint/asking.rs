@@ -186,7 +186,7 @@ impl Endpoint {
         core.stats.asked_for += 1;
         let event = Event::of_waiting(peer, MatchBits(number), found, handle.to_u64());
         if let Some(rts) = event.rts() {
-            if let Some(multi) = self.recvs.get(handle).and_then(|op| op.multi) {
+            if let Some(multi) = self.recvs.get(handle).and_then(RecvOp::multi) {
                 self.go_on(port, multi, rts.total_len);
             }
             let Endpoint { core, recvs, pulls, .. } = self;

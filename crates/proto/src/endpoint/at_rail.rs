@@ -10,7 +10,7 @@ use crate::api::{Completion, Failure, Probe, ProbeAction, Recv, Refused, Send};
 use crate::portal::{announced_key, entry_for};
 use crate::probes::{as_recv, drop_message};
 use crate::rendezvous::announce::{expose, take_back};
-use crate::request::{SendOp, SendState, SenderCopy};
+use crate::request::{RecvOp, SendOp, SendState, SenderCopy};
 use crate::start::is_too_long;
 use sluice_link::{
     Full, PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token,
@@ -98,15 +98,23 @@ impl Endpoint {
         port: &mut P,
         recv: &Recv,
     ) -> Result<(), Refused> {
-        self.serve_crowded(port);
-        let name = self.recvs.next_handle();
-        let wanted = wanted_of(recv);
-        let token = Token(name.to_u64());
-        let is_crowded =
-            self.crowded.has(wanted.list) || matching(port).post(&wanted, recv.buf, token).is_err();
         let handle = self.recvs.insert_at_rail(recv);
-        assert!(handle == name, "the rail has the receive under its name");
-        if is_crowded {
+        self.post_at_rail(port, handle, recv);
+        Ok(())
+    }
+
+    /// Gives a receive to the rail, or lets it wait until that has room.
+    pub(super) fn post_at_rail<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        recv: &Recv,
+    ) {
+        self.serve_crowded(port);
+        let wanted = wanted_of(recv);
+        let token = Token(handle.to_u64());
+        let into = self.recvs.place_at_rail(handle);
+        if self.crowded.has(wanted.list) || matching(port).post(&wanted, into, token).is_err() {
             self.crowded.add(handle, wanted);
             self.serve_crowded(port);
         }
@@ -116,7 +124,6 @@ impl Endpoint {
         {
             self.fail_posted(handle, source, why);
         }
-        Ok(())
     }
 
     /// Cancels the oldest receive with this context that has met no message.
@@ -177,6 +184,7 @@ impl Endpoint {
     pub(super) fn on_end_at_rail<P: Port>(&mut self, port: &mut P, token: Token, end: TaggedEnd) {
         match end {
             TaggedEnd::Met { from, message } => {
+                self.unstage_met(port, Handle::from_u64(token.0), &message);
                 self.on_matched(port, &event_of(from, &message, token.0));
             }
             TaggedEnd::Sent => {

@@ -99,8 +99,8 @@ impl Endpoint {
         };
         let handle = found.expect("one of them accepts it").0;
         self.crowded.remove(port, list, handle);
-        let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
-        matching(port).take(name, recv.buf);
+        matching(port).take(name, self.recvs.place_at_rail(handle));
+        self.unstage_met(port, handle, &message);
         self.on_matched(port, &event_of(from, &message, handle.to_u64()));
         true
     }
@@ -108,8 +108,8 @@ impl Endpoint {
     /// Posts the oldest of them while there is room.
     fn post_crowded<P: Port>(&mut self, port: &mut P, list: PtIndex) {
         while let Some((handle, wanted)) = self.crowded.oldest(list) {
-            let recv = self.recvs.get(handle).expect("it is pending while it waits").recv;
-            if matching(port).post(&wanted, recv.buf, Token(handle.to_u64())).is_err() {
+            let into = self.recvs.place_at_rail(handle);
+            if matching(port).post(&wanted, into, Token(handle.to_u64())).is_err() {
                 return;
             }
             self.crowded.remove(port, list, handle);
@@ -119,7 +119,11 @@ impl Endpoint {
     /// Takes a receive back that waits here or at the rail. False if it has met a message.
     pub(super) fn withdraw<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>) -> bool {
         let list = self.recvs.get(handle).map(|op| op.recv.space.pt());
-        list.is_some_and(|list| self.crowded.remove(port, list, handle))
-            || matching(port).cancel(Token(handle.to_u64()))
+        let is_back = list.is_some_and(|list| self.crowded.remove(port, list, handle))
+            || matching(port).cancel(Token(handle.to_u64()));
+        if is_back {
+            self.unstage(port, handle, 0);
+        }
+        is_back
     }
 }

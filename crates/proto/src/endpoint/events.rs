@@ -6,7 +6,7 @@ use crate::api::{Completion, Failure};
 use crate::completion::Met;
 use crate::rendezvous::pull::Announced;
 use crate::rendezvous::sender::end_exposed;
-use crate::request::{RecvOp, SendState};
+use crate::request::{RecvOp, SendState, Shape};
 use sluice_link::{ClaimsId, Port};
 use sluice_portals::{EqTaken, Event, EventKind, Handle, Landed};
 use sluice_wire::{PeerId, Rts};
@@ -81,11 +81,15 @@ impl Endpoint {
         if self.core.tells(recv.report) || outcome.is_err() {
             self.core.complete(Completion::of_recv(recv, met, fits, outcome));
         }
-        let multi = op.multi;
+        let shape = op.shape;
         self.recvs.discard(handle);
-        if let Some(multi) = multi {
-            self.go_on(port, multi, fits);
-            self.recvs.multis.message_ended(&mut self.core, multi);
+        match shape {
+            Shape::Whole => {}
+            Shape::Part(multi) => {
+                self.go_on(port, multi, fits);
+                self.recvs.multis.message_ended(&mut self.core, multi);
+            }
+            Shape::Pieces(pieces) => self.recvs.forget_pieces(pieces),
         }
     }
 
@@ -98,7 +102,7 @@ impl Endpoint {
         event: &Event,
         rts: Rts,
     ) {
-        if let Some(multi) = self.recvs.get(handle).and_then(|op| op.multi) {
+        if let Some(multi) = self.recvs.get(handle).and_then(RecvOp::multi) {
             self.go_on(port, multi, rts.total_len);
         }
         let Endpoint { core, recvs, rtrs, pulls, .. } = self;

@@ -12,6 +12,7 @@ mod crowded;
 mod events;
 pub(crate) mod footprint;
 mod machine;
+mod pieces;
 mod probe;
 mod recv;
 pub(crate) mod remote;
@@ -172,6 +173,7 @@ impl Endpoint {
             state.queue.check_invariants();
         }
         self.sends.check_invariants(self.queued());
+        self.recvs.check_invariants();
         self.stalled.check_invariants(core);
         self.exhausted.check_invariants(core, &self.recvs, &self.probes);
         self.pulls.check_invariants(core, &self.recvs);

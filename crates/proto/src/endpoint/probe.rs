@@ -10,8 +10,9 @@ use super::at_rail::matching;
 use crate::api::{Completion, Failure, Probe, Recv, Refused, Space};
 use crate::probes::drop_message;
 use crate::rendezvous::pull::Announced;
-use crate::request::{Claimed, ProbeOp};
+use crate::request::{Claimed, ProbeOp, RecvOp};
 use sluice_link::Port;
+use sluice_portals::{Event, Handle};
 use sluice_wire::{Nanos, Region};
 
 impl Endpoint {
@@ -77,6 +78,22 @@ impl Endpoint {
         report: bool,
     ) -> Result<(), Refused> {
         self.core.note_time(now);
+        let (handle, event, claimed) = self.begin_claimed(context, buf, report)?;
+        if let Some(name) = claimed.at_rail {
+            matching(port).take(name, buf);
+        }
+        self.receive_claimed(port, handle, &event, claimed.taken);
+        Ok(())
+    }
+
+    /// A receive of what was claimed, which has that for its message from now on: its name, and
+    /// the event that tells of the message.
+    pub(super) fn begin_claimed(
+        &mut self,
+        context: u64,
+        buf: Region,
+        report: bool,
+    ) -> Result<(Handle<RecvOp>, Event, Claimed), Refused> {
         let (at, mut event) = self.probes.claimed(context)?;
         let recv = Recv {
             space: Space::of(event.pt_index),
@@ -91,19 +108,25 @@ impl Endpoint {
             return Err(Refused::Again);
         }
         let (handle, _) = self.recvs.insert(&recv, None);
-        let Claimed { taken, at_rail, .. } = self.probes.end_claim(at);
         event.user_ptr = handle.to_u64();
-        if let Some(name) = at_rail {
-            matching(port).take(name, buf);
-        }
+        Ok((handle, event, self.probes.end_claim(at)))
+    }
+
+    /// Fetches what was claimed if it was announced; else it is told of.
+    pub(super) fn receive_claimed<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        event: &Event,
+        taken: bool,
+    ) {
         match event.rts() {
             Some(rts) => {
-                let message = Announced { event, rts, taken, recv: None };
+                let message = Announced { event: *event, rts, taken, recv: None };
                 self.pulls.start(&mut self.core, &mut self.recvs, port, handle, message);
             }
-            None => self.on_matched(port, &event),
+            None => self.on_matched(port, event),
         }
-        Ok(())
     }
 
     /// Drops the message claimed by the probe with this `context`; completes

@@ -5,7 +5,7 @@ use crate::api::{Completion, Failure, Recv, Refused};
 use crate::multi::MultiOp;
 use crate::portal::entry_for;
 use crate::rendezvous::ability::{revoke, shared};
-use crate::request::RecvOp;
+use crate::request::{RecvOp, Shape};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::{Handle, List};
@@ -113,11 +113,21 @@ impl Endpoint {
         };
         let (handle, serial) = self.recvs.insert(recv, entry);
         if let Some(op) = self.recvs.get_mut(handle) {
-            op.multi = Some(multi);
+            op.shape = Shape::Part(multi);
         }
-        if entry.is_none() {
-            return true;
+        if entry.is_some() {
+            self.await_message(port, recv, (handle, serial));
         }
+        true
+    }
+
+    /// A receive that is not announced to its source was posted, and has met nothing.
+    pub(super) fn await_message<P: Port>(
+        &mut self,
+        port: &mut P,
+        recv: &Recv,
+        (handle, serial): (Handle<RecvOp>, u64),
+    ) {
         if let Some(source) = recv.source
             && let Err(why) = self.core.await_peer(port, source)
         {
@@ -125,7 +135,6 @@ impl Endpoint {
         } else if self.exhausted.is_tracking() {
             self.on_posted_while_tracking(port, recv.source, serial, handle);
         }
-        true
     }
 
     /// Cancels the oldest pending receive with this `context`. True if one was
@@ -175,7 +184,7 @@ impl Endpoint {
 
     /// What has waited in vain ends; of a buffer for many messages the whole does.
     fn fail_unmatched(&mut self, op: &RecvOp, failure: Failure) {
-        match op.multi {
+        match op.multi() {
             Some(multi) => self.recvs.multis.fail(&mut self.core, multi, failure),
             None => self.core.complete(Completion::of_unmatched(&op.recv, failure)),
         }

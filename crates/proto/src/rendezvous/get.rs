@@ -62,7 +62,7 @@ impl Pulls {
         if pull.in_flight == 0 && (is_all || pull.failure.is_some()) {
             self.finish(core, recvs, port, handle);
         } else {
-            self.await_turn(recvs, handle);
+            self.go_on(core, recvs, port, handle);
         }
         self.flush(core, recvs, port);
     }
@@ -76,14 +76,24 @@ impl Pulls {
         port: &mut P,
         handle: Handle<RecvOp>,
     ) {
+        self.go_on(core, recvs, port, handle);
+        self.flush(core, recvs, port);
+    }
+
+    /// Asks for what can be read directly, or waits for a turn to ask for a chunk.
+    fn go_on<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+    ) {
         let Some(pull) = recvs.pull_mut(handle) else { return };
         // A direct read has no part in the budget, and need not wait for a turn.
         let is_direct = pull.direct && port.caps(pull.event.peer).read;
-        if is_direct && self.ask(core, recvs, port, handle) == Asked::Enough {
-            return;
+        if !is_direct || self.ask(core, recvs, port, handle) != Asked::Enough {
+            self.await_turn(recvs, handle);
         }
-        self.await_turn(recvs, handle);
-        self.flush(core, recvs, port);
     }
 
     /// Asks for what room and credits allow, the pulls in turn, and says what
@@ -131,7 +141,8 @@ impl Pulls {
         }
     }
 
-    /// Asks for the next bytes of a pull: all of them directly, or one chunk.
+    /// Asks for the next bytes of a pull that go to one region: all of them directly, or one
+    /// chunk.
     fn ask<P: Port>(
         &mut self,
         core: &mut Core,
@@ -142,14 +153,13 @@ impl Pulls {
         if core.peers.any_gone() && self.fail_if_gone(core, recvs, port, handle) {
             return Asked::Enough;
         }
-        let Some((buf, pull)) = recvs.pulling(handle) else { return Asked::Enough };
+        let Some((place, pull)) = recvs.next_place(handle) else { return Asked::Enough };
         if pull.asked >= pull.want || pull.failure.is_some() {
             return Asked::Enough;
         }
         let peer = pull.event.peer;
         pull.direct = pull.direct && port.caps(peer).read;
-        let left = pull.want - pull.asked;
-        let length = if pull.direct { left } else { pull.window.chunk(left) };
+        let length = if pull.direct { place.len } else { pull.window.chunk(place.len) };
         if !pull.direct {
             if !pull.window.has_room(length) {
                 return Asked::Enough;
@@ -162,8 +172,7 @@ impl Pulls {
         }
         let target = bulk_target(peer, pull.key, pull.asked);
         let from = pull.direct.then_some(pull.from);
-        let into = buf.addr.offset(pull.asked);
-        match core.ni.get(port, core.md, into.0, length, &target, from, handle.to_u64()) {
+        match core.ni.get(port, core.md, place.addr.0, length, &target, from, handle.to_u64()) {
             Ok(()) => {
                 if !mutants::is_now(Mutant::AsksForAChunkTwice) {
                     pull.asked += length;
@@ -173,7 +182,9 @@ impl Pulls {
                     pull.window.on_asked(core.now, length);
                     self.budget.spend(peer, length);
                 }
-                return if pull.asked < pull.want { Asked::More } else { Asked::Enough };
+                // Of several direct reads one goes at a time: what follows a refusal is known.
+                let has_more = pull.asked < pull.want && !pull.direct;
+                return if has_more { Asked::More } else { Asked::Enough };
             }
             Err(PtlError::NoCredit { .. }) => return Asked::NotNow,
             Err(PtlError::NoSpace(_)) => return Asked::NoRoom,

@@ -80,7 +80,7 @@ impl Pulls {
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
         };
         if want == 0 || gone.is_some() || is_written {
-            let (recv, multi) = (op.recv, op.multi);
+            let (recv, multi) = (op.recv, op.multi());
             recvs.remove(handle);
             self.end(core, port, &recv, &pull);
             if let Some(multi) = multi {

@@ -48,12 +48,13 @@ impl Pulls {
         handle: Handle<RecvOp>,
     ) {
         let Some(op) = recvs.remove(handle) else { return };
+        let multi = op.multi();
         let RecvState::Pulling(pull) = op.state else { return };
         if pull.awaits_turn {
             self.budget.leave(pull.event.peer, handle);
         }
         self.end(core, port, &op.recv, &pull);
-        if let Some(multi) = op.multi {
+        if let Some(multi) = multi {
             recvs.multis.message_ended(core, multi);
         }
     }

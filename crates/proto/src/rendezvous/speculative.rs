@@ -98,6 +98,7 @@ impl Rtrs {
             op.recv.source == Some(peer)
                 && op.is_posted()
                 && op.announced.is_none()
+                && !op.is_in_pieces()
                 && table.minds_who_is_first(op.recv.buf.len)
         };
         let posted = recvs.iter().filter(|(_, op)| waits(op));

@@ -1,6 +1,7 @@
 //! Random programs over the whole interface of an endpoint, run in a world
 //! beside the reference matcher. One seed draws everything.
 
+use crate::oracle::buffer::Buffer;
 use crate::oracle::matcher::{Matcher, Message, Wanted};
 use crate::oracle::said::Said;
 use crate::world::net::random::Random;
@@ -13,9 +14,6 @@ use sluice_proto::{
 use sluice_wire::{Nanos, Packet, PeerId, Region};
 use std::collections::BTreeMap;
 
-/// Bytes behind each receive buffer that nothing may touch.
-const GUARD: u64 = 16;
-const UNTOUCHED: u8 = 0xAA;
 const REUSED: u8 = 0xEE;
 
 #[derive(Debug)]
@@ -30,9 +28,7 @@ struct Sent {
 
 #[derive(Debug)]
 struct Posted {
-    who: usize,
-    buf: Region,
-    whole: Region,
+    buffer: Buffer,
     report: bool,
     cancelled: bool,
     done: bool,
@@ -51,6 +47,9 @@ pub struct Program {
     /// Messages of each pair that had to wait, by their numbers.
     waited: BTreeMap<(usize, usize), Vec<usize>>,
     next_context: u64,
+    /// How many of a hundred receives have their buffers in pieces; what draws those.
+    cut_percent: u64,
+    draw_cuts: Random,
     eager_max: u64,
     chunk: u64,
     /// Probes that found something.
@@ -140,6 +139,8 @@ impl Program {
             probes: BTreeMap::new(),
             waited: BTreeMap::new(),
             next_context: 1,
+            cut_percent: *Random::stream(seed, 14).pick(&[0, 30, 100]),
+            draw_cuts: Random::stream(seed, 15),
             eager_max,
             chunk: 32 + (replies / 2).max(1).saturating_sub(1) * 60,
             found: 0,
@@ -257,18 +258,23 @@ impl Program {
     fn post(&mut self, who: usize, wanted: Wanted, len: u64) {
         let context = self.context();
         let report = self.draw.percent(90);
-        let buf = self.buffer(context, who, len, report);
+        let buffer = self.buffer(who, len);
         let recv = Recv {
             space: wanted.space,
             source: wanted.source.map(|source| PeerId(source as u32)),
-            buf,
+            buf: if buffer.is_cut { Region::EMPTY } else { buffer.told() },
             tag: wanted.tag,
             ignore: wanted.ignore,
             context,
             report,
         };
         self.matcher.post(who, context, wanted);
-        self.world.recv(who, &recv).expect("there is room for a receive");
+        let posted = match buffer.is_cut {
+            true => self.world.recv_pieces(who, &recv, &buffer.pieces),
+            false => self.world.recv(who, &recv),
+        };
+        posted.expect("there is room for a receive");
+        self.posted(context, buffer, report);
     }
 
     /// Data slots that the messages of a pair which nobody has met take at most.
@@ -284,12 +290,16 @@ impl Program {
         unmatched.iter().filter(|&&id| self.matcher.messages[id].space == space).count()
     }
 
-    fn buffer(&mut self, context: u64, who: usize, len: u64, report: bool) -> Region {
-        let whole = self.world.alloc_filled(who, len + GUARD, UNTOUCHED);
-        let buf = whole.truncated(len);
-        let posted = Posted { who, buf, whole, report, cancelled: false, done: false };
+    fn buffer(&mut self, who: usize, len: u64) -> Buffer {
+        if self.draw_cuts.percent(self.cut_percent) {
+            return Buffer::cut(&self.world, who, len, &mut self.draw_cuts);
+        }
+        Buffer::whole(&self.world, who, len)
+    }
+
+    fn posted(&mut self, context: u64, buffer: Buffer, report: bool) {
+        let posted = Posted { buffer, report, cancelled: false, done: false };
         self.recvs.insert(context, posted);
-        buf
     }
 
     fn probe(&mut self) {
@@ -369,10 +379,15 @@ impl Program {
         let len = if self.draw.percent(70) { self.matcher.messages[id].len } else { self.len() };
         if !discard {
             self.matcher.note(context, id);
-            let buf = self.buffer(context, who, len, true);
+            let buffer = self.buffer(who, len);
             let process = &mut self.world.processes[who];
-            let (now, port) = (self.world.now, &mut process.port);
-            process.endpoint.recv_claimed(now, port, context, buf, true).expect("it is claimed");
+            let (now, port, endpoint) = (self.world.now, &mut process.port, &mut process.endpoint);
+            let taken = match buffer.is_cut {
+                true => endpoint.recv_claimed_pieces(now, port, context, &buffer.pieces, true),
+                false => endpoint.recv_claimed(now, port, context, buffer.told(), true),
+            };
+            taken.expect("it is claimed");
+            self.posted(context, buffer, true);
         } else {
             self.landed[id] = true;
             let process = &mut self.world.processes[who];
@@ -403,7 +418,7 @@ impl Program {
     }
 
     fn cancel_one(&mut self, context: u64) {
-        let who = self.recvs[&context].who;
+        let who = self.recvs[&context].buffer.who;
         let waits = self.matcher.posted(who).iter().find(|(posted, _)| *posted == context);
         let wanted = waits.map(|(_, wanted)| *wanted);
         let found = self.world.cancel(who, context);
@@ -477,18 +492,15 @@ impl Program {
     fn is_written(&self, id: usize) -> bool {
         let Message { to, len, .. } = self.matcher.messages[id];
         let bytes = pattern(id as u64, len);
-        let mut waiting = self.recvs.values().filter(|recv| recv.who == to && !recv.done);
-        waiting.any(|recv| {
-            let fits = recv.buf.truncated(recv.buf.len.min(len));
-            self.world.bytes(to, fits) == bytes[..fits.len as usize]
-        })
+        let mut waiting = self.recvs.values().filter(|recv| recv.buffer.who == to && !recv.done);
+        waiting.any(|recv| recv.buffer.has(&self.world, &bytes))
     }
 
     fn received(&mut self, who: usize, completion: &Completion) {
         let context = completion.context;
         let posted = self.recvs.get_mut(&context).expect("it was posted");
         assert!(!posted.done, "completed twice");
-        assert_eq!(posted.who, who);
+        assert_eq!(posted.buffer.who, who);
         posted.done = true;
         if posted.cancelled {
             assert_eq!(completion.outcome, Err(Failure::Cancelled));
@@ -496,7 +508,7 @@ impl Program {
         }
         let id = *self.matcher.matched.get(&context).expect("no message should have met it");
         let message = self.matcher.messages[id];
-        let fits = message.len.min(posted.buf.len);
+        let fits = message.len.min(posted.buffer.len);
         let outcome = match message.len - fits {
             0 => Ok(()),
             excess => Err(Failure::Truncated { excess }),
@@ -506,18 +518,18 @@ impl Program {
         assert_eq!((completion.len, completion.tag), (fits, message.tag), "message {id}");
         assert_eq!(completion.data, message.data, "message {id}");
         assert_eq!(completion.peer, Some(PeerId(message.from as u32)), "message {id}");
-        assert_eq!(completion.buf, posted.buf.addr);
+        assert_eq!(completion.buf, posted.buffer.told().addr);
         self.landed[id] = true;
         self.compare_bytes(context, id);
     }
 
     fn compare_bytes(&self, context: u64, id: usize) {
         let posted = &self.recvs[&context];
-        let bytes = self.world.view(posted.who, posted.whole);
         let message = &self.matcher.messages[id];
-        let fits = message.len.min(posted.buf.len) as usize;
-        assert!(bytes[..fits] == pattern(message.content, fits as u64), "bytes of {id}");
-        assert!(is_untouched(&bytes[fits..]), "bytes beyond {id}");
+        let fits = message.len.min(posted.buffer.len);
+        let has_them = posted.buffer.has(&self.world, &pattern(message.content, fits));
+        assert!(has_them, "bytes of {id}");
+        assert!(posted.buffer.is_untouched_beyond(&self.world, fits), "bytes beyond {id}");
     }
 
     /// Everything that can happen has happened: what must have ended has.
@@ -528,7 +540,7 @@ impl Program {
         self.look();
         for (&context, &id) in &self.matcher.matched {
             let posted = &self.recvs[&context];
-            let fits = self.matcher.messages[id].len <= posted.buf.len;
+            let fits = self.matcher.messages[id].len <= posted.buffer.len;
             assert!(posted.done || (!posted.report && fits), "receive {context} did not end");
             let sent = self.sends.values().find(|sent| sent.id == id).expect("it was sent");
             assert!(sent.done || !sent.report, "send of message {id} did not end");
@@ -605,10 +617,7 @@ impl Program {
         for (context, posted) in &self.recvs {
             match self.matcher.matched.get(context) {
                 Some(&id) => self.compare_bytes(*context, id),
-                None => {
-                    let bytes = self.world.view(posted.who, posted.whole);
-                    assert!(is_untouched(&bytes));
-                }
+                None => assert!(posted.buffer.is_untouched_beyond(&self.world, 0)),
             }
         }
         for who in 0..self.layouts.len() {
@@ -624,10 +633,4 @@ impl Program {
 /// Data slots that an eager message takes at most.
 fn slots_at_most(len: u64) -> u64 {
     1 + len / 60 + 1
-}
-
-/// Whether nothing was written. Slices compare faster than bytes one by one.
-fn is_untouched(bytes: &[u8]) -> bool {
-    const WHOLE: [u8; 4096] = [UNTOUCHED; 4096];
-    bytes.chunks(WHOLE.len()).all(|chunk| chunk == &WHOLE[..chunk.len()])
 }

@@ -126,6 +126,18 @@ impl World {
         posted
     }
 
+    pub fn recv_pieces(
+        &mut self,
+        who: usize,
+        recv: &Recv,
+        pieces: &[Region],
+    ) -> Result<(), Refused> {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        let posted = endpoint.recv_pieces(self.now, port, recv, pieces);
+        self.check();
+        posted
+    }
+
     pub fn cancel(&mut self, who: usize, context: u64) -> bool {
         let Process { endpoint, port, .. } = &mut self.processes[who];
         let found = endpoint.cancel(self.now, port, context);

@@ -107,7 +107,7 @@ fn fill_rx(rx: &mut fi_rx_attr, caps: u64, hints: &Hints) {
     rx.op_flags = hints.rx.map_or(0, |rx| rx.op_flags);
     rx.msg_order = MSG_ORDER;
     rx.size = QUEUE_SIZE;
-    rx.iov_limit = RECV_IOV_LIMIT;
+    rx.iov_limit = SIDES_MAX;
 }
 
 /// What of `caps` belongs to one direction: all, or what was asked of it.

@@ -160,7 +160,7 @@ impl Hints<'_> {
         within("rx_attr.msg_order", rx.msg_order, MSG_ORDER)?;
         within("rx_attr.comp_order", rx.comp_order, 0)?;
         at_most("rx_attr.size", rx.size, QUEUE_SIZE)?;
-        at_most("rx_attr.iov_limit", rx.iov_limit, RECV_IOV_LIMIT)
+        at_most("rx_attr.iov_limit", rx.iov_limit, SIDES_MAX)
     }
 }
 

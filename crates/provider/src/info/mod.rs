@@ -99,11 +99,9 @@ pub const MESSAGE_MAX: usize = i64::MAX as usize;
 /// Operations that may be outstanding. Programs size their queues by it; the
 /// endpoint itself takes more.
 pub const QUEUE_SIZE: usize = 4096;
-/// Pieces of memory that one message may be gathered from, and stretches of memory on each
-/// side of an operation on a peer's.
+/// Pieces of memory that one message may be gathered from or scattered to, and stretches of
+/// memory on each side of an operation on a peer's.
 pub const SIDES_MAX: usize = 8;
-/// Pieces of memory that one message may be scattered to.
-pub const RECV_IOV_LIMIT: usize = 1;
 /// Pieces of memory that one region may be made of.
 pub const MR_IOV_LIMIT: usize = 8;
 /// Bytes of out-of-band data that travel with a message.

@@ -350,12 +350,19 @@ static void flags_and_limits(void)
 	IS(fi_readmsg(side.ep, &rma, FI_REMOTE_CQ_DATA), -FI_EBADFLAGS);
 	IS(fi_atomicmsg(side.ep, &atomic, FI_TAGGED), -FI_EBADFLAGS);
 	/* As many pieces as the attributes say, and no more. */
-	IS(fi_recvv(side.ep, iov, NULL, 2, FI_ADDR_UNSPEC, NULL), -FI_EINVAL);
-	IS(fi_trecvv(side.ep, iov, NULL, 2, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EINVAL);
+	IS(fi_recvv(side.ep, iov, NULL, 9, FI_ADDR_UNSPEC, NULL), -FI_EINVAL);
+	IS(fi_trecvv(side.ep, iov, NULL, 9, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EINVAL);
 	IS(fi_tsendv(side.ep, iov, NULL, 9, 0, 0, NULL), -FI_EINVAL);
 	IS(fi_readv(side.ep, iov, NULL, 9, 0, 0, KEY, NULL), -FI_EINVAL);
 	IS(fi_writev(side.ep, iov, NULL, 9, 0, 0, KEY, NULL), -FI_EINVAL);
 	IS(fi_send(side.ep, bytes, SIZE_MAX, NULL, 0, NULL), -FI_EMSGSIZE);
+	const struct iovec halves[3] = { { bytes, SIZE_MAX / 2 }, { bytes, SIZE_MAX / 2 },
+					 { bytes, SIZE_MAX / 2 } };
+	IS(fi_trecvv(side.ep, halves, NULL, 3, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EMSGSIZE);
+	/* Messages in a buffer for many are told of by their addresses. */
+	msg.iov_count = 2;
+	IS(fi_recvmsg(side.ep, &msg, FI_MULTI_RECV), -FI_EINVAL);
+	msg.iov_count = 1;
 	IS(fi_inject_write(side.ep, bytes, net.info->tx_attr->inject_size + 1, 0, 0, KEY),
 	   -FI_EMSGSIZE);
 	IS(fi_atomic(side.ep, bytes, 121, NULL, 0, 0, KEY, FI_UINT64, FI_SUM, NULL),

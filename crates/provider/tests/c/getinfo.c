@@ -168,7 +168,7 @@ int main(void)
 	REFUSED(hints->domain_attr->cq_data_size = 16);
 	REFUSED(hints->tx_attr->inject_size = 1 << 20);
 	REFUSED(hints->tx_attr->iov_limit = 9);
-	REFUSED(hints->rx_attr->iov_limit = 2);
+	REFUSED(hints->rx_attr->iov_limit = 9);
 	REFUSED(hints->tx_attr->comp_order = FI_ORDER_STRICT);
 	REFUSED(hints->ep_attr->tx_ctx_cnt = 2);
 	REFUSED(hints->ep_attr->max_order_raw_size = 1);
