@@ -151,6 +151,12 @@ pub enum Mutant {
     OverlapsInBuffers,
     /// A buffer for many that is used up does not say so.
     ForgetsUsedBuffers,
+    /// Each part of a message for several pieces goes to the first one.
+    FillsOnePieceAgain,
+    /// A message for several pieces that was here already is not copied to them.
+    LeavesWhatWasHere,
+    /// Memory that was lent for a message for several pieces is not given back.
+    KeepsStagedMemory,
 }
 
 impl Mutant {
@@ -196,6 +202,10 @@ impl Mutant {
 
     /// Those that only programs with buffers for many messages come by.
     pub const OF_BUFFERS: [Mutant; 2] = [Mutant::OverlapsInBuffers, Mutant::ForgetsUsedBuffers];
+
+    /// Those that only receives into several pieces come by.
+    pub const OF_PIECES: [Mutant; 3] =
+        [Mutant::FillsOnePieceAgain, Mutant::LeavesWhatWasHere, Mutant::KeepsStagedMemory];
 
     /// Those that only programs with remote memory come by.
     pub const OF_REMOTE: [Mutant; 13] = [

@@ -338,6 +338,9 @@ pub struct Stats {
     /// Memory of injected messages that wait, in bytes: their copies and their
     /// records.
     pub injected_bytes_now: u64,
+    /// Memory that is lent for messages of receives into several pieces, where a rail
+    /// matches, in bytes.
+    pub staged_bytes_now: u64,
     /// Bytes of chunks that were asked for and have not come.
     pub pull_bytes_now: u64,
     /// The most that there ever were.

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::multi::Multis;
 use crate::rendezvous::pull::Pull;
 use crate::request::{RecvOp, RecvState, Shape};
+use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, Me, Table, Vector};
 use sluice_wire::{PeerId, Region};
 
@@ -238,7 +239,10 @@ impl Recvs {
         let RecvState::Pulling(pull) = &mut op.state else { return None };
         let left = pull.want.saturating_sub(pull.asked);
         let rest = match op.shape {
-            Shape::Pieces(pieces) => self.pieces.get(pieces)?.vector.piece_at(pull.asked),
+            Shape::Pieces(pieces) => {
+                let at = if mutants::is(Mutant::FillsOnePieceAgain) { 0 } else { pull.asked };
+                self.pieces.get(pieces)?.vector.piece_at(at)
+            }
             Shape::Whole | Shape::Part(_) => {
                 Region { addr: op.recv.buf.addr.offset(pull.asked), len: left }
             }

@@ -139,6 +139,7 @@ impl Endpoint {
             unexpected_bytes_now: ni.unexpected_bytes().now,
             unexpected_bytes_peak: ni.unexpected_bytes().peak,
             injected_bytes_now: self.sends.injected_bytes(),
+            staged_bytes_now: self.recvs.staged_bytes(),
             pull_bytes_now: self.pulls.bytes_now(),
             pull_bytes_peak: self.pulls.bytes_peak(),
             ..self.core.stats

@@ -14,6 +14,7 @@ use super::at_rail::matching;
 use crate::api::{Recv, Refused};
 use crate::portal::entry_for;
 use crate::request::{Claimed, RecvOp};
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Port, TaggedMessage, Token};
 use sluice_portals::{EqTaken, Event, Handle, List, MeSpec, Vector};
 use sluice_wire::{Addr, Nanos, Region};
@@ -118,7 +119,9 @@ impl Endpoint {
         }
         let Some(hold) = event.hold.take() else { return };
         let bytes = Region { addr: event.start, len: event.rlength };
-        self.scatter(port, Handle::from_u64(event.user_ptr), bytes);
+        if !mutants::is(Mutant::LeavesWhatWasHere) {
+            self.scatter(port, Handle::from_u64(event.user_ptr), bytes);
+        }
         self.core.ni.end_hold(port, hold);
     }
 
@@ -175,7 +178,9 @@ impl Endpoint {
     pub(super) fn unstage<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>, len: u64) {
         let Some(staged) = self.recvs.unstage(handle) else { return };
         self.scatter(port, handle, staged.truncated(len));
-        give_back(port, staged);
+        if !mutants::is(Mutant::KeepsStagedMemory) {
+            give_back(port, staged);
+        }
     }
 
     /// Takes the bytes of a claimed message from the rail.

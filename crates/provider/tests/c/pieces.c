@@ -174,10 +174,11 @@ static void claimed(size_t len)
 	compare(&pieces, len);
 }
 
-static void cancelled(void)
+static void refused(void)
 {
 	struct cut pieces = cut(100, PIECES);
 	struct fi_msg msg = { .msg_iov = pieces.iov, .iov_count = 2 };
+	const struct iovec much[2] = { { out, 1 << 26 }, { out, 1 << 26 } };
 
 	prepare();
 	post(1, &pieces);
@@ -186,6 +187,8 @@ static void cancelled(void)
 	compare(&pieces, 0);
 	/* A buffer for many messages is one piece. */
 	IS(fi_recvmsg(b.ep, &msg, FI_MULTI_RECV), -FI_EINVAL);
+	/* What is sent from several pieces is copied. */
+	IS(fi_tsendv(a.ep, much, NULL, 2, 0, 5, &c1), -FI_EMSGSIZE);
 }
 
 /* From pieces into other pieces. */
@@ -225,7 +228,7 @@ int main(void)
 		claimed(lens[i]);
 		both(lens[i]);
 	}
-	cancelled();
+	refused();
 	close_side(&a);
 	close_side(&b);
 	close_net(&net);

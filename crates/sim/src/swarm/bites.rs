@@ -61,6 +61,13 @@ fn whoever_breaks_a_rule_of_buffers_for_many_is_found_out() {
     find_all(&Mutant::OF_BUFFERS, &seeds, |mutant, run| mutants::with(mutant, run));
 }
 
+/// Each breaks a rule of receives into several pieces, in `proto`.
+#[test]
+fn whoever_breaks_a_rule_of_receives_into_pieces_is_found_out() {
+    let seeds: Vec<u64> = (0..SEEDS_MAX).collect();
+    find_all(&Mutant::OF_PIECES, &seeds, |mutant, run| mutants::with(mutant, run));
+}
+
 /// What is left of a world that fails still fails, and is little.
 #[test]
 fn a_world_that_fails_is_reduced_to_little() {

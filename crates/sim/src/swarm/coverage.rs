@@ -61,6 +61,8 @@ pub struct Coverage {
     pub buffers_for_many: u64,
     /// One was used up.
     pub buffers_used_up: u64,
+    /// A message came into several pieces of memory.
+    pub pieces_filled: u64,
     /// Of remote memory.
     #[serde(flatten)]
     pub remote: RemoteCoverage,
@@ -126,6 +128,7 @@ impl Add for Coverage {
             peers_given_up: self.peers_given_up + other.peers_given_up,
             buffers_for_many: self.buffers_for_many + other.buffers_for_many,
             buffers_used_up: self.buffers_used_up + other.buffers_used_up,
+            pieces_filled: self.pieces_filled + other.pieces_filled,
             remote: self.remote + other.remote,
         }
     }

@@ -10,6 +10,7 @@
 use super::events::Read;
 use super::many::Manys;
 use super::matcher::{Matcher, Message, Wanted};
+use super::pieces::Pieces;
 use super::remote::Remote;
 use super::world::World;
 use crate::memory::Memory;
@@ -67,6 +68,7 @@ pub struct Judge {
     pub matcher: Matcher,
     pub remote: Remote,
     pub manys: Manys,
+    pub pieces: Pieces,
     sends: BTreeMap<u64, Sent>,
     /// By message: the context of its send.
     send_of: Vec<u64>,
@@ -83,11 +85,12 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn new(processes: usize) -> Judge {
+    pub fn new(seed: u64, processes: usize) -> Judge {
         Judge {
             matcher: Matcher::new(processes),
             remote: Remote::default(),
             manys: Manys::default(),
+            pieces: Pieces::new(seed),
             sends: BTreeMap::new(),
             send_of: Vec::new(),
             recvs: BTreeMap::new(),
@@ -423,7 +426,10 @@ impl Judge {
             bytes().eq(content(message.content, fits))
         };
         match self.matcher.receive_of[id] {
-            Some(context) => !self.recvs[&context].report || is_there(context),
+            Some(context) => {
+                let is_silent = !self.recvs[&context].report;
+                is_silent || self.may_be_lent(context) || is_there(context)
+            }
             None => {
                 let posted = self.matcher.posted(message.to).iter();
                 let mut wants = posted.filter(|(_, wanted)| wanted.accepts(message));
@@ -472,7 +478,8 @@ impl Judge {
         assert_eq!(told, wanted, "receive {context} of message {id}");
         assert_eq!(end.space, message.space, "receive {context} of message {id}");
         if !posted.discard {
-            assert_eq!(end.buf, posted.buf.addr, "receive {context}");
+            let addr = posted.buf.addr;
+            assert_eq!(end.buf, self.told_address(context, addr), "receive {context}");
         }
         self.landed[id] = true;
         self.compare_bytes(memory, context, id);

@@ -17,7 +17,7 @@
 //! | `cut` `shrink` | a world of which something is left out, and the least that still fails |
 //! | `coverage` | what a world has come by |
 //! | `books` | credits, slots and memory, looked at after every step |
-//! | `many` | buffers that take many messages |
+//! | `many` `pieces` | buffers that take many messages, and that lie in pieces |
 //! | `matcher` `judge` | what must match, and whether that is what ended |
 //! | `trace` `ladder` | what happened, for people |
 //!
@@ -41,6 +41,7 @@ mod losses;
 mod many;
 mod matcher;
 mod operations;
+mod pieces;
 mod program;
 mod refusals;
 mod remote;

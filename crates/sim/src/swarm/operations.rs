@@ -160,7 +160,11 @@ impl Program<'_> {
         self.judge.go_on(who);
         let recv = Recv { buf, ..recv };
         self.world.note(who, What::Posts(context, wanted, len));
-        let posted = self.world.call(who, |endpoint, now, port| endpoint.recv(now, port, &recv));
+        let pieces = if self.may_be_cut(who, len) { self.cut(context, buf) } else { None };
+        let posted = self.world.call(who, |endpoint, now, port| match &pieces {
+            Some(pieces) => endpoint.recv_pieces(now, port, &recv, pieces),
+            None => endpoint.recv(now, port, &recv),
+        });
         posted.expect("there is room for a receive");
         self.look(who, None);
     }
@@ -236,12 +240,11 @@ impl Program<'_> {
         };
         let buf = self.judge.takes(self.world.memory(who), claimed, len, discard);
         self.world.note(who, if discard { What::Drops(context) } else { What::Takes(context) });
-        let taken = self.world.call(who, |endpoint, now, port| {
-            if discard {
-                endpoint.discard_claimed(now, port, context, true)
-            } else {
-                endpoint.recv_claimed(now, port, context, buf, true)
-            }
+        let pieces = if discard { None } else { self.cut(context, buf) };
+        let taken = self.world.call(who, |endpoint, now, port| match &pieces {
+            _ if discard => endpoint.discard_claimed(now, port, context, true),
+            Some(pieces) => endpoint.recv_claimed_pieces(now, port, context, pieces, true),
+            None => endpoint.recv_claimed(now, port, context, buf, true),
         });
         taken.expect("it is claimed");
         self.look(who, None);

@@ -97,7 +97,7 @@ impl<'t> Program<'t> {
         let count = setup.layouts.len();
         Program {
             world: World::new(seed, &setup, trace),
-            judge: Judge::new(count),
+            judge: Judge::new(seed, count),
             draw: Draw::stream(seed, 3),
             actors: (0..count).map(|who| Actor::new(seed, who)).collect(),
             weights: WEIGHTS[0],
@@ -127,6 +127,7 @@ impl<'t> Program<'t> {
         coverage.note_rails(&self.world.rails.met);
         coverage.remote = self.judge.remote.met;
         coverage.buffers_for_many = u64::from(self.judge.manys.has_taken_several);
+        coverage.pieces_filled = u64::from(self.judge.pieces.were_filled);
         coverage.buffers_used_up = u64::from(self.judge.manys.was_used_up);
         let asked = |who| self.world.endpoint(who).stats().asked_for;
         coverage.asked_for = u64::from((0..self.count()).any(|who| asked(who) > 0));

@@ -150,7 +150,7 @@ fn verdict_on_a_receive_of_the_dead(source: Option<usize>) -> bool {
     let mut trace = Trace::tail();
     let setup = Setup { death: Some((1, 0)), ..on_one_host() };
     let mut world = World::new(1, &setup, &mut trace);
-    let mut judge = Judge::new(setup.layouts.len());
+    let mut judge = Judge::new(0, setup.layouts.len());
     let Turn::Died(dead) = world.next() else { panic!("the first thing that happens") };
     judge.died(dead);
     let wanted = Wanted { space: Space::Tagged, source, tag: 5, ignore: 0 };
@@ -183,7 +183,7 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
     let mut trace = Trace::tail();
     let setup = Setup { death: None, ..on_one_host() };
     let mut world = World::new(1, &setup, &mut trace);
-    let mut judge = Judge::new(setup.layouts.len());
+    let mut judge = Judge::new(0, setup.layouts.len());
     let wanted = Wanted { space: Space::Tagged, source: None, tag: 5, ignore: 0 };
     let buf = judge.posts(world.memory(0), 0, 1, &wanted, 32, true);
     let (space, tag, report) = (Space::Tagged, 5, true);

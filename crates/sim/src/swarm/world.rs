@@ -448,7 +448,8 @@ impl<'t> World<'t> {
         let (lent, exposed) = (self.memories[who].lent(), self.exposures[who].len());
         // What lies in pieces, and values that go back, are lent until a late rail has read them.
         let is_known = !self.setup.is_late || self.setup.remote.is_none();
-        let known = kept + stats.injected_bytes_now + self.remote_lent[who];
+        let known =
+            kept + stats.injected_bytes_now + stats.staged_bytes_now + self.remote_lent[who];
         assert!(!is_known || lent <= known, "{who} was lent {lent} bytes and knows of {known}");
         let has_pending = endpoint.pending() != Pending::default();
         assert!(has_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
