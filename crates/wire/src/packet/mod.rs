@@ -20,6 +20,7 @@ mod search;
 mod terms;
 mod waiting;
 mod watch;
+mod words;
 mod written;
 
 pub use ack::Ack;
