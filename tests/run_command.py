@@ -340,6 +340,19 @@ class Commands:
             all_stats = [json.loads(line) for line in file]
         check(len({stats["pid"] for stats in all_stats}) == 2, all_stats)
         check(all(stats["messages"]["announced"] > 0 for stats in all_stats), all_stats)
+        for stats in all_stats:
+            sent = [peer["sent"] for peer in stats["peers"]]
+            total = stats["messages"]["eager"] + stats["messages"]["announced"]
+            check(sum(peer["messages"] for peer in sent) == total, stats)
+            check(sum(peer["eager"] for peer in sent) == stats["messages"]["eager"], stats)
+            check(sum(peer["bytes"] for peer in sent) == stats["messages"]["bytes"], stats)
+        by_pid = {f"pid {stats['pid']}": stats for stats in all_stats}
+        for stats in all_stats:
+            for peer in stats["peers"]:
+                back = [of["received"] for of in by_pid[peer["peer"]]["peers"]
+                        if of["peer"] == f"pid {stats['pid']}"]
+                check([of["messages"] for of in back] == [peer["sent"]["messages"]], all_stats)
+                check([of["bytes"] for of in back] == [peer["sent"]["bytes"]], all_stats)
         out, _ = self.call("report", path)
         with open(out.strip(), encoding="utf-8") as file:
             page = file.read()
@@ -353,6 +366,29 @@ class Commands:
             check(text.endswith("# EOF\n") and "sluice_sent_bytes_total{" in text, text)
         _, errors = self.call("run", "-q", "-n", "2", self.program, FI_SLUICE_STATS="1")
         check(errors.count(" messages sent eagerly, ") == 2, errors)
+
+    def test_traces(self):
+        traces = os.path.join(self.folder, "traces")
+        _, errors = self.call("trace", self.folder, code=1)
+        check("has no traces" in errors, errors)
+        self.call("run", "-q", "-n", "2", self.program, FI_SLUICE_TRACE=traces)
+        names = os.listdir(traces)
+        check(len(names) == 2 and all(name.endswith(".trace") for name in names), names)
+        out, _ = self.call("trace", traces)
+        rows = [line.split() for line in out.splitlines()]
+        rows = [row for row in rows if row and row[0].isdigit()]
+        check(any("eager:" in row for row in rows), out)
+        check(any(row[-1] == "ns" and ("RTS:" in row or "RTS" in row) for row in rows), out)
+        received = [row for row in rows if row[-1] == "ns"]
+        check(len(received) > len(rows) // 2, out)
+        out, _ = self.call("trace", traces, "--message", received[-1][0])
+        for part in ("send to rank", "reads number", "receive ends", "rank 0"):
+            check(part in out, out)
+        check("►" in out or "◄" in out, out)
+        out, _ = self.call("trace", traces, "--peer", "1")
+        check("rank 0" in out and "rank 1" in out, out)
+        _, errors = self.call("trace", traces, "--message", "1000000", code=1)
+        check("there is no message 1000000; there are " in errors, errors)
 
 
 def main():

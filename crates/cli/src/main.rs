@@ -13,6 +13,7 @@ mod provider;
 mod run;
 mod selection;
 mod top;
+mod trace;
 mod tune;
 mod why;
 
@@ -27,6 +28,7 @@ Examples:
   sluice doctor                        check the environment; faults and remedies
   sluice info                          what works on this machine, and how to enable the rest
   sluice top                           what running processes do over Sluice, live
+  sluice trace /tmp/traces             messages as ladders (FI_SLUICE_TRACE=/tmp/traces)
   sluice why --size 1M                 which protocol a message takes, and why no other
   sluice tune                          transfer costs measured on this machine
   sluice perf latency                  half round trip by message size
@@ -57,6 +59,8 @@ enum Command {
     Info(info::InfoArgs),
     /// Show what running processes do over Sluice, live.
     Top(top::TopArgs),
+    /// Show what happened to messages of a job, as ladders, from files of FI_SLUICE_TRACE.
+    Trace(trace::TraceArgs),
     /// Show which protocol a message takes here, and why no other.
     Why(why::WhyArgs),
     /// Show the transfer costs of this machine; measure them if that was not done before.
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::write_pages::<Cli>(&args).map(|()| ExitCode::SUCCESS),
         Command::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(&args),
+        Command::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Why(args) => why::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Tune(args) => tune::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Perf(command) => perf::run(&command).map(|()| ExitCode::SUCCESS),

@@ -1,24 +1,25 @@
 //! By what peers are reached: `PTL_RAILS`, `PTL_DEVICES`, `PTL_SECURITY`,
-//! `PTL_TCP_CONGESTION`, which say here what `FI_SLUICE_RAILS` and the like say to the provider;
-//! and whether an interface recovers from exhaustion: `PTL_RECOVERY`.
+//! `PTL_TCP_CONGESTION`, and whether what happens is kept: `PTL_TRACE`. They say here what
+//! `FI_SLUICE_RAILS` and the like say to the provider. And whether an interface recovers from exhaustion: `PTL_RECOVERY`.
 
 use sluice_portals::Scheme;
+use sluice_rail::observer::Observed;
 use sluice_runtime::{NetworkOptions, Settings};
 
 /// The settings that Portals programs have too, as the provider calls them.
-const NETWORK: [&str; 4] = ["rails", "devices", "security", "tcp_congestion"];
+const SHARED: [&str; 5] = ["rails", "devices", "security", "tcp_congestion", "trace"];
 
-/// The network of this process, as the environment wants it. What it may not say is
-/// ignored and said.
-pub(crate) fn network() -> NetworkOptions {
+/// The network of this process, and what is noted of it, as the environment wants it. What
+/// it may not say is ignored and said.
+pub(crate) fn shared() -> (NetworkOptions, Observed) {
     let settings = Settings::read(|variable| {
-        let name = variable.name.to_str().ok().filter(|name| NETWORK.contains(name))?;
+        let name = variable.name.to_str().ok().filter(|name| SHARED.contains(name))?;
         std::env::var_os(format!("PTL_{}", name.to_ascii_uppercase()))
     });
     for line in &settings.warnings {
         eprintln!("libportals: {}", line.replace("FI_SLUICE_", "PTL_"));
     }
-    settings.network
+    (settings.network, settings.rail.observed)
 }
 
 /// How interfaces recover from exhaustion, as `PTL_RECOVERY` wants it. What it may not say
@@ -61,6 +62,6 @@ mod tests {
     #[test]
     fn each_is_a_variable_of_the_provider_too() {
         let is_one = |name: &&str| VARIABLES.iter().any(|v| v.name.to_str() == Ok(*name));
-        assert!(NETWORK.iter().all(is_one));
+        assert!(SHARED.iter().all(is_one));
     }
 }

@@ -48,6 +48,14 @@ impl Links {
         self.on_data_arrival(peer, packet.seq, packet.credits, packet.slots())
     }
 
+    /// What has come last from `peer` came before its receive: it keeps its slots.
+    #[inline]
+    pub fn note_unexpected(&mut self, peer: PeerId) {
+        if let Some(Some(link)) = self.peers.get_mut(peer.index()) {
+            link.unexpected_slots_max = link.unexpected_slots_max.max(link.data.held());
+        }
+    }
+
     /// Accounts for what takes data credits.
     #[inline(always)]
     fn on_data_arrival(

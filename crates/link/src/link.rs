@@ -29,6 +29,8 @@ pub(crate) struct Link {
     /// Whether the connection to the peer is being opened.
     pub(crate) is_connecting: bool,
     pub(crate) compulsory: Compulsory,
+    /// Most slots that messages of the peer have held which came before their receive.
+    pub(crate) unexpected_slots_max: u16,
     /// The peer's number as a sender into a dynamic region of this process.
     pub(crate) sender: u32,
 }
@@ -50,6 +52,7 @@ impl Link {
             peer_is_dynamic: false,
             is_connecting: false,
             compulsory: Compulsory::default(),
+            unexpected_slots_max: 0,
             sender: 0,
         }
     }

@@ -275,6 +275,12 @@ impl Links {
         self.link(peer).map_or(0, |link| u32::from(link.data_credits))
     }
 
+    /// Most slots that messages of `peer` have held which came before their receive.
+    #[must_use]
+    pub fn unexpected_slots_max(&self, peer: PeerId) -> u32 {
+        self.link(peer).map_or(0, |link| u32::from(link.unexpected_slots_max))
+    }
+
     /// Number that the next packet to `peer` has.
     #[must_use]
     pub fn next_seq(&self, peer: PeerId) -> PacketSeq {

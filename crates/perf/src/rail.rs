@@ -108,7 +108,11 @@ fn open<M: Machine>(opening: &Opening, machine: impl FnOnce(Endpoint) -> M) -> R
     // Figures do not depend on the directory, and where the default one cannot be used
     // nothing could be measured. The network is what the environment says it is.
     let settings = Settings::of_environment();
-    let mailbox = RailOptions { shm_dir: settings.rail.shm_dir, ..opening.mailbox.clone() };
+    let mailbox = RailOptions {
+        shm_dir: settings.rail.shm_dir,
+        observed: settings.rail.observed,
+        ..opening.mailbox.clone()
+    };
     let config = mailbox.config(0, Endpoint::data_slots_within);
     let config = Config { sleeps: opening.sleeps, ..config };
     let (rails, striping) = match opening.kind {

@@ -14,6 +14,10 @@ pub(crate) struct PeerState {
     pub queue: Queue,
     /// Since when the oldest of them waits.
     pub stalled_since: Option<Nanos>,
+    /// Since when there is no credit for one that waits, or that was offered meanwhile.
+    pub queued_since: Option<Nanos>,
+    /// For how long it was so before.
+    pub queued: Nanos,
     /// Why the peer will not answer again.
     gone: Option<PeerError>,
     /// What it has asked of the queue.
@@ -27,6 +31,12 @@ pub(crate) struct PeerState {
 }
 
 impl PeerState {
+    /// For how long sends have waited here, in all.
+    pub fn queued_until(&self, now: Nanos) -> Nanos {
+        let since = self.queued_since.map_or(Nanos(0), |since| now.since(since));
+        self.queued.saturating_add(since)
+    }
+
     /// Why the peer will not answer again.
     #[inline]
     pub fn gone(&self) -> Option<PeerError> {

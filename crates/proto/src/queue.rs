@@ -82,6 +82,11 @@ impl Queue {
         self.len() == 0
     }
 
+    /// Sends that have ever waited.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
     /// The newest number that was given to a message; one less than the first
     /// if there was none.
     pub fn newest(&self) -> u64 {

@@ -52,6 +52,7 @@ impl Stalled {
         state.queue.push(Waiter { handle, space: send.space, tag: send.tag });
         if state.queue.len() == 1 {
             state.stalled_since = Some(now);
+            state.queued_since = Some(now);
             // Messages may be asked for out of order now.
             if let Some(rtrs) = &mut state.rtrs {
                 rtrs.block();
@@ -106,9 +107,15 @@ impl Stalled {
     }
 
     /// A queue that has run empty is not stalled any more.
-    pub fn settle(&mut self, core: &Core, peer: PeerId) {
-        if core.peers.get(peer).is_none_or(|state| state.queue.is_empty()) {
+    pub fn settle(&mut self, core: &mut Core, peer: PeerId) {
+        let now = core.now;
+        let state = core.peers.get_mut(peer);
+        if state.as_ref().is_none_or(|state| state.queue.is_empty()) {
             self.peers.retain(|stalled| *stalled != peer);
+            if let Some(state) = state {
+                state.queued = state.queued_until(now);
+                state.queued_since = None;
+            }
         }
     }
 

@@ -156,10 +156,17 @@ fn who_waits_for_whom_is_told() {
         (told.unexpected, told.unexpected_now, told.peers[0].ledger.data_held),
         (20, 20, 20)
     );
+    assert_eq!((peer.stalls, told.peers[0].unexpected_slots_max), (2, 20));
     post(&mut world, 22);
     world.run();
     let peer = world.processes[0].endpoint.told().peers[0];
     assert_eq!((peer.waiting, peer.waits_since), (0, None));
+    assert!(peer.stalls == 2 && peer.stalled > Nanos(0), "{peer:?}");
+    world.run();
+    let later = world.processes[0].endpoint.told();
+    assert_eq!(later.peers[0].stalled, peer.stalled, "nothing waits any more");
+    let told = world.processes[1].endpoint.told();
+    assert_eq!((told.peers[0].ledger.data_held, told.peers[0].unexpected_slots_max), (0, 20));
 }
 
 #[test]

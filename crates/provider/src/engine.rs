@@ -2,9 +2,13 @@
 //! is counted and said of it.
 
 use crate::log::{self, About};
+use sluice_link::Machine as _;
 use sluice_proto::selection::{MemoryKind, Thresholds};
-use sluice_proto::{Completion, Endpoint, Exposed, Probe, Recv, Refused, RegionId, Rma, Send};
+use sluice_proto::{
+    Completion, Endpoint, Exposed, Kind, Probe, Recv, Refused, RegionId, Rma, Send,
+};
 use sluice_rail::net::{Net, NetStats};
+use sluice_rail::observer::Request;
 use sluice_rail::shm::{self, Config, OpenError, Warn};
 use sluice_rail::snapshot::Snapshot;
 use sluice_rail::tune::{self, Tuned};
@@ -34,6 +38,17 @@ fn thresholds(settings: &Settings) -> Thresholds {
         log::info(About::Endpoint, || format!("{} is {value} ({source})", threshold.name()));
     }
     found
+}
+
+/// What a trace shows of the end of a message.
+#[inline(always)]
+fn request_of(ended: &Completion) -> Option<Request> {
+    let (len, tag, is_good) = (ended.len, ended.tag, ended.outcome.is_ok());
+    match ended.kind {
+        Kind::Send => Some(Request::Sent { len, tag, is_good }),
+        Kind::Recv => Some(Request::Received { len, tag, is_good }),
+        _ => None,
+    }
 }
 
 /// An endpoint at work.
@@ -123,7 +138,11 @@ impl Engine {
     /// The next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {
-        self.context.machine_mut().pop()
+        let ended = self.context.machine_mut().pop()?;
+        if let Some(request) = request_of(&ended) {
+            self.context.world_mut().note_request(ended.peer, request);
+        }
+        Some(ended)
     }
 
     /// Takes a message to send. Refused for want of room, it makes room and
@@ -131,6 +150,7 @@ impl Engine {
     /// on.
     #[inline]
     pub fn send(&mut self, send: &Send) -> Result<(), Refused> {
+        self.note_send(send, send.buf.len);
         self.look_first(send.buf.len);
         let (now, endpoint, port) = self.context.parts();
         let answer = match endpoint.send(now, port, send) {
@@ -149,6 +169,8 @@ impl Engine {
 
     /// Takes a message whose bytes lie in several pieces. As [`Engine::send`].
     pub fn send_pieces(&mut self, send: &Send, pieces: &[Region]) -> Result<(), Refused> {
+        let bytes = pieces.iter().map(|piece| piece.len).sum();
+        self.note_send(send, bytes);
         let (now, endpoint, port) = self.context.parts();
         let answer = match endpoint.send_pieces(now, port, send, pieces) {
             Err(Refused::Again) => {
@@ -159,7 +181,6 @@ impl Engine {
             answer => answer,
         };
         if answer.is_ok() {
-            let bytes = pieces.iter().map(|piece| piece.len).sum();
             self.context.world_mut().count_sent(bytes);
         }
         answer
@@ -168,6 +189,7 @@ impl Engine {
     /// Takes a receive.
     #[inline]
     pub fn recv(&mut self, recv: &Recv) -> Result<(), Refused> {
+        self.note_post(recv, recv.buf.len);
         self.look_first(recv.buf.len);
         let (now, endpoint, port) = self.context.parts();
         endpoint.recv(now, port, recv)
@@ -175,15 +197,32 @@ impl Engine {
 
     /// Takes a receive whose buffer lies in several pieces.
     pub fn recv_pieces(&mut self, recv: &Recv, pieces: &[Region]) -> Result<(), Refused> {
-        self.look_first(pieces.iter().map(|piece| piece.len).sum());
+        let len = pieces.iter().map(|piece| piece.len).sum();
+        self.note_post(recv, len);
+        self.look_first(len);
         let (now, endpoint, port) = self.context.parts();
         endpoint.recv_pieces(now, port, recv, pieces)
     }
 
     /// Takes a buffer for many messages.
     pub fn recv_many(&mut self, recv: &Recv, left_min: u64) -> Result<(), Refused> {
+        self.note_post(recv, recv.buf.len);
         let (now, endpoint, port) = self.context.parts();
         endpoint.recv_many(now, port, recv, left_min)
+    }
+
+    /// A receive is posted, which a trace is to show.
+    #[inline(always)]
+    fn note_post(&mut self, recv: &Recv, len: u64) {
+        let Recv { source, tag, ignore, .. } = *recv;
+        self.context.world_mut().note_request(source, Request::Post { len, tag, ignore });
+    }
+
+    /// A message is to be sent, which a trace is to show.
+    #[inline(always)]
+    fn note_send(&mut self, send: &Send, len: u64) {
+        let request = Request::Send { len, tag: send.tag };
+        self.context.world_mut().note_request(Some(send.peer), request);
     }
 
     /// Takes in what has arrived, if that matters to a request of this length.
@@ -280,6 +319,9 @@ impl Engine {
     pub fn summary(&self) -> String {
         let (said, world) = (self.context.machine().stats(), self.context.world());
         let rail = world.stats();
+        let peers = self.context.machine().told().peers;
+        let stalls: u64 = peers.iter().map(|peer| peer.stalls).sum();
+        let stalled_ns: u64 = peers.iter().map(|peer| peer.stalled.0).sum();
         let network = world.net().map(Net::stats).map_or(String::new(), |net| {
             let NetStats { opened, broken, altered, .. } = net;
             let by_device = self.carried().into_iter().filter(|&(_, bytes)| bytes > 0);
@@ -292,7 +334,7 @@ impl Engine {
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
              {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; \
-             {} peers gone, {} violations{network}",
+             {} peers gone, {} violations; {stalls} found no credit, for {} ms in all{network}",
             said.eager_sent,
             said.rendezvous_sent,
             said.unexpected,
@@ -304,6 +346,7 @@ impl Engine {
             rail.packets_in,
             rail.peers_gone,
             said.violations + rail.violations,
+            stalled_ns / 1_000_000,
         )
     }
 

@@ -21,6 +21,8 @@ mod hash;
 #[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]
+pub mod observer;
+#[cfg(not(loom))]
 mod ofi;
 #[cfg(not(loom))]
 pub mod shm;

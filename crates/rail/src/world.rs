@@ -358,7 +358,10 @@ impl World {
             inputs += 1;
             match event {
                 Event::Connected(peer, opened) => machine.on_connected(now, self, peer, opened),
-                Event::Packet(peer, packet) => machine.on_any(now, self, peer, &packet),
+                Event::Packet(peer, packet) => {
+                    self.shm.observe_arrival(peer, &packet);
+                    machine.on_any(now, self, peer, &packet);
+                }
                 Event::Moved(token, outcome) => machine.on_moved(now, self, token, outcome),
                 Event::Gone(peer, why)
                     if self.net.as_mut().is_some_and(|net| net.lingers(peer, why)) => {}
@@ -472,6 +475,7 @@ impl Transport for World {
         payload: Region,
         _token: Token,
     ) -> Transmitted {
+        self.shm.observe_out(peer, head);
         if !self.shm.write_packet(peer, head, payload) {
             // By value, so that the head of a packet in shared memory stays in registers.
             self.transmit_beyond(peer, *head, payload);
@@ -571,6 +575,7 @@ impl RemoteMemory for World {
 
     #[inline(always)]
     fn read_remote(&mut self, peer: PeerId, from: Remote, to: Region, token: Token) {
+        self.shm.observe_move(peer, false, to.len);
         let is_there = self.within_reach(peer, to, Rights::WRITE) == to;
         match self.beyond_mut(peer) {
             Some(net) if !is_there => net.refuse_move(token),
@@ -581,6 +586,7 @@ impl RemoteMemory for World {
 
     #[inline(always)]
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
+        self.shm.observe_move(peer, true, from.len);
         let is_there = self.within_reach(peer, from, Rights::READ) == from;
         match self.beyond_mut(peer) {
             Some(net) if !is_there => net.refuse_move(token),

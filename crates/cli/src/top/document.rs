@@ -51,6 +51,33 @@ pub struct Peer {
     pub held: u32,
     pub waiting: u64,
     pub waiting_ns: u64,
+    #[serde(default)]
+    pub stalls: u64,
+    #[serde(default)]
+    pub stalled_ns: u64,
+    #[serde(default)]
+    pub unexpected_slots_max: u32,
+    #[serde(default)]
+    pub resumed: u32,
+    #[serde(default)]
+    pub sent: Sent,
+    #[serde(default)]
+    pub received: Received,
+}
+
+/// What was sent to a peer since counting began, by protocol.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Sent {
+    pub messages: u64,
+    pub bytes: u64,
+    pub eager: u64,
+}
+
+/// What has come from it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Received {
+    pub messages: u64,
+    pub bytes: u64,
 }
 
 impl Document {
@@ -87,6 +114,11 @@ impl Document {
     pub fn packets(&self) -> (u64, u64) {
         let shm = self.rails.iter().find(|rail| rail.rail == "shm");
         shm.map_or((0, 0), |rail| (rail.packets_in, rail.packets_out))
+    }
+
+    /// Messages that have ever found no credit.
+    pub fn stalls(&self) -> u64 {
+        self.peers.iter().fold(0, |sum, peer| sum.saturating_add(peer.stalls))
     }
 
     /// Messages that wait for credits.
@@ -130,7 +162,10 @@ mod tests {
         r#""rails":[{"rail":"shm","packets_out":21,"packets_in":20,"read_bytes":22,"#,
         r#""written_bytes":23,"failed":3},{"rail":"eth0","bytes":40}],"#,
         r#""peers":[{"peer":"pid 8","rail":"shm","packets_out":1,"packets_in":2,"credits":3,"#,
-        r#""credits_max":4,"held":5,"waiting":6,"waiting_ns":1500000000}],"peers_left_out":0}"#,
+        r#""credits_max":4,"held":5,"waiting":6,"waiting_ns":1500000000,"#,
+        r#""stalls":8,"stalled_ns":2500000000,"unexpected_slots_max":7,"resumed":9,"#,
+        r#""sent":{"messages":50,"bytes":51,"eager":30,"get":14,"put":3,"cooperative":2,"speculative":1},"#,
+        r#""received":{"messages":52,"bytes":53,"announced":54}}],"peers_left_out":0}"#,
     );
 
     fn read(text: &str) -> Result<Document, String> {
@@ -142,6 +177,8 @@ mod tests {
         let document = read(SHOWN).unwrap();
         assert_eq!((document.sent(), document.waiting(), document.packets()), (11, 6, (20, 21)));
         assert_eq!((document.rails[1].bytes, document.peers[0].credits), (40, 3));
+        let peer = &document.peers[0];
+        assert_eq!((peer.sent.eager, peer.received.bytes, document.stalls()), (30, 53, 8));
     }
 
     #[test]

@@ -3,11 +3,10 @@
 use super::document::{Document, Rates};
 use serde_json::Value;
 use sluice_rail::shm::{Watchable, Watcher};
+use sluice_rail::snapshot::RANK_VARIABLES;
 use std::fs;
 use std::time::Duration;
 
-/// Where launchers say which rank a process is.
-const RANK_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 /// A process that has shown nothing for longer is silent.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 

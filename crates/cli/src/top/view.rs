@@ -74,7 +74,7 @@ pub fn to_text(seen: &[Seen], peers: bool) -> String {
     let shown = |seen: &Seen, of: &dyn Fn(&Document) -> String| {
         seen.document.as_ref().map_or("-".into(), of)
     };
-    let columns: [Column<Seen>; 11] = [
+    let columns: [Column<Seen>; 12] = [
         ("pid", &|seen| seen.pid.to_string()),
         ("rank", &|seen| seen.rank.map_or("-".into(), |rank| rank.to_string())),
         ("command", &|seen| seen.command.clone()),
@@ -88,6 +88,7 @@ pub fn to_text(seen: &[Seen], peers: bool) -> String {
         ("peak KiB", &|seen| {
             shown(seen, &|shown| shown.unexpected.bytes_peak.div_ceil(1024).to_string())
         }),
+        ("stalls", &|seen| shown(seen, &|shown| shown.stalls().to_string())),
         ("waiting", &|seen| shown(seen, &|shown| shown.waiting().to_string())),
         ("longest", &|seen| shown(seen, &|shown| longest(&shown.peers))),
     ];
@@ -120,16 +121,25 @@ fn peers_to_text(seen: &[Seen]) -> String {
         .filter_map(|one| Some((one.pid, one.document.as_ref()?)))
         .flat_map(|(pid, document)| document.peers.iter().map(move |peer| (pid, peer)))
         .collect();
-    let columns: [Column<(u32, &Peer)>; 9] = [
+    let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
+    let columns: [Column<(u32, &Peer)>; 17] = [
         ("pid", &|(pid, _)| pid.to_string()),
         ("peer", &|(_, peer)| peer.peer.clone()),
         ("rail", &|(_, peer)| peer.rail.clone()),
         ("packets out", &|(_, peer)| peer.packets_out.to_string()),
         ("packets in", &|(_, peer)| peer.packets_in.to_string()),
+        ("sent", &|(_, peer)| peer.sent.messages.to_string()),
+        ("eager", &|(_, peer)| peer.sent.eager.to_string()),
+        ("MB", &|(_, peer)| megabytes(peer.sent.bytes)),
+        ("received", &|(_, peer)| peer.received.messages.to_string()),
+        ("MB", &|(_, peer)| megabytes(peer.received.bytes)),
         ("credits", &|(_, peer)| format!("{}/{}", peer.credits, peer.credits_max)),
-        ("held here", &|(_, peer)| peer.held.to_string()),
+        ("held here", &|(_, peer)| format!("{}/{}", peer.held, peer.unexpected_slots_max)),
+        ("stalls", &|(_, peer)| peer.stalls.to_string()),
+        ("in all", &|(_, peer)| seconds(peer.stalled_ns)),
         ("waiting", &|(_, peer)| peer.waiting.to_string()),
         ("longest", &|(_, peer)| longest(std::slice::from_ref(peer))),
+        ("resumed", &|(_, peer)| peer.resumed.to_string()),
     ];
     Table::of(&pairs, &columns).to_string()
 }
@@ -146,10 +156,14 @@ fn seconds(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::document::Sent;
     use super::*;
 
     fn peer(name: &str, waiting: u64, waiting_ns: u64) -> Peer {
         let peer = Peer { peer: name.into(), rail: "shm".into(), ..Peer::default() };
+        let sent = Sent { messages: 10, bytes: 1_500_000, eager: 7 };
+        let peer = Peer { unexpected_slots_max: 3, stalls: 4, stalled_ns: 2_500_000_000, ..peer };
+        let peer = Peer { resumed: 5, sent, ..peer };
         Peer { waiting, waiting_ns, credits: 1, credits_max: 8, held: 2, ..peer }
     }
 
@@ -180,19 +194,19 @@ mod tests {
     #[test]
     fn text() {
         let expected = "\
-pid  rank  command  sent/s  sent MB/s  in pkt/s  out pkt/s  unexpected  peak KiB  waiting  longest
-  7     0       cg       2        2.0         3          4           0         0        2    1.5 s
-  8     1       cg       -          -         -          -           0         0        1    0.0 s
-  9     2       cg       -          -         -          -           -         -        -        -
- 10     3       cg       -          -         -          -           -         -        -        -
+pid  rank  command  sent/s  sent MB/s  in pkt/s  out pkt/s  unexpected  peak KiB  stalls  waiting  longest
+  7     0       cg       2        2.0         3          4           0         0       4        2    1.5 s
+  8     1       cg       -          -         -          -           0         0       8        1    0.0 s
+  9     2       cg       -          -         -          -           -         -       -        -        -
+ 10     3       cg       -          -         -          -           -         -       -        -        -
 pid 9 is silent: it is not in the library
 pid 10 is not read: it shows version 2, and not 1
 pid 9 is waited for: 3 messages of 2 senders, the oldest for 1.5 s
 ";
         assert_eq!(to_text(&some(), false), expected);
         let with_peers = to_text(&some(), true);
-        let line =
-            "  8  pid 9   shm            0           0      1/8          2        1    0.0 s";
+        let line = "  8  pid 9   shm            0           0    10      7  1.5         0  0.0      \
+                    1/8        2/3       4   2.5 s        1    0.0 s        5";
         assert!(with_peers.lines().any(|found| found == line), "{with_peers}");
     }
 

@@ -49,6 +49,37 @@ struct Peer {
     rail: String,
     packets_out: u32,
     packets_in: u32,
+    #[serde(default)]
+    stalls: u64,
+    #[serde(default)]
+    stalled_ns: u64,
+    #[serde(default)]
+    unexpected_slots_max: u64,
+    #[serde(default)]
+    resumed: u64,
+    #[serde(default)]
+    sent: Sent,
+    #[serde(default)]
+    received: Received,
+}
+
+/// What was sent to a peer since counting began, by protocol.
+#[derive(Debug, Default, Deserialize)]
+struct Sent {
+    messages: u64,
+    bytes: u64,
+    eager: u64,
+    get: u64,
+    put: u64,
+    cooperative: u64,
+    speculative: u64,
+}
+
+/// What has come from it.
+#[derive(Debug, Default, Deserialize)]
+struct Received {
+    messages: u64,
+    bytes: u64,
 }
 
 /// The page of a file.
@@ -161,16 +192,46 @@ fn busiest_pairs(endpoints: &[Endpoint]) -> Values {
     pairs.sort_by_key(|(_, peer)| std::cmp::Reverse(peer.packets_out));
     pairs.truncate(PAIRS_MAX);
     let row = |(endpoint, peer): &(&Endpoint, &Peer)| {
-        vec![
+        let Peer { sent, received, .. } = peer;
+        let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
+        let mut row = vec![
             endpoint.host.clone(),
             endpoint.pid.to_string(),
             peer.peer.clone(),
             peer.rail.clone(),
             peer.packets_out.to_string(),
             peer.packets_in.to_string(),
-        ]
+            sent.messages.to_string(),
+            megabytes(sent.bytes),
+        ];
+        let by_protocol = [sent.eager, sent.get, sent.put, sent.cooperative, sent.speculative];
+        row.extend(by_protocol.map(|count| count.to_string()));
+        row.extend([received.messages.to_string(), megabytes(received.bytes)]);
+        row.extend([peer.stalls.to_string(), format!("{:.1}", peer.stalled_ns as f64 / 1e6)]);
+        row.extend([peer.unexpected_slots_max.to_string(), peer.resumed.to_string()]);
+        row
     };
-    let heads = ["host", "pid", "peer", "rail", "packets out", "packets in"];
+    let heads = [
+        "host",
+        "pid",
+        "peer",
+        "rail",
+        "packets out",
+        "packets in",
+        "messages out",
+        "MB out",
+        "eager",
+        "get",
+        "put",
+        "cooperative",
+        "speculative",
+        "messages in",
+        "MB in",
+        "stalls",
+        "ms without credit",
+        "most slots held",
+        "resumed",
+    ];
     Values { heads: heads.map(str::to_owned).to_vec(), rows: pairs.iter().map(row).collect() }
 }
 
@@ -186,7 +247,10 @@ mod tests {
                 r#""unexpected":{{"messages":10,"now":0,"bytes_now":0,"bytes_peak":1025}},"#,
                 r#""violations":0,"rails":[],"peers":[{{"peer":"pid {}","rail":"shm","#,
                 r#""packets_out":{},"packets_in":3,"credits":1,"credits_max":1,"held":0,"#,
-                r#""waiting":0,"waiting_ns":0}}],"peers_left_out":0}}"#,
+                r#""waiting":0,"waiting_ns":0,"stalls":21,"stalled_ns":2500000,"#,
+                r#""unexpected_slots_max":22,"resumed":23,"sent":{{"messages":31,"bytes":1200000,"#,
+                r#""eager":5,"get":6,"put":7,"cooperative":8,"speculative":9}},"#,
+                r#""received":{{"messages":41,"bytes":42,"announced":1}}}}],"peers_left_out":0}}"#,
             ),
             pid, peer, packets
         )
@@ -207,7 +271,9 @@ mod tests {
             "A share of the most: 90 packets.",
             "<td>0</td><td>no&lt;de</td><td>11</td><td>7</td><td>8</td><td>9</td><td>1.5</td>\
              <td>10</td><td>2</td>",
-            "<td>no&lt;de</td><td>12</td><td>pid 11</td><td>shm</td><td>5</td><td>3</td>",
+            "<td>no&lt;de</td><td>12</td><td>pid 11</td><td>shm</td><td>5</td><td>3</td>\
+             <td>31</td><td>1.2</td><td>5</td><td>6</td><td>7</td><td>8</td><td>9</td>\
+             <td>41</td><td>0.0</td><td>21</td><td>2.5</td><td>22</td><td>23</td>",
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }

@@ -80,6 +80,7 @@ fn open(
         state.references += 1;
         return Ok((limits::actual(state), slot.generation()));
     }
+    let (network, observed) = settings::shared();
     let default = RailOptions::default();
     let shm_dir = std::env::var_os("PTL_SHM_DIR");
     let options = RailOptions {
@@ -87,6 +88,7 @@ fn open(
         peers_max: Some(limits::peers_max()),
         mailbox_slots: Some(Config::default().slots_max),
         shm_dir: shm_dir.map_or(default.shm_dir, PathBuf::from),
+        observed,
         ..default
     };
     // The engine takes whatever room there is.
@@ -106,7 +108,6 @@ fn open(
     let (mut engine_limits, features) = limits::of(desired);
     engine_limits.recovery = settings::recovery();
     let engine = |layout| Engine::new(Ni::new(engine_limits, layout), Peers::default());
-    let network = settings::network();
     let world = network.open(config).map_err(|why| failed("mailbox", &why))?;
     let mut context = Context::new(world, engine);
     let world = context.world_mut();

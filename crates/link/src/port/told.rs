@@ -41,6 +41,12 @@ pub struct ToldPeer {
     pub credits_max: u32,
     /// Where the credits are.
     pub ledger: Ledger,
+    /// Most slots that its messages have held here, which came before their receive.
+    pub unexpected_slots_max: u32,
+    /// Messages that found no credit of it, since the start.
+    pub stalls: u64,
+    /// For how long there were such, in all.
+    pub stalled: Nanos,
     /// Messages that wait for its credits.
     pub waiting: u64,
     /// Since when the oldest of them does.
@@ -58,6 +64,9 @@ impl Links {
                 packets_in: self.expected_seq(peer).0,
                 credits_max: self.data_credits_max(peer),
                 ledger: self.ledger(peer)?,
+                unexpected_slots_max: self.unexpected_slots_max(peer),
+                stalls: 0,
+                stalled: Nanos(0),
                 waiting: 0,
                 waits_since: None,
             })

@@ -220,7 +220,7 @@ impl Ni {
         } else {
             Addr(0)
         };
-        self.status.unexpected += 1;
+        self.count_unexpected(request.peer);
         let header = Header {
             mlength: u64::from(payload_len),
             start,

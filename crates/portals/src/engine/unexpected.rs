@@ -8,7 +8,7 @@ use crate::objects::request::{Owed, Request, What};
 use crate::table::Handle;
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Held, Port};
-use sluice_wire::{Ack, List, PtIndex, Rts, Status};
+use sluice_wire::{Ack, List, PeerId, PtIndex, Rts, Status};
 
 impl Ni {
     /// Puts a header at the end of its list. `None` if the table is full.
@@ -29,6 +29,13 @@ impl Ni {
         Some(self.headers.handle(slot))
     }
 
+    /// A message of `peer` has come before its entry.
+    #[inline]
+    pub(crate) fn count_unexpected(&mut self, peer: PeerId) {
+        self.status.unexpected += 1;
+        self.links.note_unexpected(peer);
+    }
+
     /// Keeps the header of what landed in an overflow entry, if that wants it.
     #[inline(never)]
     pub(crate) fn keep_header_of(
@@ -43,7 +50,7 @@ impl Ni {
         if me.list() != List::Overflow || me.flags.unexpected_hdr_disable() {
             return None;
         }
-        self.status.unexpected += 1;
+        self.count_unexpected(request.peer);
         let kind = match request.what {
             What::Put => EventKind::PutOverflow,
             What::Get => EventKind::GetOverflow,

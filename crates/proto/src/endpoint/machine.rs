@@ -146,6 +146,8 @@ impl Machine for Endpoint {
         let mut peers = self.links().told();
         for told in &mut peers {
             if let Some(state) = self.core.peers.get(told.peer) {
+                told.stalls = state.queue.given();
+                told.stalled = state.queued_until(self.core.now);
                 told.waiting = state.queue.len() as u64;
                 told.waits_since = state.stalled_since.filter(|_| told.waiting > 0);
             }

@@ -135,6 +135,7 @@ impl Net {
             open_at: vec![None; count],
             ring: Ring::default(),
             stream_on: None,
+            resumed: 0,
             expected: 0,
             reads: Vec::new(),
             writes: Vec::new(),

@@ -82,6 +82,7 @@ impl Net {
     fn move_stream(&mut self, peer: PeerId, rail: RailId) {
         let Some(met) = self.met_mut(peer) else { return };
         let before = met.stream_on.replace(rail);
+        met.resumed += u32::from(before.is_some());
         let entry_of = |met: &Met, rail: RailId| met.conns[rail.index()];
         let left = before.and_then(|before| entry_of(met, before));
         let entered = entry_of(met, rail);
@@ -407,6 +408,12 @@ impl Net {
                 _ => {}
             }
         }
+    }
+
+    /// How often the stream to a peer has gone on over another connection.
+    #[must_use]
+    pub fn resumed(&self, peer: PeerId) -> u32 {
+        self.met(peer).map_or(0, |met| met.resumed)
     }
 
     /// A peer in words, for messages to people.

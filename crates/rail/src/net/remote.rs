@@ -70,6 +70,8 @@ pub(super) struct Met {
     pub(super) ring: Ring,
     /// The rail that the stream is on.
     pub(super) stream_on: Option<RailId>,
+    /// How often it has moved there from another connection.
+    pub(super) resumed: u32,
     /// The number of the next packet that comes.
     pub(super) expected: u64,
     pub(super) reads: Vec<Read>,

@@ -1,6 +1,7 @@
 //! What a rail is made with.
 
 use crate::address::Address;
+use crate::observer::Observed;
 use sluice_link::{Layout, LayoutError};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -107,6 +108,8 @@ pub struct Config {
     /// ([`Identity`](crate::net::handshake::Identity)) because processes of other hosts
     /// are to reach it. Without one it gets an address with a random key.
     pub address: Option<Address>,
+    /// What is to be noted of packets and requests.
+    pub observed: Observed,
 }
 
 impl Default for Config {
@@ -124,6 +127,7 @@ impl Default for Config {
             label: 0,
             shm_dir: PathBuf::from("/dev/shm"),
             address: None,
+            observed: Observed::default(),
         }
     }
 }

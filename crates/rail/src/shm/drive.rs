@@ -108,6 +108,7 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
     let Some(peer) = plain.or_else(|| shm.sender_of(writer)) else {
         return shm.refuse_unknown(copy);
     };
+    shm.observe_in(peer, copy);
     if let Some(plain) = PlainParsed::read(copy) {
         // Nearly every packet. The others are parsed by what they say.
         let slots = plain.slots();

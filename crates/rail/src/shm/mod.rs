@@ -48,6 +48,7 @@ mod lent;
 mod limits;
 mod lookup;
 mod names;
+mod observe;
 mod peers;
 mod port;
 mod prefetch;
@@ -78,6 +79,7 @@ pub use show::{Watchable, Watcher};
 pub use stats::Stats;
 
 use crate::address::{Address, AddressError, KEY_BYTES, tag_of};
+use crate::observer::{Observed, Observer};
 use backing::Backing;
 use card::{Card, card_of};
 use drive::Current;
@@ -103,6 +105,8 @@ pub struct Shm {
     /// Why the next poll does more than to look at the mailbox (`drive`).
     attention: u8,
     clock: Nanos,
+    /// What is noted of packets and requests, while somebody wants that.
+    observer: Option<Box<Observer>>,
 
     peers: Peers,
     /// Who writes with which entry of the own mailbox.
@@ -200,6 +204,7 @@ impl Shm {
             polls: 0,
             attention: 0,
             clock: clock_now(),
+            observer: observer_of(config.observed),
             peers: Peers::default(),
             senders: vec![senders::Sender::NOBODY; usize::from(layout.senders_max)],
             entry_claims: vec![0; usize::from(layout.senders_max)],
@@ -432,6 +437,13 @@ fn clock_now() -> Nanos {
     #[cfg(test)]
     let now = now.saturating_add(tests::clock_ahead());
     now
+}
+
+/// What notes what is wanted, if anything is.
+fn observer_of(observed: Observed) -> Option<Box<Observer>> {
+    let Observed { peers, trace_dir } = observed;
+    let is_wanted = peers || trace_dir.is_some();
+    is_wanted.then(|| Box::new(Observer::new(clock_now(), trace_dir)))
 }
 
 /// A key that no other mailbox has.

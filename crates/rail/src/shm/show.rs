@@ -49,14 +49,27 @@ impl Show {
 }
 
 impl Shm {
+    /// Whether this process has opened it, and is not a child that was forked since.
+    pub(crate) fn is_own(&self) -> bool {
+        self.card.pid == std::process::id()
+    }
+
+    /// Tells a line that a person should see.
+    pub(crate) fn warn(&self, line: &str) {
+        self.warn.0(line);
+    }
+
     /// Looks whether somebody watches.
     pub(super) fn look_for_watchers(&mut self) {
         let age = fs::symlink_metadata(self.published.dir().join(ASKED))
             .and_then(|file| file.modified())
             .ok()
             .and_then(|touched| SystemTime::now().duration_since(touched).ok());
-        let is_own = self.card.pid == std::process::id();
+        let is_own = self.is_own();
         self.show.is_due = is_own && age.is_some_and(|age| age < ASKED_FOR);
+        if self.show.is_due {
+            self.begin_counting();
+        }
         if is_own && !self.show.is_due {
             self.show_no_more();
         }

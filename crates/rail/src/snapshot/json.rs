@@ -10,6 +10,7 @@ impl Snapshot {
     pub fn to_json(&self) -> String {
         let Snapshot { told, shm, .. } = self;
         let peers: Vec<String> = self.peers.iter().map(peer).collect();
+        let since = self.counted_since.map_or("null".to_owned(), |since| since.0.to_string());
         let connections = self.net.as_ref().map_or(String::new(), connections);
         [
             format!(
@@ -32,6 +33,7 @@ impl Snapshot {
             format!(r#","violations":{}"#, told.violations + shm.violations),
             format!(r#","rails":[{}]"#, self.rails().join(",")),
             connections,
+            format!(r#","counted_since_ns":{since}"#),
             format!(r#","peers":[{}],"peers_left_out":{}}}"#, peers.join(","), self.peers_left_out),
         ]
         .concat()
@@ -63,19 +65,40 @@ fn connections(net: &NetStats) -> String {
 }
 
 fn peer(peer: &Peer) -> String {
-    let Peer { name, is_far, told, waiting } = peer;
-    format!(
-        r#"{{"peer":{},"rail":"{}","packets_out":{},"packets_in":{},"credits":{},"credits_max":{},"held":{},"waiting":{},"waiting_ns":{}}}"#,
-        quoted(name),
-        if *is_far { "network" } else { "shm" },
-        told.packets_out,
-        told.packets_in,
-        told.ledger.data_credits,
-        told.credits_max,
-        told.ledger.data_held,
-        told.waiting,
-        waiting.0
-    )
+    let Peer { name, is_far, told, waiting, tally, resumed } = peer;
+    [
+        format!(
+            r#"{{"peer":{},"rail":"{}","packets_out":{},"packets_in":{},"credits":{},"credits_max":{},"held":{},"waiting":{},"waiting_ns":{}"#,
+            quoted(name),
+            if *is_far { "network" } else { "shm" },
+            told.packets_out,
+            told.packets_in,
+            told.ledger.data_credits,
+            told.credits_max,
+            told.ledger.data_held,
+            told.waiting,
+            waiting.0
+        ),
+        format!(
+            r#","stalls":{},"stalled_ns":{},"unexpected_slots_max":{},"resumed":{resumed}"#,
+            told.stalls, told.stalled.0, told.unexpected_slots_max
+        ),
+        format!(
+            r#","sent":{{"messages":{},"bytes":{},"eager":{},"get":{},"put":{},"cooperative":{},"speculative":{}}}"#,
+            tally.messages_out,
+            tally.bytes_out,
+            tally.eager_out(),
+            tally.got_out(),
+            tally.put_out,
+            tally.cooperative_out,
+            tally.speculative_out
+        ),
+        format!(
+            r#","received":{{"messages":{},"bytes":{},"announced":{}}}}}"#,
+            tally.messages_in, tally.bytes_in, tally.announced_in
+        ),
+    ]
+    .concat()
 }
 
 /// A name as a string of JSON, without what that would have to escape.

@@ -2,6 +2,7 @@
 
 use super::Snapshot;
 use super::json::quoted;
+use sluice_wire::Nanos;
 use std::fmt::Write as _;
 
 /// The families of metrics.
@@ -30,6 +31,29 @@ const WAITING_SECONDS: Family =
     Family("sluice_peer_waiting_seconds", "gauge", "How long the oldest of them has waited");
 const CREDITS: Family = Family("sluice_peer_credits", "gauge", "Credits left toward a peer");
 const HELD: Family = Family("sluice_peer_held", "gauge", "Slots that hold messages of a peer");
+const STALLS: Family =
+    Family("sluice_peer_stalls", "counter", "Messages that found no credit of a peer");
+const STALLED: Family = Family(
+    "sluice_peer_stalled_seconds",
+    "counter",
+    "For how long messages waited for its credits",
+);
+const UNEXPECTED_SLOTS: Family = Family(
+    "sluice_peer_unexpected_slots",
+    "gauge",
+    "Most slots that messages of a peer have held before their receive",
+);
+const RESUMED: Family = Family(
+    "sluice_peer_resumed",
+    "counter",
+    "How often packets to a peer went on, and again, over another connection",
+);
+const PEER_SENT: Family =
+    Family("sluice_peer_sent_messages", "counter", "Messages sent to a peer, by protocol");
+const PEER_RECEIVED: Family =
+    Family("sluice_peer_received_messages", "counter", "Messages that came from a peer");
+const PEER_BYTES: Family =
+    Family("sluice_peer_bytes", "counter", "Bytes of messages exchanged with a peer");
 
 /// Name, kind, help.
 struct Family(&'static str, &'static str, &'static str);
@@ -78,12 +102,46 @@ impl Snapshot {
         };
         let peers = || self.peers.iter();
         text.family(&WAITING, peers().map(|peer| (of(peer), peer.told.waiting)));
-        let seconds = |peer: &super::Peer| {
-            format!("{}.{:09}", peer.waiting.0 / 1_000_000_000, peer.waiting.0 % 1_000_000_000)
-        };
-        text.family(&WAITING_SECONDS, peers().map(|peer| (of(peer), seconds(peer))));
+        let seconds =
+            |time: Nanos| format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000);
+        text.family(&WAITING_SECONDS, peers().map(|peer| (of(peer), seconds(peer.waiting))));
+        text.family(&STALLS, peers().map(|peer| (of(peer), peer.told.stalls)));
+        text.family(&STALLED, peers().map(|peer| (of(peer), seconds(peer.told.stalled))));
+        let slots = |peer: &super::Peer| peer.told.unexpected_slots_max;
+        text.family(&UNEXPECTED_SLOTS, peers().map(|peer| (of(peer), slots(peer))));
+        text.family(&RESUMED, peers().map(|peer| (of(peer), peer.resumed)));
         text.family(&CREDITS, peers().map(|peer| (of(peer), peer.told.ledger.data_credits)));
         text.family(&HELD, peers().map(|peer| (of(peer), peer.told.ledger.data_held)));
+        if self.counted_since.is_some() {
+            self.write_tallies(text, of);
+        }
+    }
+
+    fn write_tallies(&self, text: &mut Text, of: impl Fn(&super::Peer) -> String) {
+        let with = |peer: &super::Peer, label: &str, values: &[(&str, u64)]| {
+            let own = of(peer);
+            let sample =
+                |(value, count): &(&str, u64)| (format!("{own},{label}=\"{value}\""), *count);
+            values.iter().map(sample).collect::<Vec<_>>()
+        };
+        let sent = |peer: &super::Peer| {
+            let tally = &peer.tally;
+            let by_protocol = [
+                ("eager", tally.eager_out()),
+                ("get", tally.got_out()),
+                ("put", tally.put_out),
+                ("cooperative", tally.cooperative_out),
+                ("speculative", tally.speculative_out),
+            ];
+            with(peer, "protocol", &by_protocol)
+        };
+        let bytes = |peer: &super::Peer| {
+            with(peer, "direction", &[("out", peer.tally.bytes_out), ("in", peer.tally.bytes_in)])
+        };
+        text.family(&PEER_SENT, self.peers.iter().flat_map(sent));
+        let received = |peer: &super::Peer| (of(peer), peer.tally.messages_in);
+        text.family(&PEER_RECEIVED, self.peers.iter().map(received));
+        text.family(&PEER_BYTES, self.peers.iter().flat_map(bytes));
     }
 }
 

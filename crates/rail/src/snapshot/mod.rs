@@ -7,6 +7,7 @@ mod metrics;
 pub use json::quoted;
 
 use crate::net::{Net, NetStats};
+use crate::observer::Tally;
 use crate::shm::Stats;
 use crate::world::World;
 use sluice_link::{Told, ToldPeer};
@@ -17,6 +18,20 @@ use std::fs;
 pub const VERSION: u32 = 1;
 /// Most peers that are told one by one, those with waiting messages first.
 pub const PEERS_MAX: usize = 128;
+
+/// Where launchers say which rank a process is.
+pub const RANK_VARIABLES: [&str; 4] =
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// Which rank this process is, if its launcher says so.
+pub(crate) fn own_rank() -> Option<u32> {
+    RANK_VARIABLES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+/// The name of this host.
+pub(crate) fn own_host() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
+}
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +56,8 @@ pub struct Snapshot {
     pub peers: Vec<Peer>,
     /// How many more peers there are.
     pub peers_left_out: usize,
+    /// Since when messages are counted by peer; `None` if they are not.
+    pub counted_since: Option<Nanos>,
 }
 
 /// What is told of one peer.
@@ -54,6 +71,10 @@ pub struct Peer {
     pub told: ToldPeer,
     /// How long the oldest message has been waiting for credits.
     pub waiting: Nanos,
+    /// What was exchanged with it, since [`Snapshot::counted_since`].
+    pub tally: Tally,
+    /// How often its stream went on over another connection.
+    pub resumed: u32,
 }
 
 impl Snapshot {
@@ -69,11 +90,13 @@ impl Snapshot {
             name: world.describe(told.peer),
             is_far: world.far_address(told.peer).is_some(),
             waiting: told.waits_since.map_or(Nanos(0), |since| Nanos(at.0.saturating_sub(since.0))),
+            tally: world.tally(told.peer),
+            resumed: world.net().map_or(0, |net| net.resumed(told.peer)),
             told,
         };
         let carried = world.net().map_or_else(Vec::new, Net::carried);
         Snapshot {
-            host: fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default(),
+            host: own_host(),
             pid: std::process::id(),
             at,
             sent_bytes,
@@ -82,6 +105,7 @@ impl Snapshot {
             devices: carried.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             peers: all.into_iter().map(tell).collect(),
             peers_left_out,
+            counted_since: world.counted_since(),
             told,
         }
     }

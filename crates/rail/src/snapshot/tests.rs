@@ -23,10 +23,25 @@ fn peer(name: &str, id: u32, is_far: bool) -> Peer {
         packets_in: 2,
         credits_max: 4,
         ledger,
+        unexpected_slots_max: 7,
+        stalls: 8,
+        stalled: Nanos(2_500_000_000),
         waiting: 6,
         waits_since: Some(Nanos(1)),
     };
-    Peer { name: name.into(), is_far, told, waiting: Nanos(1_500_000_000) }
+    let tally = Tally {
+        messages_out: 50,
+        bytes_out: 51,
+        messages_in: 52,
+        bytes_in: 53,
+        announced_out: 20,
+        announced_in: 54,
+        speculative_out: 1,
+        cooperative_out: 2,
+        put_out: 3,
+    };
+    let waiting = Nanos(1_500_000_000);
+    Peer { name: name.into(), is_far, told, waiting, tally, resumed: 9 }
 }
 
 fn snapshot() -> Snapshot {
@@ -66,6 +81,7 @@ fn snapshot() -> Snapshot {
         devices: vec![("eth0".into(), 40)],
         peers: vec![peer("pid 8", 1, false), peer("pid 9 of node2", 2, true)],
         peers_left_out: 50,
+        counted_since: Some(Nanos(98)),
     }
 }
 
@@ -79,20 +95,36 @@ fn json() {
         r#""rails":[{"rail":"shm","packets_out":21,"packets_in":20,"read_bytes":22,"#,
         r#""written_bytes":23,"failed":3},{"rail":"eth0","bytes":40}],"#,
         r#""connections":{"opened":30,"broken":31,"altered":32,"packets_twice":33},"#,
+        r#""counted_since_ns":98,"#,
         r#""peers":[{"peer":"pid 8","rail":"shm","packets_out":1,"packets_in":2,"credits":3,"#,
-        r#""credits_max":4,"held":5,"waiting":6,"waiting_ns":1500000000},"#,
+        r#""credits_max":4,"held":5,"waiting":6,"waiting_ns":1500000000,"#,
+        r#""stalls":8,"stalled_ns":2500000000,"unexpected_slots_max":7,"resumed":9,"#,
+        r#""sent":{"messages":50,"bytes":51,"eager":30,"get":14,"put":3,"cooperative":2,"speculative":1},"#,
+        r#""received":{"messages":52,"bytes":53,"announced":54}},"#,
         r#"{"peer":"pid 9 of node2","rail":"network","packets_out":1,"packets_in":2,"credits":3,"#,
-        r#""credits_max":4,"held":5,"waiting":6,"waiting_ns":1500000000}],"peers_left_out":50}"#,
+        r#""credits_max":4,"held":5,"waiting":6,"waiting_ns":1500000000,"#,
+        r#""stalls":8,"stalled_ns":2500000000,"unexpected_slots_max":7,"resumed":9,"#,
+        r#""sent":{"messages":50,"bytes":51,"eager":30,"get":14,"put":3,"cooperative":2,"speculative":1},"#,
+        r#""received":{"messages":52,"bytes":53,"announced":54}}],"peers_left_out":50}"#,
     );
     assert_eq!(snapshot().to_json(), expected);
 }
 
 #[test]
 fn json_of_a_process_without_network_or_peers() {
-    let alone =
-        Snapshot { net: None, devices: vec![], peers: vec![], peers_left_out: 0, ..snapshot() };
+    let alone = Snapshot {
+        net: None,
+        devices: vec![],
+        peers: vec![],
+        peers_left_out: 0,
+        counted_since: None,
+        ..snapshot()
+    };
     let json = alone.to_json();
-    assert!(json.ends_with(r#""failed":3}],"peers":[],"peers_left_out":0}"#), "{json}");
+    assert!(
+        json.ends_with(r#""failed":3}],"counted_since_ns":null,"peers":[],"peers_left_out":0}"#),
+        "{json}"
+    );
 }
 
 #[test]
@@ -145,12 +177,38 @@ sluice_peer_waiting{host="node1",pid="7",peer="pid 8",rail="shm"} 6
 # TYPE sluice_peer_waiting_seconds gauge
 # HELP sluice_peer_waiting_seconds How long the oldest of them has waited
 sluice_peer_waiting_seconds{host="node1",pid="7",peer="pid 8",rail="shm"} 1.500000000
+# TYPE sluice_peer_stalls counter
+# HELP sluice_peer_stalls Messages that found no credit of a peer
+sluice_peer_stalls_total{host="node1",pid="7",peer="pid 8",rail="shm"} 8
+# TYPE sluice_peer_stalled_seconds counter
+# HELP sluice_peer_stalled_seconds For how long messages waited for its credits
+sluice_peer_stalled_seconds_total{host="node1",pid="7",peer="pid 8",rail="shm"} 2.500000000
+# TYPE sluice_peer_unexpected_slots gauge
+# HELP sluice_peer_unexpected_slots Most slots that messages of a peer have held before their receive
+sluice_peer_unexpected_slots{host="node1",pid="7",peer="pid 8",rail="shm"} 7
+# TYPE sluice_peer_resumed counter
+# HELP sluice_peer_resumed How often packets to a peer went on, and again, over another connection
+sluice_peer_resumed_total{host="node1",pid="7",peer="pid 8",rail="shm"} 9
 # TYPE sluice_peer_credits gauge
 # HELP sluice_peer_credits Credits left toward a peer
 sluice_peer_credits{host="node1",pid="7",peer="pid 8",rail="shm"} 3
 # TYPE sluice_peer_held gauge
 # HELP sluice_peer_held Slots that hold messages of a peer
 sluice_peer_held{host="node1",pid="7",peer="pid 8",rail="shm"} 5
+# TYPE sluice_peer_sent_messages counter
+# HELP sluice_peer_sent_messages Messages sent to a peer, by protocol
+sluice_peer_sent_messages_total{host="node1",pid="7",peer="pid 8",rail="shm",protocol="eager"} 30
+sluice_peer_sent_messages_total{host="node1",pid="7",peer="pid 8",rail="shm",protocol="get"} 14
+sluice_peer_sent_messages_total{host="node1",pid="7",peer="pid 8",rail="shm",protocol="put"} 3
+sluice_peer_sent_messages_total{host="node1",pid="7",peer="pid 8",rail="shm",protocol="cooperative"} 2
+sluice_peer_sent_messages_total{host="node1",pid="7",peer="pid 8",rail="shm",protocol="speculative"} 1
+# TYPE sluice_peer_received_messages counter
+# HELP sluice_peer_received_messages Messages that came from a peer
+sluice_peer_received_messages_total{host="node1",pid="7",peer="pid 8",rail="shm"} 52
+# TYPE sluice_peer_bytes counter
+# HELP sluice_peer_bytes Bytes of messages exchanged with a peer
+sluice_peer_bytes_total{host="node1",pid="7",peer="pid 8",rail="shm",direction="out"} 51
+sluice_peer_bytes_total{host="node1",pid="7",peer="pid 8",rail="shm",direction="in"} 53
 # EOF
 "#;
     assert_eq!(one.to_openmetrics(), expected);

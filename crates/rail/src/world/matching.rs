@@ -59,6 +59,7 @@ impl TagMatching for World {
         bytes: Region,
         token: Option<Token>,
     ) -> Result<(), Full> {
+        self.shm.observe_matched(peer, message);
         // SAFETY: the machine vouches for the bytes, by the contract of `send`.
         unsafe { self.matching().send_tagged(peer, message, bytes, token) }
     }

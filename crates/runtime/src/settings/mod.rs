@@ -20,6 +20,7 @@ pub use variable::{Kind, VARIABLES, Variable};
 use variable::unknown;
 
 use sluice_rail::net::devices::Wanted;
+use sluice_rail::observer::Observed;
 use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
 use sluice_rail::tune::Mode;
 use std::ffi::OsString;
@@ -113,7 +114,10 @@ impl Settings {
         let eager = eager_bytes_max.unwrap_or(EAGER_DEFAULT);
         let default = RailOptions::default();
         let unexpected = reader.number(&variable::UNEXPECTED, 1, BYTES_MAX);
+        let stats = reader.stats(&variable::STATS);
+        let trace_dir = reader.dir(&variable::TRACE);
         let rail = RailOptions {
+            observed: Observed { peers: stats.is_some(), trace_dir },
             bulk: reader.choice(&variable::BULK).unwrap_or(BulkKind::Auto),
             credits: reader.choice(&variable::CREDITS).unwrap_or(CreditKind::Dynamic),
             segment: reader.choice(&variable::SEGMENT).unwrap_or(SegmentKind::Auto),
@@ -139,7 +143,7 @@ impl Settings {
                 ..NetworkOptions::default()
             },
             progress: reader.choice(&variable::PROGRESS).unwrap_or_default(),
-            stats: reader.stats(&variable::STATS),
+            stats,
             report: reader.file(&variable::REPORT),
             warnings: reader.warnings,
         }

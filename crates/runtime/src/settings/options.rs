@@ -1,5 +1,6 @@
 //! What a mailbox is made with, as settings and options say it.
 
+use sluice_rail::observer::Observed;
 use sluice_rail::shm::{BulkKind, Config, CreditKind, SegmentKind};
 use std::path::PathBuf;
 
@@ -31,6 +32,8 @@ pub struct RailOptions {
     pub unexpected_bytes: u64,
     /// The directory in which processes find each other. All of a job must agree.
     pub shm_dir: PathBuf,
+    /// What is noted of packets and requests.
+    pub observed: Observed,
 }
 
 impl Default for RailOptions {
@@ -43,6 +46,7 @@ impl Default for RailOptions {
             mailbox_slots: None,
             unexpected_bytes: RailOptions::UNEXPECTED_BYTES,
             shm_dir: Config::default().shm_dir,
+            observed: Observed::default(),
         }
     }
 }
@@ -67,6 +71,7 @@ impl RailOptions {
             segment: self.segment,
             bulk: self.bulk,
             shm_dir: self.shm_dir.clone(),
+            observed: self.observed.clone(),
             ..Config::default()
         }
     }

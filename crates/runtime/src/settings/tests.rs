@@ -46,6 +46,7 @@ fn what_is_set_is_read() {
         ("FI_SLUICE_MATCHING", "Rail"),
         ("FI_SLUICE_PROGRESS", "thread"),
         ("FI_SLUICE_STATS", "json:./stats"),
+        ("FI_SLUICE_TRACE", "/tmp/traces"),
         ("FI_SLUICE_REPORT", "./lines"),
     ]);
     let lengths = Lengths {
@@ -63,8 +64,10 @@ fn what_is_set_is_read() {
         mailbox_slots: Some(1024),
         unexpected_bytes: 1,
         shm_dir: "/tmp/of this job".into(),
+        observed: Observed { peers: true, trace_dir: Some("/tmp/traces".into()) },
     };
     assert_eq!(set.rail, rail);
+    assert_eq!(set.rail.config(0, |_| 1).observed, rail.observed);
     assert_eq!(set.rail.config(0, |_| 1).shm_dir, PathBuf::from("/tmp/of this job"));
     assert_eq!(set.network.rails.to_string(), "tcp,ofi:verbs");
     assert_eq!(set.network.devices.to_string(), "ib*,10.1.0.0/16,^docker0");
@@ -98,6 +101,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
         ("FI_SLUICE_DEVICES", "eth0,10.1.0.0/33"),
         ("FI_SLUICE_TCP_CONGESTION", "re no"),
         ("FI_SLUICE_STATS", "perhaps"),
+        ("FI_SLUICE_TRACE", "traces"),
         ("FI_SLUICE_REPORT", "lines"),
     ];
     let read = settings(&wrong);

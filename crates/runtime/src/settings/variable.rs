@@ -142,6 +142,11 @@ pub(super) static STATS: Variable = Variable {
     kind: Kind::Text,
     help: c"What is said when an endpoint is closed: text or yes (a line of counters), json (a line), openmetrics; to standard error, or appended to a file after a colon, as in json:/tmp/stats, where %p is the process (default: no)",
 };
+pub(super) static TRACE: Variable = Variable {
+    name: c"trace",
+    kind: Kind::Text,
+    help: c"Path of a directory, which begins with a slash, that gets a file of the last things that happened to an endpoint when it is closed; sluice trace shows them (default: none)",
+};
 pub(super) static REPORT: Variable = Variable {
     name: c"report",
     kind: Kind::Text,
@@ -149,7 +154,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 22] = [
+pub static VARIABLES: [&Variable; 23] = [
     &EAGER,
     &ANNOUNCE,
     &SHARE,
@@ -171,6 +176,7 @@ pub static VARIABLES: [&Variable; 22] = [
     &MATCHING,
     &PROGRESS,
     &STATS,
+    &TRACE,
     &REPORT,
 ];
 

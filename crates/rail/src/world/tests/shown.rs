@@ -1,7 +1,9 @@
 //! What a process shows to those who watch it.
 
 use super::*;
+use crate::observer::{Observed, Request, Tally};
 use crate::shm::Watcher;
+use sluice_wire::{MatchBits, PtIndex, Put};
 use std::fs;
 use std::path::Path;
 
@@ -85,4 +87,66 @@ fn what_an_ended_process_has_left_is_removed_by_the_next() {
     }
     let _other = open(dir.path());
     assert_eq!(files(dir.path()), [foreign]);
+}
+
+fn observed(dir: &Path, trace_dir: Option<&Path>) -> Config {
+    let observed = Observed { peers: true, trace_dir: trace_dir.map(Into::into) };
+    Config { shm_dir: dir.into(), observed, ..Config::default() }
+}
+
+#[test]
+fn packets_are_counted_by_peer_where_that_is_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut a, mut b) = (open(dir.path()), World::open(observed(dir.path(), None)).unwrap());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    let head = plain_put().emit(PacketSeq(0), Credits::default(), 7);
+    a.transmit(to_b, &head, region(b"payload"), Token(0));
+    poll_until(&mut b, &mut Inputs::default(), "packet");
+    let from_a = b.peer(&a.address()).unwrap();
+    let tally = b.tally(from_a);
+    assert_eq!((tally.messages_in, tally.bytes_in, tally.messages_out), (1, 7, 0));
+    assert!(b.counted_since().is_some());
+    assert_eq!((a.counted_since(), a.tally(to_b)), (None, Tally::default()), "nobody asked");
+}
+
+#[test]
+fn a_trace_is_written_when_all_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let traces = dir.path().join("of/this run");
+    let mut a = World::open(observed(dir.path(), Some(&traces))).unwrap();
+    let b = open(dir.path());
+    let to_b = a.peer(&b.address()).unwrap();
+    a.connect(to_b).unwrap();
+    a.note_request(Some(to_b), Request::Send { len: 7, tag: 1 });
+    let head = plain_put().emit(PacketSeq(0), Credits::default(), 7);
+    a.transmit(to_b, &head, region(b"payload"), Token(0));
+    assert!(!traces.exists(), "nothing is written before");
+    let (name_of_a, name_of_b) = (a.address().to_string(), b.address().to_string());
+    drop(a);
+    let files: Vec<_> = fs::read_dir(&traces).unwrap().map(|file| file.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("one file: {files:?}") };
+    assert!(file.to_str().unwrap().ends_with(&format!("-{name_of_a}.trace")), "{file:?}");
+    let text = fs::read_to_string(file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let [head, send, out] = lines[..] else { panic!("{text}") };
+    assert!(head.ends_with(&format!(r#","name":"{name_of_a}","events":2,"lost":0}}"#)), "{head}");
+    let to = format!(r#","peer":"{name_of_b}","event":"#);
+    assert!(send.contains(&(to.clone() + r#""send","len":7,"tag":1}"#)), "{send}");
+    assert!(out.contains(&(to + r#""out","number":0,"#)), "{out}");
+}
+
+/// Of 7 bytes, as in the tests of worlds.
+fn plain_put() -> Packet {
+    Packet::Put(Put {
+        pt_index: PtIndex(0),
+        match_bits: MatchBits(1),
+        hdr_data: 0,
+        user: 0,
+        remote_offset: 0,
+        ack: None,
+        rts: None,
+        bulk: None,
+        by_control: false,
+    })
 }
