@@ -261,8 +261,8 @@ fn get_dones_without_a_control_credit_wait_and_then_go() {
     let layouts = [layout(2, 20, 1, 4, 16), roomy()];
     let mut world = World::new(&layouts, Mode::default(), Config::default(), 1);
     for context in 0..4 {
-        let bytes = world.alloc(0, &pattern(context, 40_000));
-        let buf = world.alloc(1, &vec![0; 40_000]);
+        let bytes = world.alloc(0, &pattern(context, 50_000));
+        let buf = world.alloc(1, &vec![0; 50_000]);
         world.recv(1, &recv_from(0, buf, 7, context)).unwrap();
         world.send(0, &send_to(1, bytes, 7, context)).unwrap();
     }

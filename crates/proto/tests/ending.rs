@@ -12,7 +12,7 @@ use sluice_wire::{
 use world::net::{Event, Mode, layout, roomy};
 use world::{World, pattern, recv_from, send_to};
 
-const LEN: u64 = 40_000;
+const LEN: u64 = 50_000;
 
 fn gone(peer: u32) -> Result<(), Failure> {
     Err(Failure::PeerGone { peer: PeerId(peer), why: PeerError::Dead })

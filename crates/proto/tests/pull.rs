@@ -311,7 +311,7 @@ fn messages_alike_are_fetched_by_their_keys_and_when_none_is_left_a_send_waits()
     let config = Config { requests_max: 3, ..Config::default() };
     let mode = Mode { can_read: false, ..Mode::default() };
     let mut world = World::new(&[roomy(); 2], mode, config, 1);
-    let len = 40_000;
+    let len = 50_000;
     let mut contents = Vec::new();
     let mut keys = BTreeSet::new();
     for round in 0..4 {

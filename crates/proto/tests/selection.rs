@@ -118,7 +118,10 @@ fn processes_need_not_agree_on_any_length() {
     for sender in &tables {
         for receiver in &tables {
             let eager_bytes_max = sender.eager_bytes_max;
-            let both = Table { eager_bytes_max, ..*receiver };
+            // The receiver announces none that it would send eagerly itself.
+            let announced =
+                receiver.announce_bytes_min.max(u64::from(receiver.eager_bytes_max) + 1);
+            let both = Table { eager_bytes_max, announce_bytes_min: announced, ..*receiver };
             for len in [64, 650, 701, 5_000, 17_000, 40_000, 70_000, 200_000] {
                 for (mode, able) in rails() {
                     for first in [First::Sender, First::Receiver] {

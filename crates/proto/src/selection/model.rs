@@ -21,9 +21,10 @@
 use super::table::{NEVER, Table};
 use sluice_link::{Costs, Direct};
 
-/// The eager limit. Not below what programs are told they can inject by default; not
-/// above what one packet may carry.
-const EAGER_BYTES: (u64, u64) = (4 << 10, 32 << 10);
+/// The eager limits. None below what programs are told they can inject by default, nor
+/// above what one packet may carry. A message of 64 KiB would hide less behind the work of a
+/// receiver than one that its sender writes.
+const EAGER_BYTES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 48 << 10];
 
 /// The shortest receive announced. An announcement helps a receiver that computes,
 /// whatever the costs, so they must not push it far up.
@@ -51,12 +52,11 @@ impl Table {
 
 /// The longest message that is there sooner if its data travels with it.
 fn eager_bytes_max(costs: &Costs) -> u64 {
-    let (min, max) = EAGER_BYTES;
     let is_sooner = |len: &u64| {
         let eager_ps = line(costs.packet_ns, costs.packet_byte_ps, *len);
         eager_ps <= announced(costs, *len)
     };
-    powers(min, max).take_while(is_sooner).last().unwrap_or(min)
+    EAGER_BYTES.into_iter().take_while(is_sooner).last().unwrap_or(EAGER_BYTES[0])
 }
 
 /// The shortest receive whose announcement costs little beside its transfer.
@@ -130,15 +130,15 @@ mod tests {
         // The call is dear: data rather travels with the message, and what an
         // announcement costs is soon little.
         let slow_call = Costs { read: direct(5000, 75), ..stated };
-        assert_eq!(table(slow_call), [32 * KIB, 32 * KIB, 64 * KIB]);
+        assert_eq!(table(slow_call), [48 * KIB, 32 * KIB, 64 * KIB]);
         // It is cheap and the bytes fly: only long transfers are worth a packet more.
         let fast = Costs { read: direct(100, 20), packet_ns: 400, ..stated };
         assert_eq!(table(fast), [4 * KIB, 64 * KIB, 128 * KIB]);
         // Packets from another socket: a round trip more pays later.
         let far = Costs { packet_ns: 600, ..stated };
-        assert_eq!(table(far), [32 * KIB, 64 * KIB, 64 * KIB]);
+        assert_eq!(table(far), [48 * KIB, 64 * KIB, 64 * KIB]);
         let near = Costs { packet_ns: 80, packet_byte_ps: 100, ..stated };
-        assert_eq!(table(near), [32 * KIB, 32 * KIB, 64 * KIB]);
+        assert_eq!(table(near), [48 * KIB, 32 * KIB, 64 * KIB]);
         // Slow copies into the mailbox: as little as may be goes that way.
         let thin = Costs { packet_byte_ps: 2000, ..stated };
         assert_eq!(table(thin), [4 * KIB, 32 * KIB, 64 * KIB]);
@@ -148,7 +148,7 @@ mod tests {
     fn what_a_rail_cannot_do_is_never_chosen() {
         let stated = Costs::default();
         let no_read = Costs { read: None, ..stated };
-        assert_eq!(table(no_read), [32 * KIB, NEVER, NEVER]);
+        assert_eq!(table(no_read), [48 * KIB, NEVER, NEVER]);
         // A put needs a packet more than a get, so more goes eagerly.
         let thick = Costs { packet_byte_ps: 275, ..stated };
         assert_eq!(table(thick)[0], 4 * KIB);
@@ -158,12 +158,12 @@ mod tests {
         assert_eq!(table(fast_write), [4 * KIB, NEVER, NEVER]);
         // Chunks cost what eager costs, and the asking besides.
         let only_packets = Costs { read: None, write: None, claim_ns: None, ..stated };
-        assert_eq!(table(only_packets), [32 * KIB, NEVER, NEVER]);
+        assert_eq!(table(only_packets), [48 * KIB, NEVER, NEVER]);
         // Chunk claims are of no use to who can neither read nor write.
         let only_claims = Costs { claim_ns: Some(1), ..only_packets };
-        assert_eq!(table(only_claims), [32 * KIB, NEVER, NEVER]);
+        assert_eq!(table(only_claims), [48 * KIB, NEVER, NEVER]);
         let no_claims = Costs { claim_ns: None, ..stated };
-        assert_eq!(table(no_claims), [32 * KIB, NEVER, NEVER]);
+        assert_eq!(table(no_claims), [48 * KIB, NEVER, NEVER]);
     }
 
     /// All corners of what is plausible: nothing overflows, nothing leaves its bounds.
@@ -180,7 +180,9 @@ mod tests {
                             let costs =
                                 Costs { packet_ns, packet_byte_ps, read, write: read, claim_ns };
                             let found = table(costs);
-                            let bounds = [EAGER_BYTES, ANNOUNCE_BYTES, SHARE_BYTES];
+                            let [eager, found @ ..] = found;
+                            assert!(EAGER_BYTES.contains(&eager));
+                            let bounds = [ANNOUNCE_BYTES, SHARE_BYTES];
                             for (len, (min, max)) in found.into_iter().zip(bounds) {
                                 assert!((min..=max).contains(&len) && len.is_power_of_two());
                             }

@@ -42,6 +42,6 @@ impl Table {
 
 impl Default for Table {
     fn default() -> Table {
-        Table { eager_bytes_max: 32 << 10, announce_bytes_min: 32 << 10, share_bytes_min: 64 << 10 }
+        Table { eager_bytes_max: 48 << 10, announce_bytes_min: 32 << 10, share_bytes_min: 64 << 10 }
     }
 }

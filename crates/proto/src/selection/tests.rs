@@ -23,7 +23,7 @@ fn reason(choice: &Choice, protocol: Protocol) -> Reason {
 fn either_side_first_around_each_threshold() {
     use Protocol::{Cooperative, Eager, Get, Speculative};
     let table = Table::default();
-    let lens = [0, 32 * KIB, 32 * KIB + 1, 64 * KIB - 1, 64 * KIB, 1 << 40];
+    let lens = [0, 48 * KIB, 48 * KIB + 1, 64 * KIB - 1, 64 * KIB, 1 << 40];
     let found = protocols(&table, First::Sender, ALL, &lens);
     assert_eq!(found, [Eager, Eager, Get, Get, Cooperative, Cooperative]);
     let found = protocols(&table, First::Receiver, ALL, &lens);
@@ -38,7 +38,7 @@ fn either_side_first_around_each_threshold() {
 #[test]
 fn rails_that_can_less() {
     use Protocol::{Cooperative, Eager, Get, Pull, Put};
-    let lens = [8, 33 * KIB, 48 * KIB, 1 << 20];
+    let lens = [8, 49 * KIB, 60 * KIB, 1 << 20];
     let table = Table::default();
     let rows = [
         (Able { chunk_claims: false, ..ALL }, [Eager, Get, Get, Get]),
@@ -60,10 +60,10 @@ fn rails_that_can_less() {
 #[test]
 fn rails_of_stated_performance() {
     use Protocol::{Cooperative, Eager, Get, Pull};
-    // The call is dear, so 32 KiB travel with the message.
+    // The call is dear, so 48 KiB travel with the message.
     let slow_call = Some(Direct { start_ns: 5000, byte_ps: 75 });
     let slow_call = Table::of(&Costs { read: slow_call, ..Costs::default() });
-    let lens = [32 * KIB, 32 * KIB + 1, 64 * KIB - 1, 64 * KIB];
+    let lens = [48 * KIB, 48 * KIB + 1, 64 * KIB - 1, 64 * KIB];
     let found = protocols(&slow_call, First::Sender, ALL, &lens);
     assert_eq!(found, [Eager, Get, Get, Cooperative]);
     // Reads fly and packets are dear, so what needs more packets begins later.
@@ -78,7 +78,7 @@ fn rails_of_stated_performance() {
     let packets = Costs { read: None, write: None, claim_ns: None, ..Costs::default() };
     let packets = Table::of(&packets);
     let able = Able { reads: false, writes: false, chunk_claims: false };
-    let found = protocols(&packets, First::Receiver, able, &[32 * KIB, 32 * KIB + 1, NEVER]);
+    let found = protocols(&packets, First::Receiver, able, &[48 * KIB, 48 * KIB + 1, NEVER]);
     assert_eq!(found, [Eager, Pull, Pull]);
 }
 
@@ -87,13 +87,13 @@ fn each_rejection_has_its_reason() {
     let table = Table::default();
     let large = table.choose(&facts(1 << 20, First::Sender, ALL));
     assert_eq!(large.rejected.len(), Protocol::ALL.len() - 1);
-    assert_eq!(reason(&large, Protocol::Eager), Reason::Long { max: 32768 });
+    assert_eq!(reason(&large, Protocol::Eager), Reason::Long { max: 49152 });
     assert_eq!(reason(&large, Protocol::Speculative), Reason::SenderFirst);
     assert_eq!(reason(&large, Protocol::Get), Reason::Behind(Protocol::Cooperative));
     assert_eq!(reason(&large, Protocol::Pull), Reason::Behind(Protocol::Cooperative));
 
     let short = table.choose(&facts(8, First::Receiver, ALL));
-    assert_eq!(reason(&short, Protocol::Speculative), Reason::ShortReceive { min: 32 * KIB + 1 });
+    assert_eq!(reason(&short, Protocol::Speculative), Reason::ShortReceive { min: 48 * KIB + 1 });
     assert_eq!(reason(&short, Protocol::Cooperative), Reason::Short { min: 64 * KIB });
     let full = table.choose(&Facts { fits: false, ..facts(2048, First::Sender, ALL) });
     assert_eq!((full.protocol, reason(&full, Protocol::Eager)), (Protocol::Get, Reason::NoRoom));
@@ -119,10 +119,10 @@ fn each_rejection_has_its_reason() {
 #[test]
 fn a_long_receive_of_a_short_message_is_announced_and_a_short_one_of_a_long_is_not() {
     let table = Table::default();
-    let wide = Facts { recv_len: 1 << 20, ..facts(33 * KIB, First::Receiver, ALL) };
+    let wide = Facts { recv_len: 1 << 20, ..facts(49 * KIB, First::Receiver, ALL) };
     assert_eq!(table.choose(&wide).protocol, Protocol::Speculative);
     // What does not fit never travels, so the length that counts is the buffer's.
-    let narrow = Facts { recv_len: 32 * KIB, ..facts(1 << 20, First::Receiver, ALL) };
+    let narrow = Facts { recv_len: 48 * KIB, ..facts(1 << 20, First::Receiver, ALL) };
     assert_eq!(table.choose(&narrow).protocol, Protocol::Get);
 }
 
@@ -131,13 +131,13 @@ fn ranges_are_the_choices_by_length() {
     use Protocol::{Cooperative, Eager, Get, Pull, Speculative};
     let table = Table::default();
     let sender = facts(0, First::Sender, ALL);
-    let expected = [(0, Eager), (32 * KIB + 1, Get), (64 * KIB, Cooperative)];
+    let expected = [(0, Eager), (48 * KIB + 1, Get), (64 * KIB, Cooperative)];
     assert_eq!(table.ranges(&sender), expected);
     let receiver = facts(0, First::Receiver, ALL);
-    let expected = [(0, Eager), (32 * KIB + 1, Speculative)];
+    let expected = [(0, Eager), (48 * KIB + 1, Speculative)];
     assert_eq!(table.ranges(&receiver), expected);
     let never = Table { announce_bytes_min: NEVER, share_bytes_min: NEVER, ..table };
     let packets =
         facts(0, First::Receiver, Able { reads: false, writes: false, chunk_claims: true });
-    assert_eq!(never.ranges(&packets), [(0, Eager), (32 * KIB + 1, Pull)]);
+    assert_eq!(never.ranges(&packets), [(0, Eager), (48 * KIB + 1, Pull)]);
 }

@@ -49,7 +49,7 @@ impl Threshold {
     #[must_use]
     pub fn max(self) -> u64 {
         match self {
-            Threshold::Eager => 32 << 10,
+            Threshold::Eager => 48 << 10,
             Threshold::Announce | Threshold::Share => 1 << 40,
             Threshold::NetworkEager => 64 << 10,
         }

@@ -6,6 +6,7 @@
 //! poll after a packet is the machine's idle moment, and nothing else: of short messages
 //! half of all polls are such. What is looked after now and then is in `housekeeping`.
 
+use super::bounce;
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
@@ -41,13 +42,24 @@ pub(super) struct Current {
     pub(super) first: [u64; WORDS],
     pub(super) payload_offset: u32,
     pub(super) payload_len: u32,
-    /// Its payload, if the ring does not have it any more as it came.
-    pub(super) kept: Option<Box<[u8]>>,
+    /// Where the payload of a packet of several slots is.
+    pub(super) place: Place,
 }
 
 impl Current {
     pub(super) const NONE: Current =
-        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0, kept: None };
+        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0, place: Place::Ring };
+}
+
+/// Where the payload of a packet of several slots is.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In its further slots.
+    Ring,
+    /// Here: the ring does not have it any more as it came.
+    Kept(Box<[u8]>),
+    /// In a buffer of its sender's, which begins here.
+    Bounce(PeerId, u32),
 }
 
 /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
@@ -115,7 +127,10 @@ fn deliver<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, copy:
         if slots > shm.packet_slots_max {
             return refuse(host, now, machine, peer, writer);
         }
-        shm.take_up(copy, slots, Plain::HEADER_BYTES, plain.payload_len);
+        let Some(slots) = shm.take_up(copy, peer, slots, Plain::HEADER_BYTES, plain.payload_len)
+        else {
+            return refuse(host, now, machine, peer, writer);
+        };
         machine.on_plain(now, host, peer, &plain);
         return host.shm_mut().put_down(slots);
     }
@@ -135,18 +150,21 @@ fn deliver_parsed<H: Host, M: Machine>(
     let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
         return refuse(host, now, machine, peer, writer);
     };
-    let slots = packet.slots();
-    if slots > shm.packet_slots_max {
+    let credits = packet.slots();
+    if credits > shm.packet_slots_max {
         return refuse(host, now, machine, peer, writer);
     }
-    shm.take_up(copy, slots, packet.payload_offset, packet.payload_len);
+    let (offset, len) = (packet.payload_offset, packet.payload_len);
+    let Some(slots) = shm.take_up(copy, peer, credits, offset, len) else {
+        return refuse(host, now, machine, peer, writer);
+    };
     if let Packet::Put(Put { rts: Some(Rts { claims: Some(claims), .. }), .. }) = packet.packet
         && let Some((line, _)) = shm.own_line(ClaimsId(claims))
     {
         // It was written by the other core, and is looked at once it is matched.
         line.fetch();
     }
-    let is_clocked = slots >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
+    let is_clocked = credits >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
     let now = if is_clocked { shm.refresh_now().max(now) } else { now };
     machine.on_packet(now, host, peer, &packet);
     host.shm_mut().put_down(slots);
@@ -316,7 +334,7 @@ fn give_up<H: Host, M: Machine>(
         inputs += 1;
     }
     let shm = host.shm_mut();
-    shm.peers.detach(peer, &shm.card);
+    shm.peers.detach(peer, &shm.card, &mut shm.own_bounces);
     if writes_no_more {
         // Its entry is free when what it wrote has been read.
         shm.begin_end(peer);
@@ -334,26 +352,45 @@ fn tell_end<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer
 }
 
 impl Shm {
-    /// The packet at the head, of so many slots, is about to be handled.
+    /// The packet at the head is about to be handled. It takes so many slots, or one if its
+    /// payload is in a buffer of `peer`, its sender. Says how many; `None` if there is no such
+    /// buffer.
     #[inline(always)]
-    fn take_up(&mut self, copy: &[u64; WORDS], slots: u32, payload_offset: u32, payload_len: u32) {
+    fn take_up(
+        &mut self,
+        copy: &[u64; WORDS],
+        peer: PeerId,
+        slots: u32,
+        payload_offset: u32,
+        payload_len: u32,
+    ) -> Option<u32> {
+        let named = if slots > 1 { bounce::named(copy, payload_offset) } else { None };
+        if let Some(unit) = named {
+            let at = bounce::place(unit, payload_len).filter(|_| self.peers.is_mapped(peer))?;
+            self.current.place = Place::Bounce(peer, at);
+        }
         self.current.first = *copy;
         self.current.payload_offset = payload_offset;
         self.current.payload_len = payload_len;
+        self.stats.packets_in += 1;
+        if named.is_some() {
+            return Some(1);
+        }
         if slots > 1 && self.reader.is_scrub_due(slots) {
             // Before anybody gets credits back for these slots.
             self.keep_payload();
             self.reader.scrub(slots);
         }
-        self.stats.packets_in += 1;
+        Some(slots)
     }
 
     /// It has been handled: there is no payload to copy any more.
     #[inline(always)]
     fn put_down(&mut self, slots: u32) {
         self.current.payload_len = 0;
-        if self.current.kept.is_some() {
-            self.current.kept = None;
+        match std::mem::replace(&mut self.current.place, Place::Ring) {
+            Place::Ring | Place::Kept(_) => {}
+            Place::Bounce(peer, _) => self.peers.note_bounce_read(peer),
         }
         self.reader.advance(slots);
     }
@@ -455,9 +492,13 @@ impl Shm {
         if !gone {
             self.stats.violations += 1;
         }
-        let slots = Packet::parse(slot_bytes(copy)).map(|packet| packet.slots());
-        match slots {
-            Ok(slots) if slots <= self.packet_slots_max => self.reader.skip(slots),
+        match Packet::parse(slot_bytes(copy)) {
+            Ok(packet) if bounce::named(copy, packet.payload_offset).is_some() => {
+                self.reader.skip(1);
+            }
+            Ok(packet) if packet.slots() <= self.packet_slots_max => {
+                self.reader.skip(packet.slots());
+            }
             _ => self.skip_refused(writer_of(copy)),
         }
     }
@@ -562,9 +603,10 @@ impl Shm {
 
     /// Frees what an ended peer held here.
     fn reclaim(&mut self, peer: PeerId) {
-        self.peers.detach(peer, &self.card);
+        self.peers.detach(peer, &self.card, &mut self.own_bounces);
         if self.release_all_of(peer) {
             self.own_claims.release(peer);
+            self.own_bounces.release(peer);
         }
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;

@@ -25,6 +25,7 @@
 
 mod backing;
 pub(crate) mod bell;
+mod bounce;
 mod bulk;
 mod calibrate;
 mod card;
@@ -117,6 +118,7 @@ pub struct Shm {
     current: Current,
     transfers: bulk::Queue,
     own_claims: chunk_claims::OwnClaims,
+    own_bounces: bounce::OwnBounces,
     own_published: published::OwnPublished,
     /// The newest transfer by chunk claims of a peer that this process has copied
     /// alone.
@@ -213,6 +215,7 @@ impl Shm {
             current: Current::NONE,
             transfers: bulk::Queue::default(),
             own_claims: chunk_claims::OwnClaims::new(),
+            own_bounces: bounce::OwnBounces::new(),
             own_published: published::OwnPublished::new(),
             written_alone: None,
             lent: Lent::new(),

@@ -6,12 +6,12 @@
 //! no look into a file before. A peer that is elsewhere has an id and an address here and
 //! nothing more: no card, no mailbox, no end.
 
+use super::bounce::OwnBounces;
 use super::card::Card;
 use super::doorbell;
 use super::error::CardError;
 use super::limits::PEERS_MAX;
 use super::segment::{Entry, Segment, SharedBell, Standing, Writer};
-use super::stores::Stores;
 use super::watch::Watch;
 use crate::address::{Address, AddressError, KEY_BYTES};
 use sluice_link::PeerError;
@@ -236,15 +236,51 @@ impl Peers {
         self.mailboxes.get(peer.index())?.as_ref()
     }
 
-    /// The mailbox of a mapped peer, and how bytes are stored there.
+    /// The mailbox of a mapped peer, and what is kept with its memory.
     #[inline]
-    pub(super) fn mailbox_and_stores(
+    pub(super) fn mailbox_and_segment(
         &mut self,
         peer: PeerId,
-    ) -> Option<(&RemoteMailbox, &mut Stores)> {
+    ) -> Option<(&RemoteMailbox, &mut Segment)> {
         let mailbox = self.mailboxes.get(peer.index())?.as_ref()?;
         let segment = self.list.get_mut(peer.index())?.segment.as_mut()?;
-        Some((mailbox, &mut segment.stores))
+        Some((mailbox, segment))
+    }
+
+    /// Whether a peer is mapped.
+    #[inline]
+    pub(super) fn is_mapped(&self, peer: PeerId) -> bool {
+        self.mailbox(peer).is_some()
+    }
+
+    /// The entry that a peer has in the own mailbox.
+    pub(super) fn set_entry_here(&mut self, peer: PeerId, entry: Option<u16>) {
+        let segment = self.list.get_mut(peer.index()).and_then(|known| known.segment.as_mut());
+        if let Some(segment) = segment {
+            segment.bounces.entry = entry;
+        }
+    }
+
+    /// Takes back what all peers have read of the bounce buffers of this process, whose
+    /// mailbox is `own`.
+    #[cold]
+    pub(super) fn take_back_bounces(&mut self, bounces: &mut OwnBounces, own: &Segment) {
+        for pair in
+            self.list.iter_mut().filter_map(|known| Some(&mut known.segment.as_mut()?.bounces))
+        {
+            if let Some(entry) = pair.entry {
+                bounces.take_back(pair, own.bounces_read(entry));
+            }
+        }
+    }
+
+    /// A buffer of a peer's was read.
+    #[inline]
+    pub(super) fn note_bounce_read(&mut self, peer: PeerId) {
+        let Some(known) = self.list.get_mut(peer.index()) else { return };
+        if let (Some(segment), Some(entry)) = (&mut known.segment, known.entry) {
+            segment.note_bounce_read(entry);
+        }
     }
 
     pub(super) fn get(&self, peer: PeerId) -> Option<&Peer> {
@@ -274,10 +310,12 @@ impl Peers {
     }
 
     /// Unmaps a peer, which learns that this process writes no more to it.
-    pub(super) fn detach(&mut self, peer: PeerId, own: &Card) {
+    pub(super) fn detach(&mut self, peer: PeerId, own: &Card, bounces: &mut OwnBounces) {
         tell_closed(&self.list[peer.index()], self.mailboxes[peer.index()].as_ref(), own);
         self.mailboxes[peer.index()] = None;
-        self.list[peer.index()].segment = None;
+        if let Some(mut segment) = self.list[peer.index()].segment.take() {
+            bounces.keep(peer, &mut segment.bounces);
+        }
     }
 
     /// Whether the owner of a mapped mailbox has said that it reads no more.

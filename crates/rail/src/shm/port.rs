@@ -1,13 +1,16 @@
 //! What a machine may ask of the rail.
 
+use super::bounce::{BOUNCE_WORD, may_bounce};
 use super::bulk::{self, Direction, Share, Transfer};
 use super::card::Card;
 use super::client;
 use super::copy::{byte_at, copy_small, fill, slot_bytes, take};
+use super::drive::Place;
 use super::guard;
 use super::identity::is_exiting;
 use super::peers::Life;
 use super::segment::Segment;
+use super::shared_bytes::copy_shared;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use crate::shortage::is_shortage;
@@ -269,7 +272,28 @@ impl Shm {
             mailbox.ring();
             return true;
         }
-        let Some((mailbox, stores)) = self.peers.mailbox_and_stores(peer) else { return false };
+        if self.own_bounces.is_look_due() {
+            self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
+        }
+        let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
+        if may_bounce(at, payload.len)
+            && !segment.stores.streams(payload.len as usize)
+            && let Some(entry) = segment.bounces.entry
+        {
+            let (count, len) = (self.segment.bounces_read(entry), payload.len as usize);
+            if let Some(buffer) = self.own_bounces.take(&mut segment.bounces, count, len) {
+                let to = self.segment.bounce(buffer.at(), len).as_ptr();
+                // SAFETY: the machine vouches for the payload; nobody reads this buffer, for
+                // it was free.
+                unsafe { segment.stores.copy(from, to, len) };
+                first[BOUNCE_WORD] = buffer.name();
+                self.stats.bounces_out += 1;
+                mailbox.writer.write(1, &first, |_, _| {}, step);
+                mailbox.ring();
+                return true;
+            }
+        }
+        let stores = &mut segment.stores;
         let slots = slots_for(at as u64, payload.len);
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
@@ -371,11 +395,22 @@ impl Shm {
     /// # Safety
     /// `to` is writable for `len` bytes, and the payload has as many from `skip` on.
     unsafe fn take_further(&self, skip: usize, to: *mut u8, len: usize) {
-        if let Some(kept) = &self.current.kept {
-            let from = &kept[skip..skip + len];
-            // SAFETY: the caller vouches for the destination.
-            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
-            return;
+        match &self.current.place {
+            Place::Ring => {}
+            Place::Kept(kept) => {
+                let from = &kept[skip..skip + len];
+                // SAFETY: the caller vouches for the destination.
+                unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
+                return;
+            }
+            Place::Bounce(peer, at) => {
+                let segment = self.peers.get(*peer).and_then(|known| known.segment.as_ref());
+                let segment = segment.expect("a peer stays mapped while its packet is handled");
+                let from = segment.bounce(*at as usize + skip, len).as_ptr();
+                // SAFETY: the caller vouches for the destination.
+                unsafe { copy_shared(from, to, len) };
+                return;
+            }
         }
         let slots = slots_for(self.current.payload_offset.into(), self.current.payload_len.into());
         // SAFETY: the caller vouches for the destination.
@@ -390,7 +425,7 @@ impl Shm {
         let mut kept = vec![0; len].into_boxed_slice();
         // SAFETY: the box has as many bytes, and so has the payload.
         unsafe { self.take_further(0, kept.as_mut_ptr(), len) };
-        self.current.kept = Some(kept);
+        self.current.place = Place::Kept(kept);
     }
 
     fn start(
@@ -540,7 +575,9 @@ impl Shm {
         };
         let entry = segment.claim(&self.card).ok_or(PeerError::Full)?;
         let opened = segment.layout().opened();
+        let entry_here = self.entry_of(peer);
         self.peers.attach(peer, Box::new(segment), entry);
+        self.peers.set_entry_here(peer, entry_here);
         self.housekeeping.watches_changed = true;
         Ok(opened)
     }

@@ -11,12 +11,14 @@
 //! | 20480 | [`PUBLISHED_MAX`] lines of regions that peers move without the owner's call |
 //! | 28672 | one [`ENTRY_BYTES`] entry per writer: claim, card, the line that it uses, intent |
 //! | next page | the ring |
+//! | next page | the owner's bounce buffers, [`BOUNCE_BYTES`] |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
 //! here; whoever attaches copies the header and checks it against the size of
 //! what was mapped before it touches anything else.
 
 use super::bell::Bell;
+use super::bounce::{BOUNCE_BYTES, Pair};
 use super::card::{CARD_BYTES, Card};
 use super::claims_line::Line;
 use super::error::CardError;
@@ -42,7 +44,7 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 9;
+const VERSION: u64 = 10;
 const HEADER_WORDS: usize = 16;
 const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
@@ -54,6 +56,8 @@ const ENTRIES_AT: usize = PUBLISHED_AT + PUBLISHED_MAX as usize * size_of::<publ
 pub(super) const ENTRY_CARD_AT: usize = 8;
 const ENTRY_IN_USE_AT: usize = 96;
 const ENTRY_INTENT_AT: usize = 128;
+/// Beside the intent: whoever writes one soon writes the other.
+const ENTRY_BOUNCES_READ_AT: usize = ENTRY_INTENT_AT + 8;
 
 const _: () = {
     assert!(HEADER_WORDS * 8 <= ENTRY_CLAIMS_AT);
@@ -67,6 +71,7 @@ const _: () = {
     assert!(CARD_BYTES.is_multiple_of(8) && ENTRY_CARD_AT + CARD_BYTES <= ENTRY_IN_USE_AT);
     assert!(ENTRY_IN_USE_AT + 8 <= ENTRY_INTENT_AT);
     assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
+    assert!(PAGE_BYTES.is_multiple_of(SLOT_BYTES) && BOUNCE_BYTES.is_multiple_of(PAGE_BYTES));
 };
 
 /// In the header's flags: the owner may sleep and wants to be rung.
@@ -148,7 +153,12 @@ pub(super) struct Entry {
 
 /// Bytes of a segment with this layout.
 pub(super) fn segment_bytes(layout: &Layout) -> usize {
-    ring_at(layout) + layout.ring_slots as usize * SLOT_BYTES
+    bounces_at(layout) + BOUNCE_BYTES
+}
+
+fn bounces_at(layout: &Layout) -> usize {
+    let ring_end = ring_at(layout) + layout.ring_slots as usize * SLOT_BYTES;
+    ring_end.next_multiple_of(PAGE_BYTES)
 }
 
 fn ring_at(layout: &Layout) -> usize {
@@ -236,8 +246,10 @@ pub(super) struct Segment {
     layout: Layout,
     /// Whether its owner may sleep and wants to be rung.
     sleeps: bool,
-    /// How this process stores the payload of packets there.
+    /// How this process stores the payload of packets for that one.
     pub(super) stores: Stores,
+    /// Buffers that carry payload between the two.
+    pub(super) bounces: Pair,
 }
 
 impl Segment {
@@ -270,7 +282,13 @@ impl Segment {
         }
         // The magic last: a header that has it is complete.
         mapping.word(0).store(MAGIC, Ordering::Release);
-        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps, stores: Stores::default() })
+        Ok(Segment {
+            mapping: Arc::new(mapping),
+            layout,
+            sleeps,
+            stores: Stores::default(),
+            bounces: Pair::default(),
+        })
     }
 
     /// Maps the mailbox of a peer, `bytes` long as the system says, and checks
@@ -318,7 +336,13 @@ impl Segment {
             return Err(foreign("unknown mailbox flags"));
         }
         let sleeps = words[6] & FLAG_SLEEPS != 0;
-        Ok(Segment { mapping: Arc::new(mapping), layout, sleeps, stores: Stores::default() })
+        Ok(Segment {
+            mapping: Arc::new(mapping),
+            layout,
+            sleeps,
+            stores: Stores::default(),
+            bounces: Pair::default(),
+        })
     }
 
     /// Whether the owner of the mailbox behind `fd`, which must have this `mark`, reads no
@@ -357,6 +381,26 @@ impl Segment {
         let shift = self.layout.ring_slots.ilog2();
         // SAFETY: the pointers are inside the mapping, which the reader keeps.
         unsafe { Reader::new(self.tail(), self.ring(), shift, Arc::clone(&self.mapping)) }
+    }
+
+    /// `len` bytes of the owner's bounce buffers, from `at` on.
+    #[inline]
+    pub(super) fn bounce(&self, at: usize, len: usize) -> NonNull<u8> {
+        assert!(at.checked_add(len).is_some_and(|end| end <= BOUNCE_BYTES));
+        self.mapping.at(bounces_at(&self.layout) + at, len)
+    }
+
+    /// How many of the owner's buffers the writer with entry `index` has read.
+    #[inline]
+    pub(super) fn bounces_read(&self, index: u16) -> &AtomicU64 {
+        self.entry_word(index, ENTRY_BOUNCES_READ_AT)
+    }
+
+    /// This process, whose entry is `own`, has read one more of them.
+    #[inline]
+    pub(super) fn note_bounce_read(&mut self, own: Entry) {
+        let at = ENTRIES_AT + usize::from(own.index) * ENTRY_BYTES + ENTRY_BOUNCES_READ_AT;
+        self.bounces.note_read(self.mapping.word(at));
     }
 
     /// The writing end with entry `index`, which the caller has claimed.
@@ -452,6 +496,7 @@ impl Segment {
     /// The caller knows that its writer is dead.
     pub(super) fn free(&self, index: u16) {
         self.intent(index).store(0, Ordering::Relaxed);
+        self.bounces_read(index).store(0, Ordering::Relaxed);
         self.in_use(index).end();
         let word = self.entry_word(index, 0);
         let generation = word.load(Ordering::Relaxed).wrapping_add(CLAIM_GENERATION_STEP);

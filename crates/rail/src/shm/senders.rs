@@ -104,6 +104,7 @@ impl Shm {
                 {
                     self.release(writer);
                     self.own_claims.release(peer);
+                    self.own_bounces.release(peer);
                 }
                 _ if claim != Claim::Closed => {}
                 Some(peer) if !was_reclaimed(peer) => self.writes_no_more(peer),
@@ -183,6 +184,7 @@ impl Shm {
                     self.refuse_entry(writer);
                 }
                 self.begin_watch(peer);
+                self.peers.set_entry_here(peer, Some(writer));
                 peer.0 | mark
             }
             Err(why) => {
@@ -196,7 +198,13 @@ impl Shm {
 
     /// Whether a peer has an entry in this mailbox.
     pub(super) fn is_sender(&self, peer: PeerId) -> bool {
-        self.senders.iter().any(|sender| sender.peer() == Some(peer))
+        self.entry_of(peer).is_some()
+    }
+
+    /// The entry of a peer in this mailbox.
+    pub(super) fn entry_of(&self, peer: PeerId) -> Option<u16> {
+        let at = self.senders.iter().position(|sender| sender.peer() == Some(peer))?;
+        u16::try_from(at).ok()
     }
 
     /// Lets another writer have the entries of a peer that writes no more. If it may
@@ -244,6 +252,9 @@ impl Shm {
     }
 
     fn release(&mut self, writer: u16) {
+        if let Some(peer) = self.senders[usize::from(writer)].peer() {
+            self.peers.set_entry_here(peer, None);
+        }
         self.senders[usize::from(writer)] = Sender::NOBODY;
         self.segment.free(writer);
     }

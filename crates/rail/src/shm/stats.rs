@@ -9,6 +9,8 @@ pub struct Stats {
     pub packets_in: u64,
     /// Packets written into mailboxes.
     pub packets_out: u64,
+    /// Of these, packets whose payload went by a bounce buffer.
+    pub bounces_out: u64,
     /// Packets refused, and other things in shared memory that no peer of this
     /// version would have put there.
     pub violations: u64,

@@ -22,7 +22,7 @@ const CAN_STREAM: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 /// The shortest copy that may be streamed.
 const BYTES_MIN: usize = 512;
 /// Size classes, from [`BYTES_MIN`] on; the last one has no end.
-const CLASSES: usize = 6;
+const CLASSES: usize = 8;
 /// One of so many copies is timed.
 const LOOK_EVERY: u8 = 64;
 /// Times that are kept of each way; their median counts.
@@ -30,10 +30,14 @@ const KEPT: usize = 3;
 
 /// Plain copies have to be so many times dearer for each line than streamed ones. The writer's
 /// time is not all: the reader takes a streamed line from memory and finds a plain one in a
-/// cache. Between cores that share a cache plain lines were 1 to 2.8 times as dear, and the whole
-/// way was as long or shorter with them; between others they were 4 to 10 times as dear, and it
-/// was two to four times as long.
+/// cache. Between cores that share a cache plain lines were 0.7 to 2.5 times as dear, 0.7 to 1.2 times
+/// in copies of [`LONG_BYTES_MIN`] or more, and the whole way was as long or shorter with them;
+/// between others they were 2 to 10 times as dear, and it was up to twice as long.
 const DEARER: u32 = 3;
+/// The same of long copies, whose times differ less.
+const DEARER_LONG: u32 = 2;
+/// The shortest long copy, by class.
+const LONG_BYTES_MIN: usize = 8 << 10;
 
 /// What is known of the copies to one receiver.
 #[derive(Clone, Debug, Default)]
@@ -77,9 +81,9 @@ impl Times {
 
 impl Class {
     /// Chooses again, where a stream takes `start` ticks whatever its length.
-    fn judge(&mut self, start: u32) {
+    fn judge(&mut self, start: u32, dearer: u32) {
         if let (Some(plain), Some(streamed)) = (self.plain.median(), self.streamed.median()) {
-            self.streams = streamed.saturating_sub(start).saturating_mul(DEARER) < plain;
+            self.streams = streamed.saturating_sub(start).saturating_mul(dearer) < plain;
         }
     }
 
@@ -89,6 +93,13 @@ impl Class {
 }
 
 impl Stores {
+    /// Whether the next copy of `len` bytes to this receiver is streamed, and not timed.
+    #[inline]
+    pub(super) fn streams(&self, len: usize) -> bool {
+        let class = &self.classes[class_of(len)];
+        class.streams && class.until_look != 0
+    }
+
     /// Copies `len` bytes into shared memory; they are stored when what is stored afterwards
     /// with release is seen.
     ///
@@ -126,7 +137,7 @@ impl Class {
         times.note(ticks().saturating_sub(begin));
         self.looks_at_streamed = !is_streamed;
         self.until_look = if self.is_known() { LOOK_EVERY } else { 1 };
-        self.judge(start);
+        self.judge(start, if len < LONG_BYTES_MIN { DEARER } else { DEARER_LONG });
     }
 }
 
@@ -245,24 +256,24 @@ mod tests {
     fn the_clearly_cheaper_way_is_taken() {
         let mut class = Class::default();
         // Ticks of 1, 2, 4, 4, 16 and 16 KiB, near or far, on one machine.
-        for (plain, streamed, streams) in [
-            (300, 940, false),
-            (2400, 1030, true),
-            (1014, 1170, false),
-            (4450, 1270, true),
-            (4784, 2262, false),
-            (18_000, 2280, true),
+        for (plain, streamed, dearer, streams) in [
+            (442, 780, DEARER, false),
+            (1820, 728, DEARER, true),
+            (1118, 962, DEARER, false),
+            (3692, 884, DEARER, true),
+            (1924, 2236, DEARER_LONG, false),
+            (7514, 3419, DEARER_LONG, true),
         ] {
             for _ in 0..KEPT {
                 class.plain.note(plain);
                 class.streamed.note(streamed);
             }
-            class.judge(440);
+            class.judge(440, dearer);
             assert_eq!(class.streams, streams, "{plain} and {streamed}");
         }
         // One that was interrupted changes nothing.
         class.streamed.note(u64::MAX);
-        class.judge(440);
+        class.judge(440, DEARER_LONG);
         assert!(class.streams);
     }
 
@@ -272,19 +283,19 @@ mod tests {
         for _ in 0..KEPT {
             class.plain.note(5000);
             class.streamed.note(1);
-            class.judge(0);
+            class.judge(0, DEARER);
         }
         assert!(class.streams);
         let mut class = Class::default();
         class.plain.note(5000);
         class.streamed.note(1);
-        class.judge(0);
+        class.judge(0, DEARER);
         assert!(!class.streams);
     }
 
     #[test]
     fn classes_are_powers_of_two() {
-        let classes = [512, 1023, 1024, 4096, 16_383, 16_384, 1 << 30].map(class_of);
-        assert_eq!(classes, [0, 0, 1, 3, 4, 5, 5]);
+        let classes = [512, 1023, 1024, 4096, 16_383, 16_384, 65_536, 1 << 30].map(class_of);
+        assert_eq!(classes, [0, 0, 1, 3, 4, 5, 7, 7]);
     }
 }

@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The longest eager message that may be set.
-pub const EAGER_BYTES_MAX: u64 = 32 << 10;
+pub const EAGER_BYTES_MAX: u64 = 48 << 10;
 /// The same over a network.
 pub const NETWORK_EAGER_BYTES_MAX: u64 = 64 << 10;
 /// The largest length or amount of memory that may be set.

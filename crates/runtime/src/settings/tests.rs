@@ -117,7 +117,7 @@ fn what_is_not_allowed_is_ignored_and_said() {
 #[test]
 fn the_bounds_of_numbers_are_allowed() {
     for (name, least, most) in [
-        ("FI_SLUICE_EAGER_SIZE", "0", "32768"),
+        ("FI_SLUICE_EAGER_SIZE", "0", "49152"),
         ("FI_SLUICE_ANNOUNCE_SIZE", "0", "0x10000000000"),
         ("FI_SLUICE_INJECT_SIZE", "0", "4096"),
         ("FI_SLUICE_MAILBOX_SLOTS", "1024", "67108864"),

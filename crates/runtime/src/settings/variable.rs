@@ -39,7 +39,7 @@ impl Variable {
 pub(super) static EAGER: Variable = Variable {
     name: c"eager_size",
     kind: Kind::Size,
-    help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 32768 (default: from FI_SLUICE_TUNE; 32768 where that is off)",
+    help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 49152 (default: from FI_SLUICE_TUNE; 49152 where that is off)",
 };
 pub(super) static NETWORK_EAGER: Variable = Variable {
     name: c"network_eager_size",

@@ -1,0 +1,393 @@
+//! Bounce buffers: the payload of a longer packet lies in its sender's memory, and its slot says
+//! where.
+//!
+//! A reader that waits looks at the slot at its head again and again. Its core fetches the lines
+//! around that slot too, because it has learned that they are read next. They are the lines that
+//! the writer is just storing the payload into, and each of them has to be taken back. So payload
+//! that lies far from the slots is moved in half the time
+//! (`docs/decisions/0023-payload-apart-from-the-slots.md`).
+//! A sender goes round through all of its memory before it uses a piece again: by then neither
+//! core has the lines in a cache of its own, from which they would have to be taken.
+//!
+//! A packet whose payload is in a buffer takes one slot of the ring, and as many credits as if
+//! it took all of them: for the machines nothing has changed. Who finds no free buffer puts the
+//! payload into the ring. So does who streams its stores, because the receiver is far (`stores`):
+//! those take lines from nobody, and 16 KiB in the ring were there 0.4 us sooner.
+//!
+//! The receiver reads packets of one sender in their order, and copies what it wants of a payload
+//! while it handles the packet. So one count for each pair says which buffers have been read:
+//! the receiver adds one with each, in its entry of the sender's mailbox, where its intent
+//! is, too. The sender looks at the count when it finds no free buffer.
+//!
+//! Invariants:
+//! - A buffer is written only while no packet that names it waits to be read: it is free, or
+//!   the count of its receiver has passed it.
+//! - A sender uses a buffer only for a peer that has an entry in its mailbox: such a peer has
+//!   mapped it.
+//! - One receiver has at most half of a sender's memory, so a slow one leaves some to others.
+//! - A count that no honest receiver has written ends the use of buffers for this receiver. Its
+//!   buffers are not used again before its process has ended: it may read them still.
+//! - Where a packet says that its buffer is is looked at before it is used.
+
+use sluice_wire::PeerId;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What buffers are made of. A page of memory is touched by few of them.
+const UNIT_BYTES: usize = 1 << 10;
+/// Units of a process.
+const UNITS: usize = 2048;
+/// Most units that hold payload for one receiver.
+const UNITS_OF_PAIR_MAX: usize = UNITS / 2;
+/// Bytes of the memory in which the buffers of a process lie.
+pub(super) const BOUNCE_BYTES: usize = UNITS * UNIT_BYTES;
+/// The longest payload that is sent by a buffer.
+pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// The shortest payload that is worth one.
+const PAYLOAD_BYTES_MIN: usize = 3 << 10;
+/// The word of a slot that says where the buffer is, behind every header of a packet with
+/// payload: zero, or one more than its first unit.
+pub(super) const BOUNCE_WORD: usize = 7;
+/// Headers that leave room for it.
+const HEAD_BYTES_MAX: usize = BOUNCE_WORD * size_of::<u64>();
+/// Sends without a buffer between two looks at the counts of all receivers.
+const LOOK_EVERY: u32 = 64;
+
+const _: () = assert!(PAYLOAD_BYTES_MAX / UNIT_BYTES <= UNITS_OF_PAIR_MAX);
+
+/// Whether a packet with a header and a payload of so many bytes may go by a buffer.
+#[inline(always)]
+pub(super) fn may_bounce(header_bytes: usize, payload_bytes: u64) -> bool {
+    (PAYLOAD_BYTES_MIN as u64..=PAYLOAD_BYTES_MAX as u64).contains(&payload_bytes)
+        && header_bytes <= HEAD_BYTES_MAX
+}
+
+/// What a packet of several slots, with a header of so many bytes, says in its first slot of
+/// the place of its buffer. `None` if its payload is in the ring.
+#[inline(always)]
+pub(super) fn named(first: &[u64], header_bytes: u32) -> Option<u64> {
+    let word = if header_bytes as usize <= HEAD_BYTES_MAX { *first.last()? } else { 0 };
+    word.checked_sub(1)
+}
+
+/// Where in the memory of a sender a buffer with so much payload begins, if there can be one
+/// that is said to be at `unit`.
+#[inline(always)]
+pub(super) fn place(unit: u64, payload_bytes: u32) -> Option<u32> {
+    let at = unit.checked_mul(UNIT_BYTES as u64)?;
+    let end = at.checked_add(payload_bytes.into())?;
+    if end <= BOUNCE_BYTES as u64 { Some(at as u32) } else { None }
+}
+
+/// Units in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Buffer {
+    unit: u16,
+    count: u16,
+}
+
+impl Buffer {
+    /// What a packet says of it.
+    pub(super) fn name(self) -> u64 {
+        u64::from(self.unit) + 1
+    }
+
+    /// Where it begins.
+    pub(super) fn at(self) -> usize {
+        usize::from(self.unit) * UNIT_BYTES
+    }
+}
+
+/// The units of this process: which are in use.
+#[derive(Debug)]
+pub(super) struct OwnBounces {
+    /// A bit for each unit.
+    used: [u64; UNITS / 64],
+    /// From here on free units are looked for.
+    next: usize,
+    /// Those that are kept back until a process has ended.
+    kept: Vec<(PeerId, Buffer)>,
+    /// Sends that found no buffer since all counts were looked at.
+    misses: u32,
+}
+
+impl OwnBounces {
+    pub(super) fn new() -> OwnBounces {
+        OwnBounces { used: [0; UNITS / 64], next: 0, kept: Vec::new(), misses: 0 }
+    }
+
+    /// Takes a buffer for a payload to a receiver, whose count is `word`.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        pair: &mut Pair,
+        word: &AtomicU64,
+        payload_bytes: usize,
+    ) -> Option<Buffer> {
+        let count = payload_bytes.div_ceil(UNIT_BYTES);
+        let mut found = None;
+        if pair.units + count <= UNITS_OF_PAIR_MAX {
+            found = self.find(count);
+        }
+        if found.is_none() {
+            self.take_back(pair, word);
+            if pair.units + count <= UNITS_OF_PAIR_MAX {
+                found = self.find(count);
+            }
+        }
+        let Some(unit) = found else {
+            self.misses += 1;
+            return None;
+        };
+        let buffer = Buffer { unit: unit as u16, count: count as u16 };
+        self.mark(buffer, true);
+        self.next = unit + count;
+        pair.units += count;
+        pair.busy.push_back(buffer);
+        Some(buffer)
+    }
+
+    /// Whether it is time to look at the counts of all receivers, because one that is sent
+    /// nothing any more may have read what it was sent.
+    #[inline]
+    pub(super) fn is_look_due(&mut self) -> bool {
+        let is_due = self.misses >= LOOK_EVERY;
+        if is_due {
+            self.misses = 0;
+        }
+        is_due
+    }
+
+    /// Takes back what a receiver has read.
+    #[inline(never)]
+    pub(super) fn take_back(&mut self, pair: &mut Pair, word: &AtomicU64) {
+        // Before the buffers are written again: what was read of them was read before.
+        let count = word.load(Ordering::Acquire);
+        let read = count.wrapping_sub(pair.counted);
+        if read > pair.busy.len() as u64 {
+            pair.entry = None;
+            return;
+        }
+        pair.counted = count;
+        for _ in 0..read {
+            let Some(buffer) = pair.busy.pop_front() else { return };
+            pair.units -= usize::from(buffer.count);
+            self.mark(buffer, false);
+        }
+    }
+
+    /// Nothing is sent to a receiver any more. What it has not read stays until it ends.
+    pub(super) fn keep(&mut self, peer: PeerId, pair: &mut Pair) {
+        pair.entry = None;
+        pair.units = 0;
+        self.kept.extend(pair.busy.drain(..).map(|buffer| (peer, buffer)));
+    }
+
+    /// Frees what was kept back because of `peer`, which has ended.
+    pub(super) fn release(&mut self, peer: PeerId) {
+        let kept = std::mem::take(&mut self.kept);
+        for (other, buffer) in kept {
+            if other == peer {
+                self.mark(buffer, false);
+            } else {
+                self.kept.push((other, buffer));
+            }
+        }
+    }
+
+    /// So many free units in a row, the first from `next` on, and then from the beginning.
+    #[inline]
+    fn find(&self, count: usize) -> Option<usize> {
+        let is_free = |unit: usize| self.used[unit / 64] >> (unit % 64) & 1 == 0;
+        // Nearly always they are where the last ones ended.
+        if self.next + count <= UNITS && (self.next..self.next + count).all(is_free) {
+            return Some(self.next);
+        }
+        self.find_from(self.next, count).or_else(|| self.find_from(0, count))
+    }
+
+    #[inline(never)]
+    fn find_from(&self, mut at: usize, count: usize) -> Option<usize> {
+        let mut run = 0;
+        while at < UNITS {
+            if at.is_multiple_of(64) && self.used[at / 64] == u64::MAX {
+                (at, run) = (at + 64, 0);
+                continue;
+            }
+            run = if self.used[at / 64] >> (at % 64) & 1 == 0 { run + 1 } else { 0 };
+            at += 1;
+            if run == count {
+                return Some(at - count);
+            }
+        }
+        None
+    }
+
+    fn mark(&mut self, buffer: Buffer, used: bool) {
+        let first = usize::from(buffer.unit);
+        for unit in first..first + usize::from(buffer.count) {
+            let bit = 1 << (unit % 64);
+            debug_assert!((self.used[unit / 64] & bit == 0) == used, "a unit is used once");
+            self.used[unit / 64] ^= bit;
+        }
+    }
+
+    /// How many units are free.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        UNITS - self.used.iter().map(|word| word.count_ones() as usize).sum::<usize>()
+    }
+}
+
+/// The buffers between this process and one peer.
+#[derive(Debug, Default)]
+pub(super) struct Pair {
+    /// The peer's entry in the own mailbox, where its count is; `None` if there is none, or
+    /// its count was overwritten.
+    pub(super) entry: Option<u16>,
+    /// Those that carry a packet to the peer, the oldest first.
+    busy: VecDeque<Buffer>,
+    /// Their units.
+    units: usize,
+    /// The peer's count, when it was looked at last.
+    counted: u64,
+    /// Buffers of the peer's that were read here.
+    read: u64,
+}
+
+impl Pair {
+    /// One more buffer of the peer's was read. `word` is the own count there.
+    #[inline(always)]
+    pub(super) fn note_read(&mut self, word: &AtomicU64) {
+        self.read += 1;
+        // What was read before is not read any more when this is seen.
+        word.store(self.read, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> Pair {
+        Pair { entry: Some(0), ..Pair::default() }
+    }
+
+    /// A sender and a receiver in step.
+    #[test]
+    fn all_memory_is_gone_through_before_a_piece_is_used_again() {
+        for len in [4096, 5000, PAYLOAD_BYTES_MAX] {
+            let (mut own, mut there, mut here) = (OwnBounces::new(), pair(), pair());
+            let count = AtomicU64::new(0);
+            let mut last = None;
+            let mut used = 0;
+            for _ in 0..10 * UNITS {
+                let buffer = own.take(&mut there, &count, len).unwrap();
+                if Some(buffer.at()) < last {
+                    assert!(used + 2 * PAYLOAD_BYTES_MAX > BOUNCE_BYTES, "{len}: {used}");
+                    used = 0;
+                }
+                last = Some(buffer.at());
+                used += usize::from(buffer.count) * UNIT_BYTES;
+                here.note_read(&count);
+            }
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_does_not_read_has_half_and_no_more() {
+        let (mut own, mut there, mut here) = (OwnBounces::new(), pair(), pair());
+        let count = AtomicU64::new(0);
+        let taken: Vec<_> = std::iter::from_fn(|| own.take(&mut there, &count, 4096)).collect();
+        assert_eq!(taken.len() * 4096, BOUNCE_BYTES / 2);
+        here.note_read(&count);
+        assert!(own.take(&mut there, &count, 4096).is_some(), "the first was read");
+        assert_eq!(own.take(&mut there, &count, 1), None);
+        let (mut other, zero) = (pair(), AtomicU64::new(0));
+        // The one that was freed has left a gap.
+        let others = std::iter::from_fn(|| own.take(&mut other, &zero, 4096)).count();
+        assert_eq!(others * 4096, BOUNCE_BYTES / 2, "the rest is another one's");
+        assert_eq!(own.free(), 0);
+        for _ in 0..LOOK_EVERY {
+            assert_eq!(own.take(&mut pair(), &zero, 600), None);
+        }
+        assert!(own.is_look_due());
+        assert!(!own.is_look_due());
+        count.store(1 + taken.len() as u64, Ordering::Relaxed);
+        own.take_back(&mut there, &count);
+        assert_eq!(own.free(), UNITS / 2);
+    }
+
+    #[test]
+    fn a_count_that_nobody_can_have_ends_the_use() {
+        for count in [3, u64::MAX, 1 << 40] {
+            let (mut own, mut there) = (OwnBounces::new(), pair());
+            let word = AtomicU64::new(0);
+            for _ in 0..2 {
+                own.take(&mut there, &word, 1000).unwrap();
+            }
+            word.store(count, Ordering::Relaxed);
+            own.take_back(&mut there, &word);
+            assert_eq!(there.entry, None);
+            assert_eq!(own.free(), UNITS - 2, "they may be read still");
+        }
+    }
+
+    #[test]
+    fn what_a_lost_receiver_has_not_read_comes_back_when_it_has_ended() {
+        let (mut own, mut there) = (OwnBounces::new(), pair());
+        let word = AtomicU64::new(0);
+        for _ in 0..3 {
+            own.take(&mut there, &word, 2048).unwrap();
+        }
+        own.keep(PeerId(7), &mut there);
+        own.release(PeerId(8));
+        assert_eq!(own.free(), UNITS - 6);
+        own.release(PeerId(7));
+        assert_eq!(own.free(), UNITS);
+    }
+
+    /// However receivers come and go, no unit is in two buffers.
+    #[test]
+    fn buffers_never_overlap() {
+        let mut own = OwnBounces::new();
+        let mut pairs: Vec<_> =
+            (0..4).map(|_| (pair(), AtomicU64::new(0), VecDeque::new())).collect();
+        let mut random = 1_u64;
+        let mut draw = |most: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % most
+        };
+        for _ in 0..20_000 {
+            let who = draw(4) as usize;
+            let len = 512 + draw(60_000) as usize;
+            let (pair, count, live) = &mut pairs[who];
+            if draw(3) == 0 {
+                let read = draw(live.len() as u64 + 1);
+                count.fetch_add(read, Ordering::Relaxed);
+                live.drain(..read as usize);
+            } else if let Some(buffer) = own.take(pair, count, len) {
+                live.push_back(buffer);
+            }
+            let mut seen = [false; UNITS];
+            for buffer in pairs.iter().flat_map(|(.., live)| live) {
+                let first = usize::from(buffer.unit);
+                for unit in &mut seen[first..first + usize::from(buffer.count)] {
+                    assert!(!std::mem::replace(unit, true));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_says_where_its_buffer_is_behind_its_header() {
+        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 0], 40), None);
+        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 1], 40), Some(0));
+        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 56), Some(8));
+        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 57), None, "those are bytes of the header");
+        assert_eq!(place(0, 600), Some(0));
+        assert_eq!(place(UNITS as u64 - 1, 1024), Some((BOUNCE_BYTES - 1024) as u32));
+        assert_eq!(place(UNITS as u64 - 1, 1025), None);
+        assert_eq!(place(u64::MAX - 1, 1), None);
+    }
+}
