@@ -119,7 +119,7 @@ class Tests:
         code, text = self.mpi("sizes", 2, env, around=within("/dev/shm", "size=1m"))
         check(code != 0 and re.search(r"cannot make \S+ of \d+ bytes: No space left", text)
               and "FI_SLUICE_MAILBOX_SLOTS" in text, tail(text))
-        code, text = self.mpi("sizes", 2, env, around=within("/dev/shm", "size=12m"))
+        code, text = self.mpi("sizes", 2, env, around=within("/dev/shm", "size=16m"))
         check(code == 0, tail(text))
 
     # Address space.

@@ -55,7 +55,7 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!((&answer["protocol"], &answer["rail"]), (&"pull".into(), &"shm".into()));
     assert_eq!((&answer["size"], &answer["first"]), (&(1 << 20).into(), &"sender".into()));
     assert_eq!(answer["rejected"].as_array().map(Vec::len), Some(5));
-    assert_eq!(reason(&answer, "eager"), "the message is longer than 32768 bytes");
+    assert_eq!(reason(&answer, "eager"), "the message is longer than 49152 bytes");
     assert_eq!(reason(&answer, "get"), "the rail cannot read the peer's memory");
     assert_eq!(reason(&answer, "put"), "the rail cannot write the peer's memory");
     assert!(reason(&answer, "speculative").contains("the sender came first"));
@@ -143,7 +143,7 @@ fn why_without_a_size_is_the_table() {
         })
         .collect();
     let expected =
-        ["sender 0 eager", "sender 32769 pull", "receiver 0 eager", "receiver 32769 pull"];
+        ["sender 0 eager", "sender 49153 pull", "receiver 0 eager", "receiver 49153 pull"];
     assert_eq!(rows, expected);
 }
 
@@ -164,7 +164,7 @@ fn why_is_text() {
     }
     let output = sluice(&["why"], &[OFF, RING]);
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("the receiver first") && text.contains("from 32769 B"), "{text}");
+    assert!(text.contains("the receiver first") && text.contains("from 49153 B"), "{text}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_setting_holds_over_everything_and_a_wrong_one_is_warned_of() {
     let tune = ("FI_SLUICE_TUNE", file.to_str().expect("text"));
     let answer = json(&["why", "--size", "5000", "--json"], &[tune, RING]);
     assert_eq!(answer["protocol"], "eager");
-    assert_eq!(threshold(&answer, "eager_bytes_max"), (Some(32768), "calibrated"));
+    assert_eq!(threshold(&answer, "eager_bytes_max"), (Some(49152), "calibrated"));
     let set = [tune, RING, ("FI_SLUICE_EAGER_SIZE", "100"), ("FI_SLUICE_SHARE_SIZE", "lots")];
     let answer = json(&["why", "--size", "5000", "--json"], &set);
     assert_eq!(answer["protocol"], "pull");

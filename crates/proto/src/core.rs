@@ -37,11 +37,12 @@ impl Core {
     /// Never: a new interface has room for what is made here.
     pub fn new(config: Config, mailbox: Layout) -> Core {
         let limits = Limits::default();
-        // Regions leave receives as many entries as there would be without them.
+        // Regions leave receives as many entries and vectors as there would be without them.
         let of_regions = config.regions_max.saturating_mul(PTS_REMOTE.len() as u32);
         let entries_max = limits.entries_max.saturating_add(of_regions);
+        let vectors_max = limits.vectors_max.saturating_add(of_regions);
         let by_control_from = Some(PT_REMOTE);
-        let limits = Limits { by_control_from, entries_max, ..limits };
+        let limits = Limits { by_control_from, entries_max, vectors_max, ..limits };
         let mut ni = Ni::new(limits, mailbox);
         // Every event is taken out before the call that caused it returns, and
         // a call causes few; a peer's end causes one for each operation on it.

@@ -131,7 +131,7 @@ fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
         .env("FI_LOG_PROV", "sluice");
     let (_, log) = succeed(&mut messages);
     for said in [
-        "eager_bytes_max is 32768 (calibrated)",
+        "eager_bytes_max is 49152 (calibrated)",
         "announce_bytes_min is 32768 (calibrated)",
         "share_bytes_min is 100000 (environment)",
     ] {

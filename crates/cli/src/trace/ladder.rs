@@ -76,7 +76,10 @@ pub fn of_message(host: &[Traced], number: usize, numbered: usize) -> Option<Str
     let own = &host[*from].name;
     // Without the end of its receive, until the next one goes the same way.
     let is_next = |other: &&Message| (other.from, other.to) == (*from, *to);
-    let next = messages[number..].iter().find(is_next).map(|other| other.out_ns - 1);
+    let next = messages[number..]
+        .iter()
+        .find(is_next)
+        .map(|other| other.out_ns.saturating_sub(1).max(message.out_ns));
     let end_ns = message.received_ns.or(next).unwrap_or(u64::MAX);
     let is_within = |event: &Event| (message.begin_ns()..=end_ns).contains(&event.at_ns);
     let of_sender = host[*from].events.iter().filter(|event| event.peer.as_ref() == Some(name));

@@ -104,7 +104,8 @@ impl Endpoint {
     /// A receive that was just posted has met what was here already.
     fn take_what_was_here<P: Port>(&mut self, port: &mut P) {
         // Every earlier event has been taken out, so this is what it has met.
-        if let EqTaken::Event(mut event) = self.core.ni.eq_take(self.core.eq) {
+        let taken = self.core.ni.eq_take(self.core.eq);
+        if let EqTaken::Event(mut event) | EqTaken::EventAfterDrop(mut event) = taken {
             self.place_held(port, &mut event);
             self.on_matched(port, &event);
         }

@@ -55,8 +55,14 @@ impl Regions {
         let entries = [None; PTS_REMOTE.len()];
         let mut op = RegionOp { entries, published: None, told: exposed.told };
         for (entry, pt_index) in op.entries.iter_mut().zip(PTS_REMOTE) {
-            let appended = entry_for(core, exposed, name, pt_index)
-                .and_then(|spec| core.ni.me_append(port, pt_index, List::Priority, spec));
+            let appended = entry_for(core, exposed, name, pt_index).and_then(|spec| {
+                let vector = spec.vector;
+                let appended = core.ni.me_append(port, pt_index, List::Priority, spec);
+                if let (Err(_), Some(vector)) = (&appended, vector) {
+                    core.ni.vector_release(vector);
+                }
+                appended
+            });
             match appended {
                 Ok(appended) => *entry = appended,
                 Err(error) => {

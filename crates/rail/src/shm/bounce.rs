@@ -35,12 +35,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What buffers are made of. A page of memory is touched by few of them.
 const UNIT_BYTES: usize = 1 << 10;
-/// Units of a process.
-const UNITS: usize = 2048;
-/// Most units that hold payload for one receiver.
-const UNITS_OF_PAIR_MAX: usize = UNITS / 2;
-/// Bytes of the memory in which the buffers of a process lie.
-pub(super) const BOUNCE_BYTES: usize = UNITS * UNIT_BYTES;
+/// Most bytes of the memory in which the buffers of a process lie.
+const BOUNCE_BYTES_MAX: usize = 2 << 20;
+/// Units that one word of marks is for.
+const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// The shortest payload that is worth one.
@@ -51,9 +49,14 @@ pub(super) const BOUNCE_WORD: usize = 7;
 /// Headers that leave room for it.
 const HEAD_BYTES_MAX: usize = BOUNCE_WORD * size_of::<u64>();
 /// Sends without a buffer between two looks at the counts of all receivers.
-const LOOK_EVERY: u32 = 64;
+const LOOK_EVERY: u32 = 16;
 
-const _: () = assert!(PAYLOAD_BYTES_MAX / UNIT_BYTES <= UNITS_OF_PAIR_MAX);
+/// Bytes of the memory in which the buffers of a process lie whose ring has so many: half as many,
+/// as far as that is of use. So who makes the mailbox small makes this small, too.
+pub(super) fn bounce_bytes(ring_bytes: usize) -> usize {
+    let words = (ring_bytes / 2).min(BOUNCE_BYTES_MAX) / (WORD_UNITS * UNIT_BYTES);
+    words * WORD_UNITS * UNIT_BYTES
+}
 
 /// Whether a packet with a header and a payload of so many bytes may go by a buffer.
 #[inline(always)]
@@ -70,13 +73,13 @@ pub(super) fn named(first: &[u64], header_bytes: u32) -> Option<u64> {
     word.checked_sub(1)
 }
 
-/// Where in the memory of a sender a buffer with so much payload begins, if there can be one
-/// that is said to be at `unit`.
+/// Where in the memory of a sender, of so many `bytes`, a buffer with so much payload begins,
+/// if there can be one that is said to be at `unit`.
 #[inline(always)]
-pub(super) fn place(unit: u64, payload_bytes: u32) -> Option<u32> {
+pub(super) fn place(unit: u64, payload_bytes: u32, bytes: usize) -> Option<u32> {
     let at = unit.checked_mul(UNIT_BYTES as u64)?;
     let end = at.checked_add(payload_bytes.into())?;
-    if end <= BOUNCE_BYTES as u64 { Some(at as u32) } else { None }
+    if end <= bytes as u64 { Some(at as u32) } else { None }
 }
 
 /// Units in a row.
@@ -102,7 +105,7 @@ impl Buffer {
 #[derive(Debug)]
 pub(super) struct OwnBounces {
     /// A bit for each unit.
-    used: [u64; UNITS / 64],
+    used: Box<[u64]>,
     /// From here on free units are looked for.
     next: usize,
     /// Those that are kept back until a process has ended.
@@ -112,8 +115,14 @@ pub(super) struct OwnBounces {
 }
 
 impl OwnBounces {
-    pub(super) fn new() -> OwnBounces {
-        OwnBounces { used: [0; UNITS / 64], next: 0, kept: Vec::new(), misses: 0 }
+    /// All units of so many bytes ([`bounce_bytes`]), free.
+    pub(super) fn new(bytes: usize) -> OwnBounces {
+        let used = vec![0; bytes / UNIT_BYTES / WORD_UNITS].into();
+        OwnBounces { used, next: 0, kept: Vec::new(), misses: 0 }
+    }
+
+    fn units(&self) -> usize {
+        self.used.len() * WORD_UNITS
     }
 
     /// Takes a buffer for a payload to a receiver, whose count is `word`.
@@ -125,15 +134,9 @@ impl OwnBounces {
         payload_bytes: usize,
     ) -> Option<Buffer> {
         let count = payload_bytes.div_ceil(UNIT_BYTES);
-        let mut found = None;
-        if pair.units + count <= UNITS_OF_PAIR_MAX {
-            found = self.find(count);
-        }
-        if found.is_none() {
-            self.take_back(pair, word);
-            if pair.units + count <= UNITS_OF_PAIR_MAX {
-                found = self.find(count);
-            }
+        let mut found = self.find_for(pair, count);
+        if found.is_none() && self.take_back(pair, word) {
+            found = self.find_for(pair, count);
         }
         let Some(unit) = found else {
             self.misses += 1;
@@ -158,22 +161,23 @@ impl OwnBounces {
         is_due
     }
 
-    /// Takes back what a receiver has read.
+    /// Takes back what a receiver has read. Says whether that is anything.
     #[inline(never)]
-    pub(super) fn take_back(&mut self, pair: &mut Pair, word: &AtomicU64) {
+    pub(super) fn take_back(&mut self, pair: &mut Pair, word: &AtomicU64) -> bool {
         // Before the buffers are written again: what was read of them was read before.
         let count = word.load(Ordering::Acquire);
         let read = count.wrapping_sub(pair.counted);
         if read > pair.busy.len() as u64 {
             pair.entry = None;
-            return;
+            return false;
         }
         pair.counted = count;
         for _ in 0..read {
-            let Some(buffer) = pair.busy.pop_front() else { return };
+            let Some(buffer) = pair.busy.pop_front() else { break };
             pair.units -= usize::from(buffer.count);
             self.mark(buffer, false);
         }
+        read != 0
     }
 
     /// Nothing is sent to a receiver any more. What it has not read stays until it ends.
@@ -195,12 +199,18 @@ impl OwnBounces {
         }
     }
 
+    /// The same for a receiver, if it may have so many more.
+    #[inline]
+    fn find_for(&self, pair: &Pair, count: usize) -> Option<usize> {
+        if pair.units + count > self.units() / 2 { None } else { self.find(count) }
+    }
+
     /// So many free units in a row, the first from `next` on, and then from the beginning.
     #[inline]
     fn find(&self, count: usize) -> Option<usize> {
-        let is_free = |unit: usize| self.used[unit / 64] >> (unit % 64) & 1 == 0;
+        let is_free = |unit: usize| self.used[unit / WORD_UNITS] >> (unit % WORD_UNITS) & 1 == 0;
         // Nearly always they are where the last ones ended.
-        if self.next + count <= UNITS && (self.next..self.next + count).all(is_free) {
+        if self.next + count <= self.units() && (self.next..self.next + count).all(is_free) {
             return Some(self.next);
         }
         self.find_from(self.next, count).or_else(|| self.find_from(0, count))
@@ -209,12 +219,13 @@ impl OwnBounces {
     #[inline(never)]
     fn find_from(&self, mut at: usize, count: usize) -> Option<usize> {
         let mut run = 0;
-        while at < UNITS {
-            if at.is_multiple_of(64) && self.used[at / 64] == u64::MAX {
-                (at, run) = (at + 64, 0);
+        while at < self.units() {
+            let word = self.used[at / WORD_UNITS];
+            if at.is_multiple_of(WORD_UNITS) && word == u64::MAX {
+                (at, run) = (at + WORD_UNITS, 0);
                 continue;
             }
-            run = if self.used[at / 64] >> (at % 64) & 1 == 0 { run + 1 } else { 0 };
+            run = if word >> (at % WORD_UNITS) & 1 == 0 { run + 1 } else { 0 };
             at += 1;
             if run == count {
                 return Some(at - count);
@@ -226,16 +237,16 @@ impl OwnBounces {
     fn mark(&mut self, buffer: Buffer, used: bool) {
         let first = usize::from(buffer.unit);
         for unit in first..first + usize::from(buffer.count) {
-            let bit = 1 << (unit % 64);
-            debug_assert!((self.used[unit / 64] & bit == 0) == used, "a unit is used once");
-            self.used[unit / 64] ^= bit;
+            let (word, bit) = (&mut self.used[unit / WORD_UNITS], 1 << (unit % WORD_UNITS));
+            debug_assert!((*word & bit == 0) == used, "a unit is used once");
+            *word ^= bit;
         }
     }
 
     /// How many units are free.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
-        UNITS - self.used.iter().map(|word| word.count_ones() as usize).sum::<usize>()
+        self.units() - self.used.iter().map(|word| word.count_ones() as usize).sum::<usize>()
     }
 }
 
@@ -269,6 +280,8 @@ impl Pair {
 mod tests {
     use super::*;
 
+    const UNITS: usize = BOUNCE_BYTES_MAX / UNIT_BYTES;
+
     fn pair() -> Pair {
         Pair { entry: Some(0), ..Pair::default() }
     }
@@ -277,14 +290,15 @@ mod tests {
     #[test]
     fn all_memory_is_gone_through_before_a_piece_is_used_again() {
         for len in [4096, 5000, PAYLOAD_BYTES_MAX] {
-            let (mut own, mut there, mut here) = (OwnBounces::new(), pair(), pair());
+            let (mut own, mut there, mut here) =
+                (OwnBounces::new(BOUNCE_BYTES_MAX), pair(), pair());
             let count = AtomicU64::new(0);
             let mut last = None;
             let mut used = 0;
             for _ in 0..10 * UNITS {
                 let buffer = own.take(&mut there, &count, len).unwrap();
                 if Some(buffer.at()) < last {
-                    assert!(used + 2 * PAYLOAD_BYTES_MAX > BOUNCE_BYTES, "{len}: {used}");
+                    assert!(used + 2 * PAYLOAD_BYTES_MAX > BOUNCE_BYTES_MAX, "{len}: {used}");
                     used = 0;
                 }
                 last = Some(buffer.at());
@@ -296,17 +310,17 @@ mod tests {
 
     #[test]
     fn a_receiver_that_does_not_read_has_half_and_no_more() {
-        let (mut own, mut there, mut here) = (OwnBounces::new(), pair(), pair());
+        let (mut own, mut there, mut here) = (OwnBounces::new(BOUNCE_BYTES_MAX), pair(), pair());
         let count = AtomicU64::new(0);
         let taken: Vec<_> = std::iter::from_fn(|| own.take(&mut there, &count, 4096)).collect();
-        assert_eq!(taken.len() * 4096, BOUNCE_BYTES / 2);
+        assert_eq!(taken.len() * 4096, BOUNCE_BYTES_MAX / 2);
         here.note_read(&count);
         assert!(own.take(&mut there, &count, 4096).is_some(), "the first was read");
         assert_eq!(own.take(&mut there, &count, 1), None);
         let (mut other, zero) = (pair(), AtomicU64::new(0));
         // The one that was freed has left a gap.
         let others = std::iter::from_fn(|| own.take(&mut other, &zero, 4096)).count();
-        assert_eq!(others * 4096, BOUNCE_BYTES / 2, "the rest is another one's");
+        assert_eq!(others * 4096, BOUNCE_BYTES_MAX / 2, "the rest is another one's");
         assert_eq!(own.free(), 0);
         for _ in 0..LOOK_EVERY {
             assert_eq!(own.take(&mut pair(), &zero, 600), None);
@@ -321,7 +335,7 @@ mod tests {
     #[test]
     fn a_count_that_nobody_can_have_ends_the_use() {
         for count in [3, u64::MAX, 1 << 40] {
-            let (mut own, mut there) = (OwnBounces::new(), pair());
+            let (mut own, mut there) = (OwnBounces::new(BOUNCE_BYTES_MAX), pair());
             let word = AtomicU64::new(0);
             for _ in 0..2 {
                 own.take(&mut there, &word, 1000).unwrap();
@@ -335,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_a_lost_receiver_has_not_read_comes_back_when_it_has_ended() {
-        let (mut own, mut there) = (OwnBounces::new(), pair());
+        let (mut own, mut there) = (OwnBounces::new(BOUNCE_BYTES_MAX), pair());
         let word = AtomicU64::new(0);
         for _ in 0..3 {
             own.take(&mut there, &word, 2048).unwrap();
@@ -350,7 +364,7 @@ mod tests {
     /// However receivers come and go, no unit is in two buffers.
     #[test]
     fn buffers_never_overlap() {
-        let mut own = OwnBounces::new();
+        let mut own = OwnBounces::new(BOUNCE_BYTES_MAX);
         let mut pairs: Vec<_> =
             (0..4).map(|_| (pair(), AtomicU64::new(0), VecDeque::new())).collect();
         let mut random = 1_u64;
@@ -380,14 +394,22 @@ mod tests {
     }
 
     #[test]
+    fn a_small_ring_has_little_beside_it() {
+        let sizes = [0, 64 << 10, 128 << 10, 1 << 20, 4 << 20, 1 << 30].map(bounce_bytes);
+        assert_eq!(sizes, [0, 0, 64 << 10, 512 << 10, 2 << 20, 2 << 20]);
+        let mut none = OwnBounces::new(0);
+        assert_eq!(none.take(&mut pair(), &AtomicU64::new(0), 4096), None);
+    }
+
+    #[test]
     fn a_slot_says_where_its_buffer_is_behind_its_header() {
         assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 0], 40), None);
         assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 1], 40), Some(0));
         assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 56), Some(8));
         assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 57), None, "those are bytes of the header");
-        assert_eq!(place(0, 600), Some(0));
-        assert_eq!(place(UNITS as u64 - 1, 1024), Some((BOUNCE_BYTES - 1024) as u32));
-        assert_eq!(place(UNITS as u64 - 1, 1025), None);
-        assert_eq!(place(u64::MAX - 1, 1), None);
+        assert_eq!(place(0, 600, 1024), Some(0));
+        assert_eq!(place(2047, 1024, 2048 << 10), Some(2047 << 10));
+        assert_eq!(place(2047, 1025, 2048 << 10), None);
+        assert_eq!(place(u64::MAX - 1, 1, 2048 << 10), None);
     }
 }

@@ -366,7 +366,7 @@ impl Shm {
     ) -> Option<u32> {
         let named = if slots > 1 { bounce::named(copy, payload_offset) } else { None };
         if let Some(unit) = named {
-            let at = bounce::place(unit, payload_len).filter(|_| self.peers.is_mapped(peer))?;
+            let at = bounce::place(unit, payload_len, self.peers.bounces_len(peer))?;
             self.current.place = Place::Bounce(peer, at);
         }
         self.current.first = *copy;
@@ -604,9 +604,12 @@ impl Shm {
     /// Frees what an ended peer held here.
     fn reclaim(&mut self, peer: PeerId) {
         self.peers.detach(peer, &self.card, &mut self.own_bounces);
+        let may_read_still = self.may_read_still(peer);
         if self.release_all_of(peer) {
             self.own_claims.release(peer);
-            self.own_bounces.release(peer);
+            if !may_read_still {
+                self.own_bounces.release(peer);
+            }
         }
         if let Some(known) = self.peers.get_mut(peer) {
             known.life = Life::Ended;

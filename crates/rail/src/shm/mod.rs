@@ -215,7 +215,7 @@ impl Shm {
             current: Current::NONE,
             transfers: bulk::Queue::default(),
             own_claims: chunk_claims::OwnClaims::new(),
-            own_bounces: bounce::OwnBounces::new(),
+            own_bounces: bounce::OwnBounces::new(segment.bounces_len()),
             own_published: published::OwnPublished::new(),
             written_alone: None,
             lent: Lent::new(),

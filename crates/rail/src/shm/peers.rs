@@ -247,10 +247,11 @@ impl Peers {
         Some((mailbox, segment))
     }
 
-    /// Whether a peer is mapped.
+    /// Bytes of the bounce buffers of a peer: none if it is not mapped, or its memory is lost.
     #[inline]
-    pub(super) fn is_mapped(&self, peer: PeerId) -> bool {
-        self.mailbox(peer).is_some()
+    pub(super) fn bounces_len(&self, peer: PeerId) -> usize {
+        let segment = self.list.get(peer.index()).and_then(|known| known.segment.as_ref());
+        segment.filter(|segment| !segment.is_lost()).map_or(0, |segment| segment.bounces_len())
     }
 
     /// The entry that a peer has in the own mailbox.

@@ -283,8 +283,8 @@ impl Shm {
             let (count, len) = (self.segment.bounces_read(entry), payload.len as usize);
             if let Some(buffer) = self.own_bounces.take(&mut segment.bounces, count, len) {
                 let to = self.segment.bounce(buffer.at(), len).as_ptr();
-                // SAFETY: the machine vouches for the payload; nobody reads this buffer, for
-                // it was free.
+                // SAFETY: the machine vouches for the payload; no honest peer reads this
+                // buffer, for it was free.
                 unsafe { segment.stores.copy(from, to, len) };
                 first[BOUNCE_WORD] = buffer.name();
                 self.stats.bounces_out += 1;
@@ -384,8 +384,8 @@ impl Shm {
             unsafe { copy_small(slot_bytes(&current.first).as_ptr().add(at + skip), to, len) };
             return true;
         }
-        // SAFETY: the caller vouches for the destination. Nobody writes into these slots
-        // while the packet is handled: they are the reader's.
+        // SAFETY: the caller vouches for the destination. No honest peer writes into these
+        // slots, or this buffer, while the packet is handled: they are the reader's.
         unsafe { self.take_further(skip, to, len) };
         true
     }

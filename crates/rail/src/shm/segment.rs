@@ -11,14 +11,14 @@
 //! | 20480 | [`PUBLISHED_MAX`] lines of regions that peers move without the owner's call |
 //! | 28672 | one [`ENTRY_BYTES`] entry per writer: claim, card, the line that it uses, intent |
 //! | next page | the ring |
-//! | next page | the owner's bounce buffers, [`BOUNCE_BYTES`] |
+//! | next page | the owner's bounce buffers, [`bounce_bytes`] |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
-//! here; whoever attaches copies the header and checks it against the size of
+//! here, but for the counts of bounce buffers that were read, which are checked (`bounce`); whoever attaches copies the header and checks it against the size of
 //! what was mapped before it touches anything else.
 
 use super::bell::Bell;
-use super::bounce::{BOUNCE_BYTES, Pair};
+use super::bounce::{Pair, bounce_bytes};
 use super::card::{CARD_BYTES, Card};
 use super::claims_line::Line;
 use super::error::CardError;
@@ -71,7 +71,7 @@ const _: () = {
     assert!(CARD_BYTES.is_multiple_of(8) && ENTRY_CARD_AT + CARD_BYTES <= ENTRY_IN_USE_AT);
     assert!(ENTRY_IN_USE_AT + 8 <= ENTRY_INTENT_AT);
     assert!(ENTRY_INTENT_AT + 128 <= ENTRY_BYTES);
-    assert!(PAGE_BYTES.is_multiple_of(SLOT_BYTES) && BOUNCE_BYTES.is_multiple_of(PAGE_BYTES));
+    assert!(PAGE_BYTES.is_multiple_of(SLOT_BYTES));
 };
 
 /// In the header's flags: the owner may sleep and wants to be rung.
@@ -153,7 +153,12 @@ pub(super) struct Entry {
 
 /// Bytes of a segment with this layout.
 pub(super) fn segment_bytes(layout: &Layout) -> usize {
-    bounces_at(layout) + BOUNCE_BYTES
+    bounces_at(layout) + bounces_len(layout)
+}
+
+/// Bytes of the owner's bounce buffers.
+fn bounces_len(layout: &Layout) -> usize {
+    bounce_bytes(layout.ring_slots as usize * SLOT_BYTES)
 }
 
 fn bounces_at(layout: &Layout) -> usize {
@@ -383,10 +388,16 @@ impl Segment {
         unsafe { Reader::new(self.tail(), self.ring(), shift, Arc::clone(&self.mapping)) }
     }
 
+    /// Bytes of the owner's bounce buffers.
+    #[inline]
+    pub(super) fn bounces_len(&self) -> usize {
+        bounces_len(&self.layout)
+    }
+
     /// `len` bytes of the owner's bounce buffers, from `at` on.
     #[inline]
     pub(super) fn bounce(&self, at: usize, len: usize) -> NonNull<u8> {
-        assert!(at.checked_add(len).is_some_and(|end| end <= BOUNCE_BYTES));
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.bounces_len()));
         self.mapping.at(bounces_at(&self.layout) + at, len)
     }
 

@@ -111,7 +111,14 @@ impl Shm {
                 // Nobody ends with whom it would be freed. What it wrote it
                 // wrote before it closed; if that is not read yet, the next
                 // look frees it.
-                _ if !self.reader.is_behind() => self.release(writer),
+                _ if !self.reader.is_behind() => {
+                    self.release(writer);
+                    // Who has closed has unmapped what it read here.
+                    if let Some(peer) = peer {
+                        self.own_claims.release(peer);
+                        self.own_bounces.release(peer);
+                    }
+                }
                 _ => {}
             }
         }
@@ -227,6 +234,16 @@ impl Shm {
             all_over &= is_over;
         }
         all_over
+    }
+
+    /// Whether a peer that was taken for ended may read its mailbox still: of one in another pid
+    /// namespace only its own word is believed.
+    pub(super) fn may_read_still(&self, peer: PeerId) -> bool {
+        let is_open = |writer: u16| {
+            self.senders[usize::from(writer)].peer() == Some(peer)
+                && self.segment.claim_of(writer) != Claim::Closed
+        };
+        self.is_of_another_namespace(peer) && (0..self.segment.layout().senders_max).any(is_open)
     }
 
     /// Whether a peer that was taken for ended may write with an entry still.

@@ -11,7 +11,7 @@ use std::hint::black_box;
 /// touches a further slot only after it has loaded, with acquire, the stamp
 /// that its writer stored with release after the last of these accesses; and who
 /// writes there next has the credits for it from the reader, through another such
-/// pair. So of two accesses in one program, one of them a write, one happens before
+/// pair, or has seen the reader's count of bounce buffers. So of two accesses in one program, one of them a write, one happens before
 /// the other. What is left are other processes that do not keep to the rules. They
 /// are outside of what the language knows of. So the copy is made by a function of the C
 /// library that the compiler cannot look into: it assumes nothing of what is read, and no

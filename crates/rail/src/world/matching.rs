@@ -59,9 +59,10 @@ impl TagMatching for World {
         bytes: Region,
         token: Option<Token>,
     ) -> Result<(), Full> {
-        self.shm.observe_matched(peer, message);
         // SAFETY: the machine vouches for the bytes, by the contract of `send`.
-        unsafe { self.matching().send_tagged(peer, message, bytes, token) }
+        unsafe { self.matching().send_tagged(peer, message, bytes, token) }?;
+        self.shm.observe_matched(peer, message);
+        Ok(())
     }
 
     fn search(

@@ -1,7 +1,6 @@
 //! Payload in the memory of its sender.
 
 use super::super::Shm;
-use super::super::bounce::BOUNCE_BYTES;
 use super::{Noise, Recorder, open, poll, put, send, settle};
 use sluice_link::{PeerError, Transport};
 use sluice_wire::PeerId;
@@ -74,7 +73,8 @@ fn what_finds_no_buffer_goes_through_the_ring() {
 
 #[test]
 fn a_place_that_there_is_not_ends_the_peer_and_nothing_else() {
-    for place in [u64::MAX, BOUNCE_BYTES as u64, (BOUNCE_BYTES >> 10) as u64 - 2] {
+    let units = open().segment.bounces_len() as u64 >> 10;
+    for place in [u64::MAX, units, units - 2] {
         let (mut a, mut b, to_b, to_a) = acquainted();
         send(&mut a, to_b, put(1, 0), &[7; LEN]);
         send(&mut a, to_b, put(2, 0), &[7; LEN]);

@@ -1,5 +1,6 @@
 //! Whole rails: in one process, between processes, and with processes that die.
 
+mod bounce;
 mod child;
 mod closing;
 mod elsewhere;
