@@ -27,7 +27,7 @@ pub struct Pieces {
 impl Pieces {
     pub fn new(seed: u64) -> Pieces {
         let mut draw = Draw::stream(seed, 63);
-        let percent = draw.pick(&[0, 20, 20, 100]);
+        let percent = draw.pick(&[0, 10, 20, 50]);
         Pieces { draw, percent, all: BTreeSet::new(), are_lent: false, were_filled: false }
     }
 }
