@@ -51,10 +51,10 @@ const HEAD_BYTES_MAX: usize = BOUNCE_WORD * size_of::<u64>();
 /// Sends without a buffer between two looks at the counts of all receivers.
 const LOOK_EVERY: u32 = 16;
 
-/// Bytes of the memory in which the buffers of a process lie whose ring has so many: half as many,
-/// as far as that is of use. So who makes the mailbox small makes this small, too.
+/// Bytes of the memory in which the buffers of a process lie whose ring has so many: twice as
+/// many, as far as that is of use. So who makes the mailbox small makes this small, too.
 pub(super) fn bounce_bytes(ring_bytes: usize) -> usize {
-    let words = (ring_bytes / 2).min(BOUNCE_BYTES_MAX) / (WORD_UNITS * UNIT_BYTES);
+    let words = ring_bytes.saturating_mul(2).min(BOUNCE_BYTES_MAX) / (WORD_UNITS * UNIT_BYTES);
     words * WORD_UNITS * UNIT_BYTES
 }
 
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_small_ring_has_little_beside_it() {
         let sizes = [0, 64 << 10, 128 << 10, 1 << 20, 4 << 20, 1 << 30].map(bounce_bytes);
-        assert_eq!(sizes, [0, 0, 64 << 10, 512 << 10, 2 << 20, 2 << 20]);
+        assert_eq!(sizes, [0, 128 << 10, 256 << 10, 2 << 20, 2 << 20, 2 << 20]);
         let mut none = OwnBounces::new(0);
         assert_eq!(none.take(&mut pair(), &AtomicU64::new(0), 4096), None);
     }
