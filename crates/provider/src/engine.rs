@@ -164,7 +164,7 @@ impl Engine {
         if answer.is_ok() {
             self.context.world_mut().count_sent(send.buf.len);
         }
-        answer
+        self.note_answer(answer)
     }
 
     /// Takes a message whose bytes lie in several pieces. As [`Engine::send`].
@@ -183,7 +183,7 @@ impl Engine {
         if answer.is_ok() {
             self.context.world_mut().count_sent(bytes);
         }
-        answer
+        self.note_answer(answer)
     }
 
     /// Takes a receive.
@@ -192,7 +192,8 @@ impl Engine {
         self.note_post(recv, recv.buf.len);
         self.look_first(recv.buf.len);
         let (now, endpoint, port) = self.context.parts();
-        endpoint.recv(now, port, recv)
+        let answer = endpoint.recv(now, port, recv);
+        self.note_answer(answer)
     }
 
     /// Takes a receive whose buffer lies in several pieces.
@@ -201,14 +202,25 @@ impl Engine {
         self.note_post(recv, len);
         self.look_first(len);
         let (now, endpoint, port) = self.context.parts();
-        endpoint.recv_pieces(now, port, recv, pieces)
+        let answer = endpoint.recv_pieces(now, port, recv, pieces);
+        self.note_answer(answer)
     }
 
     /// Takes a buffer for many messages.
     pub fn recv_many(&mut self, recv: &Recv, left_min: u64) -> Result<(), Refused> {
         self.note_post(recv, recv.buf.len);
         let (now, endpoint, port) = self.context.parts();
-        endpoint.recv_many(now, port, recv, left_min)
+        let answer = endpoint.recv_many(now, port, recv, left_min);
+        self.note_answer(answer)
+    }
+
+    /// What became of a request: one that was refused is not to be in a trace.
+    #[inline(always)]
+    fn note_answer(&mut self, answer: Result<(), Refused>) -> Result<(), Refused> {
+        if answer.is_err() {
+            self.context.world_mut().withdraw_request();
+        }
+        answer
     }
 
     /// A receive is posted, which a trace is to show.

@@ -40,10 +40,10 @@ fn messages() {
     succeed(ring.env("FI_SLUICE_PROGRESS", "thread").env("FI_SLUICE_BULK", "ring"));
 }
 
-#[test]
-fn messages_in_pieces() {
-    let dir = provider_dir("pieces");
-    let program = compile(&dir, "pieces");
+/// Compiles a program and runs it over every way that bytes go.
+fn succeed_in_every_way(name: &str) {
+    let dir = provider_dir(name);
+    let program = compile(&dir, name);
     for (name, value) in [
         ("FI_SLUICE_BULK", "auto"),
         ("FI_SLUICE_BULK", "ring"),
@@ -55,17 +55,13 @@ fn messages_in_pieces() {
 }
 
 #[test]
+fn messages_in_pieces() {
+    succeed_in_every_way("pieces");
+}
+
+#[test]
 fn remote_memory() {
-    let dir = provider_dir("remote");
-    let program = compile(&dir, "remote");
-    for (name, value) in [
-        ("FI_SLUICE_BULK", "auto"),
-        ("FI_SLUICE_BULK", "ring"),
-        ("FI_SLUICE_RAILS", "tcp"),
-        ("FI_SLUICE_PROGRESS", "thread"),
-    ] {
-        succeed(with_provider(&program, &dir).env(name, value));
-    }
+    succeed_in_every_way("remote");
 }
 
 #[test]

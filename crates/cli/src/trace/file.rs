@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Most files.
 const FILES_MAX: usize = 4096;
+/// Longest that all files of a directory may be together.
+const ALL_BYTES_MAX: u64 = 1 << 30;
 
 /// Who has written a file.
 #[derive(Debug, Deserialize)]
@@ -82,7 +84,10 @@ impl Traced {
                 .with_context(|| format!("line {} is no event of a trace", index + 2))?;
             events.push(event);
         }
-        ensure!(is_plain(&head, &events), "it has control characters in names");
+        ensure!(
+            is_plain(&head, &events),
+            "it has characters in names that are not printable ASCII"
+        );
         let Head { host, boot, pid, rank, name, lost } = head;
         Ok(Traced { host, boot, pid, rank, name, lost, events })
     }
@@ -96,7 +101,7 @@ fn is_plain(head: &Head, events: &[Event]) -> bool {
         _ => None,
     });
     let mut words = names.chain(texts).chain([&head.host, &head.name]);
-    words.all(|text| !text.chars().any(char::is_control))
+    words.all(|text| text.is_ascii() && !text.contains(|one: char| one.is_ascii_control()))
 }
 
 /// All traces of a directory, in the order of ranks.
@@ -117,20 +122,24 @@ pub fn read_dir(dir: &Path) -> Result<Vec<Traced>> {
             dir.display()
         );
     }
-    let mut all = paths
-        .iter()
-        .map(|path| read(path).with_context(|| path.display().to_string()))
-        .collect::<Result<Vec<Traced>>>()?;
+    let mut all = Vec::with_capacity(paths.len());
+    let mut left = ALL_BYTES_MAX;
+    for path in &paths {
+        all.push(read(path, &mut left).with_context(|| path.display().to_string())?);
+    }
     all.sort_by(|a, b| (&a.host, a.rank, a.pid, &a.name).cmp(&(&b.host, b.rank, b.pid, &b.name)));
     Ok(all)
 }
 
-fn read(path: &Path) -> Result<Traced> {
+/// One file; `left` says how long those may be together that are still to be read.
+fn read(path: &Path, left: &mut u64) -> Result<Traced> {
     ensure!(path.is_file(), "it is no file");
     let mut text = String::new();
     let mut file = File::open(path)?.take(FILE_BYTES_MAX + 1);
     file.read_to_string(&mut text)?;
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "it is longer than any trace");
+    let rest = left.checked_sub(text.len() as u64);
+    *left = rest.context("with it the traces of the directory are longer than 1 GiB together")?;
     Traced::parse(&text)
 }
 
@@ -184,7 +193,7 @@ pub mod tests {
             (r#"{"sluice_trace""#, r#"{"other""#, "line 1 is not of a trace"),
             (r#""event":"send""#, r#""event":"sing""#, "line 2 is no event of a trace"),
             (r#""slots":1}"#, r#""slots":-1}"#, "line 3 is no event of a trace"),
-            ("eager", r"\u001b[2J", "it has control characters in names"),
+            ("eager", r"\u001b[2J", "it has characters in names that are not printable ASCII"),
         ] {
             let said = Traced::parse(&SENDER.replacen(from, to, 1)).unwrap_err();
             assert!(format!("{said:#}").starts_with(why), "{said:#}");

@@ -170,6 +170,13 @@ impl Observer {
         self.add(now, peer, What::Request(request));
     }
 
+    /// The newest request to send or to receive was refused.
+    pub fn withdraw_request(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.withdraw_request();
+        }
+    }
+
     /// Bytes are to be moved from this process's memory, or into it.
     pub fn note_move(&mut self, now: impl FnOnce() -> Nanos, peer: PeerId, writes: bool, len: u64) {
         self.add(now, Some(peer), What::Moves { writes, len });

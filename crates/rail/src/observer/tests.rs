@@ -119,3 +119,17 @@ fn the_last_things_are_kept() {
     assert!(first.starts_with(r#"{"at_ns":3,"#), "{first}");
     assert_eq!(text.lines().count(), EVENTS_MAX + 1);
 }
+
+/// What happened meanwhile stays, and so do earlier requests.
+#[test]
+fn a_refused_request_is_not_kept() {
+    let mut observer = Observer::new(Nanos(0), Some("/nowhere".into()));
+    let send = |len| Request::Send { len, tag: 1 };
+    observer.note_request(|| Nanos(1), Some(PEER), send(8));
+    observer.note_request(|| Nanos(2), Some(PEER), send(9));
+    observer.note_in(|| Nanos(3), PEER, &packet(Packet::Credit, 0));
+    observer.withdraw_request();
+    let text = observer.trace().unwrap().text(&keeper(), |_| String::new());
+    let times: Vec<_> = text.lines().skip(1).map(|line| &line[..10]).collect();
+    assert_eq!(times, [r#"{"at_ns":1"#, r#"{"at_ns":3"#]);
+}

@@ -111,6 +111,16 @@ impl Trace {
         self.events.push_back(Event { at, peer, what });
     }
 
+    /// The newest request to send or to receive was refused: it has not been one.
+    pub(super) fn withdraw_request(&mut self) {
+        let is_request = |event: &Event| {
+            matches!(event.what, What::Request(Request::Send { .. } | Request::Post { .. }))
+        };
+        if let Some(at) = self.events.iter().rposition(is_request) {
+            self.events.remove(at);
+        }
+    }
+
     /// Writes the file, whole, in a directory that is made if it is not there.
     ///
     /// # Errors

@@ -35,33 +35,6 @@ const WORK: u8 = 1;
 const OTHERS: u8 = 2;
 const IDLE_OWED: u8 = 4;
 
-/// The packet being handled.
-#[derive(Debug)]
-pub(super) struct Current {
-    /// A private copy of its first slot.
-    pub(super) first: [u64; WORDS],
-    pub(super) payload_offset: u32,
-    pub(super) payload_len: u32,
-    /// Where the payload of a packet of several slots is.
-    pub(super) place: Place,
-}
-
-impl Current {
-    pub(super) const NONE: Current =
-        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0, place: Place::Ring };
-}
-
-/// Where the payload of a packet of several slots is.
-#[derive(Debug)]
-pub(super) enum Place {
-    /// In its further slots.
-    Ring,
-    /// Here: the ring does not have it any more as it came.
-    Kept(Box<[u8]>),
-    /// In a buffer of its sender's, which begins here.
-    Bounce(PeerId, u32),
-}
-
 /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
 /// the ends of peers. Says how many inputs the machine got.
 #[inline]
@@ -352,49 +325,6 @@ fn tell_end<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer
 }
 
 impl Shm {
-    /// The packet at the head is about to be handled. It takes so many slots, or one if its
-    /// payload is in a buffer of `peer`, its sender. Says how many; `None` if there is no such
-    /// buffer.
-    #[inline(always)]
-    fn take_up(
-        &mut self,
-        copy: &[u64; WORDS],
-        peer: PeerId,
-        slots: u32,
-        payload_offset: u32,
-        payload_len: u32,
-    ) -> Option<u32> {
-        let named = if slots > 1 { bounce::named(copy, payload_offset) } else { None };
-        if let Some(unit) = named {
-            let at = bounce::place(unit, payload_len, self.peers.bounces_len(peer))?;
-            self.current.place = Place::Bounce(peer, at);
-        }
-        self.current.first = *copy;
-        self.current.payload_offset = payload_offset;
-        self.current.payload_len = payload_len;
-        self.stats.packets_in += 1;
-        if named.is_some() {
-            return Some(1);
-        }
-        if slots > 1 && self.reader.is_scrub_due(slots) {
-            // Before anybody gets credits back for these slots.
-            self.keep_payload();
-            self.reader.scrub(slots);
-        }
-        Some(slots)
-    }
-
-    /// It has been handled: there is no payload to copy any more.
-    #[inline(always)]
-    fn put_down(&mut self, slots: u32) {
-        self.current.payload_len = 0;
-        match std::mem::replace(&mut self.current.place, Place::Ring) {
-            Place::Ring | Place::Kept(_) => {}
-            Place::Bounce(peer, _) => self.peers.note_bounce_read(peer),
-        }
-        self.reader.advance(slots);
-    }
-
     /// There is work for the next poll beyond the mailbox.
     #[inline(always)]
     pub(super) fn attend(&mut self) {

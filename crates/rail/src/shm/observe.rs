@@ -66,6 +66,14 @@ impl Shm {
         }
     }
 
+    /// The newest request to send or to receive was refused.
+    #[cold]
+    pub(crate) fn observe_refusal(&mut self) {
+        if let Some(observer) = &mut self.observer {
+            observer.withdraw_request();
+        }
+    }
+
     /// Bytes are to be moved between the memories of two processes.
     #[inline]
     pub(crate) fn observe_move(&mut self, peer: PeerId, writes: bool, len: u64) {

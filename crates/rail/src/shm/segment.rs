@@ -23,16 +23,16 @@ use super::card::{CARD_BYTES, Card};
 use super::claims_line::Line;
 use super::error::CardError;
 use super::guard::MappedFile;
+use super::mapping::Mapping;
 use super::published::{self, InUse, PUBLISHED_MAX};
 use super::ring::{self, Slot};
 use super::stores::Stores;
 use crate::faults;
 use rustix::fd::AsFd;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sluice_link::{Grant, Layout};
 use sluice_wire::SLOT_BYTES;
 use std::io;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -174,59 +174,6 @@ fn ring_at(layout: &Layout) -> usize {
 pub(super) type Reader = ring::Reader<Arc<Mapping>>;
 /// The writing end, likewise.
 pub(super) type Writer = ring::Writer<Arc<Mapping>>;
-
-/// Mapped shared memory, unmapped when dropped.
-#[derive(Debug)]
-pub(super) struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
-    /// Of a file, which its owner can shorten; anonymous memory is sealed.
-    file: Option<MappedFile>,
-}
-
-impl Mapping {
-    fn new(fd: impl AsFd, len: usize, is_file: bool) -> io::Result<Mapping> {
-        // SAFETY: a fresh mapping at an address that the kernel chooses
-        // overlaps nothing.
-        let base = unsafe {
-            mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)
-        }?;
-        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        // SAFETY: the mapping just made, which is unmapped after this is dropped;
-        // all that is in it is words of memory, which may be any.
-        let file = is_file.then(|| unsafe { MappedFile::new(base.as_ptr(), len) });
-        Ok(Mapping { base, len, file })
-    }
-
-    fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
-        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: inside the mapping, by the assertion.
-        unsafe { self.base.add(offset) }
-    }
-
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8));
-        // SAFETY: inside the mapping and aligned; shared words are only ever
-        // touched as atomics; the borrow of `self` keeps them mapped.
-        unsafe { self.at(offset, 8).cast().as_ref() }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        self.file = None;
-        // SAFETY: this is the whole mapping, and whoever holds pointers into it
-        // keeps it (`Reader`, `Writer`).
-        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(unmapped.is_ok());
-    }
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread, and all access
-// goes through atomics.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
 
 /// The bell of a mapped mailbox, which it keeps mapped.
 #[derive(Clone, Debug)]

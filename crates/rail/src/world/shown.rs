@@ -39,6 +39,12 @@ impl World {
     pub fn note_request(&mut self, peer: Option<PeerId>, request: Request) {
         self.shm.observe_request(peer, request);
     }
+
+    /// The newest request to send or to receive was refused: a trace does not show it.
+    #[cold]
+    pub fn withdraw_request(&mut self) {
+        self.shm.observe_refusal();
+    }
 }
 
 impl Drop for World {
