@@ -1,48 +1,21 @@
 //! `sluice perf` over TCP, between processes of this host that are started as on two.
 
-use serde_json::Value;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod perf;
 
-/// Measurements take two cores each: one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+use perf::{alone, positive, refusal, report};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// How long anything may take. Far more than needed.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn perf(args: &[&str]) -> Output {
-    let _alone = alone();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
-    command.arg("perf").args(args).stdin(Stdio::null()).output().expect("the command starts")
-}
 
 fn json(args: &[&str]) -> Value {
     json_over("tcp", args)
 }
 
 fn json_over(rail: &str, args: &[&str]) -> Value {
-    let output = perf(&[args, &["--rail", rail, "--json"]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
-    assert_eq!((&report["test"], &report["rail"]), (&args[0].into(), &rail.into()));
-    report
-}
-
-fn refusal(args: &[&str]) -> String {
-    let output = perf(args);
-    assert!(!output.status.success(), "{args:?} was accepted");
-    assert!(output.stdout.is_empty(), "{args:?} printed something all the same");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn positive(value: &Value) -> bool {
-    value["p50"].as_f64().is_some_and(|figure| figure > 0.0)
+    report(rail, &[args, &["--rail", rail]].concat())
 }
 
 const QUICK: [&str; 4] = ["--iterations", "3", "--warmup", "0"];

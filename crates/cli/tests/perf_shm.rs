@@ -1,38 +1,10 @@
 //! `sluice perf` on one host: the buffers of a stream, and many processes.
 
-use serde_json::Value;
-use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+mod perf;
+
+use perf::{alone, positive, refusal, report};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Measurements take all cores: one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn perf(args: &[&str]) -> Output {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
-    command.arg("perf").args(args).stdin(Stdio::null()).output().expect("the command starts")
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = perf(&[args, &["--json"]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
-    assert_eq!((&report["test"], &report["rail"]), (&args[0].into(), &"shm".into()));
-    report
-}
-
-fn refusal(args: &[&str]) -> String {
-    let output = perf(args);
-    assert!(!output.status.success(), "{args:?} was accepted");
-    assert!(output.stdout.is_empty(), "{args:?} printed something all the same");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn positive(value: &Value) -> bool {
-    value["p50"].as_f64().is_some_and(|figure| figure > 0.0)
-}
 
 #[test]
 fn bandwidth_says_which_buffers_it_has_used() {
@@ -47,7 +19,7 @@ fn bandwidth_says_which_buffers_it_has_used() {
     for (words, name) in cases {
         // Eager, announced, and one of which only a few have a place.
         let args = [&["bandwidth", "--size", "4K,100000,30M"], &quick[..], words].concat();
-        let report = json(&args);
+        let report = report("shm", &args);
         let rows = report["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), 3);
         for row in rows {
@@ -76,7 +48,7 @@ fn buffers_that_cannot_be_are_refused() {
 fn alltoall_has_its_shape() {
     // More ranks than cores on most machines; eager, announced, and nothing at all.
     let words = ["--ranks", "4", "--size", "8,1K,100000,0", "--iterations", "20"];
-    let report = json(&[&["alltoall"], &words[..]].concat());
+    let report = report("shm", &[&["alltoall"], &words[..]].concat());
     let rows = report["rows"].as_array().expect("rows");
     let sizes: Vec<u64> = rows.iter().filter_map(|row| row["size"].as_u64()).collect();
     assert_eq!(sizes, [8, 1024, 100_000, 0]);
@@ -123,7 +95,7 @@ fn cpu_ticks(pid: u32) -> u64 {
 
 #[test]
 fn the_end_of_a_rank_ends_the_others() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
     command.args(["perf", "alltoall", "--ranks", "4", "--size", "8", "--seconds", "300"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());

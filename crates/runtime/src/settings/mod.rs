@@ -115,9 +115,11 @@ impl Settings {
         let default = RailOptions::default();
         let unexpected = reader.number(&variable::UNEXPECTED, 1, BYTES_MAX);
         let stats = reader.stats(&variable::STATS);
+        // The line for people says nothing of single peers.
+        let shows_peers = stats.as_ref().is_some_and(|stats| stats.form != StatsForm::Text);
         let trace_dir = reader.dir(&variable::TRACE);
         let rail = RailOptions {
-            observed: Observed { peers: stats.is_some(), trace_dir },
+            observed: Observed { peers: shows_peers, trace_dir },
             bulk: reader.choice(&variable::BULK).unwrap_or(BulkKind::Auto),
             credits: reader.choice(&variable::CREDITS).unwrap_or(CreditKind::Dynamic),
             segment: reader.choice(&variable::SEGMENT).unwrap_or(SegmentKind::Auto),
