@@ -5,6 +5,9 @@
 #
 # The packages are for the Debian on which they were built, and for later ones. The libraries go
 # where Debian keeps them, so that its libfabric finds the provider without a variable.
+#
+# DEBFULLNAME and DEBEMAIL name who maintains them, as for Debian's own tools. Without DEBEMAIL it is
+# an address that cannot exist: who passes packages on is to name an own one.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,6 +24,11 @@ if [ "${said%-*}" != "$version" ]; then
     exit 1
 fi
 cd "$work"
+if [ -n "${DEBEMAIL:-}" ]; then
+    by="${DEBFULLNAME:-Sluice maintainers} <$DEBEMAIL>"
+    said=$(printf '%s' "$by" | sed 's/[\\&|]/\\&/g')
+    sed -i "s|Sluice maintainers <maintainers@sluice.invalid>|$said|" debian/control debian/changelog
+fi
 SLUICE=$root DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS:-}" \
     dpkg-buildpackage --build=binary --no-sign --no-check-builddeps >"$out/log" 2>&1 || {
     cat "$out/log" >&2

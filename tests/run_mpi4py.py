@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Run mpi4py's own test suite under Open MPI, over Sluice or over its peer.
+"""Run mpi4py's own test suite under an MPI, over Sluice or over its peer.
 
-The source distribution that matches the installed Debian package
+With Debian's Open MPI the source distribution that matches the installed package
 python3-mpi4py is fetched through pip as it is configured, kept in
-target/mpi4py, and its tests run with the system's Python under mpirun.
+target/mpi4py, and its tests run with the system's Python under mpirun. With an MPI
+of PyPI (--mpi) mpi4py is that of PyPI too, in an environment below target/mpis.
 The last line reads "N passed, N failed, N skipped": the tests of rank 0, summed
 over all parts and rank counts.  A test that fails on any rank is a failure.
 """
 
 import argparse
-import fnmatch
 import glob
 import json
 import os
@@ -20,205 +20,28 @@ import sys
 import tarfile
 import tempfile
 import time
-import unittest
 
+from mpi4py_launch import PYTHON, TRANSPORTS, Refused, Unavailable, launch_of
+from mpi4py_parts import DEBIAN, EXCLUSIONS, PYPI, modules_of, parts_of
+from run_mpi import ROOT
 from verdicts import leave
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PYTHON = "/usr/bin/python3"
-
-# The parts of the suite: modules, time limit in seconds, MPI thread level, Open
-# MPI's one-sided component, whether mpi4py receives objects by matched probe,
-# and a pattern that narrows the part.
-# Open MPI 4's one-sided component over messages (osc/pt2pt) refuses
-# MPI_THREAD_MULTIPLE whatever the transport is, so the parts with windows ask
-# for less; Debian's configuration switches the component off, so they name it.
-P2P = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj",
-       "test_p2p_obj_matched", "test_msgzero", "test_msgspec", "test_request",
-       "test_status", "test_pack", "test_util_pkl5", "test_threads"]
-PARTS = {
-    "point-to-point": dict(modules=P2P, limit=60),
-    # What point-to-point excludes runs here, without matched probes.
-    "synchronous": dict(modules=["test_p2p_obj"], limit=40,
-                        mprobe=False, only="excluded from point-to-point"),
-    "collective": dict(modules=[
-        "test_cco_buf", "test_cco_nb_buf", "test_cco_vec", "test_cco_nb_vec",
-        "test_cco_ngh_buf", "test_cco_ngh_obj", "test_cco_obj",
-        "test_cco_obj_inter"], limit=150),
-    "communicator": dict(modules=["test_comm", "test_comm_inter", "test_comm_topo",
-                                  "test_group"], limit=40),
-    "rma": dict(modules=["test_rma", "test_rma_nb"], limit=120,
-                level="serialized", osc="pt2pt"),
-    "windows": dict(modules=["test_win", "test_attributes", "test_errhandler"],
-                    limit=40, level="serialized", osc="^ucx"),
-}
-
-MRECV = ("a synchronous send that MPI_Mrecv receives never completes: Open MPI 4's "
-         "mtl/ofi sends no acknowledgement then, over any libfabric provider")
-BOTTOM = ("MPI_Alltoallw from MPI_BOTTOM crashes in Open MPI 4's mtl/ofi, over any "
-          "libfabric provider")
-
-CANCEL = ("MPI_Cancel of a send crashes or fails inside Open MPI 4's mtl/ofi, over any "
-          "libfabric provider")
-MANY = ("the test expects that sends which MPI_Testall found unfinished stay so until "
-        "they are received; with Open MPI 4's mtl/ofi they finish in that very call, "
-        "over any libfabric provider")
-
-SHARED = ("it makes a window of shared memory of all ranks: MPI has that only for ranks "
-          "of one host")
-
-# Every exclusion: part, pattern of the test's name, where (None is everywhere, else
-# only where ranks are spread over hosts), reason.  Each reason holds for Open MPI
-# without Sluice too, and "--transport ofi-tcp --no-exclusions --filter NAME" shows it.
-EXCLUSIONS = [
-    *(("point-to-point", f"test_p2p_obj.TestP2PObj{name}", None, MRECV)
-      for name in ("*.testISSendAndRecv", "*.testProbe", "*.testWaitSomeSend",
-                   "*.testTestSomeSend", "World*.testSSendAndRecv")),
-    *(("point-to-point", f"test_util_pkl5.Test{name}", None, MRECV)
-      for name in ("*.testMProbe", "*.testIMProbe", "*.testMessageProbeIProbe",
-                   "*.testWaitAll", "*World.testSSendAndMProbe",
-                   "MPIWorld.testSSendAndRecv", "MPI*.testISSendAndRecv",
-                   "MPI*.testProbe", "MPI*.testTestAll")),
-    ("point-to-point", "test_p2p_obj.TestP2PObj*.testCancel", None, CANCEL),
-    ("point-to-point", "test_util_pkl5.Test*.testISSendCancel", None, CANCEL),
-    ("point-to-point", "test_p2p_buf.TestP2PBuf*.testProbeCancel", None, CANCEL),
-    ("point-to-point", "test_p2p_obj.TestP2PObj*.testManyISendAndRecv", None, MANY),
-    ("synchronous", "test_p2p_obj.TestP2PObj*.testCancel", None, CANCEL),
-    ("synchronous", "test_p2p_obj.TestP2PObj*.testManyISendAndRecv", None, MANY),
-    ("collective", "test_cco_vec.TestCCOVecWorld*.testAlltoallwBottom", None, BOTTOM),
-    ("windows", "test_win.TestWinAllocateSharedWorld.*", "hosts", SHARED),
-]
-
-# Nothing may go round the transport under test: Sluice gets no other path
-# between processes, and windows are made over messages where MPI permits it.
-TRANSPORTS = {
-    "sluice": ["--mca", "pml", "cm", "--mca", "mtl", "ofi",
-               "--mca", "mtl_ofi_provider_include", "sluice",
-               "--mca", "btl", "self"],
-    "vader": ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"],
-    # The same component of Open MPI (mtl/ofi) over libfabric's own provider: it
-    # tells a limit of that component from a fault of Sluice.
-    "ofi-tcp": ["--mca", "pml", "cm", "--mca", "mtl", "ofi",
-                "--mca", "mtl_ofi_provider_include", "tcp;ofi_rxm",
-                "--mca", "btl", "self"],
-}
+RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi4py_rank.py")
 
 
 def die(what, cause, step):
     sys.exit(f"run_mpi4py: {what}: {cause}. {step}")
 
 
-# ---------------------------------------------------------------- one rank
-
-class Recorder(unittest.TestResult):
-    """Writes each test's start and outcome as a line of JSON, at once."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.out = open(path, "w", buffering=1)
-        self.bad_subtest = None
-
-    def emit(self, *fields):
-        self.out.write(json.dumps(fields) + "\n")
-
-    def startTest(self, test):
-        super().startTest(test)
-        self.bad_subtest = None
-        self.emit("start", test.id())
-
-    def addSuccess(self, test):
-        self.emit("passed", test.id(), "")
-
-    def addSkip(self, test, reason):
-        self.emit("skipped", test.id(), reason)
-
-    def addFailure(self, test, err):
-        self.emit("failed", test.id(), self._exc_info_to_string(err, test))
-
-    addError = addFailure
-
-    def addSubTest(self, test, subtest, err):
-        # One subtest is told; unittest then reports no success for the whole.
-        if err is not None and self.bad_subtest is None:
-            self.bad_subtest = subtest
-            self.emit("failed", test.id(),
-                      f"{subtest}\n{self._exc_info_to_string(err, test)}")
-
-    def addExpectedFailure(self, test, err):
-        self.emit("passed", test.id(), "")
-
-    def addUnexpectedSuccess(self, test):
-        self.emit("failed", test.id(), "an expected failure did not happen")
-
-
-def flatten(suite):
-    for item in suite:
-        if isinstance(item, unittest.TestSuite):
-            yield from flatten(item)
-        else:
-            yield item
-
-
-def worker(config_path):
-    """Run one part inside an MPI process."""
-    with open(config_path) as f:
-        config = json.load(f)
-    sys.dont_write_bytecode = True
-    sys.path.insert(0, config["tests"])
-    for name in ("cupy", "numba"):
-        sys.modules[name] = None
-    import mpi4py
-    mpi4py.rc.thread_level = config["thread_level"]
-    mpi4py.rc.recv_mprobe = config["mprobe"]
-    from mpi4py import MPI
-    rank = MPI.COMM_WORLD.Get_rank()
-    loader = unittest.TestLoader()
-    recorder = Recorder(os.path.join(config["out"], f"{rank}.log"))
-    chosen = []
-    for module in config["modules"]:
-        chosen.extend(flatten(loader.loadTestsFromName(module)))
-    if config["only"]:
-        chosen = [t for t in chosen
-                  if exclusion(t.id(), config["is_spread"], "point-to-point")]
-    if config["filter"]:
-        chosen = [t for t in chosen if matches(t.id(), config["filter"])]
-    recorder.emit("list", [t.id() for t in chosen])
-    suite = unittest.TestSuite()
-    for test in chosen:
-        reason = exclusion(
-            test.id(), config["is_spread"], config["part"]) if config["exclusions"] else None
-        if reason:
-            recorder.emit("skipped", test.id(), "excluded here: " + reason)
-        else:
-            suite.addTest(test)
-    # Sequences of communicators must be the same on all ranks from the first.
-    MPI.COMM_WORLD.Barrier()
-    suite.run(recorder)
-    MPI.COMM_WORLD.Barrier()
-    recorder.emit("done")
-
-
-def matches(name, pattern):
-    return fnmatch.fnmatchcase(name, f"*{pattern}*")
-
-
-def exclusion(name, is_spread, part):
-    for of, pattern, where, reason in EXCLUSIONS:
-        if (of == part and (where is None or is_spread)
-                and fnmatch.fnmatchcase(name, pattern)):
-            return reason
-    return None
-
-
 # ---------------------------------------------------------------- the suite
 
-def suite_dir():
+def suite_dir(python):
     """Return the directory of the tests, fetching the source if need be."""
     probe = subprocess.run(
-        [PYTHON, "-c", "import mpi4py; print(mpi4py.__version__)"],
+        [python, "-c", "import mpi4py; print(mpi4py.__version__)"],
         capture_output=True, text=True)
     if probe.returncode:
-        die("mpi4py cannot be imported by " + PYTHON, probe.stderr.strip()[-300:],
+        die("mpi4py cannot be imported by " + python, probe.stderr.strip()[-300:],
             "Install the Debian package python3-mpi4py")
     version = probe.stdout.strip()
     cache = os.path.join(ROOT, "target", "mpi4py")
@@ -276,65 +99,40 @@ def fetch(version, cache):
 
 # ---------------------------------------------------------------- running
 
-def environment(directory):
-    env = dict(os.environ, OMPI_MCA_mpi_yield_when_idle="1",
-               PYTHONDONTWRITEBYTECODE="1", TMPDIR=directory,
-               OMPI_MCA_orte_tmpdir_base=directory)
-    # A Python environment of the caller must not shadow the system's mpi4py.
-    for name in ("PYTHONPATH", "PYTHONHOME"):
-        env.pop(name, None)
-    if os.geteuid() == 0:
-        env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    return env
-
-
-def run_part(part, ranks, args, tests):
+def run_part(part, ranks, args, tests, launch):
     """Run one part, over hosts of a lab of its own if --hosts says so: whatever a part
     leaves running ends with its lab.  Return its outcomes by test, failed ranks told."""
     if not args.hosts or args.lab:
-        return run_part_on(args.lab, part, ranks, args, tests)
+        return run_part_on(args.lab, part, ranks, args, tests, launch)
     # Workers, which import this file too, need none of it.
     from run_lab import Labs
     with tempfile.TemporaryDirectory(prefix="m4-lab-") as folder:
         labs = Labs(os.path.abspath(args.provider_path), folder)
         with labs.lab("--hosts", str(args.hosts), "--rails", "2") as lab:
-            return run_part_on(lab.name, part, ranks, args, tests)
+            return run_part_on(lab.name, part, ranks, args, tests, launch)
 
 
-def run_part_on(lab, part, ranks, args, tests):
-    about = PARTS[part]
+def run_part_on(lab, part, ranks, args, tests, launch):
+    about = parts_of(args.mpi)[part]
     limit = args.time_limit or about["limit"]
     directory = tempfile.mkdtemp(prefix="m4-")
     out = os.path.join(directory, "out")
     os.mkdir(out)
     config = os.path.join(directory, "config.json")
     with open(config, "w") as f:
-        json.dump(dict(tests=tests, part=part, modules=about["modules"], out=out,
+        json.dump(dict(tests=tests, mpi=args.mpi, part=part, out=out,
+                       modules=modules_of(args.mpi, part, tests),
                        thread_level=about.get("level", "multiple"),
                        mprobe=about.get("mprobe", True), only=about.get("only"),
                        is_spread=bool(lab), filter=args.filter,
                        exclusions=not args.no_exclusions), f)
-    command = [shutil.which("mpirun.openmpi"), "--oversubscribe", "--bind-to", "none",
-               "-n", str(ranks), *TRANSPORTS[args.transport]]
-    if lab:
-        tool = os.path.join(os.path.abspath(args.provider_path), "sluice")
-        hosts = args.hosts or 2
-        counts = [ranks // hosts + (host < ranks % hosts) for host in range(hosts)]
-        slots = ",".join(f"h{host}:{count}" for host, count in enumerate(counts) if count)
-        command = [tool, "lab", "exec", "--name", lab, "head", "--", *command,
-                   "--host", slots]
-    if "osc" in about:
-        command += ["--mca", "osc", about["osc"]]
-    if args.transport == "sluice":
-        command += ["-x", "FI_PROVIDER_PATH=" + os.path.abspath(args.provider_path)]
-        command += ["-x", "FI_SLUICE_TUNE=off"]
-    command += [PYTHON, "-u", os.path.abspath(__file__), "--worker", config]
+    command = [*launch.command(about, ranks, lab), launch.python, "-u", RANK, config]
     started = time.monotonic()
     ended = None
     text_path = os.path.join(directory, "text")
     with open(text_path, "wb") as text:
         process = subprocess.Popen(command, stdout=text, stderr=subprocess.STDOUT,
-                                   cwd=directory, env=environment(directory),
+                                   cwd=directory, env=launch.environment(about, directory),
                                    stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             code = process.wait(timeout=limit)
@@ -417,13 +215,20 @@ def collect(out, ranks, ended):
     return dict(outcomes=outcomes, details=details, stopped=stopped)
 
 
-def main():
+def parsed():
+    """The arguments, once they make sense."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Parts: " + ", ".join(PARTS) + ". Both rank counts run every part.")
-    parser.add_argument("--transport", choices=sorted(TRANSPORTS), default="sluice")
+        epilog="Parts, of Debian: " + ", ".join(DEBIAN) + ". Of PyPI: " + ", ".join(PYPI)
+        + ". All rank counts run every part.")
+    parser.add_argument("--mpi", action="append", choices=sorted(EXCLUSIONS),
+                        help="under this MPI (may be repeated) [default: debian, which is "
+                        "Open MPI 4.1]")
+    parser.add_argument("--transport", choices=TRANSPORTS, default="sluice",
+                        help="own: what the MPI takes by itself in a host; ofi-tcp: "
+                        "libfabric's tcp [default: sluice]")
     parser.add_argument("--ranks", default="2,4", help="rank counts [default: 2,4]")
-    parser.add_argument("--part", action="append", choices=list(PARTS),
+    parser.add_argument("--part", action="append", choices=sorted({*DEBIAN, *PYPI}),
                         help="only this part (may be repeated)")
     parser.add_argument("--filter", default="",
                         help="only tests whose name contains this (shell wildcards work)")
@@ -434,26 +239,18 @@ def main():
     parser.add_argument("--provider-path", metavar="DIR",
                         default=os.path.join(ROOT, "target", "release"),
                         help="where libsluice-fi.so is [default: target/release]")
+    parser.add_argument("--rails", metavar="RAILS", help="FI_SLUICE_RAILS, with an MPI of PyPI")
     parser.add_argument("--lab", metavar="NAME", help="spread the ranks over the hosts of this "
                         "lab (sluice lab), with \"sluice\" of --provider-path")
     parser.add_argument("--hosts", type=int, metavar="N", help="how many hosts the lab has "
                         "[default: 2]; without --lab: start one of two rails for this run")
-    parser.add_argument("--verbose", action="store_true", help="show what mpirun printed")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--verbose", action="store_true", help="show what the launcher printed")
     args = parser.parse_args()
-    if args.worker:
-        return worker(args.worker)
-
     try:
-        counts = [int(n) for n in args.ranks.split(",")]
-        assert all(n > 0 for n in counts)
+        args.counts = [int(n) for n in args.ranks.split(",")]
+        assert all(n > 0 for n in args.counts)
     except (ValueError, AssertionError):
         die(f"--ranks {args.ranks}", "it is no list of rank counts", "Write it as 2,4")
-    if not os.access(PYTHON, os.X_OK):
-        die(PYTHON, "it is not there", "Install the Debian package python3")
-    if not shutil.which("mpirun.openmpi"):
-        die("mpirun.openmpi", "it is not there",
-            "Install the Debian package openmpi-bin")
     library = os.path.join(args.provider_path, "libsluice-fi.so")
     if args.transport == "sluice" and not os.path.exists(library):
         die(library, "it is not there", "Build it with \"cargo build --release\"")
@@ -461,55 +258,92 @@ def main():
         from run_lab import why_not
         if reason := why_not():
             die("--hosts", reason, "Run it where \"sluice lab\" works, or without --hosts")
+    return args
 
-    tests, version = suite_dir()
+
+class Totals:
+    """What became of all tests."""
+
+    def __init__(self):
+        self.by_outcome = dict(passed=0, failed=0, skipped=0)
+        self.skips = {}
+        self.is_stray = False
+
+    def take(self, title, result, verbose):
+        """Tells what one part came to, and adds it."""
+        here = dict(passed=0, failed=0, skipped=0)
+        for name, outcome in result["outcomes"].items():
+            here[outcome] += 1
+            self.by_outcome[outcome] += 1
+            if outcome == "skipped":
+                key = (name, result["details"].get(name, ""))
+                self.skips.setdefault(key, []).append(title)
+        print(f"{title}: {here['passed']} passed, {here['failed']} failed, "
+              f"{here['skipped']} skipped, {result['seconds']:.1f} s", flush=True)
+        if result["ended"]:
+            self.is_stray = True
+            print(f"  {title}: {result['ended']}")
+        for line in result["stopped"]:
+            print("  " + line)
+        tell_failures(result)
+        if result["text"].strip() and (verbose or here["failed"] or result["ended"]):
+            print("  the launcher printed (the end of it):")
+            for line in result["text"].strip().splitlines()[-25:]:
+                print("    " + line)
+        sys.stdout.flush()
+
+    def end(self):
+        """Tells the skips and the sum; gives the exit status."""
+        if self.skips:
+            print("skipped:")
+        for (name, reason), where in sorted(self.skips.items()):
+            print(f"  {name} [{'; '.join(where)}]: {reason}")
+        passed, failed, skipped = self.by_outcome.values()
+        print(f"{passed} passed, {failed} failed, {skipped} skipped")
+        return 1 if failed or self.is_stray else 0
+
+
+def tell_failures(result):
+    told = 0
+    for name, outcome in result["outcomes"].items():
+        detail = result["details"].get(name, "")
+        if outcome == "failed" and not detail.startswith("not run"):
+            told += 1
+            if told <= 20:
+                print(f"  FAILED {name}\n    " + detail.strip().replace("\n", "\n    "))
+    if told > 20:
+        print(f"  and {told - 20} more failed")
+
+
+def run_under(args, totals):
+    """Runs the parts under one MPI."""
+    launch = launch_of(args)
+    tests, version = suite_dir(launch.python)
     where = f" on {args.hosts} hosts" if args.hosts else ""
-    print(f"mpi4py {version} over {args.transport}, ranks {args.ranks}{where}", flush=True)
-    total = dict(passed=0, failed=0, skipped=0)
-    skips = {}
-    stray = False
-    for ranks in counts:
-        for part in args.part or PARTS:
-            result = run_part(part, ranks, args, tests)
-            here = dict(passed=0, failed=0, skipped=0)
-            for name, outcome in result["outcomes"].items():
-                here[outcome] += 1
-                total[outcome] += 1
-                if outcome == "skipped":
-                    key = (name, result["details"].get(name, ""))
-                    skips.setdefault(key, []).append(ranks)
-            print(f"{part}, {ranks} ranks: {here['passed']} passed, "
-                  f"{here['failed']} failed, {here['skipped']} skipped, "
-                  f"{result['seconds']:.1f} s", flush=True)
-            if result["ended"]:
-                stray = True
-                print(f"  {part}, {ranks} ranks: {result['ended']}")
-            for line in result["stopped"]:
-                print("  " + line)
-            told = 0
-            for name, outcome in result["outcomes"].items():
-                detail = result["details"].get(name, "")
-                if outcome == "failed" and not detail.startswith("not run"):
-                    told += 1
-                    if told <= 20:
-                        print(f"  FAILED {name}\n    "
-                              + detail.strip().replace("\n", "\n    "))
-            if told > 20:
-                print(f"  and {told - 20} more failed")
-            if result["text"].strip() and (args.verbose or here["failed"] or result["ended"]):
-                print("  mpirun printed (the end of it):")
-                for line in result["text"].strip().splitlines()[-25:]:
-                    print("    " + line)
-            sys.stdout.flush()
-    if skips:
-        print("skipped:")
-        for (name, reason), where in sorted(skips.items()):
-            print(f"  {name} [{','.join(map(str, where))} ranks]: {reason}")
-    if not any(total.values()):
+    print(f"mpi4py {version}, {args.mpi}, over {args.transport}, ranks {args.ranks}{where}",
+          flush=True)
+    for ranks in args.counts:
+        for part in parts_of(args.mpi):
+            if not args.part or part in args.part:
+                result = run_part(part, ranks, args, tests, launch)
+                totals.take(f"{args.mpi}, {part}, {ranks} ranks", result, args.verbose)
+
+
+def main():
+    args = parsed()
+    totals = Totals()
+    for mpi in args.mpi or ["debian"]:
+        try:
+            run_under(argparse.Namespace(**{**vars(args), "mpi": mpi}), totals)
+        except Unavailable as why:
+            print(f"skip {mpi}: {why}", flush=True)
+            totals.by_outcome["skipped"] += 1
+        except Refused as why:
+            die(*why.args)
+    if not any(totals.by_outcome.values()):
         die("no test ran", f"nothing matches --filter {args.filter!r}",
             "Give a part of a test's name")
-    print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
-    return 1 if total["failed"] or stray else 0
+    return totals.end()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Spack's recipe of Sluice. From a clone: `spack dev-build sluice-mpi@main` in its folder."""
 
+import os
+
 from spack_repo.builtin.build_systems.generic import Package
 
 from spack.package import *
@@ -9,8 +11,8 @@ class SluiceMpi(Package):
     """A message-passing network stack in which the receiver sets the pace: a libfabric provider
     for MPI, a libportals that implements Portals 4.3, and simulators."""
 
-    homepage = "https://example.org/sluice"
-    git = "https://example.org/sluice.git"
+    # The clone that this recipe is part of: there is no public address yet.
+    git = "file://" + os.path.realpath(os.path.join(os.path.dirname(__file__), *[".."] * 5))
 
     license("MIT OR Apache-2.0")
 
