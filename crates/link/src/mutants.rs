@@ -129,6 +129,12 @@ pub enum Mutant {
     OverlooksRefusals,
     /// An initiator that is resumed does not say that it begins again.
     ForgetsRestarts,
+    /// What a process that is gone was to acknowledge is told as done.
+    TakesTheLostForDone,
+    /// What a process that is gone has refused, or was to take, is kept.
+    KeepsWhatTheDeadRefused,
+    /// Data that a process that is gone was to bring is told as there.
+    TakesTheCutForWhole,
     /// An operation on remote memory does not wait for those that it is fenced from.
     IgnoresFences,
     /// An operation on remote memory ends with the first of its parts.
@@ -225,7 +231,7 @@ impl Mutant {
     ];
 
     /// Those that only programs of Portals calls come by.
-    pub const OF_PORTALS: [Mutant; 24] = [
+    pub const OF_PORTALS: [Mutant; 27] = [
         Mutant::PrefersTheOverflowList,
         Mutant::TruncatesAnyway,
         Mutant::OverlooksPermissions,
@@ -250,6 +256,9 @@ impl Mutant {
         Mutant::BeginsBehindTheRefused,
         Mutant::OverlooksRefusals,
         Mutant::ForgetsRestarts,
+        Mutant::TakesTheLostForDone,
+        Mutant::KeepsWhatTheDeadRefused,
+        Mutant::TakesTheCutForWhole,
     ];
 }
 

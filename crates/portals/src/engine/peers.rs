@@ -5,6 +5,7 @@ use crate::engine::ni::Ni;
 use crate::objects::event::NiFail;
 use crate::objects::operation::{Operation, Place, Stage};
 use crate::table::Handle;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port, Token};
 use sluice_wire::PeerId;
 
@@ -100,7 +101,9 @@ impl Ni {
         }
         self.drop_waiting(port, peer, why);
         self.forget_refusals(peer);
-        self.drop_flows(peer, gone);
+        if !mutants::is(Mutant::KeepsWhatTheDeadRefused) {
+            self.drop_flows(peer, gone);
+        }
         self.fire(port);
     }
 
@@ -110,7 +113,9 @@ impl Ni {
             Stage::Incoming(incoming) => {
                 // A read under way is reported by the rail.
                 if incoming.direct.is_none() || incoming.asked == incoming.arrived {
-                    self.fail_incoming(handle, why);
+                    if !mutants::is(Mutant::TakesTheCutForWhole) {
+                        self.fail_incoming(handle, why);
+                    }
                     self.end_incoming(port, handle);
                 }
                 return;
@@ -122,7 +127,9 @@ impl Ni {
         Ni::revoke_of(port, &operation);
         match operation.stage {
             Stage::Ack { .. } | Stage::Exposed { .. } => {
-                self.acked(&operation, 0, Place::default(), Err(why), false)
+                let is_done = mutants::is(Mutant::TakesTheLostForDone);
+                let outcome = if is_done { Ok(()) } else { Err(why) };
+                self.acked(&operation, 0, Place::default(), outcome, false);
             }
             Stage::Reply { into, slots, .. } => {
                 self.links.release_reply(slots);

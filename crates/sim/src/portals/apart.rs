@@ -1,12 +1,12 @@
 //! Processes on different hosts: what an engine wants of rails, and what comes of it. Rails break,
 //! fall silent, lose and repeat frames, and processes are stopped; nothing takes so long that a
-//! process gives a peer up.
+//! process gives a peer up that is well.
 
 use super::setup::Stop;
 use super::trace::What;
 use super::world::{Event, Turn, World};
 use crate::rails::{self, Effect, Kind, Note, Rails};
-use sluice_link::RailError;
+use sluice_link::{PeerError, RailError};
 use sluice_wire::PeerId;
 
 impl World<'_> {
@@ -27,6 +27,9 @@ impl World<'_> {
                 return;
             }
             self.stops_begun += 1;
+            if self.is_dead(who) {
+                continue;
+            }
             self.rails.stop(who, self.now_ns + ns);
             self.rails.fault_counts.note(Kind::Stopped);
             self.trace.set_faults(self.rails.fault_counts);
@@ -71,29 +74,68 @@ impl World<'_> {
     /// Something has come of rails. What that is for the program.
     pub(super) fn rails_have(&mut self, effect: Effect) -> Option<Turn> {
         match effect {
+            Effect::Deliver { to, flight } if self.is_dead(to) => {
+                self.drop_flight(to, flight);
+                None
+            }
             Effect::Deliver { to, flight } => {
                 self.met.by_rails = 1;
                 self.mailboxes[to].push_back(flight);
                 self.rouse(to);
                 None
             }
-            Effect::Moved { who, what, outcome } => {
+            Effect::Drop { to, flight } => {
+                self.drop_flight(to, flight);
+                None
+            }
+            Effect::Moved { who, what, outcome } if !self.is_dead(who) => {
                 let peer = what.peer.index();
-                assert_ne!(outcome, Err(RailError::PeerGone), "{who} gives up {peer}");
+                let is_gone = outcome == Err(RailError::PeerGone);
+                if is_gone {
+                    self.part(who, peer);
+                    self.met.moves_failed = 1;
+                }
                 self.note(who, What::Moved(peer, what.local.len, outcome.is_ok()));
                 self.step(who, &[], |ni, port| ni.on_moved(port, what.token, outcome));
                 self.rouse(who);
-                Some(Turn::Called(who))
+                Some(if is_gone { Turn::Doubts(who, peer) } else { Turn::Called(who) })
             }
-            Effect::Connected { who, peer } => {
+            Effect::Connected { who, peer } if !self.is_dead(who) => {
                 self.hosts.opened(who, peer);
                 self.far_asked.remove(&(who, peer)).then(|| {
                     self.tell_connected(who, peer);
                     Turn::Called(who)
                 })
             }
-            Effect::Gone { who, peer } => panic!("{who} gives up {peer}, which is well"),
-            Effect::Drop { to, .. } => panic!("a packet for {to} is dropped, and nobody is gone"),
+            Effect::Gone { who, peer } if !self.is_dead(who) => {
+                self.part(who, peer);
+                self.lose_apart(who, peer);
+                Some(Turn::Lost(who, peer))
+            }
+            Effect::Moved { .. } | Effect::Connected { .. } | Effect::Gone { .. } => None,
         }
+    }
+
+    /// A process has given up a peer elsewhere.
+    fn part(&mut self, who: usize, peer: usize) {
+        assert!(self.rails.may_be_gone(who, peer), "{who} gives up {peer}, which is well");
+        self.losses.part(who, peer);
+        self.books.part(who, peer);
+    }
+
+    /// A process is told that a peer elsewhere does not answer any more.
+    fn lose_apart(&mut self, who: usize, peer: usize) {
+        if self.is_dead(peer) {
+            self.note_death();
+        } else {
+            self.met.peers_given_up = 1;
+        }
+        self.drop_unread(who, peer);
+        self.far_asked.remove(&(who, peer));
+        self.note(who, What::Loses(peer));
+        self.step(who, &[], |ni, port| {
+            ni.on_peer_gone(port, PeerId(peer as u32), PeerError::Unreachable);
+        });
+        self.rouse(who);
     }
 }

@@ -75,6 +75,7 @@ fn fail(fail: NiFail, kind: EventKind) -> Fail {
         NiFail::PtDisabled => Fail::PtDisabled,
         NiFail::OpViolation => Fail::OpViolation,
         NiFail::PermViolation => Fail::PermViolation,
+        NiFail::Undeliverable(_) => Fail::Undeliverable,
         other => panic!("nothing here fails so: {other:?}"),
     }
 }

@@ -19,6 +19,9 @@ impl Program<'_> {
     /// A process calls something.
     pub fn act(&mut self) {
         let who = self.anybody();
+        if self.world.is_dead(who) {
+            return;
+        }
         match self.draw.below(100) {
             0..26 => self.append(who),
             26..62 => self.issue(who),
@@ -31,7 +34,9 @@ impl Program<'_> {
             80..87 => self.search(who),
             87..92 if !self.model.entries.is_empty() => {
                 let at = self.draw.below(self.model.entries.len() as u64) as usize;
-                self.unlink(at);
+                if !self.world.is_dead(self.model.entries[at].who) {
+                    self.unlink(at);
+                }
             }
             92..98 => self.switch(who),
             98 => {

@@ -127,6 +127,20 @@ marks! {
     refused_triggered,
     /// An initiator asked whether what nobody acknowledges was taken.
     asked,
+    /// A process ended, and others learnt it.
+    deaths,
+    /// A process gave up a peer that was alive.
+    peers_given_up,
+    /// An operation was lost with its target; one was before it had arrived there.
+    lost,
+    /// See there.
+    lost_on_the_way,
+    /// Data of an operation did not come, or was not fetched, since its initiator was gone.
+    lost_at_target,
+    /// A read or a write of another's memory ended with that.
+    moves_failed,
+    /// An operation was lost that its target had refused.
+    refused_and_lost,
 }
 
 impl Coverage {
@@ -155,6 +169,9 @@ impl Coverage {
             claimed_moving,
             completed_though_dropped,
             counted_bytes,
+            lost,
+            lost_at_target,
+            lost_on_the_way,
         } = *met;
         *self = Coverage {
             overflow_taken,
@@ -180,6 +197,9 @@ impl Coverage {
             claimed_moving,
             completed_though_dropped,
             counted_bytes,
+            lost,
+            lost_at_target,
+            lost_on_the_way,
             ..*self
         };
     }
@@ -198,6 +218,7 @@ impl Coverage {
             refused_to_self,
             refused_triggered,
             asked,
+            refused_and_lost,
         } = *met;
         *self = Coverage {
             recovered,
@@ -212,6 +233,7 @@ impl Coverage {
             refused_to_self,
             refused_triggered,
             asked,
+            refused_and_lost,
             ..*self
         };
     }
@@ -225,6 +247,9 @@ impl Coverage {
             direct_writes,
             forbidden,
             by_rails,
+            deaths,
+            peers_given_up,
+            moves_failed,
         } = *met;
         *self = Coverage {
             pending_transmissions,
@@ -234,6 +259,9 @@ impl Coverage {
             direct_writes,
             forbidden,
             by_rails,
+            deaths,
+            peers_given_up,
+            moves_failed,
             ..*self
         };
     }

@@ -12,7 +12,7 @@ use std::str::FromStr;
 pub struct Cut {
     /// These calls, by number.
     pub calls: Option<BTreeSet<u64>>,
-    /// These faults: those of rails, then processes that are stopped.
+    /// These faults: those of rails, processes that are stopped, the end of one.
     pub faults: Option<BTreeSet<usize>>,
 }
 

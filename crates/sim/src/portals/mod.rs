@@ -8,6 +8,7 @@
 //! | `program` `calls` `operations` | what the processes do; each call is made to the engine and to the model |
 //! | `world` | processes, network and time; one call of an engine is one step |
 //! | `apart` | processes on different hosts, the rails between them (`crate::rails`), stops |
+//! | `deaths` | what the end of a process does to the others |
 //! | `bridge` | the model's words and the engine's |
 //! | `recovery` | what recovery from exhaustion may do to operations that are refused |
 //! | `judge` | memory and registers, at the end |
@@ -16,7 +17,8 @@
 //! | `trace` | what happened, for people |
 //!
 //! Programs may lose operations: one that nothing matches is dropped, or disables its portal
-//! table entry. What is checked is that each call, event, count and byte is what the
+//! table entry. Processes end, and hosts are cut off for so long that peers are given up: what
+//! their survivors have under way ends then, each operation once. What is checked is that each call, event, count and byte is what the
 //! specification says, and that in the end nothing is left.
 
 mod apart;
@@ -24,6 +26,7 @@ mod bridge;
 mod calls;
 mod coverage;
 mod cut;
+mod deaths;
 mod judge;
 mod model;
 mod operations;

@@ -3,7 +3,7 @@
 use super::bridge;
 use super::calls::{CLASSES, NUMBERS};
 use super::judge::BLANK;
-use super::model::{AckReq, Bytes, Md, Op, Operation, Sum, Type, What};
+use super::model::{AckReq, Bytes, Ends, Md, Op, Operation, Sum, Type, What};
 use super::program::{Descriptor, ID_SHIFT, OpMemory, PTS, Program};
 use sluice_portals::{Command, Local};
 use sluice_wire::{Addr, Region};
@@ -62,6 +62,7 @@ impl Program<'_> {
             is_claimed: false,
             send_due: None,
             comm_due: None,
+            ends: Ends::default(),
         };
         let memory = self.memory_for(&op);
         let local = |pieces: &[Region]| Local {

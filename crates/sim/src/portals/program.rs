@@ -216,12 +216,38 @@ impl<'t> Program<'t> {
         self.setup.layouts.len()
     }
 
+    /// Processes that have not ended.
+    fn living(&self) -> impl Iterator<Item = usize> + use<> {
+        let dead = (0..self.count()).find(|who| self.world.is_dead(*who));
+        (0..self.count()).filter(move |who| Some(*who) != dead)
+    }
+
+    /// A process ends. What it was refused, and was to refuse, is over.
+    fn dies(&mut self, who: usize) {
+        self.model.dies(who);
+        for other in 0..self.count() {
+            self.recovered.forget(who, other);
+        }
+    }
+
     /// Something happens. False if nothing does any more.
     fn turn(&mut self) -> bool {
         match self.world.next() {
             Turn::Rest => return false,
             Turn::Called(who) => {
                 self.model.begin_step();
+                self.look(who);
+            }
+            Turn::Died(who) => self.dies(who),
+            Turn::Lost(who, peer) => {
+                self.model.begin_step();
+                self.model.gives_up(who, peer);
+                self.recovered.forget(who, peer);
+                self.look(who);
+            }
+            Turn::Doubts(who, peer) => {
+                self.model.begin_step();
+                self.model.doubts(who, peer);
                 self.look(who);
             }
             Turn::Woken(who) => {
@@ -342,7 +368,7 @@ impl<'t> Program<'t> {
         let rounds = if self.setup.recovery.is_some() { IDLES_TO_REST } else { 1 };
         let mut idles = 0;
         while idles < rounds {
-            for who in 0..self.count() {
+            for who in self.living() {
                 self.idle(who);
                 self.take_events(who);
             }
@@ -356,7 +382,7 @@ impl<'t> Program<'t> {
 
     /// Entries are enabled and take whatever comes, so that nobody is refused any more.
     fn admit_all(&mut self) {
-        for who in 0..self.count() {
+        for who in self.living() {
             for pt in 0..PTS {
                 self.switch_to(who, pt, true);
                 let (mut entry, pieces) = self.entry(who, true);
@@ -370,7 +396,7 @@ impl<'t> Program<'t> {
 
     /// Everything comes to its end, and is taken away.
     fn finish(&mut self) {
-        for who in 0..self.count() {
+        for who in self.living() {
             for at in COUNTERS..COUNTERS + OWN_COUNTERS {
                 self.change(who, at, false, (RAISED, 0));
             }
@@ -381,7 +407,7 @@ impl<'t> Program<'t> {
             self.settle();
             self.recovered.check_end();
         }
-        for who in 0..self.count() {
+        for who in self.living() {
             for at in 0..COUNTERS {
                 self.cancel(who, at);
             }
@@ -391,12 +417,12 @@ impl<'t> Program<'t> {
         }
         self.settle();
         for at in 0..self.model.entries.len() {
-            if self.model.entries[at].linked {
+            if self.model.entries[at].linked && !self.world.is_dead(self.model.entries[at].who) {
                 self.unlink(at);
                 assert!(!self.model.entries[at].linked, "entry {at} is in use for ever");
             }
         }
-        for who in 0..self.count() {
+        for who in self.living() {
             for Descriptor { handle, .. } in self.actors[who].descriptors.clone() {
                 self.world.ni_mut(who).md_release(handle).expect("it is there");
             }

@@ -29,6 +29,7 @@ pub struct Met {
     pub refused_to_self: u64,
     pub refused_triggered: u64,
     pub asked: u64,
+    pub refused_and_lost: u64,
 }
 
 /// See the module.
@@ -92,6 +93,15 @@ impl Recovered {
         assert!(!pauses || scheme == Some(Scheme::Pause), "only the paper's scheme pauses");
         self.met.asked |= u64::from(word == Word::Ask);
         self.met.recovered_by_pause |= u64::from(word == Word::Unpause);
+    }
+
+    /// Of two processes, one has ended or has given up the other.
+    pub fn forget(&mut self, one: usize, other: usize) {
+        let is_of_both =
+            |(from, to): (usize, usize)| (from, to) == (one, other) || (to, from) == (one, other);
+        let before = self.refused.len();
+        self.refused.retain(|(from, to, _), _| !is_of_both((*from, *to)));
+        self.met.refused_and_lost |= u64::from(self.refused.len() < before);
     }
 
     /// Panics if anybody is still refused.

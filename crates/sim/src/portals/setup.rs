@@ -16,6 +16,10 @@ const RAILS_PERCENT: u64 = 60;
 /// one stop takes at most.
 const STOPS_PERCENT: u64 = 25;
 const PATIENCE: u64 = 14;
+/// Of a hundred worlds, in how many a process ends, and in how many of those with several hosts
+/// these may be apart for longer than peers are waited for.
+const DEATHS_PERCENT: u64 = 35;
+const LASTING_PERCENT: u64 = 60;
 /// Places of an event queue that never runs out.
 pub const QUEUE_MAX: usize = 4_096;
 /// Of a hundred worlds, in how many interfaces recover from exhaustion.
@@ -76,6 +80,8 @@ pub struct Setup {
     pub rails: RailsSetup,
     /// In the order in which they begin.
     pub stops: Vec<Stop>,
+    /// Which process ends, after so many calls into engines.
+    pub death: Option<(usize, u64)>,
 }
 
 impl Setup {
@@ -110,6 +116,7 @@ impl Setup {
             recovery,
             queues_max,
             stops: stops(seed, layouts.len(), &rails),
+            death: death(seed, layouts.len()),
             rails,
             taking_percent: recovers.pick(if recovery.is_some() { &[5, 20, 60] } else { &[100] }),
             matching: draw.percent(MATCHING_PERCENT),
@@ -134,9 +141,9 @@ impl Setup {
         }
     }
 
-    /// How many faults there are: those of rails, then stops.
+    /// How many faults there are: those of rails, then stops, then the end of a process.
     pub fn faults(&self) -> usize {
-        self.rails.faults.len() + self.stops.len()
+        self.rails.faults.len() + self.stops.len() + usize::from(self.death.is_some())
     }
 
     /// Leaves out the faults that are not kept.
@@ -145,6 +152,7 @@ impl Setup {
         let mut is_left = || number.next().is_some_and(&is_kept);
         self.rails.faults.retain(|_| is_left());
         self.stops.retain(|_| is_left());
+        self.death = self.death.filter(|_| is_left());
     }
 
     /// Whether headers may run out.
@@ -153,14 +161,15 @@ impl Setup {
     }
 }
 
-/// What is between the hosts of so many processes, if there are several. No process gives up
-/// another.
+/// What is between the hosts of so many processes, if there are several.
 fn rails(seed: u64, processes: usize) -> RailsSetup {
     if !Draw::stream(seed, 110).percent(RAILS_PERCENT) {
         return RailsSetup::one_host(processes);
     }
     let mut rails = RailsSetup::draw(seed, processes);
-    rails.drop_lasting_partitions();
+    if !Draw::stream(seed, 115).percent(LASTING_PERCENT) {
+        rails.drop_lasting_partitions();
+    }
     rails
 }
 
@@ -177,6 +186,14 @@ fn stops(seed: u64, processes: usize, rails: &RailsSetup) -> Vec<Stop> {
     let mut stops: Vec<Stop> = (0..count).map(stop).collect();
     stops.sort_by_key(|stop| stop.after_steps);
     stops
+}
+
+/// Which process ends, and when.
+fn death(seed: u64, processes: usize) -> Option<(usize, u64)> {
+    let mut draw = Draw::stream(seed, 113);
+    let ends = draw.percent(DEATHS_PERCENT);
+    let most = draw.pick(&[30, 200, 800]);
+    ends.then(|| (draw.below(processes as u64) as usize, draw.below(most)))
 }
 
 /// Bytes of a payload that so many slots of any of these mailboxes take.

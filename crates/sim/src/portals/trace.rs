@@ -46,6 +46,8 @@ pub(super) enum What {
     Moved(usize, u64, bool),
     Transmitted(usize),
     Connected(usize),
+    /// It learns that a peer has ended, or has given it up.
+    Loses(usize),
     Takes(Box<Event>, Box<Told>),
     /// Something has happened between hosts.
     Rails(Note),
@@ -89,6 +91,7 @@ impl Trace {
             What::Transmitted(to) => (*to as u64) << 8 | 11,
             What::Connected(peer) => (*peer as u64) << 8 | 12,
             What::Takes(event, _) => event.user_ptr << 16 | (event.kind as u64) << 8 | 13,
+            What::Loses(peer) => (*peer as u64) << 8 | 15,
             What::Rails(note) => u64::from(note.is_fault()) << 8 | 14,
         };
         for part in [at_ns, who as u64, what_hash] {
@@ -162,6 +165,7 @@ impl fmt::Display for What {
             What::Moved(peer, _, false) => write!(f, "may not reach {peer}'s memory"),
             What::Transmitted(to) => write!(f, "has its memory of a packet for {to} read"),
             What::Connected(peer) => write!(f, "is told that the connection to {peer} is open"),
+            What::Loses(peer) => write!(f, "learns that {peer} is gone"),
             What::Takes(_, told) => write!(f, "takes {told:?}"),
             What::Rails(note) => write!(f, "{note}"),
         }

@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::queue::Queue;
 use crate::rails::{self, Rails};
-use crate::swarm::{Books, Draw, slots_max};
+use crate::swarm::{Books, Draw, Losses, slots_max};
 use sluice_link::{Exposures, RailError, Token};
 use sluice_portals::{Limits, Ni, Taken};
 use sluice_wire::{Parsed, PeerId, Region};
@@ -39,8 +39,7 @@ pub(super) enum Event {
         process: usize,
     },
     Moved {
-        who: usize,
-        what: Move,
+        transfer: usize,
     },
     /// The memory of a packet that was taken before is read, and that is reported.
     Write {
@@ -50,6 +49,11 @@ pub(super) enum Event {
         late: usize,
     },
     Connected {
+        who: usize,
+        peer: usize,
+    },
+    /// A process learns that a peer on its host has ended.
+    Lost {
         who: usize,
         peer: usize,
     },
@@ -64,18 +68,25 @@ pub enum Turn {
     Woken(usize),
     /// The engine of this process has been called.
     Called(usize),
+    /// This process has ended.
+    Died(usize),
+    /// The first has learnt that the second has ended, or has given it up.
+    Lost(usize, usize),
+    /// The first was told that its data did not move, since the second is gone.
+    Doubts(usize, usize),
     /// Nothing is to come.
     Rest,
 }
 
 /// A packet whose memory the rail reads after it has taken it.
 #[derive(Clone, Copy, Debug)]
-struct Late {
-    who: usize,
-    to: usize,
+pub(super) struct Late {
+    pub(super) who: usize,
+    pub(super) to: usize,
     from: Region,
     token: Token,
-    flight: Flight,
+    pub(super) flight: Flight,
+    pub(super) is_written: bool,
 }
 
 /// What the network has come by.
@@ -88,6 +99,9 @@ pub struct Met {
     pub direct_writes: u64,
     pub forbidden: u64,
     pub by_rails: u64,
+    pub deaths: u64,
+    pub peers_given_up: u64,
+    pub moves_failed: u64,
 }
 
 /// See the module.
@@ -104,11 +118,11 @@ pub struct World<'t> {
     pub memories: Vec<Memory>,
     unreadable: Vec<Vec<bool>>,
     forbidden: Vec<Vec<bool>>,
-    store: Store,
+    pub(super) store: Store,
     outbox: Outbox,
     claims: AllClaims,
     pub(super) exposures: Vec<Exposures>,
-    connections: Option<Connections>,
+    pub(super) connections: Option<Connections>,
     pub(super) hosts: Hosts,
     /// What is between hosts.
     pub(super) rails: Rails,
@@ -119,14 +133,18 @@ pub struct World<'t> {
     pub(super) far_asked: BTreeSet<(usize, usize)>,
     /// Which revoked keys are used once more.
     pub(super) draw_stale: Draw,
-    lates: Vec<Late>,
+    /// Reads and writes on this host, until they end.
+    pub(super) transfers: Vec<Option<(usize, Move)>>,
+    pub(super) lates: Vec<Late>,
     arrival_ns: Vec<u64>,
     way_free_ns: Vec<u64>,
-    books: Books,
+    pub(super) books: Books,
+    pub(super) losses: Losses,
     pub met: Met,
     draw: Draw,
     draw_late: Draw,
     draw_placing: Draw,
+    pub(super) draw_death: Draw,
     pub(super) trace: &'t mut Trace,
 }
 
@@ -160,14 +178,17 @@ impl<'t> World<'t> {
             rail_events: 0,
             far_asked: BTreeSet::new(),
             draw_stale: Draw::stream(seed, 109),
+            transfers: Vec::new(),
             lates: Vec::new(),
             arrival_ns: vec![0; count * count],
             way_free_ns: vec![0; count * count],
             books: Books::new(count),
+            losses: Losses::new(count),
             met: Met::default(),
             draw,
             draw_late: Draw::stream(seed, 103),
             draw_placing: Draw::stream(seed, 104),
+            draw_death: Draw::stream(seed, 114),
             trace,
             setup: setup.clone(),
         }
@@ -176,6 +197,9 @@ impl<'t> World<'t> {
     /// Lets time pass until a process has something to do, or an engine was called.
     pub fn next(&mut self) -> Turn {
         self.begin_stops();
+        if let Some(who) = self.next_death() {
+            return Turn::Died(who);
+        }
         loop {
             while let Some(effect) = self.rails.effects.pop_front() {
                 if let Some(turn) = self.rails_have(effect) {
@@ -191,6 +215,9 @@ impl<'t> World<'t> {
             self.now_ns = now;
             self.count_event();
             match event {
+                Event::Arrive { to, flight } if self.is_lost(to, flight) => {
+                    self.drop_flight(to, flight);
+                }
                 Event::Arrive { to, flight } => {
                     self.mailboxes[to].push_back(flight);
                     self.rouse(to);
@@ -199,6 +226,7 @@ impl<'t> World<'t> {
                     self.rail_events -= 1;
                     self.on_rails(|rails, cx| rails.happen(cx, event));
                 }
+                Event::Wake { process } if self.is_dead(process) => {}
                 Event::Wake { process } if self.rails.computes_until(process) > now => {
                     if self.wake_at[process].take_if(|at| *at == now).is_some() {
                         self.wake(process, self.rails.computes_until(process));
@@ -209,11 +237,19 @@ impl<'t> World<'t> {
                     return Turn::Woken(process);
                 }
                 Event::Wake { .. } => {}
-                Event::Moved { who, what } => {
-                    self.moved(who, &what);
-                    return Turn::Called(who);
+                Event::Moved { transfer } => {
+                    let ended = self.transfers[transfer].take();
+                    if let Some((who, what)) = ended.filter(|(who, _)| !self.is_dead(*who)) {
+                        return self.moved(who, &what);
+                    }
                 }
+                Event::Lost { who, peer } => {
+                    self.lose(who, peer);
+                    return Turn::Lost(who, peer);
+                }
+                Event::Write { late } if self.is_dead(self.lates[late].who) => {}
                 Event::Write { late } => self.write(late),
+                Event::Transmitted { late } if self.is_dead(self.lates[late].who) => {}
                 Event::Transmitted { late } => {
                     let Late { who, to, token, .. } = self.lates[late];
                     self.note(who, What::Transmitted(to));
@@ -221,7 +257,8 @@ impl<'t> World<'t> {
                     return Turn::Called(who);
                 }
                 Event::Connected { who, peer } => {
-                    if self.connected(who, peer) {
+                    let both = !self.is_dead(who) && !self.is_dead(peer);
+                    if both && self.connected(who, peer) {
                         return Turn::Called(who);
                     }
                 }
@@ -330,7 +367,7 @@ impl<'t> World<'t> {
 
     /// Panics unless the books are in order and nothing is left of any operation.
     pub fn check_rest(&self) {
-        for (who, ni) in self.nis.iter().enumerate() {
+        for (who, ni) in self.nis.iter().enumerate().filter(|(who, _)| !self.is_dead(*who)) {
             self.check(who);
             self.books.check_rest(who, ni.links(), &self.setup.layouts[who]);
             assert_eq!(ni.operations_now(), 0, "operations of {who}");
@@ -405,7 +442,8 @@ impl<'t> World<'t> {
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
             let mut at = (free + self.setup.latency_ns + late_ns).max(self.arrival_ns[way]);
             if let Some((from, token)) = out.late {
-                at = at.max(self.take_late(Late { who, to, from, token, flight }));
+                let late = Late { who, to, from, token, flight, is_written: false };
+                at = at.max(self.take_late(late));
             }
             self.arrival_ns[way] = at;
             self.queue.add(at, Event::Arrive { to, flight });
@@ -418,7 +456,8 @@ impl<'t> World<'t> {
             let late_ns = self.draw.below(self.setup.jitter_ns + 1);
             let taken_ns = what.local.len.div_ceil(1024) * self.setup.kib_ns;
             let at = self.now_ns + 2 * self.setup.latency_ns + taken_ns + late_ns;
-            self.queue.add(at, Event::Moved { who, what });
+            self.queue.add(at, Event::Moved { transfer: self.transfers.len() });
+            self.transfers.push(Some((who, what)));
         }
         for peer in outbox.connects.drain(..) {
             if self.are_apart(who, peer.index()) {
@@ -438,9 +477,13 @@ impl<'t> World<'t> {
         self.outbox = outbox;
     }
 
-    /// A read or a write that `who` had asked for ends.
-    fn moved(&mut self, who: usize, what: &Move) {
+    /// A read or a write that `who` had asked for ends. What that is for the program.
+    fn moved(&mut self, who: usize, what: &Move) -> Turn {
         let peer = what.peer.index();
+        if self.is_dead(peer) && self.fails_to_move(who, peer) {
+            self.fail_move(who, what);
+            return Turn::Doubts(who, peer);
+        }
         let may = !self.forbidden[who][peer];
         self.note(who, What::Moved(peer, what.local.len, may));
         let outcome = if may {
@@ -454,6 +497,7 @@ impl<'t> World<'t> {
         let token = what.token;
         self.step(who, &[], |ni, port| ni.on_moved(port, token, outcome));
         self.rouse(who);
+        Turn::Called(who)
     }
 
     /// Moves bytes between a process and memory that another has exposed to it.
@@ -484,6 +528,7 @@ impl<'t> World<'t> {
 
     /// The rail reads the memory of a packet, and says so some time later.
     fn write(&mut self, place: usize) {
+        self.lates[place].is_written = true;
         let late = self.lates[place];
         if late.from.len > 0 {
             let bytes = self.memories[late.who].read(late.from).into();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// Who has ended, and who knows.
 #[derive(Debug)]
-pub(super) struct Losses {
+pub(crate) struct Losses {
     dead: Option<usize>,
     /// By survivor: whether it was told.
     told: Vec<bool>,

@@ -62,6 +62,7 @@ pub(crate) use books::Books;
 pub use coverage::Coverage;
 pub use cut::{Cut, CutError, Size};
 pub(crate) use draw::Draw;
+pub(crate) use losses::Losses;
 pub use remote::RemoteCoverage;
 pub(crate) use shrink::reduce;
 pub use shrink::shrink;

@@ -46,6 +46,13 @@ impl Bytes {
         self.known[..first.known.len()].copy_from_slice(&first.known);
     }
 
+    /// What was known of a part before it was forgotten is so.
+    pub fn put_back(&mut self, at: u64, before: &Bytes) {
+        for (nth, value) in before.values.iter().enumerate().filter(|(nth, _)| before.known[*nth]) {
+            self.write(at + nth as u64, &[*value]);
+        }
+    }
+
     /// Nobody can say any more what is there.
     pub fn forget(&mut self, range: Range<u64>) {
         self.known[range.start as usize..range.end as usize].fill(false);

@@ -5,6 +5,8 @@
 //! program alone changes ([`Counter::is_own`]) it computes.
 
 use super::Model;
+use super::losses::{Counted, Side};
+use std::collections::BTreeSet;
 
 /// Successes and failures.
 pub type Count = (u64, u64);
@@ -31,6 +33,9 @@ pub struct Counter {
     value: Count,
     /// The most that it may say.
     may: Count,
+    /// Of operations that a loss may have ended: so many successes, which are in `may`, or one
+    /// failure.
+    either: Vec<u64>,
     /// In order of the calls.
     armed: Vec<Armed>,
 }
@@ -42,11 +47,32 @@ impl Counter {
 
     pub(super) fn check_end(&self, who: usize, at: usize) {
         assert!(
-            self.is_own || self.value == self.may,
+            self.is_own || self.is_complete(),
             "counter {at} of {who} says {:?} and has counted {:?}",
             self.value,
             self.may
         );
+    }
+
+    /// Whether all is counted, of operations that may have failed either way.
+    fn is_complete(&self) -> bool {
+        let unsure: u64 = self.either.iter().sum();
+        let failures_min = self.may.1 - self.either.len() as u64;
+        let Some(successes) = self.value.0.checked_sub(self.may.0 - unsure) else { return false };
+        let Some(failures) = self.value.1.checked_sub(failures_min) else { return false };
+        // Successes and failures that some of them may have made.
+        let mut made = BTreeSet::from([(0, 0)]);
+        for amount in &self.either {
+            let next = made.iter().flat_map(|&(good, bad)| [(good + amount, bad), (good, bad + 1)]);
+            made = next.filter(|&(good, bad)| good <= successes && bad <= failures).collect();
+        }
+        made.contains(&(successes, failures))
+    }
+
+    /// What was to be so many successes may be a failure.
+    pub(super) fn doubt(&mut self, successes: u64) {
+        self.may.1 += 1;
+        self.either.push(successes);
     }
 
     /// The first in order that is due: the lowest threshold, of equal ones the oldest.
@@ -59,17 +85,25 @@ impl Counter {
 }
 
 impl Model {
-    /// Something is counted, now or later: one, or so many bytes; or a failure.
+    /// Something is counted, now or later: one, or so many bytes; or a failure. `of`: at which
+    /// side of which operation.
     pub(super) fn may_count(
         &mut self,
         who: usize,
         ct: Option<usize>,
         what: Result<Option<u64>, ()>,
+        of: Option<(usize, Side)>,
     ) {
         let Some(ct) = ct else { return };
         let counter = &mut self.processes[who].counters[ct];
         match what {
-            Ok(bytes) => counter.may.0 += bytes.unwrap_or(1),
+            Ok(bytes) => {
+                let successes = bytes.unwrap_or(1);
+                counter.may.0 += successes;
+                if let Some((id, side)) = of {
+                    self.note_counted(id, Counted { side, who, ct, successes });
+                }
+            }
             Err(()) => counter.may.1 += 1,
         }
         self.met.counted_bytes |= u64::from(matches!(what, Ok(Some(_))));

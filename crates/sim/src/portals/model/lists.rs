@@ -1,6 +1,7 @@
 //! Appending, searching and unlinking entries (sections 3.11 and 3.12), and the headers of
 //! operations that wait for an entry.
 
+use super::losses::Side;
 use super::nouns::{Entry, Kind, List, Op, Taken, Told};
 use super::{Fail, Model};
 
@@ -63,7 +64,8 @@ impl Model {
         let is_moving = self.entries[at].moving.contains(&id);
         self.met.claimed_moving |= u64::from(is_moving);
         if options.ct_overflow {
-            self.may_count(who, entry.ct, Ok(options.ct_bytes.then_some(taken.mlength)));
+            let count = Ok(options.ct_bytes.then_some(taken.mlength));
+            self.may_count(who, entry.ct, count, Some((id, Side::Target)));
         }
         let mut events: Vec<u64> = self.ops[id].comm_due.into_iter().collect();
         if !options.event_over_disable && self.pt(who, pt).has_queue {
@@ -72,7 +74,11 @@ impl Model {
                 list: Some(List::Overflow),
                 ..self.of_header(op, taken, op.kind.kinds().1, entry.user_ptr)
             };
-            let due = self.owe(who, told, &events, None);
+            let due = self.owe(who, told, &events, Some(id));
+            self.ops[id].ends.over_due = Some(due);
+            if self.ops[id].ends.is_cut {
+                self.may_fail(who, due);
+            }
             events.push(due);
         }
         if !is_moving {
@@ -216,7 +222,8 @@ impl Model {
                 self.met.searches_found = 1;
                 let taken = self.taken(id);
                 if options.ct_overflow {
-                    self.may_count(who, entry.ct, Ok(options.ct_bytes.then_some(taken.mlength)));
+                    let count = Ok(options.ct_bytes.then_some(taken.mlength));
+                    self.may_count(who, entry.ct, count, None);
                 }
                 if has_queue && !options.event_comm_disable {
                     let op = &self.ops[id];
@@ -236,7 +243,7 @@ impl Model {
         }
         // One that goes on until nothing is left ends with a miss.
         if options.ct_overflow && (found == 0 || !options.use_once) {
-            self.may_count(who, entry.ct, Err(()));
+            self.may_count(who, entry.ct, Err(()), None);
         }
         found
     }

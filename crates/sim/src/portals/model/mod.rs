@@ -17,11 +17,13 @@
 //! | `sums` | what atomic operations compute |
 //! | `due` | events that are due, and in which order |
 //! | `counters` | counts, thresholds, and what they set off |
+//! | `losses` | processes that end or are given up, and how operations end then |
 
 mod bytes;
 mod counters;
 mod due;
 mod lists;
+mod losses;
 mod nouns;
 mod sums;
 mod target;
@@ -29,11 +31,14 @@ mod target;
 pub use bytes::Bytes;
 pub use counters::{Count, Counter, Shot};
 pub use lists::Unlinked;
+pub use losses::Ends;
 pub use nouns::*;
 pub use sums::combine;
 pub use target::Want;
 
 use due::Due;
+use losses::Side;
+use std::collections::BTreeSet;
 
 /// A portal table entry.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +88,10 @@ pub struct Model {
     pub entries: Vec<Entry>,
     pub ops: Vec<Op>,
     pub met: Met,
+    /// Who has ended.
+    dead: BTreeSet<usize>,
+    /// Who has given up whom.
+    gone: BTreeSet<(usize, usize)>,
     /// Calls and arrivals so far.
     step: u64,
     fired: u64,
@@ -115,6 +124,9 @@ pub struct Met {
     pub claimed_moving: u64,
     pub completed_though_dropped: u64,
     pub counted_bytes: u64,
+    pub lost: u64,
+    pub lost_at_target: u64,
+    pub lost_on_the_way: u64,
 }
 
 impl Model {
@@ -128,6 +140,8 @@ impl Model {
             entries: Vec::new(),
             ops: Vec::new(),
             met: Met::default(),
+            dead: BTreeSet::new(),
+            gone: BTreeSet::new(),
             step: 0,
             fired: 0,
             next_due: 0,
@@ -181,20 +195,25 @@ impl Model {
         let (step, order) = (self.step, self.fired);
         let op = &mut self.ops[id];
         op.started = Some(Start { step, by, order });
+        let (from, to) = (op.from, op.to);
+        if op.kind != What::Get {
+            self.owe_send(id);
+        }
+        if self.gone.contains(&(from, to)) {
+            self.lose(id);
+        }
+    }
+
+    /// The memory of an operation may be used again, some time.
+    fn owe_send(&mut self, id: usize) {
+        let op = &self.ops[id];
         let (from, len, md) = (op.from, op.len, op.source_md);
-        if matches!(op.kind, What::Get) {
-            return;
-        }
+        let told = op.send_told();
         if md.ct_send {
-            self.may_count(from, md.ct, Ok(md.ct_bytes.then_some(len)));
+            let count = Ok(md.ct_bytes.then_some(len));
+            self.may_count(from, md.ct, count, Some((id, Side::Initiator)));
         }
-        if md.has_queue && !md.event_send_disable && !md.event_success_disable {
-            let op = &self.ops[id];
-            let told = Told {
-                rlength: Some(len),
-                mlength: Some(len),
-                ..Told::of(Kind::Send, op.pt, op.user_ptr)
-            };
+        if md.tells_of_sends() {
             let due = self.owe(from, told, &[], Some(id));
             self.ops[id].send_due = Some(due);
         }
@@ -212,12 +231,16 @@ impl Model {
     /// Panics unless everything that was due has come, at rest.
     pub fn check_end(&self) {
         for (id, op) in self.ops.iter().enumerate() {
+            let has_ended = op.arrived.is_some() || op.ends.is_lost || self.dead.contains(&op.from);
             assert!(
-                op.started.is_none() || op.arrived.is_some(),
+                op.started.is_none() || has_ended,
                 "operation {id} has started and never arrived: {op:?}"
             );
         }
         for (who, process) in self.processes.iter().enumerate() {
+            if self.dead.contains(&who) {
+                continue;
+            }
             let missing: Vec<&Due> = process.due.iter().filter(|due| !due.is_excused).collect();
             assert!(missing.is_empty(), "{who} was never told: {missing:?}");
             for (at, counter) in process.counters.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! What the specification speaks of: entries, operations and events, with their fields.
 
 use super::bytes::Bytes;
+use super::losses::Ends;
 
 /// `PTL_PRIORITY_LIST` and `PTL_OVERFLOW_LIST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub enum List {
     Overflow,
 }
 
-/// `ptl_ni_fail_t`, as far as a network that loses nothing has it.
+/// `ptl_ni_fail_t`, as far as programs here come by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fail {
     Dropped,
@@ -17,6 +18,8 @@ pub enum Fail {
     PtDisabled,
     OpViolation,
     PermViolation,
+    /// The other process has ended, or is not reached any more.
+    Undeliverable,
 }
 
 /// `ptl_op_t`.
@@ -193,6 +196,7 @@ pub struct Op {
     pub send_due: Option<u64>,
     /// The event at its target, while it is due.
     pub comm_due: Option<u64>,
+    pub ends: Ends,
 }
 
 /// `ptl_event_kind_t`.
@@ -270,6 +274,32 @@ impl Told {
             && holds(self.remote_offset, seen.remote_offset)
             && holds(self.start, seen.start)
             && holds(self.atomic, seen.atomic)
+    }
+
+    /// Whether an event that was seen tells that this one was not to be, since the other
+    /// process was lost: what was asked for is the same, what came of it is nothing.
+    pub fn is_failed_by(&self, seen: &Told) -> bool {
+        let Told { initiator, bits, hdr_data, rlength, atomic, .. } = *seen;
+        let outcome = Err(Fail::Undeliverable);
+        let asked = Told { initiator, bits, hdr_data, rlength, atomic, outcome, ..*self };
+        seen.outcome == outcome
+            && Told { outcome, ..*self }.is_said_by(&asked)
+            && (self.kind, self.pt, self.user_ptr) == (seen.kind, seen.pt, seen.user_ptr)
+    }
+}
+
+impl Op {
+    /// The event that its memory may be used again.
+    pub fn send_told(&self) -> Told {
+        let (rlength, mlength) = (Some(self.len), Some(self.len));
+        Told { rlength, mlength, ..Told::of(Kind::Send, self.pt, self.user_ptr) }
+    }
+}
+
+impl Md {
+    /// Whether it is told that memory may be used again, and all is well.
+    pub fn tells_of_sends(&self) -> bool {
+        self.has_queue && !self.event_send_disable && !self.event_success_disable
     }
 }
 

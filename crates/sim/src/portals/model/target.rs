@@ -1,10 +1,11 @@
 //! An operation arrives at its target: which entry takes it, and what that changes
 //! (sections 3.12 and 3.15).
 
+use super::Model;
 use super::bytes::common;
+use super::losses::Side;
 use super::nouns::{AckReq, Entry, Fail, Kind, List, Op, Start, Taken, Told, What};
 use super::sums::combine;
-use super::{Bytes, Model};
 use std::ops::Range;
 
 impl Entry {
@@ -59,6 +60,7 @@ impl Model {
         let op = self.ops.get(id).unwrap_or_else(|| panic!("nobody has issued operation {id}"));
         assert_eq!((op.from, op.to), (from, to), "the way of operation {id}: {op:?}");
         assert!(op.arrived.is_none(), "operation {id} arrives again: {op:?}");
+        assert!(!self.gone.contains(&(to, from)), "{to} hears of {from}, which it has given up");
         let start = op.started;
         let start = start.unwrap_or_else(|| panic!("operation {id} is not yet to start: {op:?}"));
         let earlier = self.ops.iter().position(|other| {
@@ -74,7 +76,10 @@ impl Model {
             Err(why) => Taken { outcome: Err(why), offset: 0, mlength: 0 },
         };
         self.ops[id].arrived = Some(taken);
-        self.answer(id, taken);
+        // Who has given up the target hears of it no more.
+        if !self.ops[id].ends.is_lost {
+            self.answer(id, taken);
+        }
     }
 
     /// The entry that takes an operation, or why none does.
@@ -242,6 +247,9 @@ impl Model {
             let Some(both) = common(&range, &theirs) else { continue };
             if self.ops[other].kind.writes() {
                 answer.forget(both.start - range.start..both.end - range.start);
+                if kind.writes() {
+                    self.ops[other].ends.kept = None;
+                }
                 unsure.push(both);
             } else if kind.writes() {
                 self.ops[other].answer.forget(both.start - theirs.start..both.end - theirs.start);
@@ -285,7 +293,8 @@ impl Model {
             ..self.of_header(op, taken, op.kind.kinds().0, entry.user_ptr)
         };
         if options.ct_comm {
-            self.may_count(who, ct, Ok(options.ct_bytes.then_some(taken.mlength)));
+            let count = Ok(options.ct_bytes.then_some(taken.mlength));
+            self.may_count(who, ct, count, Some((id, Side::Target)));
         }
         let is_told = !options.event_comm_disable && !options.event_success_disable;
         if is_told && self.pt(who, self.entries[at].pt).has_queue {
@@ -340,17 +349,13 @@ impl Model {
         let send_due: Vec<u64> = op.send_due.into_iter().filter(|_| !is_reply).collect();
         if counts {
             let bytes = md.ct_bytes.then_some(taken.mlength);
-            self.may_count(from, md.ct, if is_good { Ok(bytes) } else { Err(()) });
+            let count = if is_good { Ok(bytes) } else { Err(()) };
+            self.may_count(from, md.ct, count, Some((id, Side::Initiator)));
         }
         let is_unwanted = outcome.is_ok() && md.event_success_disable;
         if is_full && md.has_queue && !is_unwanted {
-            self.owe(from, told, &send_due, Some(id));
+            let due = self.owe(from, told, &send_due, Some(id));
+            self.ops[id].ends.answer_due = Some(due);
         }
-    }
-
-    /// The bytes of an answer, and whether all of what was asked for came.
-    pub fn answer_of(&self, id: usize) -> Option<&Bytes> {
-        let taken = self.ops[id].arrived?;
-        taken.outcome.ok().map(|_| &self.ops[id].answer)
     }
 }
