@@ -25,9 +25,9 @@ STATUS_JUDGED = (0, 1)
 ANNOUNCED_SHARE_MIN = 0.2
 # Of all worlds, at least so many survive each fault, and come by each path.
 SHARE_MIN = 0.02
-# Of all worlds, at least so many take a path that needs a fault at one moment.
+# Of all worlds, at least so many take a path that needs something at one moment.
 RARE_SHARE_MIN = 0.005
-RARE = {"remote_origins_lost"}
+RARE = {"remote_origins_lost", "remote_partly_at_once"}
 # The same of programs of Portals calls, whose rarest paths take several calls in a row.
 PORTALS_SHARE_MIN = 0.005
 # Of their worlds, at least so many take a path that needs a loss at one moment.

@@ -149,6 +149,12 @@ pub enum Mutant {
     KeepsInjectedCopies,
     /// A region that is hidden can be reached.
     ShowsHiddenRegions,
+    /// A region that is hidden stays published.
+    KeepsPublished,
+    /// A region is published though its owner is to be told what is done with it.
+    PublishesWhatIsTold,
+    /// What has moved at once is asked for too.
+    AsksForWhatHasMoved,
     /// A target is told nothing of writes with data.
     ForgetsDataOfWrites,
     /// What peers do with a region is told as if they had written it.
@@ -214,7 +220,7 @@ impl Mutant {
         [Mutant::FillsOnePieceAgain, Mutant::LeavesWhatWasHere, Mutant::KeepsStagedMemory];
 
     /// Those that only programs with remote memory come by.
-    pub const OF_REMOTE: [Mutant; 13] = [
+    pub const OF_REMOTE: [Mutant; 16] = [
         Mutant::IgnoresFences,
         Mutant::EndsWithTheFirstPart,
         Mutant::CountsPieces,
@@ -222,6 +228,9 @@ impl Mutant {
         Mutant::InjectsInPlace,
         Mutant::KeepsInjectedCopies,
         Mutant::ShowsHiddenRegions,
+        Mutant::KeepsPublished,
+        Mutant::PublishesWhatIsTold,
+        Mutant::AsksForWhatHasMoved,
         Mutant::ForgetsDataOfWrites,
         Mutant::TellsReadsAsWrites,
         Mutant::TruncatesAnyway,

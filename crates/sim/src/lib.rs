@@ -37,6 +37,7 @@ mod packets;
 mod port;
 pub mod portals;
 mod program;
+mod published;
 mod queue;
 mod rails;
 mod reference;

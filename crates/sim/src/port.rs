@@ -6,10 +6,11 @@ use crate::connections::{Connection, Connections};
 use crate::hosts::Hosts;
 use crate::memory::Memory;
 use crate::nic::{Nic, Tagged};
+use crate::published::Reach;
 use sluice_link::{
     ClaimsId, ClaimsStart, Connect, Exposures, Full, Layout, LocalMemory, MailboxRegion, PeerError,
-    Port, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching, TaggedMessage,
-    TaggedWanted, Token, Transmitted, Transport,
+    Port, Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching,
+    TaggedMessage, TaggedWanted, Token, Transmitted, Transport,
 };
 use sluice_wire::{Addr, HeadBuf, Packet, PeerId, PtIndex, Region, RemoteKey};
 
@@ -111,6 +112,8 @@ pub(crate) struct SimPort<'a> {
     /// Which of the data packets and replies of this call are taken now and read
     /// from memory later: a bit for each, the first one lowest.
     pub late: u64,
+    /// Memory that others have published; none if nobody does.
+    pub published: Option<Reach<'a>>,
     /// What matches its messages, if something does.
     pub nic: Option<&'a mut Nic>,
 }
@@ -120,6 +123,21 @@ impl SimPort<'_> {
     #[inline]
     fn is_apart(&self, peer: PeerId) -> bool {
         self.hosts.are_apart(self.me, peer.0)
+    }
+
+    /// Moves bytes of a region that a peer on this host has published.
+    fn move_now(
+        &mut self,
+        peer: PeerId,
+        at: (u64, u64),
+        local: Region,
+        is_write: bool,
+    ) -> Option<Result<(), RailError>> {
+        if self.is_apart(peer) {
+            return None;
+        }
+        let reach = self.published.as_mut()?;
+        reach.move_now(self.memory, peer, at, local, is_write)
     }
 
     /// Whether the rail reads this packet's memory later.
@@ -277,6 +295,42 @@ impl RemoteMemory for SimPort<'_> {
 
     fn write_remote(&mut self, peer: PeerId, from: Region, to: Remote, token: Token) {
         self.outbox.moves.push(Move { peer, local: from, remote: to, is_write: true, token });
+    }
+
+    fn publish(
+        &mut self,
+        key: u64,
+        region: Region,
+        first: u64,
+        rights: Rights,
+    ) -> Option<Published> {
+        self.published.as_mut()?.publish(key, region, first, rights)
+    }
+
+    fn withdraw(&mut self, published: Published) {
+        if let Some(reach) = &mut self.published {
+            reach.withdraw(published);
+        }
+    }
+
+    fn read_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        to: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.move_now(peer, (key, offset), to, false)
+    }
+
+    fn write_published(
+        &mut self,
+        peer: PeerId,
+        key: u64,
+        offset: u64,
+        from: Region,
+    ) -> Option<Result<(), RailError>> {
+        self.move_now(peer, (key, offset), from, true)
     }
 }
 

@@ -66,7 +66,8 @@ impl Endpoint {
             self.piece_ended(port, handle, outcome);
             return Ok(());
         }
-        self.ask_for(port, rma, &rma.parts[moved..]);
+        let asked = if mutants::is(Mutant::AsksForWhatHasMoved) { 0 } else { moved };
+        self.ask_for(port, rma, &rma.parts[asked..]);
         self.drain_events(port);
         Ok(())
     }

@@ -83,7 +83,9 @@ impl Regions {
         if let Some(op) = self.table.remove(region)
             && !mutants::is(Mutant::ShowsHiddenRegions)
         {
-            if let Some(published) = op.published {
+            if let Some(published) = op.published
+                && !mutants::is(Mutant::KeepsPublished)
+            {
                 port.withdraw(published);
             }
             op.withdraw(core);
@@ -102,7 +104,7 @@ impl RegionOp {
 /// Lets peers move the bytes of a region of which nothing is to be told here.
 fn publish<P: Port>(port: &mut P, exposed: &Exposed) -> Option<Published> {
     let &[region] = exposed.pieces else { return None };
-    if exposed.told.is_some() {
+    if exposed.told.is_some() && !mutants::is(Mutant::PublishesWhatIsTold) {
         return None;
     }
     let first = if exposed.addressed { region.addr.0 } else { 0 };

@@ -413,6 +413,7 @@ impl<'t> World<'t> {
             memory: &mut self.memories[who],
             payload,
             placed: None,
+            published: None,
             late,
             nic: None,
         };

@@ -214,6 +214,11 @@ impl Setup {
         self.rails.stale_key_percent = 0;
     }
 
+    /// Whether some attempts to move published memory come at a wrong moment.
+    pub fn misses_published(&self) -> bool {
+        self.remote.is_some_and(|remote| remote.misses_published)
+    }
+
     /// Whether processes may run out of requests.
     pub fn has_few_requests(&self) -> bool {
         self.endpoint.requests_max < REQUESTS_MANY

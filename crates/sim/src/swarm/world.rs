@@ -23,6 +23,7 @@ use crate::flight::{Flight, Store};
 use crate::hosts::Hosts;
 use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
+use crate::published::{AllPublished, MovedAtOnce, Reach};
 use crate::queue::Queue;
 use crate::rails::{self, Rails};
 use sluice_link::{Exposures, Layout, Machine as _, Token};
@@ -99,6 +100,8 @@ pub struct World<'t> {
     pub(super) losses: Losses,
     /// By process: bytes of injected operations on remote memory that have not ended.
     remote_lent: Vec<u64>,
+    /// Where regions are published.
+    published: Option<AllPublished>,
     /// How many of what befalls processes have begun.
     pub(super) troubles_begun: usize,
     /// By process: until when it takes what comes slowly.
@@ -112,6 +115,8 @@ pub struct World<'t> {
     pub(super) draw_connecting: Draw,
     /// Which payloads the rail puts in their place.
     draw_placing: Draw,
+    /// Which attempts to move published memory come at a wrong moment.
+    draw_misses: Draw,
     pub(super) trace: &'t mut Trace,
 }
 
@@ -164,6 +169,11 @@ impl<'t> World<'t> {
             books: Books::new(count),
             losses: Losses::new(count),
             remote_lent: vec![0; count],
+            published: setup
+                .remote
+                .filter(|remote| remote.published_max > 0)
+                .map(|remote| AllPublished::new(count, remote.published_max)),
+            draw_misses: Draw::stream(seed, 62),
             troubles_begun: 0,
             slow_until: vec![0; count],
             coverage: Coverage::default(),
@@ -400,6 +410,11 @@ impl<'t> World<'t> {
         self.remote_lent[who] += bytes;
     }
 
+    /// What has moved in published memory since this was asked last.
+    pub fn moved_at_once(&mut self) -> Vec<MovedAtOnce> {
+        self.published.as_mut().map_or_else(Vec::new, |all| std::mem::take(&mut all.moved))
+    }
+
     /// It has ended, or was refused.
     pub fn returned(&mut self, who: usize, bytes: u64) {
         self.remote_lent[who] -= bytes;
@@ -473,6 +488,18 @@ impl<'t> World<'t> {
         self.steps += 1;
         let now = self.rails.clock(who, self.now_ns);
         let late = if self.setup.is_late { self.draw_late.bits() } else { 0 };
+        let (below, rest) = self.memories.split_at_mut(who);
+        let (memory, above) = rest.split_first_mut().expect("a process has memory");
+        let published = self.published.as_mut().map(|all| Reach {
+            me: who,
+            all,
+            below,
+            above,
+            unreadable: &self.unreadable[who],
+            forbidden: &self.forbidden[who],
+            dead: self.losses.dead(),
+            misses: if self.setup.misses_published() { self.draw_misses.bits() } else { 0 },
+        });
         let mut port = SimPort {
             me: who as u32,
             direct: Direct {
@@ -488,10 +515,11 @@ impl<'t> World<'t> {
             hosts: &self.hosts_of,
             unreadable: &self.unreadable[who],
             outbox: &mut self.outbox,
-            memory: &mut self.memories[who],
+            memory,
             payload,
             placed: None,
             late,
+            published,
             nic: self.nics.as_mut().map(|nics| &mut nics.each[who]),
         };
         let result = call(&mut self.endpoints[who], now, &mut port);

@@ -58,6 +58,7 @@ impl Around {
             memory: &mut self.memories[process],
             payload,
             placed: None,
+            published: None,
             late: 0,
             nic: None,
         }

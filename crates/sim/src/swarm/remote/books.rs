@@ -57,6 +57,8 @@ pub(super) struct Op {
     pub data: Option<u64>,
     pub report: bool,
     pub inject: bool,
+    /// So many parts, the first ones, were done at once, in memory that the target has published.
+    pub at_once: usize,
     /// The longest part whose bytes always come in one packet.
     pub short_bytes_max: u64,
     /// It has ended.
@@ -118,11 +120,42 @@ impl Remote {
     pub(super) fn begin(&mut self, context: u64, op: Op, is_cut: bool) {
         self.met.remote_parts |= u64::from(op.parts.len() > 1);
         self.use_regions(context, &op);
-        if !is_cut {
-            self.met.remote_held |= u64::from(op.is_held());
-            self.ways.entry((op.who, op.peer)).or_default().begin(context, &op);
-        }
         self.ops.insert(context, op);
+        self.move_at_once(context);
+        let op = &self.ops[&context];
+        let has_moved = op.at_once > 0 && op.at_once == op.parts.len();
+        if !is_cut && !has_moved {
+            self.met.remote_held |= u64::from(op.is_held());
+            self.ways.entry((op.who, op.peer)).or_default().begin(context, op);
+        }
+    }
+
+    /// The parts that have moved without a packet are done, and nobody is told.
+    ///
+    /// # Panics
+    /// If they may not move so.
+    fn move_at_once(&mut self, context: u64) {
+        for nth in 0..self.ops[&context].at_once {
+            let op = &self.ops[&context];
+            let Piece { key, offset, local, .. } = op.parts[nth];
+            let (region, bytes) = self
+                .admit(op, key, offset, local.len)
+                .unwrap_or_else(|why| panic!("part {nth} of {context} has moved at once: {why}"));
+            let shown = &self.regions[region];
+            assert!(op.data.is_none() && shown.told.is_none(), "{context}: who is told of it?");
+            assert_eq!(shown.pieces.len(), 1, "what lies in pieces is not published");
+            self.met.remote_at_once_beside_packets |= u64::from(shown.is_used_beside(context));
+            let state = self.take(context, nth, region, bytes);
+            self.ops.get_mut(&context).expect("looked up above").parts[nth].state = state;
+        }
+        let op = &self.ops[&context];
+        let is_some = u64::from(op.at_once > 0);
+        match op.deed {
+            Deed::Write => self.met.remote_written_at_once |= is_some,
+            Deed::Read => self.met.remote_read_at_once |= is_some,
+            _ => assert_eq!(op.at_once, 0, "values are combined by their owner"),
+        }
+        self.met.remote_partly_at_once |= u64::from(op.at_once > 0 && op.at_once < op.parts.len());
     }
 
     /// The bytes that an operation will be allowed to reach, as far as it is known, are its own.
@@ -191,7 +224,11 @@ impl Remote {
         let op = &self.ops[&context];
         let part = &op.parts[nth];
         let state = match self.admit(op, part.key, part.offset, looks.len) {
-            Ok((region, bytes)) => self.take(context, nth, region, bytes),
+            Ok((region, bytes)) => {
+                let state = self.take(context, nth, region, bytes);
+                self.note_taken(context, nth);
+                state
+            }
             Err(why) => self.refuse(context, why),
         };
         self.ops.get_mut(&context).expect("looked up above").parts[nth].state = state;
@@ -232,19 +269,24 @@ impl Remote {
             }
         }
         self.met.remote_pieces |= u64::from(shown.pieces.len() > 1);
+        self.note_due(context, nth, region, &bytes);
+        State::Taken { region, bytes, before }
+    }
+
+    /// A part has come by a packet.
+    fn note_taken(&mut self, context: u64, nth: usize) {
+        let op = &self.ops[&context];
         match op.deed {
             Deed::Write => self.met.remote_puts = 1,
             Deed::Read => self.met.remote_gets = 1,
             Deed::Combine(..) => self.met.remote_atomics = 1,
             Deed::Fetch(..) => self.met.remote_fetches = 1,
         }
-        let is_long = u64::from(part.is_long);
+        let is_long = u64::from(op.parts[nth].is_long);
         match op.deed {
             Deed::Write => self.met.remote_puts_fetched |= is_long,
             _ => self.met.remote_gets_long |= is_long,
         }
-        self.note_due(context, nth, region, &bytes);
-        State::Taken { region, bytes, before }
     }
 
     /// The target is told of an operation once: with its last part; and at each other region

@@ -69,6 +69,14 @@ marks! {
     remote_by_control,
     /// An operation waited at rest behind messages that nobody had received.
     remote_behind_messages,
+    /// A published region was written at once.
+    remote_written_at_once,
+    /// One was read at once.
+    remote_read_at_once,
+    /// It was while an operation by packets was under way on the same region.
+    remote_at_once_beside_packets,
+    /// Some parts of an operation were done at once, and others by packets.
+    remote_partly_at_once,
     /// An operation ended because its target had ended, or was given up.
     remote_targets_lost,
     /// The origin of an operation ended before it did.

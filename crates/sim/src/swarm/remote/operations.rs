@@ -8,6 +8,7 @@ use super::books::{Op, Piece, State};
 use super::regions::Exposure;
 use super::setup::RemoteSetup;
 use super::{Begun, Note};
+use crate::published::MovedAtOnce;
 use crate::rails::Kind;
 use sluice_proto::{Access, Deed, Exposed, Part, Refused, Rma, is_defined};
 use sluice_wire::{AtomicOp, Datatype, ITEM_BYTES_MAX, PeerId, Region};
@@ -151,6 +152,7 @@ impl Program<'_> {
                 }
                 _ => SHORT_BYTES_MAX,
             },
+            at_once: 0,
             is_done: false,
             is_lost: false,
         };
@@ -316,7 +318,7 @@ impl Program<'_> {
         }
     }
 
-    fn begin(&mut self, context: u64, op: Op, fence: bool) {
+    fn begin(&mut self, context: u64, mut op: Op, fence: bool) {
         let Op { who, peer, deed, data, report, inject, .. } = op;
         let parts: Vec<Part> = op.parts.iter().map(part_of).collect();
         let to = PeerId(peer as u32);
@@ -326,6 +328,7 @@ impl Program<'_> {
             self.world.lends(who, op.len());
         }
         let outcome = self.world.call(who, |endpoint, now, port| endpoint.rma(now, port, &rma));
+        op.at_once = self.at_once(&op);
         let Part { key, offset, local, .. } = parts[0];
         let (parts, len) = (parts.len(), local.len);
         let begun = Begun { context, deed, peer, parts, key, offset, len, fence, inject, outcome };
@@ -342,6 +345,7 @@ impl Program<'_> {
                 self.judge.remote.begin(context, op, is_cut);
             }
             Err(refused) => {
+                assert_eq!(op.at_once, 0, "operation {context} was refused and has moved bytes");
                 let after = self.world.endpoint(who).footprint(Some(to));
                 assert!(after == before, "operation {context} was refused and has left a trace");
                 self.refused_remote(who, refused, fence);
@@ -352,6 +356,25 @@ impl Program<'_> {
             }
         }
         self.look(who, None);
+    }
+
+    /// How many parts of an operation that has just begun were done at once.
+    ///
+    /// # Panics
+    /// Unless they are the first ones, and done as they are to be.
+    fn at_once(&mut self, op: &Op) -> usize {
+        let moved = self.world.moved_at_once();
+        let is_write = op.deed == Deed::Write;
+        let first = op.parts.iter().map(|part| MovedAtOnce {
+            peer: op.peer,
+            key: part.key,
+            offset: part.offset,
+            len: part.local.len,
+            is_write,
+        });
+        let first: Vec<MovedAtOnce> = first.take(moved.len()).collect();
+        assert_eq!(moved, first, "what has moved at once");
+        moved.len()
     }
 
     /// An operation was not taken: for a reason.

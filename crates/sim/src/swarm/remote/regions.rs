@@ -149,6 +149,11 @@ impl Exposure {
         self.uses.iter().any(|one| one.context == context)
     }
 
+    /// Whether something else is done with it now.
+    pub fn is_used_beside(&self, context: u64) -> bool {
+        self.uses.iter().any(|one| one.context != context)
+    }
+
     /// The address of the first of some of its bytes.
     pub fn start_of(&self, bytes: &Range<usize>) -> Addr {
         if self.pieces.len() > 1 && bytes.is_empty() {

@@ -30,6 +30,10 @@ pub struct RemoteSetup {
     pub never_waits: bool,
     /// Of a hundred regions, how many are long.
     pub long_percent: u64,
+    /// Regions that a process publishes at most: others on its host move their bytes themselves.
+    pub published_max: usize,
+    /// Half of what they try comes at a wrong moment, and has to be asked for.
+    pub misses_published: bool,
 }
 
 impl RemoteSetup {
@@ -53,6 +57,7 @@ impl RemoteSetup {
         let quota = layouts.iter().map(quota_at_rest);
         let together_bytes_max = room(quota.min().unwrap_or(1));
         let controls = layouts.iter().map(|layout| layout.grant.control_slots);
+        let mut publishing = Draw::stream(seed, 61);
         let reply = layouts.iter().map(|layout| u64::from(layout.reply_slots));
         Some(RemoteSetup {
             percent: draw.pick(&[15, 40, 40, 85]),
@@ -61,6 +66,8 @@ impl RemoteSetup {
             together_bytes_max,
             back_bytes_max: room(reply.min().unwrap_or(1)).min(together_bytes_max),
             long_percent: draw.pick(&[0, 10, 60]),
+            published_max: publishing.pick(&[0, 2, 128, 128]),
+            misses_published: publishing.percent(50),
         })
     }
 }

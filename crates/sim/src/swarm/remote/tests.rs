@@ -247,6 +247,26 @@ fn a_part_that_is_told_of_comes_when_the_long_ones_before_it_are_done() {
 }
 
 #[test]
+fn what_moves_at_once_is_what_may_and_nobody_is_told() {
+    let mut trace = Trace::tail();
+    let mut verdict = |change: fn(&mut Exposure), data: Option<u64>| {
+        let Bench { mut remote, local, .. } = Bench::new(&mut trace, Deed::Write);
+        remote.regions[0].told = None;
+        change(&mut remote.regions[0]);
+        let part = Piece { local, bytes: vec![9; 4], ..part_of(KEY, 2, 4) };
+        let op = Op { parts: vec![part], at_once: 1, data, ..op_of(Deed::Write) };
+        let begins = AssertUnwindSafe(|| remote.begin(6, op, false));
+        let is_fine = catch_unwind(begins).is_ok();
+        is_fine.then(|| remote.regions[0].bytes.clone())
+    };
+    assert_eq!(verdict(|_| {}, None), Some(vec![1, 2, 9, 9, 9, 9, 7, 8]));
+    assert_eq!(verdict(|region| region.is_hidden = true, None), None);
+    assert_eq!(verdict(|region| region.access.write = false, None), None);
+    assert_eq!(verdict(|region| region.told = Some(3), None), None);
+    assert_eq!(verdict(|_| {}, Some(1)), None, "data is told");
+}
+
+#[test]
 fn a_target_is_told_when_all_parts_are_done() {
     let mut trace = Trace::tail();
     let mut verdict = |is_there: bool, data: bool, is_refused: bool| {
@@ -297,6 +317,7 @@ fn op_of(deed: Deed) -> Op {
         report: true,
         inject: false,
         short_bytes_max: 960,
+        at_once: 0,
         is_done: false,
         is_lost: false,
     }

@@ -88,7 +88,7 @@ impl Op {
 
     /// Whether a part of it is held back.
     pub fn is_held(&self) -> bool {
-        self.sent_with(0).end < self.parts.len()
+        self.sent_with(self.at_once).end < self.parts.len()
     }
 
     /// The parts that have not come, as they look.
@@ -113,7 +113,7 @@ impl Op {
 
 impl Way {
     pub fn begin(&mut self, context: u64, op: &Op) {
-        let sent = self.sent(context, op, 0);
+        let sent = self.sent(context, op, op.at_once);
         self.next.extend(sent);
     }
 
