@@ -346,7 +346,8 @@ impl Engine {
         format!(
             "{} messages sent eagerly, {} announced; {} arrived unexpected, holding at most \
              {} KiB, {} asked for; {} MiB read directly, {} written; {} packets out, {} in; \
-             {} peers gone, {} violations; {stalls} found no credit, for {} ms in all{network}",
+             {} of those out by bounce buffers; {} peers gone, {} violations; {stalls} found no \
+             credit, for {} ms in all{network}",
             said.eager_sent,
             said.rendezvous_sent,
             said.unexpected,
@@ -356,6 +357,7 @@ impl Engine {
             rail.written_bytes >> 20,
             rail.packets_out,
             rail.packets_in,
+            rail.bounces_out,
             rail.peers_gone,
             said.violations + rail.violations,
             stalled_ns / 1_000_000,

@@ -101,7 +101,7 @@ impl Shm {
         if !known.direct || known.gone.is_some() || known.life != Life::Watched {
             return None;
         }
-        let (segment, entry) = (known.segment.as_ref()?, known.entry?);
+        let (segment, entry) = known.entry()?;
         let (place, seen) = places(key).find_map(|place| {
             let seen = segment.published(place).read()?;
             (seen.entry.key == key).then_some((place, seen))
@@ -155,7 +155,7 @@ impl Shm {
     /// Whether the owner still offers the region to this process.
     fn is_offered(&self, peer: PeerId, place: u16, seen: &Seen) -> bool {
         let Some(known) = self.peers.get(peer) else { return false };
-        let (Some(segment), Some(entry)) = (&known.segment, known.entry) else { return false };
+        let Some((segment, entry)) = known.entry() else { return false };
         segment.published(place).is_still(seen)
             && segment.standing(entry) == Standing::Fine
             && !segment.is_closed()

@@ -60,9 +60,8 @@ pub(super) struct Peer {
     /// another one by now.
     lost: bool,
     pub(super) watch: Option<Box<Watch>>,
-    /// Its mailbox, if mapped, and the entry that this process has there.
+    /// Its mailbox, if mapped.
     pub(super) segment: Option<Box<Segment>>,
-    pub(super) entry: Option<Entry>,
 }
 
 impl Peer {
@@ -70,6 +69,12 @@ impl Peer {
     fn lives(&self) -> bool {
         let ended = matches!(self.life, Life::Ending { .. } | Life::Ended);
         !ended && !self.lost && self.gone.is_none()
+    }
+
+    /// Its mailbox, if mapped, and the entry that this process has there.
+    pub(super) fn entry(&self) -> Option<(&Segment, Entry)> {
+        let segment = self.segment.as_deref()?;
+        Some((segment, segment.entry?))
     }
 
     /// Whether another rail reaches it.
@@ -112,8 +117,10 @@ pub(super) struct Peers {
 /// watched it costs its card, its mapping, a descriptor and one table entry more.
 #[must_use]
 pub const fn bytes_per_idle_peer() -> usize {
-    // A hash table holds at most 7/8 of its capacity, each with a control byte.
-    let hashed = size_of::<([u8; KEY_BYTES], PeerId)>() + size_of::<(u64, PeerId)>() + 2;
+    // It is known by its key or by its label. A hash table holds at most 7/8 of its
+    // capacity, each with a control byte.
+    let (by_key, by_label) = (size_of::<([u8; KEY_BYTES], PeerId)>(), size_of::<(u64, PeerId)>());
+    let hashed = if by_key > by_label { by_key } else { by_label } + 1;
     size_of::<Peer>() + size_of::<Option<RemoteMailbox>>() + hashed * 8 / 7 + 1
 }
 
@@ -222,7 +229,6 @@ impl Peers {
             lost: false,
             watch: None,
             segment: None,
-            entry: None,
         });
         self.mailboxes.push(None);
         if label != 0 {
@@ -279,8 +285,8 @@ impl Peers {
     #[inline]
     pub(super) fn note_bounce_read(&mut self, peer: PeerId) {
         let Some(known) = self.list.get_mut(peer.index()) else { return };
-        if let (Some(segment), Some(entry)) = (&mut known.segment, known.entry) {
-            segment.note_bounce_read(entry);
+        if let Some(segment) = &mut known.segment {
+            segment.note_bounce_read();
         }
     }
 
@@ -293,13 +299,13 @@ impl Peers {
     }
 
     /// Maps a peer: keeps its mailbox, and the writing end with `entry`.
-    pub(super) fn attach(&mut self, peer: PeerId, segment: Box<Segment>, entry: Entry) {
+    pub(super) fn attach(&mut self, peer: PeerId, mut segment: Box<Segment>, entry: Entry) {
         assert!(self.mailboxes[peer.index()].is_none(), "a peer is mapped once");
+        segment.entry = Some(entry);
         let bell = segment.sleeps().then(|| segment.bell());
         let mailbox = RemoteMailbox { writer: segment.writer(entry.index), bell };
         self.mailboxes[peer.index()] = Some(mailbox);
         self.list[peer.index()].segment = Some(segment);
-        self.list[peer.index()].entry = Some(entry);
         self.list[peer.index()].lost = false;
     }
 
@@ -329,9 +335,7 @@ impl Peers {
     /// right there what only this process writes.
     pub(super) fn renew(&self, peer: PeerId) -> Standing {
         let known = &self.list[peer.index()];
-        let (Some(segment), Some(entry)) = (&known.segment, known.entry) else {
-            return Standing::Fine;
-        };
+        let Some((segment, entry)) = known.entry() else { return Standing::Fine };
         if segment.is_lost() {
             return Standing::Overwritten;
         }
@@ -362,7 +366,7 @@ impl Peers {
 }
 
 fn tell_closed(peer: &Peer, mailbox: Option<&RemoteMailbox>, own: &Card) {
-    if let (Some(segment), Some(entry), Some(mailbox)) = (&peer.segment, peer.entry, mailbox) {
+    if let (Some((segment, entry)), Some(mailbox)) = (peer.entry(), mailbox) {
         segment.close(entry, own);
         mailbox.ring();
     }

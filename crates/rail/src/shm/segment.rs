@@ -198,6 +198,8 @@ pub(super) struct Segment {
     layout: Layout,
     /// Whether its owner may sleep and wants to be rung.
     sleeps: bool,
+    /// The entry that this process has there, if it is a peer's.
+    pub(super) entry: Option<Entry>,
     /// How this process stores the payload of packets for that one.
     pub(super) stores: Stores,
     /// Buffers that carry payload between the two.
@@ -238,6 +240,7 @@ impl Segment {
             mapping: Arc::new(mapping),
             layout,
             sleeps,
+            entry: None,
             stores: Stores::default(),
             bounces: Pair::default(),
         })
@@ -292,6 +295,7 @@ impl Segment {
             mapping: Arc::new(mapping),
             layout,
             sleeps,
+            entry: None,
             stores: Stores::default(),
             bounces: Pair::default(),
         })
@@ -354,9 +358,10 @@ impl Segment {
         self.entry_word(index, ENTRY_BOUNCES_READ_AT)
     }
 
-    /// This process, whose entry is `own`, has read one more of them.
+    /// This process has read one more of them.
     #[inline]
-    pub(super) fn note_bounce_read(&mut self, own: Entry) {
+    pub(super) fn note_bounce_read(&mut self) {
+        let Some(own) = self.entry else { return };
         let at = ENTRIES_AT + usize::from(own.index) * ENTRY_BYTES + ENTRY_BOUNCES_READ_AT;
         self.bounces.note_read(self.mapping.word(at));
     }

@@ -42,9 +42,10 @@ impl Snapshot {
     fn rails(&self) -> Vec<String> {
         let shm = &self.shm;
         let mut rails = vec![format!(
-            r#"{{"rail":"shm","packets_out":{},"packets_in":{},"read_bytes":{},"written_bytes":{},"failed":{}}}"#,
+            r#"{{"rail":"shm","packets_out":{},"packets_in":{},"bounces_out":{},"read_bytes":{},"written_bytes":{},"failed":{}}}"#,
             shm.packets_out,
             shm.packets_in,
+            shm.bounces_out,
             shm.read_bytes,
             shm.written_bytes,
             shm.reads_failed + shm.writes_failed

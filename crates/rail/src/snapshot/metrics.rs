@@ -19,6 +19,11 @@ const UNEXPECTED_PEAK: Family =
 const VIOLATIONS: Family =
     Family("sluice_violations", "counter", "Packets refused because they broke the protocol");
 const PACKETS: Family = Family("sluice_shm_packets", "counter", "Packets over shared memory");
+const BOUNCES: Family = Family(
+    "sluice_shm_bounces",
+    "counter",
+    "Packets over shared memory whose payload went by a bounce buffer",
+);
 const MOVED: Family =
     Family("sluice_shm_moved_bytes", "counter", "Bytes moved from memory to memory");
 const DEVICE: Family = Family("sluice_device_bytes", "counter", "Bytes sent by a network device");
@@ -80,6 +85,7 @@ impl Snapshot {
             &PACKETS,
             [(by("direction", "out"), shm.packets_out), (by("direction", "in"), shm.packets_in)],
         );
+        text.family(&BOUNCES, [(String::new(), shm.bounces_out)]);
         text.family(
             &MOVED,
             [(by("direction", "out"), shm.written_bytes), (by("direction", "in"), shm.read_bytes)],

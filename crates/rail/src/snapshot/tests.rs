@@ -64,6 +64,7 @@ fn snapshot() -> Snapshot {
         shm: Stats {
             packets_in: 20,
             packets_out: 21,
+            bounces_out: 19,
             read_bytes: 22,
             written_bytes: 23,
             reads_failed: 1,
@@ -92,7 +93,7 @@ fn json() {
         r#""messages":{"eager":10,"announced":11,"asked_for":12,"bytes":1000},"#,
         r#""unexpected":{"messages":13,"now":14,"bytes_now":15,"bytes_peak":16},"#,
         r#""violations":20,"#,
-        r#""rails":[{"rail":"shm","packets_out":21,"packets_in":20,"read_bytes":22,"#,
+        r#""rails":[{"rail":"shm","packets_out":21,"packets_in":20,"bounces_out":19,"read_bytes":22,"#,
         r#""written_bytes":23,"failed":3},{"rail":"eth0","bytes":40}],"#,
         r#""connections":{"opened":30,"broken":31,"altered":32,"packets_twice":33},"#,
         r#""counted_since_ns":98,"#,
@@ -156,6 +157,9 @@ sluice_violations_total{host="node1",pid="7"} 20
 # HELP sluice_shm_packets Packets over shared memory
 sluice_shm_packets_total{host="node1",pid="7",direction="out"} 21
 sluice_shm_packets_total{host="node1",pid="7",direction="in"} 20
+# TYPE sluice_shm_bounces counter
+# HELP sluice_shm_bounces Packets over shared memory whose payload went by a bounce buffer
+sluice_shm_bounces_total{host="node1",pid="7"} 19
 # TYPE sluice_shm_moved_bytes counter
 # HELP sluice_shm_moved_bytes Bytes moved from memory to memory
 sluice_shm_moved_bytes_total{host="node1",pid="7",direction="out"} 23

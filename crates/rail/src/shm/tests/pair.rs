@@ -275,7 +275,8 @@ fn lent_memory_is_counted() {
 
 #[test]
 fn a_peer_that_is_only_known_costs_little() {
-    assert!(bytes_per_idle_peer() <= 272, "{}", bytes_per_idle_peer());
+    // With the 16 bytes of an endpoint above it this is less than 256.
+    assert!(bytes_per_idle_peer() <= 240, "{}", bytes_per_idle_peer());
     let mut shm = open_memfd();
     let own = shm.address();
     for n in 1..1000 {
