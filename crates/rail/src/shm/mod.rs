@@ -66,7 +66,7 @@ mod show;
 mod stats;
 mod stores;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watch;
 
 pub use calibrate::COSTS;

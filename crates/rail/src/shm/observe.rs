@@ -14,11 +14,18 @@ impl Shm {
         self.observer.as_deref()
     }
 
-    /// Packets are counted from now on, if they are not yet.
-    pub(super) fn begin_counting(&mut self) {
-        if self.observer.is_none() {
-            self.observer = Some(Box::new(Observer::new(self.clock, None)));
+    /// Packets are counted from now on. False if they were already.
+    pub(super) fn begin_counting(&mut self) -> bool {
+        if self.observer.is_some() {
+            return false;
         }
+        self.observer = Some(Box::new(Observer::new(self.clock, None)));
+        true
+    }
+
+    /// Nothing is noted any more.
+    pub(super) fn end_counting(&mut self) {
+        self.observer = None;
     }
 
     /// What was exchanged with a peer, as far as that is counted.

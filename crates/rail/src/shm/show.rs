@@ -16,6 +16,7 @@ use super::held;
 use super::identity::{Identity, stat_of};
 use super::lookup::PREFIX as CARD_PREFIX;
 use rustix::fs::{Mode, OFlags};
+use sluice_wire::Nanos;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -30,6 +31,9 @@ const PREFIX: &str = "stats-";
 const ASKED_FOR: Duration = Duration::from_secs(2);
 /// After how long it is forgotten: who watched was killed.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+/// For how long packets are still counted by peer when nobody watches any more: another one may
+/// ask in a moment.
+const COUNTED_FOR: Nanos = Nanos(10_000_000_000);
 /// Longest snapshot that is read.
 const SHOWN_BYTES_MAX: u64 = 256 << 10;
 
@@ -39,6 +43,8 @@ pub(super) struct Show {
     is_due: bool,
     /// The file of the last snapshot.
     shown: Option<PathBuf>,
+    /// When somebody watched last, if packets are counted for that alone.
+    counted_for: Option<Nanos>,
 }
 
 impl Show {
@@ -67,14 +73,25 @@ impl Shm {
             .and_then(|touched| SystemTime::now().duration_since(touched).ok());
         let is_own = self.is_own();
         self.show.is_due = is_own && age.is_some_and(|age| age < ASKED_FOR);
-        if self.show.is_due {
-            self.begin_counting();
-        }
+        self.count_while_watched();
         if is_own && !self.show.is_due {
             self.show_no_more();
         }
         if age.is_some_and(|age| age > FORGOTTEN_AFTER) {
             let _ = fs::remove_file(self.published.dir().join(ASKED));
+        }
+    }
+
+    /// Begins to count packets by peer when somebody watches, and ends that some time after.
+    fn count_while_watched(&mut self) {
+        let now = self.clock;
+        if self.show.is_due {
+            if self.begin_counting() || self.show.counted_for.is_some() {
+                self.show.counted_for = Some(now);
+            }
+        } else if self.show.counted_for.is_some_and(|last| now > last.saturating_add(COUNTED_FOR)) {
+            self.show.counted_for = None;
+            self.end_counting();
         }
     }
 

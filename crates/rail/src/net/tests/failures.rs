@@ -184,6 +184,34 @@ fn packets_arrive_once_and_in_order_while_connections_are_cut() {
 }
 
 #[test]
+fn how_often_a_stream_went_on_is_told_of_its_peer() {
+    fn resumed(pair: &Pair) -> [u32; 2] {
+        [(&pair.a, pair.to_b), (&pair.b, pair.to_a)]
+            .map(|(process, peer)| process.world.net().unwrap().resumed(peer))
+    }
+    for devices in [1, 2] {
+        let mut pair = Pair::met(devices, BRISK);
+        assert_eq!(resumed(&pair), [0, 0], "a stream that has begun has gone on nowhere");
+        for seq in 0..3 {
+            let before = resumed(&pair);
+            pair.cut(Cut::Rst);
+            let (to_a, to_b) = (pair.to_a, pair.to_b);
+            pair.a.send(to_b, seq, &payload(seq));
+            pair.b.send(to_a, seq, &payload(seq));
+            pair.until("what was sent", |pair| {
+                let count = seq as usize + 1;
+                pair.a.machine.packets.len() >= count && pair.b.machine.packets.len() >= count
+            });
+            let after = resumed(&pair);
+            assert!(before.iter().zip(after).all(|(before, after)| after > *before), "{after:?}");
+        }
+        pair.check_packets(3);
+        let nobody = PeerId(pair.to_b.0 + 7);
+        assert_eq!(pair.a.world.net().unwrap().resumed(nobody), 0);
+    }
+}
+
+#[test]
 fn a_chunk_that_is_cut_in_the_middle_comes_again() {
     const LEN: usize = 1 << 20;
     for devices in [1, 2] {

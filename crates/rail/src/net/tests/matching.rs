@@ -5,13 +5,14 @@ use super::fabric::{PROVIDERS, is_there, over};
 use super::{Process, loopback, region, region_mut, until};
 use crate::net::NetConfig;
 use crate::net::handshake::Security;
+use crate::observer::{Observed, Tally};
 use crate::shm::Config;
 use crate::world::World;
 use sluice_fabric::{Begun, Endpoint, Source, tagged_offers};
 use sluice_link::{
     Full, PeerError, Port, TagMatching, TaggedEnd, TaggedMessage, TaggedWanted, Token, Transport,
 };
-use sluice_wire::{MatchBits, PeerId, PtIndex, Region};
+use sluice_wire::{MatchBits, PeerId, PtIndex, Region, RemoteKey, Rts};
 
 fn config(provider: &str) -> NetConfig {
     let devices = vec![loopback(1), over(provider, 1)];
@@ -57,6 +58,42 @@ fn met(process: &Process) -> Vec<(u64, PeerId, u64)> {
         TaggedEnd::Sent => None,
     });
     met.collect()
+}
+
+/// Those that are sent, by whoever wants it; what has come is not counted there.
+#[test]
+fn messages_that_a_rail_matches_are_counted_by_peer() {
+    for provider in PROVIDERS.into_iter().filter(|provider| is_there(provider)) {
+        let observed = Observed { peers: true, trace_dir: None };
+        let own = Config { observed: observed.clone(), ..Config::default() };
+        let mut a = Process::with_both(own.clone(), config(provider));
+        let mut b = Process::with_both(own, config(provider));
+        let mut other = Process::with(config(provider));
+        let (to_b, to_other, to_a) = (a.knows(&b), a.knows(&other), b.knows(&a));
+        assert!(other.knows(&a) == other.knows(&a) && other.world.counted_since().is_none());
+        let mut into = [[0u8; 4]; 2];
+        let places = into.each_mut().map(|place| region_mut(place));
+        post(&mut b, &wanted(None, Some(1)), places[0], 0);
+        post(&mut b, &wanted(None, Some(2)), places[1], 1);
+        send(&mut a, to_b, 1, b"1111", None);
+        let (list, match_bits) = (PtIndex(0), MatchBits(2));
+        let rts =
+            Rts { total_len: 1 << 20, from: RemoteKey::NONE, key: MatchBits(9), claims: None };
+        let len = rts.total_len;
+        let announced =
+            TaggedMessage { list, match_bits, hdr_data: 0, user: 0, len, rts: Some(rts) };
+        matching(&mut a).send(to_b, &announced, Region::EMPTY, None).unwrap();
+        until(&mut [&mut a, &mut b], "both", |all| met(all[1]).len() == 2);
+        let sent = Tally {
+            messages_out: 2,
+            bytes_out: 4 + (1 << 20),
+            announced_out: 1,
+            ..Tally::default()
+        };
+        assert_eq!((a.world.tally(to_b), a.world.tally(to_other)), (sent, Tally::default()));
+        assert_eq!((sent.eager_out(), sent.got_out()), (1, 1));
+        assert_eq!(b.world.tally(to_a).messages_in, 0, "docs/configuration.md says so");
+    }
 }
 
 /// Also those whose source was not known to the provider when they were posted.

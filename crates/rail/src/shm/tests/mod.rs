@@ -51,7 +51,7 @@ thread_local! {
 }
 
 /// Lets time pass for the rails of this thread.
-fn advance_clock(by: Nanos) {
+pub(crate) fn advance_clock(by: Nanos) {
     CLOCK_AHEAD.set(CLOCK_AHEAD.get() + by.0);
 }
 

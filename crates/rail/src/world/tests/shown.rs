@@ -3,6 +3,7 @@
 use super::*;
 use crate::observer::{Observed, Request, Tally};
 use crate::shm::Watcher;
+use crate::shm::tests::advance_clock;
 use sluice_wire::{MatchBits, PtIndex, Put};
 use std::fs;
 use std::path::Path;
@@ -52,6 +53,50 @@ fn who_watches_sees_and_nothing_is_left_afterwards() {
     );
     drop(watcher);
     poll_while(&mut world, "the end of the snapshot", || !files(dir.path()).is_empty());
+}
+
+#[test]
+fn packets_are_counted_while_somebody_watches_and_not_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, mut asked) =
+        (open(dir.path()), World::open(observed(dir.path(), None)).unwrap());
+    let watcher = Watcher::begin(dir.path()).unwrap();
+    poll_until_counted(&mut world, true, || watcher.go_on());
+    let since = world.counted_since();
+    drop(watcher);
+    look(&mut [&mut world]);
+    assert_eq!(world.counted_since(), since, "somebody else may ask in a moment");
+    let watcher = Watcher::begin(dir.path()).unwrap();
+    look(&mut [&mut world]);
+    drop(watcher);
+    advance_clock(Nanos(11_000_000_000));
+    look(&mut [&mut world, &mut asked]);
+    assert_eq!(world.counted_since(), None, "nobody has for so long");
+    assert!(asked.counted_since().is_some(), "this process counts for itself");
+    // Who comes later finds a count that begins then.
+    let watcher = Watcher::begin(dir.path()).unwrap();
+    poll_until_counted(&mut world, true, || watcher.go_on());
+    assert!(world.counted_since() > since);
+}
+
+/// Each of them has its slow look.
+fn look(worlds: &mut [&mut World]) {
+    advance_clock(Nanos(200_000_000));
+    for world in worlds {
+        // It looks at the clock once in some polls.
+        for _ in 0..10_000 {
+            world.poll(world.now(), &mut Inputs::default(), 16);
+        }
+    }
+}
+
+fn poll_until_counted(world: &mut World, is_counted: bool, mut then: impl FnMut()) {
+    let begin = Instant::now();
+    while world.counted_since().is_some() != is_counted {
+        world.poll(world.now(), &mut Inputs::default(), 16);
+        then();
+        assert!(begin.elapsed() < PATIENCE, "waited in vain for a count");
+    }
 }
 
 #[test]
