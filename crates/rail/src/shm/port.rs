@@ -7,6 +7,7 @@ use super::guard;
 use super::identity::is_exiting;
 use super::peers::Life;
 use super::segment::Segment;
+use super::shared_bytes::copy_shared;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use crate::shortage::is_shortage;
@@ -71,9 +72,9 @@ impl LocalMemory for Shm {
         // SAFETY: the machine vouches for both regions, by the contract of
         // `copy`.
         unsafe {
-            ptr::copy_nonoverlapping(
-                ptr::with_exposed_provenance::<u8>(from.0 as usize),
-                ptr::with_exposed_provenance_mut::<u8>(to.0 as usize),
+            copy_shared(
+                ptr::with_exposed_provenance(from.0 as usize),
+                ptr::with_exposed_provenance_mut(to.0 as usize),
                 len as usize,
             );
         }

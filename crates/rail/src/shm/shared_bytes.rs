@@ -1,8 +1,17 @@
 //! The one copy of bytes between shared memory and a process's own, and why it is sound though
 //! other processes may write there at any time.
+//!
+//! Long copies on x86-64 are loops of loads and stores. From 2,112 bytes on the C library has the
+//! processor copy a string (`rep movsb`), and some processors do that at 1.6 GB/s instead of 32
+//! where the target begins 1 to 63 bytes behind the source within their pages. That is the usual
+//! place of a long buffer: `malloc` puts it 16 bytes behind the beginning of a page, and what is
+//! copied there begins a page of shared memory.
 
 use std::ffi::c_void;
 use std::hint::black_box;
+
+/// From here on a copy is a loop, where it can be.
+const LOOP_BYTES_MIN: usize = 2048;
 
 /// Copies bytes into shared memory or out of it.
 ///
@@ -14,7 +23,7 @@ use std::hint::black_box;
 /// pair, or has seen the reader's count of bounce buffers. So of two accesses in one program, one of them a write, one happens before
 /// the other. What is left are other processes that do not keep to the rules. They
 /// are outside of what the language knows of. So the copy is made by a function of the C
-/// library that the compiler cannot look into: it assumes nothing of what is read, and no
+/// library, or by instructions, that the compiler cannot look into: it assumes nothing of what is read, and no
 /// byte that is read is relied upon.
 ///
 /// # Safety
@@ -22,7 +31,78 @@ use std::hint::black_box;
 #[inline]
 pub(super) unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
     type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
-    let copy: Copy = black_box(libc::memcpy);
     // SAFETY: as the caller says.
-    unsafe { copy(to.cast(), from.cast(), len) };
+    let done = if len < LOOP_BYTES_MIN { 0 } else { unsafe { copy_blocks(from, to, len) } };
+    let copy: Copy = black_box(libc::memcpy);
+    // SAFETY: as the caller says; what was copied is inside it.
+    unsafe { copy(to.add(done).cast(), from.add(done).cast(), len - done) };
+}
+
+/// Copies whole blocks of 128 bytes by loads and stores, if the processor has long ones. Says how
+/// many bytes these are.
+///
+/// # Safety
+/// As for [`copy_shared`]; there is one block at least.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
+    const BLOCK: usize = 128;
+    if !std::arch::is_x86_feature_detected!("avx") {
+        return 0;
+    }
+    let bytes = len / BLOCK * BLOCK;
+    // SAFETY: the loop goes through `bytes` bytes of both, which are a block or more, by blocks;
+    // the processor has the registers, and their upper halves are left as they have to be.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "vmovdqu ymm0, [{from}]",
+            "vmovdqu ymm1, [{from} + 32]",
+            "vmovdqu ymm2, [{from} + 64]",
+            "vmovdqu ymm3, [{from} + 96]",
+            "vmovdqu [{to}], ymm0",
+            "vmovdqu [{to} + 32], ymm1",
+            "vmovdqu [{to} + 64], ymm2",
+            "vmovdqu [{to} + 96], ymm3",
+            "add {from}, 128",
+            "add {to}, 128",
+            "cmp {from}, {end}",
+            "jne 2b",
+            "vzeroupper",
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            end = in(reg) from.add(bytes),
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+            options(nostack),
+        );
+    }
+    bytes
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize) -> usize {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shorter and longer than what a loop is for, wherever blocks end.
+    #[test]
+    fn every_byte_is_copied_and_no_other() {
+        let source: Vec<u8> = (0..9000_u32).map(|i| (i * 7 + i / 251) as u8).collect();
+        let ends = [0, 1, 127, 128, 129];
+        for len in [0, 1920, 2048, 4096, 8192].iter().flat_map(|len| ends.map(|end| len + end)) {
+            for (skip, at) in [(0, 0), (0, 16), (1, 0), (63, 65), (500, 7)] {
+                let mut target = vec![0xaa; at + len + 300];
+                // SAFETY: both have as many bytes from there on.
+                unsafe { copy_shared(source[skip..].as_ptr(), target[at..].as_mut_ptr(), len) };
+                assert!(target[at..at + len] == source[skip..skip + len], "{len} at {at}");
+                assert!(target[..at].iter().chain(&target[at + len..]).all(|&byte| byte == 0xaa));
+            }
+        }
+    }
 }
