@@ -106,10 +106,30 @@ def full_size(name):
     return name.removesuffix("-small")
 
 
+def text_of(name):
+    with open(os.path.join(ROOT, "experiments", f"{name}.toml"), encoding="utf-8") as file:
+        return file.read()
+
+
+def table(sluice, only):
+    """Whether PERTURBED has each experiment, and fits it, of small and of full size."""
+    title = "table of perturbed parameters"
+    if only not in title:
+        return
+    names = {item["name"] for item in ask(sluice, "sim", "list")["experiments"]}
+    small = {name for name in names if name.endswith("-small")}
+    verdicts = [(name in PERTURBED, f"{name} has parameters to be changed") for name in sorted(small)]
+    for name in sorted(PERTURBED):
+        for size in (name, full_size(name)):
+            text = text_of(size)
+            fits = all(before in text for before, _, _ in PERTURBED[name])
+            verdicts.append((fits and "[[expect]]" in text, f"{size} has what is changed, and expects something"))
+    yield title, verdicts
+
+
 def perturbed(sluice, name, changes):
     """The verdicts of an experiment, each with a parameter changed."""
-    with open(os.path.join(ROOT, "experiments", f"{name}.toml"), encoding="utf-8") as file:
-        text = file.read()
+    text = text_of(name)
     for before, after, column in changes:
         if before not in text:
             yield False, f"{before.strip()!r} is not in the file; PERTURBED needs another parameter"
@@ -260,7 +280,7 @@ def main():
             if only in name:
                 yield name, list(perturbed(sluice, experiment, PERTURBED[each]))
 
-    for source in (experiments, references, ranks, changed):
+    for source in (experiments, references, ranks, table, changed):
         start = time.monotonic()
         for name, verdicts in source(args.sluice, args.only):
             print(f"{name} ({time.monotonic() - start:.0f} s)")
