@@ -39,14 +39,48 @@ pub struct Event {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum What {
-    Send { len: u64, tag: u64 },
-    Post { len: u64, tag: u64, ignore: u64 },
-    Out { number: u32, text: String, slots: u32, len: Option<u64>, tag: Option<u64> },
-    In { number: u32, text: String, len: Option<u64>, tag: Option<u64> },
-    Read { len: u64 },
-    Write { len: u64 },
-    Sent { len: u64, tag: u64, is_good: bool },
-    Received { len: u64, tag: u64, is_good: bool },
+    Send {
+        len: u64,
+        tag: u64,
+    },
+    Post {
+        len: u64,
+        tag: u64,
+        ignore: u64,
+    },
+    Out {
+        number: u32,
+        text: String,
+        slots: u32,
+        len: Option<u64>,
+        tag: Option<u64>,
+        /// By which number the message is offered, while it waits.
+        offer: Option<u64>,
+    },
+    In {
+        number: u32,
+        text: String,
+        len: Option<u64>,
+        tag: Option<u64>,
+        /// The message of this number is offered, or is not wanted.
+        offer: Option<u64>,
+    },
+    Read {
+        len: u64,
+    },
+    Write {
+        len: u64,
+    },
+    Sent {
+        len: u64,
+        tag: u64,
+        is_good: bool,
+    },
+    Received {
+        len: u64,
+        tag: u64,
+        is_good: bool,
+    },
 }
 
 /// What happened to a process.
@@ -173,7 +207,11 @@ pub mod tests {
     );
 
     pub fn traced() -> Vec<Traced> {
-        [SENDER, RECEIVER].map(|text| Traced::parse(text).unwrap()).into()
+        of_texts([SENDER, RECEIVER])
+    }
+
+    pub fn of_texts(texts: [&str; 2]) -> Vec<Traced> {
+        texts.map(|text| Traced::parse(text).unwrap()).into()
     }
 
     #[test]

@@ -131,22 +131,65 @@ fn messages(host: &[Traced]) -> Vec<Message> {
     let reads = reads(host);
     let mut all = Vec::new();
     for (from, traced) in host.iter().enumerate() {
-        all.extend(traced.events.iter().filter_map(|event| {
-            let What::Out { text, len: Some(len), tag: Some(tag), number, .. } = &event.what else {
-                return None;
-            };
-            let name = event.peer.clone()?;
+        for Sending { event, name, len, tag, text, number } in sendings(traced) {
             let to = by_name.get(name.as_str()).copied();
-            let read_ns = to.and_then(|to| reads.get(&(to, &*traced.name, *number)).copied());
+            let read_ns = to.and_then(|to| reads.get(&(to, &*traced.name, number)).copied());
             let how = text.split(';').next().unwrap_or_default().to_owned();
-            let (sent_ns, received_ns) = (None, None);
-            let (len, tag, out_ns) = (*len, *tag, event.at_ns);
-            Some(Message { from, to, name, len, tag, how, sent_ns, out_ns, read_ns, received_ns })
-        }));
+            let (name, sent_ns, received_ns) = (name.clone(), None, None);
+            let out_ns = event.at_ns;
+            all.push(Message {
+                from,
+                to,
+                name,
+                len,
+                tag,
+                how,
+                sent_ns,
+                out_ns,
+                read_ns,
+                received_ns,
+            });
+        }
     }
     all.sort_by_key(|message| (message.out_ns, message.from));
     find_requests(host, &mut all);
     all
+}
+
+/// A packet by which a message goes, or is told of.
+struct Sending<'a> {
+    event: &'a Event,
+    name: &'a String,
+    len: u64,
+    tag: u64,
+    text: &'a str,
+    number: u32,
+}
+
+/// The messages that a process sent, in order. One that it offered while it waited, and that
+/// was not wanted then, goes later, and counts then.
+fn sendings(traced: &Traced) -> Vec<Sending<'_>> {
+    let mut all: Vec<Option<Sending>> = Vec::new();
+    let mut offered: BTreeMap<(&str, u64), usize> = BTreeMap::new();
+    for event in &traced.events {
+        let Some(name) = &event.peer else { continue };
+        match &event.what {
+            What::Out { number, text, len: Some(len), tag: Some(tag), offer, .. } => {
+                let (number, len, tag) = (*number, *len, *tag);
+                if let Some(offer) = offer {
+                    offered.insert((name.as_str(), *offer), all.len());
+                }
+                all.push(Some(Sending { event, name, len, tag, text, number }));
+            }
+            What::In { offer: Some(offer), len: None, .. } => {
+                if let Some(at) = offered.remove(&(name.as_str(), *offer)) {
+                    all[at] = None;
+                }
+            }
+            _ => {}
+        }
+    }
+    all.into_iter().flatten().collect()
 }
 
 /// Finds the request of each message, and the end of its receive: those of one pair and tag
@@ -285,7 +328,7 @@ fn words(what: &What, peer: Option<String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::tests::traced;
+    use super::super::file::tests::{RECEIVER, of_texts, traced};
     use super::*;
 
     #[test]
@@ -297,6 +340,46 @@ rank 1: 2 earlier events were not kept
 ";
         assert_eq!(list(&traced(), 4), expected);
         assert_eq!(count(&traced()), 1);
+    }
+
+    /// Three messages of one length and tag: the first is offered, declined and goes later, the
+    /// second is offered and got.
+    #[test]
+    fn a_message_that_is_offered_is_one_and_one_that_is_declined_goes_later() {
+        let sender = concat!(
+            r#"{"sluice_trace":1,"host":"node","boot":"00ab","pid":7,"rank":0,"name":"0a","events":9,"lost":0}"#,
+            "\n",
+            r#"{"at_ns":1000,"peer":"0b","event":"send","len":8,"tag":5}"#,
+            "\n",
+            r#"{"at_ns":1001,"peer":"0b","event":"send","len":8,"tag":5}"#,
+            "\n",
+            r#"{"at_ns":1002,"peer":"0b","event":"send","len":8,"tag":5}"#,
+            "\n",
+            r#"{"at_ns":1010,"peer":"0b","event":"out","number":1,"text":"offers one that waits; number 1","len":8,"tag":5,"offer":1,"slots":1}"#,
+            "\n",
+            r#"{"at_ns":1020,"peer":"0b","event":"in","number":1,"text":"does not want it; number 1","offer":1}"#,
+            "\n",
+            r#"{"at_ns":1030,"peer":"0b","event":"out","number":2,"text":"eager: 8 bytes; number 2","len":8,"tag":5,"slots":1}"#,
+            "\n",
+            r#"{"at_ns":1040,"peer":"0b","event":"out","number":3,"text":"offers one that waits; number 3","len":8,"tag":5,"offer":2,"slots":1}"#,
+            "\n",
+            r#"{"at_ns":1050,"peer":"0b","event":"in","number":2,"text":"get done; number 2"}"#,
+            "\n",
+            r#"{"at_ns":1060,"peer":"0b","event":"out","number":4,"text":"eager: 8 bytes; number 4","len":8,"tag":5,"slots":1}"#,
+            "\n",
+        );
+        let host = of_texts([sender, RECEIVER]);
+        let found: Vec<_> = messages(&host)
+            .into_iter()
+            .map(|message| (message.sent_ns, message.out_ns, message.how))
+            .collect();
+        let (eager, offered) = ("eager: 8 bytes".to_owned(), "offers one that waits".to_owned());
+        let expected = [
+            (Some(1000), 1030, eager.clone()),
+            (Some(1001), 1040, offered),
+            (Some(1002), 1060, eager),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

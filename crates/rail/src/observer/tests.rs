@@ -2,7 +2,9 @@
 
 use super::trace::EVENTS_MAX;
 use super::*;
-use sluice_wire::{Credits, Cts, MatchBits, PacketSeq, PtIndex, Put, RemoteKey};
+use sluice_wire::{
+    Credits, Cts, Decline, Found, MatchBits, PacketSeq, PtIndex, Put, RemoteKey, Waiting,
+};
 use std::num::NonZero;
 
 const PEER: PeerId = PeerId(3);
@@ -105,6 +107,29 @@ fn a_trace_to_the_letter() {
 {"at_ns":7,"peer":"peer 3","event":"received","len":9,"tag":1,"is_good":true}
 "#;
     assert_eq!(text, expected);
+}
+
+#[test]
+fn an_offer_says_of_which_message_it_is() {
+    let mut observer = Observer::new(Nanos(1), Some("/nowhere".into()));
+    let found = Found {
+        pt_index: PtIndex(0),
+        match_bits: MatchBits(7),
+        hdr_data: 0,
+        user: 0,
+        total_len: 5000,
+        from: RemoteKey::NONE,
+    };
+    for found in [Some(found), None] {
+        let waiting = Packet::Waiting(Waiting { watched: false, number: 12, found });
+        observer.note_out(|| Nanos(2), PEER, &packet(waiting, 0));
+    }
+    observer.note_in(|| Nanos(3), PEER, &packet(Packet::Decline(Decline { number: 12 }), 0));
+    let text = observer.trace().unwrap().text(&keeper(), |_| "p".to_owned());
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert!(lines[0].contains(r#","len":5000,"tag":7,"offer":12,"slots":"#), "{}", lines[0]);
+    assert!(!lines[1].contains("offer\":"), "it has none to offer: {}", lines[1]);
+    assert!(lines[2].ends_with(r#","offer":12}"#), "{}", lines[2]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! closed. `sluice trace` reads it; what is in it is in `docs/configuration.md`.
 
 use crate::snapshot::quoted;
-use sluice_wire::{Nanos, Packet, Parsed, PeerId, slots_for};
+use sluice_wire::{Decline, Found, Nanos, Packet, Parsed, PeerId, Waiting, slots_for};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
@@ -195,13 +195,19 @@ fn members(what: &What) -> String {
     }
 }
 
-/// Of a packet that carries or announces a message, its length and tag too.
+/// Of a packet that carries, announces or offers a message, its length and tag too; of an offer
+/// and the word that it is not wanted, by which number it is offered.
 fn packet_members(packet: &Parsed) -> String {
     let message = match packet.packet {
         Packet::Put(put) => {
             let len = put.rts.map_or(packet.payload_len.into(), |rts| rts.total_len);
             format!(r#","len":{len},"tag":{}"#, put.match_bits.0)
         }
+        Packet::Waiting(Waiting { number, found: Some(found), .. }) => {
+            let Found { total_len, match_bits, .. } = found;
+            format!(r#","len":{total_len},"tag":{},"offer":{number}"#, match_bits.0)
+        }
+        Packet::Decline(Decline { number }) => format!(r#","offer":{number}"#),
         _ => String::new(),
     };
     format!(r#""number":{},"text":{}{message}"#, packet.seq.0, quoted(&packet.to_string()))
