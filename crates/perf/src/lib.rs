@@ -46,6 +46,7 @@ mod lab;
 mod latency;
 mod launch;
 mod limits;
+mod marks;
 mod matching;
 mod measured;
 mod memory;
