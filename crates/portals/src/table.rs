@@ -135,6 +135,20 @@ impl<T> Table<T> {
         self.entries_max
     }
 
+    /// Room for so many is kept back, if there is: fewer fit until it is given again.
+    ///
+    /// # Panics
+    /// If there is not.
+    pub fn keep_room(&mut self, count: u32) {
+        assert!(self.entries_max >= self.len + count, "there is room for what is kept");
+        self.entries_max -= count;
+    }
+
+    /// Gives again what [`Table::keep_room`] has kept.
+    pub fn give_room(&mut self, count: u32) {
+        self.entries_max += count;
+    }
+
     /// Whether no more fits.
     #[must_use]
     #[inline]

@@ -314,6 +314,32 @@ fn too_many_operations_are_refused_and_leave_nothing() {
     pair.assert_quiet();
 }
 
+#[test]
+fn room_that_is_kept_is_there_for_commands_that_follow_later() {
+    let limits = Limits { operations_max: 4, ..program_limits() };
+    let mut pair = narrow(Mode::default(), MdOptions::default(), limits);
+    let region = pair.alloc(0, &[1; 8]);
+    let command = Command::Put {
+        from: pair.local(0, region),
+        ack: Some(AckKind::Full),
+        target: target(1, 7, 0),
+        hdr_data: 0,
+        user_ptr: 1,
+    };
+    pair.sides[0].ni.keep_operations_room(3);
+    assert_eq!(pair.sides[0].ni.operations_room(), 1);
+    pair.issue(0, &command).unwrap();
+    assert_eq!(pair.issue(0, &command), Err(PtlError::NoSpace("operations")));
+    pair.sides[0].ni.give_operations_room(3);
+    for _ in 0..3 {
+        pair.issue(0, &command).unwrap();
+    }
+    assert_eq!(pair.issue(0, &command), Err(PtlError::NoSpace("operations")));
+    pair.settle();
+    assert_eq!(pair.happened(0).len(), 8);
+    pair.assert_quiet();
+}
+
 /// What arrives needs room among the operations too; a command that had waited
 /// found none left.
 #[test]

@@ -151,6 +151,17 @@ impl Ni {
         (self.operations.entries_max() as usize).saturating_sub(under_way)
     }
 
+    /// Keeps room for so many, of [`Ni::operations_room`]: for commands that follow later, and
+    /// must not fail then. Nobody else begins an operation there.
+    pub fn keep_operations_room(&mut self, count: u32) {
+        self.operations.keep_room(count);
+    }
+
+    /// Gives again what was kept, before the commands follow or as they never will.
+    pub fn give_operations_room(&mut self, count: u32) {
+        self.operations.give_room(count);
+    }
+
     /// Acknowledgements that wait for a control credit.
     #[must_use]
     pub fn owed_now(&self) -> usize {

@@ -178,6 +178,7 @@ impl Endpoint {
         self.stalled.check_invariants(core);
         self.exhausted.check_invariants(core, &self.recvs, &self.probes);
         self.pulls.check_invariants(core, &self.recvs);
+        self.operations.check_invariants();
         assert!(core.ni.eq_is_empty(core.eq), "a call handles every event that it causes");
     }
 

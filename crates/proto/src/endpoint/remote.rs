@@ -4,7 +4,7 @@ use super::Endpoint;
 use crate::api::{Completion, Failure, Kind, Refused, Space};
 use crate::portal::{PT_REMOTE, PT_REMOTE_REGION, PT_REMOTE_TOLD};
 use crate::rma::api::{Deed, Exposed, Part, Rma};
-use crate::rma::pending::{Common, Next, RmaOp};
+use crate::rma::pending::{Common, Next, OPERATIONS_OF_PIECE, RmaOp};
 use crate::rma::pieces::{self, Piece, Pieces, pieces_of};
 use crate::rma::regions::{RegionOp, region_named};
 use sluice_link::mutants::{self, Mutant};
@@ -51,8 +51,7 @@ impl Endpoint {
         if let Some(part) = rma.parts.iter().find(|part| part.local.len > parts_max) {
             return Err(Refused::TooLong { len: part.local.len, max: parts_max });
         }
-        // A fetching one is two of the interface's.
-        let commands = 2 * (pieces::count(rma.parts) + self.operations.held());
+        let commands = OPERATIONS_OF_PIECE as usize * pieces::count(rma.parts);
         let has_room = self.core.ni.operations_room() > commands;
         let is_fenced = rma.fence && !mutants::is(Mutant::IgnoresFences);
         let must_wait = is_fenced && self.is_busy_with(rma.peer);
@@ -98,7 +97,7 @@ impl Endpoint {
             }
             Some(first) => {
                 let pieces = Pieces::new(std::iter::once(first).chain(pieces));
-                self.operations.hold(handle, pieces);
+                self.operations.hold(&mut self.core.ni, handle, pieces);
                 self.begin_pieces(port, handle);
             }
         }
@@ -140,7 +139,7 @@ impl Endpoint {
 
     /// Begins those pieces of an operation that may begin now.
     fn begin_pieces<P: Port>(&mut self, port: &mut P, handle: Handle<RmaOp>) {
-        let begun = self.operations.go_on(&self.core.ni, handle);
+        let begun = self.operations.go_on(&mut self.core.ni, handle);
         let Some((common, pieces)) = begun else { return };
         for piece in &pieces {
             self.issue_piece(port, &common, piece);
@@ -174,8 +173,10 @@ impl Endpoint {
         match self.core.ni.issue(port, &command) {
             Ok(()) => {}
             Err(PtlError::ArgInvalid(_)) => self.piece_ended(port, name, Err(Failure::Fault)),
-            // Room was checked when it began. What peers ask for may have taken it since.
-            Err(_) => self.piece_ended(port, name, Err(Failure::Aborted)),
+            Err(why) => {
+                debug_assert!(false, "room was found or kept when it began: {why:?}");
+                self.piece_ended(port, name, Err(Failure::Aborted));
+            }
         }
     }
 
@@ -185,7 +186,7 @@ impl Endpoint {
         handle: Handle<RmaOp>,
         outcome: Result<(), Failure>,
     ) {
-        match self.operations.piece_ended(port, handle, outcome) {
+        match self.operations.piece_ended(&mut self.core.ni, port, handle, outcome) {
             Next::Waits => {}
             Next::GoesOn => self.begin_pieces(port, handle),
             Next::Ends(completion) => self.core.complete(completion),

@@ -8,6 +8,9 @@ use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, Ni, Table};
 use sluice_wire::{Addr, PeerId, Region};
 
+/// How many operations of the interface a piece may be: one that fetches is two.
+pub(crate) const OPERATIONS_OF_PIECE: u32 = 2;
+
 /// An operation that waits for its pieces.
 #[derive(Debug)]
 pub struct RmaOp {
@@ -50,7 +53,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Operations {
     table: Table<RmaOp>,
-    /// Pieces of all of them that have not begun.
+    /// Pieces of all of them that have not begun. Room for them is kept in the interface.
     held: usize,
 }
 
@@ -59,9 +62,11 @@ impl Operations {
         Operations { table: Table::new(requests_max), held: 0 }
     }
 
-    /// Pieces that have not begun: there must be room for them.
-    pub fn held(&self) -> usize {
-        self.held
+    /// # Panics
+    /// If room is kept for other pieces than there are.
+    pub fn check_invariants(&self) {
+        let held: usize = self.table.iter().map(|(_, op)| op.held.len()).sum();
+        assert!(held == self.held, "room is kept for each piece that has not begun");
     }
 
     pub fn len(&self) -> u32 {
@@ -99,16 +104,17 @@ impl Operations {
         handle
     }
 
-    /// These are the pieces of an operation that was just added.
-    pub fn hold(&mut self, handle: Handle<RmaOp>, pieces: Pieces) {
+    /// These are the pieces of an operation that was just added. Room for them was found.
+    pub fn hold(&mut self, ni: &mut Ni, handle: Handle<RmaOp>, pieces: Pieces) {
         if let Some(op) = self.table.get_mut(handle) {
             self.held += pieces.len();
+            ni.keep_operations_room(room_of(pieces.len()));
             op.held = pieces;
         }
     }
 
     /// The pieces of an operation that begin now, as nothing else of it is under way.
-    pub fn go_on(&mut self, ni: &Ni, handle: Handle<RmaOp>) -> Option<(Common, Vec<Piece>)> {
+    pub fn go_on(&mut self, ni: &mut Ni, handle: Handle<RmaOp>) -> Option<(Common, Vec<Piece>)> {
         let op = self.table.get_mut(handle)?;
         let short_bytes_max = match op.deed {
             Deed::Read => Ni::BY_CONTROL_BYTES_MAX.min(ni.get_bytes_max()),
@@ -116,6 +122,7 @@ impl Operations {
         };
         let pieces = op.held.next(short_bytes_max, op.data.is_some());
         self.held -= pieces.len();
+        ni.give_operations_room(room_of(pieces.len()));
         op.under_way = pieces.len();
         let RmaOp { deed, peer, data, .. } = *op;
         Some((Common { deed, peer, data, name: handle }, pieces))
@@ -124,6 +131,7 @@ impl Operations {
     /// A piece has ended. Of one that has failed, what has not begun never does.
     pub fn piece_ended<P: Port>(
         &mut self,
+        ni: &mut Ni,
         port: &mut P,
         handle: Handle<RmaOp>,
         outcome: Result<(), Failure>,
@@ -141,6 +149,7 @@ impl Operations {
         }
         let Some(op) = self.table.remove(handle) else { return Next::Waits };
         self.held -= op.held.len();
+        ni.give_operations_room(room_of(op.held.len()));
         if let Some(copy) = op.copy.filter(|_| !mutants::is(Mutant::KeepsInjectedCopies)) {
             port.give_back(copy.addr, copy.len as u32);
         }
@@ -157,6 +166,11 @@ impl Operations {
             outcome: op.outcome,
         })
     }
+}
+
+/// What so many pieces take of the interface at most.
+fn room_of(pieces: usize) -> u32 {
+    pieces as u32 * OPERATIONS_OF_PIECE
 }
 
 impl Deed {
