@@ -4,6 +4,7 @@
 //! rail was found to do between two processes and the thresholds of this environment.
 
 mod rails;
+mod way;
 
 use crate::info::network::addresses_of;
 use crate::selection;
@@ -22,6 +23,7 @@ use sluice_text::parse_size;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
+use way::Way;
 
 /// Arguments of `sluice why`.
 #[derive(Debug, Args)]
@@ -324,6 +326,10 @@ impl Answer<'_> {
         Some((len, self.table().choose(&self.facts(len, self.args.first()))))
     }
 
+    fn way(&self, protocol: Protocol, len: u64) -> Way {
+        Way::of(protocol, len, self.beyond.is_some())
+    }
+
     fn ranges(&self, side: FirstSide) -> Vec<(u64, Protocol)> {
         self.table().ranges(&self.facts(0, side))
     }
@@ -350,6 +356,7 @@ impl Answer<'_> {
                 let Choice { protocol, rejected } = choice;
                 let chosen = format!("{protocol}: moved by {}", protocol.moves());
                 line(&mut text, "protocol", &chosen);
+                line(&mut text, "way", &self.way(protocol, len).said);
                 text.push_str("\nrejected\n");
                 for (other, reason) in rejected {
                     let _ = writeln!(text, "  {:<13}{reason}", other.name());
@@ -410,6 +417,7 @@ impl Answer<'_> {
             document["size"] = len.into();
             document["first"] = self.args.first().name().into();
             document["protocol"] = choice.protocol.name().into();
+            document["way"] = self.way(choice.protocol, len).to_json();
             document["rejected"] = rejected.collect();
         } else {
             let ranges = |side: FirstSide| {

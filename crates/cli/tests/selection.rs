@@ -62,7 +62,10 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!(answer["rails"][0]["remedy"], "FI_SLUICE_BULK=auto");
     assert_eq!(threshold(&answer, "share_bytes_min"), (Some(64 << 10), "default"));
     let short = json(&["why", "--size", "8", "--json"], &[OFF, RING]);
-    assert_eq!(short["protocol"], "eager");
+    assert_eq!((&short["protocol"], &short["way"]["name"]), (&"eager".into(), &"slot".into()));
+    let longer = json(&["why", "--size", "8K", "--json"], &[OFF, RING]);
+    assert_eq!(longer["way"]["name"], "bounce memory");
+    assert!(longer["way"]["detail"].as_str().is_some_and(|said| said.contains("3 KiB")));
 }
 
 /// A process reads its own memory wherever it can read any.
@@ -75,6 +78,7 @@ fn who_comes_first_matters_to_a_peer_that_can_be_read() {
     let answer = why(&[]);
     assert_eq!((&answer["peer"]["rank"], &answer["peer"]["self"]), (&1.into(), &true.into()));
     assert_eq!(answer["protocol"], "cooperative");
+    assert_eq!(answer["way"]["name"], "shared copy");
     assert_eq!(reason(&answer, "get"), "cooperative comes before it");
     assert_eq!(why(&["--first", "receiver"])["protocol"], "speculative");
     let any = why(&["--first", "receiver", "--any-source"]);

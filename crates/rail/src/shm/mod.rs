@@ -53,6 +53,7 @@ mod names;
 mod observe;
 mod packets;
 mod peers;
+mod place;
 mod port;
 mod prefetch;
 pub mod probe;
@@ -78,6 +79,7 @@ pub(crate) use limits::PEERS_MAX;
 pub use lookup::stale_cards;
 pub use names::{Name, NameError, Names, PidClaim, host_id};
 pub use peers::bytes_per_idle_peer;
+pub use place::PayloadPlace;
 pub use show::{Watchable, Watcher};
 pub use stats::Stats;
 

@@ -1,0 +1,53 @@
+//! Where the payload of an eager message lies on its way, for people who ask.
+
+use super::bounce::{PAYLOAD_BYTES_MIN, may_bounce};
+use sluice_wire::{Plain, slots_for};
+
+/// Where the payload of an eager message lies on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadPlace {
+    /// In the slot of the header.
+    Slot,
+    /// In further slots of the receiver's mailbox.
+    Slots,
+    /// In a buffer of the sender's, which the slot names; in further slots if none is free,
+    /// or if stores to the receiver are streamed.
+    Buffer,
+}
+
+impl PayloadPlace {
+    /// The shortest payload that is sent by a buffer.
+    pub const BUFFER_BYTES_MIN: u64 = PAYLOAD_BYTES_MIN as u64;
+
+    /// That of a message of so many bytes without options.
+    #[must_use]
+    pub fn of(len: u64) -> PayloadPlace {
+        let header = Plain::HEADER_BYTES;
+        if slots_for(header.into(), len) == 1 {
+            PayloadPlace::Slot
+        } else if may_bounce(header as usize, len) {
+            PayloadPlace::Buffer
+        } else {
+            PayloadPlace::Slots
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_lies_where_its_length_says() {
+        let lens = [0, 24, 25, 3071, 3072, 49_152];
+        let places = [
+            PayloadPlace::Slot,
+            PayloadPlace::Slot,
+            PayloadPlace::Slots,
+            PayloadPlace::Slots,
+            PayloadPlace::Buffer,
+            PayloadPlace::Buffer,
+        ];
+        assert_eq!(lens.map(PayloadPlace::of), places);
+    }
+}
