@@ -306,7 +306,8 @@ impl<'t> Program<'t> {
         let before = all(self);
         self.world.read(who);
         let refused = (before.contains(&(pt, from)), all(self).contains(&(pt, from)));
-        let is_exhausted = before.iter().any(|(at, _)| *at == pt);
+        let is_exhausted =
+            before.iter().any(|(at, _)| *at == pt) || self.recovered.is_shut_for_lost(who, pt);
         let Program { model, recovered, .. } = self;
         let is_taken =
             recovered.is_taken((from, who, pt), id, refused, || model.refuses(id, is_exhausted));

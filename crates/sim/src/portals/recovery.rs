@@ -39,6 +39,9 @@ pub struct Recovered {
     refused: BTreeMap<Flow, (usize, Want)>,
     /// Flows that were refused once.
     before: BTreeSet<Flow>,
+    /// Targets and entries that have refused a process that is gone, and taken nothing since: they
+    /// ran out for it, and are enabled at an idle moment.
+    shut_for_lost: BTreeSet<(usize, usize)>,
     pub met: Met,
 }
 
@@ -73,6 +76,7 @@ impl Recovered {
             self.met.refused_at_several |= u64::from(entries.count() > 0);
             return false;
         }
+        self.shut_for_lost.remove(&(flow.1, flow.2));
         if let Some((_, want)) = self.refused.remove(&flow) {
             self.met.recovered = 1;
             let mark = match want {
@@ -99,13 +103,41 @@ impl Recovered {
     pub fn forget(&mut self, one: usize, other: usize) {
         let is_of_both =
             |(from, to): (usize, usize)| (from, to) == (one, other) || (to, from) == (one, other);
-        let before = self.refused.len();
-        self.refused.retain(|(from, to, _), _| !is_of_both((*from, *to)));
-        self.met.refused_and_lost |= u64::from(self.refused.len() < before);
+        let lost = self.refused.keys().copied().filter(|(from, to, _)| is_of_both((*from, *to)));
+        for flow in lost.collect::<Vec<Flow>>() {
+            self.refused.remove(&flow);
+            self.shut_for_lost.insert((flow.1, flow.2));
+            self.met.refused_and_lost = 1;
+        }
+    }
+
+    /// Whether an entry may refuse what comes because it has refused one that is gone.
+    pub fn is_shut_for_lost(&self, to: usize, pt: usize) -> bool {
+        self.shut_for_lost.contains(&(to, pt))
     }
 
     /// Panics if anybody is still refused.
     pub fn check_end(&self) {
         assert!(self.refused.is_empty(), "refused for ever: {:?}", self.refused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_ran_out_for_one_that_is_gone_is_shut_until_it_takes_something() {
+        let mut recovered = Recovered::default();
+        let why = || Want::Headers;
+        assert!(!recovered.is_taken((1, 0, 2), 7, (false, true), why));
+        assert!(!recovered.is_shut_for_lost(0, 2));
+        recovered.forget(0, 1);
+        recovered.check_end();
+        assert!(recovered.is_shut_for_lost(0, 2) && !recovered.is_shut_for_lost(0, 1));
+        assert!(!recovered.is_taken((0, 0, 2), 8, (false, true), why));
+        assert!(recovered.is_shut_for_lost(0, 2));
+        assert!(recovered.is_taken((0, 0, 2), 8, (false, false), why));
+        assert!(!recovered.is_shut_for_lost(0, 2));
     }
 }
