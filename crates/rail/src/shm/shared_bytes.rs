@@ -3,7 +3,7 @@
 //!
 //! Long copies on x86-64 are loops of loads and stores. From 2,112 bytes on the C library has the
 //! processor copy a string (`rep movsb`), and some processors do that at 1.6 GB/s instead of 32
-//! where the target begins 1 to 63 bytes behind the source within their pages. That is the usual
+//! where the target begins 16 bytes behind the source within their pages. That is the usual
 //! place of a long buffer: `malloc` puts it 16 bytes behind the beginning of a page, and what is
 //! copied there begins a page of shared memory.
 
@@ -20,11 +20,12 @@ const LOOP_BYTES_MIN: usize = 2048;
 /// touches a further slot only after it has loaded, with acquire, the stamp
 /// that its writer stored with release after the last of these accesses; and who
 /// writes there next has the credits for it from the reader, through another such
-/// pair, or has seen the reader's count of bounce buffers. So of two accesses in one program, one of them a write, one happens before
-/// the other. What is left are other processes that do not keep to the rules. They
-/// are outside of what the language knows of. So the copy is made by a function of the C
-/// library, or by instructions, that the compiler cannot look into: it assumes nothing of what is read, and no
-/// byte that is read is relied upon.
+/// pair, or has seen the reader's count of bounce buffers. So of two accesses in one
+/// program, one of them a write, one happens before the other. What is left are other
+/// processes that do not keep to the rules. They are outside of what the language knows
+/// of. So the copy is made by a function of the C library, or by instructions, that the
+/// compiler cannot look into: it assumes nothing of what is read, and no byte that is read
+/// is relied upon.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes; they do not overlap.
@@ -75,6 +76,19 @@ unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
             out("xmm1") _,
             out("xmm2") _,
             out("xmm3") _,
+            // Of these the upper halves are lost.
+            out("xmm4") _,
+            out("xmm5") _,
+            out("xmm6") _,
+            out("xmm7") _,
+            out("xmm8") _,
+            out("xmm9") _,
+            out("xmm10") _,
+            out("xmm11") _,
+            out("xmm12") _,
+            out("xmm13") _,
+            out("xmm14") _,
+            out("xmm15") _,
             options(nostack),
         );
     }
