@@ -9,22 +9,20 @@ use std::time::{Duration, Instant};
 #[test]
 fn bandwidth_says_which_buffers_it_has_used() {
     let quick = ["--iterations", "3", "--warmup", "0", "--window", "5"];
-    // Of 15 messages: so many places, but that 30 MiB fit only eight times.
-    let cases: [(&[&str], &str, [u64; 3]); 5] = [
-        (&[], "hot", [1, 1, 1]),
-        (&["--buffers", "hot"], "hot", [1, 1, 1]),
-        (&["--buffers", "distinct"], "distinct", [5, 5, 5]),
-        (&["--buffers", "cold"], "cold", [15, 15, 8]),
-        (&["--cold"], "cold", [15, 15, 8]),
+    let cases: [(&[&str], &str); 5] = [
+        (&[], "hot"),
+        (&["--buffers", "hot"], "hot"),
+        (&["--buffers", "distinct"], "distinct"),
+        (&["--buffers", "cold"], "cold"),
+        (&["--cold"], "cold"),
     ];
-    for (words, name, used) in cases {
+    for (words, name) in cases {
         // Eager, announced, and one of which only a few have a place.
         let args = [&["bandwidth", "--size", "4K,100000,30M"], &quick[..], words].concat();
         let report = report("shm", &args);
         let rows = report["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), 3);
-        for (row, used) in rows.iter().zip(used) {
-            assert_eq!(row["buffers_used"], used, "messages have marks of their places: {row}");
+        for row in rows {
             assert_eq!((&row["buffers"], &row["verified"]), (&name.into(), &true.into()), "{row}");
             assert!(positive(&row["mib_per_s"]), "{row}");
         }

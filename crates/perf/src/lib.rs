@@ -46,7 +46,6 @@ mod lab;
 mod latency;
 mod launch;
 mod limits;
-mod marks;
 mod matching;
 mod measured;
 mod memory;

@@ -52,16 +52,6 @@ pub trait Measured {
     /// Checks every byte of a message each way.
     fn verify(&mut self, size: u64, seed: u64) -> Result<()>;
 
-    /// Marks the places that messages of this size are sent from.
-    fn mark(&mut self, _size: u64) -> Result<()> {
-        Ok(())
-    }
-
-    /// How many of them have been sent from and received into since, if that can be known.
-    fn marked(&mut self, _size: u64) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
     /// Takes `count` samples.
     fn batch(
         &mut self,

@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::raw::{Raw, RawStream};
 use crate::stats::Samples;
 use crate::step::Step;
-use crate::{latency, marks, stream, verify};
+use crate::{latency, stream, verify};
 use anyhow::{Context, Result};
 
 /// What sends messages, and the plain connection beside it, if that is wanted.
@@ -24,30 +24,12 @@ impl Messages {
     fn places(&self, size: u64) -> Places {
         Places::new(self.test.places(size), self.streamed)
     }
-
-    /// Of bandwidth alone, and of messages that have room for a mark.
-    fn marked_places(&self, size: u64) -> Option<u64> {
-        let is_marked = matches!(self.test, Test::Bandwidth { .. }) && size > 0;
-        is_marked.then(|| self.test.places(size))
-    }
 }
 
 impl Measured for Messages {
     fn verify(&mut self, size: u64, seed: u64) -> Result<()> {
         let at = self.places(size).at(size);
         verify::first_at(&mut self.node, size, seed, at)
-    }
-
-    fn mark(&mut self, size: u64) -> Result<()> {
-        match self.marked_places(size) {
-            Some(count) => marks::set(&mut self.node, size, count),
-            None => Ok(()),
-        }
-    }
-
-    fn marked(&mut self, size: u64) -> Result<Option<u64>> {
-        let count = self.marked_places(size);
-        count.map(|count| marks::count(&mut self.node, size, count)).transpose()
     }
 
     fn batch(

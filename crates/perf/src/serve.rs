@@ -11,7 +11,7 @@ use crate::raw::Raw;
 use crate::recover;
 use crate::remote;
 use crate::step::Step;
-use crate::{alltoall, behind, feed, flood, latency, marks, overlap, stream, verify};
+use crate::{alltoall, behind, feed, flood, latency, overlap, stream, verify};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sluice_rail::shm::{BulkKind, CreditKind};
@@ -90,7 +90,6 @@ pub fn run_peer(args: &PeerArgs) -> Result<()> {
                 node.answer(0)?;
             }
             Step::Verify { size, seed, at } => verify::second(&mut node, size, seed, at)?,
-            Step::Marks { size, count, look } => marks::second(&mut node, size, count, look)?,
             Step::PingPong { size, count } => latency::second(&mut node, size, count)?,
             Step::Stream { size, count, window, places } => {
                 stream::second(&mut node, size, window, count, places)?;

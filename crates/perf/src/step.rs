@@ -17,9 +17,6 @@ pub enum Step {
     /// A message each way whose every byte is checked; the first one lies at `at` of both
     /// buffers, the answer at their beginning.
     Verify { size: u64, seed: u64, at: u64 },
-    /// So many places of the buffer that messages are received into are cleared; or, if they
-    /// are looked at, it is answered with how many have the mark that was sent from there.
-    Marks { size: u64, count: u64, look: bool },
     /// So many messages, each answered by one of the same size.
     PingPong { size: u64, count: u64 },
     /// So many windows of messages, each window answered.
@@ -134,7 +131,6 @@ mod tests {
             Step::Reserve { size: 1 },
             Step::ReservePlaces { bytes: max },
             Step::Verify { size: 2, seed: 3, at: 4 },
-            Step::Marks { size: max, count: max, look: false },
             Step::PingPong { size: 4, count: 5 },
             Step::Stream { size: max, count: max, window: max, places: Places::new(max, max - 1) },
             Step::RawOpen,

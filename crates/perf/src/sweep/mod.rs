@@ -288,10 +288,8 @@ impl Sweep<'_> {
         let Sweep { test, common, .. } = *self;
         let (effort, progress) = (&common.effort, &mut self.progress);
         both.verify(size, size ^ 0x5EED)?;
-        both.mark(size)?;
         let samples = effort
             .samples(progress, |count, samples| both.batch(test, op, size, count, samples))?;
-        let places = both.marked(size)?;
         both.verify(size, size ^ 0xF00D)?;
         let mut raw = Vec::new();
         for &messages_per_write in if common.raw { messages_per_write(test) } else { &[] } {
@@ -301,7 +299,7 @@ impl Sweep<'_> {
             raw.push(RawFigure { messages_per_write, spread: test.spread(op, &samples, size) });
         }
         let spread = test.spread(op, &samples, size);
-        Ok(Row { op, size, spread, samples: samples.count(), places, raw })
+        Ok(Row { op, size, spread, samples: samples.count(), raw })
     }
 }
 

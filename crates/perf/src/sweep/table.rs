@@ -18,8 +18,6 @@ pub struct Row {
     pub size: u64,
     pub spread: Spread,
     pub samples: u64,
-    /// In how many places messages lay, each in the same one on both sides.
-    pub places: Option<u64>,
     /// The same over a plain connection, if it was measured.
     pub raw: Vec<RawFigure>,
 }
@@ -49,9 +47,6 @@ pub struct JsonRow {
     /// Of bandwidth by messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     buffers: Option<Buffers>,
-    /// How many of them messages lay in, each in the same one on both sides.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    buffers_used: Option<u64>,
     size: u64,
     #[serde(flatten)]
     figures: BTreeMap<&'static str, Spread>,
@@ -122,7 +117,6 @@ impl Measurement {
         };
         JsonRow {
             buffers,
-            buffers_used: row.places,
             op: matches!(self.api, Api::Portals { .. }).then_some(row.op),
             size: row.size,
             figures: [(figure, row.spread.rounded())].into(),
@@ -276,8 +270,7 @@ mod tests {
             Test::Latency => vec![RawFigure { messages_per_write: 1, spread }],
             _ => Vec::new(),
         };
-        let report =
-            measurement.report(&[Row { op, size: 8, spread, samples: 5, places: None, raw }]);
+        let report = measurement.report(&[Row { op, size: 8, spread, samples: 5, raw }]);
         (serde_json::to_value(&report).expect("plain data"), report.table.to_string())
     }
 
