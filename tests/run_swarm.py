@@ -31,7 +31,7 @@ RARE = {"remote_origins_lost", "remote_partly_at_once"}
 # The same of programs of Portals calls, whose rarest paths take several calls in a row.
 PORTALS_SHARE_MIN = 0.005
 # Of their worlds, at least so many take a path that needs a loss at one moment.
-PORTALS_RARE_SHARE_MIN = 0.001
+PORTALS_RARE_SHARE_MIN = 0.002
 PORTALS_RARE = {"peers_given_up", "lost_at_target", "moves_failed", "lasting_partition"}
 # The faults of these.
 PORTALS_FAULTS = {

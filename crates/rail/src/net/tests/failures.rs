@@ -322,9 +322,15 @@ fn deafen(socket: &impl AsFd, is_deaf: bool) {
 
 impl Process {
     pub(super) fn shrink_buffers(&self) {
+        self.set_send_buffers(4096);
+    }
+
+    /// The system takes so much of what its connections send, before the peer has said that
+    /// it has come.
+    pub(super) fn set_send_buffers(&self, bytes: usize) {
         for (_, entry) in &self.world.net().unwrap().entries {
             if let Entry::Conn(conn) = entry {
-                rustix::net::sockopt::set_socket_send_buffer_size(&conn.lane, 4096).unwrap();
+                rustix::net::sockopt::set_socket_send_buffer_size(&conn.lane, bytes).unwrap();
             }
         }
     }

@@ -61,7 +61,7 @@ fn packets_are_counted_while_somebody_watches_and_not_for_ever() {
     let (mut world, mut asked) =
         (open(dir.path()), World::open(observed(dir.path(), None)).unwrap());
     let watcher = Watcher::begin(dir.path()).unwrap();
-    poll_until_counted(&mut world, true, || watcher.go_on());
+    poll_until_counted(&mut world, || watcher.go_on());
     let since = world.counted_since();
     drop(watcher);
     look(&mut [&mut world]);
@@ -75,7 +75,7 @@ fn packets_are_counted_while_somebody_watches_and_not_for_ever() {
     assert!(asked.counted_since().is_some(), "this process counts for itself");
     // Who comes later finds a count that begins then.
     let watcher = Watcher::begin(dir.path()).unwrap();
-    poll_until_counted(&mut world, true, || watcher.go_on());
+    poll_until_counted(&mut world, || watcher.go_on());
     assert!(world.counted_since() > since);
 }
 
@@ -90,9 +90,9 @@ fn look(worlds: &mut [&mut World]) {
     }
 }
 
-fn poll_until_counted(world: &mut World, is_counted: bool, mut then: impl FnMut()) {
+fn poll_until_counted(world: &mut World, mut then: impl FnMut()) {
     let begin = Instant::now();
-    while world.counted_since().is_some() != is_counted {
+    while world.counted_since().is_none() {
         world.poll(world.now(), &mut Inputs::default(), 16);
         then();
         assert!(begin.elapsed() < PATIENCE, "waited in vain for a count");
