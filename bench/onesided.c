@@ -7,11 +7,8 @@
 //
 // Usage: onesided allocate|create SECONDS SIZE...
 #define _GNU_SOURCE
+#include "ranks.h"
 #include <mpi.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define WINDOW 64
 #define SAMPLES_MAX 200000
@@ -25,42 +22,24 @@ static MPI_Aint bytes;
 enum what { PUT, GET, ADD, SWAP };
 static const char *const NAMES[] = {"put", "get", "fetch_add", "compare_swap"};
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// Where PAIRS_CORES says.
-static void stay(void) {
-    const char *at = getenv("PAIRS_CORES");
-    for (int i = 0; at && i < rank; i++) {
-        at = strchr(at, ',');
-        if (at) at++;
-    }
-    if (!at) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(atoi(at), &set);
-    if (sched_setaffinity(0, sizeof set, &set)) perror("onesided: sched_setaffinity");
-}
-
 static void fail(const char *what, long got, long want) {
     fprintf(stderr, "onesided: %s gave %ld instead of %ld: the data are wrong. Run the tests of "
             "this transport first.\n", what, got, want);
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-// The nth operation. `buffer` has room for a window of results.
+// The nth operation. Those of a window have places of their own, on both sides; only what
+// changes a number by its value has one for all of them at the target.
 static void issue(enum what what, int size, long n, long *buffer, int place) {
     static const long one = 1;
     static long wanted[WINDOW], next[WINDOW];
     switch (what) {
     case PUT:
-        buffer[0] = n;
-        MPI_Put(buffer, size, MPI_BYTE, 1, 0, size, MPI_BYTE, window);
+        buffer[place] = n;
+        MPI_Put(&buffer[place], size, MPI_BYTE, 1, place * sizeof n, size, MPI_BYTE, window);
         break;
     case GET:
-        MPI_Get(buffer, size, MPI_BYTE, 1, 0, size, MPI_BYTE, window);
+        MPI_Get(&buffer[place], size, MPI_BYTE, 1, place * sizeof n, size, MPI_BYTE, window);
         break;
     case ADD:
         MPI_Fetch_and_op(&one, &buffer[place], MPI_LONG, 1, 0, MPI_SUM, window);
@@ -77,10 +56,17 @@ static void set(long value) {
     MPI_Win_flush(1, window);
 }
 
+// What the target has in one of the places.
+static long at_target(int place) {
+    long found;
+    MPI_Get(&found, 1, MPI_LONG, 1, place * sizeof found, 1, MPI_LONG, window);
+    MPI_Win_flush(1, window);
+    return found;
+}
+
 // One operation after the other.
 static void latency(enum what what, int size, const char *target) {
     long *buffer = calloc(1, size < 4096 ? 4096 : size);
-    set(0);
     double begun = MPI_Wtime(), now = begun;
     int count = 0;
     for (long n = 0; count < SAMPLES_MAX && (now - begun < seconds || count == 0); n++, count++) {
@@ -91,9 +77,7 @@ static void latency(enum what what, int size, const char *target) {
         samples[count] = now - from;
         if (what >= ADD && buffer[0] != n) fail(NAMES[what], buffer[0], n);
     }
-    long last;
-    MPI_Get(&last, 1, MPI_LONG, 1, 0, 1, MPI_LONG, window);
-    MPI_Win_flush(1, window);
+    long last = at_target(0);
     long want = what == GET ? 0 : what == PUT ? count - 1 : count;
     if (last != want) fail(NAMES[what], last, want);
     qsort(samples, count, sizeof *samples, ascending);
@@ -106,7 +90,6 @@ static void latency(enum what what, int size, const char *target) {
 // A window of operations, and a flush.
 static void rate(enum what what, const char *target) {
     long buffer[WINDOW];
-    set(0);
     double begun = MPI_Wtime(), now = begun;
     long count = 0;
     while (now - begun < seconds || count == 0) {
@@ -114,12 +97,20 @@ static void rate(enum what what, const char *target) {
         MPI_Win_flush(1, window);
         now = MPI_Wtime();
     }
+    double per_s = count / (now - begun);
+    for (int place = 0; place < WINDOW && what != GET; place++) {
+        long last = at_target(what == PUT ? place : 0);
+        long want = what == PUT ? count - WINDOW + place : count;
+        if (last != want) fail(NAMES[what], last, want);
+    }
     printf("{\"test\":\"%s\",\"size\":8,\"target\":\"%s\",\"per_s\":%.0f,\"samples\":%ld}\n",
-           NAMES[what], target, count / (now - begun), count);
+           NAMES[what], target, per_s, count);
 }
 
 // Rank 1 computes for somewhat longer than rank 0 measures, or waits in the library.
 static void beside(int computes, enum what what, int size, int rates) {
+    // While it is still in the library, for this needs it under some MPIs.
+    if (rank == 0) set(0);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         const char *target = computes ? "computes" : "idle";
@@ -140,7 +131,7 @@ int main(int argc, char **argv) {
         if (rank == 0) fprintf(stderr, "onesided: 2 ranks, allocate|create SECONDS SIZE...\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    stay();
+    stay(rank);
     seconds = atof(argv[2]);
     for (int i = 3; i < argc; i++) bytes = atoi(argv[i]) > bytes ? atoi(argv[i]) : bytes;
     if (bytes < 4096) bytes = 4096;

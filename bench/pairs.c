@@ -6,12 +6,9 @@
 //
 // Usage: pairs latency|bandwidth|distinct|cold|single|rate SECONDS SIZE...   or   pairs memory
 #define _GNU_SOURCE
+#include "ranks.h"
 #include <mpi.h>
-#include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define WINDOW 64
 #define SAMPLES_MAX 200000
@@ -20,11 +17,6 @@
 
 static int rank, ranks;
 static double samples[SAMPLES_MAX];
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double at(int count, double part) {
     return samples[(int)(part * (count - 1))];
@@ -50,20 +42,6 @@ static void round_trip(unsigned char *out, unsigned char *in, int size, unsigned
         out[0] = in[0];
         MPI_Send(out, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
     }
-}
-
-// Where PAIRS_CORES says.
-static void stay(void) {
-    const char *at = getenv("PAIRS_CORES");
-    for (int i = 0; at && i < rank; i++) {
-        at = strchr(at, ',');
-        if (at) at++;
-    }
-    if (!at) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(atoi(at), &set);
-    if (sched_setaffinity(0, sizeof set, &set)) perror("pairs: sched_setaffinity");
 }
 
 static int agree(int value) {
@@ -196,7 +174,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    stay();
+    stay(rank);
     if (argc == 2 && !strcmp(argv[1], "memory")) {
         memory();
     } else if (argc >= 4 && ranks == 2) {

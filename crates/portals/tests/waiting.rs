@@ -290,18 +290,23 @@ fn everything_ends_with_the_target() {
     }
 }
 
-#[test]
-fn too_many_operations_are_refused_and_leave_nothing() {
-    let limits = Limits { operations_max: 4, ..program_limits() };
-    let mut pair = narrow(Mode::default(), MdOptions::default(), limits);
+/// A put of eight bytes to the other side, which is acknowledged.
+fn put_of_eight(pair: &mut Pair) -> Command {
     let region = pair.alloc(0, &[1; 8]);
-    let command = Command::Put {
+    Command::Put {
         from: pair.local(0, region),
         ack: Some(AckKind::Full),
         target: target(1, 7, 0),
         hdr_data: 0,
         user_ptr: 1,
-    };
+    }
+}
+
+#[test]
+fn too_many_operations_are_refused_and_leave_nothing() {
+    let limits = Limits { operations_max: 4, ..program_limits() };
+    let mut pair = narrow(Mode::default(), MdOptions::default(), limits);
+    let command = put_of_eight(&mut pair);
     for _ in 0..4 {
         pair.issue(0, &command).unwrap();
     }
@@ -318,14 +323,7 @@ fn too_many_operations_are_refused_and_leave_nothing() {
 fn room_that_is_kept_is_there_for_commands_that_follow_later() {
     let limits = Limits { operations_max: 4, ..program_limits() };
     let mut pair = narrow(Mode::default(), MdOptions::default(), limits);
-    let region = pair.alloc(0, &[1; 8]);
-    let command = Command::Put {
-        from: pair.local(0, region),
-        ack: Some(AckKind::Full),
-        target: target(1, 7, 0),
-        hdr_data: 0,
-        user_ptr: 1,
-    };
+    let command = put_of_eight(&mut pair);
     pair.sides[0].ni.keep_operations_room(3);
     assert_eq!(pair.sides[0].ni.operations_room(), 1);
     pair.issue(0, &command).unwrap();

@@ -173,7 +173,7 @@ impl Endpoint {
         match self.core.ni.issue(port, &command) {
             Ok(()) => {}
             Err(PtlError::ArgInvalid(_)) => self.piece_ended(port, name, Err(Failure::Fault)),
-            // Room was kept for it, unless requests of peers have taken that: millions of them.
+            // Room was kept for it, but what waits for credits counts too: millions at most.
             Err(_) => self.piece_ended(port, name, Err(Failure::Aborted)),
         }
     }
