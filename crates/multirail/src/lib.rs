@@ -12,12 +12,14 @@
 
 #![forbid(unsafe_code)]
 
+mod gaps;
 mod pace;
 mod peer;
 mod rails;
 mod session;
 mod stripes;
 
+pub use gaps::Gaps;
 pub use pace::Pace;
 pub use peer::{Below, Peer, RailSpec};
 pub use rails::{RailState, Rails, Timing, Verdict};

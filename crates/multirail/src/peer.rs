@@ -306,6 +306,12 @@ impl Peer {
         self.stripes.landing(rail, chunk)
     }
 
+    /// The process looks now at what has come since then ([`Stripes::note_gap`]). To be told
+    /// before [`Peer::arrived`].
+    pub fn note_gap(&mut self, since: Nanos) {
+        self.stripes.note_gap(since);
+    }
+
     /// Bytes of a chunk have come, no more than it has left. Says which read has ended.
     ///
     /// # Panics

@@ -7,7 +7,8 @@
 //!
 //! How much is asked for of a rail goes by its pace too: chunks of about a millisecond, and
 //! about as much ahead. While packets come by a rail it is less, as they wait behind the
-//! chunks.
+//! chunks. Where the process looks seldom it is more, so that rails are not idle between two
+//! looks ([`Gaps`](crate::Gaps)). What is thought of the pace of a rail does not depend on that.
 //!
 //! The peer keeps no state of a read: it sends the bytes of a chunk that it is asked for.
 //! The reader puts them in their place itself, so a chunk that is given up on one rail and
@@ -190,6 +191,8 @@ pub struct Stripes {
     unasked: u64,
     /// The rail of the next fragment, where they go in turn.
     turn: usize,
+    /// When the process looked before it looks now; `None` where looks have no gaps.
+    looked: Option<Nanos>,
 }
 
 impl Stripes {
@@ -203,6 +206,7 @@ impl Stripes {
             places: Vec::new(),
             unasked: 0,
             turn: 0,
+            looked: None,
         }
     }
 
@@ -225,6 +229,12 @@ impl Stripes {
     /// A packet has come by a rail: those that follow are not to wait long behind chunks.
     pub fn note_packet(&mut self, rail: RailId, now: Nanos) {
         self.rails[rail.index()].packet = Some(now);
+    }
+
+    /// The process looks now, and has not looked since then: what has come in between came in a
+    /// gap. Whoever does not tell this has no gaps.
+    pub fn note_gap(&mut self, since: Nanos) {
+        self.looked = Some(since);
     }
 
     /// Bytes that were asked for on a rail and have not come.
@@ -359,7 +369,8 @@ impl Stripes {
         assert!(bytes <= of.left(), "no more than was asked for");
         let place = chunk.place();
         let asked = (of.come == 0 && of.was_alone).then_some(of.asked);
-        self.rails[rail.index()].note(now, asked, bytes);
+        let before = self.looked.unwrap_or(now);
+        self.rails[rail.index()].note(now, before, asked, bytes);
         let chunk = self.places[place].chunk.as_mut().expect("it was found");
         chunk.come += bytes;
         let (id, is_whole) = (chunk.read, chunk.left() == 0);

@@ -126,6 +126,12 @@ impl World {
     }
 
     fn arrive(&mut self, rail: RailId) {
+        let (chunk, bytes) = self.bring(rail);
+        self.land(rail, chunk, bytes);
+    }
+
+    /// A link brings its next piece.
+    fn bring(&mut self, rail: RailId) -> (ChunkId, u64) {
         let link = &mut self.links[rail.index()];
         let (ask, sent, _) = link.queue.front_mut().expect("something comes");
         let piece = link.piece_bytes.min(ask.len - *sent);
@@ -137,7 +143,36 @@ impl World {
         link.next = None;
         link.schedule(self.now);
         self.carried[rail.index()] += piece;
-        self.land(rail, ask.chunk, piece);
+        (ask.chunk, piece)
+    }
+
+    /// The reader looks once in so much time, and what comes in between waits for that. Says how
+    /// many bytes came in `ns`, or until all has ended.
+    fn looks_every(&mut self, gap_ns: u64, ns: u64) -> u64 {
+        let (begin, before) = (self.now, self.carried.iter().sum::<u64>());
+        while self.now < begin + ns && !self.stripes.is_idle() {
+            let (looked, look) = (self.now, self.now + gap_ns);
+            let mut here = Vec::new();
+            loop {
+                let due = |at: &usize| self.links[*at].next.is_some_and(|when| when <= look);
+                let due = (0..self.links.len()).filter(due);
+                let Some(at) = due.min_by_key(|&at| self.links[at].next) else { break };
+                self.now = self.links[at].next.expect("it is due");
+                let rail = RailId(at as u8);
+                here.push((rail, self.bring(rail)));
+            }
+            self.now = look;
+            self.stripes.note_gap(Nanos(looked));
+            for (rail, (chunk, bytes)) in here {
+                self.land(rail, chunk, bytes);
+                // As in the world: what is asked for goes at the end of the look.
+                self.ask();
+            }
+            self.stripes.look(Nanos(self.now));
+            self.next_look = self.now + LOOK_NS;
+            self.ask();
+        }
+        self.carried.iter().sum::<u64>() - before
     }
 
     fn land(&mut self, rail: RailId, chunk: ChunkId, bytes: u64) {
@@ -305,6 +340,66 @@ fn a_rail_that_was_slow_for_a_while_is_as_fast_as_before() {
     let later = run(&mut world, 130_000_000);
     println!("{} bytes in 10 ms, then {} in 20 ms", soon - before, later - soon);
     assert!(later - soon >= 20 * 40 * GBIT / 1000 * 9 / 10, "{}", later - soon);
+}
+
+/// Between two looks a rail has something to bring, and its pace is what it is, not that of the
+/// looks. If nobody tells of gaps it brings 2 % at 10 Gb/s.
+#[test]
+fn who_looks_seldom_keeps_a_rail_busy() {
+    for (gbit, gap_ns) in [(10, 1_000_000), (1, 1_000_000), (1, 3_000_000), (1, 10_000_000)] {
+        let mut world = pull(&[gbit]);
+        world.begin(0, 4 << 30);
+        world.looks_every(gap_ns, 300_000_000);
+        let bytes = world.looks_every(gap_ns, 200_000_000);
+        let pct = bytes * 100 / (gbit * GBIT / 5);
+        println!("{gbit} Gb/s, looks of {gap_ns} ns: {pct} %");
+        assert!(pct >= 95, "{gbit} Gb/s, looks of {gap_ns} ns: {pct} %");
+        let pace = world.stripes.pace(RailId(0)).bytes_per_s();
+        assert!(pace.abs_diff(gbit * GBIT) < gbit * GBIT / 10, "{pace} bytes a second");
+        // It is asked for no more than before when looks are frequent again.
+        world.looks_every(2_000, 100_000_000);
+        let ahead = world.stripes.under_way(RailId(0));
+        assert!(ahead <= (gbit * GBIT / 1000).max(PIECE_BYTES) * 11 / 10, "{ahead}");
+    }
+}
+
+/// Packets among the chunks make no difference: they wait for looks longer than for chunks.
+#[test]
+fn who_looks_seldom_keeps_a_rail_busy_while_packets_come() {
+    let mut world = pull(&[10]);
+    world.begin(0, 4 << 30);
+    let mut bytes = 0;
+    for look in 0..500 {
+        world.stripes.note_packet(RailId(0), Nanos(world.now));
+        let came = world.looks_every(1_000_000, 1);
+        bytes += if look < 300 { 0 } else { came };
+    }
+    assert!(bytes >= 10 * GBIT / 5 * 95 / 100, "{bytes}");
+    for _ in 0..50_000 {
+        world.stripes.note_packet(RailId(0), Nanos(world.now));
+        world.looks_every(2_000, 1);
+    }
+    let ahead_ns = world.stripes.under_way(RailId(0)) * 1_000_000_000 / (10 * GBIT);
+    assert!(ahead_ns <= 250_000, "{ahead_ns} ns");
+}
+
+/// Chunks are longer, and shares are as good as ever.
+#[test]
+fn who_looks_seldom_uses_all_that_unequal_rails_have() {
+    for (len, wanted_pct) in [(64 << 20, 95), (16 << 20, 85)] {
+        let mut world = pull(&[1, 2, 4]);
+        let (mut begin, mut came) = (0, 0);
+        for id in 0..12 {
+            if id == 6 {
+                (begin, came) = (world.now, 0);
+            }
+            world.begin(id, len);
+            came += world.looks_every(1_000_000, u64::MAX / 2);
+        }
+        let pct = came * 100 / (7 * GBIT * ((world.now - begin) / 1_000_000) / 1000);
+        println!("{len}: {pct} %");
+        assert!(pct >= wanted_pct, "{len} bytes: {pct} %");
+    }
 }
 
 /// Behind a stream at 1 Gb/s a packet waits less than 0.3 ms.
@@ -540,6 +635,8 @@ enum Event {
     Cancel(u64),
     /// Pieces come, as time passes.
     Run(u8),
+    /// So long ago was the last look at what comes from now on.
+    Gap(u64),
     /// A rail is as fast as this from now on, in hundredths of a gigabit.
     Rate(usize, u64),
     Silent(usize, bool),
@@ -553,6 +650,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (1..600_000_u64).prop_map(Event::Begin),
         1 => (0..20_u64).prop_map(Event::Cancel),
         8 => any::<u8>().prop_map(Event::Run),
+        1 => any::<u64>().prop_map(Event::Gap),
         1 => (0..3_usize, 1..2000_u64).prop_map(|(rail, rate)| Event::Rate(rail, rate)),
         1 => (0..3_usize, any::<bool>()).prop_map(|(rail, on)| Event::Silent(rail, on)),
         1 => (0..3_usize).prop_map(Event::Gone),
@@ -579,6 +677,7 @@ impl World {
                     self.step();
                 }
             }
+            Event::Gap(ns) => self.stripes.note_gap(Nanos(self.now.saturating_sub(ns % END_NS))),
             Event::Rate(rail, rate) => self.links[rail].bytes_per_s = rate * GBIT / 100,
             Event::Silent(rail, is_silent) => {
                 self.links[rail].is_silent = is_silent;

@@ -3,18 +3,20 @@
 //!
 //! Invariant: `bytes` is what has not come of its `chunks`.
 
-use crate::Pace;
+use crate::{Gaps, Pace};
 use sluice_wire::Nanos;
 
 /// How long what was measured of a rail holds while it has nothing to do.
 const IDLE_NS: u64 = 1_000_000_000;
 /// A chunk is what its rail brings in this time: measured on shaped links of 1 to 4 Gb/s,
 /// longer ones leave much to be late with, and shorter ones cost more than they are worth
-/// on fast rails.
+/// on fast rails. Where more is asked for ahead they are longer, for so many are under way.
 const CHUNK_NS: u64 = 1_000_000;
+const CHUNKS_AHEAD: u64 = 3;
 /// The same of a rail that has not been measured, in bytes.
 pub(super) const CHUNK_BYTES_UNMEASURED: u64 = 128 << 10;
-/// What a rail brings in this time is asked for ahead, if there is no packet among it.
+/// What a rail brings in this time is asked for ahead, if there is no packet among it and
+/// there are no gaps.
 const AHEAD_NS: u64 = 1_000_000;
 /// The same while packets come by the rail, and how long after the last they do.
 const AHEAD_NS_WITH_PACKETS: u64 = 200_000;
@@ -33,6 +35,8 @@ pub(super) struct Rail {
     /// When it had something to do last.
     pub(super) used: Nanos,
     pub(super) pace: Pace,
+    /// Between looks while it owed something.
+    gaps: Gaps,
     /// From asking to the first byte, where nothing else is under way.
     pub(super) latency_ns: u64,
     pub(super) is_usable: bool,
@@ -56,6 +60,7 @@ impl Rail {
             claimed_latency_ns: latency_ns,
             used: Nanos(0),
             pace: Pace::claimed(bytes_per_s),
+            gaps: Gaps::default(),
             latency_ns,
             is_usable: true,
             chunks: 0,
@@ -66,8 +71,11 @@ impl Rail {
         }
     }
 
-    /// Bytes of a chunk have come; the first of one that was asked for alone, at `asked`.
-    pub(super) fn note(&mut self, now: Nanos, asked: Option<Nanos>, bytes: u64) {
+    /// Bytes of a chunk have come, since the look at `before`; the first of one that was asked
+    /// for alone, at `asked`.
+    pub(super) fn note(&mut self, now: Nanos, before: Nanos, asked: Option<Nanos>, bytes: u64) {
+        // Before it was asked for these bytes nobody waited for a look.
+        self.gaps.note(now.since(before.max(self.used)).0, now.since(self.used).0);
         self.used = now;
         if let Some(asked) = asked {
             let ns = now.since(asked).0.saturating_sub(self.pace.ns_for(bytes));
@@ -97,14 +105,18 @@ impl Rail {
         }
     }
 
-    /// How much is asked for ahead of it.
+    /// For how long what is asked for ahead of it lasts.
+    fn ahead_ns(&self, now: Nanos) -> u64 {
+        let has_packets = self.packet.is_some_and(|came| now.since(came).0 <= PACKETS_NS);
+        self.gaps.last_ns(if has_packets { AHEAD_NS_WITH_PACKETS } else { AHEAD_NS })
+    }
+
+    /// How much that is.
     fn ahead_bytes(&self, now: Nanos) -> u64 {
         if !self.pace.is_measured() {
             return u64::MAX;
         }
-        let has_packets = self.packet.is_some_and(|came| now.since(came).0 <= PACKETS_NS);
-        let ahead_ns = if has_packets { AHEAD_NS_WITH_PACKETS } else { AHEAD_NS };
-        self.pace.bytes_in(ahead_ns).max(AHEAD_BYTES_MIN)
+        self.pace.bytes_in(self.ahead_ns(now)).max(AHEAD_BYTES_MIN)
     }
 
     /// Whether it may be asked for a chunk more, which has so many bytes at least. There has to
@@ -119,7 +131,8 @@ impl Rail {
     /// The longest chunk that it should have now, within bounds of which the lower holds.
     pub(super) fn chunk_bytes_max(&self, now: Nanos, max: u64, min: u64) -> u64 {
         let len = if self.pace.is_measured() {
-            self.pace.bytes_in(CHUNK_NS).min(self.ahead_bytes(now).saturating_sub(self.bytes))
+            let chunk_ns = CHUNK_NS.max(self.ahead_ns(now) / CHUNKS_AHEAD);
+            self.pace.bytes_in(chunk_ns).min(self.ahead_bytes(now).saturating_sub(self.bytes))
         } else {
             CHUNK_BYTES_UNMEASURED
         };
@@ -129,6 +142,7 @@ impl Rail {
     /// Nothing is known any more but what is claimed.
     pub(super) fn forget(&mut self) {
         self.pace = Pace::claimed(self.claimed_bytes_per_s);
+        self.gaps = Gaps::default();
         self.latency_ns = self.claimed_latency_ns;
         self.dry = None;
     }
