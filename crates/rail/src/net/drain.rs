@@ -8,11 +8,16 @@
 //! kept back and the socket has run dry in half the time for which it was to last, the bound
 //! doubles.
 //!
+//! Nothing is given to a socket between two looks, so what it is given lasts for longer where
+//! looks are far apart ([`Gaps`]). Whoever looks seldom would measure its looks instead of the
+//! socket.
+//!
 //! Invariant: the bound is never below [`AHEAD_BYTES_MIN`], so a chunk goes on in any case.
 
+use sluice_multirail::Gaps;
 use sluice_wire::Nanos;
 
-/// How far ahead a socket is given chunks.
+/// How far ahead a socket is given chunks, unless looks are far apart.
 const AHEAD_NS: u64 = 250_000;
 /// Least and most bytes of that.
 const AHEAD_BYTES_MIN: u64 = 64 << 10;
@@ -29,17 +34,21 @@ pub(super) struct Drain {
     per_ms: u64,
     /// When chunks were kept back, if the last look did that.
     held: Option<Nanos>,
+    /// From a look that kept chunks back to the next one.
+    gaps: Gaps,
 }
 
 impl Drain {
     /// How many bytes of chunks the socket may be given. It was given `given` bytes in all, and
     /// has `waiting` of them, which the other side has not acknowledged.
     pub(super) fn room(&mut self, now: Nanos, given: u64, waiting: u64) -> u64 {
+        let gap_ns = self.held.map_or(0, |held| now.since(held).0);
         if waiting == 0 {
-            self.run_dry(now);
+            self.run_dry(gap_ns);
         } else {
             self.measure(now, given.saturating_sub(waiting));
         }
+        self.gaps.note(gap_ns, gap_ns);
         self.ahead_bytes().saturating_sub(waiting)
     }
 
@@ -51,7 +60,7 @@ impl Drain {
     fn ahead_bytes(&self) -> u64 {
         match self.per_ms {
             0 => AHEAD_BYTES_MAX,
-            per_ms => (per_ms.saturating_mul(AHEAD_NS) / 1_000_000)
+            per_ms => (per_ms.saturating_mul(self.gaps.last_ns(AHEAD_NS)) / 1_000_000)
                 .clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX),
         }
     }
@@ -72,11 +81,12 @@ impl Drain {
     }
 
     /// An idle socket says nothing about its rate, unless it is the bound that made it so.
-    fn run_dry(&mut self, now: Nanos) {
+    fn run_dry(&mut self, gap_ns: u64) {
         self.sample = None;
-        if self.held.is_some_and(|held| now.since(held).0 < AHEAD_NS / 2) {
+        let ahead_ns = self.gaps.last_ns(AHEAD_NS);
+        if self.held.is_some() && gap_ns < ahead_ns / 2 {
             let ahead = (2 * self.ahead_bytes()).min(AHEAD_BYTES_MAX);
-            self.per_ms = ahead * 1_000_000 / AHEAD_NS;
+            self.per_ms = ahead * 1_000_000 / ahead_ns;
         }
     }
 }
@@ -168,13 +178,37 @@ mod tests {
         assert!((1_000_000..=1_500_000).contains(&ahead), "{ahead}");
     }
 
+    /// What is given at one look lasts until the next, as far as the bound has no end. Who looks
+    /// often again gives no more than before, soon.
     #[test]
-    fn who_looks_seldom_learns_nothing_of_a_dry_socket() {
-        let mut socket = Socket::new(400);
-        socket.trickles(10_000);
-        socket.waiting = 0;
-        socket.pours(100_000, 1_000);
-        assert_eq!(socket.drain.ahead_bytes(), AHEAD_BYTES_MIN);
+    fn who_looks_seldom_keeps_a_socket_busy() {
+        for (per_us, gap_us) in [(400, 1_000), (400, 5_000), (125, 10_000)] {
+            let mut socket = Socket::new(per_us);
+            socket.trickles(10_000);
+            socket.waiting = 0;
+            socket.pours(200_000, gap_us);
+            let passed = socket.pours(100_000, gap_us);
+            assert!(passed >= 95_000 * per_us, "{per_us} {gap_us}: {passed}");
+            let ahead = socket.drain.ahead_bytes();
+            assert!(ahead <= 4 * gap_us * per_us, "{per_us} {gap_us}: {ahead}");
+            socket.pours(100_000, 10);
+            let ahead = socket.drain.ahead_bytes();
+            assert!(ahead <= (300 * per_us).max(AHEAD_BYTES_MIN), "{per_us} {gap_us}: {ahead}");
+        }
+    }
+
+    /// One late look in many does not change how much waits in front of a packet.
+    #[test]
+    fn who_looks_late_now_and_then_gives_no_more() {
+        let mut socket = Socket::new(1_000);
+        let mut most = 0;
+        for _ in 0..100 {
+            socket.pours(20_000, 10);
+            most = most.max(socket.waiting);
+            socket.pours(1_000, 1_000);
+            most = most.max(socket.waiting);
+        }
+        assert!(most <= 300_000, "{most}");
     }
 
     #[test]

@@ -111,8 +111,9 @@ impl Net {
             return;
         }
         self.carried.note(device, u64::from(len));
-        let now = self.now;
+        let (now, since) = (self.now, self.gap_since);
         let ended = self.with_rails(peer, |rails, below| {
+            rails.note_gap(since);
             rails.arrived(now, below, rail, chunk, u64::from(len))
         });
         if let Some(Some(read)) = ended {

@@ -50,7 +50,7 @@ impl Net {
         }
         let fabrics_ns = self.fabrics_rest_ns();
         // Whoever wakes looks at all sockets that have something.
-        self.looks_at_list = true;
+        (self.looks_at_list, self.has_slept) = (true, true);
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
         let later = (!self.accept_later.is_empty()).then_some(self.next_round);
         let due = due.chain(self.news.due()).chain(later).min();

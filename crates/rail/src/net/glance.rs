@@ -42,7 +42,7 @@ impl Net {
         if !self.may_glance(now) || now >= self.next_list && self.is_anything_listed(now) {
             return Glance::Due;
         }
-        self.now = now;
+        self.begin_look(now);
         self.habit.begin_poll(now);
         if self.found.take().is_some_and(|found| now.since(found).0 <= AT_ONCE_NS) {
             self.habit.end_poll();

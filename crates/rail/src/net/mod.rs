@@ -208,6 +208,11 @@ pub struct Net {
     actions: remote::Actions,
     habit: Habit,
     now: Nanos,
+    /// When a poll began last, and when the one before it did: what comes now came since then.
+    /// After a sleep, which what comes ends, that is now.
+    looked: Nanos,
+    gap_since: Nanos,
+    has_slept: bool,
     /// When a short look has found something, if that was the last one.
     found: Option<Nanos>,
     /// When the system's list is looked at next.
@@ -318,6 +323,9 @@ impl Net {
             actions: remote::Actions::default(),
             habit: Habit::default(),
             now: Nanos(0),
+            looked: Nanos(0),
+            gap_since: Nanos(0),
+            has_slept: false,
             found: None,
             next_list: Nanos(0),
             next_round: Nanos(0),
@@ -366,7 +374,7 @@ impl Net {
     /// Looks what the system has. [`Net::next_event`] says what has come of it. `intern`
     /// gives the id of a peer that is not known yet.
     pub fn poll(&mut self, now: Nanos, intern: &mut dyn FnMut(&Address) -> Option<PeerId>) {
-        self.now = now;
+        self.begin_look(now);
         if self.habit.begin_poll(now) {
             self.flush_dirty();
         }
@@ -392,6 +400,15 @@ impl Net {
         if now >= self.next_round {
             self.next_round = now.saturating_add(Nanos(ROUND_NS));
             self.look_after();
+        }
+    }
+
+    /// A poll begins, short or whole.
+    fn begin_look(&mut self, now: Nanos) {
+        self.now = now;
+        if now > self.looked {
+            self.gap_since = if self.has_slept { now } else { self.looked };
+            (self.looked, self.has_slept) = (now, false);
         }
     }
 

@@ -460,8 +460,9 @@ impl Net {
         if data.left == 0 {
             conn.data = None;
         }
-        let now = self.now;
+        let (now, since) = (self.now, self.gap_since);
         let ended = self.with_rails(peer, |rails, below| {
+            rails.note_gap(since);
             rails.arrived(now, below, rail, chunk, u64::from(bytes))
         });
         if let Some(Some(read)) = ended {
