@@ -424,6 +424,26 @@ class Labs:
             after = int(lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes"))
             check(after > before, "the rail carried nothing")
 
+    def test_perf_that_is_interrupted_leaves_no_lab(self):
+        folder = "/run/sluice-lab/perf"
+        if os.path.exists(folder):
+            raise Skipped("there is a lab 'perf'")
+        # While the lab is made, and while there is one.
+        for number, seconds in ((signal.SIGINT, 0), (signal.SIGINT, 2), (signal.SIGTERM, 2)):
+            for words in (("stripe",), ("failover",), ("behind", "--rail", "tcp")):
+                process = subprocess.Popen(
+                    [self.tool, "perf", *words], env=self.env, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                wait_until(lambda: os.path.exists(folder), f"{words}: no lab")
+                time.sleep(seconds)
+                own = descendants(process.pid)
+                process.send_signal(number)
+                ended = process.wait(LIMIT_SECONDS)
+                check(ended == -number, f"{words}: it ended with {ended}, not by {number}")
+                check(not os.path.exists(folder), f"{words}: the lab is left after {number}")
+                wait_until(lambda: not any(map(is_there, own)), f"processes are left: {own}")
+
     def perf(self, lab, command, *words):
         words = (self.tool, "perf", command, "--rail", "tcp", "--lab", lab.name, *words, "--json")
         done = subprocess.run(words, env=self.env, cwd=self.folder, text=True,

@@ -1,7 +1,8 @@
 //! Two hosts of `sluice lab`, for measurements that need rails with known rates, or rails
-//! that fail. A lab is made and ended here, unless the name of one is given.
+//! that fail. A lab is made and ended here (`own_lab`), unless the name of one is given.
 
 use crate::launch::Both;
+use crate::own_lab;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
@@ -61,7 +62,8 @@ impl Lab {
         let rails = rates.len().to_string();
         let rates = rates.join(",");
         let up = ["up", "--name", NAME, "--hosts", "2", "--rails", &rails, "--rate", &rates];
-        sluice_lab(&up).context("cannot make a lab")?;
+        let up = || sluice_lab(&up).map(drop).context("cannot make a lab");
+        own_lab::make(up, take_down)?;
         Ok(Lab { name: NAME.to_owned(), is_own: true, rates: gbit_per_s.to_vec() })
     }
 
@@ -112,11 +114,16 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        if self.is_own
-            && let Err(error) = sluice_lab(&["down", "--name", &self.name])
-        {
-            eprintln!("sluice: warning: {error:#}");
+        if self.is_own {
+            own_lab::end(take_down);
         }
+    }
+}
+
+/// Takes down the lab that was made here.
+fn take_down() {
+    if let Err(error) = sluice_lab(&["down", "--name", NAME]) {
+        eprintln!("sluice: warning: {error:#}");
     }
 }
 

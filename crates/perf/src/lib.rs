@@ -53,6 +53,7 @@ mod messages;
 mod node;
 mod other;
 mod overlap;
+mod own_lab;
 mod pace;
 mod portals;
 mod progress;
