@@ -19,9 +19,10 @@ pub fn thresholds(settings: &Settings, tuned: &Tuned) -> Thresholds {
 
 /// The variable that sets a threshold.
 fn variable(threshold: Threshold) -> String {
-    let [eager, announce, share, network_eager] = Lengths::variables();
+    let [eager, looking, announce, share, network_eager] = Lengths::variables();
     match threshold {
         Threshold::Eager => eager,
+        Threshold::Looking => looking,
         Threshold::Announce => announce,
         Threshold::Share => share,
         Threshold::NetworkEager => network_eager,
@@ -125,12 +126,15 @@ pub fn costs_json(costs: &Costs) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_runtime::settings::{BYTES_MAX, EAGER_BYTES_MAX, NETWORK_EAGER_BYTES_MAX};
+    use sluice_runtime::settings::{
+        BYTES_MAX, EAGER_BYTES_MAX, LOOKING_BYTES_MAX, NETWORK_EAGER_BYTES_MAX,
+    };
 
     #[test]
     fn what_is_set_is_the_threshold_of_that_name_and_no_setting_is_beyond_it() {
         for (threshold, name, most) in [
             (Threshold::Eager, "FI_SLUICE_EAGER_SIZE", EAGER_BYTES_MAX),
+            (Threshold::Looking, "FI_SLUICE_LOOKING_SIZE", LOOKING_BYTES_MAX),
             (Threshold::Announce, "FI_SLUICE_ANNOUNCE_SIZE", BYTES_MAX),
             (Threshold::Share, "FI_SLUICE_SHARE_SIZE", BYTES_MAX),
             (Threshold::NetworkEager, "FI_SLUICE_NETWORK_EAGER_SIZE", NETWORK_EAGER_BYTES_MAX),

@@ -51,6 +51,7 @@ Examples:
   sluice why                               the table, for either side first
   sluice why --size 1M                     one size, the sender first
   sluice why --size 1M --first receiver    the receive was posted first
+  sluice why --size 64K --looks            the receiver is in the library
   sluice why --peer 1 --size 4096 --json   as JSON
   sluice why --peer node2                  the rails to another host
   sluice why --peer 10.1.0.2,10.2.0.2      the same, by addresses of two of its devices
@@ -68,6 +69,9 @@ pub struct WhyArgs {
     /// The receive accepts any source
     #[arg(long)]
     any_source: bool,
+    /// The receiver takes in what it is sent when the message is sent
+    #[arg(long)]
+    looks: bool,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -312,6 +316,7 @@ impl Answer<'_> {
             first: side.came_first(),
             source_known: !self.args.any_source,
             fits: true,
+            looks: self.args.looks,
             able: self.rail.able,
         }
     }

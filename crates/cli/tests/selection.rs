@@ -55,7 +55,7 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!((&answer["protocol"], &answer["rail"]), (&"pull".into(), &"shm".into()));
     assert_eq!((&answer["size"], &answer["first"]), (&(1 << 20).into(), &"sender".into()));
     assert_eq!(answer["rejected"].as_array().map(Vec::len), Some(5));
-    assert_eq!(reason(&answer, "eager"), "the message is longer than 49152 bytes");
+    assert_eq!(reason(&answer, "eager"), "the message is longer than 131072 bytes");
     assert_eq!(reason(&answer, "get"), "the rail cannot read the peer's memory");
     assert_eq!(reason(&answer, "put"), "the rail cannot write the peer's memory");
     assert!(reason(&answer, "speculative").contains("the sender came first"));
@@ -64,8 +64,12 @@ fn why_tells_protocol_rail_and_every_reason() {
     let short = json(&["why", "--size", "8", "--json"], &[OFF, RING]);
     assert_eq!((&short["protocol"], &short["way"]["name"]), (&"eager".into(), &"slot".into()));
     let longer = json(&["why", "--size", "8K", "--json"], &[OFF, RING]);
-    assert_eq!(longer["way"]["name"], "bounce memory");
-    assert!(longer["way"]["detail"].as_str().is_some_and(|said| said.contains("3 KiB")));
+    assert_eq!(longer["way"]["name"], "portions");
+    assert!(longer["way"]["detail"].as_str().is_some_and(|said| said.contains("4 KiB")));
+    let away = json(&["why", "--size", "64K", "--json"], &[OFF, RING]);
+    assert!(reason(&away, "eager").contains("does not look"));
+    let looks = json(&["why", "--size", "64K", "--looks", "--json"], &[OFF, RING]);
+    assert_eq!((&looks["protocol"], &looks["way"]["name"]), (&"eager".into(), &"portions".into()));
 }
 
 /// A process reads its own memory wherever it can read any.

@@ -39,6 +39,7 @@ pub fn endpoint_calls(bytes: &[u8]) {
     let is_hostile = input.flag();
     let config = Config {
         eager_bytes_max: input.pick(&[0, 100, 500]),
+        looking_bytes_max: 0,
         network_eager_bytes_max: input.pick(&[0, 100, 500]),
         announce_bytes_min: input.pick(&[0, 200, 1000]),
         share_bytes_min: input.pick(&[0, 200, 1000]),

@@ -66,6 +66,7 @@ impl Run {
             chunk_claims: false,
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
+            looking_percent: 0,
             is_network: false,
             matches: false,
             publishes: false,

@@ -13,6 +13,9 @@ pub struct Config {
     /// The same to a peer that a network is between. Injected messages are eager in any
     /// case, up to `eager_bytes_max`.
     pub network_eager_bytes_max: u32,
+    /// Longest message in bytes that is sent eagerly to a receiver that takes in what it is
+    /// sent, at the moment of the send.
+    pub looking_bytes_max: u32,
     /// How long a message of several slots waits for credits before it goes
     /// as an announcement instead.
     pub patience: Nanos,
@@ -37,10 +40,12 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let Table { eager_bytes_max, announce_bytes_min, share_bytes_min } = Table::default();
+        let Table { eager_bytes_max, looking_bytes_max, announce_bytes_min, share_bytes_min } =
+            Table::default();
         Config {
             eager_bytes_max,
             network_eager_bytes_max: Table::NETWORK.eager_bytes_max,
+            looking_bytes_max,
             patience: Nanos(20_000),
             requests_max: 1 << 23,
             inject_bytes_max: 64 << 20,
@@ -59,6 +64,7 @@ impl Config {
     pub fn table(&self) -> Table {
         Table {
             eager_bytes_max: self.eager_bytes_max,
+            looking_bytes_max: self.looking_bytes_max,
             announce_bytes_min: self.announce_bytes_min,
             share_bytes_min: self.share_bytes_min,
         }
@@ -73,8 +79,9 @@ impl Config {
     /// The same with these lengths.
     #[must_use]
     pub fn with_table(self, table: &Table) -> Config {
-        let Table { eager_bytes_max, announce_bytes_min, share_bytes_min } = *table;
-        Config { eager_bytes_max, announce_bytes_min, share_bytes_min, ..self }
+        let Table { eager_bytes_max, looking_bytes_max, announce_bytes_min, share_bytes_min } =
+            *table;
+        Config { eager_bytes_max, looking_bytes_max, announce_bytes_min, share_bytes_min, ..self }
     }
 }
 

@@ -9,7 +9,7 @@ use sluice_wire::{Addr, PeerId, Plain};
 /// The message that a receive has met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Met {
-    peer: PeerId,
+    pub peer: PeerId,
     tag: u64,
     data: Option<u64>,
 }

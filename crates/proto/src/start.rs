@@ -28,7 +28,12 @@ pub(crate) fn start<P: Port>(
     let started = if is_announced {
         start_announced(core, port, send, handle)
     } else {
-        start_eagerly(core, port, send, handle)
+        match start_eagerly(core, port, send, handle) {
+            Err(PtlError::NoCredit { .. }) if is_for_a_look(core, port, send) => {
+                start_announced(core, port, send, handle)
+            }
+            started => started,
+        }
     };
     if core.peers.any_rtrs() && started.is_ok() {
         note_sent(core, send.peer, send.space, send.tag);
@@ -39,13 +44,21 @@ pub(crate) fn start<P: Port>(
 /// Whether a message is longer than those that are sent eagerly to its peer. One
 /// comparison with a number that is ready, for most.
 #[inline(always)]
-pub(crate) fn is_too_long<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
+pub(crate) fn is_too_long<P: Port>(core: &Core, port: &mut P, send: &Send) -> bool {
     send.buf.len > core.short_bytes_max && {
         let is_beyond = !send.inject && port.caps(send.peer).network;
         let config = &core.config;
         let table = if is_beyond { config.network_table() } else { config.table() };
-        table.objection_to_eager(send.buf.len, true).is_some()
+        let looks = || core.ni.data_credits(send.peer) > 0 && port.is_looking(send.peer);
+        table.objection_to_eager(send.buf.len, true, looks).is_some()
     }
+}
+
+/// Whether a message is eager only because its receiver looks: it need not wait for credits.
+#[cold]
+fn is_for_a_look<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
+    let is_long = send.buf.len > u64::from(core.config.eager_bytes_max);
+    is_long && !send.inject && !port.caps(send.peer).network
 }
 
 /// Puts the whole message.

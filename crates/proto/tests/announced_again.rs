@@ -12,6 +12,7 @@ const ROUNDS: u64 = 40;
 const LEN: u64 = 500;
 
 const CONFIG: Config = Config {
+    looking_bytes_max: 0,
     eager_bytes_max: 64,
     network_eager_bytes_max: 64,
     patience: Nanos(20_000),

@@ -33,7 +33,12 @@ fn tables() -> Vec<Table> {
         Costs { read: None, ..stated },
     ];
     // Not reached by any costs: thresholds in another order.
-    let odd = Table { eager_bytes_max: 700, announce_bytes_min: 300, share_bytes_min: 500 };
+    let odd = Table {
+        eager_bytes_max: 700,
+        looking_bytes_max: 0,
+        announce_bytes_min: 300,
+        share_bytes_min: 500,
+    };
     costs.iter().map(Table::of).chain([odd]).collect()
 }
 
@@ -94,8 +99,15 @@ fn endpoints_do_what_the_table_says() {
             for (mode, able) in rails() {
                 for first in [First::Sender, First::Receiver] {
                     for source_known in [true, false] {
-                        let facts =
-                            Facts { len, recv_len: len, first, source_known, fits: true, able };
+                        let facts = Facts {
+                            len,
+                            recv_len: len,
+                            first,
+                            source_known,
+                            fits: true,
+                            looks: false,
+                            able,
+                        };
                         let choice = table.choose(&facts);
                         assert_eq!(
                             observed([&table; 2], mode, &facts),
@@ -131,6 +143,7 @@ fn processes_need_not_agree_on_any_length() {
                             first,
                             source_known: true,
                             fits: true,
+                            looks: false,
                             able,
                         };
                         let expected = both.choose(&facts).protocol;

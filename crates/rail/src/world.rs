@@ -13,7 +13,7 @@ use crate::faults;
 use crate::net::handshake::Identity;
 use crate::net::watcher::Watcher;
 use crate::net::{Event, Glance, Net, NetConfig, NetError};
-use crate::shm::{Config, Doorbell, Host, OpenError, Shm, Stats, drive};
+use crate::shm::{Config, Copied, Doorbell, Host, OpenError, Shm, Stats, drive};
 use crate::waker::{Haste, Waker};
 use sluice_link::{
     Connect, Layout, LocalMemory, Machine, PeerError, Port, Published, RailError, Remote,
@@ -483,6 +483,10 @@ impl Transport for World {
         Transmitted::Done
     }
 
+    fn is_looking(&mut self, peer: PeerId) -> bool {
+        self.shm.is_looking(peer)
+    }
+
     fn uid(&self, peer: PeerId) -> u32 {
         match self.beyond(peer) {
             Some(net) => net.uid(peer).unwrap_or(u32::MAX),
@@ -493,10 +497,12 @@ impl Transport for World {
 
 impl LocalMemory for World {
     #[inline(always)]
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
-        if !self.shm.try_copy_payload(offset, to, len) {
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) -> bool {
+        let copied = self.shm.try_copy_payload(offset, to, len);
+        if copied == Copied::NotHere {
             self.copy_payload_beyond(offset, to, len);
         }
+        copied != Copied::Cut
     }
 
     #[inline(always)]

@@ -112,6 +112,8 @@ pub(crate) struct SimPort<'a> {
     /// Which of the data packets and replies of this call are taken now and read
     /// from memory later: a bit for each, the first one lowest.
     pub late: u64,
+    /// Which peers look at this moment: a bit for each.
+    pub looking: u64,
     /// Memory that others have published; none if nobody does.
     pub published: Option<Reach<'a>>,
     /// What matches its messages, if something does.
@@ -200,21 +202,26 @@ impl Transport for SimPort<'_> {
         Transmitted::Done
     }
 
+    fn is_looking(&mut self, peer: PeerId) -> bool {
+        self.looking >> (peer.0 % u64::BITS) & 1 == 1
+    }
+
     fn uid(&self, _peer: PeerId) -> u32 {
         0
     }
 }
 
 impl LocalMemory for SimPort<'_> {
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) -> bool {
         if let Some(Placed { region, copied }) = &mut self.placed {
             assert_eq!(to, region.addr.offset(u64::from(offset)), "copied to where it was said");
             *copied += u64::from(len);
-            return;
+            return true;
         }
         if !self.payload.is_empty() {
             self.memory.write(to, &self.payload[offset as usize..][..len as usize]);
         }
+        true
     }
 
     fn payload(&self, offset: u32, into: &mut [u8]) {

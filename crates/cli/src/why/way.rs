@@ -72,6 +72,15 @@ fn in_shared_memory(len: u64) -> (&'static str, String) {
                  so far that stores past the caches are faster"
             ),
         ),
+        PayloadPlace::Portions => (
+            "portions",
+            format!(
+                "in bounce memory, a buffer of the sender's that its slot names, in portions of \
+                 {}: the receiver copies one while the sender stores the next; in slots of the \
+                 mailbox if no buffer is free",
+                bytes(PayloadPlace::PORTION_BYTES)
+            ),
+        ),
     }
 }
 
@@ -84,9 +93,10 @@ mod tests {
         let name = |protocol, len| Way::of(protocol, len, false).name;
         assert_eq!(name(Protocol::Eager, 8), "slot");
         assert_eq!(name(Protocol::Eager, 1 << 10), "slots");
-        assert_eq!(name(Protocol::Eager, 8 << 10), "bounce memory");
+        assert_eq!(name(Protocol::Eager, 4 << 10), "bounce memory");
+        assert_eq!(name(Protocol::Eager, 8 << 10), "portions");
         assert_eq!(name(Protocol::Cooperative, 64 << 10), "shared copy");
         assert_eq!(Way::of(Protocol::Eager, 8 << 10, true).name, "packet");
-        assert!(Way::of(Protocol::Eager, 8 << 10, false).said.contains("3 KiB"));
+        assert!(Way::of(Protocol::Eager, 4 << 10, false).said.contains("3 KiB"));
     }
 }

@@ -7,7 +7,10 @@ use sluice_wire::{Addr, Region};
 pub trait LocalMemory {
     /// Copies `len` payload bytes of the packet being handled, from `offset`
     /// within the payload, to `to`. Only within [`Machine::on_packet`](super::Machine::on_packet).
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32);
+    /// False if the payload is *cut*: its sender ended while it still wrote it, or never will.
+    /// What was copied is nothing then.
+    #[must_use]
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) -> bool;
 
     /// Copies payload bytes of the packet being handled, from `offset` within
     /// the payload, into the machine. Only within [`Machine::on_packet`](super::Machine::on_packet).

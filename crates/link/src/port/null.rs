@@ -32,13 +32,19 @@ impl Transport for NullPort {
         Transmitted::Done
     }
 
+    fn is_looking(&mut self, _: PeerId) -> bool {
+        false
+    }
+
     fn uid(&self, _: PeerId) -> u32 {
         0
     }
 }
 
 impl LocalMemory for NullPort {
-    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {}
+    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) -> bool {
+        true
+    }
 
     fn payload(&self, _: u32, into: &mut [u8]) {
         into.fill(0);

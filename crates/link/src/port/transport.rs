@@ -82,6 +82,11 @@ pub trait Transport {
         token: Token,
     ) -> Transmitted;
 
+    /// Whether the process of a peer takes in what it is sent, now: what is written to it is
+    /// read while it is written, and has read nearly all that it was sent before. A hint, which
+    /// takes less than a microsecond; no, where nothing is known.
+    fn is_looking(&mut self, peer: PeerId) -> bool;
+
     /// The user that the process of `peer` belongs to, as far as the rail has
     /// made sure of it. In a world of one user that is user zero.
     fn uid(&self, peer: PeerId) -> u32;

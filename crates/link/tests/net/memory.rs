@@ -27,6 +27,8 @@ pub struct Process {
     pub handling: Option<u32>,
     /// Where its payload is already, and how many bytes of it the machine wanted there.
     pub placed: Option<(Region, u64)>,
+    /// What arrives was not written to its end.
+    pub is_cut: bool,
 }
 
 impl Process {

@@ -48,6 +48,8 @@ pub struct Mode {
     /// Of how many of a hundred packets the rail asks the machine where their payload
     /// should land, and puts it there first.
     pub placing_percent: u64,
+    /// How many of a hundred times a process looks.
+    pub looking_percent: u64,
     /// Whether processes have interfaces that match messages; these have no room at all for
     /// receives and for what is sent.
     pub matches: bool,
@@ -67,6 +69,7 @@ impl Default for Mode {
             chunk_claims: false,
             connecting_percent: 0,
             placing_percent: 0,
+            looking_percent: 0,
             matches: false,
             publishes: false,
         }
@@ -374,6 +377,11 @@ impl Net {
         for other in 0..self.processes.len() {
             self.part(other, who);
         }
+    }
+
+    /// What arrives at a process from now on was not written to its end, or was again.
+    pub fn cut(&mut self, who: usize, is_cut: bool) {
+        self.processes[who].is_cut = is_cut;
     }
 
     pub fn is_dead(&self, who: usize) -> bool {

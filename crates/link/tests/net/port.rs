@@ -151,21 +151,30 @@ impl Transport for NetPort {
         if pends { Transmitted::Pending } else { Transmitted::Done }
     }
 
+    fn is_looking(&mut self, _peer: PeerId) -> bool {
+        let net = &mut *self.net.borrow_mut();
+        let percent = net.mode.looking_percent;
+        percent > 0 && net.random.percent(percent)
+    }
+
     fn uid(&self, _peer: PeerId) -> u32 {
         0
     }
 }
 
 impl LocalMemory for NetPort {
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) -> bool {
         let net = &mut *self.net.borrow_mut();
         let payloads = net.mode.payloads;
         let process = &mut net.processes[self.me];
         process.check_payload(offset, u64::from(len));
+        if process.is_cut {
+            return false;
+        }
         if let Some((region, copied)) = &mut process.placed {
             assert_eq!(to, region.addr.offset(u64::from(offset)), "copied to where it was said");
             *copied += u64::from(len);
-            return;
+            return true;
         }
         if payloads {
             let bytes = process.current.take().expect("a packet is handled");
@@ -173,6 +182,7 @@ impl LocalMemory for NetPort {
             process.write(Region { addr: to, len: u64::from(len) }).copy_from_slice(part);
             process.current = Some(bytes);
         }
+        true
     }
 
     fn payload(&self, offset: u32, into: &mut [u8]) {

@@ -187,6 +187,10 @@ impl<P: Port> Transport for SlowedPort<'_, P> {
         self.port.watch(peer);
     }
 
+    fn is_looking(&mut self, peer: PeerId) -> bool {
+        self.port.is_looking(peer)
+    }
+
     fn refuse(&mut self, peer: PeerId) {
         self.port.refuse(peer);
     }
@@ -207,9 +211,9 @@ impl<P: Port> Transport for SlowedPort<'_, P> {
 }
 
 impl<P: Port> LocalMemory for SlowedPort<'_, P> {
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) -> bool {
         self.sink.copied(self.now_ns, to, u64::from(len));
-        self.port.copy_payload(offset, to, len);
+        self.port.copy_payload(offset, to, len)
     }
 
     fn payload(&self, offset: u32, into: &mut [u8]) {

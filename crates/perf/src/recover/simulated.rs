@@ -80,13 +80,19 @@ impl Transport for SimPort {
         Transmitted::Done
     }
 
+    fn is_looking(&mut self, _: PeerId) -> bool {
+        false
+    }
+
     fn uid(&self, _: PeerId) -> u32 {
         0
     }
 }
 
 impl LocalMemory for SimPort {
-    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) {}
+    fn copy_payload(&mut self, _: u32, _: Addr, _: u32) -> bool {
+        true
+    }
 
     fn payload(&self, offset: u32, into: &mut [u8]) {
         self.null.payload(offset, into);

@@ -94,10 +94,10 @@ impl Ni {
         }
         let mut outcome = NiFail::check(status);
         if length > 0 {
-            if self.is_writable(port, into_part) {
-                self.scatter(port, 0, into_part);
-            } else {
+            if !self.is_writable(port, into_part) {
                 outcome = Err(NiFail::Segv);
+            } else if !self.scatter(port, 0, into_part) {
+                outcome = Err(NiFail::Aborted);
             }
         }
         match of {

@@ -77,7 +77,9 @@ impl Ni {
                 return None;
             }
             let left = u32::from(mutants::is(Mutant::CopiesTooLittle));
-            port.copy_payload(0, into.addr, into.len as u32 - left);
+            if !port.copy_payload(0, into.addr, into.len as u32 - left) {
+                return None;
+            }
         }
         pt.priority.discard(&mut self.mes, entry);
         self.links.free_data(port, from, slots);

@@ -40,12 +40,13 @@ impl Ni {
     }
 
     /// Copies the payload of the packet being handled, from `offset` in it, to
-    /// a writable span.
-    pub(crate) fn scatter<P: Port>(&self, port: &mut P, mut offset: u32, to: Span) {
-        for piece in self.pieces(to) {
-            port.copy_payload(offset, piece.addr, piece.len as u32);
+    /// a writable span. False if the payload is cut.
+    pub(crate) fn scatter<P: Port>(&self, port: &mut P, mut offset: u32, to: Span) -> bool {
+        self.pieces(to).all(|piece| {
+            let at = offset;
             offset += piece.len as u32;
-        }
+            port.copy_payload(at, piece.addr, piece.len as u32)
+        })
     }
 
     /// Copies a readable span to memory that the port lends.

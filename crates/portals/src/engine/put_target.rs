@@ -71,25 +71,19 @@ impl Ni {
         let unlink = self.mes.consume(entry, mlength);
         let me = self.mes.at(entry);
         let into = Region { addr: me.region.addr.offset(offset), len: mlength };
-        let is_there = mlength == 0 || port.writable(into);
         let mut event = Ni::comm_event(request, me);
         event.mlength = mlength;
-        if is_there {
+        event.outcome = if mlength > 0 { land_in(port, into) } else { Ok(()) };
+        if event.outcome != Err(NiFail::Segv) {
             event.start = into.addr;
-            if mlength > 0 {
-                let left = u32::from(mutants::is(Mutant::CopiesTooLittle));
-                port.copy_payload(0, into.addr, mlength as u32 - left);
-            }
-        } else {
-            event.outcome = Err(NiFail::Segv);
         }
+        let status = event.outcome.map_or_else(Status::from, |()| Status::Ok);
         event.announce(request.rts);
         self.tell_comm(entry, event);
         if unlink {
             self.unlink_from_list(entry);
             self.settle_used(entry);
         }
-        let status = if is_there { Status::Ok } else { Status::Segv };
         let whole = mutants::is(Mutant::AcknowledgesTheWholeLength);
         let mlength = if whole { request.rlength } else { mlength };
         Ack { op: 0, mlength, offset, list: List::Priority, status }
@@ -153,8 +147,7 @@ impl Ni {
         event.mlength = mlength;
         let outcome = if self.is_writable(port, into) {
             event.start = self.start_of(into);
-            self.scatter(port, 0, into);
-            Ok(())
+            if self.scatter(port, 0, into) { Ok(()) } else { Err(NiFail::Aborted) }
         } else {
             Err(NiFail::Segv)
         };
@@ -215,7 +208,11 @@ impl Ni {
     ) {
         let start = if payload_len > 0 {
             let start = port.lend(payload_len);
-            port.copy_payload(0, start, payload_len);
+            if !port.copy_payload(0, start, payload_len) {
+                // Its sender has ended, and nobody was told of it yet.
+                port.give_back(start, payload_len);
+                return self.links.free(port, request.peer, held);
+            }
             start
         } else {
             Addr(0)
@@ -234,4 +231,15 @@ impl Ni {
         // less than the credits granted (`Ni::new`).
         assert!(kept.is_some(), "credits bound the unexpected headers");
     }
+}
+
+/// Copies the payload of a put, from its beginning, into memory of the client.
+#[inline(always)]
+fn land_in<P: Port>(port: &mut P, into: Region) -> Result<(), NiFail> {
+    if !port.writable(into) {
+        return Err(NiFail::Segv);
+    }
+    let left = u32::from(mutants::is(Mutant::CopiesTooLittle));
+    let is_whole = port.copy_payload(0, into.addr, into.len as u32 - left);
+    if is_whole { Ok(()) } else { Err(NiFail::Aborted) }
 }

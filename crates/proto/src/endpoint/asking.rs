@@ -6,6 +6,7 @@ use crate::api::{Completion, Failure, ProbeAction};
 use crate::order::Asker;
 use crate::probes::drop_message;
 use crate::rendezvous::pull::Announced;
+use crate::rendezvous::rtr_throttle::Use;
 use crate::request::{ProbeOp, RecvOp, RecvState};
 use crate::stall_cursor::{Missed, StallCursor};
 use crate::wanted::Wanted;
@@ -177,7 +178,7 @@ impl Endpoint {
         let Some(op) = recvs.get(handle) else { return };
         let RecvState::Posted(Some(entry)) = op.state else { return };
         let (source, serial) = (op.recv.source, op.serial);
-        rtrs.end(core, recvs, port, handle, false);
+        rtrs.end(core, recvs, port, handle, Use::InVain);
         let unlinked = core.ni.me_unlink(entry);
         assert!(unlinked.is_ok(), "a posted receive's entry is linked");
         // This may make the order anew, of what is posted.

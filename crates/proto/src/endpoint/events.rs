@@ -5,10 +5,11 @@ use super::remote::is_remote;
 use crate::api::{Completion, Failure};
 use crate::completion::Met;
 use crate::rendezvous::pull::Announced;
+use crate::rendezvous::rtr_throttle::Use;
 use crate::rendezvous::sender::end_exposed;
 use crate::request::{RecvOp, SendState, Shape};
-use sluice_link::{ClaimsId, Port};
-use sluice_portals::{EqTaken, Event, EventKind, Handle, Landed};
+use sluice_link::{ClaimsId, PeerError, Port};
+use sluice_portals::{EqTaken, Event, EventKind, Handle, Landed, NiFail};
 use sluice_wire::{PeerId, Rts};
 
 impl Endpoint {
@@ -51,7 +52,7 @@ impl Endpoint {
             }
             self.core.ni.end_hold(port, hold);
         }
-        self.end_recv(port, handle, &Met::of(event), event.rlength);
+        self.end_recv(port, handle, &Met::of(event), event.rlength, event.outcome);
     }
 
     /// A message has landed in the buffer of its receive.
@@ -61,19 +62,33 @@ impl Endpoint {
         if self.exhausted.is_tracking() {
             self.leave_order(handle);
         }
-        self.end_recv(port, handle, &Met::with(from, &landed.plain), landed.rlength);
+        self.end_recv(port, handle, &Met::with(from, &landed.plain), landed.rlength, Ok(()));
     }
 
-    /// A receive ends whose message, of `rlength` bytes, is in its buffer as far as it fits.
+    /// A receive ends whose message, of `rlength` bytes, is in its buffer as far as it fits, if it
+    /// has `landed`.
     #[inline(always)]
-    fn end_recv<P: Port>(&mut self, port: &mut P, handle: Handle<RecvOp>, met: &Met, rlength: u64) {
+    fn end_recv<P: Port>(
+        &mut self,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        met: &Met,
+        rlength: u64,
+        landed: Result<(), NiFail>,
+    ) {
         if self.recvs.get(handle).is_some_and(|op| op.announced.is_some()) {
-            self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
+            // A long one came with its bytes because this process looked. The next one may find
+            // it at work.
+            let is_long = rlength > u64::from(self.core.config.eager_bytes_max);
+            let used = if is_long { Use::Spared } else { Use::InVain };
+            self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, used);
         }
         let Some(op) = self.recvs.get(handle) else { return };
         let recv = &op.recv;
         let fits = rlength.min(recv.buf.len);
-        let outcome = if rlength > fits {
+        let outcome = if let Err(fail) = landed {
+            Err(failure_of_landing(fail, met.peer))
+        } else if rlength > fits {
             Err(Failure::Truncated { excess: rlength - fits })
         } else {
             Ok(())
@@ -172,5 +187,14 @@ impl Endpoint {
         if let Some(op) = self.recvs.get(handle) {
             self.exhausted.leave(op.recv.source, op.serial);
         }
+    }
+}
+
+/// Why a message that has met its receive is not there: its sender ended while it wrote it.
+#[cold]
+fn failure_of_landing(fail: NiFail, peer: PeerId) -> Failure {
+    match fail {
+        NiFail::Aborted => Failure::PeerGone { peer, why: PeerError::Dead },
+        fail => Failure::of(fail, peer),
     }
 }

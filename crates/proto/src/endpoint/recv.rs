@@ -5,6 +5,7 @@ use crate::api::{Completion, Failure, Recv, Refused};
 use crate::multi::MultiOp;
 use crate::portal::entry_for;
 use crate::rendezvous::ability::{revoke, shared};
+use crate::rendezvous::rtr_throttle::Use;
 use crate::request::{RecvOp, Shape};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port, SharedCopy};
@@ -169,7 +170,7 @@ impl Endpoint {
             if mutants::is(Mutant::ForgetsTheDead) {
                 break;
             }
-            self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, false);
+            self.rtrs.end(&mut self.core, &mut self.recvs, port, handle, Use::InVain);
             self.fail_posted(handle, peer, why);
         }
         self.fail_at_rail(port, peer, why);

@@ -16,6 +16,17 @@ const MISSES_MAX: u8 = 4;
 /// Receives of a kind that are not announced, for one that is.
 const REST: u8 = 63;
 
+/// What an announcement was good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Its message was written where it said.
+    Used,
+    /// Nothing.
+    InVain,
+    /// Nothing this time, because its receiver looked when the message was sent.
+    Spared,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Throttled {
     misses: u8,
@@ -47,15 +58,17 @@ impl RtrThrottle {
         }
     }
 
-    /// A receive that was announced has met its message, which `used` that or not.
-    pub fn note(&mut self, peer: PeerId, recv: &Recv, used: bool) {
+    /// What the announcement of a receive was good for that has met its message.
+    pub fn note(&mut self, peer: PeerId, recv: &Recv, used: Use) {
         let kind = self.of(peer, recv);
-        if used {
-            *kind = Throttled::default();
-        } else {
-            kind.misses = kind.misses.saturating_add(1).min(MISSES_MAX);
-            if kind.misses == MISSES_MAX {
-                kind.rest = REST;
+        match used {
+            Use::Used => *kind = Throttled::default(),
+            Use::Spared => {}
+            Use::InVain => {
+                kind.misses = kind.misses.saturating_add(1).min(MISSES_MAX);
+                if kind.misses == MISSES_MAX {
+                    kind.rest = REST;
+                }
             }
         }
     }
@@ -91,14 +104,17 @@ mod tests {
         for _ in 0..1000 {
             if throttle.may_announce(peer, &recv) {
                 announced += 1;
-                throttle.note(peer, &recv, false);
+                throttle.note(peer, &recv, Use::InVain);
             }
         }
         assert_eq!(announced, 4 + (1000 - 4) / 64);
         // The next one that is tried profits, and all are announced again.
         while !throttle.may_announce(peer, &recv) {}
-        throttle.note(peer, &recv, true);
+        throttle.note(peer, &recv, Use::Used);
         assert!((0..10).all(|_| throttle.may_announce(peer, &recv)));
+        // A receiver that looks may find use for it when it does not.
+        (0..10).for_each(|_| throttle.note(peer, &recv, Use::Spared));
+        assert!(throttle.may_announce(peer, &recv));
         // Another tag was never touched.
         assert!(throttle.may_announce(peer, &Recv { tag: 8, ..recv }));
     }

@@ -14,7 +14,7 @@
 
 use super::ability::{able_with, open_claims, revoke, shared};
 use super::rtr_list::{AnnouncedRecv, RTRS_MAX, Rtr, RtrList};
-use super::rtr_throttle::RtrThrottle;
+use super::rtr_throttle::{RtrThrottle, Use};
 use crate::api::{Recv, Send, Space};
 use crate::core::Core;
 use crate::recvs::Recvs;
@@ -127,10 +127,11 @@ impl Rtrs {
         }
         let is_used = claims.is_some() && claims == announced;
         announced?;
-        self.end(core, recvs, port, handle, is_used)
+        let used = if is_used { Use::Used } else { Use::InVain };
+        self.end(core, recvs, port, handle, used)
     }
 
-    /// A posted receive waits no more. If it was announced, that is over: `used`
+    /// A posted receive waits no more. If it was announced, that is over: used
     /// by the message that it has met, which has claims and key from now on, or not. The
     /// receive as it was announced, if it was used.
     #[cold]
@@ -141,7 +142,7 @@ impl Rtrs {
         recvs: &mut Recvs,
         port: &mut P,
         handle: Handle<RecvOp>,
-        used: bool,
+        used: Use,
     ) -> Option<AnnouncedRecv> {
         let op = recvs.get_mut(handle)?;
         let claims = op.announced.take()?;
@@ -149,7 +150,7 @@ impl Rtrs {
         let peer = recv.source?;
         self.throttle.note(peer, &recv, used);
         let announced = core.peers.take_announced(peer, claims)?;
-        if used {
+        if used == Use::Used {
             return Some(announced);
         }
         shared(port).close_claims(claims);

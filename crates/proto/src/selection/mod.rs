@@ -124,6 +124,8 @@ pub struct Facts {
     pub source_known: bool,
     /// Whether the receiver grants as many slots as the message takes as a packet.
     pub fits: bool,
+    /// Whether the receiver takes in what it is sent, at the moment of the send.
+    pub looks: bool,
     /// What the rail can do.
     pub able: Able,
 }
@@ -134,6 +136,12 @@ pub enum Reason {
     /// The message is longer than the protocol's limit.
     #[error("the message is longer than {max} bytes")]
     Long {
+        /// The limit.
+        max: u64,
+    },
+    /// It is longer than one to a receiver that does not look.
+    #[error("the message is longer than {max} bytes, and its receiver does not look now")]
+    Away {
         /// The limit.
         max: u64,
     },
@@ -190,7 +198,7 @@ impl Table {
     pub fn choose(&self, facts: &Facts) -> Choice {
         let able = facts.able;
         let objection = |protocol| match protocol {
-            Protocol::Eager => self.objection_to_eager(facts.len, facts.fits),
+            Protocol::Eager => self.objection_to_eager(facts.len, facts.fits, || facts.looks),
             Protocol::Speculative => match facts.first {
                 First::Sender => Some(Reason::SenderFirst),
                 First::Receiver => {
@@ -211,8 +219,12 @@ impl Table {
     /// begins.
     #[must_use]
     pub fn ranges(&self, facts: &Facts) -> Vec<(u64, Protocol)> {
-        let mut starts =
-            [0, u64::from(self.eager_bytes_max) + 1, self.announce_bytes_min, self.share_bytes_min];
+        let mut starts = [
+            0,
+            self.eager_bytes_max(facts.looks) + 1,
+            self.announce_bytes_min,
+            self.share_bytes_min,
+        ];
         starts.sort_unstable();
         let mut ranges: Vec<(u64, Protocol)> = Vec::new();
         for len in starts.into_iter().filter(|&len| len != NEVER) {
@@ -225,18 +237,31 @@ impl Table {
     }
 
     /// Why a message does not travel with its data, if it does not. `fits`: the slots
-    /// that it takes are granted. One comparison with a number that is ready: every
-    /// message comes by here.
+    /// that it takes are granted. Whether its receiver `looks` is asked only where it matters.
     #[inline(always)]
-    pub(crate) fn objection_to_eager(&self, len: u64, fits: bool) -> Option<Reason> {
+    pub(crate) fn objection_to_eager(
+        &self,
+        len: u64,
+        fits: bool,
+        looks: impl FnOnce() -> bool,
+    ) -> Option<Reason> {
         let max = u64::from(self.eager_bytes_max);
-        if len > max {
-            Some(Reason::Long { max })
+        let most = self.eager_bytes_max(true);
+        if len > most {
+            Some(Reason::Long { max: most })
+        } else if len > max && !looks() {
+            Some(Reason::Away { max })
         } else if !fits {
             Some(Reason::NoRoom)
         } else {
             None
         }
+    }
+
+    /// The longest message that is sent eagerly, to a receiver that looks or not.
+    fn eager_bytes_max(&self, looks: bool) -> u64 {
+        let max = if looks { self.looking_bytes_max } else { 0 };
+        max.max(self.eager_bytes_max).into()
     }
 
     /// Whether a request is long enough for its side to mind who comes first: an eager

@@ -44,6 +44,7 @@ impl Table {
     pub fn of(costs: &Costs) -> Table {
         Table {
             eager_bytes_max: eager_bytes_max(costs) as u32,
+            looking_bytes_max: Table::default().looking_bytes_max,
             announce_bytes_min: announce_bytes_min(costs),
             share_bytes_min: share_bytes_min(costs),
         }

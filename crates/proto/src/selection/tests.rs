@@ -7,7 +7,7 @@ const KIB: u64 = 1 << 10;
 const ALL: Able = Able { reads: true, writes: true, chunk_claims: true };
 
 fn facts(len: u64, first: First, able: Able) -> Facts {
-    Facts { len, recv_len: len, first, source_known: true, fits: true, able }
+    Facts { len, recv_len: len, first, source_known: true, fits: true, looks: false, able }
 }
 
 fn protocols(table: &Table, first: First, able: Able, lens: &[u64]) -> Vec<Protocol> {
@@ -33,6 +33,26 @@ fn either_side_first_around_each_threshold() {
     let lens = [16 * KIB, 16 * KIB + 1, 32 * KIB - 1, 32 * KIB];
     let found = protocols(&later, First::Receiver, ALL, &lens);
     assert_eq!(found, [Eager, Get, Get, Speculative]);
+}
+
+#[test]
+fn a_receiver_that_looks_gets_longer_ones_eagerly() {
+    use Protocol::{Cooperative, Eager, Speculative};
+    let table = Table::default();
+    let looks = |len, first| Facts { looks: true, ..facts(len, first, ALL) };
+    for (first, beyond) in [(First::Sender, Cooperative), (First::Receiver, Speculative)] {
+        for (len, protocol) in [(48 * KIB + 1, Eager), (128 * KIB, Eager), (128 * KIB + 1, beyond)]
+        {
+            assert_eq!(table.choose(&looks(len, first)).protocol, protocol, "{len}");
+        }
+    }
+    let expected = [(0, Eager), (128 * KIB + 1, Cooperative)];
+    assert_eq!(table.ranges(&looks(0, First::Sender)), expected);
+    // Less than to one that does not look is as if it did not matter.
+    let odd = Table { looking_bytes_max: 100, ..table };
+    assert_eq!(odd.choose(&looks(48 * KIB, First::Sender)).protocol, Eager);
+    let full = Facts { fits: false, ..looks(64 * KIB, First::Sender) };
+    assert_eq!(reason(&table.choose(&full), Eager), Reason::NoRoom);
 }
 
 #[test]
@@ -87,7 +107,9 @@ fn each_rejection_has_its_reason() {
     let table = Table::default();
     let large = table.choose(&facts(1 << 20, First::Sender, ALL));
     assert_eq!(large.rejected.len(), Protocol::ALL.len() - 1);
-    assert_eq!(reason(&large, Protocol::Eager), Reason::Long { max: 49152 });
+    assert_eq!(reason(&large, Protocol::Eager), Reason::Long { max: 128 * KIB });
+    let away = table.choose(&facts(49 * KIB, First::Sender, ALL));
+    assert_eq!(reason(&away, Protocol::Eager), Reason::Away { max: 48 * KIB });
     assert_eq!(reason(&large, Protocol::Speculative), Reason::SenderFirst);
     assert_eq!(reason(&large, Protocol::Get), Reason::Behind(Protocol::Cooperative));
     assert_eq!(reason(&large, Protocol::Pull), Reason::Behind(Protocol::Cooperative));

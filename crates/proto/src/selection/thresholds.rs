@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Threshold {
     /// [`Table::eager_bytes_max`].
     Eager,
+    /// [`Table::looking_bytes_max`].
+    Looking,
     /// [`Table::announce_bytes_min`].
     Announce,
     /// [`Table::share_bytes_min`].
@@ -20,14 +22,20 @@ pub enum Threshold {
 
 impl Threshold {
     /// All of them.
-    pub const ALL: [Threshold; 4] =
-        [Threshold::Eager, Threshold::Announce, Threshold::Share, Threshold::NetworkEager];
+    pub const ALL: [Threshold; 5] = [
+        Threshold::Eager,
+        Threshold::Looking,
+        Threshold::Announce,
+        Threshold::Share,
+        Threshold::NetworkEager,
+    ];
 
     /// Its name in the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Threshold::Eager => "eager_bytes_max",
+            Threshold::Looking => "looking_bytes_max",
             Threshold::Announce => "announce_bytes_min",
             Threshold::Share => "share_bytes_min",
             Threshold::NetworkEager => "network_eager_bytes_max",
@@ -39,6 +47,7 @@ impl Threshold {
     pub fn meaning(self) -> &'static str {
         match self {
             Threshold::Eager => "longest message sent eagerly",
+            Threshold::Looking => "longest message sent eagerly to a receiver that looks",
             Threshold::Announce => "shortest receive announced to its source",
             Threshold::Share => "shortest message that both sides copy",
             Threshold::NetworkEager => "longest message sent eagerly over a network",
@@ -50,6 +59,7 @@ impl Threshold {
     pub fn max(self) -> u64 {
         match self {
             Threshold::Eager => 48 << 10,
+            Threshold::Looking => 128 << 10,
             Threshold::Announce | Threshold::Share => 1 << 40,
             Threshold::NetworkEager => 64 << 10,
         }
@@ -59,6 +69,7 @@ impl Threshold {
         let Thresholds { table, network, .. } = thresholds;
         match self {
             Threshold::Eager => u64::from(table.eager_bytes_max),
+            Threshold::Looking => u64::from(table.looking_bytes_max),
             Threshold::Announce => table.announce_bytes_min,
             Threshold::Share => table.share_bytes_min,
             Threshold::NetworkEager => u64::from(network.eager_bytes_max),
@@ -71,6 +82,7 @@ impl Threshold {
         let Thresholds { table, network, .. } = thresholds;
         match self {
             Threshold::Eager => table.eager_bytes_max = value as u32,
+            Threshold::Looking => table.looking_bytes_max = value as u32,
             Threshold::Announce => table.announce_bytes_min = value,
             Threshold::Share => table.share_bytes_min = value,
             Threshold::NetworkEager => network.eager_bytes_max = value as u32,
@@ -108,7 +120,7 @@ impl fmt::Display for Source {
 }
 
 /// Values that somebody has set, in the order of [`Threshold::ALL`].
-pub type Overrides = [Option<u64>; 4];
+pub type Overrides = [Option<u64>; 5];
 
 /// The tables, and where each of their values came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +132,7 @@ pub struct Thresholds {
     /// The kind of memory that they are for.
     pub memory: MemoryKind,
     /// In the order of [`Threshold::ALL`].
-    pub sources: [Source; 4],
+    pub sources: [Source; 5],
 }
 
 impl Thresholds {
@@ -133,9 +145,18 @@ impl Thresholds {
             table: costs.map_or_else(Table::default, Table::of),
             network: Table::NETWORK,
             memory,
-            // What networks cost is not measured.
-            sources: [from_costs, from_costs, from_costs, Source::Default],
+            // What networks cost is not measured, nor what it is worth that a receiver looks.
+            sources: [from_costs, Source::Default, from_costs, from_costs, Source::Default],
         };
+        // Who sets how long an eager message is means all of them.
+        let [eager, looking, ..] = *overrides;
+        let overrides = &Overrides::from([
+            eager,
+            looking.or(eager.map(|_| 0)),
+            overrides[2],
+            overrides[3],
+            overrides[4],
+        ]);
         for ((threshold, set), at) in Threshold::ALL.into_iter().zip(overrides).zip(0..) {
             if let Some(value) = *set {
                 threshold.set(&mut found, value);
@@ -162,28 +183,36 @@ mod tests {
         let costs = Costs { packet_ns: 80, packet_byte_ps: 150, ..Costs::default() };
         let measured = Table::of(&costs);
         assert!(measured != Table::default());
-        let none = Thresholds::of(None, MemoryKind::Host, &[None; 4]);
-        assert_eq!((none.table, none.sources), (Table::default(), [Source::Default; 4]));
-        let all = Thresholds::of(Some(&costs), MemoryKind::Host, &[None; 4]);
+        let none = Thresholds::of(None, MemoryKind::Host, &[None; 5]);
+        assert_eq!((none.table, none.sources), (Table::default(), [Source::Default; 5]));
+        let all = Thresholds::of(Some(&costs), MemoryKind::Host, &[None; 5]);
         let [calibrated, default] = [Source::Calibrated, Source::Default];
-        assert_eq!(all.sources, [calibrated, calibrated, calibrated, default]);
+        assert_eq!(all.sources, [calibrated, default, calibrated, calibrated, default]);
         assert_eq!((all.table, all.network), (measured, Table::NETWORK));
-        let set = [Some(0), None, Some(1 << 40), Some(100)];
+        let set = [Some(0), Some(7), None, Some(1 << 40), Some(100)];
         let set = Thresholds::of(Some(&costs), MemoryKind::Host, &set);
-        let expected = Table { eager_bytes_max: 0, share_bytes_min: 1 << 40, ..measured };
+        let expected = Table {
+            eager_bytes_max: 0,
+            looking_bytes_max: 7,
+            share_bytes_min: 1 << 40,
+            ..measured
+        };
         assert_eq!(set.table, expected);
         assert_eq!(set.network, Table { eager_bytes_max: 100, ..Table::NETWORK });
         let set_by = Source::Environment;
-        assert_eq!(set.sources, [set_by, calibrated, set_by, set_by]);
+        assert_eq!(set.sources, [set_by, set_by, calibrated, set_by, set_by]);
         let values: Vec<u64> = set.iter().map(|(_, value, _)| value).collect();
-        assert_eq!(values, [0, measured.announce_bytes_min, 1 << 40, 100]);
+        let alone = Thresholds::of(None, MemoryKind::Host, &[Some(9), None, None, None, None]);
+        assert_eq!((alone.table.eager_bytes_max, alone.table.looking_bytes_max), (9, 0));
+        assert_eq!(values, [0, 7, measured.announce_bytes_min, 1 << 40, 100]);
     }
 
     #[test]
     fn no_eager_limit_is_longer_than_the_longest_eager_message() {
         let most = Some(u64::MAX);
-        let set = Thresholds::of(None, MemoryKind::Host, &[most, None, None, most]);
+        let set = Thresholds::of(None, MemoryKind::Host, &[most, most, None, None, most]);
         assert_eq!(u64::from(set.table.eager_bytes_max), Threshold::Eager.max());
+        assert_eq!(u64::from(set.table.looking_bytes_max), Threshold::Looking.max());
         assert_eq!(u64::from(set.network.eager_bytes_max), Threshold::NetworkEager.max());
     }
 }

@@ -115,10 +115,12 @@ impl Program {
             chunk_claims: draw.percent(60),
             connecting_percent: *Random::stream(seed, 9).pick(&[0, 60, 100]),
             placing_percent: *Random::stream(seed, 10).pick(&[0, 50, 100]),
+            looking_percent: *Random::stream(seed, 14).pick(&[0, 50, 100]),
         };
         let eager_max = *draw.pick(&[64, 256, 1024, 8192]);
         let config = Config {
             eager_bytes_max: eager_max as u32,
+            looking_bytes_max: *Random::stream(seed, 15).pick(&[0, 600, 8192]),
             network_eager_bytes_max: *Random::stream(seed, 13).pick(&[0, 300, 8192]),
             patience: Nanos(draw.between(0, 50)),
             regions_max: 1,

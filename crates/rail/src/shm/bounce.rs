@@ -9,10 +9,12 @@
 //! A sender goes round through all of its memory before it uses a piece again: by then neither
 //! core has the lines in a cache of its own, from which they would have to be taken.
 //!
+//! The longest are stored and read in portions (`portions`).
+//!
 //! A packet whose payload is in a buffer takes one slot of the ring, and as many credits as if
 //! it took all of them: for the machines nothing has changed. Who finds no free buffer puts the
-//! payload into the ring. So does who streams its stores, because the receiver is far (`stores`):
-//! those take lines from nobody, and 16 KiB in the ring were there 0.4 us sooner.
+//! payload into the ring. So does who streams a payload of one portion, because the receiver is
+//! far (`stores`): such stores take lines from nobody.
 //!
 //! The receiver reads packets of one sender in their order, and copies what it wants of a payload
 //! while it handles the packet. So one count for each pair says which buffers have been read:
@@ -21,7 +23,9 @@
 //!
 //! Invariants:
 //! - A buffer is written only while no packet that names it waits to be read: it is free, or
-//!   the count of its receiver has passed it.
+//!   the count of its receiver has passed it. Portions of one are stored after its packet was
+//!   published, by the call that took it: nobody takes it again before that is done, even if its
+//!   receiver has dropped the packet by then.
 //! - A sender uses a buffer only for a peer that has an entry in its mailbox: such a peer has
 //!   mapped it.
 //! - One receiver has at most half of a sender's memory, so a slow one leaves some to others.
@@ -29,6 +33,7 @@
 //!   buffers are not used again before its process has ended: it may read them still.
 //! - Where a packet says that its buffer is is looked at before it is used.
 
+use super::portions::{Named, Until};
 use sluice_wire::PeerId;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,14 +45,16 @@ const BOUNCE_BYTES_MAX: usize = 2 << 20;
 /// Units that one word of marks is for.
 const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
-pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+pub(super) const PAYLOAD_BYTES_MAX: usize = 128 << 10;
 /// The shortest payload that is worth one.
 pub(super) const PAYLOAD_BYTES_MIN: usize = 3 << 10;
 /// The word of a slot that says where the buffer is, behind every header of a packet with
-/// payload: zero, or one more than its first unit.
+/// payload: zero, or what `portions` says.
 pub(super) const BOUNCE_WORD: usize = 7;
 /// Headers that leave room for it.
 const HEAD_BYTES_MAX: usize = BOUNCE_WORD * size_of::<u64>();
+/// What a receiver that keeps up may have left unread.
+const UNREAD_UNITS_MAX: usize = (128 << 10) / UNIT_BYTES;
 /// Sends without a buffer between two looks at the counts of all receivers.
 const LOOK_EVERY: u32 = 16;
 
@@ -68,9 +75,9 @@ pub(super) fn may_bounce(header_bytes: usize, payload_bytes: u64) -> bool {
 /// What a packet of several slots, with a header of so many bytes, says in its first slot of
 /// the place of its buffer. `None` if its payload is in the ring.
 #[inline(always)]
-pub(super) fn named(first: &[u64], header_bytes: u32) -> Option<u64> {
+pub(super) fn named(first: &[u64], header_bytes: u32) -> Option<Named> {
     let word = if header_bytes as usize <= HEAD_BYTES_MAX { *first.last()? } else { 0 };
-    word.checked_sub(1)
+    Named::of(word)
 }
 
 /// Where in the memory of a sender, of so many `bytes`, a buffer with so much payload begins,
@@ -90,9 +97,9 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// What a packet says of it.
-    pub(super) fn name(self) -> u64 {
-        u64::from(self.unit) + 1
+    /// What a packet says of it that is stored until then.
+    pub(super) fn named(self, until: Option<Until>) -> u64 {
+        Named { unit: self.unit.into(), until }.word()
     }
 
     /// Where it begins.
@@ -112,13 +119,15 @@ pub(super) struct OwnBounces {
     kept: Vec<(PeerId, Buffer)>,
     /// Sends that found no buffer since all counts were looked at.
     misses: u32,
+    /// Portions that were stored in them, ever.
+    pub(super) portions: u64,
 }
 
 impl OwnBounces {
     /// All units of so many bytes ([`bounce_bytes`]), free.
     pub(super) fn new(bytes: usize) -> OwnBounces {
         let used = vec![0; bytes / UNIT_BYTES / WORD_UNITS].into();
-        OwnBounces { used, next: 0, kept: Vec::new(), misses: 0 }
+        OwnBounces { used, next: 0, kept: Vec::new(), misses: 0, portions: 0 }
     }
 
     fn units(&self) -> usize {
@@ -159,6 +168,15 @@ impl OwnBounces {
             self.misses = 0;
         }
         is_due
+    }
+
+    /// Whether a receiver has nearly all that it was sent by buffers, once what it has read was
+    /// taken back.
+    pub(super) fn keeps_up(&mut self, pair: &mut Pair, word: &AtomicU64) -> bool {
+        if pair.units > UNREAD_UNITS_MAX {
+            self.take_back(pair, word);
+        }
+        pair.units <= UNREAD_UNITS_MAX
     }
 
     /// Takes back what a receiver has read. Says whether that is anything.
@@ -208,9 +226,10 @@ impl OwnBounces {
     /// So many free units in a row, the first from `next` on, and then from the beginning.
     #[inline]
     fn find(&self, count: usize) -> Option<usize> {
-        let is_free = |unit: usize| self.used[unit / WORD_UNITS] >> (unit % WORD_UNITS) & 1 == 0;
         // Nearly always they are where the last ones ended.
-        if self.next + count <= self.units() && (self.next..self.next + count).all(is_free) {
+        let is_free =
+            |(word, marks): (usize, u64)| self.used.get(word).is_some_and(|used| used & marks == 0);
+        if marks(self.next, count).all(is_free) {
             return Some(self.next);
         }
         self.find_from(self.next, count).or_else(|| self.find_from(0, count))
@@ -235,11 +254,10 @@ impl OwnBounces {
     }
 
     fn mark(&mut self, buffer: Buffer, used: bool) {
-        let first = usize::from(buffer.unit);
-        for unit in first..first + usize::from(buffer.count) {
-            let (word, bit) = (&mut self.used[unit / WORD_UNITS], 1 << (unit % WORD_UNITS));
-            debug_assert!((*word & bit == 0) == used, "a unit is used once");
-            *word ^= bit;
+        for (word, marks) in marks(buffer.unit.into(), buffer.count.into()) {
+            let word = &mut self.used[word];
+            debug_assert_eq!(*word & marks, if used { 0 } else { marks }, "a unit is used once");
+            *word ^= marks;
         }
     }
 
@@ -248,6 +266,16 @@ impl OwnBounces {
     pub(super) fn free(&self) -> usize {
         self.units() - self.used.iter().map(|word| word.count_ones() as usize).sum::<usize>()
     }
+}
+
+/// The marks of so many units from `unit` on: words, and which of their bits.
+#[inline]
+fn marks(unit: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = unit + count;
+    (unit / WORD_UNITS..end.div_ceil(WORD_UNITS)).map(move |word| {
+        let (first, last) = (unit.max(word * WORD_UNITS), end.min((word + 1) * WORD_UNITS));
+        (word, u64::MAX >> (WORD_UNITS - (last - first)) << (first % WORD_UNITS))
+    })
 }
 
 /// The buffers between this process and one peer.
@@ -298,7 +326,10 @@ mod tests {
             for _ in 0..10 * UNITS {
                 let buffer = own.take(&mut there, &count, len).unwrap();
                 if Some(buffer.at()) < last {
-                    assert!(used + 2 * PAYLOAD_BYTES_MAX > BOUNCE_BYTES_MAX, "{len}: {used}");
+                    assert!(
+                        used + 2 * len.next_multiple_of(UNIT_BYTES) > BOUNCE_BYTES_MAX,
+                        "{len}: {used}"
+                    );
                     used = 0;
                 }
                 last = Some(buffer.at());
@@ -330,6 +361,23 @@ mod tests {
         count.store(1 + taken.len() as u64, Ordering::Relaxed);
         own.take_back(&mut there, &count);
         assert_eq!(own.free(), UNITS / 2);
+    }
+
+    #[test]
+    fn a_receiver_that_reads_keeps_up() {
+        let (mut own, mut there, mut here) = (OwnBounces::new(BOUNCE_BYTES_MAX), pair(), pair());
+        let count = AtomicU64::new(0);
+        for _ in 0..100 {
+            assert!(own.keeps_up(&mut there, &count));
+            own.take(&mut there, &count, PAYLOAD_BYTES_MAX).unwrap();
+            here.note_read(&count);
+        }
+        for _ in 0..2 {
+            own.take(&mut there, &count, 100 << 10).unwrap();
+        }
+        assert!(!own.keeps_up(&mut there, &count));
+        here.note_read(&count);
+        assert!(own.keeps_up(&mut there, &count));
     }
 
     #[test]
@@ -404,8 +452,9 @@ mod tests {
     #[test]
     fn a_slot_says_where_its_buffer_is_behind_its_header() {
         assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 0], 40), None);
-        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 1], 40), Some(0));
-        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 56), Some(8));
+        let whole = |unit| Some(Named { unit, until: None });
+        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 1], 40), whole(0));
+        assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 56), whole(8));
         assert_eq!(named(&[0, 0, 0, 0, 0, 0, 0, 9], 57), None, "those are bytes of the header");
         assert_eq!(place(0, 600, 1024), Some(0));
         assert_eq!(place(2047, 1024, 2048 << 10), Some(2047 << 10));

@@ -11,6 +11,7 @@ use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
 use super::host::Host;
+use super::looks;
 use super::peers::{Life, Peer};
 use super::ring::{WORDS, writer_of};
 use super::segment::Claim;
@@ -47,6 +48,7 @@ pub(crate) fn poll<H: Host, M: Machine>(
     let packets = take_in(host, now, machine, budget);
     let shm = host.shm_mut();
     shm.polls = shm.polls.wrapping_add(1);
+    looks::note(shm.segment.look(), shm.polls);
     if shm.attention & (WORK | OTHERS) != 0 || shm.polls.is_multiple_of(TICK_POLLS) {
         return packets + poll_rest(host, now, machine, packets == 0);
     }
@@ -473,7 +475,7 @@ impl Shm {
         let mut writes_no_more = false;
         for writer in 0..self.segment.layout().senders_max {
             let sender = &mut self.senders[usize::from(writer)];
-            if sender.peer() == Some(peer) && !sender.is_gone() {
+            if sender.peer() == Some(peer) {
                 sender.mark_gone();
                 writes_no_more |= self.segment.claim_of(writer) == Claim::Closed;
                 // One that lives learns of it.

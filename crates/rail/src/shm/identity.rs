@@ -73,11 +73,18 @@ pub(super) struct Stat {
     pub(super) ended: bool,
     /// It has ended or is about to: the process, or the thread if it is one's stat.
     pub(super) is_exiting: bool,
+    /// It was stopped by a signal or a debugger.
+    pub(super) is_stopped: bool,
 }
 
 pub(super) fn stat_of(pid: u32) -> io::Result<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat"))?;
     parse_stat(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Whether a process was stopped, as far as that can be seen.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    stat_of(pid).is_ok_and(|stat| stat.is_stopped)
 }
 
 /// Whether all threads of a process are on their way out.
@@ -105,7 +112,8 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let start_time = fields.nth(START_TIME_FIELD - THREADS_FIELD - 1)?.parse().ok()?;
     // Until it is reaped the first thread is one of them.
     let ended = state == "X" || state == "Z" && threads <= 1;
-    Some(Stat { start_time, ended, is_exiting: ended || flags & FLAG_EXITING != 0 })
+    let is_stopped = matches!(state, "T" | "t");
+    Some(Stat { start_time, ended, is_stopped, is_exiting: ended || flags & FLAG_EXITING != 0 })
 }
 
 #[cfg(test)]
@@ -115,11 +123,11 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {
         let text = b"42 (a b) c) S 1 2 3 4 5 2 7 8 9 10 11 12 13 14 15 16 17 18 777 20 21";
-        let lives = Stat { start_time: 777, ended: false, is_exiting: false };
+        let lives = Stat { start_time: 777, ended: false, is_stopped: false, is_exiting: false };
         assert_eq!(parse_stat(text), Some(lives));
         for (threads, ended) in [(1, true), (2, false)] {
             let text = format!("42 (x) Z 1 2 3 4 5 4 7 8 9 10 11 12 13 14 15 16 {threads} 18 777");
-            let stat = Stat { start_time: 777, ended, is_exiting: true };
+            let stat = Stat { start_time: 777, ended, is_stopped: false, is_exiting: true };
             assert_eq!(parse_stat(text.as_bytes()), Some(stat));
         }
         assert_eq!(parse_stat(b"42 (x) Z 1 2"), None);

@@ -47,6 +47,7 @@ mod identity;
 mod kept_fd;
 mod lent;
 mod limits;
+mod looks;
 mod lookup;
 mod mapping;
 mod names;
@@ -55,6 +56,7 @@ mod packets;
 mod peers;
 mod place;
 mod port;
+mod portions;
 mod prefetch;
 pub mod probe;
 mod published;
@@ -78,6 +80,7 @@ pub(crate) use host::Host;
 pub(crate) use limits::PEERS_MAX;
 pub use lookup::stale_cards;
 pub use names::{Name, NameError, Names, PidClaim, host_id};
+pub(crate) use packets::Copied;
 pub use peers::bytes_per_idle_peer;
 pub use place::PayloadPlace;
 pub use show::{Watchable, Watcher};
@@ -216,7 +219,7 @@ impl Shm {
             entry_claims: vec![0; usize::from(layout.senders_max)],
             packet_slots_max: (u32::from(layout.grant.data_slots) + layout.dynamic_slots)
                 .max(u32::from(layout.reply_slots)),
-            current: Current::NONE,
+            current: Current::none(),
             transfers: bulk::Queue::default(),
             own_claims: chunk_claims::OwnClaims::new(),
             own_bounces: bounce::OwnBounces::new(segment.bounces_len()),

@@ -6,10 +6,18 @@
 use super::Shm;
 use super::bounce::{self, BOUNCE_WORD, may_bounce};
 use super::copy::{byte_at, copy_small, fill, slot_bytes, take};
-use super::ring::WORDS;
+use super::looks;
+use super::peers::RemoteMailbox;
+use super::portions::{PORTION_BYTES, Until};
+use super::prefetch::prefetch;
+use super::ring::{Step, WORDS, writer_of};
+use super::segment::Segment;
 use super::shared_bytes::copy_shared;
+use super::stores::Parts;
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
+use std::cell::Cell;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -20,11 +28,30 @@ pub(super) struct Current {
     pub(super) payload_len: u32,
     /// Where the payload of a packet of several slots is.
     pub(super) place: Place,
+    /// Whether its payload is cut (`portions`).
+    is_cut: Cell<bool>,
 }
 
 impl Current {
-    pub(super) const NONE: Current =
-        Current { first: [0; WORDS], payload_offset: 0, payload_len: 0, place: Place::Ring };
+    pub(super) fn none() -> Current {
+        Current {
+            first: [0; WORDS],
+            payload_offset: 0,
+            payload_len: 0,
+            place: Place::Ring,
+            is_cut: Cell::new(false),
+        }
+    }
+}
+
+/// What became of copying payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    Done,
+    /// The payload is cut: what was copied is nothing.
+    Cut,
+    /// The packet has no such bytes, or came by another rail.
+    NotHere,
 }
 
 /// Where the payload of a packet of several slots is.
@@ -34,8 +61,8 @@ pub(super) enum Place {
     Ring,
     /// Here: the ring does not have it any more as it came.
     Kept(Box<[u8]>),
-    /// In a buffer of its sender's, which begins here.
-    Bounce(PeerId, u32),
+    /// In a buffer of its sender's, which begins here, and is stored until then.
+    Bounce(PeerId, u32, Option<Until>),
 }
 
 impl Shm {
@@ -60,24 +87,10 @@ impl Shm {
         if self.own_bounces.is_look_due() {
             self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
         }
-        let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
-        if may_bounce(at, payload.len)
-            && !segment.stores.streams(payload.len as usize)
-            && let Some(entry) = segment.bounces.entry
-        {
-            let (count, len) = (self.segment.bounces_read(entry), payload.len as usize);
-            if let Some(buffer) = self.own_bounces.take(&mut segment.bounces, count, len) {
-                let to = self.segment.bounce(buffer.at(), len).as_ptr();
-                // SAFETY: the machine vouches for the payload; no honest peer reads this
-                // buffer, for it was free.
-                unsafe { segment.stores.copy(from, to, len) };
-                first[BOUNCE_WORD] = buffer.name();
-                self.stats.bounces_out += 1;
-                mailbox.writer.write(1, &first, |_, _| {}, step);
-                mailbox.ring();
-                return true;
-            }
+        if may_bounce(at, payload.len) && self.write_by_buffer(peer, &mut first, payload) {
+            return true;
         }
+        let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let stores = &mut segment.stores;
         let slots = slots_for(at as u64, payload.len);
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
@@ -100,23 +113,65 @@ impl Shm {
         true
     }
 
+    /// Writes a packet with this first slot, whose payload goes by a buffer. False if there is
+    /// none for it, or the ring does as well.
+    #[inline]
+    fn write_by_buffer(&mut self, peer: PeerId, first: &mut [u64; WORDS], payload: Region) -> bool {
+        let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
+        let Some(entry) = segment.bounces.entry else { return false };
+        let len = payload.len as usize;
+        if len <= PORTION_BYTES && segment.stores.streams(len) {
+            return false;
+        }
+        let read = self.segment.bounces_read(entry);
+        let Some(buffer) = self.own_bounces.take(&mut segment.bounces, read, len) else {
+            return false;
+        };
+        self.stats.bounces_out += 1;
+        let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
+        let to = self.segment.bounce(buffer.at(), len).as_ptr();
+        if len > PORTION_BYTES
+            && let Some(parts) = segment.stores.in_parts(len)
+        {
+            let stored = &mut self.own_bounces.portions;
+            first[BOUNCE_WORD] = buffer.named(Some(Until::after(*stored, len)));
+            let count = (stored, self.segment.portions());
+            // SAFETY: the machine vouches for the payload; no honest peer reads a portion of
+            // this buffer before the count says so, for it was free.
+            unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
+            return true;
+        }
+        // SAFETY: the machine vouches for the payload; no honest peer reads this buffer, for it
+        // was free.
+        unsafe { segment.stores.copy(from, to, len) };
+        first[BOUNCE_WORD] = buffer.named(None);
+        mailbox.writer.write(1, first, |_, _| {}, step);
+        mailbox.ring();
+        true
+    }
+
     /// Copies payload of the packet being handled, as [`LocalMemory::copy_payload`] says.
-    /// False if it has no such bytes or came by another rail; then nothing is copied.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn try_copy_payload(&self, offset: u32, to: Addr, len: u32) -> bool {
+    pub(crate) fn try_copy_payload(&self, offset: u32, to: Addr, len: u32) -> Copied {
         // SAFETY: the machine vouches for the destination, by the contract of
         // `copy_payload`.
         unsafe { self.take_payload(offset, ptr::with_exposed_provenance_mut(to.0 as usize), len) }
     }
 
-    /// The same into the machine, as [`LocalMemory::payload`] says.
+    /// The same into the machine, as [`LocalMemory::payload`] says. It wants values of short
+    /// packets, which are never cut (an atomic operation has at most 4 KiB, and each portion has as much); of others
+    /// there are zeros.
     #[inline]
     #[must_use]
     pub(crate) fn try_payload(&self, offset: u32, into: &mut [u8]) -> bool {
         let Ok(len) = u32::try_from(into.len()) else { return false };
         // SAFETY: the destination is the slice.
-        unsafe { self.take_payload(offset, into.as_mut_ptr(), len) }
+        let copied = unsafe { self.take_payload(offset, into.as_mut_ptr(), len) };
+        if copied == Copied::Cut {
+            into.fill(0);
+        }
+        copied != Copied::NotHere
     }
 
     /// The packet at the head is about to be handled. It takes so many slots, or one if its
@@ -132,9 +187,15 @@ impl Shm {
         payload_len: u32,
     ) -> Option<u32> {
         let named = if slots > 1 { bounce::named(copy, payload_offset) } else { None };
-        if let Some(unit) = named {
-            let at = bounce::place(unit, payload_len, self.peers.bounces_len(peer))?;
-            self.current.place = Place::Bounce(peer, at);
+        if let Some(named) = named {
+            let at = bounce::place(named.unit, payload_len, self.peers.bounces_len(peer))?;
+            // Who has told of another packet has stored this one, and its count need not be asked.
+            let is_whole = || self.reader.writer_behind() == Some(writer_of(copy));
+            let until = named.until.filter(|_| !is_whole());
+            if until.is_some() {
+                prefetch(std::ptr::from_ref(self.peers.segment(peer)?.portions()));
+            }
+            self.current.place = Place::Bounce(peer, at, until);
         }
         self.current.first = *copy;
         self.current.payload_offset = payload_offset;
@@ -157,22 +218,27 @@ impl Shm {
         self.current.payload_len = 0;
         match std::mem::replace(&mut self.current.place, Place::Ring) {
             Place::Ring | Place::Kept(_) => {}
-            Place::Bounce(peer, _) => self.peers.note_bounce_read(peer),
+            Place::Bounce(peer, ..) => {
+                self.peers.note_bounce_read(peer);
+                if self.current.is_cut.take() {
+                    self.end_cut(peer);
+                }
+            }
         }
         self.reader.advance(slots);
     }
 
     /// Copies `len` payload bytes of the packet being handled, from `offset`
-    /// on, to `to`. False if it has not that many, and then nothing is copied.
+    /// on, to `to`.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes.
     #[inline(always)]
-    unsafe fn take_payload(&self, offset: u32, to: *mut u8, len: u32) -> bool {
+    unsafe fn take_payload(&self, offset: u32, to: *mut u8, len: u32) -> Copied {
         let current = &self.current;
         let within = offset.checked_add(len).is_some_and(|end| end <= current.payload_len);
         if !within {
-            return false;
+            return Copied::NotHere;
         }
         let (at, skip, len) = (current.payload_offset as usize, offset as usize, len as usize);
         if at + current.payload_len as usize <= SLOT_BYTES {
@@ -180,39 +246,93 @@ impl Shm {
             // SAFETY: `skip + len` is inside the payload, which is inside the copy of the
             // slot; the caller vouches for the destination.
             unsafe { copy_small(slot_bytes(&current.first).as_ptr().add(at + skip), to, len) };
-            return true;
+            return Copied::Done;
         }
         // SAFETY: the caller vouches for the destination. No honest peer writes into these
-        // slots, or this buffer, while the packet is handled: they are the reader's.
-        unsafe { self.take_further(skip, to, len) };
-        true
+        // slots, or what is stored of this buffer, while the packet is handled: they are the
+        // reader's.
+        unsafe { self.take_further(skip, to, len) }
     }
 
     /// The same of a packet of several slots.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes, and the payload has as many from `skip` on.
-    unsafe fn take_further(&self, skip: usize, to: *mut u8, len: usize) {
+    unsafe fn take_further(&self, skip: usize, to: *mut u8, len: usize) -> Copied {
         match &self.current.place {
             Place::Ring => {}
             Place::Kept(kept) => {
                 let from = &kept[skip..skip + len];
                 // SAFETY: the caller vouches for the destination.
                 unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
-                return;
+                return Copied::Done;
             }
-            Place::Bounce(peer, at) => {
-                let segment = self.peers.get(*peer).and_then(|known| known.segment.as_ref());
+            Place::Bounce(peer, at, until) => {
+                let segment = self.peers.segment(*peer);
                 let segment = segment.expect("a peer stays mapped while its packet is handled");
                 let from = segment.bounce(*at as usize + skip, len).as_ptr();
+                let Some(until) = until else {
+                    // SAFETY: the caller vouches for the destination.
+                    unsafe { copy_shared(from, to, len) };
+                    return Copied::Done;
+                };
+                looks::note_work(self.segment.look(), self.polls);
                 // SAFETY: the caller vouches for the destination.
-                unsafe { copy_shared(from, to, len) };
-                return;
+                let is_whole =
+                    unsafe { self.take_portions(*peer, segment, *until, skip, (from, to, len)) };
+                looks::note(self.segment.look(), self.polls);
+                return if is_whole { Copied::Done } else { Copied::Cut };
             }
         }
         let slots = slots_for(self.current.payload_offset.into(), self.current.payload_len.into());
         // SAFETY: the caller vouches for the destination.
         unsafe { take(self.reader.further(slots), skip, to, len) };
+        Copied::Done
+    }
+
+    /// Copies bytes of a payload as they are stored, which begin with its byte `skip`. False if
+    /// it is cut.
+    ///
+    /// # Safety
+    /// As for [`copy_shared`].
+    unsafe fn take_portions(
+        &self,
+        peer: PeerId,
+        segment: &Segment,
+        until: Until,
+        skip: usize,
+        (from, to, len): (*const u8, *mut u8, usize),
+    ) -> bool {
+        let payload_bytes = self.current.payload_len as usize;
+        let count = segment.portions();
+        let mut stored = PORTION_BYTES.min(payload_bytes);
+        let mut done = 0;
+        while done < len && !self.current.is_cut.get() {
+            let part = stored.min(skip + len).saturating_sub(skip + done);
+            // SAFETY: these are some of the bytes that the caller vouches for.
+            unsafe { copy_shared(from.add(done), to.add(done), part) };
+            done += part;
+            if done < len {
+                let sender = || self.sender_does(peer);
+                let more = until.await_more(count, payload_bytes, skip + done, sender);
+                self.current.is_cut.set(more.is_none());
+                stored = more.unwrap_or(stored);
+            }
+        }
+        done == len
+    }
+
+    /// The payload of a peer's packet was cut. If it lives, it does not keep to the rules, and
+    /// nothing more of it is delivered.
+    #[cold]
+    fn end_cut(&mut self, peer: PeerId) {
+        if self.has_ended(peer) {
+            return;
+        }
+        self.give_up_damaged(peer);
+        for sender in self.senders.iter_mut().filter(|sender| sender.peer() == Some(peer)) {
+            sender.mark_gone();
+        }
     }
 
     /// Copies the payload of the packet being handled out of its slots, which will not have
@@ -222,8 +342,40 @@ impl Shm {
         let len = self.current.payload_len as usize;
         let mut kept = vec![0; len].into_boxed_slice();
         // SAFETY: the box has as many bytes, and so has the payload.
-        unsafe { self.take_further(0, kept.as_mut_ptr(), len) };
+        let copied = unsafe { self.take_further(0, kept.as_mut_ptr(), len) };
+        assert_eq!(copied, Copied::Done, "what is in the ring is whole");
         self.current.place = Place::Kept(kept);
+    }
+}
+
+/// Publishes a packet whose payload of `len` bytes goes by a buffer at `to`, as soon as its first
+/// portion is stored. `stored` is how many were, ever, and goes on from there.
+///
+/// # Safety
+/// As for [`copy_shared`].
+unsafe fn store_portions(
+    mailbox: &RemoteMailbox,
+    first: &[u64; WORDS],
+    (stored, count): (&mut u64, &AtomicU64),
+    parts: Parts,
+    (from, to, len): (*const u8, *mut u8, usize),
+) {
+    let mut done = 0;
+    while done < len {
+        let part = PORTION_BYTES.min(len - done);
+        // SAFETY: these are some of the bytes that the caller vouches for.
+        unsafe { parts.copy(from.add(done), to.add(done), part) };
+        *stored = stored.wrapping_add(1);
+        if done > 0 {
+            count.store(*stored, Ordering::Release);
+        } else {
+            mailbox.writer.write(1, first, |_, _| {}, step);
+            mailbox.ring();
+        }
+        done += part;
+        if !step(Step::Portion(done.div_ceil(PORTION_BYTES) as u32)) {
+            return;
+        }
     }
 }
 

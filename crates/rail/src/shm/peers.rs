@@ -253,6 +253,12 @@ impl Peers {
         Some((mailbox, segment))
     }
 
+    /// The memory of a mapped peer.
+    #[inline]
+    pub(super) fn segment(&self, peer: PeerId) -> Option<&Segment> {
+        self.list.get(peer.index())?.segment.as_deref()
+    }
+
     /// Bytes of the bounce buffers of a peer: none if it is not mapped, or its memory is lost.
     #[inline]
     pub(super) fn bounces_len(&self, peer: PeerId) -> usize {

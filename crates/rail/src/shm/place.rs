@@ -1,6 +1,7 @@
 //! Where the payload of an eager message lies on its way, for people who ask.
 
 use super::bounce::{PAYLOAD_BYTES_MIN, may_bounce};
+use super::portions::PORTION_BYTES;
 use sluice_wire::{Plain, slots_for};
 
 /// Where the payload of an eager message lies on its way.
@@ -13,11 +14,16 @@ pub enum PayloadPlace {
     /// In a buffer of the sender's, which the slot names; in further slots if none is free,
     /// or if stores to the receiver are streamed.
     Buffer,
+    /// In such a buffer, and read in portions while it is stored; in further slots if none is
+    /// free.
+    Portions,
 }
 
 impl PayloadPlace {
     /// The shortest payload that is sent by a buffer.
     pub const BUFFER_BYTES_MIN: u64 = PAYLOAD_BYTES_MIN as u64;
+    /// What is stored before it is read.
+    pub const PORTION_BYTES: u64 = PORTION_BYTES as u64;
 
     /// That of a message of so many bytes without options.
     #[must_use]
@@ -26,7 +32,11 @@ impl PayloadPlace {
         if slots_for(header.into(), len) == 1 {
             PayloadPlace::Slot
         } else if may_bounce(header as usize, len) {
-            PayloadPlace::Buffer
+            if len > PayloadPlace::PORTION_BYTES {
+                PayloadPlace::Portions
+            } else {
+                PayloadPlace::Buffer
+            }
         } else {
             PayloadPlace::Slots
         }
@@ -39,7 +49,7 @@ mod tests {
 
     #[test]
     fn payload_lies_where_its_length_says() {
-        let lens = [0, 24, 25, 3071, 3072, 49_152];
+        let lens = [0, 24, 25, 3071, 3072, 4096, 4097, 131_072];
         let places = [
             PayloadPlace::Slot,
             PayloadPlace::Slot,
@@ -47,6 +57,8 @@ mod tests {
             PayloadPlace::Slots,
             PayloadPlace::Buffer,
             PayloadPlace::Buffer,
+            PayloadPlace::Portions,
+            PayloadPlace::Portions,
         ];
         assert_eq!(lens.map(PayloadPlace::of), places);
     }

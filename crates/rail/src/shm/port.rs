@@ -4,8 +4,11 @@ use super::bulk::{self, Direction, Share, Transfer};
 use super::card::Card;
 use super::client;
 use super::guard;
-use super::identity::is_exiting;
+use super::identity::{is_exiting, is_stopped};
+use super::looks;
+use super::packets::Copied;
 use super::peers::Life;
+use super::portions;
 use super::segment::Segment;
 use super::shared_bytes::copy_shared;
 use super::{BulkKind, Shm, backing};
@@ -49,6 +52,14 @@ impl Transport for Shm {
         Transmitted::Done
     }
 
+    fn is_looking(&mut self, peer: PeerId) -> bool {
+        let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
+        let Some(entry) = segment.bounces.entry else { return false };
+        let read = self.segment.bounces_read(entry);
+        // One that leaves much unread is behind: what it is sent waits, whether it looks or not.
+        self.own_bounces.keeps_up(&mut segment.bounces, read) && looks::is_looking(segment.look())
+    }
+
     /// A mailbox is opened by processes of its own user only.
     fn uid(&self, _peer: PeerId) -> u32 {
         self.identity.uid
@@ -57,8 +68,10 @@ impl Transport for Shm {
 
 impl LocalMemory for Shm {
     #[inline(always)]
-    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) {
-        assert!(self.try_copy_payload(offset, to, len), "a copy stays inside the payload");
+    fn copy_payload(&mut self, offset: u32, to: Addr, len: u32) -> bool {
+        let copied = self.try_copy_payload(offset, to, len);
+        assert_ne!(copied, Copied::NotHere, "a copy stays inside the payload");
+        copied == Copied::Done
     }
 
     fn payload(&self, offset: u32, into: &mut [u8]) {
@@ -357,6 +370,19 @@ impl Shm {
                 .is_some_and(|(watch, card)| watch.has_ended(card)),
             Life::Ending { .. } | Life::Ended => true,
         })
+    }
+
+    /// What a peer does that has told of a payload which is not whole.
+    #[cold]
+    pub(super) fn sender_does(&self, peer: PeerId) -> portions::Sender {
+        let card = self.peers.get(peer).and_then(|known| known.card.as_ref());
+        if self.has_ended(peer) {
+            portions::Sender::Ended
+        } else if card.is_some_and(|card| is_stopped(card.pid)) {
+            portions::Sender::Stopped
+        } else {
+            portions::Sender::Runs
+        }
     }
 
     /// Whether the mailbox of a peer, which is not mapped, is no more.

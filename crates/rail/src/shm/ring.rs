@@ -184,6 +184,8 @@ pub(crate) enum Step {
     Unstamped,
     /// The packet is published, the intent not yet idle.
     Published,
+    /// Behind the intent: this many portions of its payload are stored, if it goes by a buffer.
+    Portion(u32),
 }
 
 /// The writing end: one process's hold on another one's mailbox. `K` keeps the
@@ -376,6 +378,16 @@ impl<K> Reader<K> {
             *to = from.load(Ordering::Relaxed);
         }
         Some(copy)
+    }
+
+    /// Who has written the packet behind the one at the head, which takes one slot, if there is
+    /// one.
+    #[inline]
+    pub(crate) fn writer_behind(&self) -> Option<u16> {
+        let position = self.head.wrapping_add(1);
+        let prefix = self.slot(position).words[0].load(Ordering::Acquire);
+        let is_published = prefix & STAMP_MASK == u64::from(stamp(position, self.shift));
+        is_published.then_some((prefix >> 32) as u16)
     }
 
     /// Goes on to the slot `count` further.

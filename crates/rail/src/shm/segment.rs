@@ -7,6 +7,8 @@
 //! | 192 | not zero once the owner reads no more |
 //! | 256 | tail of the ring, alone in its line and the one fetched with it |
 //! | 384 | the bell that wakes a sleeping owner, alone likewise |
+//! | 512 | how many portions its owner has stored in bounce buffers, alone likewise |
+//! | 640 | the owner's look (`looks`), alone likewise |
 //! | 4096 | [`CHUNK_CLAIMS_MAX`] lines of chunk claims, for transfers that others help to copy |
 //! | 20480 | [`PUBLISHED_MAX`] lines of regions that peers move without the owner's call |
 //! | 28672 | one [`ENTRY_BYTES`] entry per writer: claim, card, the line that it uses, intent |
@@ -14,8 +16,9 @@
 //! | next page | the owner's bounce buffers, [`bounce_bytes`] |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
-//! here, but for the counts of bounce buffers that were read, which are checked (`bounce`); whoever attaches copies the header and checks it against the size of
-//! what was mapped before it touches anything else.
+//! here, but for the counts of bounce buffers that were read, which are checked (`bounce`);
+//! whoever attaches copies the header and checks it against the size of what was mapped before it
+//! touches anything else.
 
 use super::bell::Bell;
 use super::bounce::{Pair, bounce_bytes};
@@ -44,12 +47,14 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 const HEADER_WORDS: usize = 16;
 const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
 const TAIL_AT: usize = 256;
 const BELL_AT: usize = 384;
+const PORTIONS_AT: usize = 512;
+const LOOK_AT: usize = 640;
 const CHUNK_CLAIMS_AT: usize = PAGE_BYTES;
 const PUBLISHED_AT: usize = CHUNK_CLAIMS_AT + CHUNK_CLAIMS_MAX as usize * size_of::<Line>();
 const ENTRIES_AT: usize = PUBLISHED_AT + PUBLISHED_MAX as usize * size_of::<published::Line>();
@@ -64,7 +69,9 @@ const _: () = {
     assert!(ENTRY_CLAIMS_AT + 64 <= CLOSED_AT);
     assert!(CLOSED_AT + 64 <= TAIL_AT);
     assert!(TAIL_AT + 128 <= BELL_AT);
-    assert!(BELL_AT + 128 <= CHUNK_CLAIMS_AT);
+    assert!(BELL_AT + 128 <= PORTIONS_AT);
+    assert!(PORTIONS_AT + 128 <= LOOK_AT);
+    assert!(LOOK_AT + 128 <= CHUNK_CLAIMS_AT);
     // Pages of their own, and what the table above says.
     assert!(PUBLISHED_AT.is_multiple_of(PAGE_BYTES) && PUBLISHED_AT == 20480);
     assert!(ENTRIES_AT.is_multiple_of(PAGE_BYTES) && ENTRIES_AT == 28672);
@@ -350,6 +357,18 @@ impl Segment {
     pub(super) fn bounce(&self, at: usize, len: usize) -> NonNull<u8> {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.bounces_len()));
         self.mapping.at(bounces_at(&self.layout) + at, len)
+    }
+
+    /// What tells whether the owner looks.
+    #[inline]
+    pub(super) fn look(&self) -> &AtomicU64 {
+        self.mapping.word(LOOK_AT)
+    }
+
+    /// How many portions the owner has stored in them.
+    #[inline]
+    pub(super) fn portions(&self) -> &AtomicU64 {
+        self.mapping.word(PORTIONS_AT)
     }
 
     /// How many of the owner's buffers the writer with entry `index` has read.

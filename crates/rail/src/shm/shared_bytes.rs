@@ -20,7 +20,8 @@ const LOOP_BYTES_MIN: usize = 2048;
 /// touches a further slot only after it has loaded, with acquire, the stamp
 /// that its writer stored with release after the last of these accesses; and who
 /// writes there next has the credits for it from the reader, through another such
-/// pair, or has seen the reader's count of bounce buffers. So of two accesses in one
+/// pair, or has seen the reader's count of bounce buffers. Portions that are stored behind the
+/// stamp have a count of their own, which is stored with release after each (`portions`). So of two accesses in one
 /// program, one of them a write, one happens before the other. What is left are other
 /// processes that do not keep to the rules. They are outside of what the language knows
 /// of. So the copy is made by a function of the C library, or by instructions, that the

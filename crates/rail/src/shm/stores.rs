@@ -100,6 +100,18 @@ impl Stores {
         class.streams && class.until_look != 0
     }
 
+    /// How the parts of the next copy of `len` bytes are to be made, which counts as made then.
+    /// `None` if that copy is to be timed: it has to be in one piece.
+    #[inline]
+    pub(super) fn in_parts(&mut self, len: usize) -> Option<Parts> {
+        if !CAN_STREAM {
+            return Some(Parts { streams: false });
+        }
+        let class = &mut self.classes[class_of(len)];
+        class.until_look = class.until_look.checked_sub(1)?;
+        Some(Parts { streams: class.streams })
+    }
+
     /// Copies `len` bytes into shared memory; they are stored when what is stored afterwards
     /// with release is seen.
     ///
@@ -120,6 +132,24 @@ impl Stores {
         class.until_look -= 1;
         // SAFETY: as the caller says.
         unsafe { if class.streams { stream(from, to, len) } else { copy_shared(from, to, len) } }
+    }
+}
+
+/// How the parts of one copy are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    streams: bool,
+}
+
+impl Parts {
+    /// As [`Stores::copy`].
+    ///
+    /// # Safety
+    /// As for [`copy_shared`].
+    #[inline]
+    pub(super) unsafe fn copy(self, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: as the caller says.
+        unsafe { if self.streams { stream(from, to, len) } else { copy_shared(from, to, len) } }
     }
 }
 
@@ -291,6 +321,23 @@ mod tests {
         class.streamed.note(1);
         class.judge(0, DEARER);
         assert!(!class.streams);
+    }
+
+    #[test]
+    fn a_copy_that_is_to_be_timed_is_not_made_in_parts() {
+        let (from, mut to) = ([7_u8; 4096], [0_u8; 4096]);
+        let mut stores = Stores::default();
+        for _ in 0..3 * usize::from(LOOK_EVERY) {
+            match stores.in_parts(4096) {
+                // SAFETY: both have as many bytes.
+                Some(parts) => unsafe { parts.copy(from.as_ptr(), to.as_mut_ptr(), 4096) },
+                // SAFETY: the same.
+                None => unsafe { stores.copy(from.as_ptr(), to.as_mut_ptr(), 4096) },
+            }
+            assert_eq!(std::mem::take(&mut to[4095]), 7);
+        }
+        let class = &stores.classes[class_of(4096)];
+        assert_eq!(class.is_known(), CAN_STREAM, "some of them were timed");
     }
 
     #[test]

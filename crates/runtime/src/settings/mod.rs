@@ -28,6 +28,8 @@ use std::path::{Path, PathBuf};
 
 /// The longest eager message that may be set.
 pub const EAGER_BYTES_MAX: u64 = 48 << 10;
+/// The same to a receiver that looks.
+pub const LOOKING_BYTES_MAX: u64 = 128 << 10;
 /// The same over a network.
 pub const NETWORK_EAGER_BYTES_MAX: u64 = 64 << 10;
 /// The largest length or amount of memory that may be set.
@@ -42,6 +44,9 @@ const INJECT_KEPT_DEFAULT: u64 = 64 << 20;
 pub struct Lengths {
     /// The longest message sent eagerly, at most [`EAGER_BYTES_MAX`].
     pub eager_bytes_max: Option<u64>,
+    /// The longest message sent eagerly to a receiver that looks, at most
+    /// [`LOOKING_BYTES_MAX`].
+    pub looking_bytes_max: Option<u64>,
     /// The shortest receive announced to its source, at most [`BYTES_MAX`].
     pub announce_bytes_min: Option<u64>,
     /// The shortest message that both sides copy, at most [`BYTES_MAX`].
@@ -54,20 +59,33 @@ pub struct Lengths {
 impl Lengths {
     /// The variables that set them, in the order of the fields.
     #[must_use]
-    pub fn variables() -> [&'static Variable; 4] {
-        [&variable::EAGER, &variable::ANNOUNCE, &variable::SHARE, &variable::NETWORK_EAGER]
+    pub fn variables() -> [&'static Variable; 5] {
+        [
+            &variable::EAGER,
+            &variable::LOOKING,
+            &variable::ANNOUNCE,
+            &variable::SHARE,
+            &variable::NETWORK_EAGER,
+        ]
     }
 
     /// What is set, in that order.
     #[must_use]
-    pub fn set(&self) -> [Option<u64>; 4] {
+    pub fn set(&self) -> [Option<u64>; 5] {
         let Lengths {
             eager_bytes_max,
+            looking_bytes_max,
             announce_bytes_min,
             share_bytes_min,
             network_eager_bytes_max,
         } = *self;
-        [eager_bytes_max, announce_bytes_min, share_bytes_min, network_eager_bytes_max]
+        [
+            eager_bytes_max,
+            looking_bytes_max,
+            announce_bytes_min,
+            share_bytes_min,
+            network_eager_bytes_max,
+        ]
     }
 }
 
@@ -103,6 +121,7 @@ impl Settings {
         let eager_bytes_max = reader.number(&variable::EAGER, 0, EAGER_BYTES_MAX);
         let lengths = Lengths {
             eager_bytes_max,
+            looking_bytes_max: reader.number(&variable::LOOKING, 0, LOOKING_BYTES_MAX),
             announce_bytes_min: reader.number(&variable::ANNOUNCE, 0, BYTES_MAX),
             share_bytes_min: reader.number(&variable::SHARE, 0, BYTES_MAX),
             network_eager_bytes_max: reader.number(

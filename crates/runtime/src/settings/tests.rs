@@ -28,6 +28,7 @@ fn an_empty_environment_is_the_default() {
 fn what_is_set_is_read() {
     let set = settings(&[
         ("FI_SLUICE_EAGER_SIZE", "0x100"),
+        ("FI_SLUICE_LOOKING_SIZE", "131072"),
         ("FI_SLUICE_SHARE_SIZE", "131072"),
         ("FI_SLUICE_NETWORK_EAGER_SIZE", "65536"),
         ("FI_SLUICE_TUNE", "off"),
@@ -51,6 +52,7 @@ fn what_is_set_is_read() {
     ]);
     let lengths = Lengths {
         eager_bytes_max: Some(256),
+        looking_bytes_max: Some(131_072),
         announce_bytes_min: None,
         share_bytes_min: Some(131_072),
         network_eager_bytes_max: Some(65_536),
@@ -85,6 +87,7 @@ fn what_is_set_is_read() {
 fn what_is_not_allowed_is_ignored_and_said() {
     let wrong = [
         ("FI_SLUICE_EAGER_SIZE", "49153"),
+        ("FI_SLUICE_LOOKING_SIZE", "131073"),
         ("FI_SLUICE_ANNOUNCE_SIZE", "-1"),
         ("FI_SLUICE_SHARE_SIZE", "0x10000000001"),
         ("FI_SLUICE_NETWORK_EAGER_SIZE", "65537"),

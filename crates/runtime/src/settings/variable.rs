@@ -41,6 +41,11 @@ pub(super) static EAGER: Variable = Variable {
     kind: Kind::Size,
     help: c"Longest message in bytes that is sent eagerly; longer ones are fetched by the receiver. 0 to 49152 (default: from FI_SLUICE_TUNE; 49152 where that is off)",
 };
+pub(super) static LOOKING: Variable = Variable {
+    name: c"looking_size",
+    kind: Kind::Size,
+    help: c"The same for messages in shared memory whose receiver takes in what it is sent at that moment; no effect below FI_SLUICE_EAGER_SIZE. 0 to 131072 (default: 131072; 0 if FI_SLUICE_EAGER_SIZE is set)",
+};
 pub(super) static NETWORK_EAGER: Variable = Variable {
     name: c"network_eager_size",
     kind: Kind::Size,
@@ -154,8 +159,9 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 23] = [
+pub static VARIABLES: [&Variable; 24] = [
     &EAGER,
+    &LOOKING,
     &ANNOUNCE,
     &SHARE,
     &NETWORK_EAGER,

@@ -415,6 +415,7 @@ impl<'t> World<'t> {
             placed: None,
             published: None,
             late,
+            looking: 0,
             nic: None,
         };
         let result = call(&mut self.nis[who], &mut port);

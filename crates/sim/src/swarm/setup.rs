@@ -52,6 +52,8 @@ pub struct Setup {
     pub is_late: bool,
     /// Of a hundred payloads, for how many the rail asks where they should land.
     pub placing_percent: u64,
+    /// Whether processes are seen to look, half of the time.
+    pub is_looked: bool,
     /// Most that it takes to open a connection; zero: every one is open.
     pub connecting_ns: u64,
     /// Hosts, and the rails between them.
@@ -91,6 +93,7 @@ impl Setup {
         let pull_bytes_max = Draw::stream(seed, 6).pick(&[least, 5_000, 1 << 20]);
         let endpoint = Config {
             eager_bytes_max: draw.pick(&[0, 64, 256, 1024, 4096, 8192]).min(longest),
+            looking_bytes_max: 0,
             network_eager_bytes_max: 0,
             patience: Nanos(draw.pick(&[0, 50, 1_000, 20_000])),
             requests_max: REQUESTS_MANY,
@@ -103,7 +106,8 @@ impl Setup {
         let eager = endpoint.eager_bytes_max;
         let network_eager_bytes_max =
             Draw::stream(seed, 30).pick(&[eager, eager, 0, 500, 8192]).min(longest);
-        let endpoint = Config { network_eager_bytes_max, ..endpoint };
+        let looking_bytes_max = Draw::stream(seed, 72).pick(&[0, 1000, 16_384]).min(longest);
+        let endpoint = Config { network_eager_bytes_max, looking_bytes_max, ..endpoint };
         let poll_ns = draw.pick(&[1, 20, 100]);
         let slow_percent = draw.pick(&[0, 0, 30, 60]);
         let poll_ns = (0..count)
@@ -119,6 +123,7 @@ impl Setup {
             awaited_percent: 0,
             is_late,
             placing_percent: Draw::stream(seed, 13).pick(&[0, 50, 100]),
+            is_looked: Draw::stream(seed, 71).percent(50),
             connecting_ns: Draw::stream(seed, 11).pick(&[0, 0, 300, 20_000, 500_000]),
             rails: RailsSetup::draw(seed, layouts.len()),
             nics: None,

@@ -110,6 +110,8 @@ pub struct World<'t> {
     pub(super) draw: Draw,
     /// Which packets are taken before their memory is read.
     pub(super) draw_late: Draw,
+    /// Who is seen to look.
+    pub(super) draw_looking: Draw,
     pub(super) draw_death: Draw,
     /// How long opening a connection takes.
     pub(super) draw_connecting: Draw,
@@ -179,6 +181,7 @@ impl<'t> World<'t> {
             coverage: Coverage::default(),
             draw,
             draw_late: Draw::stream(seed, 4),
+            draw_looking: Draw::stream(seed, 70),
             draw_death: Draw::stream(seed, 5),
             draw_connecting: Draw::stream(seed, 12),
             draw_placing: Draw::stream(seed, 14),
@@ -488,6 +491,7 @@ impl<'t> World<'t> {
         self.steps += 1;
         let now = self.rails.clock(who, self.now_ns);
         let late = if self.setup.is_late { self.draw_late.bits() } else { 0 };
+        let looking = if self.setup.is_looked { self.draw_looking.bits() } else { 0 };
         let (below, rest) = self.memories.split_at_mut(who);
         let (memory, above) = rest.split_first_mut().expect("a process has memory");
         let published = self.published.as_mut().map(|all| Reach {
@@ -519,6 +523,7 @@ impl<'t> World<'t> {
             payload,
             placed: None,
             late,
+            looking,
             published,
             nic: self.nics.as_mut().map(|nics| &mut nics.each[who]),
         };

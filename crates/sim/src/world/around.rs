@@ -60,6 +60,7 @@ impl Around {
             placed: None,
             published: None,
             late: 0,
+            looking: 0,
             nic: None,
         }
     }

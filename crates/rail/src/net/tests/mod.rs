@@ -62,11 +62,8 @@ struct Recorder {
 impl Machine for Recorder {
     fn on_packet<P: Port>(&mut self, _: Nanos, port: &mut P, from: PeerId, packet: &Parsed) {
         let mut bytes = vec![0; packet.payload_len as usize];
-        port.copy_payload(
-            0,
-            Addr(bytes.as_mut_ptr().expose_provenance() as u64),
-            packet.payload_len,
-        );
+        let to = Addr(bytes.as_mut_ptr().expose_provenance() as u64);
+        assert!(port.copy_payload(0, to, packet.payload_len), "a network cuts nothing");
         self.packets.push((from, packet.seq.0, bytes));
     }
 

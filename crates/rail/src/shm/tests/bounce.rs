@@ -4,7 +4,7 @@ use super::super::Shm;
 use super::{Noise, Recorder, open, poll, put, send, settle};
 use sluice_link::{PeerError, Transport};
 use sluice_wire::PeerId;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const LEN: usize = 30_000;
 
@@ -74,7 +74,8 @@ fn what_finds_no_buffer_goes_through_the_ring() {
 #[test]
 fn a_place_that_there_is_not_ends_the_peer_and_nothing_else() {
     let units = open().segment.bounces_len() as u64 >> 10;
-    for place in [u64::MAX, units, units - 2] {
+    // Nor is one that is said to be stored in portions.
+    for place in [u64::MAX, units, units - 2, 1 << 15, 1 << 15 | units] {
         let (mut a, mut b, to_b, to_a) = acquainted();
         send(&mut a, to_b, put(1, 0), &[7; LEN]);
         send(&mut a, to_b, put(2, 0), &[7; LEN]);
@@ -85,6 +86,26 @@ fn a_place_that_there_is_not_ends_the_peer_and_nothing_else() {
         assert_eq!(machine.gone, [(to_a, PeerError::Protocol)]);
         assert!(machine.packets.is_empty(), "the second is not delivered either");
         assert!(b.stats().violations > 0);
+    }
+}
+
+/// A payload of which more is to come than there is, or never comes, is cut.
+#[test]
+fn a_payload_that_is_never_stored_is_cut_and_ends_its_sender() {
+    for behind in [1, 1 << 40] {
+        let (mut a, mut b, to_b, to_a) = acquainted();
+        // The first copies are timed, and whole.
+        while a.own_bounces.portions == 0 {
+            while poll(&mut b, &mut Recorder::default()) != 0 {}
+            send(&mut a, to_b, put(1, 0), &[7; LEN]);
+        }
+        let told = b.segment.word_at(head_offset(&b) + 56);
+        told.fetch_add(behind << 16, Ordering::Relaxed);
+        let mut machine = Recorder::default();
+        settle(&mut b, &mut machine);
+        assert_eq!((machine.cut, machine.packets.len()), (1, 0));
+        assert_eq!(machine.gone, [(to_a, PeerError::Damaged)]);
+        assert_eq!(b.stats().violations, 1);
     }
 }
 
@@ -128,4 +149,25 @@ fn what_a_receiver_leaves_unread_is_free_when_it_is_gone() {
     settle(&mut a, &mut machine);
     assert_eq!(machine.gone, [(to_b, PeerError::Dead)]);
     assert_eq!(a.own_bounces.free(), all);
+}
+
+/// A process that polls is seen to look, and one that does not is not.
+#[test]
+fn a_peer_sees_who_looks() {
+    let (mut a, mut b, to_b, _) = acquainted();
+    assert!(!a.is_looking(to_b));
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                poll(&mut b, &mut Recorder::default());
+            }
+        });
+        // One of the two may not run for a while.
+        while !a.is_looking(to_b) {
+            std::thread::yield_now();
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    assert!(!a.is_looking(to_b));
 }

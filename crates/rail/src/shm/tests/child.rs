@@ -1,5 +1,6 @@
 //! Processes for tests: the test program runs itself anew with a role.
 
+use super::super::portions::PORTION_BYTES;
 use super::super::{Address, Config, SegmentKind, Shm};
 use super::environment;
 use super::{
@@ -14,19 +15,21 @@ use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 const ROLE: &str = "SLUICE_TEST_ROLE";
 const PEER: &str = "SLUICE_TEST_PEER";
 const NUMBER: &str = "SLUICE_TEST_NUMBER";
 const DIR: &str = "SLUICE_TEST_DIR";
 /// Longest payload of a streaming child.
-const STREAM_BYTES_MAX: u64 = 4096;
+const STREAM_BYTES_MAX: u64 = 12_000;
 /// What a killed child sends before its last packet.
 pub(super) const WHOLE_PACKETS: u64 = 3;
 /// Payload of the packet that a killed child does not finish: four slots.
 pub(super) const LAST_BYTES: usize = 3 * 64;
 pub(super) const LAST_SLOTS: u64 = 4;
+/// Payload of several portions.
+pub(super) const PORTIONED_BYTES: usize = 3 * PORTION_BYTES + 1;
 /// What a child says before its address.
 const READY: &str = "child is ready: ";
 /// Bytes that a child offers to be read.
@@ -97,6 +100,8 @@ fn run_role() {
         "stream" => stream(&mut shm, peer, number.unsigned_abs()),
         "die" => die(&mut shm, peer, number),
         "stop" => stop(&mut shm, peer, number),
+        "die in portions" => in_portions(&mut shm, peer, &KILL_AT, number),
+        "stop in portions" => in_portions(&mut shm, peer, &STOP_AT, number),
         "offer" => offer(&mut shm, peer),
         "share" => share(&mut shm, peer, number),
         "wait" => wait(&mut shm, peer),
@@ -144,6 +149,18 @@ fn die(shm: &mut Shm, peer: PeerId, step: i64) {
     KILL_AT.store(step as i32, Ordering::Relaxed);
     send(shm, peer, put(WHOLE_PACKETS, 0), &[9; LAST_BYTES]);
     unreachable!("the write was to kill this process");
+}
+
+/// Sends by a buffer, then dies or stops while it stores what it sends next.
+fn in_portions(shm: &mut Shm, peer: PeerId, ends_at: &AtomicI32, step: i64) {
+    let mut machine = Recorder::default();
+    shm.connect(peer).unwrap();
+    send(shm, peer, put(0, 0), &[7; 100]);
+    poll_until(shm, &mut machine, "an answer", |_, machine| !machine.packets.is_empty());
+    send(shm, peer, put(1, 0), &[7; PORTIONED_BYTES]);
+    ends_at.store(step as i32, Ordering::Relaxed);
+    send(shm, peer, put(2, 0), &[9; PORTIONED_BYTES]);
+    poll_until(shm, &mut machine, "the end", |_, machine| machine.packets.len() == 2);
 }
 
 /// Sends some packets, of which it stops within the last but one.

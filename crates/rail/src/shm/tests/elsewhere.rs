@@ -1,6 +1,7 @@
 //! Peers that another rail reaches: shared memory keeps an id and an address for them,
 //! and has nothing else to do with them.
 
+use super::super::Copied;
 use super::super::Shm;
 use super::environment::over_files;
 use super::files::Dir;
@@ -59,7 +60,8 @@ fn a_peer_elsewhere_has_an_id_an_address_and_nothing_more() {
     let stats = a.stats();
     assert_eq!((stats.packets_out, stats.peers_attached, stats.violations), (0, 0, 0));
     into[0] = 1;
-    assert!(!a.try_copy_payload(0, Addr(into.as_mut_ptr().expose_provenance() as u64), 1));
+    let to = Addr(into.as_mut_ptr().expose_provenance() as u64);
+    assert_eq!(a.try_copy_payload(0, to, 1), Copied::NotHere);
     assert!(!a.try_payload(0, &mut into) && into[0] == 1, "no packet of this rail is handled");
 }
 

@@ -21,7 +21,7 @@ impl Machine for Sponge {
         self.packets += 1;
         let to = super::addr_of(&mut self.buffer);
         assert!(packet.payload_len as usize <= self.buffer.len(), "bounded by the quotas");
-        port.copy_payload(0, to, packet.payload_len);
+        let _ = port.copy_payload(0, to, packet.payload_len);
         let _ = port.connect(from);
     }
     fn placement(&self, _: PeerId, _: &Parsed) -> Option<Region> {

@@ -1,9 +1,9 @@
 //! A process killed at every step of a write stops nobody else.
 
 use super::super::ring::Step;
-use super::child::{Child, LAST_SLOTS, WHOLE_PACKETS, put_slots, stream_packet};
+use super::child::{Child, LAST_SLOTS, PORTIONED_BYTES, WHOLE_PACKETS, put_slots, stream_packet};
 use super::stress::check_stream;
-use super::{Recorder, code_of, open, poll_until, send_credit};
+use super::{Recorder, code_of, open, poll_until, put, send, send_credit};
 use sluice_link::{PeerError, Transport};
 
 const LIVE_PACKETS: u64 = 2000;
@@ -72,6 +72,29 @@ fn killed_before_the_stamp() {
 #[test]
 fn killed_after_publishing() {
     kill_at(Step::Published);
+}
+
+/// What it had told of arrives: whole, or not at all.
+#[test]
+fn killed_between_two_portions() {
+    for portions in 1..=4 {
+        let mut shm = open();
+        let mut machine = Recorder::default();
+        let code = code_of(Step::Portion(portions));
+        let _child = Child::run("die in portions", &shm, i64::from(code), None);
+        poll_until(&mut shm, &mut machine, "a packet", |_, machine| !machine.packets.is_empty());
+        let peer = machine.packets.pop().unwrap().from;
+        shm.connect(peer).unwrap();
+        send(&mut shm, peer, put(0, 0), b"go on");
+        poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
+        let is_whole = portions == 4;
+        assert_eq!(machine.packets.len(), 1 + usize::from(is_whole), "{portions}");
+        assert_eq!(machine.packets[0].payload, [7; PORTIONED_BYTES]);
+        assert!(machine.packets[1..].iter().all(|last| last.payload == [9; PORTIONED_BYTES]));
+        assert_eq!(machine.cut, u64::from(!is_whole));
+        assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
+        assert_eq!(shm.stats().violations, 0);
+    }
 }
 
 /// Entries of dead writers are used again, more often than there are any.

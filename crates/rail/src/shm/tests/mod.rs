@@ -83,6 +83,7 @@ fn code_of(step: Step) -> i32 {
         Step::Unstamped => 3,
         Step::Published => 4,
         Step::Filled(slots) => 10 + slots.cast_signed(),
+        Step::Portion(portions) => 1_000_000 + portions.cast_signed(),
     }
 }
 
@@ -120,6 +121,8 @@ impl Arrived {
 #[derive(Debug, Default)]
 struct Recorder {
     packets: Vec<Arrived>,
+    /// Packets whose payload was cut.
+    cut: u64,
     /// The times that the packets came with.
     times: Vec<Nanos>,
     /// Credits that came back, by nobody in particular.
@@ -148,9 +151,13 @@ impl Machine for Recorder {
         let mut payload = vec![0; packet.payload_len as usize];
         // In two pieces, so that odd offsets are copied too.
         let half = packet.payload_len / 3;
-        port.copy_payload(0, addr_of(&mut payload), half);
         let to = addr_of(&mut payload).offset(u64::from(half));
-        port.copy_payload(half, to, packet.payload_len - half);
+        let is_whole = port.copy_payload(0, addr_of(&mut payload), half)
+            & port.copy_payload(half, to, packet.payload_len - half);
+        if !is_whole {
+            self.cut += 1;
+            return;
+        }
         let mut taken = vec![0; payload.len()];
         let (front, back) = taken.split_at_mut(half as usize);
         port.payload(0, front);

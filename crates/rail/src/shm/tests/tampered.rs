@@ -109,7 +109,7 @@ impl Machine for Process {
             _ => return self.fail(format!("no packet of this kind was sent by {}", from.0)),
         };
         let mut payload = vec![0; parsed.payload_len as usize];
-        port.copy_payload(0, addr_of(&mut payload), parsed.payload_len);
+        let _ = port.copy_payload(0, addr_of(&mut payload), parsed.payload_len);
         with.owed += put_slots(payload.len()) as u16;
         with.received += 1;
         if put.pt_index == WANTED {

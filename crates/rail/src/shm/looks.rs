@@ -1,0 +1,73 @@
+//! Whether the owner of a mailbox looks at it now.
+//!
+//! One word of the mailbox changes with each look, and says of an owner that is copying a payload
+//! that it is at work. So a sender that sees it change, or sees that, knows that what it writes
+//! is read while it is written. It watches for less than a microsecond: an owner that looks at
+//! all does so ten times in that time, and one that computes, or sleeps, not at all.
+//!
+//! The answer is a hint. It decides how a message goes, and nothing about whether it arrives;
+//! whoever forges the word makes others choose badly for himself.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Set while the owner copies.
+const AT_WORK: u64 = 1 << 63;
+/// How often a sender reads the word: for about half a microsecond.
+const READS: u32 = 16;
+
+/// The owner looks for the `nth` time.
+#[inline(always)]
+pub(super) fn note(word: &AtomicU64, nth: u32) {
+    word.store(nth.into(), Ordering::Relaxed);
+}
+
+/// It copies a payload, in its `nth` look.
+#[inline]
+pub(super) fn note_work(word: &AtomicU64, nth: u32) {
+    word.store(u64::from(nth) | AT_WORK, Ordering::Relaxed);
+}
+
+/// Whether the owner looks now.
+pub(super) fn is_looking(word: &AtomicU64) -> bool {
+    let first = word.load(Ordering::Relaxed);
+    (first & AT_WORK != 0)
+        || (0..READS).any(|_| {
+            spin_loop();
+            word.load(Ordering::Relaxed) != first
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn who_copies_looks_and_who_does_nothing_does_not() {
+        let word = AtomicU64::new(0);
+        note(&word, 7);
+        assert!(!is_looking(&word));
+        note_work(&word, 7);
+        assert!(is_looking(&word));
+        note(&word, 7);
+        assert!(!is_looking(&word));
+    }
+
+    #[test]
+    fn who_looks_is_seen() {
+        let (word, ends) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for nth in (0..).take_while(|_| !ends.load(Ordering::Relaxed)) {
+                    note(&word, nth);
+                }
+            });
+            // One of the two may not run for a while.
+            while !is_looking(&word) {
+                std::thread::yield_now();
+            }
+            ends.store(true, Ordering::Relaxed);
+        });
+    }
+}
