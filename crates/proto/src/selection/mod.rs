@@ -219,12 +219,8 @@ impl Table {
     /// begins.
     #[must_use]
     pub fn ranges(&self, facts: &Facts) -> Vec<(u64, Protocol)> {
-        let mut starts = [
-            0,
-            self.eager_bytes_max(facts.looks) + 1,
-            self.announce_bytes_min,
-            self.share_bytes_min,
-        ];
+        let mut starts =
+            [0, self.eager_max(facts.looks) + 1, self.announce_bytes_min, self.share_bytes_min];
         starts.sort_unstable();
         let mut ranges: Vec<(u64, Protocol)> = Vec::new();
         for len in starts.into_iter().filter(|&len| len != NEVER) {
@@ -246,7 +242,7 @@ impl Table {
         looks: impl FnOnce() -> bool,
     ) -> Option<Reason> {
         let max = u64::from(self.eager_bytes_max);
-        let most = self.eager_bytes_max(true);
+        let most = self.eager_max(true);
         if len > most {
             Some(Reason::Long { max: most })
         } else if len > max && !looks() {
@@ -259,7 +255,7 @@ impl Table {
     }
 
     /// The longest message that is sent eagerly, to a receiver that looks or not.
-    fn eager_bytes_max(&self, looks: bool) -> u64 {
+    fn eager_max(&self, looks: bool) -> u64 {
         let max = if looks { self.looking_bytes_max } else { 0 };
         max.max(self.eager_bytes_max).into()
     }
