@@ -125,6 +125,11 @@ mod tests {
         let text = b"42 (a b) c) S 1 2 3 4 5 2 7 8 9 10 11 12 13 14 15 16 17 18 777 20 21";
         let lives = Stat { start_time: 777, ended: false, is_stopped: false, is_exiting: false };
         assert_eq!(parse_stat(text), Some(lives));
+        for state in ["T", "t"] {
+            let text = format!("42 (x) {state} 1 2 3 4 5 2 7 8 9 10 11 12 13 14 15 16 17 18 777");
+            let stopped = Stat { is_stopped: true, ..lives };
+            assert_eq!(parse_stat(text.as_bytes()), Some(stopped));
+        }
         for (threads, ended) in [(1, true), (2, false)] {
             let text = format!("42 (x) Z 1 2 3 4 5 4 7 8 9 10 11 12 13 14 15 16 {threads} 18 777");
             let stat = Stat { start_time: 777, ended, is_stopped: false, is_exiting: true };

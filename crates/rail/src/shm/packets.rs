@@ -160,8 +160,8 @@ impl Shm {
     }
 
     /// The same into the machine, as [`LocalMemory::payload`] says. It wants values of short
-    /// packets, which are never cut (an atomic operation has at most 4 KiB, and each portion has as much); of others
-    /// there are zeros.
+    /// packets, which are never cut: an atomic operation has at most 4 KiB, and a portion has as
+    /// much. Of others there are zeros.
     #[inline]
     #[must_use]
     pub(crate) fn try_payload(&self, offset: u32, into: &mut [u8]) -> bool {

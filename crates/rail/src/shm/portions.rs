@@ -115,44 +115,42 @@ impl Until {
         bytes: usize,
         sender: impl Fn() -> Sender,
     ) -> Option<usize> {
+        let stored = || self.stored(count, payload_bytes);
         for _ in 0..LOOKS {
-            let stored = self.stored(count, payload_bytes)?;
-            if stored > bytes {
-                return Some(stored);
+            match stored() {
+                Some(stored) if stored <= bytes => spin_loop(),
+                is_over => return is_over,
             }
-            spin_loop();
         }
-        self.await_long(count, payload_bytes, bytes, sender)
+        await_long(bytes, stored, sender)
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn await_long(
-        self,
-        count: &AtomicU64,
-        payload_bytes: usize,
-        bytes: usize,
-        sender: impl Fn() -> Sender,
-    ) -> Option<usize> {
-        let more = || self.stored(count, payload_bytes).filter(|stored| *stored > bytes);
-        let mut rounds = 0;
-        while rounds < ROUNDS_MAX {
-            let begin = Instant::now();
-            while begin.elapsed() < ROUND {
-                if let Some(stored) = more() {
-                    return Some(stored);
-                }
-                std::thread::yield_now();
-            }
-            match sender() {
-                // What it stored before its end is there.
-                Sender::Ended => return more(),
-                Sender::Stopped => {}
-                Sender::Runs => rounds += 1,
+/// Goes on with [`Until::await_more`] by rounds, between which the core is left to others.
+#[cold]
+#[inline(never)]
+fn await_long(
+    bytes: usize,
+    stored: impl Fn() -> Option<usize>,
+    sender: impl Fn() -> Sender,
+) -> Option<usize> {
+    let mut rounds = 0;
+    while rounds < ROUNDS_MAX {
+        let begin = Instant::now();
+        while begin.elapsed() < ROUND {
+            match stored() {
+                Some(stored) if stored <= bytes => std::thread::yield_now(),
+                is_over => return is_over,
             }
         }
-        None
+        match sender() {
+            // What it stored before its end is there.
+            Sender::Ended => return stored().filter(|stored| *stored > bytes),
+            Sender::Stopped => {}
+            Sender::Runs => rounds += 1,
+        }
     }
+    None
 }
 
 #[cfg(test)]
