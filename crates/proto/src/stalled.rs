@@ -12,7 +12,7 @@ use crate::offer::{answer_questions, is_watched};
 use crate::queue::Waiter;
 use crate::request::{SendOp, Started};
 use crate::sends::Sends;
-use crate::start::{eager_slots, never_fits, start};
+use crate::start::{Attempt, eager_slots, never_fits, start};
 use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, PtlError};
@@ -160,7 +160,8 @@ impl Stalled {
         let Some(op) = sends.get(handle) else { unreachable!("a queue names only pending sends") };
         let (send, bytes, peer) = (op.send, op.bytes(), op.send.peer);
         let announce = announce || never_fits(core, &send);
-        match start(core, port, &Send { buf: bytes, ..send }, handle, announce) {
+        let attempt = if announce { Attempt::Announced } else { Attempt::Again };
+        match start(core, port, &Send { buf: bytes, ..send }, handle, attempt) {
             Ok(Started::Done) => sends.finish(core, port, handle, Ok(())),
             Ok(Started::Waits(state, sender_copy)) => {
                 if let Some(op) = sends.get_mut(handle) {

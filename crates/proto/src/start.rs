@@ -14,6 +14,17 @@ use sluice_wire::{AckKind, MatchBits, PUT_INLINE_BYTES_MAX, Packet, Put, Region,
 /// eager message.
 const ANNOUNCEMENT_QUOTA_MIN: u32 = 256;
 
+/// Which attempt it is to start a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// The first one.
+    First,
+    /// It has waited for credits since.
+    Again,
+    /// As an announcement, whatever its length.
+    Announced,
+}
+
 /// Sends as much of `send` as its protocol sends at once. `handle` is the
 /// name that its pending send has or will have. What fails leaves no trace.
 #[inline(always)]
@@ -22,18 +33,18 @@ pub(crate) fn start<P: Port>(
     port: &mut P,
     send: &Send,
     handle: Handle<SendOp>,
-    announce: bool,
+    attempt: Attempt,
 ) -> Result<Started, PtlError> {
-    let is_announced = announce || is_too_long(core, port, send);
+    let is_announced = match attempt {
+        Attempt::First => is_too_long(core, port, send, |port| port.is_looking(send.peer)),
+        // Who has given credits has read.
+        Attempt::Again => is_too_long(core, port, send, |_| true),
+        Attempt::Announced => true,
+    };
     let started = if is_announced {
         start_announced(core, port, send, handle)
     } else {
-        match start_eagerly(core, port, send, handle) {
-            Err(PtlError::NoCredit { .. }) if is_for_a_look(core, port, send) => {
-                start_announced(core, port, send, handle)
-            }
-            started => started,
-        }
+        start_eagerly(core, port, send, handle)
     };
     if core.peers.any_rtrs() && started.is_ok() {
         note_sent(core, send.peer, send.space, send.tag);
@@ -41,24 +52,21 @@ pub(crate) fn start<P: Port>(
     started
 }
 
-/// Whether a message is longer than those that are sent eagerly to its peer. One
+/// Whether a message is longer than those that are sent eagerly to its peer, who `looks` or not. One
 /// comparison with a number that is ready, for most.
 #[inline(always)]
-pub(crate) fn is_too_long<P: Port>(core: &Core, port: &mut P, send: &Send) -> bool {
+pub(crate) fn is_too_long<P: Port>(
+    core: &Core,
+    port: &mut P,
+    send: &Send,
+    looks: impl FnOnce(&mut P) -> bool,
+) -> bool {
     send.buf.len > core.short_bytes_max && {
         let is_beyond = !send.inject && port.caps(send.peer).network;
         let config = &core.config;
         let table = if is_beyond { config.network_table() } else { config.table() };
-        let looks = || core.ni.data_credits(send.peer) > 0 && port.is_looking(send.peer);
-        table.objection_to_eager(send.buf.len, true, looks).is_some()
+        table.objection_to_eager(send.buf.len, true, || looks(port)).is_some()
     }
-}
-
-/// Whether a message is eager only because its receiver looks: it need not wait for credits.
-#[cold]
-fn is_for_a_look<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
-    let is_long = send.buf.len > u64::from(core.config.eager_bytes_max);
-    is_long && !send.inject && !port.caps(send.peer).network
 }
 
 /// Puts the whole message.

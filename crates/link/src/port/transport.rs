@@ -83,7 +83,7 @@ pub trait Transport {
     ) -> Transmitted;
 
     /// Whether the process of a peer takes in what it is sent, now: what is written to it is
-    /// read while it is written, and has read nearly all that it was sent before. A hint, which
+    /// read while it is written, or soon after. A hint, which
     /// takes less than a microsecond; no, where nothing is known.
     fn is_looking(&mut self, peer: PeerId) -> bool;
 

@@ -44,7 +44,7 @@ impl Endpoint {
         if let Err(why) = self.core.await_peer(port, send.peer) {
             return self.refuse_or_fail(send, why);
         }
-        let is_too_long = is_too_long(&self.core, port, send);
+        let is_too_long = is_too_long(&self.core, port, send, |_| false);
         if is_too_long || send.buf.len > bytes_max {
             return self.announce_at_rail(port, send);
         }

@@ -3,7 +3,7 @@
 use super::Endpoint;
 use crate::api::{Completion, Failure, Refused, Send};
 use crate::request::{SendOp, Started};
-use crate::start::{never_fits, start};
+use crate::start::{Attempt, never_fits, start};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port};
 use sluice_portals::PtlError;
@@ -72,8 +72,9 @@ impl Endpoint {
         }
         let handle = self.sends.next_handle();
         // An injected one has to be copied first.
-        let announce = !send.inject && never_fits(&self.core, send);
-        match start(&mut self.core, port, send, handle, announce) {
+        let never_fits = !send.inject && never_fits(&self.core, send);
+        let attempt = if never_fits { Attempt::Announced } else { Attempt::First };
+        match start(&mut self.core, port, send, handle, attempt) {
             Ok(Started::Done) => {
                 if self.core.tells(send.report) {
                     self.core.complete(Completion::of_send(send, Ok(())));

@@ -34,7 +34,7 @@
 //! - Where a packet says that its buffer is is looked at before it is used.
 
 use super::portions::{Named, Until};
-use sluice_wire::PeerId;
+use sluice_wire::{Nanos, PeerId};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,8 +53,8 @@ pub(super) const PAYLOAD_BYTES_MIN: usize = 3 << 10;
 pub(super) const BOUNCE_WORD: usize = 7;
 /// Headers that leave room for it.
 const HEAD_BYTES_MAX: usize = BOUNCE_WORD * size_of::<u64>();
-/// What a receiver that keeps up may have left unread.
-const UNREAD_UNITS_MAX: usize = (128 << 10) / UNIT_BYTES;
+/// A moment: who has read in it is still at it. A stream of long messages has one every few microseconds.
+const JUST: Nanos = Nanos(10_000);
 /// Sends without a buffer between two looks at the counts of all receivers.
 const LOOK_EVERY: u32 = 16;
 
@@ -170,15 +170,6 @@ impl OwnBounces {
         is_due
     }
 
-    /// Whether a receiver has nearly all that it was sent by buffers, once what it has read was
-    /// taken back.
-    pub(super) fn keeps_up(&mut self, pair: &mut Pair, word: &AtomicU64) -> bool {
-        if pair.units > UNREAD_UNITS_MAX {
-            self.take_back(pair, word);
-        }
-        pair.units <= UNREAD_UNITS_MAX
-    }
-
     /// Takes back what a receiver has read. Says whether that is anything.
     #[inline(never)]
     pub(super) fn take_back(&mut self, pair: &mut Pair, word: &AtomicU64) -> bool {
@@ -292,9 +283,18 @@ pub(super) struct Pair {
     counted: u64,
     /// Buffers of the peer's that were read here.
     read: u64,
+    /// The peer's count when it was asked for last, and when that was.
+    seen: (u64, Nanos),
 }
 
 impl Pair {
+    /// Whether the peer, whose count is this now, has read something since the last call, which was a
+    /// moment ago.
+    pub(super) fn has_just_read(&mut self, count: u64, now: Nanos) -> bool {
+        let (before, at) = std::mem::replace(&mut self.seen, (count, now));
+        count != before && now.since(at) < JUST
+    }
+
     /// One more buffer of the peer's was read. `word` is the own count there.
     #[inline(always)]
     pub(super) fn note_read(&mut self, word: &AtomicU64) {
@@ -364,20 +364,18 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_reads_keeps_up() {
-        let (mut own, mut there, mut here) = (OwnBounces::new(BOUNCE_BYTES_MAX), pair(), pair());
-        let count = AtomicU64::new(0);
-        for _ in 0..100 {
-            assert!(own.keeps_up(&mut there, &count));
-            own.take(&mut there, &count, PAYLOAD_BYTES_MAX).unwrap();
-            here.note_read(&count);
+    fn a_receiver_that_has_just_read_is_known_for_a_moment() {
+        let mut there = pair();
+        assert!(!there.has_just_read(0, Nanos(1_000_000)));
+        for (count, at_ns, is_just) in [
+            (1, 1_001_000, true),
+            (1, 1_002_000, false),
+            (2, 1_003_000, true),
+            (3, 1_003_000 + JUST.0, false),
+            (4, 1_003_000 + 2 * JUST.0 - 1, true),
+        ] {
+            assert_eq!(there.has_just_read(count, Nanos(at_ns)), is_just, "{count} at {at_ns}");
         }
-        for _ in 0..2 {
-            own.take(&mut there, &count, 100 << 10).unwrap();
-        }
-        assert!(!own.keeps_up(&mut there, &count));
-        here.note_read(&count);
-        assert!(own.keeps_up(&mut there, &count));
     }
 
     #[test]

@@ -47,8 +47,6 @@ pub(crate) fn poll<H: Host, M: Machine>(
 ) -> usize {
     let packets = take_in(host, now, machine, budget);
     let shm = host.shm_mut();
-    shm.polls = shm.polls.wrapping_add(1);
-    looks::note(shm.segment.look(), shm.polls);
     if shm.attention & (WORK | OTHERS) != 0 || shm.polls.is_multiple_of(TICK_POLLS) {
         return packets + poll_rest(host, now, machine, packets == 0);
     }
@@ -71,6 +69,9 @@ pub(crate) fn take_in<H: Host, M: Machine>(
     machine: &mut M,
     budget: usize,
 ) -> usize {
+    let shm = host.shm_mut();
+    shm.polls = shm.polls.wrapping_add(1);
+    looks::note(shm.segment.look(), shm.polls);
     let mut packets = 0;
     while packets < budget {
         let Some(copy) = host.shm_mut().reader.peek() else { break };

@@ -22,6 +22,7 @@ use sluice_link::{
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, RemoteKey};
 use std::io;
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 impl Transport for Shm {
     fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
@@ -53,11 +54,11 @@ impl Transport for Shm {
     }
 
     fn is_looking(&mut self, peer: PeerId) -> bool {
+        let now = self.refresh_now();
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let Some(entry) = segment.bounces.entry else { return false };
-        let read = self.segment.bounces_read(entry);
-        // One that leaves much unread is behind: what it is sent waits, whether it looks or not.
-        self.own_bounces.keeps_up(&mut segment.bounces, read) && looks::is_looking(segment.look())
+        let read = self.segment.bounces_read(entry).load(Ordering::Relaxed);
+        segment.bounces.has_just_read(read, now) || looks::is_looking(segment.look())
     }
 
     /// A mailbox is opened by processes of its own user only.

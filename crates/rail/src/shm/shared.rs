@@ -23,6 +23,7 @@ use super::Shm;
 use super::bulk::{Direction, Share, Transfer, Turn};
 use super::chunk_claims::parts;
 use super::claims_line::Line;
+use super::looks;
 use super::peers::Life;
 use crate::faults;
 use sluice_link::chunk_claims::{Accounted, Settled, Side, chunk, chunks};
@@ -217,6 +218,13 @@ impl Shm {
 
     /// Copies a whole chunk.
     fn copy_chunk(&mut self, transfer: &Transfer, taken: u32) -> Result<(), RailError> {
+        looks::note_work(self.segment.look(), self.polls);
+        let copied = self.copy_chunk_at_work(transfer, taken);
+        looks::note(self.segment.look(), self.polls);
+        copied
+    }
+
+    fn copy_chunk_at_work(&mut self, transfer: &Transfer, taken: u32) -> Result<(), RailError> {
         let (mut at, len) = chunk(transfer.local.len, taken);
         let end = at + len;
         // At least once, so that an empty transfer with nobody fails as well.
