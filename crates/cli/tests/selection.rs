@@ -55,7 +55,7 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!((&answer["protocol"], &answer["rail"]), (&"pull".into(), &"shm".into()));
     assert_eq!((&answer["size"], &answer["first"]), (&(1 << 20).into(), &"sender".into()));
     assert_eq!(answer["rejected"].as_array().map(Vec::len), Some(5));
-    assert_eq!(reason(&answer, "eager"), "the message is longer than 131072 bytes");
+    assert_eq!(reason(&answer, "eager"), "the message is longer than 262144 bytes");
     assert_eq!(reason(&answer, "get"), "the rail cannot read the peer's memory");
     assert_eq!(reason(&answer, "put"), "the rail cannot write the peer's memory");
     assert!(reason(&answer, "speculative").contains("the sender came first"));

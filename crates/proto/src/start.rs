@@ -36,7 +36,9 @@ pub(crate) fn start<P: Port>(
     attempt: Attempt,
 ) -> Result<Started, PtlError> {
     let is_announced = match attempt {
-        Attempt::First => is_too_long(core, port, send, |port| port.is_looking(send.peer)),
+        Attempt::First => {
+            is_too_long(core, port, send, |port| port.is_looking(send.peer, send.buf.len))
+        }
         // Who has given credits has read.
         Attempt::Again => is_too_long(core, port, send, |_| true),
         Attempt::Announced => true,

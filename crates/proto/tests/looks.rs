@@ -63,6 +63,40 @@ fn a_receiver_that_looks_gets_a_long_message_in_one_packet() {
     }
 }
 
+/// A stream that its receiver reads goes eagerly, also where it waits for credits; once that gives none
+/// for a while it is announced.
+#[test]
+fn a_stream_waits_for_the_credits_of_a_receiver_that_reads() {
+    const COUNT: u64 = 400;
+    for reads in [true, false] {
+        let mut world = pair();
+        look(&mut world, true);
+        let to: Vec<_> = (0..COUNT).map(|_| world.alloc(1, &[0; LEN as usize])).collect();
+        for (id, to) in (0..).zip(&to).filter(|_| reads) {
+            world.recv(1, &recv_from(0, *to, id, id)).unwrap();
+        }
+        for id in 0..COUNT {
+            let from = world.alloc(0, &pattern(id, LEN));
+            world.send(0, &send_to(1, from, id, id)).unwrap();
+        }
+        assert!(world.processes[0].endpoint.stats().stalled_now > 0, "fewer credits than messages");
+        world.run();
+        for (id, to) in (0..).zip(&to).filter(|_| !reads) {
+            world.recv(1, &recv_from(0, *to, id, id)).unwrap();
+        }
+        world.run();
+        for (id, to) in (0..).zip(&to) {
+            assert_eq!(world.bytes(1, *to), pattern(id, LEN), "{id}");
+        }
+        let sent = world.processes[0].endpoint.stats();
+        if reads {
+            assert_eq!((sent.eager_sent, sent.rendezvous_sent), (1 + COUNT, 0));
+        } else {
+            assert!(sent.rendezvous_sent > 0, "{sent:?}");
+        }
+    }
+}
+
 /// Receives go on to be announced, for the one that finds its receiver at work.
 #[test]
 fn what_came_because_its_receiver_looked_does_not_end_announcements() {

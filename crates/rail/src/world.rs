@@ -483,8 +483,8 @@ impl Transport for World {
         Transmitted::Done
     }
 
-    fn is_looking(&mut self, peer: PeerId) -> bool {
-        self.shm.is_looking(peer)
+    fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool {
+        self.shm.is_looking(peer, bytes)
     }
 
     fn uid(&self, peer: PeerId) -> u32 {

@@ -202,7 +202,7 @@ impl Transport for SimPort<'_> {
         Transmitted::Done
     }
 
-    fn is_looking(&mut self, peer: PeerId) -> bool {
+    fn is_looking(&mut self, peer: PeerId, _bytes: u64) -> bool {
         self.looking >> (peer.0 % u64::BITS) & 1 == 1
     }
 

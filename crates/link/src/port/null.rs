@@ -32,7 +32,7 @@ impl Transport for NullPort {
         Transmitted::Done
     }
 
-    fn is_looking(&mut self, _: PeerId) -> bool {
+    fn is_looking(&mut self, _: PeerId, _: u64) -> bool {
         false
     }
 

@@ -82,10 +82,10 @@ pub trait Transport {
         token: Token,
     ) -> Transmitted;
 
-    /// Whether the process of a peer takes in what it is sent, now: what is written to it is
-    /// read while it is written, or soon after. A hint, which
+    /// Whether the process of a peer takes in what it is sent, now, and a payload of so many bytes had
+    /// better go with its packet then: it is read while it is written, or soon after. A hint, which
     /// takes less than a microsecond; no, where nothing is known.
-    fn is_looking(&mut self, peer: PeerId) -> bool;
+    fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool;
 
     /// The user that the process of `peer` belongs to, as far as the rail has
     /// made sure of it. In a world of one user that is user zero.

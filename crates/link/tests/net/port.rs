@@ -151,7 +151,7 @@ impl Transport for NetPort {
         if pends { Transmitted::Pending } else { Transmitted::Done }
     }
 
-    fn is_looking(&mut self, _peer: PeerId) -> bool {
+    fn is_looking(&mut self, _peer: PeerId, _bytes: u64) -> bool {
         let net = &mut *self.net.borrow_mut();
         let percent = net.mode.looking_percent;
         percent > 0 && net.random.percent(percent)

@@ -187,8 +187,8 @@ impl<P: Port> Transport for SlowedPort<'_, P> {
         self.port.watch(peer);
     }
 
-    fn is_looking(&mut self, peer: PeerId) -> bool {
-        self.port.is_looking(peer)
+    fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool {
+        self.port.is_looking(peer, bytes)
     }
 
     fn refuse(&mut self, peer: PeerId) {

@@ -80,7 +80,7 @@ impl Transport for SimPort {
         Transmitted::Done
     }
 
-    fn is_looking(&mut self, _: PeerId) -> bool {
+    fn is_looking(&mut self, _: PeerId, _: u64) -> bool {
         false
     }
 

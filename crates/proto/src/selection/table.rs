@@ -50,7 +50,7 @@ impl Default for Table {
     fn default() -> Table {
         Table {
             eager_bytes_max: 48 << 10,
-            looking_bytes_max: 128 << 10,
+            looking_bytes_max: 256 << 10,
             announce_bytes_min: 32 << 10,
             share_bytes_min: 64 << 10,
         }

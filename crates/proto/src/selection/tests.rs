@@ -41,12 +41,12 @@ fn a_receiver_that_looks_gets_longer_ones_eagerly() {
     let table = Table::default();
     let looks = |len, first| Facts { looks: true, ..facts(len, first, ALL) };
     for (first, beyond) in [(First::Sender, Cooperative), (First::Receiver, Speculative)] {
-        for (len, protocol) in [(48 * KIB + 1, Eager), (128 * KIB, Eager), (128 * KIB + 1, beyond)]
+        for (len, protocol) in [(48 * KIB + 1, Eager), (256 * KIB, Eager), (256 * KIB + 1, beyond)]
         {
             assert_eq!(table.choose(&looks(len, first)).protocol, protocol, "{len}");
         }
     }
-    let expected = [(0, Eager), (128 * KIB + 1, Cooperative)];
+    let expected = [(0, Eager), (256 * KIB + 1, Cooperative)];
     assert_eq!(table.ranges(&looks(0, First::Sender)), expected);
     // Less than to one that does not look is as if it did not matter.
     let odd = Table { looking_bytes_max: 100, ..table };
@@ -107,7 +107,7 @@ fn each_rejection_has_its_reason() {
     let table = Table::default();
     let large = table.choose(&facts(1 << 20, First::Sender, ALL));
     assert_eq!(large.rejected.len(), Protocol::ALL.len() - 1);
-    assert_eq!(reason(&large, Protocol::Eager), Reason::Long { max: 128 * KIB });
+    assert_eq!(reason(&large, Protocol::Eager), Reason::Long { max: 256 * KIB });
     let away = table.choose(&facts(49 * KIB, First::Sender, ALL));
     assert_eq!(reason(&away, Protocol::Eager), Reason::Away { max: 48 * KIB });
     assert_eq!(reason(&large, Protocol::Speculative), Reason::SenderFirst);

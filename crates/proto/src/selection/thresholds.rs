@@ -59,7 +59,7 @@ impl Threshold {
     pub fn max(self) -> u64 {
         match self {
             Threshold::Eager => 48 << 10,
-            Threshold::Looking => 128 << 10,
+            Threshold::Looking => 256 << 10,
             Threshold::Announce | Threshold::Share => 1 << 40,
             Threshold::NetworkEager => 64 << 10,
         }

@@ -139,6 +139,7 @@ impl Shm {
             // SAFETY: the machine vouches for the payload; no honest peer reads a portion of
             // this buffer before the count says so, for it was free.
             unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
+            segment.stores.end(parts, len);
             return true;
         }
         // SAFETY: the machine vouches for the payload; no honest peer reads this buffer, for it

@@ -24,6 +24,10 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+/// The longest payload that goes with its packet to a far receiver which is not in the middle of a
+/// stream.
+const FAR_BYTES_MAX: u64 = 128 << 10;
+
 impl Transport for Shm {
     fn connect(&mut self, peer: PeerId) -> Result<Connect, PeerError> {
         self.open_mailbox(peer).map(Connect::Ready)
@@ -53,12 +57,16 @@ impl Transport for Shm {
         Transmitted::Done
     }
 
-    fn is_looking(&mut self, peer: PeerId) -> bool {
+    fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool {
         let now = self.refresh_now();
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let Some(entry) = segment.bounces.entry else { return false };
         let read = self.segment.bounces_read(entry).load(Ordering::Relaxed);
-        segment.bounces.has_just_read(read, now) || looks::is_looking(segment.look())
+        let is_at_it = segment.bounces.has_just_read(read, now);
+        // A single long one gets to a far receiver sooner if both sides copy.
+        let is_worth_it =
+            bytes <= FAR_BYTES_MAX || is_at_it || !segment.stores.would_stream(bytes as usize);
+        is_worth_it && (is_at_it || looks::is_looking(segment.look()))
     }
 
     /// A mailbox is opened by processes of its own user only.

@@ -10,7 +10,8 @@
 //! How far two cores are is not asked, it is measured, because virtual processors and
 //! processes move: now and then a copy is made in one way or the other and timed until its
 //! stores are done. The way that is cheaper by what the writer and the reader pay
-//! ([`DEARER`]) is taken until the next look. Each receiver and each size class, a power of
+//! ([`DEARER`]) is taken until the next look. Long plain copies, which are made in parts, are all timed, so that two
+//! of them are enough to know that a receiver has become far. Each receiver and each size class, a power of
 //! two, is judged by itself.
 //!
 //! Where the processor has no such stores every copy is plain.
@@ -22,7 +23,7 @@ const CAN_STREAM: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 /// The shortest copy that may be streamed.
 const BYTES_MIN: usize = 512;
 /// Size classes, from [`BYTES_MIN`] on; the last one has no end.
-const CLASSES: usize = 8;
+const CLASSES: usize = 10;
 /// One of so many copies is timed.
 const LOOK_EVERY: u8 = 64;
 /// Times that are kept of each way; their median counts.
@@ -100,16 +101,39 @@ impl Stores {
         class.streams && class.until_look != 0
     }
 
+    /// The same, of a copy that is not made if it is. It counts as made, so that one is timed now and then.
+    pub(super) fn would_stream(&mut self, len: usize) -> bool {
+        let streams = self.streams(len);
+        if streams {
+            let class = &mut self.classes[class_of(len)];
+            class.until_look = class.until_look.saturating_sub(1);
+        }
+        streams
+    }
+
     /// How the parts of the next copy of `len` bytes are to be made, which counts as made then.
     /// `None` if that copy is to be timed: it has to be in one piece.
     #[inline]
     pub(super) fn in_parts(&mut self, len: usize) -> Option<Parts> {
         if !CAN_STREAM {
-            return Some(Parts { streams: false });
+            return Some(Parts { streams: false, begin: 0 });
         }
         let class = &mut self.classes[class_of(len)];
         class.until_look = class.until_look.checked_sub(1)?;
-        Some(Parts { streams: class.streams })
+        Some(Parts { streams: class.streams, begin: ticks() })
+    }
+
+    /// All parts of a copy of `len` bytes are made.
+    #[inline]
+    pub(super) fn end(&mut self, parts: Parts, len: usize) {
+        if !CAN_STREAM || parts.streams || len < LONG_BYTES_MIN {
+            return;
+        }
+        let class = &mut self.classes[class_of(len)];
+        class.plain.note(ticks().saturating_sub(parts.begin));
+        if let Some(start) = self.start {
+            class.judge(start, DEARER_LONG);
+        }
     }
 
     /// Copies `len` bytes into shared memory; they are stored when what is stored afterwards
@@ -139,6 +163,8 @@ impl Stores {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     streams: bool,
+    /// When the copy began, in ticks.
+    begin: u64,
 }
 
 impl Parts {
@@ -163,11 +189,27 @@ impl Class {
         // SAFETY: as the caller says.
         unsafe { if is_streamed { stream(from, to, len) } else { copy_shared(from, to, len) } }
         wait_for_stores();
+        self.note_look(start, is_streamed, ticks().saturating_sub(begin), len >= LONG_BYTES_MIN);
+    }
+
+    /// A copy was timed, in the way that it says. Chooses a way, and what is timed next.
+    fn note_look(&mut self, start: u32, is_streamed: bool, took: u64, is_long: bool) {
         let times = if is_streamed { &mut self.streamed } else { &mut self.plain };
-        times.note(ticks().saturating_sub(begin));
-        self.looks_at_streamed = !is_streamed;
-        self.until_look = if self.is_known() { LOOK_EVERY } else { 1 };
-        self.judge(start, if len < LONG_BYTES_MIN { DEARER } else { DEARER_LONG });
+        times.note(took);
+        let dearer = if is_long { DEARER_LONG } else { DEARER };
+        self.judge(start, dearer);
+        if !self.is_known() {
+            (self.until_look, self.looks_at_streamed) = (1, !is_streamed);
+            return;
+        }
+        // Of long ones the way that is taken is known, and the other one is looked at. If that was
+        // fast, it is soon looked at again.
+        let is_other_fast = is_long && !is_streamed && self.streams && {
+            let streamed = self.streamed.median().unwrap_or(0).saturating_sub(start);
+            took < streamed.saturating_mul(dearer).into()
+        };
+        self.until_look = if is_other_fast { 1 } else { LOOK_EVERY };
+        self.looks_at_streamed = if is_long { !self.streams } else { !is_streamed };
     }
 }
 
@@ -307,6 +349,43 @@ mod tests {
         assert!(class.streams);
     }
 
+    /// Long copies to a receiver that is near, becomes far, and comes back: the ticks of 256 KiB.
+    #[test]
+    fn a_receiver_that_moves_is_known_soon() {
+        const START: u32 = 440;
+        let mut class = Class::default();
+        let mut copies = |class: &mut Class, count: u32, plain: u64| {
+            let mut streamed = 0;
+            for _ in 0..count {
+                let (is_look, is_streamed) = match class.until_look {
+                    0 => (true, class.looks_at_streamed),
+                    _ => (false, class.streams),
+                };
+                streamed += u32::from(is_streamed);
+                if is_look {
+                    class.note_look(
+                        START,
+                        is_streamed,
+                        if is_streamed { 60_000 } else { plain },
+                        true,
+                    );
+                    continue;
+                }
+                class.until_look -= 1;
+                if !is_streamed {
+                    class.plain.note(plain);
+                    class.judge(START, DEARER_LONG);
+                }
+            }
+            streamed
+        };
+        assert_eq!(copies(&mut class, 12, 25_000), 3, "both ways are tried");
+        assert_eq!(copies(&mut class, 640, 25_000), 9, "one copy in 65 is a look");
+        assert_eq!(copies(&mut class, 100, 140_000), 97, "two slow ones are enough, and a look");
+        assert!(copies(&mut class, 140, 25_000) < 70, "a look, and two more");
+        assert_eq!(copies(&mut class, 20, 25_000), 0);
+    }
+
     #[test]
     fn nothing_is_chosen_before_both_ways_are_known() {
         let mut class = Class::default();
@@ -342,7 +421,8 @@ mod tests {
 
     #[test]
     fn classes_are_powers_of_two() {
-        let classes = [512, 1023, 1024, 4096, 16_383, 16_384, 65_536, 1 << 30].map(class_of);
-        assert_eq!(classes, [0, 0, 1, 3, 4, 5, 7, 7]);
+        let classes =
+            [512, 1023, 1024, 4096, 16_383, 16_384, 65_536, 262_144, 1 << 30].map(class_of);
+        assert_eq!(classes, [0, 0, 1, 3, 4, 5, 7, 9, 9]);
     }
 }

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// The longest eager message that may be set.
 pub const EAGER_BYTES_MAX: u64 = 48 << 10;
 /// The same to a receiver that looks.
-pub const LOOKING_BYTES_MAX: u64 = 128 << 10;
+pub const LOOKING_BYTES_MAX: u64 = 256 << 10;
 /// The same over a network.
 pub const NETWORK_EAGER_BYTES_MAX: u64 = 64 << 10;
 /// The largest length or amount of memory that may be set.

@@ -87,7 +87,7 @@ fn what_is_set_is_read() {
 fn what_is_not_allowed_is_ignored_and_said() {
     let wrong = [
         ("FI_SLUICE_EAGER_SIZE", "49153"),
-        ("FI_SLUICE_LOOKING_SIZE", "131073"),
+        ("FI_SLUICE_LOOKING_SIZE", "262145"),
         ("FI_SLUICE_ANNOUNCE_SIZE", "-1"),
         ("FI_SLUICE_SHARE_SIZE", "0x10000000001"),
         ("FI_SLUICE_NETWORK_EAGER_SIZE", "65537"),

@@ -44,7 +44,7 @@ pub(super) static EAGER: Variable = Variable {
 pub(super) static LOOKING: Variable = Variable {
     name: c"looking_size",
     kind: Kind::Size,
-    help: c"The same for messages in shared memory whose receiver takes in what it is sent at that moment; no effect below FI_SLUICE_EAGER_SIZE. 0 to 131072 (default: 131072; 0 if FI_SLUICE_EAGER_SIZE is set)",
+    help: c"The same for messages in shared memory whose receiver takes in what it is sent at that moment; no effect below FI_SLUICE_EAGER_SIZE. 0 to 262144 (default: 262144; 0 if FI_SLUICE_EAGER_SIZE is set)",
 };
 pub(super) static NETWORK_EAGER: Variable = Variable {
     name: c"network_eager_size",

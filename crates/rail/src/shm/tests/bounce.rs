@@ -155,7 +155,7 @@ fn what_a_receiver_leaves_unread_is_free_when_it_is_gone() {
 #[test]
 fn a_peer_sees_who_looks() {
     let (mut a, mut b, to_b, _) = acquainted();
-    assert!(!a.is_looking(to_b));
+    assert!(!a.is_looking(to_b, 4096));
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -164,10 +164,10 @@ fn a_peer_sees_who_looks() {
             }
         });
         // One of the two may not run for a while.
-        while !a.is_looking(to_b) {
+        while !a.is_looking(to_b, 4096) {
             std::thread::yield_now();
         }
         ends.store(true, Ordering::Relaxed);
     });
-    assert!(!a.is_looking(to_b));
+    assert!(!a.is_looking(to_b, 4096));
 }
