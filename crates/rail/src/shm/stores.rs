@@ -354,7 +354,7 @@ mod tests {
     fn a_receiver_that_moves_is_known_soon() {
         const START: u32 = 440;
         let mut class = Class::default();
-        let mut copies = |class: &mut Class, count: u32, plain: u64| {
+        let copies = |class: &mut Class, count: u32, plain: u64| {
             let mut streamed = 0;
             for _ in 0..count {
                 let (is_look, is_streamed) = match class.until_look {
