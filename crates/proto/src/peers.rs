@@ -18,6 +18,9 @@ pub(crate) struct PeerState {
     pub queued_since: Option<Nanos>,
     /// For how long it was so before.
     pub queued: Nanos,
+    /// Slots of the longest message that went eagerly because the peer looked: it gives so many
+    /// credits. Zero again once one has waited for them in vain.
+    pub slots_had: u32,
     /// Why the peer will not answer again.
     gone: Option<PeerError>,
     /// What it has asked of the queue.

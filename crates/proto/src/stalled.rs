@@ -12,7 +12,7 @@ use crate::offer::{answer_questions, is_watched};
 use crate::queue::Waiter;
 use crate::request::{SendOp, Started};
 use crate::sends::Sends;
-use crate::start::{Attempt, eager_slots, never_fits, start};
+use crate::start::{Attempt, eager_slots, is_too_long, never_fits, start};
 use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, PtlError};
@@ -64,16 +64,17 @@ impl Stalled {
         }
     }
 
-    /// Sends what credits allow of the queue of `peer`.
+    /// Sends what credits allow of the queue of `peer`, of which some have come or not.
     pub fn flush_peer<P: Port>(
         &mut self,
         core: &mut Core,
         sends: &mut Sends,
         port: &mut P,
         peer: PeerId,
+        attempt: Attempt,
     ) {
         while let Some(handle) = queue_front(core, peer) {
-            if !self.advance(core, sends, port, handle, false) {
+            if !self.advance(core, sends, port, handle, attempt) {
                 return;
             }
         }
@@ -90,14 +91,16 @@ impl Stalled {
         let mut at = 0;
         while at < self.peers.len() {
             let peer = self.peers[at];
-            self.flush_peer(core, sends, port, peer);
+            self.flush_peer(core, sends, port, peer, Attempt::First);
             let since = *core.peers.state_mut(peer).stalled_since.get_or_insert(now);
             if now.since(since) >= core.config.patience
                 && let Some(handle) = queue_front(core, peer)
                 && is_divisible(sends, handle)
-                && self.advance(core, sends, port, handle, true)
+                && self.advance(core, sends, port, handle, Attempt::Announced)
             {
-                core.peers.state_mut(peer).stalled_since = Some(now);
+                let state = core.peers.state_mut(peer);
+                state.stalled_since = Some(now);
+                state.slots_had = 0;
             }
             // A queue that has run empty took its peer out of the list.
             if self.peers.get(at) == Some(&peer) {
@@ -155,12 +158,18 @@ impl Stalled {
         sends: &mut Sends,
         port: &mut P,
         handle: Handle<SendOp>,
-        announce: bool,
+        attempt: Attempt,
     ) -> bool {
         let Some(op) = sends.get(handle) else { unreachable!("a queue names only pending sends") };
         let (send, bytes, peer) = (op.send, op.bytes(), op.send.peer);
-        let announce = announce || never_fits(core, &send);
-        let attempt = if announce { Attempt::Announced } else { Attempt::Again };
+        let attempt = if never_fits(core, &send) { Attempt::Announced } else { attempt };
+        // Nobody is watched for what cannot go anyway.
+        if attempt == Attempt::First
+            && eager_slots(&send) > core.ni.data_credits(peer)
+            && !is_too_long(core, port, &send, |_| true)
+        {
+            return false;
+        }
         match start(core, port, &Send { buf: bytes, ..send }, handle, attempt) {
             Ok(Started::Done) => sends.finish(core, port, handle, Ok(())),
             Ok(Started::Waits(state, sender_copy)) => {

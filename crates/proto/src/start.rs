@@ -19,7 +19,7 @@ const ANNOUNCEMENT_QUOTA_MIN: u32 = 256;
 pub(crate) enum Attempt {
     /// The first one.
     First,
-    /// It has waited for credits since.
+    /// It has waited for credits, and some have come.
     Again,
     /// As an announcement, whatever its length.
     Announced,
@@ -46,7 +46,14 @@ pub(crate) fn start<P: Port>(
     let started = if is_announced {
         start_announced(core, port, send, handle)
     } else {
-        start_eagerly(core, port, send, handle)
+        match start_eagerly(core, port, send, handle) {
+            Err(PtlError::NoCredit { need, .. })
+                if attempt == Attempt::First && is_vain(core, port, send, need) =>
+            {
+                start_announced(core, port, send, handle)
+            }
+            started => started,
+        }
     };
     if core.peers.any_rtrs() && started.is_ok() {
         note_sent(core, send.peer, send.space, send.tag);
@@ -69,6 +76,24 @@ pub(crate) fn is_too_long<P: Port>(
         let table = if is_beyond { config.network_table() } else { config.table() };
         table.objection_to_eager(send.buf.len, true, || looks(port)).is_some()
     }
+}
+
+/// Whether a message that is eager only because its receiver looks would wait for so many credits in
+/// vain, as far as is known: its receiver has never given as many.
+#[cold]
+fn is_vain<P: Port>(core: &Core, port: &P, send: &Send, need: u32) -> bool {
+    let is_for_a_look = send.buf.len > u64::from(core.config.eager_bytes_max)
+        && !send.inject
+        && !port.caps(send.peer).network;
+    is_for_a_look && core.peers.get(send.peer).is_none_or(|state| state.slots_had < need)
+}
+
+/// A long message went eagerly.
+#[cold]
+fn note_slots(core: &mut Core, send: &Send) {
+    let slots = eager_slots(send);
+    let state = core.peers.state_mut(send.peer);
+    state.slots_had = state.slots_had.max(slots);
 }
 
 /// Puts the whole message.
@@ -99,6 +124,9 @@ fn start_eagerly<P: Port>(
     };
     assert!(transmitted.is_ok() || used.is_none(), "a put that was checked goes");
     let transmitted = transmitted?;
+    if len > u64::from(core.config.eager_bytes_max) {
+        note_slots(core, send);
+    }
     core.stats.eager_sent += 1;
     Ok(match (transmitted, send.delivery) {
         (Transmitted::Done, false) => Started::Done,

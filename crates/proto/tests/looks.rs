@@ -3,10 +3,10 @@
 
 mod world;
 
-use sluice_link::PeerError;
+use sluice_link::{Grant, PeerError};
 use sluice_proto::{Config, Failure};
 use sluice_wire::PeerId;
-use world::net::{Mode, roomy};
+use world::net::{Mode, dynamic_layout, roomy};
 use world::{World, pattern, recv_from, send_to};
 
 /// Longer than what is eager to a receiver that does not look.
@@ -95,6 +95,52 @@ fn a_stream_waits_for_the_credits_of_a_receiver_that_reads() {
             assert!(sent.rendezvous_sent > 0, "{sent:?}");
         }
     }
+}
+
+/// Nobody waits for more credits than the receiver has ever given.
+#[test]
+fn a_message_that_was_never_given_its_credits_is_announced_at_once() {
+    let config = Config {
+        eager_bytes_max: 64,
+        looking_bytes_max: LOOKING_MAX,
+        announce_bytes_min: 100,
+        share_bytes_min: 100,
+        ..Config::default()
+    };
+    let mode = Mode { chunk_claims: true, ..Mode::default() };
+    // A static share of 6 slots, and many that nobody has yet.
+    let grant = Grant { data_slots: 6, control_slots: 2, credit_slots: 2 };
+    let mut world = World::new(&[dynamic_layout(2, grant, 2000, 64); 2], mode, config, 1);
+    exchange(&mut world, 99, 8);
+    look(&mut world, true);
+    let to = world.alloc(1, &[0; LEN as usize]);
+    world.recv(1, &recv_from(0, to, 7, 70)).unwrap();
+    let from = world.alloc(0, &pattern(1, LEN));
+    world.send(0, &send_to(1, from, 7, 1)).unwrap();
+    let sent = world.processes[0].endpoint.stats();
+    assert_eq!((sent.stalled_now, sent.rendezvous_sent), (0, 1), "{sent:?}");
+    world.run();
+    assert_eq!(world.bytes(1, to), pattern(1, LEN));
+}
+
+/// What waits behind others is not sent eagerly to a receiver that has stopped to look: only who
+/// gives credits is taken for one that reads.
+#[test]
+fn a_message_that_waited_without_credits_looks_again() {
+    let mut world = pair();
+    look(&mut world, true);
+    for id in 0..400 {
+        let from = world.alloc(0, &pattern(id, LEN));
+        world.send(0, &send_to(1, from, id, id)).unwrap();
+    }
+    let eager = world.processes[0].endpoint.stats().eager_sent;
+    assert!(world.processes[0].endpoint.stats().stalled_now > 0);
+    look(&mut world, false);
+    // Patience ends; nobody receives.
+    world.run();
+    let sent = world.processes[0].endpoint.stats();
+    assert_eq!(sent.eager_sent, eager, "{sent:?}");
+    assert!(sent.rendezvous_sent > 0, "{sent:?}");
 }
 
 /// Receives go on to be announced, for the one that finds its receiver at work.

@@ -190,7 +190,7 @@ impl Engine {
     #[inline]
     pub fn recv(&mut self, recv: &Recv) -> Result<(), Refused> {
         self.note_post(recv, recv.buf.len);
-        self.look_first(recv.buf.len);
+        self.look_before_recv(recv.buf.len);
         let (now, endpoint, port) = self.context.parts();
         let answer = endpoint.recv(now, port, recv);
         self.note_answer(answer)
@@ -200,7 +200,7 @@ impl Engine {
     pub fn recv_pieces(&mut self, recv: &Recv, pieces: &[Region]) -> Result<(), Refused> {
         let len = pieces.iter().map(|piece| piece.len).sum();
         self.note_post(recv, len);
-        self.look_first(len);
+        self.look_before_recv(len);
         let (now, endpoint, port) = self.context.parts();
         let answer = endpoint.recv_pieces(now, port, recv, pieces);
         self.note_answer(answer)
@@ -242,6 +242,14 @@ impl Engine {
     fn look_first(&mut self, len: u64) {
         if self.context.machine().should_poll_first(len) {
             self.context.take_in();
+        }
+    }
+
+    /// The same for a receive.
+    #[inline]
+    fn look_before_recv(&mut self, len: u64) {
+        if self.context.machine().should_poll_first(len) {
+            self.context.take_in_for_recv();
         }
     }
 

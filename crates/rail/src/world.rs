@@ -245,6 +245,12 @@ impl World {
         if self.shm.others_want() { inputs + self.poll_net(machine) } else { inputs }
     }
 
+    /// Peers on this host are to see that this process takes in what it is sent: it posts a receive.
+    #[inline]
+    pub fn note_look(&self) {
+        self.shm.note_look();
+    }
+
     /// Whether a poll would find something to do; to be asked before sleeping,
     /// after [`Doorbell::arm`] ([`Shm::has_work`]).
     pub fn has_work(&mut self) -> bool {

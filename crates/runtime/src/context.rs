@@ -40,6 +40,13 @@ impl<M: Machine> Context<M> {
         self.world.take_in(now, &mut self.machine, POLL_BUDGET);
     }
 
+    /// The same before a receive is posted, which peers may see.
+    #[inline]
+    pub fn take_in_for_recv(&mut self) {
+        self.world.note_look();
+        self.take_in();
+    }
+
     /// The coarse clock: as of one of the last polls.
     #[inline]
     pub fn now(&self) -> Nanos {

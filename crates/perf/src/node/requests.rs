@@ -27,7 +27,7 @@ impl<A: Access> Node<A> {
 
     #[inline]
     pub(super) fn post(&mut self, recv: &Recv) -> Result<()> {
-        self.look_first(recv.buf.len);
+        self.look_first(recv.buf.len, Context::take_in_for_recv);
         loop {
             match self.access.with(|context| recv_with(context, recv)) {
                 Ok(()) => return Ok(()),
@@ -54,7 +54,7 @@ impl<A: Access> Node<A> {
 
     #[inline]
     pub(super) fn send(&mut self, send: &Send) -> Result<()> {
-        self.look_first(send.buf.len);
+        self.look_first(send.buf.len, Context::take_in);
         match self.access.with(|context| send_with(context, send)) {
             Ok(()) => Ok(()),
             Err(refused) => self.send_again(send, refused),
@@ -78,10 +78,10 @@ impl<A: Access> Node<A> {
 
     /// Takes in what has arrived, if that matters to a request of this length.
     #[inline]
-    fn look_first(&mut self, len: u64) {
+    fn look_first(&mut self, len: u64, take_in: impl FnOnce(&mut Context<Reader>)) {
         self.access.with(|context| {
             if context.machine().endpoint.should_poll_first(len) {
-                context.take_in();
+                take_in(context);
             }
         });
     }

@@ -7,6 +7,7 @@ use crate::offer::{answer_questions, on_decline, on_search, on_watch};
 use crate::rendezvous::moved::Moved;
 use crate::rendezvous::sender::{on_cts, on_written_out};
 use crate::rendezvous::speculative::on_rtr;
+use crate::start::Attempt;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, TaggedEnd, Token, Told};
 use sluice_portals::Taken;
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, PlainParsed, Put, Region, RemoteKey};
@@ -191,7 +192,8 @@ impl Endpoint {
     /// What waited for credits of a peer may go on.
     fn on_credits<P: Port>(&mut self, port: &mut P, from: PeerId) {
         if !self.stalled.is_empty() {
-            self.stalled.flush_peer(&mut self.core, &mut self.sends, port, from);
+            let Endpoint { core, sends, stalled, .. } = self;
+            stalled.flush_peer(core, sends, port, from, Attempt::Again);
         }
         self.pulls.flush(&mut self.core, &mut self.recvs, port);
         if self.core.peers.is_control_pending() {
@@ -224,7 +226,7 @@ impl Endpoint {
                 answer_questions(core, sends, port, from);
             }
             Packet::Decline(decline) if on_decline(core, sends, port, from, decline.number) => {
-                stalled.flush_peer(core, sends, port, from);
+                stalled.flush_peer(core, sends, port, from, Attempt::First);
             }
             Packet::Waiting(waiting) => return self.on_waiting(port, from, waiting),
             _ => return false,

@@ -9,6 +9,7 @@ use crate::portal::PT_BULK;
 use crate::request::{SendOp, SendState, SenderCopy};
 use crate::sends::Sends;
 use crate::stalled::Stalled;
+use crate::start::Attempt;
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{ClaimsId, Port, RailError, Remote, SharedCopy};
 use sluice_portals::{Handle, NiFail};
@@ -116,7 +117,7 @@ pub(crate) fn end_exposed<P: Port>(
         core.peers.state_mut(peer).queue.end_offer(number, false);
         stalled.settle(core, peer);
         // Those behind it were kept back by it.
-        stalled.flush_peer(core, sends, port, peer);
+        stalled.flush_peer(core, sends, port, peer, Attempt::First);
     }
 }
 

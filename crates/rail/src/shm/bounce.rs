@@ -53,7 +53,8 @@ pub(super) const PAYLOAD_BYTES_MIN: usize = 3 << 10;
 pub(super) const BOUNCE_WORD: usize = 7;
 /// Headers that leave room for it.
 const HEAD_BYTES_MAX: usize = BOUNCE_WORD * size_of::<u64>();
-/// A moment: who has read in it is still at it. A stream of long messages has one every few microseconds.
+/// A moment: who reads, and was written something in it, is still at it. In a stream of long messages one is
+/// stored right behind the other.
 const JUST: Nanos = Nanos(10_000);
 /// Sends without a buffer between two looks at the counts of all receivers.
 const LOOK_EVERY: u32 = 16;
@@ -283,16 +284,18 @@ pub(super) struct Pair {
     counted: u64,
     /// Buffers of the peer's that were read here.
     read: u64,
-    /// The peer's count when it was asked for last, and when that was.
-    seen: (u64, Nanos),
+    /// The peer's count when it was asked for last.
+    seen: u64,
+    /// When a long payload was stored for the peer.
+    pub(super) written_at: Nanos,
 }
 
 impl Pair {
-    /// Whether the peer, whose count is this now, has read something since the last call, which was a
-    /// moment ago.
+    /// Whether the peer, whose count is this now, has read something since the last call, and was
+    /// written a long payload a moment ago.
     pub(super) fn has_just_read(&mut self, count: u64, now: Nanos) -> bool {
-        let (before, at) = std::mem::replace(&mut self.seen, (count, now));
-        count != before && now.since(at) < JUST
+        let before = std::mem::replace(&mut self.seen, count);
+        count != before && now.since(self.written_at) < JUST
     }
 
     /// One more buffer of the peer's was read. `word` is the own count there.
@@ -365,16 +368,19 @@ mod tests {
 
     #[test]
     fn a_receiver_that_has_just_read_is_known_for_a_moment() {
+        const WRITTEN: u64 = 1_000_000;
         let mut there = pair();
-        assert!(!there.has_just_read(0, Nanos(1_000_000)));
-        for (count, at_ns, is_just) in [
-            (1, 1_001_000, true),
-            (1, 1_002_000, false),
-            (2, 1_003_000, true),
-            (3, 1_003_000 + JUST.0, false),
-            (4, 1_003_000 + 2 * JUST.0 - 1, true),
+        there.written_at = Nanos(WRITTEN);
+        for (count, after_ns, is_just) in [
+            (0, 0, false),
+            (1, 0, true),
+            (1, 10, false),
+            (2, JUST.0 - 1, true),
+            (3, JUST.0, false),
+            (3, 0, false),
         ] {
-            assert_eq!(there.has_just_read(count, Nanos(at_ns)), is_just, "{count} at {at_ns}");
+            let now = Nanos(WRITTEN + after_ns);
+            assert_eq!(there.has_just_read(count, now), is_just, "{count} after {after_ns}");
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) fn poll<H: Host, M: Machine>(
 ) -> usize {
     let packets = take_in(host, now, machine, budget);
     let shm = host.shm_mut();
+    shm.polls = shm.polls.wrapping_add(1);
+    shm.note_look();
     if shm.attention & (WORK | OTHERS) != 0 || shm.polls.is_multiple_of(TICK_POLLS) {
         return packets + poll_rest(host, now, machine, packets == 0);
     }
@@ -69,9 +71,6 @@ pub(crate) fn take_in<H: Host, M: Machine>(
     machine: &mut M,
     budget: usize,
 ) -> usize {
-    let shm = host.shm_mut();
-    shm.polls = shm.polls.wrapping_add(1);
-    looks::note(shm.segment.look(), shm.polls);
     let mut packets = 0;
     while packets < budget {
         let Some(copy) = host.shm_mut().reader.peek() else { break };
@@ -328,6 +327,12 @@ fn tell_end<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, peer
 }
 
 impl Shm {
+    /// Peers are to see that this process takes in what it is sent.
+    #[inline(always)]
+    pub(crate) fn note_look(&self) {
+        looks::note(self.segment.look());
+    }
+
     /// There is work for the next poll beyond the mailbox.
     #[inline(always)]
     pub(super) fn attend(&mut self) {
@@ -452,7 +457,10 @@ impl Shm {
         if let Some(share) = transfer.share {
             return self.turn_shared(transfer, share);
         }
-        match self.move_slice(&transfer, len) {
+        looks::note_work(self.segment.look());
+        let moved = self.move_slice(&transfer, len);
+        self.note_look();
+        match moved {
             Ok(moved) => {
                 transfer.done += moved;
                 self.stats.count_moved(transfer.direction, moved);

@@ -1,7 +1,7 @@
 //! Whether the owner of a mailbox looks at it now.
 //!
-//! One word of the mailbox changes with each look, and says of an owner that is copying a payload
-//! that it is at work. So a sender that sees it change, or sees that, knows that what it writes
+//! One word of the mailbox changes with each look, and says of an owner that is copying a payload, or a
+//! chunk of a long message, that it is at work. To post a long receive is to look, too. So a sender that sees it change, or sees that, knows that what it writes
 //! is read while it is written. It watches for less than a microsecond: an owner that looks at
 //! all does so ten times in that time, and one that computes, or sleeps, not at all.
 //!
@@ -16,16 +16,17 @@ const AT_WORK: u64 = 1 << 63;
 /// How often a sender reads the word: for about half a microsecond.
 const READS: u32 = 16;
 
-/// The owner looks for the `nth` time.
+/// The owner looks, or has copied.
 #[inline(always)]
-pub(super) fn note(word: &AtomicU64, nth: u32) {
-    word.store(nth.into(), Ordering::Relaxed);
+pub(super) fn note(word: &AtomicU64) {
+    // Nobody else stores there.
+    word.store(word.load(Ordering::Relaxed).wrapping_add(1) & !AT_WORK, Ordering::Relaxed);
 }
 
-/// It copies a payload, in its `nth` look.
+/// It copies.
 #[inline]
-pub(super) fn note_work(word: &AtomicU64, nth: u32) {
-    word.store(u64::from(nth) | AT_WORK, Ordering::Relaxed);
+pub(super) fn note_work(word: &AtomicU64) {
+    word.store(word.load(Ordering::Relaxed) | AT_WORK, Ordering::Relaxed);
 }
 
 /// Whether the owner looks now.
@@ -46,11 +47,11 @@ mod tests {
     #[test]
     fn who_copies_looks_and_who_does_nothing_does_not() {
         let word = AtomicU64::new(0);
-        note(&word, 7);
+        note(&word);
         assert!(!is_looking(&word));
-        note_work(&word, 7);
+        note_work(&word);
         assert!(is_looking(&word));
-        note(&word, 7);
+        note(&word);
         assert!(!is_looking(&word));
     }
 
@@ -59,8 +60,8 @@ mod tests {
         let (word, ends) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for nth in (0..).take_while(|_| !ends.load(Ordering::Relaxed)) {
-                    note(&word, nth);
+                while !ends.load(Ordering::Relaxed) {
+                    note(&word);
                 }
             });
             // One of the two may not run for a while.

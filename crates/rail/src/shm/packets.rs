@@ -13,11 +13,14 @@ use super::prefetch::prefetch;
 use super::ring::{Step, WORDS, writer_of};
 use super::segment::Segment;
 use super::shared_bytes::copy_shared;
-use super::stores::Parts;
+use super::stores::{Parts, ticks};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A payload of so many bytes is long: beside it a look at the clock costs little.
+const LONG_BYTES_MIN: usize = 32 << 10;
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -138,8 +141,11 @@ impl Shm {
             let count = (stored, self.segment.portions());
             // SAFETY: the machine vouches for the payload; no honest peer reads a portion of
             // this buffer before the count says so, for it was free.
-            unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
-            segment.stores.end(parts, len);
+            let took = unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
+            segment.stores.end(parts, took, len - PORTION_BYTES, len);
+            if len >= LONG_BYTES_MIN {
+                self.note_written(peer);
+            }
             return true;
         }
         // SAFETY: the machine vouches for the payload; no honest peer reads this buffer, for it
@@ -149,6 +155,15 @@ impl Shm {
         mailbox.writer.write(1, first, |_, _| {}, step);
         mailbox.ring();
         true
+    }
+
+    /// A long payload was stored for a peer, just now.
+    #[inline(never)]
+    fn note_written(&mut self, peer: PeerId) {
+        let now = self.refresh_now();
+        if let Some((_, segment)) = self.peers.mailbox_and_segment(peer) {
+            segment.bounces.written_at = now;
+        }
     }
 
     /// Copies payload of the packet being handled, as [`LocalMemory::copy_payload`] says.
@@ -277,11 +292,11 @@ impl Shm {
                     unsafe { copy_shared(from, to, len) };
                     return Copied::Done;
                 };
-                looks::note_work(self.segment.look(), self.polls);
+                looks::note_work(self.segment.look());
                 // SAFETY: the caller vouches for the destination.
                 let is_whole =
                     unsafe { self.take_portions(*peer, segment, *until, skip, (from, to, len)) };
-                looks::note(self.segment.look(), self.polls);
+                self.note_look();
                 return if is_whole { Copied::Done } else { Copied::Cut };
             }
         }
@@ -350,7 +365,8 @@ impl Shm {
 }
 
 /// Publishes a packet whose payload of `len` bytes goes by a buffer at `to`, as soon as its first
-/// portion is stored. `stored` is how many were, ever, and goes on from there.
+/// portion is stored. `stored` is how many were, ever, and goes on from there. Says how many ticks the
+/// further portions took.
 ///
 /// # Safety
 /// As for [`copy_shared`].
@@ -360,7 +376,8 @@ unsafe fn store_portions(
     (stored, count): (&mut u64, &AtomicU64),
     parts: Parts,
     (from, to, len): (*const u8, *mut u8, usize),
-) {
+) -> u64 {
+    let mut begin = 0;
     let mut done = 0;
     while done < len {
         let part = PORTION_BYTES.min(len - done);
@@ -372,12 +389,14 @@ unsafe fn store_portions(
         } else {
             mailbox.writer.write(1, first, |_, _| {}, step);
             mailbox.ring();
+            begin = ticks();
         }
         done += part;
         if !step(Step::Portion(done.div_ceil(PORTION_BYTES) as u32)) {
-            return;
+            break;
         }
     }
+    ticks().saturating_sub(begin)
 }
 
 #[cfg(test)]

@@ -218,9 +218,9 @@ impl Shm {
 
     /// Copies a whole chunk.
     fn copy_chunk(&mut self, transfer: &Transfer, taken: u32) -> Result<(), RailError> {
-        looks::note_work(self.segment.look(), self.polls);
+        looks::note_work(self.segment.look());
         let copied = self.copy_chunk_at_work(transfer, taken);
-        looks::note(self.segment.look(), self.polls);
+        self.note_look();
         copied
     }
 

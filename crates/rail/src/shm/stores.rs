@@ -10,7 +10,7 @@
 //! How far two cores are is not asked, it is measured, because virtual processors and
 //! processes move: now and then a copy is made in one way or the other and timed until its
 //! stores are done. The way that is cheaper by what the writer and the reader pay
-//! ([`DEARER`]) is taken until the next look. Long plain copies, which are made in parts, are all timed, so that two
+//! ([`DEARER`]) is taken until the next look. Long plain copies are all timed, so that two
 //! of them are enough to know that a receiver has become far. Each receiver and each size class, a power of
 //! two, is judged by itself.
 //!
@@ -116,21 +116,25 @@ impl Stores {
     #[inline]
     pub(super) fn in_parts(&mut self, len: usize) -> Option<Parts> {
         if !CAN_STREAM {
-            return Some(Parts { streams: false, begin: 0 });
+            return Some(Parts { streams: false });
         }
         let class = &mut self.classes[class_of(len)];
         class.until_look = class.until_look.checked_sub(1)?;
-        Some(Parts { streams: class.streams, begin: ticks() })
+        Some(Parts { streams: class.streams })
     }
 
-    /// All parts of a copy of `len` bytes are made.
+    /// All parts of a copy of `len` bytes are made, and `timed` bytes of it took so many ticks.
     #[inline]
-    pub(super) fn end(&mut self, parts: Parts, len: usize) {
-        if !CAN_STREAM || parts.streams || len < LONG_BYTES_MIN {
-            return;
+    pub(super) fn end(&mut self, parts: Parts, took: u64, timed: usize, len: usize) {
+        if CAN_STREAM && !parts.streams && len >= LONG_BYTES_MIN {
+            self.note_plain(took.saturating_mul(len as u64) / timed as u64, len);
         }
+    }
+
+    /// A long plain copy of `len` bytes took so many ticks.
+    fn note_plain(&mut self, took: u64, len: usize) {
         let class = &mut self.classes[class_of(len)];
-        class.plain.note(ticks().saturating_sub(parts.begin));
+        class.plain.note(took);
         if let Some(start) = self.start {
             class.judge(start, DEARER_LONG);
         }
@@ -154,8 +158,18 @@ impl Stores {
             return unsafe { class.copy_timed(start, from, to, len) };
         }
         class.until_look -= 1;
+        if class.streams {
+            // SAFETY: as the caller says.
+            return unsafe { stream(from, to, len) };
+        }
+        if len < LONG_BYTES_MIN {
+            // SAFETY: as the caller says.
+            return unsafe { copy_shared(from, to, len) };
+        }
+        let begin = ticks();
         // SAFETY: as the caller says.
-        unsafe { if class.streams { stream(from, to, len) } else { copy_shared(from, to, len) } }
+        unsafe { copy_shared(from, to, len) };
+        self.note_plain(ticks().saturating_sub(begin), len);
     }
 }
 
@@ -163,8 +177,6 @@ impl Stores {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     streams: bool,
-    /// When the copy began, in ticks.
-    begin: u64,
 }
 
 impl Parts {
@@ -258,7 +270,7 @@ unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
 
 /// A clock that costs little. Its unit does not matter: only times of one process are
 /// compared.
-fn ticks() -> u64 {
+pub(super) fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has it; it touches no memory.
     unsafe {
@@ -384,6 +396,35 @@ mod tests {
         assert_eq!(copies(&mut class, 100, 140_000), 97, "two slow ones are enough, and a look");
         assert!(copies(&mut class, 140, 25_000) < 70, "a look, and two more");
         assert_eq!(copies(&mut class, 20, 25_000), 0);
+    }
+
+    /// Of copies in parts, and of those in one piece.
+    #[test]
+    fn two_slow_long_copies_are_enough() {
+        if !CAN_STREAM {
+            return;
+        }
+        const LEN: usize = 64 << 10;
+        let known = |plain: u32| {
+            let mut stores = Stores { start: Some(440), ..Stores::default() };
+            let class = &mut stores.classes[class_of(LEN)];
+            (class.plain.ticks, class.streamed.ticks) = ([plain; KEPT], [15_000; KEPT]);
+            class.until_look = LOOK_EVERY;
+            stores
+        };
+        let mut stores = known(8_000);
+        for streams in [false, false, true] {
+            assert_eq!(stores.streams(LEN), streams);
+            let parts = stores.in_parts(LEN).unwrap();
+            stores.end(parts, 50_000, LEN - 4096, LEN);
+        }
+        // One in one piece takes less than all ticks there are.
+        let mut stores = known(u32::MAX);
+        let (from, mut to) = (vec![1; LEN], vec![0; LEN]);
+        // SAFETY: both have as many bytes.
+        unsafe { stores.copy(from.as_ptr(), to.as_mut_ptr(), LEN) };
+        let noted = stores.classes[class_of(LEN)].plain.ticks;
+        assert_eq!(noted.iter().filter(|&&ticks| ticks != u32::MAX).count(), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::super::Shm;
 use super::{Noise, Recorder, open, poll, put, send, settle};
 use sluice_link::{PeerError, Transport};
-use sluice_wire::PeerId;
+use sluice_wire::{Nanos, PeerId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LEN: usize = 30_000;
@@ -149,6 +149,23 @@ fn what_a_receiver_leaves_unread_is_free_when_it_is_gone() {
     settle(&mut a, &mut machine);
     assert_eq!(machine.gone, [(to_b, PeerError::Dead)]);
     assert_eq!(a.own_bounces.free(), all);
+}
+
+/// Who has read what it was just sent looks, though nobody sees it do so.
+#[test]
+fn a_peer_that_has_just_read_looks() {
+    let (mut a, mut b, to_b, _) = acquainted();
+    let long = vec![1; 64 << 10];
+    assert!(!a.is_looking(to_b, long.len() as u64));
+    send(&mut a, to_b, put(1, 0), &long);
+    assert!(!a.is_looking(to_b, long.len() as u64), "it has read nothing");
+    settle(&mut b, &mut Recorder::default());
+    // As if no time had passed since.
+    let now = a.refresh_now();
+    let (_, segment) = a.peers.mailbox_and_segment(to_b).unwrap();
+    segment.bounces.written_at = now.saturating_add(Nanos(1_000_000_000));
+    assert!(a.is_looking(to_b, long.len() as u64));
+    assert!(!a.is_looking(to_b, long.len() as u64), "nothing since");
 }
 
 /// A process that polls is seen to look, and one that does not is not.
