@@ -10,7 +10,7 @@
 //! How far two cores are is not asked, it is measured, because virtual processors and
 //! processes move: now and then a copy is made in one way or the other and timed until its
 //! stores are done. The way that is cheaper by what the writer and the reader pay
-//! ([`DEARER`]) is taken until the next look. Long plain copies are all timed, so that two
+//! ([`DEARER`]) is taken until the next look. Plain copies of [`TIMED_BYTES_MIN`] and more are all timed, so that two
 //! of them are enough to know that a receiver has become far. Each receiver and each size class, a power of
 //! two, is judged by itself.
 //!
@@ -37,6 +37,9 @@ const KEPT: usize = 3;
 const DEARER: u32 = 3;
 /// The same of long copies, whose times differ less.
 const DEARER_LONG: u32 = 2;
+/// The shortest plain copy that is always timed: beside it two looks at the clock cost little. A class
+/// begins with it.
+const TIMED_BYTES_MIN: usize = 32 << 10;
 /// The shortest long copy, by class.
 const LONG_BYTES_MIN: usize = 8 << 10;
 
@@ -126,7 +129,7 @@ impl Stores {
     /// All parts of a copy of `len` bytes are made, and `timed` bytes of it took so many ticks.
     #[inline]
     pub(super) fn end(&mut self, parts: Parts, took: u64, timed: usize, len: usize) {
-        if CAN_STREAM && !parts.streams && len >= LONG_BYTES_MIN {
+        if CAN_STREAM && !parts.streams && len >= TIMED_BYTES_MIN {
             self.note_plain(took.saturating_mul(len as u64) / timed as u64, len);
         }
     }
@@ -162,7 +165,7 @@ impl Stores {
             // SAFETY: as the caller says.
             return unsafe { stream(from, to, len) };
         }
-        if len < LONG_BYTES_MIN {
+        if len < TIMED_BYTES_MIN {
             // SAFETY: as the caller says.
             return unsafe { copy_shared(from, to, len) };
         }
@@ -201,27 +204,28 @@ impl Class {
         // SAFETY: as the caller says.
         unsafe { if is_streamed { stream(from, to, len) } else { copy_shared(from, to, len) } }
         wait_for_stores();
-        self.note_look(start, is_streamed, ticks().saturating_sub(begin), len >= LONG_BYTES_MIN);
+        self.note_look(start, is_streamed, ticks().saturating_sub(begin), len);
     }
 
     /// A copy was timed, in the way that it says. Chooses a way, and what is timed next.
-    fn note_look(&mut self, start: u32, is_streamed: bool, took: u64, is_long: bool) {
+    fn note_look(&mut self, start: u32, is_streamed: bool, took: u64, len: usize) {
         let times = if is_streamed { &mut self.streamed } else { &mut self.plain };
         times.note(took);
-        let dearer = if is_long { DEARER_LONG } else { DEARER };
+        let dearer = if len < LONG_BYTES_MIN { DEARER } else { DEARER_LONG };
+        let is_timed = len >= TIMED_BYTES_MIN;
         self.judge(start, dearer);
         if !self.is_known() {
             (self.until_look, self.looks_at_streamed) = (1, !is_streamed);
             return;
         }
-        // Of long ones the way that is taken is known, and the other one is looked at. If that was
-        // fast, it is soon looked at again.
-        let is_other_fast = is_long && !is_streamed && self.streams && {
+        // Where all plain copies are timed, the other way is looked at. If that was fast, it is soon
+        // looked at again.
+        let is_other_fast = is_timed && !is_streamed && self.streams && {
             let streamed = self.streamed.median().unwrap_or(0).saturating_sub(start);
             took < streamed.saturating_mul(dearer).into()
         };
         self.until_look = if is_other_fast { 1 } else { LOOK_EVERY };
-        self.looks_at_streamed = if is_long { !self.streams } else { !is_streamed };
+        self.looks_at_streamed = if is_timed { !self.streams } else { !is_streamed };
     }
 }
 
@@ -379,7 +383,7 @@ mod tests {
                         START,
                         is_streamed,
                         if is_streamed { 60_000 } else { plain },
-                        true,
+                        1 << 18,
                     );
                     continue;
                 }
