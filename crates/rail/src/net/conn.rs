@@ -39,6 +39,8 @@ pub(super) struct Conn {
     pub(super) expects_chunk: bool,
     /// The socket takes nothing for now.
     pub(super) is_blocked: bool,
+    /// It has had enough chunks, and nothing else is to go before then.
+    pub(super) rests_until: Option<Nanos>,
     /// It is in the list of those that have something to send.
     pub(super) is_dirty: bool,
     pub(super) listing: Listing,
@@ -104,6 +106,7 @@ impl Conn {
             data: None,
             expects_chunk: false,
             is_blocked: false,
+            rests_until: None,
             is_dirty: false,
             listing: Listing::default(),
             is_in_turn: false,

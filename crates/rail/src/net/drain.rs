@@ -22,6 +22,8 @@ const AHEAD_NS: u64 = 250_000;
 /// Least and most bytes of that.
 const AHEAD_BYTES_MIN: u64 = 64 << 10;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
+/// The longest rest: a socket may have become faster.
+const REST_NS_MAX: u64 = 1_000_000;
 /// Least time of a sample.
 const SAMPLE_NS: u64 = 500_000;
 
@@ -55,6 +57,13 @@ impl Drain {
     /// What became of that: whether chunks were kept back.
     pub(super) fn note(&mut self, now: Nanos, is_held: bool) {
         self.held = is_held.then_some(now);
+    }
+
+    /// When to look again at a socket that has had enough, and has `waiting` bytes: half of them have gone
+    /// by then.
+    pub(super) fn due(&self, now: Nanos, waiting: u64) -> Nanos {
+        let half_ns = (waiting / 2).saturating_mul(1_000_000).checked_div(self.per_ms).unwrap_or(0);
+        now.saturating_add(Nanos(half_ns.min(REST_NS_MAX)))
     }
 
     fn ahead_bytes(&self) -> u64 {
@@ -151,6 +160,20 @@ mod tests {
         socket.per_us = 100;
         socket.pours(20_000, 1);
         assert_eq!(socket.waiting, AHEAD_BYTES_MIN);
+    }
+
+    /// Who rests until it is due keeps the socket busy.
+    #[test]
+    fn there_is_something_left_when_it_is_due() {
+        let mut drain = Drain::default();
+        assert_eq!(drain.due(Nanos(7), 1 << 20), Nanos(7), "nothing is known");
+        let mut socket = Socket::new(1_000);
+        socket.pours(20_000, 1);
+        drain = socket.drain;
+        let due = drain.due(Nanos(0), 250_000).0;
+        assert!((115_000..=135_000).contains(&due), "{due}");
+        assert_eq!(drain.due(Nanos(5), 0), Nanos(5));
+        assert_eq!(drain.due(Nanos(0), u64::MAX), Nanos(REST_NS_MAX));
     }
 
     #[test]

@@ -33,7 +33,11 @@ impl Net {
     /// a wake; zero if there is something to do.
     #[must_use]
     pub fn rest_ns(&mut self, now: Nanos, haste: Haste) -> u64 {
-        if self.has_work() {
+        if self.has_work_but_chunks() {
+            return 0;
+        }
+        let chunks_due = self.chunks_due();
+        if chunks_due.is_some_and(|due| due <= now) {
             return 0;
         }
         let listed_ns = if self.relist_all() { u64::MAX } else { SLEEP_NS };
@@ -53,8 +57,18 @@ impl Net {
         (self.looks_at_list, self.has_slept) = (true, true);
         let due = self.active.iter().filter_map(|&peer| self.due_of(peer, now));
         let later = (!self.accept_later.is_empty()).then_some(self.next_round);
-        let due = due.chain(self.news.due()).chain(later).min();
+        let due = due.chain(self.news.due()).chain(later).chain(chunks_due).min();
         due.map_or(u64::MAX, |due| due.since(now).0).min(fabrics_ns).min(gather_ns).min(listed_ns)
+    }
+
+    /// When the first socket is to be given more that has had enough chunks for now; zero, if one has
+    /// something else to be given.
+    fn chunks_due(&self) -> Option<Nanos> {
+        let due = self.dirty.iter().map(|&entry| match self.entries.get(entry) {
+            Some(Entry::Conn(conn)) => conn.rests_until.unwrap_or(Nanos(0)),
+            _ => Nanos(0),
+        });
+        due.min()
     }
 
     /// Whether the last rest was to gather what comes, and there is more to come.

@@ -455,8 +455,12 @@ impl Net {
     /// Whether there is something left to be done here that nobody else calls for.
     #[must_use]
     pub fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || self.has_work_but_chunks()
+    }
+
+    /// The same, leaving out what sockets are to be given.
+    fn has_work_but_chunks(&self) -> bool {
         !self.events.is_empty()
-            || !self.dirty.is_empty()
             || !self.turn.is_empty()
             || !self.unread.is_empty()
             || self.reading.is_some()
@@ -593,6 +597,7 @@ impl Net {
 
     fn mark_dirty(&mut self, entry: usize) {
         let Some(conn) = self.conn(entry) else { return };
+        conn.rests_until = None;
         if !conn.is_dirty {
             conn.is_dirty = true;
             self.dirty.push(entry);

@@ -153,7 +153,13 @@ impl Net {
                 self.blocked += usize::from(!was_blocked);
                 self.wait_for_room(entry);
             }
-            Ok(Flushed::Enough) => self.mark_dirty(entry),
+            Ok(Flushed::Enough) => {
+                self.mark_dirty(entry);
+                if let Some(conn) = self.conn(entry) {
+                    let due = conn.drain.due(now, conn.lane.waiting_bytes());
+                    conn.rests_until = Some(due);
+                }
+            }
             Ok(Flushed::Faulty(key)) => {
                 self.exposures.spoil(peer, key);
                 self.forget(peer, key);

@@ -2,11 +2,12 @@
 
 use super::{MODES, PATIENCE, Process, loopback, region, region_mut, until};
 use crate::net::handshake::Security;
-use crate::net::{NetConfig, NetStats, Striping, sock};
+use crate::net::{Entry, NetConfig, NetStats, Striping, sock};
 use crate::waker::Haste;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use sluice_link::{Connect, Remote, RemoteMemory, Rights, Token, Transport};
+use sluice_wire::Nanos;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
@@ -113,5 +114,58 @@ fn chunks_are_gathered_for_who_does_something_else() {
         b.set_send_buffers(1 << 20);
         b.send(to_a, 0, b"a packet");
         assert!(is_listed(&a.world.net().unwrap().sockets(), 20), "{security:?}");
+    }
+}
+
+/// A sender that keeps chunks back, because the socket has enough, sleeps until half of that has
+/// gone. What else there is to send ends that.
+#[test]
+fn a_sender_rests_while_a_socket_has_enough_chunks() {
+    const BYTES: usize = 64 << 20;
+    for security in MODES {
+        let striping = Striping::Fragments { bytes: 1 << 20 };
+        let config = || {
+            let devices = vec![loopback(1)];
+            NetConfig { security, striping, ..NetConfig::with_devices(devices) }
+        };
+        let (mut a, mut b) = (Process::with(config()), Process::with(config()));
+        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+        until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+        let there = vec![7; BYTES];
+        let mut here = vec![0u8; BYTES];
+        let key = b.world.expose(to_a, region(&there), Rights::READ);
+        a.world.read_remote(to_b, Remote::whole(key), region_mut(&mut here), Token(1));
+        // Its pace has to be known, and then nobody reads what it sends.
+        until(&mut [&mut a, &mut b], "some of the read", |all| {
+            let NetStats { placed, copied, .. } = all[0].world.net().unwrap().stats();
+            placed + copied >= (BYTES / 4) as u64
+        });
+        // Which of the two it is depends on the system's buffers.
+        until(&mut [&mut b], "a socket that has enough, or is full", |all| {
+            let rest_ns = all[0].rest(Haste::WorthAWake);
+            let mut conns = all[0].world.net_mut().entries.iter();
+            let waits = conns.any(|(_, entry)| match entry {
+                Entry::Conn(conn) => conn.rests_until.is_some() || conn.is_blocked,
+                _ => false,
+            });
+            waits && rest_ns > 0
+        });
+        // However long this one's rest was.
+        let now = b.world.refresh_now();
+        let net = b.world.net_mut();
+        let mut entries = net.entries.iter();
+        let (entry, _) = entries.find(|(_, entry)| matches!(entry, Entry::Conn(_))).unwrap();
+        net.mark_dirty(entry);
+        assert_eq!(net.rest_ns(now, Haste::WorthAWake), 0, "{security:?}: it has something");
+        net.conn(entry).unwrap().rests_until = Some(now.saturating_add(Nanos(500_000)));
+        let rest_ns = net.rest_ns(now, Haste::WorthAWake);
+        assert!((1..=500_000).contains(&rest_ns), "{security:?}: {rest_ns}");
+        let later = now.saturating_add(Nanos(500_000));
+        assert_eq!(net.rest_ns(later, Haste::WorthAWake), 0, "{security:?}: it is over");
+        net.mark_dirty(entry);
+        assert_eq!(net.rest_ns(now, Haste::WorthAWake), 0, "{security:?}: there is more");
+        until(&mut [&mut a, &mut b], "the read", |all| !all[0].machine.moved.is_empty());
+        assert!(here == there, "{security:?}");
     }
 }
