@@ -107,8 +107,9 @@ impl Table<'_> {
         let (Some(above), Some(below)) = (self.selected(above), self.selected(below)) else {
             return Measured::default();
         };
-        if average(&below) == 0.0 {
-            let note = Some("what it is divided by is 0".to_owned());
+        // Below 0, as noise can be, less is more: two such values would make a ratio that looks right.
+        if average(&below) <= 0.0 {
+            let note = Some("what it is divided by is not above 0".to_owned());
             return Measured { value: Some(f64::INFINITY), half_width: None, note };
         }
         let ratios: Vec<f64> = above.iter().map(|(seed, value)| value / below[seed]).collect();
