@@ -86,7 +86,7 @@ PERTURBED = {
     "extoll-fig6-small": [(*CREDITS_COST, "overhead")],
     "extoll-fig10-small": [(*CREDITS_COST, "overhead")],
     "extoll-fig15-small": [(*CREDITS_COST, "overhead")],
-    "extoll-fig16-small": [(*CREDITS_COST, "overhead_computing")],
+    "extoll-fig16-small": [(*CREDITS_COST, "overhead")],
     "extoll-fig18-small": [(*CREDITS_COST, "overhead")],
     "extoll-fig20-small": [(*CREDITS_COST, "overhead")],
     "extoll-fig27-small": [(*CREDITS_COST, "overhead")],
