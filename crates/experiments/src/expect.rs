@@ -203,4 +203,6 @@ fn describe(expect: &Expect) -> String {
 }
 
 #[cfg(test)]
+mod bites;
+#[cfg(test)]
 mod tests;
