@@ -3,7 +3,7 @@
 
 mod world;
 
-use sluice_link::{Grant, PeerError};
+use sluice_link::{Grant, Layout, PeerError};
 use sluice_proto::{Config, Failure};
 use sluice_wire::PeerId;
 use world::net::{Mode, dynamic_layout, roomy};
@@ -14,6 +14,11 @@ const LEN: u64 = 500;
 const LOOKING_MAX: u32 = 1000;
 
 fn pair() -> World {
+    pair_with(roomy())
+}
+
+/// Two processes whose mailboxes are divided like this.
+fn pair_with(layout: Layout) -> World {
     let config = Config {
         eager_bytes_max: 64,
         looking_bytes_max: LOOKING_MAX,
@@ -22,7 +27,7 @@ fn pair() -> World {
         ..Config::default()
     };
     let mode = Mode { chunk_claims: true, ..Mode::default() };
-    let mut world = World::new(&[roomy(); 2], mode, config, 1);
+    let mut world = World::new(&[layout; 2], mode, config, 1);
     // What a peer grants is known from the first message on.
     exchange(&mut world, 99, 8);
     world
@@ -100,18 +105,9 @@ fn a_stream_waits_for_the_credits_of_a_receiver_that_reads() {
 /// Nobody waits for more credits than the receiver has ever given.
 #[test]
 fn a_message_that_was_never_given_its_credits_is_announced_at_once() {
-    let config = Config {
-        eager_bytes_max: 64,
-        looking_bytes_max: LOOKING_MAX,
-        announce_bytes_min: 100,
-        share_bytes_min: 100,
-        ..Config::default()
-    };
-    let mode = Mode { chunk_claims: true, ..Mode::default() };
     // A static share of 6 slots, and many that nobody has yet.
     let grant = Grant { data_slots: 6, control_slots: 2, credit_slots: 2 };
-    let mut world = World::new(&[dynamic_layout(2, grant, 2000, 64); 2], mode, config, 1);
-    exchange(&mut world, 99, 8);
+    let mut world = pair_with(dynamic_layout(2, grant, 2000, 64));
     look(&mut world, true);
     let to = world.alloc(1, &[0; LEN as usize]);
     world.recv(1, &recv_from(0, to, 7, 70)).unwrap();

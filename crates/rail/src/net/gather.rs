@@ -1,4 +1,4 @@
-//! How much has to come before a thread that sleeps is woken.
+//! How long a thread may sleep, and how much has to come before it is woken.
 //!
 //! A thread that stands in for a program that computes takes the core from it for each
 //! wake, so what comes of chunks is gathered: the system wakes the thread when so many
@@ -9,6 +9,9 @@
 //! more to ask for, so that the peer has always something to send. A peer may send
 //! something else in between, or stop. So a sleep that gathers is short, and if nothing came
 //! in one, the next does not gather. The end of a connection wakes in any case.
+//!
+//! What goes is no reason to stay awake while each socket has enough chunks (`drain`): the sleep ends
+//! when more of them are due, unless something else is to be sent.
 //!
 //! Invariant: a connection that is not looked at in each poll gathers nothing.
 

@@ -13,14 +13,11 @@ use super::prefetch::prefetch;
 use super::ring::{Step, WORDS, writer_of};
 use super::segment::Segment;
 use super::shared_bytes::copy_shared;
-use super::stores::{Parts, ticks};
+use super::stores::{Parts, TIMED_BYTES_MIN, ticks};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A payload of so many bytes is long: beside it a look at the clock costs little.
-const LONG_BYTES_MIN: usize = 32 << 10;
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -143,7 +140,7 @@ impl Shm {
             // this buffer before the count says so, for it was free.
             let took = unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
             segment.stores.end(parts, took, len - PORTION_BYTES, len);
-            if len >= LONG_BYTES_MIN {
+            if len >= TIMED_BYTES_MIN {
                 self.note_written(peer);
             }
             return true;

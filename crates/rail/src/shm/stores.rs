@@ -39,7 +39,7 @@ const DEARER: u32 = 3;
 const DEARER_LONG: u32 = 2;
 /// The shortest plain copy that is always timed: beside it two looks at the clock cost little. A class
 /// begins with it.
-const TIMED_BYTES_MIN: usize = 32 << 10;
+pub(super) const TIMED_BYTES_MIN: usize = 32 << 10;
 /// The shortest long copy, by class.
 const LONG_BYTES_MIN: usize = 8 << 10;
 
@@ -104,7 +104,8 @@ impl Stores {
         class.streams && class.until_look != 0
     }
 
-    /// The same, of a copy that is not made if it is. It counts as made, so that one is timed now and then.
+    /// The same, for whoever makes no copy that would be streamed. To ask counts as a copy, so that
+    /// one is made and timed now and then.
     pub(super) fn would_stream(&mut self, len: usize) -> bool {
         let streams = self.streams(len);
         if streams {

@@ -7,7 +7,7 @@ use crate::waker::Haste;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use sluice_link::{Connect, Remote, RemoteMemory, Rights, Token, Transport};
-use sluice_wire::Nanos;
+use sluice_wire::{Nanos, PeerId};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
@@ -52,6 +52,18 @@ impl Process {
     }
 }
 
+/// A reader and a sender, and what each calls the other. All of a read is asked for at once, however
+/// slow this machine makes the rail.
+fn connected(security: Security) -> (Process, PeerId, Process, PeerId) {
+    let striping = Striping::Fragments { bytes: 1 << 20 };
+    let config = || NetConfig { security, striping, ..NetConfig::with_devices(vec![loopback(1)]) };
+    let (mut a, mut b) = (Process::with(config()), Process::with(config()));
+    let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+    assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
+    until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+    (a, to_b, b, to_a)
+}
+
 /// Some of what `a` reads comes, and then `b` does nothing until `a` gathers: whatever the
 /// system still has to bring would keep it from that.
 fn sleeps_and_gathers(a: &mut Process, b: &mut Process, security: Security) {
@@ -73,16 +85,7 @@ fn sleeps_and_gathers(a: &mut Process, b: &mut Process, security: Security) {
 fn chunks_are_gathered_for_who_does_something_else() {
     const BYTES: usize = 16 << 20;
     for security in MODES {
-        // All is asked for at once, however slow this machine makes the rail.
-        let striping = Striping::Fragments { bytes: 1 << 20 };
-        let config = || {
-            let devices = vec![loopback(1)];
-            NetConfig { security, striping, ..NetConfig::with_devices(devices) }
-        };
-        let (mut a, mut b) = (Process::with(config()), Process::with(config()));
-        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
-        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
-        until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+        let (mut a, to_b, mut b, to_a) = connected(security);
         b.shrink_buffers();
         a.world.rest_ns(Haste::WorthAWake);
         assert!(!a.world.gathers(), "{security:?}: nothing is asked for");
@@ -123,15 +126,7 @@ fn chunks_are_gathered_for_who_does_something_else() {
 fn a_sender_rests_while_a_socket_has_enough_chunks() {
     const BYTES: usize = 64 << 20;
     for security in MODES {
-        let striping = Striping::Fragments { bytes: 1 << 20 };
-        let config = || {
-            let devices = vec![loopback(1)];
-            NetConfig { security, striping, ..NetConfig::with_devices(devices) }
-        };
-        let (mut a, mut b) = (Process::with(config()), Process::with(config()));
-        let (to_b, to_a) = (a.knows(&b), b.knows(&a));
-        assert_eq!(a.world.connect(to_b), Ok(Connect::Pending));
-        until(&mut [&mut a, &mut b], "the connection", |all| all[0].machine.connected == [to_b]);
+        let (mut a, to_b, mut b, to_a) = connected(security);
         let there = vec![7; BYTES];
         let mut here = vec![0u8; BYTES];
         let key = b.world.expose(to_a, region(&there), Rights::READ);
