@@ -105,6 +105,29 @@ static void counters(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A rank looks at its own window alone until another one has written there, word by word: what is
+ * done to a window goes on although its owner asks nothing of others. */
+static void told_by_another(int owner)
+{
+    long nothing = 0, got;
+    if (rank_world == owner) {
+        TRY(MPI_Put(&nothing, 1, MPI_LONG, owner, at(owner, 4), 1, MPI_LONG, window));
+        TRY(MPI_Win_flush(owner, window));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank_world == (owner + 1) % size_world)
+        for (long round = 1; round <= ROUNDS; round++) {
+            TRY(MPI_Put(&round, 1, MPI_LONG, owner, at(owner, 4), 1, MPI_LONG, window));
+            TRY(MPI_Win_flush(owner, window));
+        }
+    if (rank_world == owner)
+        do {
+            TRY(MPI_Get(&got, 1, MPI_LONG, owner, at(owner, 4), 1, MPI_LONG, window));
+            TRY(MPI_Win_flush(owner, window));
+        } while (got != ROUNDS);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void passive(const char *kind)
 {
     MPI_Aint own = 0;
@@ -121,6 +144,8 @@ static void passive(const char *kind)
         for (int i = 0; i < (int)(sizeof COUNTS / sizeof *COUNTS); i++)
             puts_and_gets(COUNTS[i], round);
     counters();
+    for (int owner = 0; owner < size_world; owner++)
+        told_by_another(owner);
     TRY(MPI_Win_unlock_all(window));
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank_world == 0)

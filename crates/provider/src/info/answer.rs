@@ -144,11 +144,7 @@ fn fill_domain(
     let domain = &mut domain.hints;
     domain.name = duplicate(DOMAIN)?;
     domain.threading = asked(|d| d.threading, ffi::FI_THREAD_SAFE);
-    // Who drives progress itself is not told that it need not.
-    let progress = match settings.progress {
-        Progress::Thread => ffi::FI_PROGRESS_AUTO,
-        Progress::Asked | Progress::Poll => ffi::FI_PROGRESS_MANUAL,
-    };
+    let progress = unasked_progress(hints, settings);
     domain.control_progress = asked(|d| d.control_progress, progress);
     domain.data_progress = asked(|d| d.data_progress, progress);
     domain.resource_mgmt = ffi::FI_RM_ENABLED;
@@ -169,6 +165,19 @@ fn fill_domain(
     domain.mr_cnt = OBJECTS_MAX;
     domain.tclass = hints.domain.map_or(0, |d| d.tclass);
     Ok(())
+}
+
+/// How progress is made where a program does not say. Without messages it is all one-sided: what peers
+/// ask for has to be done, and nothing of it makes the target call.
+fn unasked_progress(hints: &Hints, settings: &Settings) -> u32 {
+    let interfaces = hints.info.map_or(0, |info| info.caps & (MESSAGES | MEMORY));
+    let is_one_sided = interfaces & MEMORY != 0 && interfaces & MESSAGES == 0;
+    match settings.progress {
+        Progress::Thread => ffi::FI_PROGRESS_AUTO,
+        Progress::Asked if is_one_sided => ffi::FI_PROGRESS_AUTO,
+        // Who drives progress itself is not told that it need not.
+        Progress::Asked | Progress::Poll => ffi::FI_PROGRESS_MANUAL,
+    }
 }
 
 /// The registration mode of the answer: none of the demands that 1.5 gave bits
@@ -239,11 +248,11 @@ mod tests {
 
     #[test]
     fn progress_is_what_was_asked_for() {
-        let progress = |asked: u32, progress: Progress| {
-            // SAFETY: zeros are valid in this structure.
-            let mut domain: DomainHints = unsafe { std::mem::zeroed() };
-            domain.data_progress = asked;
-            let hints = Hints { domain: Some(&domain), ..Hints::default() };
+        let answer = |caps: u64, asked: u32, progress: Progress| {
+            // SAFETY: zeros and null pointers are valid in these structures.
+            let (mut domain, mut info): (DomainHints, fi_info) = unsafe { std::mem::zeroed() };
+            (domain.data_progress, info.caps) = (asked, caps);
+            let hints = Hints { domain: Some(&domain), info: Some(&info), ..Hints::default() };
             let settings = Settings { progress, ..crate::param::get().clone() };
             let version = ffi::version(1, 17);
             hints.check(version, &settings).ok()?;
@@ -253,6 +262,7 @@ mod tests {
             Some((domain.hints.data_progress, domain.hints.control_progress))
         };
         let (any, auto, manual) = (0, ffi::FI_PROGRESS_AUTO, ffi::FI_PROGRESS_MANUAL);
+        let progress = |asked, progress| answer(0, asked, progress);
         assert_eq!(progress(any, Progress::Asked), Some((manual, manual)));
         assert_eq!(progress(manual, Progress::Asked), Some((manual, manual)));
         assert_eq!(progress(auto, Progress::Asked), Some((auto, manual)));
@@ -261,6 +271,13 @@ mod tests {
         assert_eq!(progress(any, Progress::Thread), Some((auto, auto)));
         assert_eq!(progress(manual, Progress::Thread), Some((manual, auto)));
         assert_eq!(progress(3, Progress::Asked), None);
+        for caps in [ffi::FI_RMA, ffi::FI_RMA | ffi::FI_ATOMIC] {
+            assert_eq!(answer(caps, any, Progress::Asked), Some((auto, auto)));
+            assert_eq!(answer(caps, manual, Progress::Asked), Some((manual, auto)));
+            assert_eq!(answer(caps, any, Progress::Poll), Some((manual, manual)));
+            let both = caps | ffi::FI_TAGGED;
+            assert_eq!(answer(both, any, Progress::Asked), Some((manual, manual)));
+        }
     }
 
     #[test]

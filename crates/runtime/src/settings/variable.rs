@@ -140,7 +140,7 @@ pub(super) static BULK: Variable = Variable {
 pub(super) static PROGRESS: Variable = Variable {
     name: c"progress",
     kind: Kind::Text,
-    help: c"Who makes progress: poll (the program's calls), thread (a thread per endpoint as well), or auto (a thread if the program asks for FI_PROGRESS_AUTO) (default: auto)",
+    help: c"Who makes progress: poll (the program's calls), thread (a thread per endpoint as well), or auto (a thread if the program asks for FI_PROGRESS_AUTO, or for one-sided operations alone and no progress) (default: auto)",
 };
 pub(super) static STATS: Variable = Variable {
     name: c"stats",
