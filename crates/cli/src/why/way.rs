@@ -78,7 +78,7 @@ fn in_shared_memory(len: u64) -> (&'static str, String) {
                 "in bounce memory, a buffer of the sender's that its slot names, in portions of \
                  {}: the receiver copies one while the sender stores the next; in slots of the \
                  mailbox if no buffer is free",
-                bytes(PayloadPlace::PORTION_BYTES)
+                bytes(PayloadPlace::portion_bytes(len))
             ),
         ),
     }

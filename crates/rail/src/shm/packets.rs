@@ -8,7 +8,7 @@ use super::bounce::{self, BOUNCE_WORD, may_bounce};
 use super::copy::{byte_at, copy_small, fill, slot_bytes, take};
 use super::looks;
 use super::peers::RemoteMailbox;
-use super::portions::{PORTION_BYTES, Until};
+use super::portions::{PORTION_BYTES, Until, portion_bytes};
 use super::prefetch::prefetch;
 use super::ring::{Step, WORDS, writer_of};
 use super::segment::Segment;
@@ -139,7 +139,7 @@ impl Shm {
             // SAFETY: the machine vouches for the payload; no honest peer reads a portion of
             // this buffer before the count says so, for it was free.
             let took = unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
-            segment.stores.end(parts, took, len - PORTION_BYTES, len);
+            segment.stores.end(parts, took, len - portion_bytes(len), len);
             if len >= TIMED_BYTES_MIN {
                 self.note_written(peer);
             }
@@ -318,7 +318,7 @@ impl Shm {
     ) -> bool {
         let payload_bytes = self.current.payload_len as usize;
         let count = segment.portions();
-        let mut stored = PORTION_BYTES.min(payload_bytes);
+        let mut stored = portion_bytes(payload_bytes).min(payload_bytes);
         let mut done = 0;
         while done < len && !self.current.is_cut.get() {
             let part = stored.min(skip + len).saturating_sub(skip + done);
@@ -374,10 +374,11 @@ unsafe fn store_portions(
     parts: Parts,
     (from, to, len): (*const u8, *mut u8, usize),
 ) -> u64 {
+    let portion = portion_bytes(len);
     let mut begin = 0;
     let mut done = 0;
     while done < len {
-        let part = PORTION_BYTES.min(len - done);
+        let part = portion.min(len - done);
         // SAFETY: these are some of the bytes that the caller vouches for.
         unsafe { parts.copy(from.add(done), to.add(done), part) };
         *stored = stored.wrapping_add(1);
@@ -389,7 +390,7 @@ unsafe fn store_portions(
             begin = ticks();
         }
         done += part;
-        if !step(Step::Portion(done.div_ceil(PORTION_BYTES) as u32)) {
+        if !step(Step::Portion(done.div_ceil(portion) as u32)) {
             break;
         }
     }

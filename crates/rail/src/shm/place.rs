@@ -1,7 +1,7 @@
 //! Where the payload of an eager message lies on its way, for people who ask.
 
 use super::bounce::{PAYLOAD_BYTES_MIN, may_bounce};
-use super::portions::PORTION_BYTES;
+use super::portions::{PORTION_BYTES, portion_bytes};
 use sluice_wire::{Plain, slots_for};
 
 /// Where the payload of an eager message lies on its way.
@@ -22,8 +22,11 @@ pub enum PayloadPlace {
 impl PayloadPlace {
     /// The shortest payload that is sent by a buffer.
     pub const BUFFER_BYTES_MIN: u64 = PAYLOAD_BYTES_MIN as u64;
-    /// What is stored before it is read.
-    pub const PORTION_BYTES: u64 = PORTION_BYTES as u64;
+    /// What of a payload of so many bytes is stored before it is read.
+    #[must_use]
+    pub fn portion_bytes(len: u64) -> u64 {
+        portion_bytes(usize::try_from(len).unwrap_or(usize::MAX)) as u64
+    }
 
     /// That of a message of so many bytes without options.
     #[must_use]
@@ -32,11 +35,7 @@ impl PayloadPlace {
         if slots_for(header.into(), len) == 1 {
             PayloadPlace::Slot
         } else if may_bounce(header as usize, len) {
-            if len > PayloadPlace::PORTION_BYTES {
-                PayloadPlace::Portions
-            } else {
-                PayloadPlace::Buffer
-            }
+            if len > PORTION_BYTES as u64 { PayloadPlace::Portions } else { PayloadPlace::Buffer }
         } else {
             PayloadPlace::Slots
         }

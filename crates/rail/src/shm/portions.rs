@@ -22,10 +22,13 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is stored between two steps of the count.
+/// The longest payload that is stored in one portion, and the shortest portion.
 pub(super) const PORTION_BYTES: usize = 4 << 10;
 /// Values that a machine reads out of a packet itself are in the first one.
 const _: () = assert!(PORTION_BYTES >= 4 << 10);
+/// A portion of a payload of [`LONG_BYTES_MIN`] and more.
+const LONG_PORTION_BYTES: usize = 16 << 10;
+const LONG_BYTES_MIN: usize = 64 << 10;
 /// In the word that names a buffer: it is stored in portions.
 const IN_PORTIONS: u64 = 1 << 15;
 /// Above it is the count, as far as there is room.
@@ -46,10 +49,18 @@ pub(super) enum Sender {
     Ended,
 }
 
+/// What is stored of a payload between two steps of the count. The core that reads a portion fetches
+/// lines behind it, too, which are being stored. So a long payload has longer portions; in a short one
+/// the two copies would hardly run at once.
+#[inline]
+pub(super) fn portion_bytes(payload_bytes: usize) -> usize {
+    if payload_bytes < LONG_BYTES_MIN { PORTION_BYTES } else { LONG_PORTION_BYTES }
+}
+
 /// How many portions a payload has.
 #[inline]
-pub(super) fn portions(payload_bytes: usize) -> u64 {
-    payload_bytes.div_ceil(PORTION_BYTES) as u64
+fn portions(payload_bytes: usize) -> u64 {
+    payload_bytes.div_ceil(portion_bytes(payload_bytes)) as u64
 }
 
 /// Where a buffer begins, and the count that is reached when its last portion is stored; `None`
@@ -102,7 +113,7 @@ impl Until {
     pub(super) fn stored(self, count: &AtomicU64, payload_bytes: usize) -> Option<usize> {
         let missing = self.missing(count.load(Ordering::Acquire)).max(0) as u64;
         let there = portions(payload_bytes).checked_sub(missing)?.max(1) as usize;
-        Some((there * PORTION_BYTES).min(payload_bytes))
+        Some((there * portion_bytes(payload_bytes)).min(payload_bytes))
     }
 
     /// Waits until more than `bytes` of the payload are stored, and says how many. `None` if it is
@@ -159,6 +170,7 @@ mod tests {
     use std::cell::Cell;
 
     const LEN: usize = 2 * PORTION_BYTES + 5;
+    const LONG: usize = 5 * LONG_PORTION_BYTES + 1;
 
     #[test]
     fn a_word_says_where_a_buffer_is_and_until_when_it_is_stored() {
@@ -172,6 +184,19 @@ mod tests {
         // Whatever else is there has no place in memory.
         for word in [IN_PORTIONS, 1 << 40, !IN_PORTIONS] {
             assert!(Named::of(word).is_some_and(|named| named.unit > 1 << 14), "{word:x}");
+        }
+    }
+
+    #[test]
+    fn longer_payloads_have_longer_portions() {
+        for (payload, portion, count) in [
+            (1, 4 << 10, 1),
+            (4 << 10, 4 << 10, 1),
+            ((64 << 10) - 1, 4 << 10, 16),
+            (64 << 10, 16 << 10, 4),
+            (256 << 10, 16 << 10, 16),
+        ] {
+            assert_eq!((portion_bytes(payload), portions(payload)), (portion, count), "{payload}");
         }
     }
 
@@ -192,6 +217,11 @@ mod tests {
             assert_eq!(at(2), (Some(2 * PORTION_BYTES), None));
             assert_eq!(at(3), (Some(LEN), Some(LEN)));
             assert_eq!(at(1000), (Some(LEN), Some(LEN)), "it has stored others since");
+            let long = Until::after(base, LONG);
+            let at = |stored: u64| long.stored(&AtomicU64::new(base.wrapping_add(stored)), LONG);
+            assert_eq!(at(0), Some(LONG_PORTION_BYTES));
+            assert_eq!(at(4), Some(4 * LONG_PORTION_BYTES));
+            assert_eq!(at(6), Some(LONG));
         }
     }
 
