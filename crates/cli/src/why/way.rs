@@ -97,6 +97,6 @@ mod tests {
         assert_eq!(name(Protocol::Eager, 8 << 10), "portions");
         assert_eq!(name(Protocol::Cooperative, 64 << 10), "shared copy");
         assert_eq!(Way::of(Protocol::Eager, 8 << 10, true).name, "packet");
-        assert!(Way::of(Protocol::Eager, 4 << 10, false).said.contains("3 KiB"));
+        assert!(Way::of(Protocol::Eager, 4 << 10, false).said.contains("2 KiB"));
     }
 }

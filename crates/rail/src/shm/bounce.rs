@@ -47,7 +47,7 @@ const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 /// The shortest payload that is worth one.
-pub(super) const PAYLOAD_BYTES_MIN: usize = 3 << 10;
+pub(super) const PAYLOAD_BYTES_MIN: usize = 2 << 10;
 /// The word of a slot that says where the buffer is, behind every header of a packet with
 /// payload: zero, or what `portions` says.
 pub(super) const BOUNCE_WORD: usize = 7;

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn payload_lies_where_its_length_says() {
-        let lens = [0, 24, 25, 3071, 3072, 4096, 4097, 131_072];
+        let lens = [0, 24, 25, 2047, 2048, 4096, 4097, 131_072];
         let places = [
             PayloadPlace::Slot,
             PayloadPlace::Slot,
