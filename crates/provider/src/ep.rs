@@ -158,6 +158,7 @@ pub unsafe extern "C" fn open(
             regions: BTreeMap::new(),
             enabled: false,
             caps: info.caps,
+            unused: None,
         };
         let ep = Ep {
             ep: fid_ep {

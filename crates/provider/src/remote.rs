@@ -189,6 +189,8 @@ impl crate::ep::State {
             return Err(Errno(ffi::FI_EMSGSIZE));
         }
         let peer = self.peers.peer(engine, asked.peer)?;
+        self.begin_use();
+        let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
         let fence = flags & ffi::FI_FENCE != 0;
         let (deed, data, context) = (asked.deed, asked.data, asked.context as u64);
         engine.rma(&Rma { deed, peer, parts, data, context, report, inject, fence })?;

@@ -9,6 +9,7 @@ use crate::domain::DomainCore;
 use crate::engine::Engine;
 use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
+use crate::info;
 use crate::log::{self, About};
 use crate::param;
 use crate::report;
@@ -16,13 +17,14 @@ use sluice_proto::{Completion, Endpoint, Exposed, Failure, Kind, RegionId};
 use sluice_runtime::lock::{Lock, Unavailable};
 use sluice_runtime::{Context, Holds, Polled, Shared, ThreadOptions, Visit};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What completion queues count on.
 #[derive(Debug)]
 pub struct EpCore {
     pub(super) shared: Shared<State>,
-    /// A thread makes progress as well: from `fi_enable` on.
+    /// A thread makes progress as well: from `fi_enable` on, or from the first use on
+    /// ([`State::begin_use`]).
     pub(super) threaded: bool,
 }
 
@@ -60,6 +62,8 @@ pub struct State {
     pub(super) regions: BTreeMap<u64, (RegionId, Option<Arc<CntrCore>>)>,
     pub(super) enabled: bool,
     pub(super) caps: u64,
+    /// The endpoint, until it is used, if its thread begins with that.
+    pub(super) unused: Option<Weak<EpCore>>,
 }
 
 /// The counters bound to an endpoint, by what they count.
@@ -410,7 +414,12 @@ impl State {
         if core.threaded {
             // Nobody else sleeps, so nobody else needs what wakes a sleeper.
             core.shared.open(engine.context().waker());
-            core.start_thread();
+            // Open MPI opens an endpoint for one-sided operations in each process that may never use it.
+            if info::is_one_sided(self.caps) {
+                self.unused = Some(Arc::downgrade(core));
+            } else {
+                core.start_thread();
+            }
         }
         for direction in [&self.tx, &self.rx] {
             if let Some(cq) = &direction.cq {
@@ -514,7 +523,17 @@ impl State {
         let region = engine.expose(&Exposed { told, ..exposed.clone() })?;
         self.counters.are_there |= counter.is_some();
         self.regions.insert(exposed.key, (region, counter.cloned()));
+        self.begin_use();
         Ok(())
+    }
+
+    /// There is something that progress has to be made of: memory that peers may use, or an
+    /// operation. Before that an endpoint without messages needs no thread.
+    #[inline]
+    pub fn begin_use(&mut self) {
+        if let Some(core) = self.unused.take().and_then(|core| core.upgrade()) {
+            core.start_thread();
+        }
     }
 
     /// Exposes none any more.

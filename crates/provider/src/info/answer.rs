@@ -167,14 +167,17 @@ fn fill_domain(
     Ok(())
 }
 
-/// How progress is made where a program does not say. Without messages it is all one-sided: what peers
-/// ask for has to be done, and nothing of it makes the target call.
+/// How progress is made where a program does not say. Who says it of control alone, says it of data too,
+/// unless it is that both are one (FI_PROGRESS_CONTROL_UNIFIED).
 fn unasked_progress(hints: &Hints, settings: &Settings) -> u32 {
-    let interfaces = hints.info.map_or(0, |info| info.caps & (MESSAGES | MEMORY));
-    let is_one_sided = interfaces & MEMORY != 0 && interfaces & MESSAGES == 0;
+    let is_manual = hints.domain.is_some_and(|domain| {
+        domain.data_progress == ffi::FI_PROGRESS_MANUAL
+            || domain.control_progress == ffi::FI_PROGRESS_MANUAL
+    });
+    let caps = hints.info.map_or(0, |info| info.caps);
     match settings.progress {
         Progress::Thread => ffi::FI_PROGRESS_AUTO,
-        Progress::Asked if is_one_sided => ffi::FI_PROGRESS_AUTO,
+        Progress::Asked if !is_manual && is_one_sided(caps) => ffi::FI_PROGRESS_AUTO,
         // Who drives progress itself is not told that it need not.
         Progress::Asked | Progress::Poll => ffi::FI_PROGRESS_MANUAL,
     }
@@ -248,10 +251,10 @@ mod tests {
 
     #[test]
     fn progress_is_what_was_asked_for() {
-        let answer = |caps: u64, asked: u32, progress: Progress| {
+        let answer = |caps: u64, (data, control): (u32, u32), progress: Progress| {
             // SAFETY: zeros and null pointers are valid in these structures.
             let (mut domain, mut info): (DomainHints, fi_info) = unsafe { std::mem::zeroed() };
-            (domain.data_progress, info.caps) = (asked, caps);
+            (domain.data_progress, domain.control_progress, info.caps) = (data, control, caps);
             let hints = Hints { domain: Some(&domain), info: Some(&info), ..Hints::default() };
             let settings = Settings { progress, ..crate::param::get().clone() };
             let version = ffi::version(1, 17);
@@ -262,7 +265,7 @@ mod tests {
             Some((domain.hints.data_progress, domain.hints.control_progress))
         };
         let (any, auto, manual) = (0, ffi::FI_PROGRESS_AUTO, ffi::FI_PROGRESS_MANUAL);
-        let progress = |asked, progress| answer(0, asked, progress);
+        let progress = |asked, progress| answer(0, (asked, any), progress);
         assert_eq!(progress(any, Progress::Asked), Some((manual, manual)));
         assert_eq!(progress(manual, Progress::Asked), Some((manual, manual)));
         assert_eq!(progress(auto, Progress::Asked), Some((auto, manual)));
@@ -271,13 +274,17 @@ mod tests {
         assert_eq!(progress(any, Progress::Thread), Some((auto, auto)));
         assert_eq!(progress(manual, Progress::Thread), Some((manual, auto)));
         assert_eq!(progress(3, Progress::Asked), None);
-        for caps in [ffi::FI_RMA, ffi::FI_RMA | ffi::FI_ATOMIC] {
-            assert_eq!(answer(caps, any, Progress::Asked), Some((auto, auto)));
-            assert_eq!(answer(caps, manual, Progress::Asked), Some((manual, auto)));
-            assert_eq!(answer(caps, any, Progress::Poll), Some((manual, manual)));
-            let both = caps | ffi::FI_TAGGED;
-            assert_eq!(answer(both, any, Progress::Asked), Some((manual, manual)));
-        }
+        let one_sided = ffi::FI_RMA | ffi::FI_ATOMIC;
+        let given = |caps, asked| answer(caps, asked, Progress::Asked);
+        assert_eq!(given(ffi::FI_RMA, (any, any)), Some((auto, auto)));
+        assert_eq!(given(one_sided, (any, any)), Some((auto, auto)));
+        let unified = ffi::FI_PROGRESS_CONTROL_UNIFIED;
+        assert_eq!(given(one_sided, (any, unified)), Some((auto, unified)));
+        assert_eq!(given(one_sided, (manual, any)), Some((manual, manual)));
+        assert_eq!(given(one_sided, (any, manual)), Some((manual, manual)));
+        assert_eq!(given(one_sided | ffi::FI_TAGGED, (any, any)), Some((manual, manual)));
+        assert_eq!(given(one_sided | ffi::FI_MSG, (any, any)), Some((manual, manual)));
+        assert_eq!(answer(one_sided, (any, any), Progress::Poll), Some((manual, manual)));
     }
 
     #[test]

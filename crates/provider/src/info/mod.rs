@@ -120,6 +120,12 @@ pub fn asks_for_thread(domain: &DomainHints) -> bool {
         || domain.control_progress == ffi::FI_PROGRESS_AUTO
 }
 
+/// Whether an endpoint of these capabilities has no messages. All that it does for peers is
+/// one-sided then: nothing of it makes the program call.
+pub fn is_one_sided(caps: u64) -> bool {
+    caps & MEMORY != 0 && caps & MESSAGES == 0
+}
+
 /// What `fi_getinfo` calls.
 ///
 /// # Safety

@@ -149,6 +149,12 @@ static void progress(void)
 		fi_freeinfo(info);
 	}
 	fi_freeinfo(hints);
+	/* Who asks for one-sided operations alone is a target that nothing makes call. */
+	hints = ask(FI_RMA | FI_ATOMIC);
+	OK(asked(FI_VERSION(1, 17), 0, hints, &info));
+	IS(info->domain_attr->data_progress, poll ? FI_PROGRESS_MANUAL : FI_PROGRESS_AUTO);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
 }
 
 int main(void)

@@ -27,7 +27,7 @@ pub(super) const PORTION_BYTES: usize = 4 << 10;
 /// Values that a machine reads out of a packet itself are in the first one.
 const _: () = assert!(PORTION_BYTES >= 4 << 10);
 /// A portion of a payload of [`LONG_BYTES_MIN`] and more.
-const LONG_PORTION_BYTES: usize = 16 << 10;
+pub(super) const LONG_PORTION_BYTES: usize = 16 << 10;
 const LONG_BYTES_MIN: usize = 64 << 10;
 /// In the word that names a buffer: it is stored in portions.
 const IN_PORTIONS: u64 = 1 << 15;

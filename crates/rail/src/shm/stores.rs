@@ -315,6 +315,7 @@ fn start_of_a_stream() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::portions::portion_bytes;
     use super::*;
 
     /// Wherever the copy begins and ends, in either way, and timed.
@@ -421,7 +422,7 @@ mod tests {
         for streams in [false, false, true] {
             assert_eq!(stores.streams(LEN), streams);
             let parts = stores.in_parts(LEN).unwrap();
-            stores.end(parts, 50_000, LEN - 4096, LEN);
+            stores.end(parts, 50_000, LEN - portion_bytes(LEN), LEN);
         }
         // One in one piece takes less than all ticks there are.
         let mut stores = known(u32::MAX);

@@ -63,7 +63,7 @@ impl Choice for Security {
 /// Who makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// Whom the program asks for (FI_PROGRESS_AUTO: a thread).
+    /// Whom the program asks for (FI_PROGRESS_AUTO: a thread), or, if it asks for nobody, who fits what it does.
     #[default]
     Asked,
     /// The program's calls.

@@ -1,6 +1,6 @@
 //! Processes for tests: the test program runs itself anew with a role.
 
-use super::super::portions::PORTION_BYTES;
+use super::super::portions::LONG_PORTION_BYTES;
 use super::super::{Address, Config, SegmentKind, Shm};
 use super::environment;
 use super::{
@@ -28,8 +28,8 @@ pub(super) const WHOLE_PACKETS: u64 = 3;
 /// Payload of the packet that a killed child does not finish: four slots.
 pub(super) const LAST_BYTES: usize = 3 * 64;
 pub(super) const LAST_SLOTS: u64 = 4;
-/// Payload of several portions.
-pub(super) const PORTIONED_BYTES: usize = 3 * PORTION_BYTES + 1;
+/// Payload of five long portions.
+pub(super) const PORTIONED_BYTES: usize = 4 * LONG_PORTION_BYTES + 1;
 /// What a child says before its address.
 const READY: &str = "child is ready: ";
 /// Bytes that a child offers to be read.

@@ -77,7 +77,7 @@ fn killed_after_publishing() {
 /// What it had told of arrives: whole, or not at all.
 #[test]
 fn killed_between_two_portions() {
-    for portions in 1..=4 {
+    for portions in 1..=5 {
         let mut shm = open();
         let mut machine = Recorder::default();
         let code = code_of(Step::Portion(portions));
@@ -87,7 +87,7 @@ fn killed_between_two_portions() {
         shm.connect(peer).unwrap();
         send(&mut shm, peer, put(0, 0), b"go on");
         poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
-        let is_whole = portions == 4;
+        let is_whole = portions == 5;
         assert_eq!(machine.packets.len(), 1 + usize::from(is_whole), "{portions}");
         assert_eq!(machine.packets[0].payload, [7; PORTIONED_BYTES]);
         assert!(machine.packets[1..].iter().all(|last| last.payload == [9; PORTIONED_BYTES]));
