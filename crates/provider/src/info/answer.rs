@@ -167,12 +167,13 @@ fn fill_domain(
     Ok(())
 }
 
-/// How progress is made where a program does not say. Who says it of control alone, says it of data too,
-/// unless it is that both are one (FI_PROGRESS_CONTROL_UNIFIED).
+/// How progress is made where a program does not say. Who says of the other kind that it is manual,
+/// as it is where both are one, means this one too.
 fn unasked_progress(hints: &Hints, settings: &Settings) -> u32 {
     let is_manual = hints.domain.is_some_and(|domain| {
-        domain.data_progress == ffi::FI_PROGRESS_MANUAL
-            || domain.control_progress == ffi::FI_PROGRESS_MANUAL
+        [domain.data_progress, domain.control_progress].iter().any(|&asked| {
+            matches!(asked, ffi::FI_PROGRESS_MANUAL | ffi::FI_PROGRESS_CONTROL_UNIFIED)
+        })
     });
     let caps = hints.info.map_or(0, |info| info.caps);
     match settings.progress {
@@ -273,13 +274,15 @@ mod tests {
         assert_eq!(progress(auto, Progress::Poll), None);
         assert_eq!(progress(any, Progress::Thread), Some((auto, auto)));
         assert_eq!(progress(manual, Progress::Thread), Some((manual, auto)));
-        assert_eq!(progress(3, Progress::Asked), None);
+        let unified = ffi::FI_PROGRESS_CONTROL_UNIFIED;
+        assert_eq!(progress(unified, Progress::Asked), Some((unified, manual)));
+        assert_eq!(progress(unified + 1, Progress::Asked), None);
         let one_sided = ffi::FI_RMA | ffi::FI_ATOMIC;
         let given = |caps, asked| answer(caps, asked, Progress::Asked);
         assert_eq!(given(ffi::FI_RMA, (any, any)), Some((auto, auto)));
         assert_eq!(given(one_sided, (any, any)), Some((auto, auto)));
-        let unified = ffi::FI_PROGRESS_CONTROL_UNIFIED;
-        assert_eq!(given(one_sided, (any, unified)), Some((auto, unified)));
+        assert_eq!(given(one_sided, (any, unified)), Some((manual, unified)));
+        assert_eq!(given(one_sided, (unified, any)), Some((unified, manual)));
         assert_eq!(given(one_sided, (manual, any)), Some((manual, manual)));
         assert_eq!(given(one_sided, (any, manual)), Some((manual, manual)));
         assert_eq!(given(one_sided | ffi::FI_TAGGED, (any, any)), Some((manual, manual)));

@@ -90,13 +90,14 @@ impl Hints<'_> {
         if domain.threading > ffi::FI_THREAD_ENDPOINT {
             return Err(format!("domain_attr.threading is {}", domain.threading));
         }
-        // "Unified" asks less than manual: that the program drives control
-        // operations with data operations.
-        if domain.control_progress > ffi::FI_PROGRESS_CONTROL_UNIFIED {
-            return Err(format!("domain_attr.control_progress is {}", domain.control_progress));
-        }
-        if domain.data_progress > ffi::FI_PROGRESS_MANUAL {
-            return Err(format!("domain_attr.data_progress is {}", domain.data_progress));
+        // "Unified" asks less than manual: the program keeps its control and data
+        // operations apart itself. With libfabric 2.x one field says how both are done.
+        for (name, asked) in
+            [("control_progress", domain.control_progress), ("data_progress", domain.data_progress)]
+        {
+            if asked > ffi::FI_PROGRESS_CONTROL_UNIFIED {
+                return Err(format!("domain_attr.{name} is {asked}"));
+            }
         }
         if settings.progress == Progress::Poll && asks_for_thread(domain) {
             return Err("FI_PROGRESS_AUTO is asked for, and FI_SLUICE_PROGRESS=poll".into());
