@@ -49,7 +49,7 @@ unsafe impl Object for Ep {
     }
 
     fn closing(&self) {
-        let thread = match self.core.shared.take_thread().map(ProgressThread::here) {
+        let thread = match self.core.take_thread().map(ProgressThread::here) {
             // In a fork: the copy goes when the process does.
             Some(None) => return,
             here => here.flatten(),

@@ -192,6 +192,12 @@ fn progress_by_a_thread_ends_with_its_endpoint() {
 }
 
 #[test]
+fn progress_of_one_sided_operations_by_a_thread_that_begins_with_their_use() {
+    progress("one-sided", &[]);
+    progress("one-sided", &[("FI_SLUICE_RAILS", "tcp")]);
+}
+
+#[test]
 fn progress_by_a_thread_is_not_for_a_fork() {
     progress("forked", &[]);
 }

@@ -15,7 +15,7 @@ use crate::param;
 use crate::report;
 use sluice_proto::{Completion, Endpoint, Exposed, Failure, Kind, RegionId};
 use sluice_runtime::lock::{Lock, Unavailable};
-use sluice_runtime::{Context, Holds, Polled, Shared, ThreadOptions, Visit};
+use sluice_runtime::{Context, Holds, Polled, ProgressThread, Shared, ThreadOptions, Visit};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -170,10 +170,14 @@ impl EpCore {
     /// Leaves progress to the thread at once, for a call that is about to sleep.
     /// Whether it may: there is one, nothing is finished, and the endpoint is sound.
     pub fn hand_over(&self) -> bool {
+        if !self.threaded {
+            return false;
+        }
+        let Ok(mut visit) = self.state() else { return false };
+        visit.begin_use();
         if !self.shared.has_thread() {
             return false;
         }
-        let Ok(visit) = self.state() else { return false };
         let is_idle = visit.engine.as_ref().is_some_and(|engine| !engine.has_completions());
         drop(visit);
         self.shared.hand_over();
@@ -194,6 +198,15 @@ impl EpCore {
     /// Polls, and has what is finished counted and kept in the queues.
     pub fn drain(&self) {
         let _ = self.shared.try_visit(State::drain);
+    }
+
+    /// Takes the thread, and lets none begin any more.
+    pub(super) fn take_thread(&self) -> Option<ProgressThread> {
+        self.shared.take_thread().or_else(|| {
+            // Another call of the program may be about to begin the use.
+            self.shared.lock_anyway().unused = None;
+            self.shared.take_thread()
+        })
     }
 
     /// Starts the thread. Where the system has none to give, progress is made in the program's
@@ -414,7 +427,7 @@ impl State {
         if core.threaded {
             // Nobody else sleeps, so nobody else needs what wakes a sleeper.
             core.shared.open(engine.context().waker());
-            // Open MPI opens an endpoint for one-sided operations in each process that may never use it.
+            // Open MPI 5 opens such an endpoint in each process, and may never use it.
             if info::is_one_sided(self.caps) {
                 self.unused = Some(Arc::downgrade(core));
             } else {
@@ -527,8 +540,8 @@ impl State {
         Ok(())
     }
 
-    /// There is something that progress has to be made of: memory that peers may use, or an
-    /// operation. Before that an endpoint without messages needs no thread.
+    /// There is something that the thread is for: memory that peers may use, an operation, or a call
+    /// that is to sleep. Before that an endpoint without messages needs none.
     #[inline]
     pub fn begin_use(&mut self) {
         if let Some(core) = self.unused.take().and_then(|core| core.upgrade()) {

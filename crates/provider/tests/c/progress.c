@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "client.h"
 #include <dirent.h>
+#include <rdma/fi_atomic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -307,6 +308,46 @@ static void closing(void)
 	free(in);
 }
 
+/* One-sided operations alone: a thread that nobody asked for. It begins with a region, an
+ * operation or a wait, and serves a target that does not call. */
+static void one_sided(void)
+{
+	struct net net = open_net(FI_RMA | FI_ATOMIC, FI_THREAD_DOMAIN);
+	_Atomic int there = 0;
+	int one = 1;
+	struct fid_mr *mr;
+	struct fi_cq_tagged_entry entry;
+
+	IS(net.info->domain_attr->data_progress, FI_PROGRESS_AUTO);
+	struct side a = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+	struct side b = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+	introduce(&a, &b);
+	await_threads(1);
+	IS(fi_cq_sread(b.rx, &entry, 1, NULL, 0), -FI_EAGAIN);
+	IS(fi_cq_sread(b.rx, &entry, 1, NULL, 10), -FI_EAGAIN);
+	await_threads(2);
+	close_side(&b);
+	await_threads(1);
+	close_side(&a);
+
+	a = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+	await_threads(1);
+	OK(fi_mr_reg(net.domain, (void *)&there, sizeof there, FI_REMOTE_WRITE, 0, 7, 0, &mr,
+		     NULL));
+	await_threads(2);
+	/* Exposed at once, so its thread begins as it is enabled. */
+	b = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+	introduce(&a, &b);
+	await_threads(3);
+	OK(fi_atomic(b.ep, &one, 1, NULL, 0, 0, fi_mr_key(mr), FI_INT32, FI_SUM, NULL));
+	await(&there, 1);
+	OK(fi_close(&mr->fid));
+	close_side(&a);
+	close_side(&b);
+	await_threads(1);
+	close_net(&net);
+}
+
 /* A fork has no such thread; it may close what it has and end. */
 static void forked(void)
 {
@@ -388,6 +429,8 @@ int main(int argc, char **argv)
 		sread();
 	else if (!strcmp(scene, "closing"))
 		closing();
+	else if (!strcmp(scene, "one-sided"))
+		one_sided();
 	else if (!strcmp(scene, "forked"))
 		forked();
 	else if (!strcmp(scene, "ending"))
