@@ -30,7 +30,7 @@ from bench_peers import TRANSPORTS
 NAME = f"bench-{os.getpid()}"
 TOOL = os.path.join(bench.RELEASE, "sluice")
 PEERS = ["btl", "ofi", "ucx"]
-TRANSPORTS = ["sluice", *PEERS]
+COMPARED = ["sluice", *PEERS]
 NAMES = {"sluice": "Sluice", "btl": "btl tcp", "ofi": "libfabric tcp", "ucx": "UCX tcp"}
 # Those of the overlap: the second is Sluice with its thread.
 THREAD = "sluice-thread"
@@ -172,7 +172,7 @@ def summary(rails, found):
 
 def table(rails, rows, left_out):
     """For people: a line for each test and size, and Sluice beside the best peer."""
-    present = [t for t in TRANSPORTS if any(row["transport"] == t for row in rows)]
+    present = [t for t in COMPARED if any(row["transport"] == t for row in rows)]
     print(f"\n{rails} rail{'s' if rails > 1 else ''}: p50, medians over rounds")
     print(f"  {'':24}" + "".join(f"{NAMES[t]:>16}" for t in present) + "   Sluice / best peer")
     for test, sizes, _ in PLAN:
@@ -209,7 +209,7 @@ def compare(args, cores, directory):
         try:
             left_out = {t: why for t, why in ONE_RAIL.items() if rails > 1}
             missing = dict(left_out)
-            found = measure(rails, TRANSPORTS, args.rounds, args.seconds, cores, directory,
+            found = measure(rails, COMPARED, args.rounds, args.seconds, cores, directory,
                             missing)
         finally:
             lab("down")

@@ -17,7 +17,7 @@ const COLD_POLLS: u32 = 4096;
 
 /// A chunk of so many bytes is worth a system call of its own, so that it is received into
 /// its place: to copy it takes longer.
-const CHUNK_BYTES_DIRECT: u64 = 32 << 10;
+const CHUNK_BYTES_DIRECT: u64 = 8 << 10;
 
 /// See the module.
 #[derive(Debug)]
