@@ -38,5 +38,5 @@ pub use port::{
     Port, Published, RailError, Remote, RemoteCaps, RemoteMemory, Rights, SharedCopy, TagMatching,
     TaggedEnd, TaggedMessage, TaggedWanted, Token, Told, ToldPeer, Transmitted, Transport,
 };
-pub use quota::{Grant, Layout, LayoutError, Opened};
+pub use quota::{Grant, HANDOVER_SLOTS, Layout, LayoutError, Opened};
 pub use region::{Arrival, Held, MailboxRegion};

@@ -21,11 +21,18 @@ pub struct Grant {
     pub credit_slots: u8,
 }
 
+/// Slots of one sender, beside its grant, for packets of the rail itself: chunks of a transfer
+/// that both sides copy, handed over in memory of the sender's. They consume no credit.
+pub const HANDOVER_SLOTS: u32 = 2;
+
 impl Grant {
     /// All slots of one sender.
     #[must_use]
     pub fn total(self) -> u32 {
-        u32::from(self.data_slots) + u32::from(self.control_slots) + u32::from(self.credit_slots)
+        u32::from(self.data_slots)
+            + u32::from(self.control_slots)
+            + u32::from(self.credit_slots)
+            + HANDOVER_SLOTS
     }
 }
 
@@ -121,7 +128,7 @@ impl Layout {
         // The ring is a power of two, so a limit that is none rounds down.
         let ring_max = prev_power_of_two(slots_max);
         let room = ring_max.saturating_sub(u32::from(REPLY_SLOTS)) / senders;
-        let overhead = u32::from(CONTROL_SLOTS) + u32::from(CREDIT_SLOTS);
+        let overhead = u32::from(CONTROL_SLOTS) + u32::from(CREDIT_SLOTS) + HANDOVER_SLOTS;
         let data = room.saturating_sub(overhead).min(u32::from(DATA_SLOTS_MAX));
         if data < u32::from(DATA_SLOTS_MIN) {
             let need = senders * (u32::from(DATA_SLOTS_MIN) + overhead) + u32::from(REPLY_SLOTS);

@@ -95,6 +95,8 @@ pub(super) fn place(unit: u64, payload_bytes: u32, bytes: usize) -> Option<u32> 
 pub(super) struct Buffer {
     unit: u16,
     count: u16,
+    /// Its packet has a slot that no credit pays for (`handover`).
+    is_handed: bool,
 }
 
 impl Buffer {
@@ -152,7 +154,7 @@ impl OwnBounces {
             self.misses += 1;
             return None;
         };
-        let buffer = Buffer { unit: unit as u16, count: count as u16 };
+        let buffer = Buffer { unit: unit as u16, count: count as u16, is_handed: false };
         self.mark(buffer, true);
         self.next = unit + count;
         pair.units += count;
@@ -185,15 +187,24 @@ impl OwnBounces {
         for _ in 0..read {
             let Some(buffer) = pair.busy.pop_front() else { break };
             pair.units -= usize::from(buffer.count);
+            pair.handed -= u32::from(buffer.is_handed);
             self.mark(buffer, false);
         }
         read != 0
     }
 
+    /// How many chunks that were handed over to a receiver, whose count is `word`, wait there.
+    pub(super) fn handed_to(&mut self, pair: &mut Pair, word: &AtomicU64) -> u32 {
+        if pair.handed != 0 {
+            self.take_back(pair, word);
+        }
+        pair.handed
+    }
+
     /// Nothing is sent to a receiver any more. What it has not read stays until it ends.
     pub(super) fn keep(&mut self, peer: PeerId, pair: &mut Pair) {
         pair.entry = None;
-        pair.units = 0;
+        (pair.units, pair.handed) = (0, 0);
         self.kept.extend(pair.busy.drain(..).map(|buffer| (peer, buffer)));
     }
 
@@ -280,6 +291,8 @@ pub(super) struct Pair {
     busy: VecDeque<Buffer>,
     /// Their units.
     units: usize,
+    /// How many of them were handed over.
+    handed: u32,
     /// The peer's count, when it was looked at last.
     counted: u64,
     /// Buffers of the peer's that were read here.
@@ -291,6 +304,14 @@ pub(super) struct Pair {
 }
 
 impl Pair {
+    /// The buffer that was taken last is handed over.
+    pub(super) fn hand_over(&mut self) {
+        if let Some(last) = self.busy.back_mut() {
+            last.is_handed = true;
+            self.handed += 1;
+        }
+    }
+
     /// Whether the peer, whose count is this now, has read something since the last call, and was
     /// written a long payload a moment ago.
     pub(super) fn has_just_read(&mut self, count: u64, now: Nanos) -> bool {

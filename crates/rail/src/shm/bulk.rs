@@ -12,6 +12,7 @@
 //! anybody waiting for it. One that waits for the other side's chunks stands
 //! aside, and is looked at once in each pass.
 
+use super::handover::Handover;
 use super::segment::CHUNK_CLAIMS_MAX;
 use crate::faults;
 use rustix::io::Errno;
@@ -51,11 +52,25 @@ pub(super) struct Share {
     pub(super) is_vouched: bool,
     /// Since when the claims and the peer's record contradict each other.
     pub(super) doubted_since: Option<Nanos>,
+    /// Whether chunks are handed over.
+    pub(super) handover: Handover,
+    /// All chunks are accounted for, and those that were handed over are in the ring before this
+    /// position.
+    pub(super) handed_until: Option<u64>,
 }
 
 impl Share {
     pub(super) fn new(claims: ClaimsId, side: Side) -> Share {
-        Share { claims, side, own: 0, failed: None, is_vouched: false, doubted_since: None }
+        Share {
+            claims,
+            side,
+            own: 0,
+            failed: None,
+            is_vouched: false,
+            doubted_since: None,
+            handover: Handover::Unasked,
+            handed_until: None,
+        }
     }
 }
 
@@ -170,9 +185,9 @@ impl Queue {
         })
     }
 
-    /// Whether these chunk claims of this process are in use here.
-    pub(super) fn holds(&self, claims: ClaimsId) -> bool {
-        self.transfers.iter().chain(&self.waiting).any(|transfer| {
+    /// The transfer by these chunk claims of this process.
+    pub(super) fn shared_read(&self, claims: ClaimsId) -> Option<&Transfer> {
+        self.waiting.iter().chain(&self.transfers).find(|transfer| {
             let own = |share: Share| share.side == Side::Owner && share.claims == claims;
             transfer.share.is_some_and(own)
         })

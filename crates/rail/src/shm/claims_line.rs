@@ -5,6 +5,8 @@
 use super::prefetch::prefetch;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use sluice_link::chunk_claims::Side;
 use sluice_link::chunk_claims::{ChunkClaims, ClaimsWord};
 use std::ops::Deref;
 #[cfg(not(loom))]
@@ -50,6 +52,9 @@ impl ClaimsWord for SharedWord {
 #[derive(Debug)]
 pub(crate) struct Line {
     claims: ChunkClaims<SharedWord>,
+    /// Whether the owner takes in what is handed over (`handover`), and whether its peer hands over.
+    takes_in: SharedWord,
+    hands_over: SharedWord,
 }
 
 #[cfg(not(loom))]
@@ -58,13 +63,46 @@ const _: () = assert!(size_of::<Line>() == 64);
 impl Line {
     fn new(word: u64) -> Line {
         let shared = |word| SharedWord(AtomicU64::new(word));
-        Line { claims: ChunkClaims::new(shared(word), shared(0)) }
+        Line {
+            claims: ChunkClaims::new(shared(word), shared(0)),
+            takes_in: shared(0),
+            hands_over: shared(0),
+        }
     }
 
     /// One that no transfer has.
     #[cfg(not(loom))]
     pub(crate) fn unused() -> Line {
         Line::new(ChunkClaims::<SharedWord>::UNUSED)
+    }
+
+    /// Says, as one side, whether it hands over, or takes in, chunks of this generation. A hint: what
+    /// is handed over is taken in, whatever was said.
+    #[cfg(not(loom))]
+    pub(crate) fn say(&self, side: Side, generation: u32, will: bool) {
+        self.will(side).store(u64::from(generation) << 1 | u64::from(will));
+    }
+
+    /// What a side has said last of this generation.
+    #[cfg(not(loom))]
+    pub(crate) fn said(&self, side: Side, generation: u32) -> Option<bool> {
+        let word = self.will(side).load();
+        (word >> 1 == u64::from(generation)).then_some(word & 1 != 0)
+    }
+
+    /// Nobody has said anything of the next generation.
+    #[cfg(not(loom))]
+    pub(crate) fn unsay(&self) {
+        self.takes_in.store(0);
+        self.hands_over.store(0);
+    }
+
+    #[cfg(not(loom))]
+    fn will(&self, side: Side) -> &SharedWord {
+        match side {
+            Side::Owner => &self.takes_in,
+            Side::Peer => &self.hands_over,
+        }
     }
 
     /// Begins to fetch the line, which will be needed.

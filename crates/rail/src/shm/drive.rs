@@ -10,6 +10,7 @@ use super::bounce;
 use super::bulk::{PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
+use super::handover::Handed;
 use super::host::Host;
 use super::looks;
 use super::peers::{Life, Peer};
@@ -122,6 +123,12 @@ fn deliver_parsed<H: Host, M: Machine>(
     writer: u16,
 ) {
     let shm = host.shm_mut();
+    if let Some(handed) = Handed::of(copy) {
+        if !handed.is_ok_and(|handed| shm.take_in_handed(copy, peer, handed)) {
+            refuse(host, now, machine, peer, writer);
+        }
+        return;
+    }
     let Ok(packet) = Packet::parse(slot_bytes(copy)) else {
         return refuse(host, now, machine, peer, writer);
     };

@@ -40,6 +40,7 @@ mod doorbell;
 pub(crate) mod drive;
 mod error;
 mod guard;
+mod handover;
 mod held;
 mod host;
 mod housekeeping;

@@ -116,7 +116,12 @@ impl Shm {
     /// Writes a packet with this first slot, whose payload goes by a buffer. False if there is
     /// none for it, or the ring does as well.
     #[inline]
-    fn write_by_buffer(&mut self, peer: PeerId, first: &mut [u64; WORDS], payload: Region) -> bool {
+    pub(super) fn write_by_buffer(
+        &mut self,
+        peer: PeerId,
+        first: &mut [u64; WORDS],
+        payload: Region,
+    ) -> bool {
         let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let Some(entry) = segment.bounces.entry else { return false };
         let len = payload.len as usize;

@@ -26,6 +26,7 @@ use super::card::{CARD_BYTES, Card};
 use super::claims_line::Line;
 use super::error::CardError;
 use super::guard::MappedFile;
+use super::handover::Tried;
 use super::mapping::Mapping;
 use super::published::{self, InUse, PUBLISHED_MAX};
 use super::ring::{self, Slot};
@@ -33,7 +34,7 @@ use super::stores::Stores;
 use crate::faults;
 use rustix::fd::AsFd;
 use sluice_link::{Grant, Layout};
-use sluice_wire::SLOT_BYTES;
+use sluice_wire::{Nanos, SLOT_BYTES};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 12;
+const VERSION: u64 = 13;
 const HEADER_WORDS: usize = 16;
 const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
@@ -211,6 +212,10 @@ pub(super) struct Segment {
     pub(super) stores: Stores,
     /// Buffers that carry payload between the two.
     pub(super) bounces: Pair,
+    /// Whether it is worth handing chunks over to it.
+    pub(super) handed_over: Tried,
+    /// When it has handed one over last.
+    pub(super) came: Nanos,
 }
 
 impl Segment {
@@ -250,6 +255,8 @@ impl Segment {
             entry: None,
             stores: Stores::default(),
             bounces: Pair::default(),
+            handed_over: Tried::default(),
+            came: Nanos(0),
         })
     }
 
@@ -305,6 +312,8 @@ impl Segment {
             entry: None,
             stores: Stores::default(),
             bounces: Pair::default(),
+            handed_over: Tried::default(),
+            came: Nanos(0),
         })
     }
 

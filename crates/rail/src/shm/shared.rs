@@ -23,6 +23,7 @@ use super::Shm;
 use super::bulk::{Direction, Share, Transfer, Turn};
 use super::chunk_claims::parts;
 use super::claims_line::Line;
+use super::handover::Handover;
 use super::looks;
 use super::peers::Life;
 use crate::faults;
@@ -43,6 +44,7 @@ impl Shm {
         }
         let claims = self.own_claims.open(peer)?;
         let (line, generation) = self.own_line(claims).expect("it was just opened");
+        line.unsay();
         line.open(generation, start);
         Some(claims)
     }
@@ -59,7 +61,7 @@ impl Shm {
 
     /// Closes chunk claims of this process.
     pub(super) fn close_own_claims(&mut self, claims: ClaimsId) {
-        debug_assert!(!self.transfers.holds(claims), "no read names it");
+        debug_assert!(self.transfers.shared_read(claims).is_none(), "no read names it");
         let Some((line, generation)) = self.own_line(claims) else { return };
         line.close(generation);
         self.give_back_claims(claims);
@@ -120,10 +122,19 @@ impl Shm {
         if segment.is_none_or(|segment| segment.is_closed()) {
             return Turn::End(Err(RailError::PeerGone));
         }
+        let Some(hands_over) = self.hands_over(&transfer, &mut share) else {
+            transfer.share = Some(share);
+            return Turn::More(transfer);
+        };
         let here = self.line_of(transfer.peer, share.claims).filter(|_| share.own < count);
         let taken = here.and_then(|(line, generation)| line.take(generation, Side::Peer, count));
         let Some(taken) = taken else { return Turn::End(Ok(())) };
-        let copied = self.copy_chunk(&transfer, taken);
+        let copied = if hands_over && self.hand_over(&transfer, share.claims, taken) {
+            share.handover = Handover::On(self.refresh_now());
+            Ok(())
+        } else {
+            self.copy_chunk(&transfer, taken)
+        };
         let Some((line, generation)) = self.line_of(transfer.peer, share.claims) else {
             return Turn::End(Err(RailError::PeerGone));
         };
@@ -148,7 +159,9 @@ impl Shm {
         let Some((place, generation)) = self.own_claims.find(share.claims) else {
             return Turn::End(Err(RailError::Shared));
         };
-        if share.failed.is_none()
+        let awaits_handed = self.awaits_handed(&transfer, &mut share, place, generation);
+        if !awaits_handed
+            && share.failed.is_none()
             && share.own < count
             && let Some(taken) =
                 self.segment.claims_line(place).take(generation, Side::Owner, count)
@@ -181,8 +194,17 @@ impl Shm {
             // asked while the writer's chunks are waited for, if they are.
             share.is_vouched = !self.has_ended(transfer.peer);
         }
+        if settled == Settled::Whole && share.failed.is_none() {
+            let reserved = self.reader.reserved_until();
+            let until = *share.handed_until.get_or_insert(reserved);
+            if until.wrapping_sub(self.reader.head()).cast_signed() > 0 {
+                transfer.share = Some(share);
+                return Turn::Wait(transfer);
+            }
+        }
         transfer.share = Some(share);
         match (settled, share.failed) {
+            (Settled::Left, None) if awaits_handed => self.wait_for_writer(transfer),
             (Settled::Waiting | Settled::Doubtful, _) => self.wait_for_writer(transfer),
             (Settled::Broken, failed) => Turn::End(Err(failed.unwrap_or(RailError::Shared))),
             (Settled::Left, None) => Turn::More(transfer),

@@ -11,6 +11,8 @@ pub struct Stats {
     pub packets_out: u64,
     /// Of these, packets whose payload went by a bounce buffer.
     pub bounces_out: u64,
+    /// Chunks of transfers that both sides copy that were handed over (`handover`).
+    pub chunks_handed: u64,
     /// Packets refused, and other things in shared memory that no peer of this
     /// version would have put there.
     pub violations: u64,
