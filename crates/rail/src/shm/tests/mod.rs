@@ -7,6 +7,7 @@ mod elsewhere;
 mod environment;
 mod files;
 mod garbage;
+mod handover;
 mod kill;
 mod lookup;
 mod named;
