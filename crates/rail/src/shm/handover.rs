@@ -269,7 +269,9 @@ impl Shm {
         }
         let now = self.refresh_now();
         let peer = transfer.peer;
-        let segment = self.peers.segment(peer).filter(|_| !self.checks);
+        let may_take_in =
+            share.handover != Handover::Unasked || self.may_take_in(peer, transfer.local.len);
+        let segment = self.peers.segment(peer).filter(|_| may_take_in);
         let line = self.segment.claims_line(place);
         let waits = match (share.handover, segment) {
             (_, None) | (Handover::Over, _) => false,
@@ -298,6 +300,13 @@ impl Shm {
             share.handover = Handover::Over;
         }
         waits
+    }
+
+    /// Whether a peer that would hand over chunks of a transfer of so many bytes is near, as far as
+    /// is known of copies to it.
+    fn may_take_in(&mut self, peer: PeerId, len: u64) -> bool {
+        let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
+        !self.checks && !segment.stores.would_stream(chunk_bytes(len).min(len) as usize)
     }
 
     /// Takes in a chunk that `peer` has handed over by the packet at the head. False if no peer that
