@@ -16,6 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
 import bench_base as bench  # noqa: E402
+import bench_hosts  # noqa: E402
 import demo  # noqa: E402
 import test as ci  # noqa: E402
 
@@ -101,6 +102,17 @@ class Stages(unittest.TestCase):
             script = next((word for word in one.command if word.endswith((".py", ".sh"))), None)
             if script:
                 self.assertTrue(os.path.exists(os.path.join(ROOT, script)), script)
+
+
+class Hosts(unittest.TestCase):
+    """What scripts/bench_hosts.py tells the transports that it compares."""
+
+    def test_each_transport_is_told_its_devices(self):
+        for transport in [*bench_hosts.COMPARED, *bench_hosts.OVERLAPPING]:
+            words = " ".join(bench_hosts.options(transport, 2))
+            self.assertIn("--mca pml", words, transport)
+            # Sluice finds them.
+            self.assertEqual("r0,r1" in words, not transport.startswith("sluice"), transport)
 
 
 class Demo(unittest.TestCase):

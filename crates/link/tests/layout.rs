@@ -48,8 +48,8 @@ fn a_layout_that_nobody_makes_is_refused() {
 fn a_dynamic_region_fills_the_ring() {
     let layout = Layout::divide_dynamic(64, 1 << 16).unwrap();
     // A quarter of the equal share of what is left is each sender's own.
-    let grant = Grant { data_slots: 238, control_slots: 32, credit_slots: 4 };
-    let fixed = 64 * (238 + 36 + HANDOVER_SLOTS) + 2048;
+    let grant = Grant { data_slots: 237, control_slots: 32, credit_slots: 4 };
+    let fixed = 64 * (237 + 36 + HANDOVER_SLOTS) + 2048;
     let dynamic_slots = (1 << 16) - fixed;
     let expected =
         Layout { grant, dynamic_slots, senders_max: 64, reply_slots: 2048, ring_slots: 1 << 16 };

@@ -185,6 +185,16 @@ impl Queue {
         })
     }
 
+    /// A chunk of the transfer by these chunk claims of this process has not come.
+    pub(super) fn fail_read(&mut self, claims: ClaimsId, why: RailError) {
+        let shares = self.waiting.iter_mut().chain(&mut self.transfers);
+        for share in shares.filter_map(|transfer| transfer.share.as_mut()) {
+            if share.side == Side::Owner && share.claims == claims {
+                share.failed = Some(why);
+            }
+        }
+    }
+
     /// The transfer by these chunk claims of this process.
     pub(super) fn shared_read(&self, claims: ClaimsId) -> Option<&Transfer> {
         self.waiting.iter().chain(&self.transfers).find(|transfer| {

@@ -513,9 +513,7 @@ impl Shm {
     #[cold]
     pub(super) fn give_up_later(&mut self, peer: PeerId, why: PeerError) {
         let is_over = |known: &Peer| known.gone.is_some() || known.is_elsewhere();
-        if self.peers.get(peer).is_none_or(is_over)
-            || self.condemned.iter().any(|(other, _)| *other == peer)
-        {
+        if self.peers.get(peer).is_none_or(is_over) || self.is_condemned(peer) {
             return;
         }
         let who = self.describe(peer);
@@ -533,6 +531,11 @@ impl Shm {
         });
         self.condemned.push((peer, why));
         self.attend();
+    }
+
+    /// Whether a peer is about to be given up.
+    pub(super) fn is_condemned(&self, peer: PeerId) -> bool {
+        self.condemned.iter().any(|(other, _)| *other == peer)
     }
 
     /// A peer has ended: what it reserved until now is still to be read.

@@ -32,7 +32,7 @@ use super::ring::WORDS;
 use super::segment::Segment;
 use super::{Shm, looks};
 use sluice_link::chunk_claims::{Side, chunk, chunk_bytes, chunks};
-use sluice_link::{ClaimsId, HANDOVER_SLOTS};
+use sluice_link::{ClaimsId, HANDOVER_SLOTS, RailError};
 use sluice_wire::{Addr, Nanos, PeerId, Region, slots_for};
 use std::num::NonZeroU32;
 
@@ -83,7 +83,8 @@ impl Handed {
     /// Where it goes, if the transfer has such a chunk.
     fn place_in(self, transfer: &Transfer) -> Option<Addr> {
         let len = transfer.local.len;
-        let (at, bytes) = (self.chunk < chunks(len)).then(|| chunk(len, self.chunk))?;
+        let is_one = self.chunk < chunks(len) && !transfer.wraps();
+        let (at, bytes) = is_one.then(|| chunk(len, self.chunk))?;
         (bytes == u64::from(self.len)).then(|| Addr(transfer.local.addr.0 + at))
     }
 
@@ -240,6 +241,9 @@ impl Shm {
 
     /// Hands a chunk over that was taken. False if there is no buffer for it.
     pub(super) fn hand_over(&mut self, transfer: &Transfer, claims: ClaimsId, taken: u32) -> bool {
+        if transfer.wraps() {
+            return false;
+        }
         let (at, len) = chunk(transfer.local.len, taken);
         let payload = Region { addr: Addr(transfer.local.addr.0 + at), len };
         let Ok(chunk_len) = u32::try_from(len) else { return false };
@@ -332,13 +336,16 @@ impl Shm {
         let Some(slots) = self.take_up(copy, peer, handed.slots(), HEADER_BYTES, handed.len) else {
             return false;
         };
-        if let Some(to) = to
-            && self.try_copy_payload(0, to, handed.len) == Copied::Done
-        {
-            self.stats.count_moved(Direction::Read, handed.len.into());
-            let now = self.refresh_now();
-            if let Some((_, segment)) = self.peers.mailbox_and_segment(peer) {
-                segment.came = now;
+        if let Some(to) = to {
+            if self.try_copy_payload(0, to, handed.len) == Copied::Done {
+                self.stats.count_moved(Direction::Read, handed.len.into());
+                let now = self.refresh_now();
+                if let Some((_, segment)) = self.peers.mailbox_and_segment(peer) {
+                    segment.came = now;
+                }
+            } else {
+                // It was cut.
+                self.transfers.fail_read(handed.claims, RailError::PeerGone);
             }
         }
         self.put_down(slots);

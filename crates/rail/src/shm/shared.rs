@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - This side copies at most as many chunks as the transfer has, each inside
-//!   it, whatever the chunk claims say.
+//!   it, whatever the chunk claims say; those that are handed over (`handover`) are inside it too.
 //! - One word of them that anybody else writes makes a transfer end with an error or
 //!   be done by one side. The place is not used again while a suspect may write there
 //!   (`chunk_claims`). A peer that lies about what it has copied can leave out bytes, as it
@@ -91,7 +91,9 @@ impl Shm {
     /// Whether the peer has copied all of a transfer by chunk claims of this process.
     pub(super) fn is_own_transfer_written(&mut self, claims: ClaimsId, len: u64) -> bool {
         let is_whole = self.own_line(claims).is_some_and(|(line, generation)| {
+            // What is handed over has not come yet.
             line.settled(generation, chunks(len), 0) == Settled::Whole
+                && line.said(Side::Peer, generation) != Some(true)
         });
         if is_whole {
             self.own_claims.set_alone(claims);
@@ -172,10 +174,10 @@ impl Shm {
             share.own += 1;
             share.is_vouched = false;
             share.failed = copied.err();
-            // A process that has ended, or was given up, is not waited for.
-            if share.failed == Some(RailError::PeerGone) {
-                return Turn::End(Err(RailError::PeerGone));
-            }
+        }
+        // A process that has ended, or is given up, is not waited for: what it handed over may be lost.
+        if share.failed == Some(RailError::PeerGone) || self.is_condemned(transfer.peer) {
+            return Turn::End(Err(RailError::PeerGone));
         }
         let mut settled = self.segment.claims_line(place).settled(generation, count, share.own);
         if settled == Settled::Doubtful {

@@ -21,7 +21,7 @@ fn acquainted() -> (Shm, Shm, PeerId, PeerId) {
 }
 
 /// The first slot of the packet at the head of a mailbox.
-fn head_offset(shm: &Shm) -> usize {
+pub(super) fn head_offset(shm: &Shm) -> usize {
     let slots = u64::from(shm.layout().ring_slots);
     shm.segment.ring_offset() + (shm.reader.head() & (slots - 1)) as usize * 64
 }

@@ -3,6 +3,7 @@
 use super::super::handover::Handed;
 use super::super::ring::Step;
 use super::super::{Shm, looks};
+use super::bounce::head_offset;
 use super::reads::reads_work;
 use super::shared::Both;
 use super::{Noise, Recorder, addr_of, advance_clock, at, poll, put, region_of, send, settle};
@@ -154,6 +155,40 @@ fn a_transfer_does_not_end_before_what_was_handed_over_has_come() {
     drop(third);
     assert_eq!(both.end_a(), Ok(()));
     both.check();
+}
+
+/// A chunk that is accounted for and cannot be read is missing, and the transfer fails.
+#[test]
+fn a_handed_chunk_that_is_cut_fails_its_transfer() {
+    let mut both = acquainted(LEN);
+    // The first copies are timed, and whole.
+    while both.b.own_bounces.portions < 100 {
+        let claims = both.open();
+        both.read(claims, 1);
+        both.poll_a();
+        both.write(claims, 2);
+        assert_eq!(both.end_beside(), [Ok(()), Ok(())]);
+        both.a.close_claims(claims);
+    }
+    let claims = both.open();
+    both.read(claims, 1);
+    both.poll_a();
+    both.write(claims, 2);
+    let before = both.b.own_bounces.portions;
+    while both.b.own_bounces.portions == before {
+        both.poll_b();
+    }
+    // Of the last one the count is asked; the others are whole, as another one follows.
+    let waiting = both.a.reader.reserved_until() - both.a.reader.head();
+    let last = head_offset(&both.a) + (waiting as usize - 1) * 64;
+    both.a.segment.word_at(last + 56).fetch_add(1 << 56, Ordering::Relaxed);
+    while both.at_a.reads.is_empty() {
+        both.poll_a();
+        both.poll_b();
+    }
+    assert_eq!(both.end_a(), Err(RailError::PeerGone));
+    settle(&mut both.a, &mut both.at_a);
+    assert_eq!(both.at_a.gone, [(both.to_b, PeerError::Damaged)]);
 }
 
 /// What comes of a transfer that has ended otherwise is dropped.
