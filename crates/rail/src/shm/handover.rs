@@ -16,7 +16,7 @@
 //!
 //! Invariants:
 //! - A packet is published before its chunk is accounted for. So a reader that finds all chunks
-//!   accounted for ends when it has read what was reserved of its ring by then ([`HandedIn::awaits`]).
+//!   accounted for ends when it has read what was reserved of its ring by then (`Share::handed_until`).
 //!   It counts nothing, so there is no count to be forged, and a writer that was stopped holds up
 //!   no more than the ring behind its packet.
 //! - No more than [`HANDOVER_SLOTS`] chunks to one reader wait to be taken in.
@@ -25,7 +25,7 @@
 //!
 //! [`HANDOVER_SLOTS`]: sluice_link::HANDOVER_SLOTS
 
-use super::bounce::{self, PAYLOAD_BYTES_MAX};
+use super::bounce::{self, PAYLOAD_BYTES_MAX, may_bounce};
 use super::bulk::{Direction, Share, Transfer};
 use super::packets::Copied;
 use super::ring::WORDS;
@@ -241,10 +241,11 @@ impl Shm {
 
     /// Hands a chunk over that was taken. False if there is no buffer for it.
     pub(super) fn hand_over(&mut self, transfer: &Transfer, claims: ClaimsId, taken: u32) -> bool {
-        if transfer.wraps() {
+        let (at, len) = chunk(transfer.local.len, taken);
+        // A last chunk may be shorter than what a buffer is for.
+        if transfer.wraps() || !may_bounce(HEADER_BYTES as usize, len) {
             return false;
         }
-        let (at, len) = chunk(transfer.local.len, taken);
         let payload = Region { addr: Addr(transfer.local.addr.0 + at), len };
         let Ok(chunk_len) = u32::try_from(len) else { return false };
         let mut first = Handed { claims, chunk: taken, len: chunk_len }.slot();
@@ -321,7 +322,9 @@ impl Shm {
         peer: PeerId,
         handed: Handed,
     ) -> bool {
-        if bounce::named(copy, HEADER_BYTES).is_none() {
+        let is_by_buffer = may_bounce(HEADER_BYTES as usize, handed.len.into())
+            && bounce::named(copy, HEADER_BYTES).is_some();
+        if !is_by_buffer {
             return false;
         }
         let to = match self.transfers.shared_read(handed.claims) {

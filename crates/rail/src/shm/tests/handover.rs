@@ -1,5 +1,6 @@
 //! Chunks that are handed over.
 
+use super::super::bounce::PAYLOAD_BYTES_MIN;
 use super::super::handover::Handed;
 use super::super::ring::Step;
 use super::super::{Shm, looks};
@@ -77,6 +78,29 @@ fn all_chunks_are_handed_over_while_both_are_there() {
         assert_eq!(both.b.stats().written_bytes, round * LEN as u64);
     }
     assert_eq!((both.a.stats().violations, both.b.stats().violations), (0, 0));
+}
+
+/// A last chunk that no buffer is for is written by the system, and the counts of buffers agree.
+#[test]
+fn a_last_chunk_may_be_short() {
+    if !reads_work() {
+        return;
+    }
+    for more in [1, 40, 41, 2047, 2048, 4097] {
+        let mut both = acquainted((512 << 10) + more);
+        let claims = both.open();
+        both.read(claims, 1);
+        both.poll_a();
+        both.write(claims, 2);
+        assert_eq!(both.end_beside(), [Ok(()), Ok(())]);
+        both.check();
+        both.a.close_claims(claims);
+        let is_handed = more >= PAYLOAD_BYTES_MIN;
+        assert_eq!(both.b.stats().chunks_handed, if is_handed { 3 } else { 2 }, "{more}");
+        let segment = both.b.peers.get(both.to_a).unwrap().segment.as_ref().unwrap();
+        let read = both.b.segment.bounces_read(segment.bounces.entry.unwrap());
+        assert_eq!(read.load(Ordering::Relaxed), both.b.stats().bounces_out, "{more}");
+    }
 }
 
 /// It is handed as many as it has slots for, and the rest is written where it belongs.
