@@ -195,6 +195,22 @@ impl Queue {
         }
     }
 
+    /// What was handed over may be lost.
+    pub(super) fn fail_handed(&mut self, why: RailError) {
+        let shares = self.waiting.iter_mut().chain(&mut self.transfers);
+        for share in shares.filter_map(|transfer| transfer.share.as_mut()) {
+            if share.side == Side::Owner && share.handover != Handover::Unasked {
+                share.failed = Some(why);
+            }
+        }
+    }
+
+    /// Whether one of those that wait does so for a moment, for a chunk to be handed over.
+    pub(super) fn awaits_handed(&self) -> bool {
+        let awaits = |share: Share| matches!(share.handover, Handover::Asking(_) | Handover::On(_));
+        self.waiting.iter().any(|transfer| transfer.share.is_some_and(awaits))
+    }
+
     /// The transfer by these chunk claims of this process.
     pub(super) fn shared_read(&self, claims: ClaimsId) -> Option<&Transfer> {
         self.waiting.iter().chain(&self.transfers).find(|transfer| {

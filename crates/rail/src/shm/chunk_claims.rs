@@ -120,11 +120,11 @@ impl OwnClaims {
         })
     }
 
-    /// Somebody has scribbled over open claims.
-    pub(super) fn set_spoiled(&mut self, id: ClaimsId) {
-        if let Some((at, _)) = self.find(id) {
-            self.slots[usize::from(at)].spoiled = true;
-        }
+    /// Somebody has scribbled over open claims. Says whether that is news.
+    pub(super) fn set_spoiled(&mut self, id: ClaimsId) -> bool {
+        self.find(id).is_some_and(|(at, _)| {
+            !std::mem::replace(&mut self.slots[usize::from(at)].spoiled, true)
+        })
     }
 
     /// Gives back the place of open claims. It is kept back if their peer may

@@ -388,7 +388,7 @@ impl Shm {
     pub fn rest_ns(&mut self) -> u64 {
         let only_waits = self.transfers.only_waits() && !self.reader.is_published();
         if only_waits && self.ending.is_empty() && self.condemned.is_empty() {
-            return NAP_NS;
+            return if self.transfers.awaits_handed() { 0 } else { NAP_NS };
         }
         if self.has_work() { 0 } else { SLEEP_NS_MAX }
     }

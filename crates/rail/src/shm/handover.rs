@@ -283,9 +283,12 @@ impl Shm {
             (Handover::On(since), Some(segment)) => {
                 let waited = now.since(segment.came.max(since));
                 let said = line.said(Side::Peer, generation);
-                let is_at_it = said.is_some() || now.since(segment.came) <= PATIENCE_LONG;
+                // Of others it may be handed chunks without end.
+                let is_at_it = said.is_some()
+                    || now.since(segment.came) <= PATIENCE_LONG
+                        && now.since(since) <= PATIENCE_LONG;
                 said != Some(false)
-                    && (waited <= PATIENCE
+                    && (waited <= PATIENCE && (is_at_it || now.since(since) <= PATIENCE)
                         // It may be at work with another one, or with a first portion that takes long.
                         || waited <= PATIENCE_LONG && is_at_it && self.is_here(peer))
             }

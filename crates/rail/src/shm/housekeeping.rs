@@ -6,7 +6,7 @@ use super::peers::Life;
 use super::ring::Stuck;
 use super::segment::{Claim, Standing};
 use super::watch::{Watch, poll_now};
-use sluice_link::PeerError;
+use sluice_link::{PeerError, RailError};
 use sluice_wire::{Nanos, PeerId};
 
 /// Time between two looks for stuck slots and new writers.
@@ -206,6 +206,7 @@ impl Shm {
                     self.stats.violations += 1;
                     self.reader.restart();
                     self.forget_positions();
+                    self.transfers.fail_handed(RailError::PeerGone);
                     // Whose packets lie where nobody reads any more is given up;
                     // who writes one just now is found by the next slow look.
                     self.look_for_missed();

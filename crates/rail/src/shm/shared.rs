@@ -4,8 +4,8 @@
 //! A turn takes one chunk, copies all of it and accounts for it, so between
 //! turns this side owes nothing: what it has taken is accounted for. The writer
 //! is done when it finds no chunk left. The reader is done when all that were
-//! taken are accounted for, also if one of them failed: before that the writer
-//! may still write into the reader's memory. Only the end of the writer's
+//! taken are accounted for, also if one of them failed, and what was handed over (`handover`)
+//! is read: before that the writer may still write into the reader's memory. Only the end of the writer's
 //! process ends that waiting.
 //!
 //! Invariants:
@@ -124,6 +124,10 @@ impl Shm {
         if segment.is_none_or(|segment| segment.is_closed()) {
             return Turn::End(Err(RailError::PeerGone));
         }
+        let claims = self.line_of(transfer.peer, share.claims);
+        if claims.is_none_or(|(line, generation)| line.is_closed(generation)) {
+            return Turn::End(Ok(()));
+        }
         let Some(hands_over) = self.hands_over(&transfer, &mut share) else {
             transfer.share = Some(share);
             return Turn::More(transfer);
@@ -196,13 +200,10 @@ impl Shm {
             // asked while the writer's chunks are waited for, if they are.
             share.is_vouched = !self.has_ended(transfer.peer);
         }
-        if settled == Settled::Whole && share.failed.is_none() {
-            let reserved = self.reader.reserved_until();
-            let until = *share.handed_until.get_or_insert(reserved);
-            if until.wrapping_sub(self.reader.head()).cast_signed() > 0 {
-                transfer.share = Some(share);
-                return Turn::Wait(transfer);
-            }
+        if settled == Settled::Whole && share.failed.is_none() && !self.has_read_handed(&mut share)
+        {
+            transfer.share = Some(share);
+            return Turn::Wait(transfer);
         }
         transfer.share = Some(share);
         match (settled, share.failed) {
@@ -212,15 +213,28 @@ impl Shm {
             (Settled::Left, None) => Turn::More(transfer),
             (Settled::Whole, None) => Turn::End(self.whole(&share)),
             (Settled::Spoiled | Settled::Left | Settled::Whole, failed) => {
-                self.stats.violations += 1;
-                self.own_claims.set_spoiled(share.claims);
+                self.stats.violations += u64::from(self.own_claims.set_spoiled(share.claims));
                 let is_given_up = self.segment.claims_line(place).give_up(generation, count);
                 if !is_given_up && share.own == 0 {
-                    return Turn::End(self.whole(&share));
+                    let has_read = self.has_read_handed(&mut share);
+                    transfer.share = Some(share);
+                    return if has_read {
+                        Turn::End(self.whole(&share))
+                    } else {
+                        Turn::Wait(transfer)
+                    };
                 }
                 Turn::End(Err(failed.unwrap_or(RailError::Shared)))
             }
         }
+    }
+
+    /// Whether all is read that was in the ring when all chunks were accounted for first: what was
+    /// handed over is among it.
+    fn has_read_handed(&self, share: &mut Share) -> bool {
+        let reserved = self.reader.reserved_until();
+        let until = *share.handed_until.get_or_insert(reserved);
+        until.wrapping_sub(self.reader.head()).cast_signed() <= 0
     }
 
     /// All chunks of a transfer to this process are accounted for.

@@ -1,6 +1,7 @@
 //! Chunks that are handed over.
 
 use super::super::bounce::PAYLOAD_BYTES_MIN;
+use super::super::bulk::Turn;
 use super::super::handover::Handed;
 use super::super::ring::Step;
 use super::super::{Shm, looks};
@@ -8,7 +9,7 @@ use super::bounce::head_offset;
 use super::reads::reads_work;
 use super::shared::Both;
 use super::{Noise, Recorder, addr_of, advance_clock, at, poll, put, region_of, send, settle};
-use sluice_link::chunk_claims::{Side, chunk_bytes, chunks};
+use sluice_link::chunk_claims::{ClaimsWord, Side, chunk_bytes, chunks};
 use sluice_link::{
     ClaimsId, ClaimsStart, HANDOVER_SLOTS, PeerError, RailError, SharedCopy, Token, Transport,
 };
@@ -179,6 +180,31 @@ fn a_transfer_does_not_end_before_what_was_handed_over_has_come() {
     drop(third);
     assert_eq!(both.end_a(), Ok(()));
     both.check();
+}
+
+/// Nor does one whose claims somebody writes over when all is accounted for.
+#[test]
+fn a_spoiled_transfer_does_not_end_before_what_was_handed_over_has_come() {
+    // As many chunks as there are slots.
+    let mut both = acquainted(512 << 10);
+    let claims = both.open();
+    both.read(claims, 1);
+    both.poll_a();
+    both.write(claims, 2);
+    while both.at_b.reads.is_empty() {
+        both.poll_b();
+    }
+    assert_eq!(both.b.stats().chunks_handed, HANDOVER_SLOTS.into());
+    let (line, _) = both.b.line_of(both.to_a, claims).unwrap();
+    line.word().store(u64::MAX);
+    // A turn before the ring is read.
+    let pending = both.a.transfers.next_aside().unwrap();
+    let share = pending.share.unwrap();
+    assert!(matches!(both.a.turn_shared(pending, share), Turn::Wait(_)));
+    both.a.transfers.set_aside(pending);
+    assert_eq!(both.end_a(), Ok(()));
+    both.check();
+    assert_eq!(both.a.stats().violations, 1);
 }
 
 /// A chunk that is accounted for and cannot be read is missing, and the transfer fails.
