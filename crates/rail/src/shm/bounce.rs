@@ -12,7 +12,8 @@
 //! The longest are stored and read in portions (`portions`).
 //!
 //! A packet whose payload is in a buffer takes one slot of the ring, and as many credits as if
-//! it took all of them: for the machines nothing has changed. Who finds no free buffer puts the
+//! it took all of them: for the machines nothing has changed. (A chunk that is handed over,
+//! `handover`, takes no credit.) Who finds no free buffer puts the
 //! payload into the ring. So does who streams a payload of one portion, because the receiver is
 //! far (`stores`): such stores take lines from nobody.
 //!
