@@ -34,7 +34,7 @@ install() {
     printf 'installing: %s\n' "$*" >&2
     log=$(mktemp)
     if ! { "${as_root[@]}" apt-get update -qq &&
-        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq \
+        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get -o DPkg::Lock::Timeout=120 install -y -qq \
             --no-install-recommends "$@"; } >"$log" 2>&1; then
         cat "$log" >&2
         fail "apt-get could not install: $*" "next: see its output above"

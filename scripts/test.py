@@ -135,6 +135,11 @@ def stages(quick):
     ], may_skip=True)
     yield Stage("MPI programs under the MPIs of PyPI", [python, "tests/run_mpis.py"],
                 may_skip=True)
+    # It alone has partitioned requests.
+    yield Stage("random MPI programs under Open MPI 5", [
+        python, "tests/run_random.py", "--mpi", "target/mpis/openmpi", "--rails", "shm,tcp",
+        "--fixed", "60", "--drawn", "20",
+    ], may_skip=True)
     yield Stage("packages for pip and Debian", [python, "tests/run_packages.py"])
     yield Stage("mpi4py's test suite", [python, "tests/run_mpi4py.py"])
     # What takes a minute; docs/running.md has the whole of it.

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from run_hosts import LIMIT_SECONDS, TWO, Hosts, Steady, said, wait_until
+from run_hosts import ENCRYPT, LIMIT_SECONDS, OPEN, TWO, Hosts, Steady, said, wait_until
 from run_lab import why_not
 from run_mpi import ROOT, THREAD, Job, abandoned, run, shared_memory, tail
 from strangers import Sorts, listeners_of
@@ -347,10 +347,10 @@ class Faults:
             words = " ".join(["shm", *(f"{key}={value}" for key, value in env.items())])
             yield f"no memory for mailboxes: {words}", "shm", lambda e=env: self.no_memory(e)
         for name, env in [("shm", {}), ("shm", FEW_SLOTS), ("tcp", {}), ("tcp", THREAD),
-                          ("tcp", {"FI_SLUICE_SECURITY": "encrypt"})] if self.faulty else ():
+                          ("tcp", ENCRYPT)] if self.faulty else ():
             words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
             yield f"drawn faults: {words}", name, lambda n=name, e=env: self.drawn_faults(n, e)
-        for env in [{}] if self.args.short else [{}, THREAD]:
+        for env in [{}, ENCRYPT, OPEN, *([] if self.args.short else [THREAD])]:
             words = " ".join(["tcp", *(f"{key}={value}" for key, value in env.items())])
             yield f"strangers: {words}", "tcp", lambda e=env: self.strangers(e)
         for name in PLACES:

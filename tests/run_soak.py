@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs everything at once for long: programs, kills, cut rails and memory limits, from one seed.
+"""Runs everything at once for long: programs, kills, stops, cut rails, memory limits; from one seed.
 
-Three checked programs (tests/mpi/steady.c) go on all the time: over shared memory, over TCP, and
-between two hosts of a lab, one of whose rails is cut and mended again and again. Beside them short
-programs are drawn, whose data is checked too: MPI programs of all kinds over each rail, some with
-little memory or few descriptors, and jobs of which a process is killed. Once a minute a line tells
-how far all is, and how much memory, how many descriptors and threads the long ones have. In the
-end nothing may have grown, failed or been left behind.
+Checked programs (tests/mpi/steady.c) go on all the time: over shared memory, over TCP, over
+libfabric's tcp, and between two hosts of a lab, one of whose rails is cut and mended again and
+again. Now and then a process of one of them is stopped for a while. Beside them short programs are
+drawn, whose data is checked too: MPI programs of all kinds over each rail, some with little memory
+or few descriptors, and jobs of which a process is killed, on one host and on two. Once a minute a
+line tells how far all is, and how much memory, how many descriptors and threads the long ones
+have. In the end nothing may have grown, failed or been left behind.
 """
 
 import argparse
@@ -15,13 +16,14 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 
 import run_kills
-from run_faults import FAULTS
+from run_faults import FAULTS, OFI, processes_of
 from run_hosts import TCP, TWO, Hosts, Steady, said
 from run_lab import why_not
 from run_mpi import FILE, RING, ROOT, SMALL, THREAD, Job, Suite, abandoned, run, shared_memory, tail
@@ -43,6 +45,13 @@ PROGRAM_SECONDS_MAX = 180
 FAULTY_SHARE = 0.25
 # How long rails are cut, and how long they are well.
 CUT_SECONDS = (0.2, 6.0)
+# How long a process is stopped, and how long none is.
+STOP_SECONDS, GO_ON_SECONDS = (1.0, 30.0), (20.0, 60.0)
+# What goes on all the time on this host.
+LONGS = [("shared memory", {}), ("TCP", TCP), ("TCP, threads", dict(TCP, **THREAD)),
+         ("libfabric's tcp", OFI)]
+# How processes are reached of which one is killed.
+KILL_SETTINGS = [{}, FILE, RING, THREAD, TCP, dict(TCP, **THREAD), OFI]
 # What a long program may have more in the end than when all was warm.
 GROWTH_BYTES_MAX = 4 << 20
 GROWTH_DESCRIPTORS_MAX = 4
@@ -122,8 +131,10 @@ class Soak:
         if args.faulty_dir:
             faulty = argparse.Namespace(**{**vars(args), "build_dir": args.faulty_dir})
             self.faulty = Suite(faulty, folder)
-        self.counts = {"programs": 0, "limited": 0, "faulty": 0, "killed": 0, "cuts": 0}
+        self.counts = {"programs": 0, "limited": 0, "faulty": 0, "killed": 0, "cuts": 0, "stops": 0}
         self.is_cut, self.change_at = False, 0.0
+        # The process that is stopped, and when that is over, or when the next one is.
+        self.stopped, self.stop_at = None, time.monotonic() + GO_ON_SECONDS[0]
         self.before = shared_memory()
 
     def begin(self):
@@ -131,7 +142,7 @@ class Soak:
         if broken:
             raise Failed(str(broken))
         self.kills = run_kills.build(self.folder)
-        for name, env in (("shared memory", {}), ("TCP", TCP), ("TCP, threads", dict(TCP, **THREAD))):
+        for name, env in LONGS:
             over = os.path.join(self.folder, f"over-{len(self.longs)}")
             program = [self.suite.binary("steady"), over]
             self.longs.append(Long(name, Job(self.suite.mpirun(2, env, program), self.folder), over))
@@ -157,6 +168,7 @@ class Soak:
         else:
             self.mpi_kill()
         self.rails(until)
+        self.stops(until)
 
     def program(self, seed):
         name, ranks, arguments = self.draw.choice(PROGRAMS)
@@ -181,8 +193,12 @@ class Soak:
 
     def mpi_kill(self):
         what = self.draw.choice(["small", "large", "receive", "send"])
-        env = self.draw.choice([{}, FILE, RING, THREAD])
-        command = self.suite.mpirun(3, env, [self.suite.binary("kill"), what])
+        env = self.draw.choice(KILL_SETTINGS)
+        program = [self.suite.binary("kill"), what]
+        if self.hosts.lab and self.draw.random() < 0.3:
+            command = self.hosts.mpirun(4, env, program)
+        else:
+            command = self.suite.mpirun(3, env, program)
 
         def call():
             code, text, _ = run(command, self.folder, PROGRAM_SECONDS_MAX, may_fail=True)
@@ -216,6 +232,29 @@ class Soak:
         self.is_cut = not self.is_cut
         self.change_at = now + self.draw.uniform(*CUT_SECONDS)
 
+    def stops(self, until, is_over=False):
+        """Stops a process of a long program, or lets it go on, if it is time."""
+        now = time.monotonic()
+        if not is_over and now < self.stop_at:
+            return
+        if self.stopped:
+            try:
+                os.kill(self.stopped, signal.SIGCONT)
+            except ProcessLookupError:
+                pass  # Its job has ended, which `look` tells.
+            self.stopped, pause = None, GO_ON_SECONDS
+        elif not is_over and now < until and self.longs:
+            long = self.draw.choice(self.longs)
+            ranks = sorted(processes_of([self.suite.binary("steady"), long.over]).items())
+            if not ranks:
+                return
+            self.stopped, pause = self.draw.choice(ranks)[1], STOP_SECONDS
+            os.kill(self.stopped, signal.SIGSTOP)
+            self.counts["stops"] += 1
+        else:
+            return
+        self.stop_at = now + self.draw.uniform(*pause)
+
     def run(self):
         self.begin()
         start = time.monotonic()
@@ -232,6 +271,7 @@ class Soak:
                 self.tell(now - start)
                 minute = now + 60
         self.rails(until, is_over=True)
+        self.stops(until, is_over=True)
         self.finish()
 
     def look(self):

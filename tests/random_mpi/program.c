@@ -64,9 +64,9 @@ void *allocate(size_t len)
     return memory;
 }
 
-static struct group make_group(MPI_Comm comm)
+static struct group make_group(MPI_Comm comm, bool is_of_all)
 {
-    struct group group;
+    struct group group = {.is_of_all = is_of_all};
     for (int i = 0; i < CONTEXTS; i++)
         MPI_Comm_dup(comm, &group.comms[i]);
     MPI_Comm_rank(comm, &group.rank);
@@ -96,7 +96,8 @@ static void run_phase(const struct group *group, struct rng *all)
     while (drawn >= phases[kind].weight)
         drawn -= phases[kind++].weight;
     if ((phases[kind].run == phase_one_sided && limits.no_one_sided) ||
-        (phases[kind].run == phase_partitioned && limits.no_partitioned))
+        (phases[kind].run == phase_partitioned && limits.no_partitioned_apart &&
+         !group->is_of_all))
         kind = 0;
     now.name = phases[kind].name;
     COUNT(phases);
@@ -122,7 +123,7 @@ static void run_regrouped(const struct group *group, struct rng *all)
             color = is_split ? side : 0;
     }
     MPI_Comm_split(group->comms[COLLECTIVE], color, -group->rank, &comm);
-    struct group part = make_group(comm);
+    struct group part = make_group(comm, false);
     struct rng theirs = fork_rng(all, (uint64_t)color);
     COUNT(split_groups);
     for (int i = 1 + draw(&theirs, 2); i > 0; i--)
@@ -138,7 +139,7 @@ static void run_program(uint64_t seed)
     now.number = 0;
     now.name = "start";
     COUNT(programs);
-    struct group group = make_group(MPI_COMM_WORLD);
+    struct group group = make_group(MPI_COMM_WORLD, true);
     for (int count = 1 + draw(&all, PHASES_MAX); now.number < count; now.number++) {
         if (chance(&all, 15))
             run_regrouped(&group, &all);
@@ -189,7 +190,7 @@ int main(int argc, char **argv)
         limits.no_derived_persistent |= strcmp(argv[i], "no-derived-persistent") == 0;
         limits.is_broken |= strcmp(argv[i], "broken") == 0;
         limits.no_one_sided |= strcmp(argv[i], "no-one-sided") == 0;
-        limits.no_partitioned |= strcmp(argv[i], "no-partitioned") == 0;
+        limits.no_partitioned_apart |= strcmp(argv[i], "no-partitioned-apart") == 0;
     }
     void *buffer = allocate(BSEND_BYTES);
     MPI_Buffer_attach(buffer, BSEND_BYTES);

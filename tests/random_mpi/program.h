@@ -67,7 +67,9 @@ extern long long counts[COUNT_KINDS];
 
 /* What the MPI under test cannot do, by its own fault: the runner says which. */
 struct limits {
-    bool no_sync_to_mrecv, no_derived_mrecv, no_derived_persistent, no_one_sided, no_partitioned;
+    bool no_sync_to_mrecv, no_derived_mrecv, no_derived_persistent, no_one_sided;
+    /* Partitioned requests on communicators of some ranks, or of all in another order. */
+    bool no_partitioned_apart;
     /* Some data is spoiled, to see that it is noticed. */
     bool is_broken;
 };
@@ -80,6 +82,8 @@ enum { POSTED, PROBED, CANCELLED, COLLECTIVE, CONTEXTS };
 struct group {
     MPI_Comm comms[CONTEXTS];
     int rank, size;
+    /* All ranks, in the order of the world. */
+    bool is_of_all;
 };
 
 /* Layouts: where the elements of a message lie in its buffer. */

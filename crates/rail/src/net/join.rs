@@ -23,6 +23,8 @@ pub(super) const CONTACT_NS: u64 = 2_000_000_000;
 const CONNECT_NS: u64 = 200_000_000;
 /// How long a peer that was answered may take to prove itself, until this process asks too.
 const PROOF_NS: u64 = 50_000_000;
+/// So many asks of a peer may come to nothing before it proves who it is: one for each rail.
+pub(super) const EXCUSED_MAX: usize = RailId::COUNT_MAX;
 /// Most addresses of devices that are remembered of peers that have ended.
 const FAMILIAR_MAX: usize = 256;
 /// Bytes of a handshake that are taken in one go.
@@ -360,15 +362,15 @@ impl Net {
         };
         let found: Vec<(usize, Nanos)> = self.entries.iter().filter_map(proving).collect();
         let is_late = found.iter().any(|&(_, begun)| self.now.since(begun).0 >= PROOF_NS);
-        let is_excused = self.remote(peer).is_some_and(|remote| remote.is_excused);
-        if !is_late && !is_excused {
+        let has_failed = self.remote(peer).is_some_and(|remote| remote.asks_in_vain > 0);
+        if !is_late && !has_failed {
             return !found.is_empty();
         }
         for (entry, _) in found {
             self.drop_joining(entry);
         }
         if let Some(remote) = self.remote_mut(peer) {
-            remote.is_excused = true;
+            remote.asks_in_vain = remote.asks_in_vain.max(1);
         }
         false
     }
@@ -410,23 +412,30 @@ impl Net {
                 self.stranger(entry, &why.to_string());
             }
             // The same, and it had asked rightly.
-            Side::Proving(peer, _, from, _) => {
-                let (peer, from) = (*peer, from.ip());
-                self.charge(peer, from);
-                self.drop_joining(entry);
-            }
+            Side::Proving(..) => self.asked_in_vain(entry, "has not proved to be it"),
         }
     }
 
-    /// Somebody who asked as this peer has not proved to be it. An honest one loses an ask
+    /// Somebody who asked as a peer has not become it. An honest one loses an ask for a rail
     /// when both ask at once; whoever repeats what it has heard does so again and again.
-    pub(super) fn charge(&mut self, peer: PeerId, from: IpAddr) {
-        let is_first = self
-            .remote_mut(peer)
-            .is_some_and(|remote| !std::mem::replace(&mut remote.is_excused, true));
-        if !is_first {
-            self.allowances.spend(self.now, from);
+    pub(super) fn asked_in_vain(&mut self, entry: usize, why: &str) {
+        let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
+        if let Side::Proving(peer, _, from, _) = joining.side
+            && !self.excuse(peer)
+        {
+            self.allowances.spend(self.now, from.ip());
+            let who = self.describe(peer);
+            self.count_stranger(Some(from), &format!("it asked as {who}, and {why}"));
         }
+        self.drop_joining(entry);
+    }
+
+    /// Whether an ask of a peer that came to nothing may have lost to another one.
+    pub(super) fn excuse(&mut self, peer: PeerId) -> bool {
+        self.remote_mut(peer).is_some_and(|remote| {
+            remote.asks_in_vain += 1;
+            remote.asks_in_vain <= EXCUSED_MAX
+        })
     }
 
     /// Whether a peer has this address, or had it before its end.

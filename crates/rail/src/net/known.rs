@@ -59,7 +59,7 @@ impl Net {
         if let Some(older) = older {
             let own_first = self.goes_first(peer);
             if by_me || self.conn(older).is_some_and(|conn| conn.origin.stays(origin, own_first)) {
-                return self.drop_joining(entry);
+                return self.asked_in_vain(entry, "has a connection that is newer");
             }
             self.broke(older, None);
         }
@@ -96,7 +96,7 @@ impl Net {
         }
         self.stats.opened += 1;
         if let Some(remote) = self.remote_mut(peer) {
-            remote.is_excused = false;
+            remote.asks_in_vain = 0;
         }
         self.warm(entry);
         // What came with the handshake is not told again.

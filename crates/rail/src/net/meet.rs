@@ -45,7 +45,7 @@ impl Net {
                 is_wanted: false,
                 is_seen: false,
                 is_told: false,
-                is_excused: false,
+                asks_in_vain: 0,
             })
         });
     }

@@ -20,9 +20,9 @@ pub(super) struct Remote {
     pub(super) is_seen: bool,
     /// Its end was told.
     pub(super) is_told: bool,
-    /// An ask of it has come to nothing since it proved who it is: it has lost to another
-    /// one, most likely. The next that does so is held against its host.
-    pub(super) is_excused: bool,
+    /// How many asks of it have come to nothing since it proved who it is. They have lost to
+    /// other ones, most likely; those after [`super::join::EXCUSED_MAX`] have not.
+    pub(super) asks_in_vain: usize,
 }
 
 /// How far it has got with a peer.

@@ -189,7 +189,9 @@ impl Net {
             Side::Listening(_, from, _) => Some(*from),
             Side::Proving(peer, _, from, _) => {
                 let (peer, from) = (*peer, *from);
-                self.charge(peer, from.ip());
+                if !self.excuse(peer) {
+                    self.allowances.spend(self.now, from.ip());
+                }
                 Some(from)
             }
             Side::Connecting(_) | Side::Asking(..) => None,

@@ -4,7 +4,8 @@ use super::{MODES, Process, loopback, until};
 use crate::address::Secret;
 use crate::net::allowance::BURST;
 use crate::net::devices::IpNet;
-use crate::net::handshake::{Device, Hello, Identity, Initiator, Security};
+use crate::net::handshake::{Device, Hello, Identity, Initiator, Responder, Security};
+use crate::net::join::EXCUSED_MAX;
 use crate::net::strangers::{STRANGERS_MAX, STRANGERS_NAMED};
 use crate::net::{Entry, NetConfig};
 use crate::shm::{Config, Warn};
@@ -255,27 +256,55 @@ fn half_a_handshake(mode: Security) {
     scene.check(count);
 }
 
+/// What a peer has sent at its first contact is sent again, by others and a thousand times:
+/// the ask alone, and with the proof behind it, which is none without protection.
 #[test]
-fn an_ask_that_was_recorded_is_of_no_use() {
-    let mut scene = Scene::new();
+fn what_a_peer_was_heard_to_say_is_of_no_use() {
+    for mode in MODES {
+        what_was_recorded_is_of_no_use(mode, false);
+    }
+    what_was_recorded_is_of_no_use(Security::Auth, true);
+    what_was_recorded_is_of_no_use(Security::Encrypt, true);
+}
+
+fn what_was_recorded_is_of_no_use(mode: Security, with_proof: bool) {
+    let mut scene = Scene::with(mode);
     let peer = scene.b.world.net().unwrap().identity.clone();
-    let (_, ask) =
-        Initiator::new(&peer, &scene.a.world.address(), Security::Auth, &hello(&peer)).unwrap();
-    for _ in 0..400 {
-        let mut stream = stranger([127, 1, 2, 4], scene.at);
-        say(&mut stream, &ask);
-        let mut answer: Vec<u8> = Vec::new();
-        let mut bytes = [0; 1024];
+    let to = scene.a.world.address();
+    let (_, ask) = Initiator::new(&peer, &to, mode, &hello(&peer)).unwrap();
+    let recorded = if with_proof { [ask, a_proof_of_before(&scene, mode)].concat() } else { ask };
+    // The first asks that come to nothing may be a peer's that has lost to itself. A wrong proof
+    // is nobody's.
+    let excused = if with_proof { 0 } else { EXCUSED_MAX as u64 };
+    for nth in 0..excused + 1000 {
+        let mut stream = stranger([127, 1, 2, 20 + (nth / 300) as u8], scene.at);
+        say(&mut stream, &recorded);
+        let (mut answer, mut bytes) = (0, [0; 1024]);
         scene.until("the answer", |_| {
             // Non-blocking, so what is there is taken.
-            if let Ok(got) = (&stream).read(&mut bytes) {
-                answer.extend(&bytes[..got]);
-            }
-            !answer.is_empty()
+            answer += (&stream).read(&mut bytes).unwrap_or_default();
+            answer > 0
         });
+        drop(stream);
+        let wanted = (nth + 1).saturating_sub(excused);
+        scene.until("the count", |scene| scene.strangers() >= wanted);
     }
-    scene.check(0);
+    scene.check(1000);
     assert_eq!(scene.has(), scene.before);
+    let said = SAID.take();
+    assert!(said.iter().all(|line| line.contains("prove")), "{said:?}");
+}
+
+/// The proof that ended an earlier handshake of the same two.
+fn a_proof_of_before(scene: &Scene, mode: Security) -> Vec<u8> {
+    let own = scene.b.world.net().unwrap().identity.clone();
+    let other = scene.a.world.net().unwrap().identity.clone();
+    let to = scene.a.world.address();
+    let (mut initiator, ask) = Initiator::new(&own, &to, mode, &hello(&own)).unwrap();
+    let mut responder = Responder::new(&other, mode);
+    let (asked, _) = responder.take(&ask).unwrap().unwrap();
+    let (_, answer) = asked.accept(&hello(&other)).unwrap();
+    initiator.take(&answer).unwrap().unwrap().0.proof
 }
 
 #[test]
