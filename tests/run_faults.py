@@ -42,6 +42,8 @@ FAULTS = ("drop=0.0005,delay=0.002,refuse=0.05,stall=0.0002,exhaust=0.0002,short
           "corrupt=0.0005")
 # The same on shared memory. Who was once denied copies no more, so that is rare.
 SHM_FAULTS = "away=0.00005,deny=0.0005,claims=0.3,short=0.05"
+# Until each was done there may be so many times as many seeds as are wanted.
+DRAWN_MORE = 10
 # Mailboxes of the fewest slots, and polls that come seldom: all credits are spent.
 FEW_SLOTS = {"FI_SLUICE_MAILBOX_SLOTS": "8192"}
 # No memory for the own mailbox, or for those of others. Then a job ends in error, and says so.
@@ -274,23 +276,33 @@ class Faults:
         """Programs over rails that do what a seed draws, and all is right."""
         first = self.args.seed if self.args.seed is not None else (
             random.SystemRandom().randrange(1 << 30))
-        done = {}
-        for seed in range(first, first + self.args.trials):
-            faults = f"seed={seed},{SHM_FAULTS if name == 'shm' else FAULTS}"
-            for program, ranks, arguments in [("random", 3, [str(seed)]), ("sizes", 2, []),
-                                              ("alltoall", 4, [])]:
-                place = Place(self.faulty, name)
-                _, text, _ = place.program(program, ranks, {**env, "FI_SLUICE_FAULTS": faults},
-                                           arguments)
-                told = re.findall(r"sluice: faults done: (.*)", text)
-                check(len(told) == ranks, f"seed {seed}: {len(told)} have told of faults")
-                for kind, count in re.findall(r"(\w+) (\d+)", " ".join(told)):
-                    done[kind] = done.get(kind, 0) + int(count)
         wanted = (["away", "claims", "short"] if name == "shm" else
                   ["drop", "delay", "stall", "exhaust", "short"])
-        missing = [kind for kind in wanted if not done.get(kind)]
-        check(not missing, f"seed {first}: never done: {missing}")
+        done, seed, trials = {}, first, self.args.trials
+
+        def missing():
+            return [kind for kind in wanted if not done.get(kind)]
+
+        # Some are rare: a few seeds more, if it takes them.
+        while seed - first < trials or missing() and seed - first < DRAWN_MORE * trials:
+            for kind, count in self.drawn(name, env, seed):
+                done[kind] = done.get(kind, 0) + count
+            seed += 1
+        check(not missing(), f"seed {first}: never done: {missing()}")
         return f"from seed {first}: " + ", ".join(f"{count} {kind}" for kind, count in done.items())
+
+    def drawn(self, name, env, seed):
+        """Runs programs with the faults of a seed; gives the kinds and how often each was done."""
+        faults = f"seed={seed},{SHM_FAULTS if name == 'shm' else FAULTS}"
+        for program, ranks, arguments in [("random", 3, [str(seed)]), ("sizes", 2, []),
+                                          ("alltoall", 4, [])]:
+            place = Place(self.faulty, name)
+            _, text, _ = place.program(program, ranks, {**env, "FI_SLUICE_FAULTS": faults},
+                                       arguments)
+            told = re.findall(r"sluice: faults done: (.*)", text)
+            check(len(told) == ranks, f"seed {seed}: {len(told)} have told of faults")
+            for kind, count in re.findall(r"(\w+) (\d+)", " ".join(told)):
+                yield kind, int(count)
 
     def no_memory(self, env):
         """No shared memory for mailboxes: the job ends in time with an error that says it."""
@@ -347,7 +359,7 @@ class Faults:
             words = " ".join(["shm", *(f"{key}={value}" for key, value in env.items())])
             yield f"no memory for mailboxes: {words}", "shm", lambda e=env: self.no_memory(e)
         for name, env in [("shm", {}), ("shm", FEW_SLOTS), ("tcp", {}), ("tcp", THREAD),
-                          ("tcp", ENCRYPT)] if self.faulty else ():
+                          ("tcp", ENCRYPT), ("tcp", OFI)] if self.faulty else ():
             words = " ".join([name, *(f"{key}={value}" for key, value in env.items())])
             yield f"drawn faults: {words}", name, lambda n=name, e=env: self.drawn_faults(n, e)
         for env in [{}, ENCRYPT, OPEN, *([] if self.args.short else [THREAD])]:
