@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 
-from run_hosts import ENCRYPT, LIMIT_SECONDS, OPEN, TWO, Hosts, Steady, said, wait_until
+from run_hosts import (ENCRYPT, LIMIT_SECONDS, OPEN, TWO, Hosts, Steady, processes_of, ranks_of, said,
+                       wait_until)
 from run_lab import why_not
 from run_mpi import ROOT, THREAD, Job, abandoned, run, shared_memory, tail
 from strangers import Sorts, listeners_of
@@ -75,35 +76,6 @@ class Place:
     def program(self, name, ranks, env, arguments=(), limit=LIMIT_SECONDS):
         command = self.mpirun(ranks, env, [self.suite.binary(name), *arguments])
         return run(command, self.folder, limit)
-
-
-def ranks_where(is_of_program):
-    """The processes of this host whose arguments are a program's, by rank."""
-    found = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                if not is_of_program(file.read().split(b"\0")):
-                    continue
-            with open(f"/proc/{name}/environ", "rb") as file:
-                rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
-        except OSError:
-            continue
-        if rank:
-            found[int(rank[1])] = int(name)
-    return found
-
-
-def ranks_of(steady):
-    """The processes of a program by rank, those on hosts of a lab too."""
-    binary, over = steady.hosts.suite.binary(steady.name).encode(), steady.over.encode()
-    return ranks_where(lambda words: words[0] == binary and over in words)
-
-
-def processes_of(program):
-    """The processes of a program with these arguments, by rank."""
-    wanted = [*map(str.encode, program), b""]
-    return ranks_where(lambda words: words == wanted)
 
 
 def mailboxes_of(processes):

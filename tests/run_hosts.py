@@ -17,8 +17,9 @@ import tempfile
 import time
 
 from run_lab import Labs, why_not
-from run_mpi import (KILL_SECONDS_MAX, ROOT, SEEN_SECONDS_MAX, SMALL, THREAD, Job, Suite, need,
-                     run, tail)
+from run_mpi import (KILL_SECONDS_MAX, MATCHES, OFI, OFI_TCP, ROOT, SEEN_SECONDS_MAX, SMALL, THREAD,
+                     Job, Suite, need, run, tail)
+from strangers import listeners_of
 from verdicts import Failed, Skipped, Verdicts, check, leave
 
 LIMIT_SECONDS = 120
@@ -40,6 +41,7 @@ NAMES = {TWO: "two rails", UNEQUAL: "four unequal rails", THREE: "three hosts"}
 TCP = {"FI_SLUICE_RAILS": "tcp"}
 ENCRYPT = {"FI_SLUICE_SECURITY": "encrypt"}
 OPEN = {"FI_SLUICE_SECURITY": "none"}
+OFI_UDP = {"FI_SLUICE_RAILS": "ofi:udp;ofi_rxd"}
 
 # Program, ranks, lab, extra environment, and as in run_mpi.py: arguments, parameters of
 # Open MPI.
@@ -76,6 +78,12 @@ PROGRAMS = [
     ("random", 4, TWO, dict(ENCRYPT, **THREAD), ["8"]),
     ("flood", 4, TWO, dict(ENCRYPT, **SMALL), ["reverse", "messages", "2000"]),
     ("random", 4, TWO, dict(OPEN, **TCP), ["9"]),
+    ("sizes", 4, TWO, OFI),
+    ("random", 4, TWO, OFI, ["10"]),
+    ("random", 4, TWO, dict(OFI, **THREAD), ["11"]),
+    ("random", 4, TWO, OFI_UDP, ["12"]),
+    ("random", 4, TWO, dict(OFI_TCP, **MATCHES), ["13"]),
+    ("alltoall", 4, TWO, dict(OFI_TCP, **MATCHES)),
     ("sizes", 2, UNEQUAL, {}),
     ("random", 4, UNEQUAL, {}, ["6"]),
     ("alltoall", 4, UNEQUAL, {}),
@@ -93,6 +101,9 @@ FAULTS = [
     (("rate", "5mbit"), ("rate", "none")),
     (("loss", "5%"), ("loss", "0")),
 ]
+# With what else rails are broken, and how.
+FAULTS_WITH = (ENCRYPT, THREAD, OFI)
+FAULTS_OF_THESE = [fault for fault in FAULTS if fault[0][0] in ("cut", "silent")]
 
 # What starts a command on a host, and gives it nothing of this environment, as a real ssh.
 AGENT = """#!/bin/sh
@@ -197,6 +208,26 @@ class Hosts:
         counts = after[0] - before[0], after[1] - before[1]
         check(counts[0] <= UNUSED_BYTES and counts[1] >= USED_BYTES, counts)
 
+    def ranks_listen_at_the_devices_that_they_use(self):
+        """And nowhere else, nor at all addresses of the host."""
+        # What Open MPI itself listens with is not meant.
+        env = {"FI_SLUICE_DEVICES": "^r0,^ctl", "OMPI_MCA_btl": "self"}
+        with self.steady(env=env) as steady:
+            steady.go_on(1)
+            used = {address for host in ("h0", "h1") for address in self.addresses(host, "r1")}
+            ranks = ranks_of(steady)
+            found = {rank: listeners_of(ranks[rank]) for rank in ranks}
+            check(len(found) == 4, f"ranks {sorted(found)}")
+            for rank, ends in found.items():
+                check(ends and all(address in used for address, _ in ends),
+                      f"rank {rank} listens at {ends}, and r1 has {used}")
+            steady.finish()
+
+    def addresses(self, host, rail):
+        """Those of a device, IPv4."""
+        said = self.lab.sh(host, f"ip -4 -o address show dev {rail}")
+        return re.findall(r"inet ([\d.]+)/", said)
+
     def hosts_with_ipv6_alone(self):
         self.down()
         lab = self.on(TWO)
@@ -289,9 +320,9 @@ class Hosts:
 
     # Failures.
 
-    def one_of_two_rails(self, breaks, mends):
+    def one_of_two_rails(self, breaks, mends, env=None):
         """The other one takes over, and the first one is used again when it is back."""
-        with self.steady() as steady:
+        with self.steady(env=env) as steady:
             steady.go_on()
             self.lab.link("h0", "r1", *breaks)
             steady.go_on(10)
@@ -305,8 +336,25 @@ class Hosts:
         wait_until(lambda: self.carried("h0", rail) >= before + USED_BYTES,
                    f"{rail} is not used again")
 
-    def rails_that_fail_in_turn(self):
+    def a_rail_that_stays_broken(self):
+        """The job goes on by the other one, and ends as ever."""
         with self.steady() as steady:
+            steady.go_on()
+            self.lab.link("h0", "r1", "cut")
+            steady.go_on(10)
+            steady.finish()
+        self.down()
+
+    def a_rail_that_was_broken_before(self):
+        self.on(TWO)
+        self.lab.link("h0", "r0", "cut")
+        with self.steady() as steady:
+            steady.go_on(10)
+            steady.finish()
+        self.down()
+
+    def rails_that_fail_in_turn(self, env=None):
+        with self.steady(env=env) as steady:
             for rail in ("r0", "r1", "r0"):
                 steady.go_on()
                 self.lab.link("h0", rail, "cut")
@@ -336,14 +384,26 @@ class Hosts:
             steady.finish()
 
     def a_host_that_no_rail_reaches(self):
-        """It is given up: the job ends with an error, and hangs nowhere."""
-        with self.steady() as steady:
+        """Each rank is told why it is given up: what was sent to it, and was to come from it,
+        ends with an error, and nothing else does."""
+        self.on(TWO)
+        with Steady(self, 4, {}, ["messages"], "survive") as steady:
             steady.go_on()
             for rail in ("r0", "r1"):
                 self.lab.link("h0", rail, "cut")
-            code = steady.job.wait(GONE_SECONDS + KILL_SECONDS_MAX)
-            check(code not in (0, None), f"exit code {code}\n{tail(steady.text())}")
+            # Each has a receive from each other rank, and looks at all of them until the end.
+            wait_until(lambda: steady.text().count("saw the end") >= 8,
+                       "not all ranks saw the end of both on the other host", steady.job)
+            open(steady.over, "w", encoding="ascii").close()
+            code = steady.job.wait(KILL_SECONDS_MAX)
+            text = steady.text()
         self.down()
+        check(code not in (0, None), f"exit code {code}\n{tail(text)}")
+        saw = re.findall(r"rank (\d) saw the end of rank (\d)", text)
+        wanted = [(who, whom) for who in "0123" for whom in "0123" if int(who) // 2 != int(whom) // 2]
+        check(sorted(saw) == wanted, f"who saw whose end: {sorted(saw)}\n{tail(text)}")
+        told = re.findall(r"process \w+ on [\d.]+ is given up: no rail has reached it", text)
+        check(len(told) == 8, f"{len(told)} lines of 8 say why\n{tail(text)}")
 
     def kill(self, what, env):
         """A rank on the other host dies by SIGKILL: the job ends soon, and leaves nothing."""
@@ -397,6 +457,7 @@ class Hosts:
         yield named(self.ranks_of_one_host_share_memory, **sizes)
         yield named(self.each_rank_uses_both, programs=("alltoall",))
         yield named(self.a_device_that_is_excluded_carries_nothing, **sizes)
+        yield named(self.ranks_listen_at_the_devices_that_they_use)
         yield named(self.without_the_network_other_hosts_are_refused, programs=("sendrecv",))
         yield named(self.sluice_run, programs=("sendrecv",))
         yield named(self.mpich, title="MPICH", programs=())
@@ -421,7 +482,16 @@ class Hosts:
         for breaks, mends in FAULTS:
             words = " ".join(breaks)
             yield named(self.one_of_two_rails, breaks, mends, title=f"one of two rails: {words}")
+        for env in FAULTS_WITH:
+            for breaks, mends in FAULTS_OF_THESE:
+                words = " ".join([*breaks, title_env(env)])
+                yield named(self.one_of_two_rails, breaks, mends, env,
+                            title=f"one of two rails: {words}")
+            yield named(self.rails_that_fail_in_turn, env,
+                        title=f"rails that fail in turn: {title_env(env)}")
         yield named(self.rails_that_fail_in_turn)
+        yield named(self.a_rail_that_stays_broken)
+        yield named(self.a_rail_that_was_broken_before)
         yield named(self.all_rails_cut_for_a_while)
         for what in ("small", "large", "receive", "send"):
             yield named(self.survivors, what, {}, title=f"survivors {what}", programs=("kill",))
@@ -431,7 +501,7 @@ class Hosts:
         for part, only in (("point-to-point", ""), ("collective", "test_cco_buf.")):
             yield named(self.mpi4py, part, only, title=f"mpi4py, {part} {only}".strip("._ "),
                         programs=())
-        yield named(self.a_host_that_no_rail_reaches)
+        yield named(self.a_host_that_no_rail_reaches, programs=("survive",))
 
 
 class Steady:
@@ -485,6 +555,35 @@ def wait_until(holds, what, job=None):
         if time.monotonic() > deadline:
             raise Failed(f"{what}\n{tail(said(job))}" if job else what)
         time.sleep(0.05)
+
+
+def ranks_where(is_of_program):
+    """The processes of this host whose arguments are a program's, by rank."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                if not is_of_program(file.read().split(b"\0")):
+                    continue
+            with open(f"/proc/{name}/environ", "rb") as file:
+                rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
+        except OSError:
+            continue
+        if rank:
+            found[int(rank[1])] = int(name)
+    return found
+
+
+def ranks_of(steady):
+    """The processes of a program by rank, those on hosts of a lab too."""
+    binary, over = steady.hosts.suite.binary(steady.name).encode(), steady.over.encode()
+    return ranks_where(lambda words: words[0] == binary and over in words)
+
+
+def processes_of(program):
+    """The processes of a program with these arguments, by rank."""
+    wanted = [*map(str.encode, program), b""]
+    return ranks_where(lambda words: words == wanted)
 
 
 def spread(ranks, hosts):

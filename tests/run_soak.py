@@ -23,8 +23,8 @@ import time
 from dataclasses import dataclass, field
 
 import run_kills
-from run_faults import FAULTS, OFI, processes_of
-from run_hosts import TCP, TWO, Hosts, Steady, said
+from run_faults import FAULTS, OFI
+from run_hosts import TCP, TWO, Hosts, Steady, processes_of, said
 from run_lab import why_not
 from run_mpi import FILE, RING, ROOT, SMALL, THREAD, Job, Suite, abandoned, run, shared_memory, tail
 from verdicts import Failed, Skipped, leave

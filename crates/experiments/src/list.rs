@@ -23,8 +23,11 @@ struct Item {
     name: String,
     title: String,
     about: String,
-    /// Of the largest network.
+    /// Of the largest network, or processes of the largest job.
     nodes: u32,
+    /// Which of the two.
+    #[serde(skip)]
+    members: &'static str,
     /// Rows of the results: combinations times seeds.
     points: usize,
     /// Simulations behind them.
@@ -41,10 +44,10 @@ pub fn run(args: &ListArgs) -> Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    let mut table = Table::new(&["name", "nodes", "points", "runs"]);
+    let mut table = Table::new(&["name", "size", "points", "runs"]);
     for item in &items {
-        let counts = [u64::from(item.nodes), item.points as u64, item.runs as u64];
-        table.row([vec![item.name.clone()], counts.map(|n| n.to_string()).to_vec()].concat());
+        let size = format!("{} {}", item.nodes, item.members);
+        table.row(vec![item.name.clone(), size, item.points.to_string(), item.runs.to_string()]);
     }
     let text = table.to_string();
     for (line, title) in
@@ -68,6 +71,7 @@ fn item(name: &str, text: &str) -> Result<Item> {
         title: plan.experiment.title.clone(),
         about: plan.experiment.about.clone(),
         nodes: nodes_max,
+        members: plan.experiment.simulator.members(),
         points: plan.points.len(),
         runs: plan.runs.len(),
     })

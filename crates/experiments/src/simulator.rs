@@ -15,6 +15,17 @@ pub enum Simulator {
     Rails,
 }
 
+impl Simulator {
+    /// What it has many of, as people are told.
+    #[must_use]
+    pub fn members(self) -> &'static str {
+        match self {
+            Simulator::Network => "nodes",
+            Simulator::Processes | Simulator::Rails => "processes",
+        }
+    }
+}
+
 /// A column of the results.
 pub struct Column<O: 'static> {
     /// Its head.

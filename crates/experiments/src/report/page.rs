@@ -5,7 +5,6 @@ use super::data::Data;
 use super::drawing::{Drawing, Values, escaped};
 use crate::expect::Verdict;
 use crate::output::{digits, range};
-use crate::simulator::Simulator;
 use std::fmt::Write as _;
 
 /// The end of a page.
@@ -132,16 +131,13 @@ fn expectations(page: &mut String, verdicts: &[Verdict]) {
 fn parameters(page: &mut String, data: &Data) {
     let manifest = &data.manifest;
     let seeds: Vec<String> = manifest.head.seeds.iter().map(u64::to_string).collect();
-    let nodes = match data.plan.experiment.simulator {
-        Simulator::Network => "nodes",
-        Simulator::Processes | Simulator::Rails => "processes",
-    };
+    let members = data.plan.experiment.simulator.members();
     let rows = [
         ("experiment", manifest.name.clone()),
         ("version of sluice", manifest.head.version.clone()),
         ("SHA-256 of the experiment", manifest.head.experiment_sha256.clone()),
         ("seeds", seeds.join(", ")),
-        (nodes, manifest.nodes.to_string()),
+        (members, manifest.nodes.to_string()),
         ("points, simulations", format!("{}, {}", manifest.points, manifest.runs)),
         ("seconds of all simulations", format!("{:.0}", manifest.simulated_seconds)),
     ];
