@@ -68,7 +68,7 @@ MINUTES ?= 12
 fuzz:                           ## Fuzz all targets for MINUTES=12 in all (needs cargo-fuzz and nightly)
 	@$(PYTHON) scripts/fuzz.py --minutes $(MINUTES)
 
-soak: build                     ## Programs, kills, cut rails and limits for MINUTES=60; watches memory
+soak: build                     ## Programs, kills, stops, cut rails and limits for MINUTES=60; watches memory
 	@$(PYTHON) tests/run_soak.py --minutes $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),60)
 
 help:                           ## This list

@@ -3,6 +3,7 @@
 mod perf;
 
 use perf::{alone, positive, refusal, report};
+use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -122,4 +123,42 @@ fn the_end_of_a_rank_ends_the_others() {
         assert!(Instant::now() < until, "a rank lives on");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The scheme of the paper and the other one both run out of places, and lose nothing.
+#[test]
+fn recover_has_a_row_for_each_scheme() {
+    let words = ["--processes", "4", "--puts", "2000", "--queue", "64", "--exhaustions", "5"];
+    let report = report("shm", &[&["recover", "--runs", "1"], &words[..]].concat());
+    assert_eq!(schemes(&report), ["resume", "pause"]);
+    for row in report["rows"].as_array().expect("rows") {
+        assert_eq!((&row["processes"], &row["puts"]), (&4.into(), &6000.into()), "{row}");
+        let times = [&row["large_ms"], &row["small_ms"]];
+        assert!(times.into_iter().all(|ms| ms.as_f64().is_some_and(|ms| ms > 0.0)), "{row}");
+    }
+}
+
+/// In virtual time an exhaustion takes the same in each run, and the pause more.
+#[test]
+fn recover_in_virtual_time_is_the_same_in_each_run() {
+    let words = ["--processes", "5", "--puts", "500", "--queue", "64", "--exhaustions", "5"];
+    let args = [&["recover", "--simulated", "16,64", "--runs", "1"], &words[..]].concat();
+    let report = report(None, &args);
+    assert_eq!(schemes(&report), ["resume", "resume", "pause", "pause"]);
+    let us_each = |at: usize| report["rows"][at]["us_each"].as_f64().expect("microseconds");
+    let [resume, resume_of_64, pause, pause_of_64] = [0, 1, 2, 3].map(us_each);
+    assert!(resume < pause && resume_of_64 < pause_of_64, "{report}");
+    // The pause grows with the world, and going back to what was refused does not.
+    assert!(pause_of_64 > 1.5 * pause && resume_of_64 < 1.1 * resume, "{report}");
+    assert_eq!(perf::report(None, &args), report);
+}
+
+/// The schemes of the rows, of which each ran out of places, went on and lost nothing.
+fn schemes(report: &Value) -> Vec<&str> {
+    let rows = report["rows"].as_array().expect("rows");
+    for row in rows {
+        let counts = ["exhaustions", "refused"].map(|count| row[count].as_u64());
+        assert!(counts.into_iter().all(|count| count > Some(0)) && row["lost"] == 0, "{row}");
+    }
+    rows.iter().filter_map(|row| row["scheme"].as_str()).collect()
 }

@@ -17,13 +17,13 @@ fn perf(args: &[&str]) -> Output {
     command.arg("perf").args(args).stdin(Stdio::null()).output().expect("the command starts")
 }
 
-/// The report of a measurement, which is over this rail.
-pub fn report(rail: &str, args: &[&str]) -> Value {
+/// The report of a measurement, which is over this rail, or over none (`None`).
+pub fn report<'a>(rail: impl Into<Option<&'a str>>, args: &[&str]) -> Value {
     let output = perf(&[args, &["--json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {errors}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
-    assert_eq!((&report["test"], &report["rail"]), (&args[0].into(), &rail.into()));
+    assert_eq!((&report["test"], &report["rail"]), (&args[0].into(), &rail.into().into()));
     report
 }
 
