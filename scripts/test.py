@@ -125,8 +125,14 @@ def stages(quick):
                 [python, "tests/run_exhaustion.py"], may_skip=True)
     yield Stage("MPI programs", [python, "tests/run_mpi.py"])
     yield Stage("random MPI programs", [python, "tests/run_random.py"])
-    yield Stage("MPI programs of which ranks are killed, stopped, forked, or many", [
+    # Assertions of debug builds are looked at as well, and it is built sooner.
+    yield Stage("a build that does faults on purpose", [
+        "cargo", "build", "-p", "sluice-provider", "--features", "faults",
+        "--target-dir", "target/faulty",
+    ], has_tests=False)
+    yield Stage("MPI programs of which ranks are killed, stopped, forked, or many, and faults", [
         python, "tests/run_faults.py", "--trials", "2", "--stops", "1", "--rounds", "10", "--short",
+        "--faulty-dir", "target/faulty/debug",
     ])
     yield Stage("MPI programs across hosts", [python, "tests/run_hosts.py"], may_skip=True)
     yield Stage("Portals programs across hosts", [
