@@ -20,6 +20,14 @@ from verdicts import Failed, Skipped, Verdicts, check, leave, methods
 
 LIMIT_SECONDS = 60
 NOT_STARTED = 125
+# Where the lab is that `sluice perf` makes for itself.
+PERF_FOLDER = "/run/sluice-lab/perf"
+# What TCP's payload has of a rate.
+PAYLOAD = 0.956
+# What reads make of their rails at least, and how long a rail that fails may keep all from
+# coming. A machine with much else to do is far from both.
+EFFICIENCY_PCT_MIN = 5
+GAP_MS_MAX = 10_000
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 # What a kernel must have for a lab, tried in namespaces that end with the command.
@@ -417,15 +425,59 @@ class Labs:
             rows = self.perf(lab, "behind", "--messages", "20", "--size", "1M")["rows"]
             check([row["bulk_bytes"] for row in rows] == [0, 1 << 20], rows)
             check(0 < rows[1]["bulk_gbit_per_s"] < 1, rows)
-            before = int(lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes"))
+            before = lab.carried("h0", "r0")
             flood = self.perf(lab, "flood", "--messages", "20000", "--quiet", "0.2")["rows"][0]
             check(flood["peak_unexpected_bytes"] <= flood["unexpected_bytes_max"], flood)
             check((flood["lost"], flood["corrupt"]) == (0, 0), flood)
-            after = int(lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes"))
-            check(after > before, "the rail carried nothing")
+            check(lab.carried("h0", "r0") > before, "the rail carried nothing")
+
+    def test_perf_stripe_uses_all_rails_and_the_rest_of_them(self):
+        """In a lab of its own, which is gone afterwards."""
+        if os.path.exists(PERF_FOLDER):
+            raise Skipped("there is a lab 'perf'")
+        sizes = ["--size", "8M,1M", "--seconds", "0.2"]
+        report = self.measure("stripe", *sizes, "--lab-rails", "0.4,0.2")
+        check(not os.path.exists(PERF_FOLDER), "the lab is left")
+        rows = report["rows"]
+        check([row["size"] for row in rows] == [8 << 20, 1 << 20, 8 << 20], rows)
+        check([row["rails"] for row in rows] == [[0.4, 0.2]] * 2 + [[0.4, 0.02]], rows)
+        check([row.get("fallen") for row in rows] == [None, None, "r1"], rows)
+        for row in rows:
+            sum_of_rails = sum(row["rails"]) * PAYLOAD
+            check(abs(row["sum_of_rails_gbit_per_s"] - sum_of_rails) < 0.01, row)
+            made = 100 * row["gbit_per_s"] / row["sum_of_rails_gbit_per_s"]
+            check(abs(row["efficiency_pct"] - made) < 1, row)
+            # How much it is depends on the machine. More than all there is it cannot be: what
+            # the buckets let go at once is a few per cent.
+            check(EFFICIENCY_PCT_MIN <= row["efficiency_pct"] <= 115, row)
+            check(row["reads"] >= 3 and 0 <= row["copied_pct"] <= 100, row)
+        check(rows[2]["before_gbit_per_s"] > 0, rows[2])
+        return f"{rows[0]['efficiency_pct']} % of two rails, {rows[2]['efficiency_pct']} % after a fall"
+
+    def test_perf_failover_loses_nothing(self):
+        with self.lab("--rails", "2", "--rate", "400mbit") as lab:
+            before = {rail: lab.carried("h1", rail) for rail in ("r0", "r1")}
+            report = self.measure("failover", "--trials", "1", "--lab", lab.name)
+            carried = {rail: lab.carried("h1", rail) - before[rail] for rail in before}
+            check(min(carried.values()) >= 1 << 20, f"a rail carried nothing: {carried}")
+            check(lab.states("r0") == ["up", "up"], f"r0 is not mended: {lab.states('r0')}")
+        check((report["rails"], report["lost"], report["duplicated"]) == ([0.4, 0.4], 0, 0), report)
+        rows = {row["kind"]: row for row in report["rows"]}
+        check(list(rows) == ["none", "cut", "silent", "slow", "return"], report)
+        for kind, row in rows.items():
+            check((row["trials"], row["lost"], row["duplicated"]) == (1, 0, 0), row)
+            spread = row["gap_ms"]
+            check(0 < spread["p50"] <= spread["p99"] <= spread["max"] <= GAP_MS_MAX, row)
+            # What returns interrupts nothing: its time is until it carries data.
+            if kind != "return":
+                of_either = max(row["packet_gap_ms"]["max"], row["read_gap_ms"]["max"])
+                check(spread["max"] == of_either, row)
+        for kind in ("cut", "silent"):
+            check(0 < rows[kind]["noticed_ms"]["max"] <= GAP_MS_MAX, rows[kind])
+        return ", ".join(f"{kind} {row['gap_ms']['max']} ms" for kind, row in rows.items())
 
     def test_perf_that_is_interrupted_leaves_no_lab(self):
-        folder = "/run/sluice-lab/perf"
+        folder = PERF_FOLDER
         if os.path.exists(folder):
             raise Skipped("there is a lab 'perf'")
         # While the lab is made, and while there is one.
@@ -445,7 +497,10 @@ class Labs:
                 wait_until(lambda: not any(map(is_there, own)), f"processes are left: {own}")
 
     def perf(self, lab, command, *words):
-        words = (self.tool, "perf", command, "--rail", "tcp", "--lab", lab.name, *words, "--json")
+        return self.measure(command, "--rail", "tcp", "--lab", lab.name, *words)
+
+    def measure(self, command, *words):
+        words = (self.tool, "perf", command, *words, "--json")
         done = subprocess.run(words, env=self.env, cwd=self.folder, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=LIMIT_SECONDS)
@@ -487,10 +542,9 @@ class Labs:
                    "OMPI_MCA_mpi_yield_when_idle": "1"}
             out, _ = lab.call(*words, "hostname", **env)
             check(sorted(out.split()) == ["h0", "h0", "h1", "h1"], out)
-            before = lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes")
+            before = lab.carried("h0", "r0")
             lab.call(*words, suite.binary("sendrecv"), **env)
-            after = lab.sh("h0", "cat /sys/class/net/r0/statistics/tx_bytes")
-            check(int(after) - int(before) > 10_000, "the rail carried nothing")
+            check(lab.carried("h0", "r0") - before > 10_000, "the rail carried nothing")
 
 
 class Lab:
@@ -518,6 +572,10 @@ class Lab:
 
     def link(self, *words):
         self.call("link", *words)
+
+    def carried(self, host, rail):
+        """How many bytes a host has sent by a rail."""
+        return int(self.sh(host, f"cat /sys/class/net/{rail}/statistics/tx_bytes"))
 
     def status(self):
         return json.loads(self.call("status", "--json")[0])["labs"][0]
