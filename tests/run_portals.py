@@ -8,8 +8,9 @@ several numbers of processes, which this script starts itself. Each run prints o
 line; the last line is `N passed, N failed, N skipped`.
 
 With --hosts the processes are spread over the hosts of a lab (`sluice lab`), neighbours on
-different ones, which reach each other by --rails networks. Where the kernel or the user's
-rights allow no lab, all runs are skipped, and the lines say why.
+different ones, which reach each other by --rails networks. Of some programs one of these breaks
+meanwhile, and is mended. Where the kernel or the user's rights allow no lab, all runs are
+skipped, and the lines say why.
 """
 
 import argparse
@@ -87,6 +88,16 @@ PROGRAMS = [
     # The README's, which checks itself less: it ends well, or not.
     ("hello", SIZES, ("logical-me",), 30),
 ]
+# Program, variant, and what happens to a rail while it runs. Each sends some 40 MB from either
+# host with so many processes. At this rate a rail is back long before the program's end, and
+# the other one alone still brings the longest message in half of the time that a program waits.
+BREAKS = [
+    ("put", "logical-me", "cut"),
+    ("get", "physical-le", "silent"),
+]
+BREAKS_RANKS, BREAKS_RATE, BREAKS_SECONDS_MAX = 4, "40mbit", 60
+# What a rail has carried that is used, and the other one while this one is broken.
+USED_BYTES, ALONE_BYTES = 1 << 20, 4 << 20
 # The last process of these ends by SIGKILL, and the others well.
 DIES = ("gone",)
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
@@ -123,7 +134,7 @@ class OnHosts:
     """The processes of a job in turn on the hosts of a lab."""
 
     def __init__(self, labs, hosts, rails):
-        self.labs, self.hosts = labs, hosts
+        self.labs, self.hosts, self.rails = labs, hosts, rails
         self.lab = labs.lab("--hosts", str(hosts), "--rails", str(rails))
         self.lab.__enter__()
 
@@ -134,6 +145,29 @@ class OnHosts:
         # What the lab's launchers talk over is no rail.
         return [self.labs.tool, "lab", "exec", "--name", self.lab.name, f"h{rank % self.hosts}",
                 "--", "env", "PTL_DEVICES=^ctl", *command]
+
+    def carry(self, job, rail, count):
+        """Waits until the first host has sent so many bytes more by a rail."""
+        wanted = self.lab.carried("h0", rail) + count
+        deadline = time.monotonic() + BREAKS_SECONDS_MAX
+        while self.lab.carried("h0", rail) < wanted:
+            codes = job.wait(0)
+            if None not in codes or any(codes) or time.monotonic() > deadline:
+                raise Failed(f"{rail} has not carried {count} bytes more, and the job has "
+                             f"{codes}\n" + "".join(map(tail, job.texts())))
+            time.sleep(0.01)
+
+    def break_amid(self, job, change):
+        """The job goes on by the other rail, and uses this one again when it is back."""
+        self.carry(job, "r1", USED_BYTES)
+        self.lab.link("h0", "r1", change)
+        self.carry(job, "r0", ALONE_BYTES)
+        self.lab.link("h0", "r1", "up")
+        self.carry(job, "r1", USED_BYTES)
+
+    def set_rates(self, rate):
+        for rail in range(self.rails):
+            self.lab.link("h0", f"r{rail}", "rate", rate)
 
     def clean(self):
         """Whoever is ended here may go on there."""
@@ -317,7 +351,18 @@ class Suite:
             except Failed as failed:
                 self.fault = f"no lab of {self.args.hosts} hosts: {failed}"
 
-    def run(self, name, ranks, variant, limit):
+    def run_while_a_rail_breaks(self, name, ranks, variant, limit, change):
+        if self.reason or self.fault:
+            return self.run(name, ranks, variant, limit)
+        self.place.set_rates(BREAKS_RATE)
+        try:
+            self.run(name, ranks, variant, limit, lambda job: self.place.break_amid(job, change))
+        finally:
+            # The next run is not to find what this one has left.
+            self.place.lab.link("h0", "r1", "up")
+            self.place.set_rates("none")
+
+    def run(self, name, ranks, variant, limit, meanwhile=None):
         if self.reason:
             raise Skipped(self.reason)
         if self.fault:
@@ -330,6 +375,8 @@ class Suite:
         else:
             job = Job(self.place, command, ranks, self.env, name in DIES)
         try:
+            if meanwhile:
+                meanwhile(job)
             codes = job.wait(limit)
         finally:
             job.end()
@@ -345,18 +392,29 @@ class Suite:
         ))
 
     def tests(self):
-        """Title, program, and the arguments of run."""
+        """Title, program, and what to call."""
         for name, sizes, variants, limit in PROGRAMS:
-            if self.args.only and name not in self.args.only:
-                continue
             for ranks in sizes:
                 # A program with a number of its own keeps it.
-                if self.args.n and len(sizes) > 1 and ranks not in self.args.n:
+                if len(sizes) > 1 and not self.is_wanted(ranks=ranks):
                     continue
                 for variant in variants:
-                    if self.args.variant and variant not in self.args.variant:
-                        continue
-                    yield f"{name} -n {ranks} {variant}", name, (name, ranks, variant, limit)
+                    if self.is_wanted(name, variant):
+                        yield f"{name} -n {ranks} {variant}", name, functools.partial(
+                            self.run, name, ranks, variant, limit)
+        if self.args.hosts < 2 or self.args.rails != 2:
+            return
+        for name, variant, change in BREAKS:
+            if self.is_wanted(name, variant, BREAKS_RANKS):
+                title = f"{name} -n {BREAKS_RANKS} {variant} while a rail breaks: {change}"
+                yield title, name, functools.partial(
+                    self.run_while_a_rail_breaks, name, BREAKS_RANKS, variant,
+                    BREAKS_SECONDS_MAX, change)
+
+    def is_wanted(self, name=None, variant=None, ranks=None):
+        """Whether the command line leaves these in."""
+        asked = ((name, self.args.only), (variant, self.args.variant), (ranks, self.args.n))
+        return all(it is None or not among or it in among for it, among in asked)
 
 
 def listed(kind):
@@ -422,8 +480,7 @@ def run_all(suite, tests, args):
         return 1 if broken else 0
     verdicts = Verdicts(args.json)
     for _ in range(args.repeat):
-        for title, name, arguments in tests:
-            call = functools.partial(suite.run, *arguments)
+        for title, name, call in tests:
             verdicts.judge(title, call, broken=broken.get(name))
     return verdicts.end()
 
