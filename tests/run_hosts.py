@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ TCP = {"FI_SLUICE_RAILS": "tcp"}
 ENCRYPT = {"FI_SLUICE_SECURITY": "encrypt"}
 OPEN = {"FI_SLUICE_SECURITY": "none"}
 OFI_UDP = {"FI_SLUICE_RAILS": "ofi:udp;ofi_rxd"}
+OFI_BESIDE = {"FI_SLUICE_RAILS": "shm,tcp,ofi:tcp"}
 
 # Program, ranks, lab, extra environment, and as in run_mpi.py: arguments, parameters of
 # Open MPI.
@@ -141,7 +143,7 @@ class Hosts:
 
     def carried(self, host, rail):
         """How many bytes a host has sent by a rail."""
-        return int(self.lab.sh(host, f"cat /sys/class/net/{rail}/statistics/tx_bytes"))
+        return self.lab.carried(host, rail)
 
     # Jobs.
 
@@ -208,25 +210,25 @@ class Hosts:
         counts = after[0] - before[0], after[1] - before[1]
         check(counts[0] <= UNUSED_BYTES and counts[1] >= USED_BYTES, counts)
 
-    def ranks_listen_at_the_devices_that_they_use(self):
-        """And nowhere else, nor at all addresses of the host."""
+    def ranks_listen_at_the_devices_that_they_use(self, rails):
+        """And nowhere else, nor at all addresses of the host, of either family."""
         # What Open MPI itself listens with is not meant.
-        env = {"FI_SLUICE_DEVICES": "^r0,^ctl", "OMPI_MCA_btl": "self"}
+        env = {"FI_SLUICE_DEVICES": "^r0,^ctl", "OMPI_MCA_btl": "self", **rails}
         with self.steady(env=env) as steady:
             steady.go_on(1)
             used = {address for host in ("h0", "h1") for address in self.addresses(host, "r1")}
             ranks = ranks_of(steady)
-            found = {rank: listeners_of(ranks[rank]) for rank in ranks}
-            check(len(found) == 4, f"ranks {sorted(found)}")
-            for rank, ends in found.items():
+            check(len(ranks) == 4, f"ranks {sorted(ranks)}")
+            for rank, process in ranks.items():
+                ends = listeners_of(process) + listeners_of(process, socket.AF_INET6)
                 check(ends and all(address in used for address, _ in ends),
                       f"rank {rank} listens at {ends}, and r1 has {used}")
             steady.finish()
 
     def addresses(self, host, rail):
-        """Those of a device, IPv4."""
-        said = self.lab.sh(host, f"ip -4 -o address show dev {rail}")
-        return re.findall(r"inet ([\d.]+)/", said)
+        """Those of a device, of both families."""
+        said = self.lab.sh(host, f"ip -o address show dev {rail}")
+        return re.findall(r"inet6? ([\da-f.:]+)/", said)
 
     def hosts_with_ipv6_alone(self):
         self.down()
@@ -457,7 +459,9 @@ class Hosts:
         yield named(self.ranks_of_one_host_share_memory, **sizes)
         yield named(self.each_rank_uses_both, programs=("alltoall",))
         yield named(self.a_device_that_is_excluded_carries_nothing, **sizes)
-        yield named(self.ranks_listen_at_the_devices_that_they_use)
+        for rails in ({}, OFI_BESIDE):
+            title = f"ranks listen at the devices that they use {title_env(rails)}".rstrip()
+            yield named(self.ranks_listen_at_the_devices_that_they_use, rails, title=title)
         yield named(self.without_the_network_other_hosts_are_refused, programs=("sendrecv",))
         yield named(self.sluice_run, programs=("sendrecv",))
         yield named(self.mpich, title="MPICH", programs=())

@@ -99,8 +99,8 @@ class Sorts:
         return f"127.0.1.{1 + list(self.sends).index(sort)}"
 
 
-def listeners_of(process):
-    """Where a process listens: pairs of address and port, IPv4."""
+def listeners_of(process, family=socket.AF_INET):
+    """Where a process listens: pairs of address and port."""
     inodes = set()
     for number in os.listdir(f"/proc/{process}/fd"):
         try:
@@ -110,14 +110,19 @@ def listeners_of(process):
         if target.startswith("socket:["):
             inodes.add(target[len("socket:["):-1])
     found = []
-    with open(f"/proc/{process}/net/tcp") as table:
+    with open(f"/proc/{process}/net/{'tcp' if family == socket.AF_INET else 'tcp6'}") as table:
         for line in table.readlines()[1:]:
             words = line.split()
             if words[3] == "0A" and words[9] in inodes:
                 address, port = words[1].split(":")
-                packed = struct.pack("<I", int(address, 16))
-                found.append((socket.inet_ntoa(packed), int(port, 16)))
+                found.append((address_of(address, family), int(port, 16)))
     return found
+
+
+def address_of(digits, family):
+    """An address as the kernel's tables have it: words of the machine, the first one first."""
+    words = [int(digits[at:at + 8], 16) for at in range(0, len(digits), 8)]
+    return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
 
 
 def connect(end, source):
