@@ -452,7 +452,8 @@ class Labs:
             check(EFFICIENCY_PCT_MIN <= row["efficiency_pct"] <= 115, row)
             check(row["reads"] >= 3 and 0 <= row["copied_pct"] <= 100, row)
         check(rows[2]["before_gbit_per_s"] > 0, rows[2])
-        return f"{rows[0]['efficiency_pct']} % of two rails, {rows[2]['efficiency_pct']} % after a fall"
+        made, left = rows[0]["efficiency_pct"], rows[2]["efficiency_pct"]
+        return f"{made} % of two rails, {left} % after a fall"
 
     def test_perf_failover_loses_nothing(self):
         with self.lab("--rails", "2", "--rate", "400mbit") as lab:
