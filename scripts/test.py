@@ -109,6 +109,12 @@ def stages(quick):
         python, "tests/run_portals.py", "--env", "PTL_RAILS=tcp",
         "-n", "2", "--variant", "logical-le,physical-me",
     ])
+    # The protocol of the Rportals paper, to which the other one is compared.
+    for rails in ("shm", "tcp"):
+        yield Stage(f"recovery by a pause of all processes, over {rails}", [
+            python, "tests/run_portals.py", "--only", "recover", "--variant", "logical-me,physical-le",
+            "--env", "PTL_RECOVERY=pause", "--env", f"PTL_RAILS={rails}",
+        ])
     yield Stage("report page in a headless Chromium", [python, "tests/report_page.py"])
     # Survivors have long to notice here: how long it takes them is no question of a test.
     yield Stage("processes that are killed", [
