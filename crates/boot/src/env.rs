@@ -165,6 +165,8 @@ fn names_a_port(at: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::ffi::OsStringExt as _;
 
     fn of(pairs: &[(&str, &str)]) -> Result<Plan, JobError> {
         plan(&|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into()))
@@ -240,5 +242,52 @@ mod tests {
         for value in ["0", "-3", "soon", "86401"] {
             assert!(text(&[("SLUICE_JOB_TIMEOUT_S", value)]).contains("SLUICE_JOB_TIMEOUT_S"));
         }
+    }
+
+    proptest! {
+        /// Whatever is set, there is a plan that can be followed, or a variable is named.
+        #[test]
+        fn any_environment_is_a_plan_or_an_error(
+            values in prop::array::uniform9(value()),
+        ) {
+            let names = [
+                "SLUICE_JOB_TIMEOUT_S", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMIX_NAMESPACE",
+                "SLUICE_JOB", "SLUICE_JOB_RANK", "SLUICE_JOB_SIZE", "SLUICE_JOB_KEY",
+            ];
+            let lookup = |name: &str| {
+                let at = names.iter().position(|known| *known == name);
+                values[at.expect("no other variable is asked for")].clone().map(OsString::from_vec)
+            };
+            match plan(&lookup) {
+                Ok(Plan { timeout, bootstrap }) => {
+                    prop_assert!((1..=TIMEOUT_MAX_S).contains(&timeout.as_secs()));
+                    match bootstrap {
+                        Bootstrap::Alone | Bootstrap::Pmix => {}
+                        Bootstrap::Pmi1 { fd, rank, size } => {
+                            prop_assert!(fd >= 0 && rank < size && size <= SIZE_MAX);
+                        }
+                        Bootstrap::Rendezvous(Meeting { at, key, rank, size }) => {
+                            prop_assert!(names_a_port(&at) && rank < size && size <= SIZE_MAX);
+                            prop_assert!(key.len() >= KEY_MIN);
+                        }
+                    }
+                }
+                Err(error) => {
+                    prop_assert!(error.is_of_environment());
+                    prop_assert!(names.iter().any(|name| error.to_string().contains(name)));
+                }
+            }
+        }
+    }
+
+    /// Nothing, any bytes, or what is nearly right.
+    fn value() -> impl Strategy<Value = Option<Vec<u8>>> {
+        prop_oneof![
+            2 => Just(None),
+            1 => prop::collection::vec(any::<u8>(), 0..20).prop_map(Some),
+            2 => "-?[0-9]{1,11}".prop_map(|text| Some(text.into_bytes())),
+            2 => "[0-4]".prop_map(|text| Some(text.into_bytes())),
+            2 => "[a-z\\[\\]:]{0,6}:[0-9]{1,5}".prop_map(|text| Some(text.into_bytes())),
+        ]
     }
 }

@@ -21,6 +21,8 @@ mod error;
 mod pmi1;
 mod pmix;
 mod rendezvous;
+#[doc(hidden)]
+pub mod tried;
 mod wait;
 
 pub use error::JobError;

@@ -54,7 +54,12 @@ impl Pmi1 {
     }
 
     /// Agrees with the manager at the other end of `socket` on version and limits.
-    fn greet(socket: OwnedFd, rank: u32, size: u32, waits: Waits) -> Result<Pmi1, JobError> {
+    pub(super) fn greet(
+        socket: OwnedFd,
+        rank: u32,
+        size: u32,
+        waits: Waits,
+    ) -> Result<Pmi1, JobError> {
         let mut pmi = Pmi1 {
             socket,
             inbox: Vec::new(),

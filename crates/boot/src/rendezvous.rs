@@ -17,7 +17,7 @@
 //! joining nobody else can read or change. A secret that can be guessed keeps nobody out who
 //! listens where the ranks look for rank 0: he has their first words to try guesses on.
 
-mod auth;
+pub(super) mod auth;
 mod blame;
 mod conn;
 mod join;

@@ -8,6 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::tried;
+use proptest::prelude::*;
 
 const LONG: Waits = Waits { timeout: Duration::from_secs(60), poll: None };
 
@@ -220,4 +222,63 @@ fn the_inherited_socket_is_taken_once_and_not_inherited_further() {
     });
     let error = copy_of(1 << 30).expect_err("no such descriptor");
     assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+}
+
+/// What a manager might say in one line: what it should, or what looks like it.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let get = prop::collection::vec(any::<u8>(), 0..40).prop_map(|bytes| {
+        format!("cmd=get_result rc=0 value={}.{}\n", bytes.len(), to_hex(&bytes)).into_bytes()
+    });
+    let right = prop::sample::select(vec![INIT, MAXES, NAME, PUT, OUT, "cmd=finalize_ack\n"]);
+    prop_oneof![
+        right.prop_map(|line| line.as_bytes().to_vec()),
+        get,
+        "cmd=[a-z_]{0,12}( [a-z_]{1,8}=[0-9a-f.]{0,12}){0,3}\n".prop_map(String::into_bytes),
+        prop::collection::vec(any::<u8>(), 0..60),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn digits_are_the_bytes_that_they_were_made_of(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
+    }
+
+    #[test]
+    fn digits_are_read_or_refused(text in ".{0,20}") {
+        if let Some(bytes) = from_hex(&text) {
+            prop_assert_eq!(to_hex(&bytes), text.to_ascii_lowercase());
+        }
+    }
+
+    /// Whatever a manager's limit, and whatever is exchanged.
+    #[test]
+    fn what_is_put_in_parts_is_fetched(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        value_max in VALUE_MIN..200,
+    ) {
+        let parts = parts(&bytes, value_max);
+        prop_assert!(parts.iter().all(|part| part.len() <= value_max));
+        let values = parts.iter().map(|part| format!("cmd=get_result value={part}\n"));
+        let answers: Vec<String> =
+            [INIT, MAXES, NAME, PUT, OUT].map(String::from).into_iter().chain(values).collect();
+        let answers = answers.concat() + OUT + "cmd=finalize_ack\n";
+        prop_assert_eq!(tried::exchange(answers.as_bytes(), b"mine").unwrap(), bytes);
+    }
+
+    /// It hangs up afterwards, so the last word is an error that names what it was about.
+    #[test]
+    fn a_manager_that_says_anything_is_an_error(
+        depth in 0..6_usize,
+        lines in prop::collection::vec(line(), 0..8),
+    ) {
+        let right = [INIT, MAXES, NAME, PUT, OUT].map(str::as_bytes);
+        let begin = right[..depth.min(right.len())].concat();
+        let said = [begin, lines.concat()].concat();
+        match tried::exchange(&said, b"mine") {
+            Ok(bytes) => prop_assert!(bytes.len() <= said.len() / 2),
+            Err(JobError::Closed { .. } | JobError::Malformed { .. } | JobError::Refused { .. }) => {}
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
 }

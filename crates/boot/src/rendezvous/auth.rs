@@ -130,6 +130,20 @@ pub(super) fn hear(key: &[u8], body: &[u8]) -> Result<Heard, NoRandom> {
     Ok(Heard::Rank(Claim::parse(claim), challenge, Box::new(transport)))
 }
 
+/// What `hear` makes of a body, for `tried`: the rank and the size of who has the secret.
+pub(crate) fn claimed(key: &[u8], body: &[u8]) -> Option<(u32, u32)> {
+    match hear(key, body) {
+        Ok(Heard::Rank(claim, ..)) => Some((claim.rank, claim.size)),
+        Ok(Heard::Refused(_) | Heard::Stranger) | Err(_) => None,
+    }
+}
+
+/// Whether a rank with this secret takes an answer to its first words, for `tried`.
+pub(crate) fn takes(key: &[u8], answer: &[u8]) -> bool {
+    let asked = ask(key, Claim { rank: 1, size: 2 });
+    asked.is_ok_and(|(asking, _)| asking.answered(answer).is_some())
+}
+
 fn builder(
     psk: &[u8; 32],
     build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
@@ -168,6 +182,7 @@ fn psk_of(key: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const KEY: &[u8] = b"open sesame";
     const CLAIM: Claim = Claim { rank: 2, size: 5 };
@@ -238,5 +253,30 @@ mod tests {
         let mut sealed = [0; 64];
         let len = member.write_message(b"proof", &mut sealed).unwrap();
         assert!(root.read_message(&sealed[..len], &mut [0; 64]).is_err());
+    }
+
+    proptest! {
+        /// Whoever has the secret, of any length, is understood.
+        #[test]
+        fn a_claim_is_heard_as_it_was_made(
+            key in prop::collection::vec(any::<u8>(), 0..100),
+            rank: u32,
+            size: u32,
+        ) {
+            let (_, hello) = ask(&key, Claim { rank, size }).unwrap();
+            prop_assert_eq!(claimed(&key, &hello), Some((rank, size)));
+        }
+
+        #[test]
+        fn nobody_guesses_the_secret(
+            is_ours: bool,
+            mut body in prop::collection::vec(any::<u8>(), 0..2 * HELLO_LEN),
+        ) {
+            if is_ours && body.len() >= MAGIC.len() {
+                body[..MAGIC.len()].copy_from_slice(MAGIC);
+            }
+            prop_assert_eq!(claimed(KEY, &body), None);
+            prop_assert!(!takes(KEY, &body));
+        }
     }
 }
