@@ -154,6 +154,12 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use sluice_link::{Ledger, Told, ToldPeer};
+    use sluice_rail::observer::Tally;
+    use sluice_rail::shm::Stats;
+    use sluice_rail::snapshot::{self, Snapshot};
+    use sluice_wire::{Nanos, PeerId};
 
     const SHOWN: &str = concat!(
         r#"{"sluice_stats":1,"host":"node1","pid":7,"at_ns":1000000000,"#,
@@ -211,5 +217,100 @@ mod tests {
         let rates = Rates { messages: 200.0, bytes: 0.0, packets_in: 100.0, packets_out: 0.0 };
         assert_eq!(Rates::between(&before, &after), Some(rates));
         assert_eq!(Rates::between(&before, &before), None);
+    }
+
+    /// A snapshot with these figures, and one peer with these.
+    fn snapshot(
+        [at, eager, announced, bytes, now, packets]: [u64; 6],
+        of_peer: [u16; 4],
+    ) -> Snapshot {
+        let [credits, held, stalls, resumed] = of_peer;
+        let ledger = Ledger {
+            granted: None,
+            data_credits: credits,
+            data_credits_kept: 0,
+            control_credits: 0,
+            data_at_sender: 0,
+            data_held: held,
+            data_owed: 0,
+            control_held: 0,
+            control_owed: 0,
+            dynamic: None,
+        };
+        let told = ToldPeer {
+            peer: PeerId(0),
+            packets_out: 1,
+            packets_in: 2,
+            credits_max: credits.into(),
+            ledger,
+            unexpected_slots_max: held.into(),
+            stalls: stalls.into(),
+            stalled: Nanos(at),
+            waiting: 6,
+            waits_since: None,
+        };
+        let tally = Tally { bytes_out: bytes, messages_in: eager, ..Tally::default() };
+        let name = "pid 8".to_owned();
+        let peer = snapshot::Peer {
+            name,
+            is_far: true,
+            told,
+            waiting: Nanos(at),
+            tally,
+            resumed: resumed.into(),
+        };
+        Snapshot {
+            host: "node1".into(),
+            pid: 7,
+            at: Nanos(at),
+            sent_bytes: bytes,
+            told: Told { eager, announced, unexpected_now: now, ..Told::default() },
+            shm: Stats { packets_out: packets, ..Stats::default() },
+            net: None,
+            devices: vec![("eth0".into(), bytes)],
+            peers: vec![peer],
+            peers_left_out: 0,
+            counted_since: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_figures_are_read_as_they_are_shown(figures: [u64; 6], of_peer: [u16; 4]) {
+            let document = read(&snapshot(figures, of_peer).to_json()).unwrap();
+            let [at, eager, announced, bytes, now, packets] = figures;
+            let [credits, held, stalls, resumed] = of_peer.map(u32::from);
+            let Document { messages, unexpected, rails, peers, .. } = &document;
+            prop_assert_eq!((document.at_ns, unexpected.now), (at, now));
+            prop_assert_eq!(messages, &Messages { eager, announced, bytes });
+            prop_assert_eq!((rails[0].packets_out, rails[1].bytes), (packets, bytes));
+            let Peer { peer, rail, sent, received, .. } = &peers[0];
+            prop_assert_eq!((&**peer, &**rail), ("pid 8", "network"));
+            prop_assert_eq!((peers[0].credits, peers[0].credits_max), (credits, credits));
+            prop_assert_eq!((peers[0].held, peers[0].stalls), (held, stalls.into()));
+            prop_assert_eq!((peers[0].resumed, peers[0].waiting_ns), (resumed, at));
+            prop_assert_eq!((sent.bytes, received.messages), (bytes, eager));
+        }
+
+        /// Any bytes, and a text that was changed in one place. What is read has sums and rates.
+        #[test]
+        fn any_bytes_are_refused_or_have_sums(
+            any in prop::collection::vec(any::<u8>(), 0..200),
+            at in 0..SHOWN.len(),
+            len in 0..20_usize,
+            put in prop_oneof!["[0-9a-z\"{}:,\\\\]{0,20}", "\\\\u00[0-9a-f]{2}"],
+        ) {
+            let mut changed = SHOWN.to_owned();
+            changed.replace_range(at..(at + len).min(SHOWN.len()), &put);
+            for bytes in [any, changed.into_bytes()] {
+                let Ok((document, _)) = Document::parse(&bytes, 7) else { continue };
+                let before = read(SHOWN).unwrap();
+                if let Some(rates) = Rates::between(&before, &document) {
+                    let all = [rates.messages, rates.bytes, rates.packets_in, rates.packets_out];
+                    prop_assert!(all.iter().all(|rate| rate.is_finite() && *rate >= 0.0));
+                }
+                prop_assert!(document.waiting() >= document.peers.iter().map(|peer| peer.waiting).max().unwrap_or(0));
+            }
+        }
     }
 }

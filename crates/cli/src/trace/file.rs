@@ -103,7 +103,7 @@ impl Traced {
         (&self.host, &self.boot) == (&other.host, &other.boot)
     }
 
-    fn parse(text: &str) -> Result<Traced> {
+    pub fn parse(text: &str) -> Result<Traced> {
         let mut lines = text.lines();
         let first = lines.next().context("it is empty")?;
         let value: serde_json::Value =
@@ -179,7 +179,10 @@ fn read(path: &Path, left: &mut u64) -> Result<Traced> {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::ladder;
     use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
 
     /// Of rank 0, which sends a message of 8 bytes to `0b`.
     pub const SENDER: &str = concat!(
@@ -253,5 +256,126 @@ pub mod tests {
         fs::write(dir.path().join("a.trace"), SENDER).unwrap();
         fs::write(dir.path().join("other"), "{").unwrap();
         assert_eq!(read_dir(dir.path()).unwrap().len(), 1);
+    }
+
+    fn what() -> impl Strategy<Value = What> {
+        let (len, tag, number) = (any::<u64>(), any::<u64>(), any::<u32>());
+        let some = || prop::option::of(0..3_u64);
+        let text = "[a-z]{0,8}; number [0-9]";
+        prop_oneof![
+            (len, 0..3_u64).prop_map(|(len, tag)| What::Send { len, tag }),
+            (len, tag, tag).prop_map(|(len, tag, ignore)| What::Post { len, tag, ignore }),
+            (number, text, number, some(), some(), some()).prop_map(
+                |(number, text, slots, len, tag, offer)| What::Out {
+                    number,
+                    text,
+                    slots,
+                    len,
+                    tag,
+                    offer
+                }
+            ),
+            (0..3_u32, text, some(), some(), some()).prop_map(|(number, text, len, tag, offer)| {
+                What::In { number, text, len, tag, offer }
+            }),
+            len.prop_map(|len| What::Read { len }),
+            len.prop_map(|len| What::Write { len }),
+            (len, tag, any::<bool>()).prop_map(|(len, tag, is_good)| What::Sent {
+                len,
+                tag,
+                is_good
+            }),
+            (len, 0..3_u64, any::<bool>()).prop_map(|(len, tag, is_good)| What::Received {
+                len,
+                tag,
+                is_good
+            }),
+        ]
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let peer = prop::option::of(prop::sample::select(vec!["0a", "0b", "0c"]));
+        let at_ns = prop_oneof![0..10_u64, any::<u64>()];
+        (at_ns, peer, what()).prop_map(|(at_ns, peer, what)| Event {
+            at_ns,
+            peer: peer.map(str::to_owned),
+            what,
+        })
+    }
+
+    /// As a process writes it.
+    fn line(event: &Event) -> String {
+        let mut line = match &event.what {
+            What::Send { len, tag } => json!({"event": "send", "len": len, "tag": tag}),
+            What::Post { len, tag, ignore } => {
+                json!({"event": "post", "len": len, "tag": tag, "ignore": ignore})
+            }
+            What::Out { number, text, slots, len, tag, offer } => json!({
+                "event": "out", "number": number, "text": text, "slots": slots, "len": len,
+                "tag": tag, "offer": offer,
+            }),
+            What::In { number, text, len, tag, offer } => json!({
+                "event": "in", "number": number, "text": text, "len": len, "tag": tag,
+                "offer": offer,
+            }),
+            What::Read { len } => json!({"event": "read", "len": len}),
+            What::Write { len } => json!({"event": "write", "len": len}),
+            What::Sent { len, tag, is_good } => {
+                json!({"event": "sent", "len": len, "tag": tag, "is_good": is_good})
+            }
+            What::Received { len, tag, is_good } => {
+                json!({"event": "received", "len": len, "tag": tag, "is_good": is_good})
+            }
+        };
+        line["at_ns"] = event.at_ns.into();
+        line["peer"] = json!(event.peer);
+        format!("{line}\n")
+    }
+
+    /// What is drawn of traces, whatever they say.
+    fn draw(host: &[Traced]) -> Vec<String> {
+        let count = ladder::count(host);
+        let ladders =
+            (1..=count).map(|nth| ladder::of_message(host, nth, 0).expect("it is listed"));
+        let mut all: Vec<String> = ladders.collect();
+        all.push(ladder::list(host, 0));
+        all.extend([0, 1, 2].into_iter().filter_map(|peer| ladder::of_peer(host, peer)));
+        all
+    }
+
+    proptest! {
+        /// Also if the two processes say of each other what cannot be.
+        #[test]
+        fn any_events_are_read_as_they_were_written_and_drawn(
+            of_both in prop::array::uniform2(prop::collection::vec(event(), 0..12)),
+        ) {
+            let heads = [SENDER, RECEIVER].map(|text| text.lines().next().unwrap());
+            let mut host = Vec::new();
+            for (head, events) in heads.into_iter().zip(of_both) {
+                let text: String = events.iter().map(line).collect();
+                let traced = Traced::parse(&format!("{head}\n{text}")).unwrap();
+                prop_assert_eq!(&traced.events, &events);
+                host.push(traced);
+            }
+            prop_assert!(draw(&host).len() >= 3);
+        }
+
+        /// Any text, and one that was changed in one place: what is read may go to a terminal.
+        #[test]
+        fn any_text_is_refused_or_drawn(
+            any in "\\PC{0,200}",
+            at in 0..SENDER.len(),
+            len in 0..20_usize,
+            put in prop_oneof!["[0-9a-z\"{}:,\\\\]{0,8}", "\\\\u00[0-9a-f]{2}"],
+        ) {
+            let mut changed = SENDER.to_owned();
+            changed.replace_range(at..(at + len).min(SENDER.len()), &put);
+            for text in [any, changed] {
+                if let Ok(traced) = Traced::parse(&text) {
+                    let drawn = draw(&[traced]).concat();
+                    prop_assert!(!drawn.contains(|one: char| one.is_control() && one != '\n'));
+                }
+            }
+        }
     }
 }

@@ -109,3 +109,64 @@ fn number(words: &[&str], field: usize, range: Range<u64>) -> Result<u64, (Strin
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NODES: u32 = 5;
+
+    fn words() -> impl Strategy<Value = String> {
+        let number = prop_oneof!["[0-9]", "[0-9]{1,21}", "[+-][0-9]", "\\PC{0,4}"];
+        prop::collection::vec(number, 3..6).prop_map(|words| words.join(" "))
+    }
+
+    proptest! {
+        /// In the order of the text where cycles are the same, comments or not.
+        #[test]
+        fn messages_are_read_as_they_were_written(
+            messages in prop::collection::vec(
+                (0..6_u64, 0..NODES, 0..NODES, 1..=u32::MAX, "( # \\PC{0,8})?\n{1,2}"),
+                0..20,
+            ),
+        ) {
+            let text: String = messages
+                .iter()
+                .map(|(cycle, source, to, flits, end)| format!("{cycle} {source}\t{to} {flits}{end}"))
+                .collect();
+            let trace = Trace::parse(&text, NODES).unwrap();
+            for source in 0..NODES {
+                let mut expected: Vec<Message> = messages
+                    .iter()
+                    .filter(|(_, from, ..)| *from == source)
+                    .map(|&(cycle, _, destination, flits, _)| Message { cycle, destination, flits })
+                    .collect();
+                expected.sort_by_key(|message| message.cycle);
+                prop_assert_eq!(trace.messages(source), expected);
+            }
+        }
+
+        /// What is read is inside the network; else the first line that is not is named.
+        #[test]
+        fn any_text_is_a_trace_or_has_a_line_that_is_none(
+            lines in prop::collection::vec(prop_oneof![words(), "\\PC{0,20}"], 0..6),
+        ) {
+            match Trace::parse(&lines.join("\n"), NODES) {
+                Ok(trace) => {
+                    let all = (0..NODES).flat_map(|source| trace.messages(source));
+                    prop_assert!(all.clone().count() <= lines.len());
+                    for message in all {
+                        prop_assert!(message.destination < NODES && message.flits > 0);
+                        prop_assert!(message.cycle <= trace.last_cycle().unwrap());
+                    }
+                }
+                Err(error) => {
+                    prop_assert!((1..=lines.len()).contains(&error.line), "{error}");
+                    let before = lines[..error.line - 1].join("\n");
+                    prop_assert!(Trace::parse(&before, NODES).is_ok(), "{error}");
+                }
+            }
+        }
+    }
+}
