@@ -175,6 +175,15 @@ impl Shm {
         }
     }
 
+    /// Whether the last packet of a peer lies where nobody reads.
+    pub(super) fn has_missed_of(&self, peer: PeerId) -> bool {
+        let known = self.peers.segment(peer).and_then(|segment| segment.bounces.entry);
+        known.or_else(|| self.entry_of(peer)).is_some_and(|writer| {
+            let read = self.senders[usize::from(writer)].read;
+            self.reader.has_missed(self.segment.intent(writer), read)
+        })
+    }
+
     /// Finds out who writes with an entry.
     pub(super) fn adopt(&mut self, writer: u16) {
         if !matches!(self.segment.claim_of(writer), Claim::Ready | Claim::Closed) {

@@ -200,10 +200,16 @@ impl Shm {
             // asked while the writer's chunks are waited for, if they are.
             share.is_vouched = !self.has_ended(transfer.peer);
         }
-        if settled == Settled::Whole && share.failed.is_none() && !self.has_read_handed(&mut share)
-        {
-            transfer.share = Some(share);
-            return Turn::Wait(transfer);
+        if settled == Settled::Whole && share.failed.is_none() {
+            if !self.has_read_handed(&mut share) {
+                transfer.share = Some(share);
+                return Turn::Wait(transfer);
+            }
+            // Where somebody has written over the tail nobody reads what was handed over.
+            if share.handover != Handover::Unasked && self.has_missed_of(transfer.peer) {
+                self.give_up_damaged(transfer.peer);
+                return Turn::End(Err(RailError::PeerGone));
+            }
         }
         transfer.share = Some(share);
         match (settled, share.failed) {
