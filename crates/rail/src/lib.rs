@@ -33,6 +33,9 @@ pub mod signals;
 #[cfg(not(loom))]
 pub mod snapshot;
 #[cfg(not(loom))]
+#[doc(hidden)]
+pub mod tried;
+#[cfg(not(loom))]
 pub mod tune;
 #[cfg(not(loom))]
 pub mod waker;

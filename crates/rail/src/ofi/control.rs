@@ -9,6 +9,7 @@
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use std::os::unix::net::UnixStream;
 
 const RECORD_BYTES: usize = 9;
 /// Records that are read at once.
@@ -120,11 +121,22 @@ impl Control {
     }
 }
 
+/// For `tried`: the records that come with these bytes on a connection which then ends.
+pub(crate) fn records_again(bytes: &[u8]) -> Vec<u8> {
+    let Ok((ours, _)) = UnixStream::pair() else { return Vec::new() };
+    let mut control = Control::new(ours.into(), bytes);
+    let records = std::iter::from_fn(|| match control.read() {
+        Read::Record(record) => Some(record.emit()),
+        Read::Nothing | Read::Ended => None,
+    });
+    records.flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::io::Write;
-    use std::os::unix::net::UnixStream;
 
     #[test]
     fn records_arrive_in_pieces_of_any_size_and_nonsense_ends_it() {
@@ -152,5 +164,41 @@ mod tests {
         control.end(5);
         assert_eq!(peer.read(), Read::Record(Record::End(5)));
         assert_eq!(peer.read(), Read::Ended);
+    }
+
+    fn record() -> impl Strategy<Value = Record> {
+        prop_oneof![
+            Just(Record::Ready),
+            any::<u64>().prop_map(Record::Ask),
+            any::<u64>().prop_map(Record::Answer),
+            any::<u64>().prop_map(Record::End),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn records_are_read_as_they_were_said(
+            said in prop::collection::vec(record(), 0..40),
+            rest in prop::collection::vec(any::<u8>(), 0..RECORD_BYTES),
+        ) {
+            let bytes: Vec<u8> = said.iter().flat_map(|record| record.emit()).collect();
+            prop_assert_eq!(records_again(&[&bytes[..], &rest].concat()), bytes);
+        }
+
+        /// Up to a record that is none, and nothing behind it.
+        #[test]
+        fn any_bytes_are_records_up_to_one_that_is_none(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            // Else hardly any is one.
+            for kind in bytes.iter_mut().step_by(RECORD_BYTES) {
+                *kind %= 6;
+            }
+            let again = records_again(&bytes);
+            prop_assert!(bytes.starts_with(&again) && again.len() % RECORD_BYTES == 0);
+            if let Some((next, _)) = bytes[again.len()..].split_first_chunk() {
+                prop_assert_eq!(Record::parse(next), None);
+            }
+        }
     }
 }

@@ -50,6 +50,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use control::records_again;
 pub(crate) use device::{Device, Notice, SharedDevice};
 pub(crate) use fetches::{Fetched, Whereabouts};
 pub(crate) use lane::{Lane, lock};

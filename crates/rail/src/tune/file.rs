@@ -142,6 +142,13 @@ fn parse(text: &str, machine: Option<&str>) -> Result<Costs, Unusable> {
     Ok(costs)
 }
 
+/// The text of a file that is used, written anew.
+pub(super) fn again(text: &str) -> Option<String> {
+    let costs = parse(text, None).ok()?;
+    let machine = text.lines().nth(1)?.strip_prefix("machine ")?;
+    Some(emit(&costs, machine))
+}
+
 fn direct(text: &str) -> Option<Option<Direct>> {
     or_none(text, |text| {
         let (start, byte) = text.split_once(' ')?;
@@ -155,12 +162,13 @@ fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Optio
 
 /// Digits alone, so that what is read is written the same.
 fn number(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const MACHINE: &str = "a processor; a kernel";
 
@@ -209,11 +217,55 @@ mod tests {
         assert!(said("a kernel", "b kernel").contains("another machine: a processor; b kernel"));
         assert!(said("packet_ns 250", "packet_ns -250").contains("line 3"));
         assert!(said("packet_ns 250", "packet_ns ").contains("line 3"));
+        assert!(said("packet_ns 250", "packet_ns 0250").contains("line 3"));
         assert!(said("1200 75", "1200").contains("line 5"));
         assert!(said("claim_ns 100", "claim_ns 1e2").contains("line 7"));
         // No machine is like that.
         assert!(said("packet_ns 250", "packet_ns 0").contains("line 8"));
         assert!(said("packet_ns 250", "packet_ns 99999999").contains("line 8"));
         assert!(said("end\n", "end\nmore\n").contains("line 8"));
+    }
+
+    fn figures() -> impl Strategy<Value = Costs> {
+        let way = (0..2_000_000_u64, 0..2_000_000_u64)
+            .prop_map(|(start_ns, byte_ps)| Direct { start_ns, byte_ps });
+        let ways = [prop::option::of(way.clone()), prop::option::of(way)];
+        (0..2_000_000_u64, 0..2_000_000_u64, ways, prop::option::of(0..2_000_000_u64)).prop_map(
+            |(packet_ns, packet_byte_ps, [read, write], claim_ns)| Costs {
+                packet_ns,
+                packet_byte_ps,
+                read,
+                write,
+                claim_ns,
+            },
+        )
+    }
+
+    proptest! {
+        /// Unless no machine is like that.
+        #[test]
+        fn any_figures_are_read_as_they_were_written(costs in figures(), machine in "[ -~]{0,80}") {
+            let found = parse(&emit(&costs, &machine), Some(&machine)).ok();
+            prop_assert_eq!(found, Some(costs).filter(Costs::are_plausible));
+        }
+
+        /// What is used is what is written, but for how its lines end.
+        #[test]
+        fn any_text_is_refused_or_is_what_is_written(
+            costs in figures(),
+            from in 0..200_usize,
+            len in 0..8_usize,
+            put in "[0-9a-z \\n+-]{0,6}",
+            any in ".{0,200}",
+        ) {
+            let mut text = emit(&costs, MACHINE);
+            let from = from.min(text.len());
+            text.replace_range(from..(from + len).min(text.len()), &put);
+            for text in [text, any] {
+                if let Some(again) = again(&text) {
+                    prop_assert_eq!(again, text.replace("\r\n", "\n"));
+                }
+            }
+        }
     }
 }

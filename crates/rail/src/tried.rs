@@ -1,0 +1,15 @@
+//! What is made of bytes that others write, for those who try bytes that nobody has written.
+
+use crate::{ofi, tune};
+
+/// The figures in a file, read and written anew. `None` if it is not used.
+#[must_use]
+pub fn figures_again(text: &str) -> Option<String> {
+    tune::figures_again(text)
+}
+
+/// The records in what comes beside a lane of libfabric, written anew, until the first that is none.
+#[must_use]
+pub fn records_again(bytes: &[u8]) -> Vec<u8> {
+    ofi::records_again(bytes)
+}
