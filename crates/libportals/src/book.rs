@@ -104,6 +104,8 @@ pub(crate) fn clear() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tried;
+    use proptest::prelude::*;
 
     /// As `Address::to_bytes` writes it: local, of this version.
     fn address(mark: u8) -> Address {
@@ -139,5 +141,43 @@ mod tests {
         assert!(matches!(parse(&bad), Err(Refused::Address(_))));
         let five = [vec![5], vec![0; 5 * ENTRY_BYTES]].concat();
         assert_eq!(parse(&five), Err(Refused::Malformed));
+    }
+
+    fn any_entry() -> impl Strategy<Value = Entry> {
+        (0..INTERFACES as u8, any::<u32>(), any::<u32>(), 1..=u8::MAX).prop_map(
+            |(kind, nid, pid, mark)| Entry {
+                kind,
+                phys: Phys { nid, pid },
+                address: address(mark),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_told_is_read(
+            entries in prop::collection::vec(any_entry(), 0..=INTERFACES),
+            program in prop::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let blob = [emit(&entries), program.clone()].concat();
+            prop_assert_eq!(parse(&blob), Ok((entries, &program[..])));
+        }
+
+        /// Bytes are refused, or are what was read from them; those of one entry also where it was
+        /// changed in one place.
+        #[test]
+        fn any_bytes_are_refused_or_read_whole(
+            any in prop::collection::vec(any::<u8>(), 0..200),
+            at in 0..1 + ENTRY_BYTES,
+            byte: u8,
+        ) {
+            let mut one = emit(&[entry(1)]);
+            one[at] = byte;
+            for blob in [any, one] {
+                if let Some(again) = tried::told_again(&blob) {
+                    prop_assert_eq!(again, blob);
+                }
+            }
+        }
     }
 }

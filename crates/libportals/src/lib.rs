@@ -37,4 +37,6 @@ mod peers;
 pub mod program;
 mod resolve;
 mod settings;
+#[doc(hidden)]
+pub mod tried;
 pub mod types;

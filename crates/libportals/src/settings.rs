@@ -5,6 +5,7 @@
 use sluice_portals::Scheme;
 use sluice_rail::observer::Observed;
 use sluice_runtime::{NetworkOptions, Settings};
+use std::ffi::OsString;
 
 /// The settings that Portals programs have too, as the provider calls them.
 const SHARED: [&str; 5] = ["rails", "devices", "security", "tcp_congestion", "trace"];
@@ -12,26 +13,41 @@ const SHARED: [&str; 5] = ["rails", "devices", "security", "tcp_congestion", "tr
 /// The network of this process, and what is noted of it, as the environment wants it. What
 /// it may not say is ignored and said.
 pub(crate) fn shared() -> (NetworkOptions, Observed) {
+    let (network, observed, ignored) = read(&|name| std::env::var_os(name));
+    for line in &ignored {
+        eprintln!("libportals: {line}");
+    }
+    (network, observed)
+}
+
+/// The same from what `lookup` says of each variable, and a line about each that is ignored.
+pub(crate) fn read(
+    lookup: &dyn Fn(&str) -> Option<OsString>,
+) -> (NetworkOptions, Observed, Vec<String>) {
     let settings = Settings::read(|variable| {
         let name = variable.name.to_str().ok().filter(|name| SHARED.contains(name))?;
-        std::env::var_os(format!("PTL_{}", name.to_ascii_uppercase()))
+        lookup(&format!("PTL_{}", name.to_ascii_uppercase()))
     });
-    for line in &settings.warnings {
-        eprintln!("libportals: {}", line.replace("FI_SLUICE_", "PTL_"));
-    }
-    (settings.network, settings.rail.observed)
+    let lines = settings.warnings.iter().map(|line| line.replace("FI_SLUICE_", "PTL_"));
+    (settings.network, settings.rail.observed, lines.collect())
 }
 
 /// How interfaces recover from exhaustion, as `PTL_RECOVERY` wants it. What it may not say
 /// is ignored and said.
 pub(crate) fn recovery() -> Option<Scheme> {
-    let value = std::env::var_os("PTL_RECOVERY")?;
-    scheme(value.to_str()).unwrap_or_else(|| {
-        eprintln!(
-            "libportals: PTL_RECOVERY={} is ignored: not 0, 1, resume or pause",
-            value.display()
-        );
+    scheme_of(std::env::var_os("PTL_RECOVERY")).unwrap_or_else(|line| {
+        eprintln!("libportals: {line}");
         None
+    })
+}
+
+/// The scheme that a value asks for, or why it is ignored.
+pub(crate) fn scheme_of(value: Option<OsString>) -> Result<Option<Scheme>, String> {
+    let Some(value) = value else { return Ok(None) };
+    scheme(value.to_str()).ok_or_else(|| {
+        let value = value.to_string_lossy();
+        let shown = value.escape_debug();
+        format!("PTL_RECOVERY={shown} is ignored: not 0, 1, resume or pause")
     })
 }
 
@@ -48,7 +64,10 @@ fn scheme(name: Option<&str>) -> Option<Option<Scheme>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tried;
+    use proptest::prelude::*;
     use sluice_runtime::settings::VARIABLES;
+    use std::os::unix::ffi::OsStringExt as _;
 
     #[test]
     fn schemes_have_names() {
@@ -63,5 +82,32 @@ mod tests {
     fn each_is_a_variable_of_the_provider_too() {
         let is_one = |name: &&str| VARIABLES.iter().any(|v| v.name.to_str() == Ok(*name));
         assert!(SHARED.iter().all(is_one));
+    }
+
+    proptest! {
+        /// Settings come of it, or defaults and a line about each variable, by the name that it has here.
+        #[test]
+        fn whatever_is_set_is_read_or_ignored_with_a_line(
+            values in prop::collection::vec(
+                prop::option::of(prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..24),
+                    "[a-z0-9:,*^/. ]{0,16}".prop_map(String::into_bytes),
+                ]),
+                SHARED.len() + 1,
+            ),
+        ) {
+            let names: Vec<String> = SHARED.iter().chain(&["recovery"]).map(|name| {
+                format!("PTL_{}", name.to_ascii_uppercase())
+            }).collect();
+            let lines = tried::settings(|name| {
+                let at = names.iter().position(|known| known == name)?;
+                values[at].clone().map(OsString::from_vec)
+            });
+            for line in lines {
+                prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+                prop_assert!(names.iter().any(|name| line.contains(&**name)), "{line}");
+                prop_assert!(!line.contains("FI_SLUICE_"), "{line}");
+            }
+        }
     }
 }

@@ -209,8 +209,9 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
         let value = read(&raw);
         if value.is_none() {
             let (env, allowed, default) = (variable.env(), allowed(), variable.default_words());
+            let shown = shown(&raw);
             self.warnings.push(format!(
-                "{env}={raw} is ignored: allowed are {allowed}; used is the default: {default}"
+                "{env}={shown} is ignored: allowed are {allowed}; used is the default: {default}"
             ));
         }
         value
@@ -278,6 +279,19 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
     fn stats(&mut self, variable: &Variable) -> Option<StatsOutput> {
         self.value(variable, || stats::ALLOWED.to_owned(), StatsOutput::parse)?
     }
+}
+
+/// What a variable says, fit for one line of a terminal.
+fn shown(raw: &str) -> String {
+    let mut shown = String::with_capacity(raw.len());
+    for c in raw.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// A number in decimal, or in hexadecimal after `0x`.

@@ -158,6 +158,7 @@ proptest! {
     ) {
         let read = settings(&[(&VARIABLES[at].env(), &text)]);
         prop_assert!(read.warnings.len() <= 1, "{:?}", read.warnings);
+        prop_assert!(!read.warnings.concat().contains(char::is_control), "{:?}", read.warnings);
         if !read.warnings.is_empty() {
             prop_assert_eq!(Settings { warnings: Vec::new(), ..read }, settings(&[]));
         }
