@@ -18,7 +18,8 @@
 //! - A packet is published before its chunk is accounted for. So a reader that finds all chunks
 //!   accounted for ends when it has read what was reserved of its ring by then (`Share::handed_until`).
 //!   It counts nothing, so there is no count to be forged, and a writer that was stopped holds up
-//!   no more than the ring behind its packet.
+//!   no more than the ring behind its packet. A tail that somebody has lowered comes to that position without
+//!   what was handed over: the writer's last packet tells (`Shm::has_missed_of`).
 //! - No more than [`HANDOVER_SLOTS`] chunks to one reader wait to be taken in.
 //! - A handed chunk of no transfer that goes on is dropped: that has ended otherwise, and what it wants is
 //!   moved anew.
