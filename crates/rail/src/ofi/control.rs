@@ -195,7 +195,7 @@ mod tests {
                 *kind %= 6;
             }
             let again = records_again(&bytes);
-            prop_assert!(bytes.starts_with(&again) && again.len() % RECORD_BYTES == 0);
+            prop_assert!(bytes.starts_with(&again) && again.len().is_multiple_of(RECORD_BYTES));
             if let Some((next, _)) = bytes[again.len()..].split_first_chunk() {
                 prop_assert_eq!(Record::parse(next), None);
             }
