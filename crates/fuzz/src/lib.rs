@@ -8,13 +8,15 @@
 //! |---|---|
 //! | `parsers` | a peer's or the launcher's: packets, frames, addresses, handshakes |
 //! | `texts` | the user's: environment, experiment files |
-//! | `memory` | a peer's that writes anything into shared memory |
+//! | `small_parsers` | users', launchers' and processes': many parsers of short texts and messages |
+//! | `memory` `handed` | a peer's that writes anything into shared memory |
 //! | `links` `rails` `portals_engine` `endpoints` | calls of a machine, and packets that it gets |
 //! | `portals_calls` `provider_calls` | calls of the C functions of `libportals` and of `libsluice-fi`, from two threads |
 
 #![allow(clippy::duplicate_mod, reason = "each network of the tests has a copy of what is below")]
 
 mod endpoints;
+mod handed;
 mod input;
 mod links;
 mod memory;
@@ -24,6 +26,9 @@ mod portals_calls;
 mod portals_engine;
 mod provider_calls;
 mod rails;
+// What it takes from other crates by their paths has tests, which want other crates.
+#[cfg(not(test))]
+mod small_parsers;
 mod texts;
 
 // The network in which the tests of the machines run, too.
@@ -37,6 +42,7 @@ mod world;
 // `traffic` names it so.
 use world::net;
 
+pub use handed::chunks_handed;
 pub use input::Input;
 
 /// A target: what it is called, and what is done with its bytes.
@@ -56,6 +62,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "handshake_take", run: parsers::handshake_take },
     Target { name: "settings_read", run: texts::settings_read },
     Target { name: "experiment_parse", run: texts::experiment_parse },
+    #[cfg(not(test))]
+    Target { name: "small_parsers", run: small_parsers::small_parsers },
     Target { name: "shared_memory", run: memory::shared_memory },
     Target { name: "link_calls", run: links::link_calls },
     Target { name: "multirail_calls", run: rails::multirail_calls },

@@ -2,9 +2,9 @@
 //! word of these may be anything at any time. Both take what they find, or give the other up.
 //!
 //! Bulk data takes the mailbox here, because both processes are this one: what a peer is told to
-//! write directly would be written into the fuzzer.
+//! write directly would be written into the fuzzer. Where it is not, `handed` says what may be written over.
 
-use crate::Input;
+use crate::{Input, handed};
 use sluice_proto::{Config as Messages, Endpoint, Recv, Send, Space};
 use sluice_rail::World;
 use sluice_rail::shm::{BulkKind, Config, CreditKind, SegmentKind, Warn};
@@ -18,14 +18,20 @@ const CALLS_MAX: usize = 120;
 const BYTES: usize = 3000;
 /// Where things begin in a mailbox (`docs/wire.md`).
 const BELL_AT: u64 = 384;
-const CLAIMS_AT: u64 = 4096;
-const ENTRIES_AT: u64 = 20480;
-const RING_AT: u64 = 24576;
+pub(crate) const CLAIMS_AT: u64 = 4096;
+const PUBLISHED_AT: u64 = 20480;
+const ENTRIES_AT: u64 = 28672;
+/// In the first entry.
+pub(crate) const BOUNCES_READ_AT: u64 = ENTRIES_AT + 136;
+pub(crate) const ENTRY_BYTES: u64 = 256;
+/// The page behind the entries of four senders.
+pub(crate) const RING_AT: u64 = 32768;
 
-struct Process {
-    context: Context<Endpoint>,
-    mailbox: File,
-    peer: PeerId,
+pub(crate) struct Process {
+    pub(crate) context: Context<Endpoint>,
+    pub(crate) mailbox: File,
+    pub(crate) peer: PeerId,
+    pub(crate) ring_slots: u64,
     out: Box<[u8; BYTES]>,
     into: Box<[u8; BYTES]>,
     contexts: u64,
@@ -40,14 +46,14 @@ fn mailboxes() -> Vec<PathBuf> {
     all.map(|entry| entry.path()).filter(is_mailbox).collect()
 }
 
-fn open(credits: CreditKind) -> Process {
+pub(crate) fn open(credits: CreditKind, bulk: BulkKind, slots_max: u32) -> Process {
     let before = mailboxes();
     let config = Config {
         senders_max: 4,
-        slots_max: 4096,
+        slots_max,
         credits,
         segment: SegmentKind::Memfd,
-        bulk: BulkKind::Ring,
+        bulk,
         warn: Warn(|_| {}),
         ..Config::default()
     };
@@ -55,8 +61,14 @@ fn open(credits: CreditKind) -> Process {
     let own = mailboxes().into_iter().find(|path| !before.contains(path));
     let mailbox = OpenOptions::new().read(true).write(true).open(own.expect("a memfd"));
     let messages = Messages { eager_bytes_max: 1000, requests_max: 64, ..Messages::default() };
+    let mut ring_slots = 0;
+    let context = Context::new(world, |layout| {
+        ring_slots = layout.ring_slots.into();
+        Endpoint::new(messages, layout)
+    });
     Process {
-        context: Context::new(world, |layout| Endpoint::new(messages, layout)),
+        context,
+        ring_slots,
         mailbox: mailbox.expect("its own file"),
         peer: PeerId(0),
         out: Box::new([7; BYTES]),
@@ -68,12 +80,13 @@ fn open(credits: CreditKind) -> Process {
 /// Whatever is written, books are in order, and no call panics or waits.
 pub fn shared_memory(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let credits = if input.flag() { CreditKind::Static } else { CreditKind::Dynamic };
-    let mut both = [open(credits), open(credits)];
-    for who in 0..2 {
-        let address = both[1 - who].context.world().address();
-        both[who].peer = both[who].context.world_mut().peer(&address).expect("a good address");
+    let first = input.byte();
+    let credits = if first & 1 == 1 { CreditKind::Static } else { CreditKind::Dynamic };
+    if first & 2 == 2 {
+        return handed::long_messages(credits, &mut input);
     }
+    let mut both = [0; 2].map(|_| open(credits, BulkKind::Ring, 4096));
+    acquaint(&mut both);
     for _ in 0..CALLS_MAX {
         if input.is_empty() {
             break;
@@ -94,6 +107,14 @@ pub fn shared_memory(bytes: &[u8]) {
     let [first, second] = both;
     drop(first.context);
     drop(second.context);
+}
+
+/// Each learns the address of the other.
+pub(crate) fn acquaint(both: &mut [Process; 2]) {
+    for who in 0..2 {
+        let address = both[1 - who].context.world().address();
+        both[who].peer = both[who].context.world_mut().peer(&address).expect("a good address");
+    }
 }
 
 impl Process {
@@ -148,7 +169,7 @@ fn region(bytes: &mut [u8], len: u64) -> Region {
 /// A word of a mailbox becomes another one.
 fn scribble(mailbox: &File, input: &mut Input<'_>) {
     let near = u64::from(input.byte());
-    let at = match input.byte() % 8 {
+    let at = match input.byte() % 9 {
         0 => near % 32 * 8,
         1 => 128,
         2 => 192,
@@ -156,6 +177,7 @@ fn scribble(mailbox: &File, input: &mut Input<'_>) {
         4 => BELL_AT,
         5 => CLAIMS_AT + near % 64 * 8,
         6 => ENTRIES_AT + near % 128 * 8,
+        7 => PUBLISHED_AT + near * 8,
         _ => RING_AT + near * 8,
     };
     let mut now = [0; 8];

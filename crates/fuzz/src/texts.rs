@@ -7,14 +7,16 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 /// Whatever variables say, settings come of them, or defaults and warnings of a line each. The
-/// input has a line for each variable, in the order in which they are asked for.
+/// input has a line for each variable, in the order in which they are asked for. Where a line break is
+/// to stand in one, the line has a carriage return.
 pub fn settings_read(bytes: &[u8]) {
     let lines = RefCell::new(Input::new(bytes).rest().split(|&byte| byte == b'\n'));
     let settings = Settings::read(|_| {
         let line = lines.borrow_mut().next()?;
-        (!line.is_empty()).then(|| OsString::from_vec(line.to_vec()))
+        let value = line.iter().map(|byte| if *byte == b'\r' { b'\n' } else { *byte }).collect();
+        (!line.is_empty()).then(|| OsString::from_vec(value))
     });
-    assert!(settings.warnings.iter().all(|warning| !warning.contains('\n')));
+    assert!(!settings.warnings.concat().contains(char::is_control));
 }
 
 /// A text is an experiment, or what is wrong with it is said with a line.

@@ -35,6 +35,18 @@ fn what_the_fuzzer_has_kept_finds_nothing() {
     }
 }
 
+/// A long message that nobody disturbs: what the target of shared memory is to reach.
+#[test]
+fn chunks_are_handed_over() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whether the other side is found in time is a matter of the machine's load.
+    let is_handed = (0..20).any(|_| {
+        sluice_fuzz_targets::run("shared_memory", &[2, 3]);
+        sluice_fuzz_targets::chunks_handed() > 0
+    });
+    assert!(is_handed);
+}
+
 /// Bytes of which nobody has made anything yet: most of what a fuzzer begins with.
 #[test]
 fn noise_finds_nothing() {
