@@ -88,6 +88,20 @@ def mailboxes_of(processes):
                   if os.path.exists(path) and os.path.getsize(path) > MAILBOX_BYTES_MIN)
 
 
+def write_over(mailbox, draw):
+    """Writes over some bytes of a file that processes map. Not if it is gone: a rank has ended."""
+    try:
+        with open(mailbox, "r+b", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            # What all depends on is in front.
+            at = draw.randrange(4096 if draw.random() < 0.3 else size)
+            os.pwrite(file.fileno(), draw.randbytes(draw.choice([1, 4, 8, 64])),
+                      min(at, size - 64))
+    except FileNotFoundError:
+        return False
+    return True
+
+
 class Faults:
     """The tests."""
 
@@ -307,12 +321,8 @@ class Faults:
                 check(len(ours) >= 2, f"seed {seed}: mailboxes: {ours}")
                 deadline = time.monotonic() + TAMPER_SECONDS
                 while time.monotonic() < deadline and steady.job.process.poll() is None:
-                    with open(draw.choice(ours), "r+b", buffering=0) as mailbox:
-                        size = os.fstat(mailbox.fileno()).st_size
-                        # What all depends on is in front.
-                        at = draw.randrange(4096 if draw.random() < 0.3 else size)
-                        os.pwrite(mailbox.fileno(), draw.randbytes(draw.choice([1, 4, 8, 64])),
-                                  min(at, size - 64))
+                    if not write_over(draw.choice(ours), draw):
+                        break
                     written += 1
                     time.sleep(0.001)
                 ended += steady.job.process.poll() is not None
