@@ -4,6 +4,7 @@ use super::super::bounce::PAYLOAD_BYTES_MIN;
 use super::super::bulk::Turn;
 use super::super::handover::Handed;
 use super::super::ring::Step;
+use super::super::segment::Segment;
 use super::super::{Shm, looks};
 use super::bounce::head_offset;
 use super::reads::reads_work;
@@ -205,6 +206,32 @@ fn a_spoiled_transfer_does_not_end_before_what_was_handed_over_has_come() {
     assert_eq!(both.end_a(), Ok(()));
     both.check();
     assert_eq!(both.a.stats().violations, 1);
+}
+
+/// Nor one whose reader's tail somebody has lowered: the chunks lie before the head, and when they do the
+/// tail is where it was.
+#[test]
+fn chunks_before_the_head_are_not_taken_for_read() {
+    let mut both = acquainted(512 << 10);
+    // The last packet that was read is another one's: that of the writer is known by its place.
+    let mut third = super::open();
+    let to_a = third.peer(&both.a.address()).unwrap();
+    third.connect(to_a).unwrap();
+    send(&mut third, to_a, put(1, 0), b"and I");
+    settle(&mut both.a, &mut both.at_a);
+    let claims = both.open();
+    both.read(claims, 1);
+    both.poll_a();
+    let tail = both.a.segment.word_at(Segment::tail_offset());
+    tail.fetch_sub(HANDOVER_SLOTS.into(), Ordering::Relaxed);
+    both.write(claims, 2);
+    while both.at_b.reads.is_empty() {
+        both.poll_b();
+    }
+    assert_eq!(both.b.stats().chunks_handed, HANDOVER_SLOTS.into());
+    assert_eq!(both.end_a(), Err(RailError::PeerGone));
+    settle(&mut both.a, &mut both.at_a);
+    assert_eq!(both.at_a.gone, [(both.to_b, PeerError::Damaged)]);
 }
 
 /// A chunk that is accounted for and cannot be read is missing, and the transfer fails.
