@@ -147,7 +147,7 @@ def stages(quick):
     ], may_skip=True)
     yield Stage("MPI programs under the MPIs of PyPI", [python, "tests/run_mpis.py"],
                 may_skip=True)
-    # It alone has partitioned requests.
+    # Open MPI 4.1 has no partitioned requests.
     yield Stage("random MPI programs under Open MPI 5", [
         python, "tests/run_random.py", "--mpi", "target/mpis/openmpi", "--rails", "shm,tcp",
         "--fixed", "60", "--drawn", "20",

@@ -18,11 +18,11 @@
 
 mod env;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod pmi1;
 mod pmix;
 mod rendezvous;
-#[doc(hidden)]
-pub mod tried;
 mod wait;
 
 pub use error::JobError;

@@ -7,7 +7,9 @@
 //! here: it says where in this process something is to be written.
 
 use crate::Input;
-use crate::memory::{BOUNCES_READ_AT, CLAIMS_AT, ENTRY_BYTES, Process, RING_AT, open};
+use crate::mailbox::{
+    BOUNCES_READ_AT, CLAIMS_AT, ENTRY_BYTES, Process, RING_AT, acquaint, changed, open, word_at,
+};
 use sluice_proto::{Recv, Send, Space};
 use sluice_rail::shm::{BulkKind, CreditKind};
 use sluice_wire::{Addr, Region};
@@ -57,7 +59,7 @@ const RECEIVED: u64 = 2;
 /// ended well when nobody wrote any more is whole.
 pub fn long_messages(credits: CreditKind, input: &mut Input<'_>) {
     let mut both = [0; 2].map(|_| open(credits, BulkKind::Auto, SLOTS_MAX));
-    crate::memory::acquaint(&mut both);
+    acquaint(&mut both);
     let len = input.pick(&LENS);
     // Each is to know where the other one counts what it has read.
     for from in 0..2 {
@@ -203,12 +205,6 @@ fn region(bytes: &mut [u8]) -> Region {
     Region { addr: Addr(bytes.as_mut_ptr().expose_provenance() as u64), len: bytes.len() as u64 }
 }
 
-fn word_at(mailbox: &File, at: u64) -> Option<u64> {
-    let mut word = [0; 8];
-    mailbox.read_exact_at(&mut word, at).ok()?;
-    Some(u64::from_le_bytes(word))
-}
-
 /// Something becomes something else. Says whether a message may have other bytes for it.
 fn scribble(process: &Process, input: &mut Input<'_>) -> bool {
     let mailbox = &process.mailbox;
@@ -236,17 +232,6 @@ fn scribble(process: &Process, input: &mut Input<'_>) -> bool {
     let _ = mailbox.write_all_at(&value.to_le_bytes(), at);
     // One word of the claims alone fakes nothing; two might.
     !matches!(kind, 2 | 3)
-}
-
-fn changed(now: u64, input: &mut Input<'_>) -> u64 {
-    match input.byte() % 6 {
-        0 => 0,
-        1 => u64::MAX,
-        2 => now.wrapping_add(u64::from(input.byte())),
-        3 => now.wrapping_sub(u64::from(input.byte())),
-        4 => now ^ 1 << (input.byte() % 64),
-        _ => input.word(),
-    }
 }
 
 /// A count of portions, or what a packet says of it and of its buffer, for which no portion is waited

@@ -9,7 +9,7 @@
 //! | `parsers` | a peer's or the launcher's: packets, frames, addresses, handshakes |
 //! | `texts` | the user's: environment, experiment files |
 //! | `small_parsers` | users', launchers' and processes': many parsers of short texts and messages |
-//! | `memory` `handed` | a peer's that writes anything into shared memory |
+//! | `mailbox` `memory` `handed` | a peer's that writes anything into shared memory |
 //! | `links` `rails` `portals_engine` `endpoints` | calls of a machine, and packets that it gets |
 //! | `portals_calls` `provider_calls` | calls of the C functions of `libportals` and of `libsluice-fi`, from two threads |
 
@@ -19,6 +19,7 @@ mod endpoints;
 mod handed;
 mod input;
 mod links;
+mod mailbox;
 mod memory;
 mod panics;
 mod parsers;

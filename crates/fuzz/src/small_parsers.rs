@@ -25,20 +25,20 @@ pub fn small_parsers(bytes: &[u8]) {
 
 /// What the processes of a Portals job tell each other.
 fn book(bytes: &[u8]) {
-    if let Some(again) = portals::tried::told_again(bytes) {
+    if let Some(again) = portals::fuzzing::told_again(bytes) {
         assert_eq!(again, bytes);
     }
 }
 
 /// What comes beside a lane over libfabric.
 fn records(bytes: &[u8]) {
-    assert!(bytes.starts_with(&sluice_rail::tried::records_again(bytes)));
+    assert!(bytes.starts_with(&sluice_rail::fuzzing::records_again(bytes)));
 }
 
 /// The file of transfer costs.
 fn figures(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Some(again) = sluice_rail::tried::figures_again(text) {
+    if let Some(again) = sluice_rail::fuzzing::figures_again(text) {
         assert_eq!(again, text.replace("\r\n", "\n"));
     }
 }
@@ -80,9 +80,9 @@ fn hello(bytes: &[u8]) {
     const KEY: &[u8] = b"open sesame";
     let ours = [b"SluiceJ2", bytes].concat();
     for body in [bytes, &ours] {
-        assert_eq!(sluice_boot::tried::hear(KEY, body), None, "nobody guesses the secret");
+        assert_eq!(sluice_boot::fuzzing::hear(KEY, body), None, "nobody guesses the secret");
     }
-    assert!(!sluice_boot::tried::takes_answer(KEY, bytes), "nobody guesses the secret");
+    assert!(!sluice_boot::fuzzing::takes_answer(KEY, bytes), "nobody guesses the secret");
 }
 
 /// A process manager that speaks PMI-1: an error, or what the other rank gave.
@@ -99,21 +99,21 @@ fn manager(bytes: &[u8]) {
     let Some((depth, rest)) = bytes.split_first() else { return };
     let begin = GOOD[..usize::from(*depth) % (GOOD.len() + 1)].concat();
     let said = [begin.as_bytes(), rest].concat();
-    if let Ok(theirs) = sluice_boot::tried::exchange(&said, b"mine") {
+    if let Ok(theirs) = sluice_boot::fuzzing::exchange(&said, b"mine") {
         assert!(theirs.len() <= said.len());
     }
 }
 
 /// The environment by which a process joins a job.
 fn job(bytes: &[u8]) {
-    if let Err(error) = sluice_boot::tried::plan(&lookup(bytes)) {
+    if let Err(error) = sluice_boot::fuzzing::plan(&lookup(bytes)) {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
 }
 
 /// The environment of a Portals program.
 fn portals_settings(bytes: &[u8]) {
-    for line in portals::tried::settings(lookup(bytes)) {
+    for line in portals::fuzzing::settings(lookup(bytes)) {
         assert!(line.contains("PTL_") && !line.chars().any(char::is_control), "{line:?}");
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn clear() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tried;
+    use crate::fuzzing;
     use proptest::prelude::*;
 
     /// As `Address::to_bytes` writes it: local, of this version.
@@ -174,7 +174,7 @@ mod tests {
             let mut one = emit(&[entry(1)]);
             one[at] = byte;
             for blob in [any, one] {
-                if let Some(again) = tried::told_again(&blob) {
+                if let Some(again) = fuzzing::told_again(&blob) {
                     prop_assert_eq!(again, blob);
                 }
             }

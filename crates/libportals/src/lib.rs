@@ -28,6 +28,8 @@ pub mod args;
 mod book;
 pub mod codes;
 pub mod consts;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod handle;
 mod limits;
 mod ni_slot;
@@ -37,6 +39,4 @@ mod peers;
 pub mod program;
 mod resolve;
 mod settings;
-#[doc(hidden)]
-pub mod tried;
 pub mod types;

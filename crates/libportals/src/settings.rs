@@ -64,7 +64,7 @@ fn scheme(name: Option<&str>) -> Option<Option<Scheme>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tried;
+    use crate::fuzzing;
     use proptest::prelude::*;
     use sluice_runtime::settings::VARIABLES;
     use std::os::unix::ffi::OsStringExt as _;
@@ -99,7 +99,7 @@ mod tests {
             let names: Vec<String> = SHARED.iter().chain(&["recovery"]).map(|name| {
                 format!("PTL_{}", name.to_ascii_uppercase())
             }).collect();
-            let lines = tried::settings(|name| {
+            let lines = fuzzing::settings(|name| {
                 let at = names.iter().position(|known| known == name)?;
                 values[at].clone().map(OsString::from_vec)
             });

@@ -17,6 +17,9 @@ mod address;
 #[cfg(not(loom))]
 mod faults;
 #[cfg(not(loom))]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(not(loom))]
 mod hash;
 #[cfg(not(loom))]
 pub mod net;
@@ -32,9 +35,6 @@ mod shortage;
 pub mod signals;
 #[cfg(not(loom))]
 pub mod snapshot;
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub mod tried;
 #[cfg(not(loom))]
 pub mod tune;
 #[cfg(not(loom))]

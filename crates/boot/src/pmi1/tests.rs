@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::tried;
+use crate::fuzzing;
 use proptest::prelude::*;
 
 const LONG: Waits = Waits { timeout: Duration::from_secs(60), poll: None };
@@ -263,7 +263,7 @@ proptest! {
         let answers: Vec<String> =
             [INIT, MAXES, NAME, PUT, OUT].map(String::from).into_iter().chain(values).collect();
         let answers = answers.concat() + OUT + "cmd=finalize_ack\n";
-        prop_assert_eq!(tried::exchange(answers.as_bytes(), b"mine").unwrap(), bytes);
+        prop_assert_eq!(fuzzing::exchange(answers.as_bytes(), b"mine").unwrap(), bytes);
     }
 
     /// It hangs up afterwards, so the last word is an error that names what it was about.
@@ -275,7 +275,7 @@ proptest! {
         let right = [INIT, MAXES, NAME, PUT, OUT].map(str::as_bytes);
         let begin = right[..depth.min(right.len())].concat();
         let said = [begin, lines.concat()].concat();
-        match tried::exchange(&said, b"mine") {
+        match fuzzing::exchange(&said, b"mine") {
             Ok(bytes) => prop_assert!(bytes.len() <= said.len() / 2),
             Err(JobError::Closed { .. } | JobError::Malformed { .. } | JobError::Refused { .. }) => {}
             Err(other) => prop_assert!(false, "{other}"),

@@ -130,7 +130,7 @@ pub(super) fn hear(key: &[u8], body: &[u8]) -> Result<Heard, NoRandom> {
     Ok(Heard::Rank(Claim::parse(claim), challenge, Box::new(transport)))
 }
 
-/// What `hear` makes of a body, for `tried`: the rank and the size of who has the secret.
+/// What `hear` makes of a body, for `fuzzing`: the rank and the size of who has the secret.
 pub(crate) fn claimed(key: &[u8], body: &[u8]) -> Option<(u32, u32)> {
     match hear(key, body) {
         Ok(Heard::Rank(claim, ..)) => Some((claim.rank, claim.size)),
@@ -138,7 +138,7 @@ pub(crate) fn claimed(key: &[u8], body: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Whether a rank with this secret takes an answer to its first words, for `tried`.
+/// Whether a rank with this secret takes an answer to its first words, for `fuzzing`.
 pub(crate) fn takes(key: &[u8], answer: &[u8]) -> bool {
     let asked = ask(key, Claim { rank: 1, size: 2 });
     asked.is_ok_and(|(asking, _)| asking.answered(answer).is_some())

@@ -421,21 +421,25 @@ impl Net {
     pub(super) fn asked_in_vain(&mut self, entry: usize, why: &str) {
         let Some(Entry::Joining(joining)) = self.entries.get(entry) else { return };
         if let Side::Proving(peer, _, from, _) = joining.side
-            && !self.excuse(peer)
+            && self.charge(peer, from.ip())
         {
-            self.allowances.spend(self.now, from.ip());
             let who = self.describe(peer);
             self.count_stranger(Some(from), &format!("it asked as {who}, and {why}"));
         }
         self.drop_joining(entry);
     }
 
-    /// Whether an ask of a peer that came to nothing may have lost to another one.
-    pub(super) fn excuse(&mut self, peer: PeerId) -> bool {
-        self.remote_mut(peer).is_some_and(|remote| {
+    /// An ask of a peer has come to nothing. Whether it is held against the host that it came from:
+    /// the first ones may have lost to others.
+    pub(super) fn charge(&mut self, peer: PeerId, from: IpAddr) -> bool {
+        let is_excused = self.remote_mut(peer).is_some_and(|remote| {
             remote.asks_in_vain += 1;
             remote.asks_in_vain <= EXCUSED_MAX
-        })
+        });
+        if !is_excused {
+            self.allowances.spend(self.now, from);
+        }
+        !is_excused
     }
 
     /// Whether a peer has this address, or had it before its end.

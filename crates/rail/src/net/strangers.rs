@@ -189,9 +189,7 @@ impl Net {
             Side::Listening(_, from, _) => Some(*from),
             Side::Proving(peer, _, from, _) => {
                 let (peer, from) = (*peer, *from);
-                if !self.excuse(peer) {
-                    self.allowances.spend(self.now, from.ip());
-                }
+                self.charge(peer, from.ip());
                 Some(from)
             }
             Side::Connecting(_) | Side::Asking(..) => None,

@@ -121,7 +121,7 @@ impl Control {
     }
 }
 
-/// For `tried`: the records that come with these bytes on a connection which then ends.
+/// For `fuzzing`: the records that come with these bytes on a connection which then ends.
 pub(crate) fn records_again(bytes: &[u8]) -> Vec<u8> {
     let Ok((ours, _)) = UnixStream::pair() else { return Vec::new() };
     let mut control = Control::new(ours.into(), bytes);

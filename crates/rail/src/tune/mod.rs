@@ -112,7 +112,7 @@ pub fn measure(subject: &Subject, mode: &Mode) -> Tuned {
     Tuner::new(subject, mode).measure()
 }
 
-/// For `tried`: the figures that a text has, for whatever machine they are.
+/// For `fuzzing`: the figures that a text has, for whatever machine they are.
 pub(crate) fn figures_again(text: &str) -> Option<String> {
     file::again(text)
 }

@@ -1,4 +1,5 @@
-//! What is made of what processes and users say, for those who try what nobody has said.
+//! What the fuzzer calls, and property tests: the parsers of what other processes of a job and the
+//! environment say. They are private otherwise.
 
 use crate::{book, settings};
 use std::ffi::OsString;

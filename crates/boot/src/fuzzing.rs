@@ -1,4 +1,5 @@
-//! What is made of bytes that others send, for those who try bytes that nobody has sent.
+//! What the fuzzer calls, and property tests: the parsers of what a rank, a process manager and an
+//! environment say. They are private otherwise.
 
 use super::JobError;
 use super::env;

@@ -1,4 +1,5 @@
-//! What is made of bytes that others write, for those who try bytes that nobody has written.
+//! What the fuzzer calls: the parsers of the file of transfer costs and of the records beside a lane of
+//! libfabric. They are private otherwise.
 
 use crate::{ofi, tune};
 
