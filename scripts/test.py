@@ -27,6 +27,11 @@ OWN_FAILURE = re.compile(r"^FAIL (.*)$")
 # How much of it is told again at the end, where people look first.
 FAILURE_LINES_MAX = 8
 FAILURES_MAX = 10
+# Faults done to Portals programs, by what carries their packets: so likely that each is done.
+PORTALS_FAULTS = {
+    "tcp": "seed=3,drop=0.001,delay=0.002,refuse=0.3,stall=0.002,exhaust=0.0005,short=0.05",
+    "shm": "seed=3,away=0.0001,deny=0.02,short=0.05",
+}
 
 
 @dataclass
@@ -133,9 +138,15 @@ def stages(quick):
     yield Stage("random MPI programs", [python, "tests/run_random.py"])
     # Assertions of debug builds are looked at as well, and it is built sooner.
     yield Stage("a build that does faults on purpose", [
-        "cargo", "build", "-p", "sluice-provider", "--features", "faults",
+        "cargo", "build", "-p", "sluice-provider", "-p", "sluice-libportals-so",
+        "--features", "sluice-provider/faults,sluice-libportals-so/faults",
         "--target-dir", "target/faulty",
     ], has_tests=False)
+    for rails, faults in PORTALS_FAULTS.items():
+        yield Stage(f"Portals programs while {rails} does faults", [
+            python, "tests/run_portals.py", "--lib", "target/faulty/debug", "--faults", faults,
+            "--env", f"PTL_RAILS={rails}", "-n", "2", "--variant", "logical-me,physical-le",
+        ])
     yield Stage("MPI programs of which ranks are killed, stopped, forked, or many, and faults", [
         python, "tests/run_faults.py", "--trials", "2", "--stops", "1", "--rounds", "10", "--short",
         "--faulty-dir", "target/faulty/debug",

@@ -4,7 +4,7 @@ space, ports, threads, room for a file.
 
 Each test takes one thing away and looks that a program goes on, or ends with an error that
 names the thing, the cause and the next step: never by a signal, never by waiting. What else
-can run out has tests beside the code; docs/resources.md has the table of all. Ports, threads
+can run out has tests beside the code; docs/recovery.md has the table of all. Ports, threads
 and file systems are taken away in namespaces, or from another user, which takes root.
 """
 
@@ -172,7 +172,8 @@ class Tests:
     def test_threads_of_a_portals_program(self):
         """Its peers' operations complete while it waits for them in a call of `sluice_job.h`."""
         self.reachable_by_nobody()
-        args = argparse.Namespace(lib=self.suite.providers, cc="cc", env=[], compile_only=False)
+        args = argparse.Namespace(lib=self.suite.providers, cc="cc", env=[], faults="",
+                                  compile_only=False)
         programs = run_portals.Suite(args, self.folder)
         os.chmod(self.folder, 0o755)
         broken = programs.build(["progress"])

@@ -3,7 +3,7 @@
 
 Each trial runs a few ranks of tests/fabric/kills.c over the provider, without MPI, whose
 launcher would end the others. One is killed (SIGKILL): before it was told of the others,
-before they began, soon after, or later. Each survivor then looks that its operations on the
+before they began, soon after, or later; or it gets no more memory, which ends it. Each survivor then looks that its operations on the
 dead, and new ones, end in time with an error that names it, and that those with the other
 survivors go on. What is drawn in a trial depends on its seed alone.
 """
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import re
 import select
 import subprocess
 import sys
@@ -28,8 +29,9 @@ PATIENCE_SECONDS = 150
 MOMENTS = {
     "before it knows the others": (15, 0.0),
     "before it begins": (20, 0.003),
-    "early": (40, 0.003),
-    "later": (25, 0.080),
+    "early": (35, 0.003),
+    "later": (20, 0.080),
+    "without memory": (10, 0.080),
 }
 SETTINGS = [
     {},
@@ -72,9 +74,24 @@ class Rank:
         line, self.said = self.said.split(b"\n", 1)
         return line.decode()
 
-    def written(self):
+    def log_text(self):
         self.log.seek(0)
-        return self.log.read().decode(errors="replace").strip()[-500:]
+        return self.log.read().decode(errors="replace")
+
+    def written(self):
+        return self.log_text().strip()[-500:]
+
+    def starve(self):
+        """Takes its memory away, of which it ends and says why."""
+        self.tell("starve")
+        try:
+            code = self.process.wait(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Failed("a rank without memory did not end") from None
+        # Some of libfabric's providers make an exit of the signal.
+        said = re.search(r"^memory allocation of \d+ bytes failed", self.log_text(), re.M)
+        if code == 0 or not said:
+            raise Failed(f"a rank without memory ended with code {code}")
 
     def kill(self):
         self.process.kill()
@@ -118,10 +135,12 @@ def run_trial(args, program, folder, plan):
         if moment == "before it knows the others":
             ranks[victim].kill()
         for number, rank in enumerate(ranks):
-            if number != victim or moment in ("early", "later"):
+            if number != victim or moment in ("early", "later", "without memory"):
                 rank.tell("\n".join(told))
         if moment != "before it knows the others":
             time.sleep(plan["after_seconds"])
+            if moment == "without memory":
+                ranks[victim].starve()
             ranks[victim].kill()
         for rank in survivors:
             rank.tell(f"dead {victim}")

@@ -14,6 +14,7 @@ skipped, and the lines say why.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import functools
 import os
@@ -309,6 +310,10 @@ class Suite:
         for setting in args.env:
             name, _, value = setting.partition("=")
             self.env[name] = value
+        # Faults on purpose, and how often each was done.
+        if args.faults:
+            self.env["FI_SLUICE_FAULTS"] = args.faults
+        self.faults_done = collections.Counter()
 
     def compile(self, arguments, fresh_of):
         """Compiles into a file of its own first; gives what the compiler says if it fails."""
@@ -381,6 +386,9 @@ class Suite:
         finally:
             job.end()
         texts = list(job.texts())
+        for line in re.findall(r"^sluice: faults done: (.*)$", "\n".join(texts), re.M):
+            for kind, count in re.findall(r"(\w+) (\d+)", line):
+                self.faults_done[kind] += int(count)
         if all(code == 0 for code in codes):
             return
         if all(code == EXIT_SKIPPED for code in codes):
@@ -390,6 +398,14 @@ class Suite:
             f"\n  rank {rank}: {outcome(code)}" + ("\n" + tail(text) if text else "")
             for rank, (code, text) in enumerate(zip(codes, texts))
         ))
+
+    def all_faults_are_done(self):
+        """Each that was asked for was done, or nothing was tried."""
+        asked = [part.partition("=")[0] for part in self.args.faults.split(",")]
+        never = [kind for kind in asked if kind != "seed" and not self.faults_done[kind]]
+        if never:
+            raise Failed(f"never done: {', '.join(never)}; does the library do faults?")
+        return ", ".join(f"{kind} {count}" for kind, count in self.faults_done.items() if count)
 
     def tests(self):
         """Title, program, and what to call."""
@@ -431,6 +447,8 @@ def main():
     parser.add_argument("--variant", type=listed(str), metavar="NAMES",
                         help="of " + ", ".join(ALL))
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--faults", default="", metavar="SPEC",
+                        help="what FI_SLUICE_FAULTS says to a library built with the feature `faults`")
     parser.add_argument("--hosts", type=int, default=0, metavar="N",
                         help="spread the processes over hosts of a lab")
     parser.add_argument("--rails", type=int, default=2, metavar="M", help="networks of the lab")
@@ -482,6 +500,8 @@ def run_all(suite, tests, args):
     for _ in range(args.repeat):
         for title, name, call in tests:
             verdicts.judge(title, call, broken=broken.get(name))
+    if args.faults:
+        verdicts.judge("each fault was done", suite.all_faults_are_done)
     return verdicts.end()
 
 

@@ -42,6 +42,13 @@ OMPI_4_OFI = ("no-sync-to-mrecv", "no-derived-mrecv", "no-derived-persistent")
 # messages. Its partitioned requests hang on split communicators, over its own transports too.
 OMPI_5_OFI = ("no-derived-mrecv", "no-derived-persistent", "no-one-sided", "no-partitioned-apart")
 
+# What an MPI does not have the programs do not draw: requests in partitions; what is one-sided.
+NEVER_UNDER_4 = {"partitioned", "partitions"}
+NEVER_UNDER_5 = {"put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap",
+                 "fence", "post_start", "lock_shared", "lock_exclusive", "lock_all", "flush"}
+# So many programs of each rail draw all the rest at least once.
+FIXED_FOR_ALL = 30
+
 TCP = {"FI_SLUICE_RAILS": "tcp"}
 SMALL = {"FI_SLUICE_UNEXPECTED_BYTES": "46000"}
 THREAD = {"FI_SLUICE_PROGRESS": "thread"}
@@ -170,6 +177,13 @@ class Programs:
             raise
         raise Failed("spoiled data was not noticed")
 
+    def all_is_drawn(self):
+        """Nothing that a program can do was left out by all of them."""
+        never = {name for name, number in self.counts.items() if not number}
+        if missing := never - (NEVER_UNDER_5 if self.is_version_5 else NEVER_UNDER_4):
+            raise Failed(f"never drawn: {', '.join(sorted(missing))}")
+        return f"{len(self.counts) - len(never)} kinds"
+
     # The table.
 
     def tests(self, launches):
@@ -251,6 +265,9 @@ def run_all(programs, args):
         if verdict == "FAIL" and rail == "lab":
             # Nothing of it is left for the next launch.
             programs.hosts.down()
+    if args.seeds is None and args.fixed >= FIXED_FOR_ALL and not verdicts.count("FAIL"):
+        verdicts.judge("each kind was drawn", programs.all_is_drawn,
+                       why_not="" if programs.counts else "no program ran")
     never = sorted(name for name, number in programs.counts.items() if not number)
     drawn = ", ".join(f"{name} {number}" for name, number in programs.counts.items() if number)
     print(f"drawn: {drawn}\nnever: {', '.join(never) or 'nothing'}", file=verdicts.out)

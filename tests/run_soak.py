@@ -19,6 +19,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -40,7 +41,8 @@ SETTINGS = [{}, RING, FILE, SMALL, THREAD, TCP, dict(TCP, **THREAD), dict(TCP, *
 # With these all must run as ever. What is too little is in run_exhaustion.py.
 LIMITS = [[], [], [], ["prlimit", "--as=1500000000"], ["prlimit", "--nofile=64"],
           ["prlimit", "--data=900000000"]]
-PROGRAM_SECONDS_MAX = 180
+# A dozen processes that look for messages all the time share the cores with it.
+PROGRAM_SECONDS_MAX = 600
 # Of the short programs, with a build that does what FI_SLUICE_FAULTS says.
 FAULTY_SHARE = 0.25
 # How long rails are cut, and how long they are well.
@@ -119,6 +121,14 @@ def usage(over):
     return most
 
 
+def go_on(process):
+    """Ends its stop."""
+    try:
+        os.kill(process, signal.SIGCONT)
+    except ProcessLookupError:
+        pass  # Its job has ended, which `look` tells.
+
+
 class Soak:
     def __init__(self, args, folder):
         args.transport = "sluice"
@@ -133,8 +143,8 @@ class Soak:
             self.faulty = Suite(faulty, folder)
         self.counts = {"programs": 0, "limited": 0, "faulty": 0, "killed": 0, "cuts": 0, "stops": 0}
         self.is_cut, self.change_at = False, 0.0
-        # The process that is stopped, and when that is over, or when the next one is.
-        self.stopped, self.stop_at = None, time.monotonic() + GO_ON_SECONDS[0]
+        # Lets the process go on that was stopped last; when the next one is stopped.
+        self.waker, self.stop_at = None, time.monotonic() + GO_ON_SECONDS[0]
         self.before = shared_memory()
 
     def begin(self):
@@ -232,28 +242,22 @@ class Soak:
         self.is_cut = not self.is_cut
         self.change_at = now + self.draw.uniform(*CUT_SECONDS)
 
-    def stops(self, until, is_over=False):
-        """Stops a process of a long program, or lets it go on, if it is time."""
+    def stops(self, until):
+        """Stops a process of a long program for a while, if it is time."""
         now = time.monotonic()
-        if not is_over and now < self.stop_at:
+        if not self.stop_at <= now < until or not self.longs:
             return
-        if self.stopped:
-            try:
-                os.kill(self.stopped, signal.SIGCONT)
-            except ProcessLookupError:
-                pass  # Its job has ended, which `look` tells.
-            self.stopped, pause = None, GO_ON_SECONDS
-        elif not is_over and now < until and self.longs:
-            long = self.draw.choice(self.longs)
-            ranks = sorted(processes_of([self.suite.binary("steady"), long.over]).items())
-            if not ranks:
-                return
-            self.stopped, pause = self.draw.choice(ranks)[1], STOP_SECONDS
-            os.kill(self.stopped, signal.SIGSTOP)
-            self.counts["stops"] += 1
-        else:
+        long = self.draw.choice(self.longs)
+        ranks = sorted(processes_of([self.suite.binary("steady"), long.over]).items())
+        if not ranks:
             return
-        self.stop_at = now + self.draw.uniform(*pause)
+        stopped, seconds = self.draw.choice(ranks)[1], self.draw.uniform(*STOP_SECONDS)
+        os.kill(stopped, signal.SIGSTOP)
+        self.counts["stops"] += 1
+        # By a thread, for a program that was drawn may take longer than that.
+        self.waker = threading.Timer(seconds, go_on, [stopped])
+        self.waker.start()
+        self.stop_at = now + seconds + self.draw.uniform(*GO_ON_SECONDS)
 
     def run(self):
         self.begin()
@@ -271,7 +275,8 @@ class Soak:
                 self.tell(now - start)
                 minute = now + 60
         self.rails(until, is_over=True)
-        self.stops(until, is_over=True)
+        if self.waker:
+            self.waker.join()
         self.finish()
 
     def look(self):

@@ -7,10 +7,12 @@
  *
  * It says `address HEX`, and is told `PID HEX` of each rank; then it begins. It is
  * told `dead RANK`, says `done` and its figures when all is as it should be within
- * SECONDS, and goes on until it is told `stop`. */
+ * SECONDS, and goes on until it is told `stop`. Or it is told `starve`: it gets no more
+ * memory, and goes on asking for it until that ends it. */
 #include "client.h"
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { RANKS_MAX = 8, SLOTS = 6, LEN_MAX = 1 << 18, AFTER = 5, GOES_ON = 40 };
@@ -279,6 +281,21 @@ static char *told(void)
 	}
 }
 
+/* Posts receives that nothing meets, for whose records there will be no memory. */
+static void starve(void)
+{
+	unsigned long pages;
+	FILE *sizes = fopen("/proc/self/statm", "r");
+	CHECK(sizes);
+	IS(fscanf(sizes, "%lu", &pages), 1);
+	fclose(sizes);
+	rlim_t now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+	OK(setrlimit(RLIMIT_AS, &(struct rlimit){ now, now }));
+	for (;;)
+		OK(fi_trecv(side.ep, NULL, 0, NULL, FI_ADDR_UNSPEC,
+			    UINT64_MAX, 0, NULL));
+}
+
 static int stopped;
 
 /* Runs until `done`, for at most as long as that. */
@@ -293,6 +310,8 @@ static void run(int (*done)(void), double for_seconds, const char *what)
 		char *line = told();
 		if (line && !strcmp(line, "stop"))
 			stopped = 1;
+		else if (line && !strcmp(line, "starve"))
+			starve();
 		else if (line)
 			IS(sscanf(line, "dead %d", &dead), 1);
 		if (seconds() < until)

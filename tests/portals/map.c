@@ -1,6 +1,7 @@
 /* The map from ranks to processes: set once, read back in parts, refused on a physical
  * interface, and needed before a rank means anything. */
 #include "harness.h"
+#include <sys/resource.h>
 
 static void physical(void)
 {
@@ -60,6 +61,20 @@ static void logical_map(void)
     free(got);
 }
 
+/* A map for which there is no memory is refused, and nothing else happens. */
+static void too_large(ptl_handle_ni_t other, const ptl_process_t *some)
+{
+    struct rlimit before, little;
+    CHECK_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    little = before;
+    little.rlim_cur = 8192 * MIB;
+    if (before.rlim_cur != RLIM_INFINITY && before.rlim_cur < little.rlim_cur)
+        little = before;
+    CHECK_EQ(setrlimit(RLIMIT_AS, &little), 0);
+    CHECK_CODE(PtlSetMap(other, (ptl_size_t)1 << 31, some), PTL_NO_SPACE);
+    CHECK_EQ(setrlimit(RLIMIT_AS, &before), 0);
+}
+
 /* What the job's own helpers say is what the exchange said. */
 static void helpers(void)
 {
@@ -80,6 +95,7 @@ static void helpers(void)
         int code = PtlPut(md, 0, 1, PTL_NO_ACK_REQ, to, 0, 0, 0, NULL, 0);
         CHECK(code != PTL_OK);
         MD_RELEASE(md);
+        too_large(other, got);
         OK(SluiceJobMap(other));
         ptl_size_t count = 0;
         OK(PtlGetMap(other, (ptl_size_t)nprocs, got, &count));

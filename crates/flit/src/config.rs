@@ -322,12 +322,24 @@ impl Default for Slow {
     }
 }
 
+/// Which queue decides whether a packet that passes a switch is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkingQueue {
+    /// The one that the packet goes to, at the other end of the link.
+    Output,
+    /// The one that it comes from, in this router.
+    Input,
+}
+
 /// Forward and backward congestion notification (RDRP paper, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marking {
-    /// Occupancy of the link's remote queue from which packets are marked,
-    /// 0 to 1. The probability rises linearly from there to `rate` at 1.
+    /// Which queue is looked at.
+    pub queue: MarkingQueue,
+    /// Occupancy of that queue from which packets are marked, 0 to 1. The
+    /// probability rises linearly from there to `rate` at 1.
     pub from: f64,
     /// Probability of a mark when the queue is full; above 1, it is certain
     /// before that.
@@ -347,6 +359,7 @@ pub struct Marking {
 impl Default for Marking {
     fn default() -> Marking {
         Marking {
+            queue: MarkingQueue::Output,
             from: 0.5,
             rate: 1.0,
             metric: Metric::VirtualChannel,

@@ -4,12 +4,15 @@ mod pair;
 
 use pair::net::Mode;
 use pair::{Pair, entry, open, pattern};
+use sluice_link::PeerError;
 use sluice_portals::{EventKind, List, MeOptions, NiFail};
 use sluice_wire::AckKind;
 
 use EventKind::{Ack, AutoUnlink, Put, PutOverflow, Reply, Send};
 
 const LEN: usize = 60;
+/// What the receiver is told, and the sender, should it live.
+const DEAD: Result<(), NiFail> = Err(NiFail::Undeliverable(PeerError::Dead));
 const ABORTED: Result<(), NiFail> = Err(NiFail::Aborted);
 
 fn cut(pair: &Pair, who: usize, is_cut: bool) {
@@ -26,7 +29,7 @@ fn a_put_into_an_entry_fails_there_and_the_next_one_does_not() {
         cut(&pair, 1, true);
         pair.issue_put(0, 7, &pattern(LEN, 1), Some(AckKind::Full));
         pair.settle();
-        let mut expected = vec![(Put, LEN as u64, ABORTED)];
+        let mut expected = vec![(Put, LEN as u64, DEAD)];
         expected.extend(once.then_some((AutoUnlink, 0, Ok(()))));
         assert_eq!(pair.outcomes(1), expected);
         assert_eq!(pair.outcomes(0), [(Send, LEN as u64, Ok(())), (Ack, LEN as u64, ABORTED)]);
@@ -51,7 +54,7 @@ fn a_put_into_an_entry_of_several_pieces_fails_there() {
     cut(&pair, 1, true);
     pair.issue_put(0, 7, &pattern(LEN, 1), None);
     pair.settle();
-    assert_eq!(pair.outcomes(1), [(Put, LEN as u64, ABORTED)]);
+    assert_eq!(pair.outcomes(1), [(Put, LEN as u64, DEAD)]);
 }
 
 /// Nobody was told of it, so nothing of it is kept: no header, no memory, no credit.
@@ -83,7 +86,7 @@ fn a_get_whose_answer_is_cut_fails() {
     cut(&pair, 0, true);
     pair.issue_get(0, 7, 0, LEN as u64);
     pair.settle();
-    assert_eq!(pair.outcomes(0), [(Reply, LEN as u64, ABORTED)]);
+    assert_eq!(pair.outcomes(0), [(Reply, LEN as u64, DEAD)]);
     cut(&pair, 0, false);
     let into = pair.issue_get(0, 7, 0, LEN as u64);
     pair.settle();

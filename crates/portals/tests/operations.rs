@@ -8,7 +8,7 @@ use pair::{PT, Pair, Side, entry, open, pattern};
 use sluice_link::{PeerError, RemoteMemory, Rights};
 use sluice_portals::{
     Ct, Eq, EqTaken, EventKind, Handle, Limits, List, MdOptions, MeOptions, MeSpec, Ni, NiFail,
-    PtOptions, PtlError, PutExtras, Target,
+    PtOptions, PtlError, PutExtras, Target, Vector,
 };
 use sluice_wire::{AckKind, Addr, MatchBits, PeerId, PtIndex, Region};
 
@@ -308,7 +308,14 @@ fn stale_and_wrong_arguments_are_refused() {
 
 #[test]
 fn limits_are_limits() {
-    let limits = Limits { entries_max: 1, eqs_max: 1, cts_max: 1, mds_max: 1, ..Limits::default() };
+    let limits = Limits {
+        entries_max: 1,
+        eqs_max: 1,
+        cts_max: 1,
+        mds_max: 1,
+        vectors_max: 1,
+        ..Limits::default()
+    };
     let mut ni = Ni::new(limits, roomy());
     let mut port = Pair::new().sides[0].port.clone();
     ni.pt_alloc(PT, PtOptions::default(), None).unwrap();
@@ -320,6 +327,14 @@ fn limits_are_limits() {
     assert_eq!(ni.eq_alloc(1).map(|_| ()), Err(PtlError::NoSpace("event queues")));
     ni.ct_alloc().unwrap();
     assert_eq!(ni.ct_alloc().map(|_| ()), Err(PtlError::NoSpace("counters")));
+    let bind = |ni: &mut Ni| ni.md_bind(Region::EMPTY, None, None, None, MdOptions::default());
+    let md = bind(&mut ni).unwrap();
+    assert_eq!(bind(&mut ni).map(|_| ()), Err(PtlError::NoSpace("memory descriptors")));
+    ni.md_release(md).unwrap();
+    bind(&mut ni).unwrap();
+    let vector = |ni: &mut Ni| ni.vector_bind(Vector::new(vec![Region::EMPTY]).unwrap());
+    vector(&mut ni).unwrap();
+    assert_eq!(vector(&mut ni).map(|_| ()), Err(PtlError::NoSpace("I/O vectors")));
     let limits = Limits { list_size_max: 1, ..Limits::default() };
     let mut ni = Ni::new(limits, roomy());
     ni.pt_alloc(PT, PtOptions::default(), None).unwrap();

@@ -352,6 +352,8 @@ pub struct Stats {
     pub pull_bytes_now: u64,
     /// The most that there ever were.
     pub pull_bytes_peak: u64,
+    /// Senders of which more could be asked for if there were room.
+    pub pull_senders_waiting_now: u64,
 }
 
 /// What an endpoint has taken on and not ended yet.

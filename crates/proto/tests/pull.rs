@@ -304,6 +304,21 @@ fn an_answer_shorter_than_its_chunk_ends_the_message() {
     assert_eq!(world.processes[1].endpoint.stats().pull_bytes_now, 0);
 }
 
+/// The death of the sender has not been noticed otherwise, so the cut itself must name it.
+#[test]
+fn a_chunk_that_is_cut_says_that_its_sender_has_ended() {
+    let mut world = World::pair(Mode { can_read: false, ..Mode::default() });
+    let bytes = world.alloc(0, &pattern(1, 9000));
+    let buf = world.alloc_filled(1, 9000, 0);
+    world.recv(1, &recv_from(0, buf, 7, 70)).unwrap();
+    world.send(0, &send_to(1, bytes, 7, 10)).unwrap();
+    world.processes[1].port.net_mut().cut(1, true);
+    world.run();
+    let why = PeerError::Dead;
+    assert_eq!(world.only(1).outcome, Err(Failure::PeerGone { peer: PeerId(0), why }));
+    assert_eq!(world.processes[1].endpoint.stats().pull_bytes_now, 0);
+}
+
 /// The key of an announced message, which its gets carry, tells it from all others
 /// that are pending, whatever their tags.
 #[test]

@@ -1,5 +1,5 @@
 //! What a process or the system lacks: how that is told from other causes, and what a person
-//! does about it. `docs/resources.md` has the table of what can run out.
+//! does about it. `docs/recovery.md` has the table of what can run out.
 
 use std::io;
 

@@ -10,7 +10,7 @@ use crate::ffi::{self, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, fid_mr};
 use crate::memory::close;
 
 /// Most pieces of memory that are registered at once.
-const REGISTERED_MAX: usize = 1024;
+pub(super) const REGISTERED_MAX: usize = 1024;
 
 /// Memory that peers may read.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 #[path = "../../tests/common/mod.rs"]
 mod common;
 
+use super::registered::REGISTERED_MAX;
 use super::*;
 use crate::offers;
 use common::{PATIENCE, open};
@@ -88,4 +89,23 @@ fn what_cannot_be_closed_is_tried_again() {
     assert_eq!((endpoint.close_again(), endpoint.unclosed()), (0, 0));
     let again = register(&mut endpoint).unwrap();
     endpoint.unregister(again).unwrap();
+}
+
+#[test]
+fn no_more_is_registered_than_may_be() {
+    let Some(mut endpoint) = open("tcp", offers) else { return };
+    let mut there = [7u8; 100];
+    // SAFETY: the memory is there until the end of the test, and so of the endpoint.
+    let mut register = |endpoint: &mut Endpoint, key| unsafe {
+        endpoint.register(there.as_mut_ptr(), there.len(), key)
+    };
+    let mut all: Vec<Registered> = (0..REGISTERED_MAX as u64)
+        .map(|key| register(&mut endpoint, key).expect("there are not too many"))
+        .collect();
+    assert!(register(&mut endpoint, REGISTERED_MAX as u64).is_err());
+    endpoint.unregister(all.pop().unwrap()).unwrap();
+    all.push(register(&mut endpoint, REGISTERED_MAX as u64).unwrap());
+    for registered in all {
+        endpoint.unregister(registered).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::allocate::Grants;
 use super::{NOBODY, Router, State};
-use crate::config::{Marking, Metric};
+use crate::config::{Marking, MarkingQueue, Metric};
 use crate::packet::{FORWARD, Flit, HEAD, NO_PACKET, PRESENT, TAIL, vc_of};
 use crate::shard::{Passage, ShardState};
 use crate::wheel::bits;
@@ -96,7 +96,7 @@ impl<const P: usize, const V: usize> Router<P, V> {
     ) {
         let packet = self.packet_vc(port, vc).front;
         if let Some(marking) = shard.net.endpoint.marking
-            && self.marks(&marking, output, out_vc)
+            && self.marks(&marking, (port, vc), (output, out_vc), shard.net.measures.buffer)
         {
             let packet = shard.packets.get_mut(packet);
             shard.sample.marks += u64::from(packet.marks & FORWARD == 0);
@@ -137,15 +137,33 @@ impl<const P: usize, const V: usize> Router<P, V> {
         }
     }
 
-    /// Whether a packet that goes to this channel gets a mark (RDRP paper,
-    /// section 4.1: the probability rises linearly with the occupancy of the
+    /// Whether a packet that passes from this channel to that one gets a mark (RDRP
+    /// paper, section 4.1: the probability rises linearly with the occupancy of the
     /// link's remote queue).
-    fn marks(&mut self, marking: &Marking, output: usize, out_vc: usize) -> bool {
-        let room = f64::from(self.room[output & (P - 1)]);
-        let occupancy = match marking.metric {
-            Metric::VirtualChannel => f64::from(self.used(output, out_vc)) / room,
-            Metric::Port => f64::from(self.used_by_port(output)) / (room * f64::from(self.vcs)),
+    fn marks(
+        &mut self,
+        marking: &Marking,
+        (port, vc): (usize, usize),
+        (output, out_vc): (usize, usize),
+        buffer: u16,
+    ) -> bool {
+        let (used, room) = match (marking.queue, marking.metric) {
+            (MarkingQueue::Output, Metric::VirtualChannel) => {
+                (self.used(output, out_vc), self.room[output & (P - 1)])
+            }
+            (MarkingQueue::Output, Metric::Port) => {
+                (self.used_by_port(output), self.room[output & (P - 1)])
+            }
+            (MarkingQueue::Input, Metric::VirtualChannel) => {
+                (u32::from(self.input(port, vc).flits), buffer)
+            }
+            (MarkingQueue::Input, Metric::Port) => {
+                let all = 0..usize::from(self.vcs);
+                (all.map(|vc| u32::from(self.input(port, vc).flits)).sum(), buffer)
+            }
         };
+        let queues = if marking.metric == Metric::Port { self.vcs } else { 1 };
+        let occupancy = f64::from(used) / (f64::from(room) * f64::from(queues));
         let probability = (occupancy - marking.from) / (1.0 - marking.from) * marking.rate;
         probability > 0.0 && self.rng.unit() < probability
     }

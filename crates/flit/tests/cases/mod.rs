@@ -3,7 +3,8 @@
 #![allow(dead_code)] // Every test uses a part of it.
 
 use sluice_flit::config::{
-    Config, Divert, Endpoint, Marking, Metric, Pattern, Router, Routing, Slow, Topology, Traffic,
+    Config, Divert, Endpoint, Marking, MarkingQueue, Metric, Pattern, Router, Routing, Slow,
+    Topology, Traffic,
 };
 
 pub const UNIFORM: Pattern = Pattern::Uniform { with_self: false };
@@ -73,7 +74,7 @@ const SWITCHES: [Change; 9] = [
     }),
 ];
 
-const ENDPOINTS: [Change; 9] = [
+const ENDPOINTS: [Change; 11] = [
     ("slow nodes", |config| config.endpoint.slow = slow(4)),
     ("slow nodes with little room", |config| {
         config.endpoint.slow = Slow { buffer_flits: Some(3), ..slow(2) };
@@ -86,6 +87,17 @@ const ENDPOINTS: [Change; 9] = [
         config.traffic.pattern = Pattern::Pairs;
         config.endpoint.slow = slow(8);
         config.endpoint.marking = Some(marking(Metric::Port));
+    }),
+    ("marks by the channel that packets come from", |config| {
+        config.endpoint.slow = slow(8);
+        let marking = marking(Metric::VirtualChannel);
+        config.endpoint.marking = Some(Marking { queue: MarkingQueue::Input, ..marking });
+    }),
+    ("marks by the port that packets come from, in pairs", |config| {
+        config.traffic.pattern = Pattern::Pairs;
+        config.endpoint.slow = slow(8);
+        let marking = marking(Metric::Port);
+        config.endpoint.marking = Some(Marking { queue: MarkingQueue::Input, ..marking });
     }),
     ("a limit of 1, in pairs", |config| {
         config.traffic.pattern = Pattern::Pairs;

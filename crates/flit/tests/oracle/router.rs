@@ -1,7 +1,7 @@
 //! A router of the naive simulator.
 
 use super::{Flit, Place, World};
-use sluice_flit::config::{Divert, Metric};
+use sluice_flit::config::{Divert, MarkingQueue, Metric};
 use sluice_flit::routing::{At, Hop, Senses};
 use sluice_flit::{Passage, Rng, Stream};
 use std::collections::VecDeque;
@@ -233,7 +233,7 @@ impl Router {
         let mut flit = input.buffer.pop_front().expect("a flit was granted");
         let out_vc = input.front.as_ref().and_then(|front| front.vc).expect("with a channel");
         if flit.head {
-            self.mark(world, flit.packet, output, out_vc);
+            self.mark(world, flit.packet, (port, vc), (output, out_vc));
         }
         flit.vc = out_vc;
         self.queues[usize::from(output)].push_back((flit, world.now, step));
@@ -262,18 +262,27 @@ impl Router {
         }
     }
 
-    /// Perhaps marks a packet whose first flit passes.
-    fn mark(&mut self, world: &mut World, packet: usize, output: u8, out_vc: u8) {
+    /// Perhaps marks a packet whose first flit has passed from one channel to another.
+    fn mark(&mut self, world: &mut World, packet: usize, from: (u8, u8), to: (u8, u8)) {
         let Some(marking) = world.config.endpoint.marking else { return };
-        let outputs = &self.outputs[usize::from(output)];
-        let one = &outputs[usize::from(out_vc)];
-        let occupancy = match marking.metric {
-            Metric::VirtualChannel => 1.0 - f64::from(one.credits) / f64::from(one.room),
-            Metric::Port => {
-                let used: u32 = outputs.iter().map(|output| output.room - output.credits).sum();
-                f64::from(used) / (f64::from(one.room) * f64::from(self.vcs))
-            }
+        let buffer = usize::from(world.config.router.buffer_flits);
+        // Flits and room of each channel of the port.
+        let queues: Vec<(usize, usize)> = match marking.queue {
+            MarkingQueue::Output => self.outputs[usize::from(to.0)]
+                .iter()
+                .map(|output| ((output.room - output.credits) as usize, output.room as usize))
+                .collect(),
+            MarkingQueue::Input => self.inputs[usize::from(from.0)]
+                .iter()
+                .map(|input| (input.buffer.len(), buffer))
+                .collect(),
         };
+        let vc = if marking.queue == MarkingQueue::Output { to.1 } else { from.1 };
+        let (used, room) = match marking.metric {
+            Metric::VirtualChannel => queues[usize::from(vc)],
+            Metric::Port => queues.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+        };
+        let occupancy = used as f64 / room as f64;
         let probability = (occupancy - marking.from) / (1.0 - marking.from) * marking.rate;
         if probability > 0.0 && self.rng.unit() < probability {
             let packet = &mut world.packets[packet];

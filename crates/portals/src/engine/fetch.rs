@@ -97,7 +97,7 @@ impl Ni {
             if !self.is_writable(port, into_part) {
                 outcome = Err(NiFail::Segv);
             } else if !self.scatter(port, 0, into_part) {
-                outcome = Err(NiFail::Aborted);
+                outcome = Err(NiFail::CUT);
             }
         }
         match of {

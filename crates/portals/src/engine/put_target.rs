@@ -147,7 +147,7 @@ impl Ni {
         event.mlength = mlength;
         let outcome = if self.is_writable(port, into) {
             event.start = self.start_of(into);
-            if self.scatter(port, 0, into) { Ok(()) } else { Err(NiFail::Aborted) }
+            if self.scatter(port, 0, into) { Ok(()) } else { Err(NiFail::CUT) }
         } else {
             Err(NiFail::Segv)
         };
@@ -241,5 +241,5 @@ fn land_in<P: Port>(port: &mut P, into: Region) -> Result<(), NiFail> {
     }
     let left = u32::from(mutants::is(Mutant::CopiesTooLittle));
     let is_whole = port.copy_payload(0, into.addr, into.len as u32 - left);
-    if is_whole { Ok(()) } else { Err(NiFail::Aborted) }
+    if is_whole { Ok(()) } else { Err(NiFail::CUT) }
 }

@@ -86,6 +86,9 @@ pub enum NiFail {
 }
 
 impl NiFail {
+    /// The payload is not whole: its sender ended while it wrote it.
+    pub(crate) const CUT: NiFail = NiFail::Undeliverable(PeerError::Dead);
+
     /// What a status on the wire means here.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::rendezvous::pull::Announced;
 use crate::rendezvous::rtr_throttle::Use;
 use crate::rendezvous::sender::end_exposed;
 use crate::request::{RecvOp, SendState, Shape};
-use sluice_link::{ClaimsId, PeerError, Port};
+use sluice_link::{ClaimsId, Port};
 use sluice_portals::{EqTaken, Event, EventKind, Handle, Landed, NiFail};
 use sluice_wire::{PeerId, Rts};
 
@@ -87,7 +87,7 @@ impl Endpoint {
         let recv = &op.recv;
         let fits = rlength.min(recv.buf.len);
         let outcome = if let Err(fail) = landed {
-            Err(failure_of_landing(fail, met.peer))
+            Err(Failure::of(fail, met.peer))
         } else if rlength > fits {
             Err(Failure::Truncated { excess: rlength - fits })
         } else {
@@ -187,14 +187,5 @@ impl Endpoint {
         if let Some(op) = self.recvs.get(handle) {
             self.exhausted.leave(op.recv.source, op.serial);
         }
-    }
-}
-
-/// Why a message that has met its receive is not there: its sender ended while it wrote it.
-#[cold]
-fn failure_of_landing(fail: NiFail, peer: PeerId) -> Failure {
-    match fail {
-        NiFail::Aborted => Failure::PeerGone { peer, why: PeerError::Dead },
-        fail => Failure::of(fail, peer),
     }
 }

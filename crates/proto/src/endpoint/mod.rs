@@ -142,6 +142,7 @@ impl Endpoint {
             staged_bytes_now: self.recvs.staged_bytes(),
             pull_bytes_now: self.pulls.bytes_now(),
             pull_bytes_peak: self.pulls.bytes_peak(),
+            pull_senders_waiting_now: self.pulls.senders_waiting(),
             ..self.core.stats
         }
     }

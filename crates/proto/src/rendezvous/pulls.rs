@@ -34,6 +34,11 @@ impl Pulls {
         self.budget.bytes_now()
     }
 
+    /// How many senders have transfers that wait for their turn.
+    pub fn senders_waiting(&self) -> u64 {
+        self.budget.senders_waiting() as u64
+    }
+
     /// The most that there ever were.
     pub fn bytes_peak(&self) -> u64 {
         self.budget.bytes_peak()

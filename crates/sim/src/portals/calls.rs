@@ -353,8 +353,14 @@ impl Program<'_> {
         command: Command,
     ) {
         let ct = self.actors[who].counters[at];
+        let armed = self.world.call(who, |ni, port| ni.trigger(port, command, ct, threshold));
+        let has_room = self.model.armed(who) < self.setup.triggered_max as usize;
+        assert_eq!(armed.is_ok(), has_room, "room for another triggered operation: {armed:?}");
+        if !has_room {
+            self.coverage.triggered_exhausted = 1;
+            return;
+        }
         self.world.note(who, trace::What::Arms(id, Box::new(command), at, threshold));
-        self.world.call(who, |ni, port| ni.trigger(port, command, ct, threshold)).expect("room");
         self.model.arm(who, at, threshold, shot);
         self.look(who);
     }

@@ -56,6 +56,8 @@ marks! {
     completed_though_dropped,
     /// An operation met a disabled portal table entry.
     refused_disabled,
+    /// There was no room for another triggered operation.
+    triggered_exhausted,
     /// Want of an entry or of a header disabled one.
     disabled_by_want,
     /// There was no room for a header.

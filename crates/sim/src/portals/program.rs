@@ -90,6 +90,7 @@ impl<'t> Program<'t> {
             eager_bytes_max: setup.eager_bytes_max,
             credits_until_matched: false,
             unexpected_headers_max: setup.headers_max as u32,
+            triggered_ops_max: setup.triggered_max,
             recovery: setup.recovery,
             ..Limits::default()
         };

@@ -24,6 +24,10 @@ const LASTING_PERCENT: u64 = 60;
 pub const QUEUE_MAX: usize = 4_096;
 /// Of a hundred worlds, in how many interfaces recover from exhaustion.
 const RECOVERING_PERCENT: u64 = 35;
+/// More triggered operations than a program arms, and of a hundred worlds in how many there is
+/// room for a few.
+const TRIGGERED_MANY: u32 = 1 << 20;
+const TRIGGERED_PERCENT: u64 = 15;
 /// Of a hundred worlds, in how many interfaces match.
 const MATCHING_PERCENT: u64 = 80;
 
@@ -44,6 +48,8 @@ pub struct Setup {
     pub matching: bool,
     /// `max_unexpected_headers`.
     pub headers_max: usize,
+    /// `max_triggered_ops`.
+    pub triggered_max: u32,
     /// Longest put that travels with its header.
     pub eager_bytes_max: u32,
     /// Longest atomic operation.
@@ -121,6 +127,7 @@ impl Setup {
             taking_percent: recovers.pick(if recovery.is_some() { &[5, 20, 60] } else { &[100] }),
             matching: draw.percent(MATCHING_PERCENT),
             headers_max: headers_max.min(headers_fit),
+            triggered_max: triggered_max(seed),
             eager_bytes_max: eager as u32,
             atomic_bytes_max: atomic,
             bytes_max: draw.pick(&[100, 400, 400, 3_000]),
@@ -162,6 +169,12 @@ impl Setup {
 }
 
 /// What is between the hosts of so many processes, if there are several.
+/// Triggered operations that may wait at a process at once.
+fn triggered_max(seed: u64) -> u32 {
+    let mut draw = Draw::stream(seed, 116);
+    if draw.percent(TRIGGERED_PERCENT) { draw.pick(&[0, 1, 2, 4]) } else { TRIGGERED_MANY }
+}
+
 fn rails(seed: u64, processes: usize) -> RailsSetup {
     if !Draw::stream(seed, 110).percent(RAILS_PERCENT) {
         return RailsSetup::one_host(processes);

@@ -59,6 +59,10 @@ pub(crate) enum Kind {
     CreditsOut,
     /// There were no chunk claims for a receive.
     ClaimsOut,
+    /// Transfers of a sender have waited for room to ask for more of their bytes.
+    PullsOut,
+    /// There was no room to keep another injected message.
+    InjectsOut,
     /// An interface that matches has had no room for a message, or for a receive.
     InterfaceSends,
     InterfaceReceives,
@@ -72,7 +76,7 @@ impl Kind {
 }
 
 /// Kinds of faults.
-const KINDS: [(Kind, &str); 28] = [
+const KINDS: [(Kind, &str); 30] = [
     (Kind::Lost, "connection_lost"),
     (Kind::LostAtOneEnd, "connection_lost_at_one_end"),
     (Kind::Refused, "connection_refused"),
@@ -99,6 +103,8 @@ const KINDS: [(Kind, &str); 28] = [
     (Kind::RegionsFull, "regions_exhausted"),
     (Kind::CreditsOut, "credits_exhausted"),
     (Kind::ClaimsOut, "claims_exhausted"),
+    (Kind::PullsOut, "transfer_room_exhausted"),
+    (Kind::InjectsOut, "injected_exhausted"),
     (Kind::InterfaceSends, "interface_sends_exhausted"),
     (Kind::InterfaceReceives, "interface_receives_exhausted"),
 ];

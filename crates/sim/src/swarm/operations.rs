@@ -83,6 +83,8 @@ impl Program<'_> {
             {
                 if self.world.endpoint(who).pending().sends >= self.setup.endpoint.requests_max {
                     self.world.befall(Kind::RequestsFull);
+                } else if send.inject && self.setup.nics.is_none() {
+                    self.world.befall(Kind::InjectsOut);
                 }
                 self.refused += 1;
                 self.actors[who].refusals.add(send);

@@ -25,7 +25,7 @@ use crate::memory::Memory;
 use crate::port::{Direct, Mailboxes, Move, Outbox, Placed, SimPort};
 use crate::published::{AllPublished, MovedAtOnce, Reach};
 use crate::queue::Queue;
-use crate::rails::{self, Rails};
+use crate::rails::{self, Kind, Rails};
 use sluice_link::{Exposures, Layout, Machine as _, Token};
 use sluice_proto::{Completion, Endpoint, Pending};
 use sluice_wire::{Nanos, Packet, Parsed, PeerId, Region};
@@ -529,6 +529,9 @@ impl<'t> World<'t> {
         };
         let result = call(&mut self.endpoints[who], now, &mut port);
         self.flush(who);
+        if self.endpoints[who].stats().pull_senders_waiting_now > 0 {
+            self.befall(Kind::PullsOut);
+        }
         self.check_books(who);
         result
     }

@@ -156,6 +156,11 @@ impl Model {
         self.met.cancelled |= u64::from(!armed.is_empty());
     }
 
+    /// How many triggered operations wait at a process.
+    pub fn armed(&self, who: usize) -> usize {
+        self.processes[who].counters.iter().map(|counter| counter.armed.len()).sum()
+    }
+
     /// A triggered operation: it starts when the counter is there, which may be now.
     pub fn arm(&mut self, who: usize, at: usize, threshold: u64, shot: Shot) {
         let counter = &mut self.processes[who].counters[at];
