@@ -1,8 +1,6 @@
 //! `sluice perf` on one host: the buffers of a stream, and many processes.
 
-mod perf;
-
-use perf::{alone, positive, refusal, report};
+use super::{alone, positive, refusal, report};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

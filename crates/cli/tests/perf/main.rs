@@ -1,5 +1,11 @@
 //! Runs `sluice perf`, one at a time, and reads what it says.
 
+mod ends;
+mod network;
+mod pair;
+mod portals;
+mod shm;
+
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Measurements take all cores: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-pub fn alone() -> MutexGuard<'static, ()> {
+fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -18,7 +24,7 @@ fn perf(args: &[&str]) -> Output {
 }
 
 /// The report of a measurement, which is over this rail, or over none (`None`).
-pub fn report<'a>(rail: impl Into<Option<&'a str>>, args: &[&str]) -> Value {
+fn report<'a>(rail: impl Into<Option<&'a str>>, args: &[&str]) -> Value {
     let output = perf(&[args, &["--json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {errors}");
@@ -27,14 +33,21 @@ pub fn report<'a>(rail: impl Into<Option<&'a str>>, args: &[&str]) -> Value {
     report
 }
 
+/// What a measurement says to people.
+fn table(args: &[&str]) -> String {
+    let output = perf(args);
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// What a measurement says that cannot be.
-pub fn refusal(args: &[&str]) -> String {
+fn refusal(args: &[&str]) -> String {
     let output = perf(args);
     assert!(!output.status.success(), "{args:?} was accepted");
     assert!(output.stdout.is_empty(), "{args:?} printed something all the same");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-pub fn positive(value: &Value) -> bool {
+fn positive(value: &Value) -> bool {
     value["p50"].as_f64().is_some_and(|figure| figure > 0.0)
 }

@@ -1,8 +1,6 @@
 //! `sluice perf` over TCP, between processes of this host that are started as on two.
 
-mod perf;
-
-use perf::{alone, positive, refusal, report};
+use super::{alone, positive, refusal, report};
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
