@@ -34,6 +34,8 @@ END_SECONDS_MAX = 20
 OUTAGE_SECONDS = 3
 # When a peer that no rail reaches is given up, and what the job's end may take beside.
 GONE_SECONDS = 30
+# A second's work for one process.
+EXPERIMENT = "rdrp-slow-sink-small"
 WAITS = os.path.join(ROOT, "tests", "waits_rank.py")
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -436,6 +438,20 @@ class Hosts:
                   for whom in ("23" if who in "01" else "01")]
         check(sorted(ended) == wanted, f"what has ended: {sorted(ended)}\n{tail(text)}")
 
+    def experiment(self):
+        """Processes of both hosts share an experiment: the results are those of one process."""
+        self.on(TWO)
+        results = []
+        for where in ("both", "one"):
+            out = os.path.join(self.folder, f"experiment-{where}")
+            command = [self.labs.tool, "sim", "run", EXPERIMENT, "--out", out]
+            if where == "both":
+                command = self.mpirun(4, {}, command)
+            run(command, self.folder, LIMIT_SECONDS)
+            with open(os.path.join(out, "results.csv"), "rb") as file:
+                results.append(file.read())
+        check(results[0] == results[1] and results[0].count(b"\n") > 1, "other results")
+
     def kill(self, what, env):
         """A rank on the other host dies by SIGKILL: the job ends soon, and leaves nothing."""
         self.on(TWO)
@@ -531,6 +547,7 @@ class Hosts:
         yield named(self.survivors, "large", THREAD, programs=("kill",),
                     title=f"survivors large {title_env(THREAD)}")
         yield named(self.kill, "large", {}, title="kill large", programs=("kill",))
+        yield named(self.experiment, title="an experiment that is shared", programs=())
         for part, only in (("point-to-point", ""), ("collective", "test_cco_buf.")):
             yield named(self.mpi4py, part, only, title=f"mpi4py, {part} {only}".strip("._ "),
                         programs=())

@@ -9,7 +9,7 @@ use sluice_portals::{Command, CtEvent, Handle, Me, MeSpec, PtlError, SearchOp, V
 use sluice_wire::{Addr, MatchBits, PeerId, PtIndex, Region};
 
 /// User pointers of entries begin here; below are those of operations.
-const ENTRIES: u64 = 1 << 32;
+pub const ENTRIES: u64 = 1 << 32;
 /// Kinds of match bits that programs use.
 pub const CLASSES: u64 = 3;
 /// Floating-point items begin as small whole numbers, so that sums are exact.

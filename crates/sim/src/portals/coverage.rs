@@ -56,6 +56,8 @@ marks! {
     completed_though_dropped,
     /// An operation met a disabled portal table entry.
     refused_disabled,
+    /// The memory of an entry was written as soon as the event of a get was there.
+    rewritten,
     /// There was no room for another triggered operation.
     triggered_exhausted,
     /// Want of an entry or of a header disabled one.

@@ -3,10 +3,11 @@
 //! shown to the model.
 
 use super::bridge;
+use super::calls::{ENTRIES, NUMBERS};
 use super::coverage::Coverage;
 use super::cut::Cut;
 use super::judge;
-use super::model::{Counter, Entry, List, Md, Model, Options, Pt};
+use super::model::{Counter, Entry, Kind, List, Md, Model, Options, Pt};
 use super::recovery::Recovered;
 use super::setup::{QUEUE_MAX, Setup};
 use super::trace::{Trace, What};
@@ -75,6 +76,7 @@ pub struct Program<'t> {
     pub draw: Draw,
     draw_turns: Draw,
     draw_taking: Draw,
+    draw_rewriting: Draw,
     recovered: Recovered,
     pub actors: Vec<Actor>,
     pub op_memory: Vec<OpMemory>,
@@ -103,6 +105,7 @@ impl<'t> Program<'t> {
             draw: Draw::stream(seed, 105),
             draw_turns: Draw::stream(seed, 111),
             draw_taking: Draw::stream(seed, 108),
+            draw_rewriting: Draw::stream(seed, 117),
             recovered: Recovered::default(),
             actors: Vec::new(),
             op_memory: Vec::new(),
@@ -350,6 +353,9 @@ impl<'t> Program<'t> {
                 if let Some(id) = self.model.sees(who, &told) {
                     self.spoil(who, id);
                 }
+                if told.kind == Kind::Get && told.list == Some(List::Priority) {
+                    self.rewrite(told.user_ptr);
+                }
             }
         }
         // Somebody has waited for the places.
@@ -363,6 +369,27 @@ impl<'t> Program<'t> {
         for region in &self.op_memory[id].source {
             self.world.memories[who].write(region.addr, &vec![0xAB; region.len as usize]);
         }
+    }
+
+    /// The memory of an entry was read, and may be used for anything while nothing else moves there.
+    /// What a loss has left open would make it uncertain.
+    fn rewrite(&mut self, user_ptr: u64) {
+        let at = (user_ptr - ENTRIES) as usize;
+        let entry = &mut self.model.entries[at];
+        if !entry.moving.is_empty() || self.setup.may_lose() || !self.draw_rewriting.percent(50) {
+            return;
+        }
+        let (who, value) = (entry.who, self.draw_rewriting.below(NUMBERS));
+        let mut offset = 0;
+        for region in &self.entry_memory[at].pieces {
+            let bytes: Vec<u8> = (offset..offset + region.len)
+                .map(|at| value.to_le_bytes()[at as usize % 8])
+                .collect();
+            self.world.memories[who].write(region.addr, &bytes);
+            entry.memory.write(offset, &bytes);
+            offset += region.len;
+        }
+        self.coverage.rewritten = 1;
     }
 
     /// Lets everything happen until nothing does any more.

@@ -148,6 +148,11 @@ impl Setup {
         }
     }
 
+    /// Whether a process may end, or be given up.
+    pub fn may_lose(&self) -> bool {
+        self.death.is_some() || self.rails.has_lasting_partitions()
+    }
+
     /// How many faults there are: those of rails, then stops, then the end of a process.
     pub fn faults(&self) -> usize {
         self.rails.faults.len() + self.stops.len() + usize::from(self.death.is_some())

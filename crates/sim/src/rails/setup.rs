@@ -131,6 +131,11 @@ impl RailsSetup {
         }
     }
 
+    /// Whether somebody may be given up.
+    pub fn has_lasting_partitions(&self) -> bool {
+        self.faults.iter().any(|fault| fault.kind == Kind::LastingPartition)
+    }
+
     /// Nobody is given up.
     pub fn drop_lasting_partitions(&mut self) {
         self.faults.retain(|fault| fault.kind != Kind::LastingPartition);
