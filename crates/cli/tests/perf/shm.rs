@@ -148,7 +148,7 @@ fn recover_in_virtual_time_is_the_same_in_each_run() {
     assert!(resume < pause && resume_of_64 < pause_of_64, "{report}");
     // The pause grows with the world, and going back to what was refused does not.
     assert!(pause_of_64 > 1.5 * pause && resume_of_64 < 1.1 * resume, "{report}");
-    assert_eq!(perf::report(None, &args), report);
+    assert_eq!(super::report(None, &args), report);
 }
 
 /// The schemes of the rows, of which each ran out of places, went on and lost nothing.
