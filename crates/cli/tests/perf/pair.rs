@@ -205,7 +205,7 @@ fn messages_without_bytes() {
 
 #[test]
 fn match_has_its_shape() {
-    let report = report("shm", &["match", "--depth", "1", "--depth", "50,3"]);
+    let report = report(None, &["match", "--depth", "1", "--depth", "50,3"]);
     assert_eq!(report["test"], "match");
     let rows = report["rows"].as_array().expect("rows");
     let cases: Vec<String> = rows
