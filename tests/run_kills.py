@@ -3,9 +3,10 @@
 
 Each trial runs a few ranks of tests/fabric/kills.c over the provider, without MPI, whose
 launcher would end the others. One is killed (SIGKILL): before it was told of the others,
-before they began, soon after, or later; or it gets no more memory, which ends it. Each survivor then looks that its operations on the
-dead, and new ones, end in time with an error that names it, and that those with the other
-survivors go on. What is drawn in a trial depends on its seed alone.
+before they began, soon after, or later; or it gets no more memory, which ends it. Each
+survivor then looks that its operations on the dead, and new ones, end in time with an error
+that names it, and that those with the other survivors go on. What is drawn in a trial depends
+on its seed alone.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 //! Operations of this process on itself, to be counted by `valgrind --tool=callgrind`: what one
 //! costs with recovery and without (`docs/recovery.md`).
 //!
-//! `put_cost KIND COUNT`, one after the other: `acked` puts wait for their acknowledgements, `plain`
+//! `operation_cost KIND COUNT`, one after the other: `acked` puts wait for their acknowledgements, `plain`
 //! ones for their arrival, `told` ones for both, the arrival by the event queue of an entry with flow
 //! control; `got` are gets. The difference of two counts is what that many take. `PTL_RECOVERY=1`
 //! turns recovery on; `PTL_PROGRESS=poll` leaves the thread out.
@@ -22,7 +22,7 @@ fn main() -> Result<(), Error> {
         (Some("told"), Some(count)) => put_and_tell(count),
         (Some("got"), Some(count)) => get_one_by_one(count),
         _ => {
-            eprintln!("usage: put_cost acked|plain|told|got COUNT");
+            eprintln!("usage: operation_cost acked|plain|told|got COUNT");
             std::process::exit(2);
         }
     }
