@@ -3,7 +3,7 @@
 
 use crate::engine::ni::Ni;
 use crate::objects::command::Command;
-use crate::objects::recovery::{Flow, FlowState, IDLES_PER_LOOK, Kept, Recovery};
+use crate::objects::recovery::{Flow, IDLES_PER_LOOK, Kept, Recovery};
 use sluice_link::Port;
 use sluice_wire::{Recovery as Packet, Word};
 
@@ -38,41 +38,57 @@ impl Ni {
 
     /// Ends those of the first `end` operations of a flow at its front that are puts which
     /// nobody acknowledges and the rail is done with: nearly all. Says how many those are.
-    #[inline]
     fn end_plain(&mut self, at: u32, end: u32) -> u32 {
-        for nth in 0..end {
-            let Ni { recovery: Some(recovery), mds, eqs, released, .. } = self else { return nth };
-            let Recovery { flows, kept_now, held_now, .. } = &mut **recovery;
-            let Some(Some(flow)) = flows.get_mut(at as usize) else { return nth };
-            let Some(kept) = flow.kept.get(0) else { return nth };
-            let is_plain = kept.awaits == Kept::ANSWER && !kept.is_answered && kept.lost.is_none();
-            let Command::Put { from, target, user_ptr, .. } = &kept.command else { return nth };
-            let Some(md) = mds.get_mut(from.md) else { return nth };
-            if !is_plain || kept.staged.is_some() {
-                return nth;
-            }
-            if kept.places != 0
-                && let Some((eq, count)) = md.own_events(true, false)
-                && let Some(queue) = eqs.get_mut(eq)
-            {
-                queue.give_back_own(count);
-            }
-            let sent = md.tells_sent().then_some((from.md, from.length, *user_ptr));
-            let (peer, pt_index) = (target.peer, target.pt_index);
-            md.pending -= 1;
-            if md.is_released && md.pending == 0 {
-                released.push(from.md);
-            }
-            flow.kept.pop_front();
-            flow.first = flow.first.wrapping_add(1);
-            flow.unsettled -= 1;
-            *kept_now -= 1;
-            *held_now -= usize::from(flow.state != FlowState::Running);
-            if let Some((md, length, user_ptr)) = sent {
-                self.sent(md, peer, pt_index, length, user_ptr, true, Ok(()));
+        let mut done = 0;
+        while done < end {
+            match self.end_plain_run(at, end - done) {
+                0 => break,
+                run => done += run,
             }
         }
-        end
+        done
+    }
+
+    /// The same of those that stand one behind the other and send from one descriptor, so that
+    /// what is the same for all is done once.
+    fn end_plain_run(&mut self, at: u32, end: u32) -> u32 {
+        let Ni { recovery: Some(recovery), mds, eqs, released, .. } = self else { return 0 };
+        let Some(flow) = recovery.flow_mut(at) else { return 0 };
+        let Some(first) = flow.kept.get(0) else { return 0 };
+        let (Some(from), places) = (first.plain_source(), first.places) else { return 0 };
+        let Some(md) = mds.get_mut(from) else { return 0 };
+        let is_alike = |kept: &&Kept| kept.plain_source() == Some(from) && kept.places == places;
+        let run = flow.kept.iter().take(end as usize).take_while(is_alike).count();
+        if places != 0
+            && let Some((eq, count)) = md.own_events(true, false)
+            && let Some(queue) = eqs.get_mut(eq)
+        {
+            queue.give_back_own(count * run);
+        }
+        md.pending -= run as u32;
+        if md.is_released && md.pending == 0 {
+            released.push(from);
+        }
+        if md.tells_sent() {
+            self.tell_sent(at, run);
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.forget_first(at, run as u32);
+        }
+        run as u32
+    }
+
+    /// Tells that the first `run` puts of a flow were sent.
+    fn tell_sent(&mut self, at: u32, run: usize) {
+        for nth in 0..run {
+            let Some(flow) = self.recovery.as_ref().and_then(|it| it.flow(at)) else { return };
+            let (peer, pt_index) = (flow.peer, flow.pt_index);
+            let Some(Command::Put { from, user_ptr, .. }) = flow.kept.get(nth).map(|it| it.command)
+            else {
+                return;
+            };
+            self.sent(from.md, peer, pt_index, from.length, user_ptr, true, Ok(()));
+        }
     }
 
     /// Puts a flow down for an ask, if anything of it is to be asked about.

@@ -147,7 +147,7 @@ impl Ni {
                 let_go(mds, released, handle);
             }
             spent.extend(kept.staged);
-            flow.kept.pop_front();
+            flow.kept.pop_first(1);
             // One that failed may be among those that are not on their way.
             if flow.unsent == flow.first {
                 flow.unsent = flow.unsent.wrapping_add(1);

@@ -6,6 +6,7 @@
 use crate::objects::command::Command;
 use crate::objects::ct::CtEvent;
 use crate::objects::event::NiFail;
+use crate::objects::md::Md;
 use crate::objects::operation::Operation;
 use crate::objects::ring::Ring;
 use crate::table::Handle;
@@ -178,6 +179,18 @@ impl Recovery {
         flow.kept.len() < kept_max.saturating_sub(self.kept_now) && !is_refused
     }
 
+    /// Forgets the first `count` operations of a flow, which have ended and were unsettled.
+    pub fn forget_first(&mut self, at: u32, count: u32) {
+        let Some(flow) = self.flows.get_mut(at as usize).and_then(Option::as_mut) else { return };
+        flow.kept.pop_first(count as usize);
+        flow.first = flow.first.wrapping_add(count);
+        flow.unsettled -= count;
+        self.kept_now -= count as usize;
+        if flow.state != FlowState::Running {
+            self.held_now -= count as usize;
+        }
+    }
+
     /// Changes the state of a flow.
     pub fn set_state(&mut self, at: u32, state: FlowState) {
         let Some(flow) = self.flows.get_mut(at as usize).and_then(Option::as_mut) else { return };
@@ -328,6 +341,14 @@ impl Kept {
     pub const SOURCE: u8 = 1;
     /// In the queue of the descriptor that is replied to.
     pub const REPLY: u8 = 2;
+
+    /// The descriptor it sends from, if it is a put that only awaits the answer to an ask.
+    #[inline(always)]
+    pub fn plain_source(&self) -> Option<Handle<Md>> {
+        let Command::Put { from, .. } = &self.command else { return None };
+        let awaits_an_ask = self.awaits == Kept::ANSWER && !self.is_answered;
+        (awaits_an_ask && self.lost.is_none() && self.staged.is_none()).then_some(from.md)
+    }
 }
 
 /// What the handle of an operation never has ([`Handle::to_u64`]).

@@ -47,12 +47,12 @@ impl<T: Copy> Ring<T> {
         (self.slots, self.head) = (slots, 0);
     }
 
-    #[inline(always)]
-    pub fn pop_front(&mut self) {
-        if self.len > 0 {
-            self.head = self.place(1);
-            self.len -= 1;
-        }
+    /// Drops the first `count` records, or all if there are fewer.
+    #[inline]
+    pub fn pop_first(&mut self, count: usize) {
+        let count = count.min(self.len);
+        self.head = self.place(count);
+        self.len -= count;
     }
 
     pub fn pop_back(&mut self) -> Option<T> {
@@ -95,8 +95,8 @@ mod tests {
             for (nth, step) in steps.into_iter().enumerate() {
                 match step {
                     0 => {
-                        ring.pop_front();
-                        model.pop_front();
+                        ring.pop_first(nth % 3);
+                        model.drain(..model.len().min(nth % 3));
                     }
                     1 => prop_assert_eq!(ring.pop_back(), model.pop_back()),
                     _ => {
