@@ -1,10 +1,12 @@
-// Two ranks: half round trips by size, bandwidth with a window of 64 from one buffer, from
-// distinct ones and from ones that are in no cache (cold), message by message (single), 8-byte
-// rate. With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
+// Two ranks: half round trips by size (latency: from a buffer that is not written again, as most
+// benchmarks have it; returned: each sends what it has just received), bandwidth with a window of
+// 64 from one buffer, from distinct ones and from ones that are in no cache (cold), message by
+// message (single), 8-byte rate. With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
 // With "memory" as the only argument: any number of ranks, an all-to-all of 1 KiB,
 // then the memory of each process.  Every line of output is one JSON object.
 //
-// Usage: pairs latency|bandwidth|distinct|cold|single|rate SECONDS SIZE...   or   pairs memory
+// Usage: pairs TEST SECONDS SIZE..., TEST one of latency, returned, bandwidth, distinct, cold,
+// single, rate; or pairs memory
 #define _GNU_SOURCE
 #include "ranks.h"
 #include <mpi.h>
@@ -49,10 +51,11 @@ static int agree(int value) {
     return value;
 }
 
-static void latency(int size, double seconds) {
-    unsigned char *out = malloc(size), *in = malloc(size);
-    memset(out, 1, size);
+static void latency(const char *test, int size, double seconds) {
+    int returns = !strcmp(test, "returned");
+    unsigned char *out = malloc(size), *in = returns ? out : malloc(size);
     memset(in, 2, size);
+    memset(out, 1, size);
     // The count is chosen from a short run, so that both ranks know it.
     int trial = size <= 8192 ? 2000 : 20;
     MPI_Barrier(MPI_COMM_WORLD);
@@ -69,16 +72,16 @@ static void latency(int size, double seconds) {
         double t = MPI_Wtime();
         for (int k = 0; k < batch; k++) round_trip(out, in, size, (unsigned char)(i + k));
         samples[i] = (MPI_Wtime() - t) / batch / 2 * 1e9;
-        if (rank == 0) expect("latency", in[0], (unsigned char)(i + batch - 1));
+        if (rank == 0) expect(test, in[0], (unsigned char)(i + batch - 1));
     }
     if (rank == 0) {
         qsort(samples, count, sizeof *samples, ascending);
-        printf("{\"test\":\"latency\",\"size\":%d,\"half_rtt_ns\":{\"min\":%.1f,\"p50\":%.1f,"
+        printf("{\"test\":\"%s\",\"size\":%d,\"half_rtt_ns\":{\"min\":%.1f,\"p50\":%.1f,"
                "\"p90\":%.1f,\"p99\":%.1f},\"samples\":%d}\n",
-               size, samples[0], at(count, .5), at(count, .9), at(count, .99), count);
+               test, size, samples[0], at(count, .5), at(count, .9), at(count, .99), count);
     }
     free(out);
-    free(in);
+    if (!returns) free(in);
 }
 
 // Buffers of one size, used in turn. With one buffer the figure is the transport's, as in the
@@ -182,13 +185,14 @@ int main(int argc, char **argv) {
         for (int i = 3; i < argc; i++) {
             int size = atoi(argv[i]);
             if (size < 1) size = 1;
-            if (!strcmp(argv[1], "latency")) latency(size, seconds);
+            int timed = !strcmp(argv[1], "latency") || !strcmp(argv[1], "returned");
+            if (timed) latency(argv[1], size, seconds);
             else stream(argv[1], size, seconds);
         }
     } else {
         if (rank == 0)
-            fprintf(stderr, "usage: two ranks of pairs latency|bandwidth|distinct|cold|single|rate SECONDS "
-                    "SIZE..., "
+            fprintf(stderr, "usage: two ranks of pairs latency|returned|bandwidth|distinct|cold|single|rate "
+                    "SECONDS SIZE..., "
                     "or any number of ranks of pairs memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

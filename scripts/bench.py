@@ -21,8 +21,8 @@ import sys
 import tempfile
 import time
 
-from bench_base import (RELEASE, VALUE, NotBuilt, build_probe, die, mode_of, probe, run, say, show,
-                        size_name)
+from bench_base import (RELEASE, VALUE, NotBuilt, build_probe, die, is_time, mode_of, probe, run,
+                        say, show, size_name)
 from bench_crowd import collectives, crowds, rows_of
 from bench_peers import OURS, PEERS, TRANSPORTS
 
@@ -33,6 +33,9 @@ TARGETS = [("latency", 8, 1.3, 1.0),
            *(("latency", size, 1.2, 1.0) for size in (64, KIB, 2 * KIB)),
            *(("latency", size, 0.95, 0.95) for size in (
                4 * KIB, 8 * KIB, 16 * KIB, 24 * KIB, 32 * KIB, 48 * KIB, 64 * KIB, MIB, 4 * MIB)),
+           *(("returned", size, 1.2, 1.0) for size in (64, KIB)),
+           *(("returned", size, 0.95, 0.95) for size in (
+               4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB)),
            *(("bandwidth", size, 1.0, 1.0) for size in (
                KIB, 4 * KIB, 8 * KIB, 64 * KIB, MIB, 4 * MIB)),
            *(("distinct", size, 1.0, 1.0) for size in (8 * KIB, 64 * KIB, MIB)),
@@ -40,8 +43,9 @@ TARGETS = [("latency", 8, 1.3, 1.0),
            ("single", MIB, 1.7, 1.7), ("single", 4 * MIB, 1.7, 1.7), ("rate", 8, 0.7, 0.7)]
 # The sizes of each test.
 SIZES = {test: [size for of, size, *_ in TARGETS if of == test]
-         for test in ("latency", "bandwidth", "distinct", "cold", "single", "rate")}
-QUICK_SIZES = {"latency": [8, KIB, 8 * KIB, 64 * KIB, MIB], "bandwidth": [64 * KIB, MIB, 4 * MIB],
+         for test in ("latency", "returned", "bandwidth", "distinct", "cold", "single", "rate")}
+QUICK_SIZES = {"latency": [8, KIB, 8 * KIB, 64 * KIB, MIB], "returned": [64 * KIB, MIB],
+               "bandwidth": [64 * KIB, MIB, 4 * MIB],
                "single": [MIB, 4 * MIB], "rate": [8]}
 
 
@@ -120,12 +124,13 @@ def compare(summary, mode, test, size):
              if (mode, test, size, p) in summary}
     if not ours or not peers:
         return None, None
-    best = (min if test == "latency" else max)(peers, key=peers.get)
+    best = (min if is_time(test) else max)(peers, key=peers.get)
     return ours["p50"] / peers[best], best
 
 
 def tables(summary, plan, transports, runs):
     heads = {"latency": "half round trip, us: p50 (p99)",
+             "returned": "the same where each rank sends what it has just received",
              "bandwidth": "bandwidth with a window of 64, MiB/s: p50 (99 % reach)",
              "distinct": "the same from and into 64 buffers",
              "cold": "the same through 256 MiB of buffers",
@@ -163,13 +168,13 @@ def verdicts(summary, missing):
     print("\ntargets, Sluice to the best peer"
           + (f" (not there: {', '.join(missing)})" if missing else ""))
     for test, size, *limits in TARGETS:
-        sign = "<=" if test == "latency" else ">="
+        sign = "<=" if is_time(test) else ">="
         for mode, limit in zip(("near", "far"), limits):
             ratio, peer = compare(summary, mode, test, size)
             if ratio is None:
                 verdict = "not measured"
             else:
-                met = ratio <= limit if test == "latency" else ratio >= limit
+                met = ratio <= limit if is_time(test) else ratio >= limit
                 verdict = "met" if met else "missed"
             result.append(dict(test=test, size=size, mode=mode, limit=limit, ratio=ratio,
                                peer=peer, verdict=verdict))

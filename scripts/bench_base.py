@@ -14,8 +14,9 @@ RELEASE = os.path.join(ROOT, "target", "release")
 BUILD = os.path.join(ROOT, "target", "bench")
 NEAR_BELOW_NS = 100.0
 
-VALUE = {"latency": "half_rtt_ns", "bandwidth": "mib_per_s", "distinct": "mib_per_s",
-         "cold": "mib_per_s", "single": "mib_per_s", "rate": "msgs_per_s"}
+# The figure of each test. Of times less is better.
+VALUE = {"latency": "half_rtt_ns", "returned": "half_rtt_ns", "bandwidth": "mib_per_s",
+         "distinct": "mib_per_s", "cold": "mib_per_s", "single": "mib_per_s", "rate": "msgs_per_s"}
 
 
 def die(what, cause, step):
@@ -106,6 +107,10 @@ def mode_of(ns):
     return "near" if ns < NEAR_BELOW_NS else "far"
 
 
+def is_time(test):
+    return VALUE[test] == "half_rtt_ns"
+
+
 def size_name(size):
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit and size % unit == 0:
@@ -115,6 +120,6 @@ def size_name(size):
 
 def show(test, value):
     """A figure of a test, without its unit."""
-    if test == "latency":
+    if is_time(test):
         return f"{value / 1000:.3f}"
     return f"{value / 1e6:.2f}" if test == "rate" else f"{value:.0f}"
