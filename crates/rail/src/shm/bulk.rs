@@ -54,6 +54,8 @@ pub(super) struct Share {
     pub(super) doubted_since: Option<Nanos>,
     /// Whether chunks are handed over.
     pub(super) handover: Handover,
+    /// Since when the other side is not seen in the library.
+    pub(super) absent_since: Option<Nanos>,
     /// All chunks are accounted for, and those that were handed over are in the ring before this
     /// position.
     pub(super) handed_until: Option<u64>,
@@ -69,6 +71,7 @@ impl Share {
             is_vouched: false,
             doubted_since: None,
             handover: Handover::Unasked,
+            absent_since: None,
             handed_until: None,
         }
     }
@@ -207,7 +210,7 @@ impl Queue {
 
     /// Whether one of those that wait does so for a moment, for a chunk to be handed over.
     pub(super) fn awaits_handed(&self) -> bool {
-        let awaits = |share: Share| matches!(share.handover, Handover::Asking(_) | Handover::On(_));
+        let awaits = |share: Share| matches!(share.handover, Handover::Asking | Handover::On(_));
         self.waiting.iter().any(|transfer| transfer.share.is_some_and(awaits))
     }
 

@@ -46,8 +46,12 @@ pub(super) const HEADER_BYTES: u32 = 24;
 /// How long a reader waits for the next chunk, and a writer for the reader to say that it takes
 /// them in: what it takes to notice that, to find and to begin a chunk, a few times over.
 const PATIENCE: Nanos = Nanos(5_000);
-/// How long the other side is looked for: it may be between two calls.
-const GRACE: Nanos = Nanos(2_000);
+/// How long the other side is looked for: it may be between two calls, which take some
+/// microseconds where long copies have taken its caches. A chunk that is copied by the system takes
+/// ten times as long.
+const GRACE: Nanos = Nanos(6_000);
+/// The same where it was looked for in vain the last time: it may compute.
+const GRACE_SHORT: Nanos = Nanos(2_000);
 /// As [`PATIENCE`], where the other side is seen to be in the library, and has said that it takes part.
 const PATIENCE_LONG: Nanos = Nanos(200_000);
 /// Transfers without it after one in which it was waited for in vain.
@@ -104,8 +108,8 @@ pub(super) struct Malformed;
 pub(super) enum Handover {
     /// It was not thought of yet.
     Unasked,
-    /// Since then the other side is looked for in the library.
-    Asking(Nanos),
+    /// The other side is looked for in the library.
+    Asking,
     /// Since then chunks are to be handed over, as far as this side has a say.
     On(Nanos),
     /// No more are, or none.
@@ -119,6 +123,8 @@ pub(super) struct Tried {
     last: Nanos,
     /// Transfers to be copied as ever before it is tried again.
     rest: u8,
+    /// It was looked for in the library in vain.
+    was_away: bool,
 }
 
 impl Tried {
@@ -146,18 +152,17 @@ impl Shm {
             Handover::Unasked if !self.may_hand_over(peer, transfer.local.len) => {
                 return Some(self.hands_no_more(peer, share));
             }
-            Handover::Unasked | Handover::Asking(_) if self.is_here(peer) => {
-                self.say_of(peer, share, true);
-                now
-            }
-            Handover::Asking(since) if now.since(since) > GRACE => {
-                return Some(self.hands_no_more(peer, share));
-            }
-            Handover::Asking(_) => return None,
-            Handover::Unasked => {
-                share.handover = Handover::Asking(now);
-                return None;
-            }
+            Handover::Unasked | Handover::Asking => match self.is_here_lately(peer, share, now) {
+                Some(true) => {
+                    self.say_of(peer, share, true);
+                    now
+                }
+                Some(false) => return Some(self.hands_no_more(peer, share)),
+                None => {
+                    share.handover = Handover::Asking;
+                    return None;
+                }
+            },
         };
         share.handover = Handover::On(since);
         let waited = now.since(since);
@@ -166,6 +171,9 @@ impl Shm {
             .map(|(line, generation)| line.said(Side::Owner, generation));
         match said {
             Some(Some(true)) => {
+                if !self.is_here_lately(peer, share, now)? {
+                    return Some(false);
+                }
                 let waiting = self.waiting_at(peer);
                 let is_full = waiting.is_some_and(|waiting| waiting >= HANDOVER_SLOTS);
                 if is_full && waited <= PATIENCE_LONG {
@@ -225,19 +233,37 @@ impl Shm {
         is_here
     }
 
+    /// Whether the other side of a transfer is in the library. `None` for a moment after it was not
+    /// seen there.
+    fn is_here_lately(&mut self, peer: PeerId, share: &mut Share, now: Nanos) -> Option<bool> {
+        let is_here = self.is_here(peer);
+        let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return Some(false) };
+        let tried = &mut segment.handed_over;
+        if is_here {
+            share.absent_since = None;
+            tried.was_away = false;
+            return Some(true);
+        }
+        let grace = if tried.was_away { GRACE_SHORT } else { GRACE };
+        let is_away = now.since(*share.absent_since.get_or_insert(now)) > grace;
+        is_away.then(|| {
+            tried.was_away = true;
+            false
+        })
+    }
+
     /// Whether a peer that is here was handed chunks a moment ago.
     fn has_just_handed(&self, peer: PeerId, now: Nanos) -> bool {
         let is_recent = |segment: &Segment| now.since(segment.handed_over.last) <= PATIENCE_LONG;
         self.peers.segment(peer).is_some_and(is_recent) && self.is_here(peer)
     }
 
-    /// How many chunks that were handed over wait at a peer. `None` if it is not here.
+    /// How many chunks that were handed over wait at a peer. `None` if it takes in no buffers.
     fn waiting_at(&mut self, peer: PeerId) -> Option<u32> {
         let Shm { peers, own_bounces, segment: own, .. } = self;
         let (_, segment) = peers.mailbox_and_segment(peer)?;
         let entry = segment.bounces.entry?;
-        let waiting = own_bounces.handed_to(&mut segment.bounces, own.bounces_read(entry));
-        self.is_here(peer).then_some(waiting)
+        Some(own_bounces.handed_to(&mut segment.bounces, own.bounces_read(entry)))
     }
 
     /// Hands a chunk over that was taken. False if there is no buffer for it.
@@ -278,34 +304,39 @@ impl Shm {
         let may_take_in =
             share.handover != Handover::Unasked || self.may_take_in(peer, transfer.local.len);
         let segment = self.peers.segment(peer).filter(|_| may_take_in);
-        let line = self.segment.claims_line(place);
-        let waits = match (share.handover, segment) {
+        let came = segment.map(|segment| segment.came);
+        let waits = match (share.handover, came) {
             (_, None) | (Handover::Over, _) => false,
-            (Handover::On(since), Some(segment)) => {
-                let waited = now.since(segment.came.max(since));
-                let said = line.said(Side::Peer, generation);
+            (Handover::On(since), Some(came)) => {
+                let waited = now.since(came.max(since));
+                let said = self.segment.claims_line(place).said(Side::Peer, generation);
                 // Of others it may be handed chunks without end.
                 let is_at_it = said.is_some()
-                    || now.since(segment.came) <= PATIENCE_LONG
-                        && now.since(since) <= PATIENCE_LONG;
+                    || now.since(came) <= PATIENCE_LONG && now.since(since) <= PATIENCE_LONG;
                 said != Some(false)
                     && (waited <= PATIENCE && (is_at_it || now.since(since) <= PATIENCE)
                         // It may be at work with another one, or with a first portion that takes long.
-                        || waited <= PATIENCE_LONG && is_at_it && self.is_here(peer))
+                        || waited <= PATIENCE_LONG
+                            && is_at_it
+                            && self.is_here_lately(peer, share, now) != Some(false))
             }
-            (Handover::Unasked | Handover::Asking(_), _) if self.is_here(peer) => {
-                line.say(Side::Owner, generation, true);
-                share.handover = Handover::On(now);
-                true
-            }
-            (Handover::Asking(since), _) => now.since(since) <= GRACE,
-            (Handover::Unasked, _) => {
-                share.handover = Handover::Asking(now);
-                true
+            (Handover::Unasked | Handover::Asking, _) => {
+                match self.is_here_lately(peer, share, now) {
+                    Some(true) => {
+                        self.segment.claims_line(place).say(Side::Owner, generation, true);
+                        share.handover = Handover::On(now);
+                        true
+                    }
+                    None => {
+                        share.handover = Handover::Asking;
+                        true
+                    }
+                    Some(false) => false,
+                }
             }
         };
         if !waits {
-            line.say(Side::Owner, generation, false);
+            self.segment.claims_line(place).say(Side::Owner, generation, false);
             share.handover = Handover::Over;
         }
         waits

@@ -9,7 +9,9 @@ use super::super::{Shm, looks};
 use super::bounce::head_offset;
 use super::reads::reads_work;
 use super::shared::Both;
-use super::{Noise, Recorder, addr_of, advance_clock, at, poll, put, region_of, send, settle};
+use super::{
+    Noise, Recorder, addr_of, advance_clock, at, poll, put, region_of, send, settle, stop_clock,
+};
 use sluice_link::chunk_claims::{ClaimsWord, Side, chunk_bytes, chunks};
 use sluice_link::{
     ClaimsId, ClaimsStart, HANDOVER_SLOTS, PeerError, RailError, SharedCopy, Token, Transport,
@@ -20,8 +22,10 @@ use std::sync::{Barrier, Mutex};
 
 const LEN: usize = 1_500_001;
 
-/// Two that have heard of each other, so that each knows where the other counts what it reads.
+/// Two that have heard of each other, so that each knows where the other counts what it reads. Time
+/// passes with their polls: who waits some microseconds would give up on a busy machine.
 fn acquainted(len: usize) -> Both {
+    stop_clock();
     let mut both = Both::new(len);
     send(&mut both.a, both.to_b, put(1, 0), b"here I am");
     send(&mut both.b, both.to_a, put(1, 0), b"here I am");

@@ -24,7 +24,7 @@ mod unheard;
 mod writes;
 
 use super::ring::Step;
-use super::{Address, Config, Host, SegmentKind, Shm, drive};
+use super::{Address, Config, Host, SegmentKind, Shm, clock_now, drive};
 use sluice_link::{
     Connect, Grant, Machine, Opened, PeerError, Port, RailError, Remote, Token, Transmitted,
     Transport,
@@ -49,6 +49,8 @@ static KILL_AT: AtomicI32 = AtomicI32::new(-1);
 thread_local! {
     /// How far the clock of this thread's rails goes ahead of the system's.
     static CLOCK_AHEAD: Cell<u64> = const { Cell::new(0) };
+    /// What the system's clock showed when this thread's was stopped.
+    static CLOCK_STOPPED: Cell<Option<Nanos>> = const { Cell::new(None) };
 }
 
 /// Lets time pass for the rails of this thread.
@@ -56,8 +58,25 @@ pub(crate) fn advance_clock(by: Nanos) {
     CLOCK_AHEAD.set(CLOCK_AHEAD.get() + by.0);
 }
 
-pub(super) fn clock_ahead() -> Nanos {
-    Nanos(CLOCK_AHEAD.get())
+/// How long a poll takes where the clock was stopped.
+const POLL_TAKES: Nanos = Nanos(100);
+
+/// From now on time passes for the rails of this thread with their polls and by [`advance_clock`],
+/// however busy the machine is.
+pub(super) fn stop_clock() {
+    let now = clock_now();
+    CLOCK_AHEAD.set(0);
+    CLOCK_STOPPED.set(Some(now));
+}
+
+/// What a clock of this thread's rails shows, where the system's shows `now`.
+pub(super) fn shown(now: Nanos) -> Nanos {
+    CLOCK_STOPPED.get().unwrap_or(now).saturating_add(Nanos(CLOCK_AHEAD.get()))
+}
+
+/// What [`stores::ticks`](super::stores::ticks) shows where the clock was stopped.
+pub(super) fn stopped_ticks() -> Option<u64> {
+    CLOCK_STOPPED.get().map(|stopped| stopped.0 + CLOCK_AHEAD.get())
 }
 
 /// Called between the steps of every write in tests.
@@ -245,6 +264,9 @@ fn send_credit(shm: &mut Shm, to: PeerId, slots: u16) {
 }
 
 fn poll(shm: &mut Shm, machine: &mut Recorder) -> usize {
+    if CLOCK_STOPPED.get().is_some() {
+        advance_clock(POLL_TAKES);
+    }
     shm.poll(shm.now(), machine, 16)
 }
 
