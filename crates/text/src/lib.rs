@@ -9,5 +9,5 @@ mod size;
 mod table;
 
 pub use ladder::{Columns, nanoseconds};
-pub use size::{SIZE_MAX, bytes, parse_seconds, parse_size};
+pub use size::{SIZE_MAX, bytes, parse_bytes, parse_seconds, parse_size};
 pub use table::{Column, Table};

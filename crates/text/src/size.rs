@@ -12,6 +12,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
              with K, M or G (or KiB, MiB, GiB) for units of 1024: 8, 64K, 1M"
         )
     };
+    parse_bytes(text).filter(|&size| size <= SIZE_MAX).ok_or_else(wrong)
+}
+
+/// A number of bytes, written in the same way. `None` if it is not, or has more than 64 bits.
+#[must_use]
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
     let (number, unit) = lower.split_at(digits);
@@ -20,10 +26,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "k" | "kib" => 10,
         "m" | "mib" => 20,
         "g" | "gib" => 30,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).filter(|&size| size <= SIZE_MAX).ok_or_else(wrong)
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// A span of time in seconds, fractions allowed.

@@ -23,6 +23,7 @@ use sluice_rail::net::devices::Wanted;
 use sluice_rail::observer::Observed;
 use sluice_rail::shm::{BulkKind, CreditKind, SegmentKind};
 use sluice_rail::tune::Mode;
+use sluice_text::parse_bytes;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -118,13 +119,13 @@ impl Settings {
     /// Reads them with `lookup`, which knows what each variable says.
     pub fn read(lookup: impl Fn(&Variable) -> Option<OsString>) -> Settings {
         let mut reader = Reader { lookup, warnings: Vec::new() };
-        let eager_bytes_max = reader.number(&variable::EAGER, 0, EAGER_BYTES_MAX);
+        let eager_bytes_max = reader.bytes(&variable::EAGER, 0, EAGER_BYTES_MAX);
         let lengths = Lengths {
             eager_bytes_max,
-            looking_bytes_max: reader.number(&variable::LOOKING, 0, LOOKING_BYTES_MAX),
-            announce_bytes_min: reader.number(&variable::ANNOUNCE, 0, BYTES_MAX),
-            share_bytes_min: reader.number(&variable::SHARE, 0, BYTES_MAX),
-            network_eager_bytes_max: reader.number(
+            looking_bytes_max: reader.bytes(&variable::LOOKING, 0, LOOKING_BYTES_MAX),
+            announce_bytes_min: reader.bytes(&variable::ANNOUNCE, 0, BYTES_MAX),
+            share_bytes_min: reader.bytes(&variable::SHARE, 0, BYTES_MAX),
+            network_eager_bytes_max: reader.bytes(
                 &variable::NETWORK_EAGER,
                 0,
                 NETWORK_EAGER_BYTES_MAX,
@@ -132,7 +133,7 @@ impl Settings {
         };
         let eager = eager_bytes_max.unwrap_or(EAGER_DEFAULT);
         let default = RailOptions::default();
-        let unexpected = reader.number(&variable::UNEXPECTED, 1, BYTES_MAX);
+        let unexpected = reader.bytes(&variable::UNEXPECTED, 1, BYTES_MAX);
         let stats = reader.stats(&variable::STATS);
         // The line for people says nothing of single peers.
         let shows_peers = stats.as_ref().is_some_and(|stats| stats.form != StatsForm::Text);
@@ -147,8 +148,8 @@ impl Settings {
             unexpected_bytes: unexpected.unwrap_or(default.unexpected_bytes),
             shm_dir: reader.dir(&variable::SHM_DIR).unwrap_or(default.shm_dir),
         };
-        let inject = reader.number(&variable::INJECT, 0, eager);
-        let kept = reader.number(&variable::INJECT_KEPT, 0, BYTES_MAX);
+        let inject = reader.bytes(&variable::INJECT, 0, eager);
+        let kept = reader.bytes(&variable::INJECT_KEPT, 0, BYTES_MAX);
         Settings {
             lengths,
             tune: reader.mode(&variable::TUNE).unwrap_or_default(),
@@ -221,6 +222,13 @@ impl<L: Fn(&Variable) -> Option<OsString>> Reader<L> {
         let allowed = || format!("numbers from {min} to {max}");
         let within = |number: &u64| (min..=max).contains(number);
         self.value(variable, allowed, |raw| parse_number(raw).filter(within))
+    }
+
+    fn bytes(&mut self, variable: &Variable, min: u64, max: u64) -> Option<u64> {
+        let allowed =
+            || format!("bytes from {min} to {max}, also with K, M or G for units of 1024");
+        let parse = |raw: &str| parse_number(raw).or_else(|| parse_bytes(raw));
+        self.value(variable, allowed, |raw| parse(raw).filter(|bytes| (min..=max).contains(bytes)))
     }
 
     fn choice<C: Choice>(&mut self, variable: &Variable) -> Option<C> {

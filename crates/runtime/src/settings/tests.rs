@@ -141,6 +141,27 @@ fn numbers() {
 }
 
 #[test]
+fn bytes_may_have_units() {
+    let read = settings(&[
+        ("FI_SLUICE_EAGER_SIZE", "32K"),
+        ("FI_SLUICE_SHARE_SIZE", "1024 GiB"),
+        ("FI_SLUICE_UNEXPECTED_BYTES", "0x100000"),
+        ("FI_SLUICE_INJECT_BYTES", "2m"),
+    ]);
+    assert_eq!(read.warnings, Vec::<String>::new());
+    assert_eq!(read.lengths.eager_bytes_max, Some(32 << 10));
+    assert_eq!(read.lengths.share_bytes_min, Some(BYTES_MAX));
+    assert_eq!((read.rail.unexpected_bytes, read.inject_kept_bytes), (1 << 20, 2 << 20));
+    for (name, value) in [
+        ("FI_SLUICE_EAGER_SIZE", "49K"),
+        ("FI_SLUICE_SHARE_SIZE", "1MB"),
+        ("FI_SLUICE_MAILBOX_SLOTS", "64K"),
+    ] {
+        assert_eq!(settings(&[(name, value)]).warnings.len(), 1, "{name}={value}");
+    }
+}
+
+#[test]
 fn a_path_need_not_be_text() {
     let path = OsString::from_vec(b"/tmp/\xff".to_vec());
     let names = ["FI_SLUICE_REPORT", "FI_SLUICE_SHM_DIR"];
