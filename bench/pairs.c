@@ -1,12 +1,13 @@
 // Two ranks: half round trips by size (latency: from a buffer that is not written again, as most
 // benchmarks have it; returned: each sends what it has just received), bandwidth with a window of
-// 64 from one buffer, from distinct ones and from ones that are in no cache (cold), message by
-// message (single), 8-byte rate. With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
+// 64 from one buffer, from distinct ones, from distinct ones that have just been received (relayed: the
+// window goes back and forth), and from ones that are in no cache (cold), message by message
+// (single), 8-byte rate. Of these only relayed sends what was written since it was sent last. With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
 // With "memory" as the only argument: any number of ranks, an all-to-all of 1 KiB,
 // then the memory of each process.  Every line of output is one JSON object.
 //
-// Usage: pairs TEST SECONDS SIZE..., TEST one of latency, returned, bandwidth, distinct, cold,
-// single, rate; or pairs memory
+// Usage: pairs TEST SECONDS SIZE..., TEST one of latency, returned, bandwidth, distinct, relayed,
+// cold, single, rate; or pairs memory
 #define _GNU_SOURCE
 #include "ranks.h"
 #include <mpi.h>
@@ -98,29 +99,51 @@ static unsigned char *next(struct buffers *buffers, int size) {
     return buffer;
 }
 
-// Rank 0 sends a window, rank 1 answers with one byte when it has all of it.
-static double window(struct buffers *buffers, int size, int count, unsigned char n) {
+// Rank `from` sends a window, the other one answers with one byte when it has all of it.
+static double window(struct buffers *buffers, int size, int count, int from) {
     MPI_Request requests[WINDOW];
-    unsigned char token = n;
+    unsigned char token = 0;
+    int other = 1 - rank;
     double t = MPI_Wtime();
-    if (rank == 0) {
+    if (rank == from) {
         for (int i = 0; i < count; i++)
-            MPI_Isend(next(buffers, size), size, MPI_BYTE, 1, 2, MPI_COMM_WORLD, requests + i);
+            MPI_Isend(next(buffers, size), size, MPI_BYTE, other, 2, MPI_COMM_WORLD, requests + i);
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-        MPI_Recv(&token, 1, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(&token, 1, MPI_BYTE, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
         for (int i = 0; i < count; i++)
-            MPI_Irecv(next(buffers, size), size, MPI_BYTE, 0, 2, MPI_COMM_WORLD, requests + i);
+            MPI_Irecv(next(buffers, size), size, MPI_BYTE, other, 2, MPI_COMM_WORLD, requests + i);
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-        MPI_Send(&token, 1, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        MPI_Send(&token, 1, MPI_BYTE, other, 3, MPI_COMM_WORLD);
     }
     return MPI_Wtime() - t;
+}
+
+// The same buffers go to rank 1 and back. Each time other bytes do, so an old one is seen.
+static double relay(struct buffers *buffers, int size, int count) {
+    static unsigned char n;
+    n++;
+    buffers->at = 0;
+    double t = MPI_Wtime();
+    if (rank == 0)
+        for (int i = 0; i < count; i++) next(buffers, size)[0] = n;
+    for (int from = 0; from < 2; from++) {
+        window(buffers, size, count, from);
+        if (rank != from)
+            for (int i = 0; i < count; i++) expect("relayed", next(buffers, size)[0], n);
+    }
+    return (MPI_Wtime() - t) / 2;
+}
+
+static double one_window(const char *test, struct buffers *buffers, int size, int count) {
+    if (!strcmp(test, "relayed")) return relay(buffers, size, count);
+    return window(buffers, size, count, 0);
 }
 
 static void stream(const char *test, int size, double seconds) {
     int each_window = strcmp(test, "single") ? WINDOW : 1;
     size_t bytes = size;
-    if (!strcmp(test, "distinct")) bytes = (size_t)size * WINDOW;
+    if (!strcmp(test, "distinct") || !strcmp(test, "relayed")) bytes = (size_t)size * WINDOW;
     if (!strcmp(test, "cold") && bytes < COLD_BYTES) bytes = COLD_BYTES;
     struct buffers buffers = {malloc(bytes), bytes, 0};
     if (!buffers.base) {
@@ -130,15 +153,16 @@ static void stream(const char *test, int size, double seconds) {
     }
     memset(buffers.base, rank == 0 ? 0x5a : 0, bytes);
     MPI_Barrier(MPI_COMM_WORLD);
-    double each = window(&buffers, size, each_window, 0);
-    for (int i = 0; i < 2; i++) each = window(&buffers, size, each_window, 0);
+    double each = one_window(test, &buffers, size, each_window);
+    for (int i = 0; i < 2; i++) each = one_window(test, &buffers, size, each_window);
     if (size <= 65536)
-        for (int i = 0; i < 20; i++) each = window(&buffers, size, each_window, 0);
+        for (int i = 0; i < 20; i++) each = one_window(test, &buffers, size, each_window);
     double wanted = seconds / each;
     int count = agree(wanted < 5 ? 5 : wanted > SAMPLES_MAX ? SAMPLES_MAX : (int)wanted);
-    for (int i = 0; i < count; i++) samples[i] = window(&buffers, size, each_window, 0);
+    for (int i = 0; i < count; i++) samples[i] = one_window(test, &buffers, size, each_window);
     if (rank == 1)
-        for (int i = 0; i < size; i++) expect(test, buffers.base[i], 0x5a);
+        for (int i = strcmp(test, "relayed") ? 0 : 1; i < size; i++)
+            expect(test, buffers.base[i], 0x5a);
     if (rank == 0) {
         qsort(samples, count, sizeof *samples, ascending);
         // A long time is a low speed: p99 is what 99 % of the windows reach.
@@ -191,8 +215,8 @@ int main(int argc, char **argv) {
         }
     } else {
         if (rank == 0)
-            fprintf(stderr, "usage: two ranks of pairs latency|returned|bandwidth|distinct|cold|single|rate "
-                    "SECONDS SIZE..., "
+            fprintf(stderr, "usage: two ranks of pairs latency|returned|bandwidth|distinct|relayed|cold|single|"
+                    "rate SECONDS SIZE..., "
                     "or any number of ranks of pairs memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

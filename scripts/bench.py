@@ -39,11 +39,12 @@ TARGETS = [("latency", 8, 1.3, 1.0),
            *(("bandwidth", size, 1.0, 1.0) for size in (
                KIB, 4 * KIB, 8 * KIB, 64 * KIB, MIB, 4 * MIB)),
            *(("distinct", size, 1.0, 1.0) for size in (8 * KIB, 64 * KIB, MIB)),
+           *(("relayed", size, 1.0, 1.0) for size in (KIB, 8 * KIB, 64 * KIB, MIB)),
            *(("cold", size, 1.0, 1.0) for size in (64 * KIB, MIB, 4 * MIB)),
            ("single", MIB, 1.7, 1.7), ("single", 4 * MIB, 1.7, 1.7), ("rate", 8, 0.7, 0.7)]
 # The sizes of each test.
 SIZES = {test: [size for of, size, *_ in TARGETS if of == test]
-         for test in ("latency", "returned", "bandwidth", "distinct", "cold", "single", "rate")}
+         for test in VALUE}
 QUICK_SIZES = {"latency": [8, KIB, 8 * KIB, 64 * KIB, MIB], "returned": [64 * KIB, MIB],
                "bandwidth": [64 * KIB, MIB, 4 * MIB],
                "single": [MIB, 4 * MIB], "rate": [8]}
@@ -133,6 +134,7 @@ def tables(summary, plan, transports, runs):
              "returned": "the same where each rank sends what it has just received",
              "bandwidth": "bandwidth with a window of 64, MiB/s: p50 (99 % reach)",
              "distinct": "the same from and into 64 buffers",
+             "relayed": "the same where a window goes back and forth",
              "cold": "the same through 256 MiB of buffers",
              "single": "bandwidth message by message, MiB/s: p50 (99 % reach)",
              "rate": "message rate with a window of 64, million/s: p50 (99 % reach)"}

@@ -16,7 +16,8 @@ NEAR_BELOW_NS = 100.0
 
 # The figure of each test. Of times less is better.
 VALUE = {"latency": "half_rtt_ns", "returned": "half_rtt_ns", "bandwidth": "mib_per_s",
-         "distinct": "mib_per_s", "cold": "mib_per_s", "single": "mib_per_s", "rate": "msgs_per_s"}
+         "distinct": "mib_per_s", "relayed": "mib_per_s", "cold": "mib_per_s",
+         "single": "mib_per_s", "rate": "msgs_per_s"}
 
 
 def die(what, cause, step):
