@@ -33,11 +33,11 @@ mod small_parsers;
 mod texts;
 
 // The network in which the tests of the machines run, too.
-#[path = "../../portals/tests/pair/mod.rs"]
+#[path = "../../portals/tests/suite/pair/mod.rs"]
 mod pair;
-#[path = "../../link/tests/traffic/mod.rs"]
+#[path = "../../link/tests/suite/traffic/mod.rs"]
 mod traffic;
-#[path = "../../proto/tests/world/mod.rs"]
+#[path = "../../proto/tests/suite/world/mod.rs"]
 mod world;
 
 // `traffic` names it so.

@@ -1,5 +1,6 @@
 //! Bytes of state for each peer, counted by the allocator itself.
 
+#[path = "suite/world/mod.rs"]
 mod world;
 
 use sluice_link::NullPort;

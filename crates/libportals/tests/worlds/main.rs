@@ -3,7 +3,7 @@
 
 #[path = "../../../portals/tests/conformance/mod.rs"]
 mod conformance;
-#[path = "../../../portals/tests/pair/mod.rs"]
+#[path = "../../../portals/tests/suite/pair/mod.rs"]
 mod pair;
 mod real;
 mod simulated;

@@ -1,0 +1,16 @@
+//! The network of flits: closed forms, conservation, order, and a router's oracle.
+//!
+//! It is one program: to compile and to link one for each file takes ten times as long.
+
+mod cases;
+mod closed_forms;
+mod conservation;
+mod deadlock;
+mod determinism;
+mod limits;
+mod oracle;
+mod oracle_router;
+mod order;
+mod routing;
+mod topology;
+mod traffic;

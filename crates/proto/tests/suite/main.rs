@@ -1,0 +1,30 @@
+//! Two endpoints and more, in virtual time.
+//!
+//! It is one program: to compile and to link one for each file takes ten times as long.
+
+mod announced_again;
+mod asking;
+mod at_rail;
+mod bounds;
+mod connecting;
+mod credits;
+mod deaths;
+mod eager;
+mod ending;
+mod hostile;
+mod looks;
+mod matching;
+mod oracle;
+mod paced;
+mod pieces;
+mod pull;
+mod remote;
+mod remote_counts;
+mod remote_published;
+mod remote_without_credits;
+mod rendezvous;
+mod seeds;
+mod selection;
+mod speculative;
+mod stalled;
+mod world;
