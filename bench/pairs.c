@@ -1,8 +1,9 @@
 // Two ranks: half round trips by size (latency: from a buffer that is not written again, as most
 // benchmarks have it; returned: each sends what it has just received), bandwidth with a window of
-// 64 from one buffer, from distinct ones, from distinct ones that have just been received (relayed: the
+// 64 from one buffer, from distinct ones, from distinct ones that were received before (relayed: the
 // window goes back and forth), and from ones that are in no cache (cold), message by message
-// (single), 8-byte rate. Of these only relayed sends what was written since it was sent last. With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
+// (single), 8-byte rate. Of the streams only relayed writes its buffers between two sends.
+// With PAIRS_CORES=0,1 rank 0 stays on core 0 and rank 1 on core 1.
 // With "memory" as the only argument: any number of ranks, an all-to-all of 1 KiB,
 // then the memory of each process.  Every line of output is one JSON object.
 //

@@ -1,6 +1,6 @@
 //! The network of flits: closed forms, conservation, order, and a router's oracle.
 //!
-//! It is one program: to compile and to link one for each file takes ten times as long.
+//! It is one program. With one for each file, what they share is compiled and linked for each.
 
 mod cases;
 mod closed_forms;

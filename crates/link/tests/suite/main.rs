@@ -1,6 +1,6 @@
 //! Credits, mailboxes and chunk claims under a network in virtual time.
 //!
-//! It is one program: to compile and to link one for each file takes ten times as long.
+//! It is one program. With one for each file, what they share is compiled and linked for each.
 
 mod account;
 mod adaptation;

@@ -1,6 +1,6 @@
 //! The engine in virtual time, and its matching against oracles.
 //!
-//! It is one program: to compile and to link one for each file takes ten times as long.
+//! It is one program. With one for each file, what they share is compiled and linked for each.
 
 mod above;
 mod answers;

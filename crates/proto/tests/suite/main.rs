@@ -1,6 +1,7 @@
 //! Two endpoints and more, in virtual time.
 //!
-//! It is one program: to compile and to link one for each file takes ten times as long.
+//! It is one program. With one for each file, what they share is compiled and linked for each.
+//! `tests/state.rs` stands apart, because it counts what its own allocator gives.
 
 mod announced_again;
 mod asking;
