@@ -139,8 +139,8 @@ impl Dynamic {
         credits
     }
 
-    /// Credits to piggyback on a packet that goes anyway, if all that is owed may and
-    /// nothing else follows from it: the common case.
+    /// Credits to piggyback on a packet that goes anyway, if nothing else follows from it: the
+    /// common case.
     #[inline(always)]
     pub(crate) fn take_piggyback_quickly(&mut self, account: &mut Account) -> Option<u16> {
         let owed = account.owed();
@@ -151,14 +151,19 @@ impl Dynamic {
         if !account.piggybacks_below_threshold() {
             return None;
         }
-        let shared = match account.at_sender() >= self.static_slots {
-            true => u32::from(owed),
-            false => self.beyond_static_of(account, u32::from(owed)),
-        };
-        if (shared + self.spoken_for) as i32 > self.pool {
+        let free = self.pool - self.spoken_for as i32;
+        if account.at_sender() >= self.static_slots {
+            // A sender that has nearly all there is may be owed more than that for long.
+            let credits = i32::from(owed).min(free.max(0));
+            self.pool -= credits;
+            account.piggyback_slots(credits as u16);
+            return Some(credits as u16);
+        }
+        let shared = self.beyond_static_of(account, u32::from(owed)) as i32;
+        if shared > free {
             return None;
         }
-        self.pool -= shared as i32;
+        self.pool -= shared;
         account.piggyback_slots(owed);
         Some(owed)
     }

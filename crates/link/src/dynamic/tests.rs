@@ -577,3 +577,41 @@ fn one_that_waits_is_left_a_slot_of_the_pool() {
     assert_eq!(receiver.dynamic.next_hungry(), None);
     receiver.check();
 }
+
+/// In step with one that never takes the quick way, whatever comes; where the sender has nearly
+/// all there is, too, and is owed more than the pool has.
+#[test]
+fn the_quick_way_gives_what_the_long_one_does() {
+    let mut quick = 0;
+    for seed in 0..50_u32 {
+        let new = || Receiver::new(1 + seed % 3, 4, 40 + seed % 7, 2);
+        let (mut short, mut long) = (new(), new());
+        let mut random = seed;
+        for _ in 0..400 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let of = (random >> 16) % (1 + seed % 3);
+            let slots = 1 + (random >> 20) % 4;
+            for receiver in [&mut short, &mut long] {
+                let account = &mut receiver.accounts[of as usize];
+                if account.arrive(slots) {
+                    account.free(slots);
+                    receiver.dynamic.on_freed(account, slots);
+                }
+            }
+            let account = &mut short.accounts[of as usize];
+            let given = short.dynamic.take_piggyback_quickly(account);
+            quick += u32::from(given.is_some_and(|credits| credits > 0));
+            let given = given.unwrap_or_else(|| short.piggyback(of));
+            assert_eq!(given, long.piggyback(of), "seed {seed}");
+            assert_eq!(short.state(of), long.state(of), "seed {seed}");
+            assert_eq!(short.dynamic.pool(), long.dynamic.pool(), "seed {seed}");
+            while let Some(peer) = short.asked() {
+                assert_eq!(Some(peer), long.asked());
+                // As `Links` does: what is blocked is looked at each time.
+                short.accounts[peer.index()].note_limits(0, u16::MAX);
+            }
+            short.check();
+        }
+    }
+    assert!(quick > 5_000, "{quick}");
+}

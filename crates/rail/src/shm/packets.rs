@@ -84,21 +84,36 @@ impl Shm {
             mailbox.ring();
             return true;
         }
-        if self.own_bounces.is_look_due() {
-            self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
-        }
-        if may_bounce(at, payload.len) && self.write_by_buffer(peer, &mut first, payload) {
-            return true;
+        self.write_slots(peer, &mut first, at, payload)
+    }
+
+    /// Writes a packet with this first slot, behind whose header the payload has no room.
+    #[inline(never)]
+    fn write_slots(
+        &mut self,
+        peer: PeerId,
+        first: &mut [u64; WORDS],
+        header_bytes: usize,
+        payload: Region,
+    ) -> bool {
+        if may_bounce(header_bytes, payload.len) {
+            if self.own_bounces.is_look_due() {
+                self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
+            }
+            if self.write_by_buffer(peer, first, payload) {
+                return true;
+            }
         }
         let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let stores = &mut segment.stores;
-        let slots = slots_for(at as u64, payload.len);
+        let slots = slots_for(header_bytes as u64, payload.len);
         let count = u16::try_from(slots).unwrap_or(u16::MAX);
         assert!(u32::from(count) == slots, "no quota is that large");
+        let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
         let len = payload.len as usize;
         mailbox.writer.write(
             count,
-            &first,
+            first,
             |slot, run| {
                 let begin = slot * SLOT_BYTES;
                 let part = (len - begin).min(run.len() * SLOT_BYTES);
@@ -266,6 +281,14 @@ impl Shm {
             unsafe { copy_small(slot_bytes(&current.first).as_ptr().add(at + skip), to, len) };
             return Copied::Done;
         }
+        if matches!(current.place, Place::Ring)
+            && let Some(payload) = self.reader.further_in_one_piece(skip, len)
+        {
+            // SAFETY: these bytes of the ring are the packet's, and the reader's as long as it
+            // is handled; the caller vouches for the destination.
+            unsafe { copy_shared(payload, to, len) };
+            return Copied::Done;
+        }
         // SAFETY: the caller vouches for the destination. No honest peer writes into these
         // slots, or what is stored of this buffer, while the packet is handled: they are the
         // reader's.
@@ -276,6 +299,7 @@ impl Shm {
     ///
     /// # Safety
     /// `to` is writable for `len` bytes, and the payload has as many from `skip` on.
+    #[inline(never)]
     unsafe fn take_further(&self, skip: usize, to: *mut u8, len: usize) -> Copied {
         match &self.current.place {
             Place::Ring => {}

@@ -409,12 +409,29 @@ impl<K> Reader<K> {
         self.run(self.head.wrapping_add(1), count - 1)
     }
 
-    /// Whether one of the `count` slots at the head would look published in the next lap.
+    /// Where the `len` bytes from byte `skip` on of what is in the slots behind the head are, if
+    /// the end of the ring is not between them.
+    #[inline(always)]
+    pub(crate) fn further_in_one_piece(&self, skip: usize, len: usize) -> Option<*const u8> {
+        let at = (self.head.wrapping_add(1) & self.mask) as usize;
+        let bytes = (self.mask as usize + 1 - at) * size_of::<Slot>();
+        let is_whole = skip.checked_add(len).is_some_and(|end| end <= bytes);
+        // SAFETY: the mask keeps the index inside the ring, all of which is valid as long as
+        // `self`, by `new`'s contract, and `skip` is not behind its end.
+        is_whole.then(|| unsafe { self.slots.add(at).as_ptr().cast::<u8>().add(skip).cast_const() })
+    }
+
+    /// Whether one of the `count` slots at the head would look published in the next lap. The
+    /// first one does not: it has the stamp of this lap.
     #[inline]
     pub(crate) fn is_scrub_due(&self, count: u32) -> bool {
-        let (this, next) = self.next_stamps();
-        let Run(before, after) = self.run(self.head, count);
+        let (this, next) = self.next_stamps(self.head.wrapping_add(1));
+        let Run(before, after) = self.further(count);
         let is = |slot: &Slot, stamp| slot.words[0].load(Ordering::Relaxed) & STAMP_MASK == stamp;
+        // Most packets of several slots have two.
+        if let ([slot], []) = (before, after) {
+            return is(slot, this);
+        }
         let mut found = false;
         // Without a branch in the loop: loads of many lines are under way at once.
         for slot in before {
@@ -430,7 +447,7 @@ impl<K> Reader<K> {
     /// the next lap. Nobody has got their credits back yet.
     #[cold]
     pub(crate) fn scrub(&self, count: u32) {
-        let (this, next) = self.next_stamps();
+        let (this, next) = self.next_stamps(self.head);
         let Run(before, after) = self.run(self.head, count);
         for (slots, stamp) in [(before, this), (after, next)] {
             for slot in slots {
@@ -561,12 +578,12 @@ impl<K> Reader<K> {
         prefix & STAMP_MASK == u64::from(self.expected)
     }
 
-    /// The stamps of the next lap, of the places up to the ring's end and of those from its
-    /// beginning on that are behind the head.
+    /// The stamps of the next lap of the slots from `position` on: of those up to the ring's end,
+    /// and of those from its beginning on.
     #[inline]
-    fn next_stamps(&self) -> (u64, u64) {
+    fn next_stamps(&self, position: u64) -> (u64, u64) {
         let of =
-            |laps: u64| u64::from(stamp(self.head.wrapping_add(laps << self.shift), self.shift));
+            |laps: u64| u64::from(stamp(position.wrapping_add(laps << self.shift), self.shift));
         (of(1), of(2))
     }
 

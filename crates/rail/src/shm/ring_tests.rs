@@ -210,7 +210,7 @@ fn a_hole_is_skipped_only_once_its_writer_is_dead() {
 #[test]
 fn no_payload_looks_published() {
     const SHIFT: u32 = 3;
-    for ahead in 0..3 {
+    for (ahead, count) in [(0, 2), (0, 4), (1, 2), (1, 4), (2, 2), (2, 4)] {
         for is_killed in [false, true] {
             let ring = Ring::new(SHIFT, 2);
             let (dying, living, mut reader) = (ring.writer(0), ring.writer(1), ring.reader());
@@ -223,15 +223,16 @@ fn no_payload_looks_published() {
                         slot.words[0].store(stamp(place, SHIFT).into(), Ordering::Relaxed);
                     }
                 };
-                writer.write(4, &[0; WORDS], bait, |step| !is_killed || step != Step::Unstamped);
+                writer
+                    .write(count, &[0; WORDS], bait, |step| !is_killed || step != Step::Unstamped);
                 if is_killed {
                     let stuck = reader.stuck(ring.intents.iter(), |writer| writer != 0);
-                    assert_eq!(stuck, Stuck::Abandoned(4));
-                    reader.skip(4);
+                    assert_eq!(stuck, Stuck::Abandoned(count.into()));
+                    reader.skip(count.into());
                 } else {
                     assert!(reader.peek().is_some());
-                    assert_eq!(reader.is_scrub_due(4), ahead == 1);
-                    take(&mut reader, 4, 0);
+                    assert_eq!(reader.is_scrub_due(count.into()), ahead == 1);
+                    take(&mut reader, count.into(), 0);
                 }
                 assert_eq!(reader.peek(), None, "{ahead} laps ahead, packet {n}");
                 assert!(!reader.is_behind());
