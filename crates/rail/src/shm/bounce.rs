@@ -35,6 +35,7 @@
 //! - Where a packet says that its buffer is is looked at before it is used.
 
 use super::portions::{Named, Until};
+use super::processor::is_intel;
 use sluice_wire::{Nanos, PeerId};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,8 +48,11 @@ const BOUNCE_BYTES_MAX: usize = 2 << 20;
 const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 << 10;
-/// The shortest payload that is worth one.
+/// The shortest payload that is sent by one.
 pub(super) const PAYLOAD_BYTES_MIN: usize = 2 << 10;
+/// The shortest one of a message that is worth one on Intel's processors. In slots 4 KiB are as
+/// fast or faster there one at a time, and 1.4 times as fast in a stream.
+const WORTH_BYTES_MIN_INTEL: usize = 5 << 10;
 /// The word of a slot that says where the buffer is, behind every header of a packet with
 /// payload: zero, or what `portions` says.
 pub(super) const BOUNCE_WORD: usize = 7;
@@ -72,6 +76,12 @@ pub(super) fn bounce_bytes(ring_bytes: usize) -> usize {
 pub(super) fn may_bounce(header_bytes: usize, payload_bytes: u64) -> bool {
     (PAYLOAD_BYTES_MIN as u64..=PAYLOAD_BYTES_MAX as u64).contains(&payload_bytes)
         && header_bytes <= HEAD_BYTES_MAX
+}
+
+/// The shortest payload of a message that goes by a buffer.
+#[inline]
+pub(super) fn worth_bytes_min() -> u64 {
+    (if is_intel() { WORTH_BYTES_MIN_INTEL } else { PAYLOAD_BYTES_MIN }) as u64
 }
 
 /// What a packet of several slots, with a header of so many bytes, says in its first slot of

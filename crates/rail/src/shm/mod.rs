@@ -60,6 +60,7 @@ mod port;
 mod portions;
 mod prefetch;
 pub mod probe;
+mod processor;
 mod published;
 mod ring;
 mod segment;

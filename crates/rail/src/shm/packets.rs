@@ -4,7 +4,7 @@
 //! sender's (`bounce`), or, if the ring would not have it much longer, in memory of its own.
 
 use super::Shm;
-use super::bounce::{self, BOUNCE_WORD, may_bounce};
+use super::bounce::{self, BOUNCE_WORD, may_bounce, worth_bytes_min};
 use super::copy::{byte_at, copy_small, fill, slot_bytes, take};
 use super::looks;
 use super::peers::RemoteMailbox;
@@ -96,7 +96,7 @@ impl Shm {
         header_bytes: usize,
         payload: Region,
     ) -> bool {
-        if may_bounce(header_bytes, payload.len) {
+        if may_bounce(header_bytes, payload.len) && payload.len >= worth_bytes_min() {
             if self.own_bounces.is_look_due() {
                 self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
             }

@@ -1,6 +1,6 @@
 //! Where the payload of an eager message lies on its way, for people who ask.
 
-use super::bounce::{PAYLOAD_BYTES_MIN, may_bounce};
+use super::bounce::{may_bounce, worth_bytes_min};
 use super::portions::{PORTION_BYTES, portion_bytes};
 use sluice_wire::{Plain, slots_for};
 
@@ -20,8 +20,12 @@ pub enum PayloadPlace {
 }
 
 impl PayloadPlace {
-    /// The shortest payload that is sent by a buffer.
-    pub const BUFFER_BYTES_MIN: u64 = PAYLOAD_BYTES_MIN as u64;
+    /// The shortest payload that is sent by a buffer on this processor.
+    #[must_use]
+    pub fn buffer_bytes_min() -> u64 {
+        worth_bytes_min()
+    }
+
     /// What of a payload of so many bytes is stored before it is read.
     #[must_use]
     pub fn portion_bytes(len: u64) -> u64 {
@@ -31,10 +35,15 @@ impl PayloadPlace {
     /// That of a message of so many bytes without options.
     #[must_use]
     pub fn of(len: u64) -> PayloadPlace {
+        PayloadPlace::by(PayloadPlace::buffer_bytes_min(), len)
+    }
+
+    /// The same where the shortest one that is sent by a buffer has so many bytes.
+    fn by(buffer_bytes_min: u64, len: u64) -> PayloadPlace {
         let header = Plain::HEADER_BYTES;
         if slots_for(header.into(), len) == 1 {
             PayloadPlace::Slot
-        } else if may_bounce(header as usize, len) {
+        } else if len >= buffer_bytes_min && may_bounce(header as usize, len) {
             if len > PORTION_BYTES as u64 { PayloadPlace::Portions } else { PayloadPlace::Buffer }
         } else {
             PayloadPlace::Slots
@@ -59,6 +68,8 @@ mod tests {
             PayloadPlace::Portions,
             PayloadPlace::Portions,
         ];
-        assert_eq!(lens.map(PayloadPlace::of), places);
+        assert_eq!(lens.map(|len| PayloadPlace::by(2 << 10, len)), places);
+        assert_eq!(PayloadPlace::by(5 << 10, 4096), PayloadPlace::Slots);
+        assert_eq!(PayloadPlace::by(5 << 10, 5 << 10), PayloadPlace::Portions);
     }
 }

@@ -10,10 +10,9 @@
 //! library end with a store that overlaps the one before, and so often lies in two lines. Where
 //! another core has both that takes some 80 ns more.
 
+use super::processor::is_intel;
 use std::ffi::c_void;
 use std::hint::black_box;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use std::sync::LazyLock;
 
 /// From here on a copy has longer steps, where it can.
 const BLOCKS_BYTES_MIN: usize = 2048;
@@ -55,7 +54,7 @@ pub(super) unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as the caller says; what was copied is inside it.
     unsafe {
-        if len >= STRING_BYTES_MIN && copies_strings_well() {
+        if len >= STRING_BYTES_MIN && is_intel() {
             return copy_by_library(from, to, len);
         }
         let done = copy_blocks(from, to, len);
@@ -71,21 +70,6 @@ unsafe fn copy_by_library(from: *const u8, to: *mut u8, len: usize) {
     let copy: Copy = black_box(libc::memcpy);
     // SAFETY: as the caller says.
     unsafe { copy(to.cast(), from.cast(), len) };
-}
-
-/// Whether the processor is one of Intel's. To ask it takes microseconds in a virtual machine.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn copies_strings_well() -> bool {
-    static IS_INTEL: LazyLock<bool> = LazyLock::new(|| {
-        let name = std::arch::x86_64::__cpuid(0);
-        [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes).as_flattened() == b"GenuineIntel"
-    });
-    *IS_INTEL
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn copies_strings_well() -> bool {
-    true
 }
 
 /// Copies 64 bytes at a time, and then what is left by ever shorter loads and stores. So where one
