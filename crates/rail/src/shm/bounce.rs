@@ -15,7 +15,8 @@
 //! it took all of them: for the machines nothing has changed. (A chunk that is handed over,
 //! `handover`, takes no credit.) Who finds no free buffer puts the
 //! payload into the ring. So does who streams a payload of one portion, because the receiver is
-//! far (`stores`): such stores take lines from nobody.
+//! far (`stores`): such stores take lines from nobody. On Intel's processors a message of less than
+//! 5 KiB is in the ring, which was measured to be faster there.
 //!
 //! The receiver reads packets of one sender in their order, and copies what it wants of a payload
 //! while it handles the packet. So one count for each pair says which buffers have been read:

@@ -10,7 +10,7 @@
 //! How far two cores are is not asked, it is measured, because virtual processors and
 //! processes move: now and then a copy is made in one way or the other and timed until its
 //! stores are done. The way that is cheaper by what the writer and the reader pay
-//! ([`DEARER`]) is taken until the next look. Plain copies of [`TIMED_BYTES_MIN`] and more are all timed, so that two
+//! ([`DEARER`], `Class::judge`) is taken until the next look. Plain copies of [`TIMED_BYTES_MIN`] and more are all timed, so that two
 //! of them are enough to know that a receiver has become far. Each receiver and each size class, a power of
 //! two, is judged by itself.
 //!
