@@ -410,10 +410,15 @@ unsafe fn store_portions(
         let part = portion.min(len - done);
         // SAFETY: these are some of the bytes that the caller vouches for.
         unsafe { parts.copy(from.add(done), to.add(done), part) };
-        *stored = stored.wrapping_add(1);
+        let before = *stored;
+        *stored = before.wrapping_add(1);
         if done > 0 {
             count.store(*stored, Ordering::Release);
         } else {
+            // Where somebody else has written over it, portions would be read that are not there.
+            if count.load(Ordering::Relaxed) != before {
+                count.store(before, Ordering::Release);
+            }
             mailbox.writer.write(1, first, |_, _| {}, step);
             mailbox.ring();
             begin = ticks();

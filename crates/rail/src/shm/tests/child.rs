@@ -100,8 +100,9 @@ fn run_role() {
         "stream" => stream(&mut shm, peer, number.unsigned_abs()),
         "die" => die(&mut shm, peer, number),
         "stop" => stop(&mut shm, peer, number),
-        "die in portions" => in_portions(&mut shm, peer, &KILL_AT, number),
-        "stop in portions" => in_portions(&mut shm, peer, &STOP_AT, number),
+        "die in portions" => in_portions(&mut shm, peer, &KILL_AT, number, 0),
+        "die in miscounted portions" => in_portions(&mut shm, peer, &KILL_AT, number, 1_000),
+        "stop in portions" => in_portions(&mut shm, peer, &STOP_AT, number, 0),
         "offer" => offer(&mut shm, peer),
         "share" => share(&mut shm, peer, number),
         "wait" => wait(&mut shm, peer),
@@ -152,12 +153,13 @@ fn die(shm: &mut Shm, peer: PeerId, step: i64) {
 }
 
 /// Sends by a buffer, then dies or stops while it stores what it sends next.
-fn in_portions(shm: &mut Shm, peer: PeerId, ends_at: &AtomicI32, step: i64) {
+fn in_portions(shm: &mut Shm, peer: PeerId, ends_at: &AtomicI32, step: i64, miscounted: u64) {
     let mut machine = Recorder::default();
     shm.connect(peer).unwrap();
     send(shm, peer, put(0, 0), &[7; 100]);
     poll_until(shm, &mut machine, "an answer", |_, machine| !machine.packets.is_empty());
     send(shm, peer, put(1, 0), &[7; PORTIONED_BYTES]);
+    shm.segment.portions().fetch_add(miscounted, Ordering::Relaxed);
     ends_at.store(step as i32, Ordering::Relaxed);
     send(shm, peer, put(2, 0), &[9; PORTIONED_BYTES]);
     poll_until(shm, &mut machine, "the end", |_, machine| machine.packets.len() == 2);

@@ -78,23 +78,33 @@ fn killed_after_publishing() {
 #[test]
 fn killed_between_two_portions() {
     for portions in 1..=5 {
-        let mut shm = open();
-        let mut machine = Recorder::default();
-        let code = code_of(Step::Portion(portions));
-        let _child = Child::run("die in portions", &shm, i64::from(code), None);
-        poll_until(&mut shm, &mut machine, "a packet", |_, machine| !machine.packets.is_empty());
-        let peer = machine.packets.pop().unwrap().from;
-        shm.connect(peer).unwrap();
-        send(&mut shm, peer, put(0, 0), b"go on");
-        poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
-        let is_whole = portions == 5;
-        assert_eq!(machine.packets.len(), 1 + usize::from(is_whole), "{portions}");
-        assert_eq!(machine.packets[0].payload, [7; PORTIONED_BYTES]);
-        assert!(machine.packets[1..].iter().all(|last| last.payload == [9; PORTIONED_BYTES]));
-        assert_eq!(machine.cut, u64::from(!is_whole));
-        assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
-        assert_eq!(shm.stats().violations, 0);
+        kill_between_portions("die in portions", portions);
     }
+}
+
+/// Also where somebody has written that more portions are stored than ever were.
+#[test]
+fn killed_between_two_portions_whose_count_was_written_over() {
+    kill_between_portions("die in miscounted portions", 1);
+}
+
+fn kill_between_portions(role: &str, portions: u32) {
+    let mut shm = open();
+    let mut machine = Recorder::default();
+    let code = code_of(Step::Portion(portions));
+    let _child = Child::run(role, &shm, i64::from(code), None);
+    poll_until(&mut shm, &mut machine, "a packet", |_, machine| !machine.packets.is_empty());
+    let peer = machine.packets.pop().unwrap().from;
+    shm.connect(peer).unwrap();
+    send(&mut shm, peer, put(0, 0), b"go on");
+    poll_until(&mut shm, &mut machine, "its end", |_, machine| !machine.gone.is_empty());
+    let is_whole = portions == 5;
+    assert_eq!(machine.packets.len(), 1 + usize::from(is_whole), "{role} {portions}");
+    assert_eq!(machine.packets[0].payload, [7; PORTIONED_BYTES]);
+    assert!(machine.packets[1..].iter().all(|last| last.payload == [9; PORTIONED_BYTES]));
+    assert_eq!(machine.cut, u64::from(!is_whole));
+    assert_eq!(machine.gone, [(peer, PeerError::Dead)]);
+    assert_eq!(shm.stats().violations, 0);
 }
 
 /// Entries of dead writers are used again, more often than there are any.
