@@ -78,14 +78,17 @@ pub(crate) fn is_too_long<P: Port>(
     }
 }
 
-/// Whether a message that is eager only because its receiver looks would wait for so many credits in
-/// vain, as far as is known: its receiver has never given as many.
+/// Whether a message that is eager only because its receiver looks had better not wait for so many
+/// credits: its receiver has never given as many, or never gives twice as many. Then one goes when the one
+/// before was read, and no two copies are made at a time. Of an announced one both sides copy.
 #[cold]
 fn is_vain<P: Port>(core: &Core, port: &P, send: &Send, need: u32) -> bool {
     let is_for_a_look = send.buf.len > u64::from(core.config.eager_bytes_max)
         && !send.inject
         && !port.caps(send.peer).network;
-    is_for_a_look && core.peers.get(send.peer).is_none_or(|state| state.slots_had < need)
+    is_for_a_look
+        && (2 * need > core.ni.data_credits_max(send.peer)
+            || core.peers.get(send.peer).is_none_or(|state| state.slots_had < need))
 }
 
 /// A long message went eagerly.

@@ -117,6 +117,33 @@ fn a_message_that_was_never_given_its_credits_is_announced_at_once() {
     assert_eq!(world.bytes(1, to), pattern(1, LEN));
 }
 
+/// Nobody waits where the one before has to be read first.
+#[test]
+fn a_message_that_never_fits_beside_another_one_is_announced_at_once() {
+    // Each takes nine slots.
+    for (data_slots, together) in [(12, 1), (29, 2)] {
+        let grant = Grant { data_slots, control_slots: 2, credit_slots: 2 };
+        let mut world = pair_with(dynamic_layout(2, grant, 0, 64));
+        look(&mut world, true);
+        exchange(&mut world, 0, LEN);
+        let before = world.processes[0].endpoint.stats();
+        let to: Vec<_> = (0..3).map(|_| world.alloc(1, &[0; LEN as usize])).collect();
+        for (id, to) in (0..).zip(&to) {
+            world.recv(1, &recv_from(0, *to, id, id)).unwrap();
+            let from = world.alloc(0, &pattern(id, LEN));
+            world.send(0, &send_to(1, from, id, id)).unwrap();
+        }
+        let sent = world.processes[0].endpoint.stats();
+        assert_eq!(sent.eager_sent - before.eager_sent, together, "{data_slots}");
+        let (announced, waiting) = if together == 1 { (2, 0) } else { (0, 1) };
+        assert_eq!((sent.rendezvous_sent, sent.stalled_now), (announced, waiting), "{data_slots}");
+        world.run();
+        for (id, to) in (0..).zip(&to) {
+            assert_eq!(world.bytes(1, *to), pattern(id, LEN), "{id}");
+        }
+    }
+}
+
 /// What waits behind others is not sent eagerly to a receiver that has stopped to look: only who
 /// gives credits is taken for one that reads.
 #[test]

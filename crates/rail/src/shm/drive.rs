@@ -149,7 +149,10 @@ fn deliver_parsed<H: Host, M: Machine>(
     let is_clocked = credits >= CLOCKED_SLOTS_MIN && matches!(packet.packet, Packet::Reply(_));
     let now = if is_clocked { shm.refresh_now().max(now) } else { now };
     machine.on_packet(now, host, peer, &packet);
-    host.shm_mut().put_down(slots);
+    let shm = host.shm_mut();
+    shm.put_down(slots);
+    // Several in a row take longer than a sender looks at whether this process is here.
+    shm.note_look();
 }
 
 /// Everything but the mailbox. Only if that was `empty` the machine may have its idle

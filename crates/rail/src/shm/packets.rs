@@ -313,15 +313,16 @@ impl Shm {
                 let segment = self.peers.segment(*peer);
                 let segment = segment.expect("a peer stays mapped while its packet is handled");
                 let from = segment.bounce(*at as usize + skip, len).as_ptr();
-                let Some(until) = until else {
-                    // SAFETY: the caller vouches for the destination.
-                    unsafe { copy_shared(from, to, len) };
-                    return Copied::Done;
-                };
                 looks::note_work(self.segment.look());
                 // SAFETY: the caller vouches for the destination.
-                let is_whole =
-                    unsafe { self.take_portions(*peer, segment, *until, skip, (from, to, len)) };
+                let is_whole = unsafe {
+                    if let Some(until) = *until {
+                        self.take_portions(*peer, segment, until, skip, (from, to, len))
+                    } else {
+                        copy_shared(from, to, len);
+                        true
+                    }
+                };
                 self.note_look();
                 return if is_whole { Copied::Done } else { Copied::Cut };
             }

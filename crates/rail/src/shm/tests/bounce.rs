@@ -1,7 +1,7 @@
 //! Payload in the memory of its sender.
 
 use super::super::Shm;
-use super::{Noise, Recorder, open, poll, put, send, settle};
+use super::{Noise, Recorder, open, poll, put, send, send_credit, settle};
 use sluice_link::{PeerError, Transport};
 use sluice_wire::{Nanos, PeerId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,6 +166,20 @@ fn a_peer_that_has_just_read_looks() {
     segment.bounces.written_at = now.saturating_add(Nanos(1_000_000_000));
     assert!(a.is_looking(to_b, long.len() as u64));
     assert!(!a.is_looking(to_b, long.len() as u64), "nothing since");
+}
+
+/// Also within a poll that takes in several packets, which are not of the most usual kind.
+#[test]
+fn who_takes_in_many_packets_looks_at_each() {
+    const COUNT: u64 = 10;
+    let (mut a, mut b, to_b, _) = acquainted();
+    for _ in 0..COUNT {
+        send_credit(&mut a, to_b, 0);
+    }
+    let looks = |shm: &Shm| shm.segment.look().load(Ordering::Relaxed);
+    let before = looks(&b);
+    assert_eq!(b.poll(Nanos(0), &mut Recorder::default(), 100), COUNT as usize);
+    assert!(looks(&b) > before + COUNT);
 }
 
 /// A process that polls is seen to look, and one that does not is not.
