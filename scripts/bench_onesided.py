@@ -15,92 +15,40 @@ where it is told to use libfabric, so over Sluice its window is one of given mem
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import sys
 import tempfile
 
-from bench_base import (RELEASE, NotBuilt, build_probe, die, mode_of, probe, rows_in, say,
-                        size_name)
-from bench_peers import Transport
+from bench_base import build_probe, die, say, size_name
+from bench_peers import OURS, OfPypi, build_all, in_turn, over_ofi, two_cores, variables
 
 SIZES = [8, 1 << 10, 64 << 10, 1 << 20]
-OURS = {"FI_PROVIDER": "sluice", "FI_PROVIDER_PATH": RELEASE, "FI_SLUICE_TUNE": "off"}
-MPICH_BY_OFI = {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_NOLOCAL": "1"}
 # How much longer an operation may take while the target computes.
 COMPUTING_MAX = 1.3
 
 
-class OneSided(Transport):
+class OneSided(OfPypi):
     """A way of one-sided operations, under one MPI of PyPI."""
 
     def window(self):
         """What the program makes its window of."""
         return "create" if self.name == "sluice-ompi5" else "allocate"
 
-    def command(self, ranks, program, crowd):
-        start = os.path.join(self.installed().dir, "bin", "mpiexec")
-        words = ["--bind-to", "none"] if self.mpi == "openmpi" else []
-        return [start, "-n", str(ranks), *self.words, *words, *program]
-
-
-def transport(name, title, mpi, words=(), **variables):
-    return OneSided(name, title, mpi, words, tuple(variables.items()))
-
 
 TRANSPORTS = [
-    transport("sluice-mpich", "Sluice, MPICH 5", "mpich", **OURS, **MPICH_BY_OFI),
-    transport("sluice-ompi5", "Sluice, Open MPI 5", "openmpi",
-              ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "osc", "rdma",
-               "--mca", "btl", "ofi,self", "--mca", "opal_common_ofi_provider_include", "sluice"),
-              **OURS),
-    transport("ofi-shm", "libfabric shm, MPICH 5", "mpich", FI_PROVIDER="shm", **MPICH_BY_OFI),
-    transport("mpich", "MPICH 5, shared memory", "mpich"),
-    transport("ompi5", "Open MPI 5, osc sm", "openmpi",
-              ("--mca", "pml", "ob1", "--mca", "btl", "self,sm", "--mca", "osc", "sm")),
-    transport("impi", "Intel MPI, shared memory", "impi", I_MPI_FABRICS="shm", I_MPI_PIN="0"),
+    OneSided("sluice-mpich", "Sluice, MPICH 5", "mpich", variables=over_ofi("mpich", OURS)),
+    OneSided("sluice-ompi5", "Sluice, Open MPI 5", "openmpi",
+             ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "osc", "rdma",
+              "--mca", "btl", "ofi,self", "--mca", "opal_common_ofi_provider_include", OURS),
+             over_ofi("openmpi", OURS)),
+    OneSided("ofi-shm", "libfabric shm, MPICH 5", "mpich", variables=over_ofi("mpich", "shm")),
+    OneSided("mpich", "MPICH 5, shared memory", "mpich"),
+    OneSided("ompi5", "Open MPI 5, osc sm", "openmpi",
+             ("--mca", "pml", "ob1", "--mca", "btl", "self,sm", "--mca", "osc", "sm")),
+    OneSided("impi", "Intel MPI, shared memory", "impi",
+             variables=variables(I_MPI_FABRICS="shm", I_MPI_PIN="0")),
 ]
-
-
-def build():
-    """Compiles the program for each MPI; what is missing, and why."""
-    build_probe()
-    missing, built = {}, {}
-    for one in TRANSPORTS:
-        if one.mpi not in built:
-            say(f"compiling for {one.title}")
-            try:
-                one.build(["onesided"])
-                built[one.mpi] = None
-            except NotBuilt as why:
-                built[one.mpi] = str(why.args[1])
-        if built[one.mpi]:
-            missing[one.name] = built[one.mpi]
-    return missing
-
-
-def measure(rounds, seconds, cores, directory, missing):
-    """Runs all rounds; the runs, each with its mode and rows."""
-    runs = []
-    for number in range(rounds):
-        for one in TRANSPORTS[number % len(TRANSPORTS):] + TRANSPORTS[:number % len(TRANSPORTS)]:
-            if one.name in missing:
-                continue
-            before = probe(cores)
-            program = [one.program("onesided"), one.window(), str(seconds), *map(str, SIZES)]
-            out, why = one.run(2, program, directory, 30 + 60 * seconds, cores)
-            after = probe(cores)
-            if why:
-                missing[one.name] = why
-                say(f"{one.title} is left out: {why}")
-                continue
-            mode = mode_of(before)
-            mode = mode if mode == mode_of(after) else None
-            runs.append(dict(transport=one.name, mode=mode, rows=rows_in(out)))
-            say(f"round {number + 1} of {rounds}  {one.title}, probes {before:4.0f} and "
-                f"{after:4.0f} ns: {mode or 'does not count, the mode changed'}")
-    return runs
 
 
 def summarise(runs):
@@ -170,18 +118,19 @@ def main():
                         help="of each figure [default: 0.05]")
     parser.add_argument("--json", metavar="FILE", help="write everything to FILE")
     args = parser.parse_args()
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) < 2:
-        die("the benchmark", "only one core is allowed", "Run it with at least two cores")
-    if not os.path.exists(os.path.join(RELEASE, "libsluice-fi.so")):
-        die("target/release/libsluice-fi.so", "it is not there",
-            "Build it with \"cargo build --release\"")
+    cores = two_cores()
     if args.rounds < 1 or args.seconds <= 0:
         die("the rounds and seconds", "there must be some", "Give more than none")
-    missing = build()
+    build_probe()
+    missing = build_all(TRANSPORTS, "onesided")
     directory = tempfile.mkdtemp(prefix="bench-")
+    runs = []
     try:
-        runs = measure(args.rounds, args.seconds, cores, directory, missing)
+        for turn in range(args.rounds):
+            say(f"round {turn + 1} of {args.rounds}")
+            runs += in_turn(TRANSPORTS, turn, lambda one: [
+                one.program("onesided"), one.window(), str(args.seconds), *map(str, SIZES)],
+                30 + 60 * args.seconds, cores, directory, missing)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     summary = summarise(runs)

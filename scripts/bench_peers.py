@@ -1,5 +1,6 @@
 """What Sluice is measured beside, and how each is started: Debian's Open MPI over its own shared
-memory and over UCX, and the MPIs of PyPI, Open MPI 5 and Intel MPI, over their own.
+memory and over UCX, and the MPIs of PyPI, Open MPI 5 and Intel MPI, over their own. Also how the
+MPIs of PyPI, MPICH 5 too, are told what to send over.
 
 A program is compiled for each MPI. Ranks pin themselves (PAIRS_CORES), so that every MPI has
 the same cores in the same way.
@@ -9,7 +10,8 @@ import os
 import sys
 from dataclasses import dataclass
 
-from bench_base import BUILD, RELEASE, ROOT, NotBuilt, build_one, environment, run
+from bench_base import (BUILD, RELEASE, ROOT, NotBuilt, build_one, die, environment, mode_of, probe,
+                        rows_in, run, say)
 
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 import run_mpis  # noqa: E402
@@ -101,3 +103,78 @@ TRANSPORTS = {transport.name: transport for transport in (
               variables=(("I_MPI_FABRICS", "shm"), ("I_MPI_PIN", "0"))),
 )}
 PEERS = [name for name in TRANSPORTS if name != OURS]
+
+
+class OfPypi(Transport):
+    """A way of messages or of one-sided operations, under one MPI of PyPI."""
+
+    def command(self, ranks, program, crowd):
+        start = os.path.join(self.installed().dir, "bin", "mpiexec")
+        words = ["--bind-to", "none"] if self.mpi == "openmpi" else []
+        return [start, "-n", str(ranks), *self.words, *words, *program]
+
+
+def variables(**named):
+    """Of the environment, as a Transport has them."""
+    return tuple(named.items())
+
+
+def over_ofi(mpi, provider):
+    """Has an MPI of PyPI send over this provider of libfabric."""
+    if provider == OURS:
+        chosen = variables(FI_PROVIDER=OURS, FI_PROVIDER_PATH=RELEASE, FI_SLUICE_TUNE="off")
+    else:
+        chosen = variables(FI_PROVIDER=provider)
+    own = {"mpich": variables(MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1"),
+           "impi": variables(I_MPI_FABRICS="ofi", I_MPI_PIN="0"), "openmpi": ()}
+    return chosen + own[mpi]
+
+
+def build_all(transports, program):
+    """Compiles a program of bench/ for each MPI; the names of those that are missing, and why."""
+    missing, built = {}, {}
+    for one in transports:
+        if one.mpi not in built:
+            say(f"compiling for {one.title}")
+            try:
+                one.build([program])
+                built[one.mpi] = None
+            except NotBuilt as why:
+                built[one.mpi] = str(why.args[1])
+        if built[one.mpi]:
+            missing[one.name] = built[one.mpi]
+    return missing
+
+
+def in_turn(transports, turn, program, limit, cores, directory, missing):
+    """Runs each once with two ranks, beginning with another one each turn; the runs, each with its
+    mode, if that did not change, and rows. `program` says of one what it runs. What fails is
+    missing from then on."""
+    runs = []
+    for one in transports[turn % len(transports):] + transports[:turn % len(transports)]:
+        if one.name in missing:
+            continue
+        before = probe(cores)
+        out, why = one.run(2, program(one), directory, limit, cores)
+        after = probe(cores)
+        rows = rows_in(out)
+        if why or not rows:
+            missing[one.name] = why or "it printed no figures"
+            say(f"{one.title} is left out: {missing[one.name]}")
+            continue
+        mode = mode_of(before) if mode_of(before) == mode_of(after) else None
+        runs.append(dict(transport=one.name, mode=mode, rows=rows))
+        say(f"  {one.title}, probes {before:4.0f} and {after:4.0f} ns: "
+            f"{mode or 'does not count, the mode changed'}")
+    return runs
+
+
+def two_cores():
+    """The cores to measure on. Ends where there are not two, or no provider was built."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        die("the benchmark", "only one core is allowed", "Run it with at least two cores")
+    if not os.path.exists(os.path.join(RELEASE, "libsluice-fi.so")):
+        die("target/release/libsluice-fi.so", "it is not there",
+            "Build it with \"cargo build --release\"")
+    return cores

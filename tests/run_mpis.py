@@ -69,6 +69,7 @@ RUNS = [
     ("wildcards, unexpected, probes", "wildcards", 4, []),
     ("wildcards, unexpected, probes", "unexpected", 3, []),
     ("wildcards, unexpected, probes", "probe", 3, []),
+    ("a flood, in bounds", "flood", 2, ["reverse", "messages", "20000"]),
     ("collectives", "collectives", 4, []),
     (ONE_SIDED, "rma", 3, []),
     (ONE_SIDED, "windows", 3, []),
@@ -128,6 +129,8 @@ class Installed:
             more.update(self.mpi.one_sided)
             args = [*args, *self.mpi.one_sided_args]
         env = environment(self.mpi, self.folder, more)
+        # Memory is checked, too.
+        env["SLUICE_TEST_STRICT"] = "1"
         command = [os.path.join(self.build_dir, "sluice"), "run", "-n", str(ranks), path, *args]
         _, said, _ = run(command, self.folder, PROGRAM_SECONDS_MAX, env)
         check("all correct" in said, tail(said))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How much of a large transfer each side can compute through, over Sluice and over
-Open MPI's own shared memory, one after the other (tests/mpi/overlap.c).
+"""How much of a large transfer each side can compute through, over Sluice and over the
+MPI's own shared memory, one after the other (tests/mpi/overlap.c). The MPI is Debian's Open MPI,
+or one of PyPI.
 
 What the figures mean is said there and by `sluice perf overlap --help`. The exit
 status tells whether both ran and all data was right, not how good the figures are.
@@ -13,6 +14,7 @@ import signal
 import sys
 import tempfile
 
+import run_mpis
 from run_mpi import ROOT, Suite, run
 from verdicts import Failed, Skipped, leave
 
@@ -23,22 +25,53 @@ CASES = [("receiver", "receive"), ("sender", "send"), ("sender", "receive"), ("r
 WANTED_PCT = {True: 85, False: 95}
 
 
-def overlap(suite, repetitions, compute, seconds_max):
+def ways(args, folder):
+    """The transports that are compared, of the MPI that is asked for."""
+    words = ["--json", "--repetitions", str(args.repetitions), "--compute", str(args.compute)]
+    for mpi in run_mpis.MPIS:
+        if mpi.name == args.mpi:
+            return under_pypi(mpi, args, folder, words)
+    return under_debian(args, folder, words)
+
+
+def under_debian(args, folder, words):
+    """Name, title, command and environment of each transport of Debian's Open MPI."""
+    for transport, title in TRANSPORTS.items():
+        args.transport = transport
+        suite = Suite(args, folder)
+        broken = suite.build(["overlap"])
+        if broken:
+            raise Failed(broken["overlap"])
+        # One rank a core; a machine with fewer cores than ranks says so itself.
+        program = [suite.binary("overlap"), *words]
+        yield transport, title, suite.mpirun(2, {}, program, bind="core:overload-allowed"), None
+
+
+def under_pypi(mpi, args, folder, words):
+    """The same of an MPI of PyPI."""
+    installed = run_mpis.Installed(mpi, os.path.abspath(args.build_dir), folder)
+    installed.install()
+    program = [installed.compile("overlap"), *words]
+    env = run_mpis.environment(mpi, folder, {})
+    start = [os.path.join(installed.build_dir, "sluice"), "run", "-n", "2"]
+    yield "sluice", f"{mpi.title} over Sluice", [*start, *program], env
+    start = [os.path.join(installed.dir, "bin", "mpiexec"), "-n", "2"]
+    own = {"I_MPI_FABRICS": "shm"} if mpi.name == "impi" else {}
+    yield "own", f"{mpi.title}, its own shared memory", [*start, *program], {**env, **own}
+
+
+def overlap(command, env, folder, seconds_max):
     """The rows of one transport."""
-    program = [suite.binary("overlap"), "--json", "--repetitions", str(repetitions),
-               "--compute", str(compute)]
-    # One rank a core; a machine with fewer cores than ranks says so itself.
-    command = suite.mpirun(2, {}, program, bind="core:overload-allowed")
-    _, text, _ = run(command, suite.folder, seconds_max)
+    _, text, _ = run(command, folder, seconds_max, env)
     for line in text.splitlines():
         if line.startswith("{"):
             return json.loads(line)["rows"]
     raise Failed("it printed no figures")
 
 
-def print_table(title, rows):
+def print_table(rows):
     heads = [f"{side}, {first} first" for first, side in CASES]
-    print(f"{title}: overlap in %, and the communication alone in us")
+    print("overlap in %, and the communication alone in us")
     print(f"{'size':>9}" + "".join(f"{head:>26}" for head in heads))
     for size in sorted({row["size"] for row in rows}):
         line = f"{size // 1024:>5} KiB"
@@ -72,30 +105,28 @@ def main():
                         help="length of the computation, in times of the communication alone")
     parser.add_argument("--seconds", type=int, default=120, metavar="N",
                         help="limit of each transport")
+    parser.add_argument("--mpi", choices=[mpi.name for mpi in run_mpis.MPIS],
+                        help="an MPI of PyPI [default: Debian's Open MPI]")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--build-dir", default=os.path.join(ROOT, "target", "release"),
                         help="where libsluice-fi.so is")
     args = parser.parse_args()
     every = []
     with tempfile.TemporaryDirectory(prefix="sluice-overlap-") as folder:
-        for transport, title in TRANSPORTS.items():
-            args.transport = transport
-            suite = Suite(args, folder)
-            broken = suite.build(["overlap"])
-            if broken:
-                print(broken["overlap"], file=sys.stderr)
-                return 2
-            try:
-                rows = overlap(suite, args.repetitions, args.compute, args.seconds)
-            except Skipped as reason:
-                print(f"skip: {reason}", file=sys.stderr)
-                return 0
-            except Failed as reason:
-                print(f"{title}: {reason}", file=sys.stderr)
-                return 1
-            every += [dict(row, transport=transport) for row in rows]
-            if not args.json:
-                print_table(title, rows)
+        try:
+            for transport, title, command, env in ways(args, folder):
+                if not args.json:
+                    print(title, flush=True)
+                rows = overlap(command, env, folder, args.seconds)
+                every += [dict(row, transport=transport) for row in rows]
+                if not args.json:
+                    print_table(rows)
+        except Skipped as reason:
+            print(f"skip: {reason}", file=sys.stderr)
+            return 0
+        except Failed as reason:
+            print(reason, file=sys.stderr)
+            return 1
     if args.json:
         print(json.dumps({"test": "overlap", "compute_times": args.compute, "rows": every},
                          indent=1))

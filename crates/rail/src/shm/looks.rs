@@ -1,8 +1,8 @@
 //! Whether the owner of a mailbox looks at it now.
 //!
 //! One word of the mailbox changes with each look, and says of an owner that is copying a
-//! payload, or a chunk of a long message, that it is at work. To post a long receive is to look,
-//! too. So a sender that sees it change, or sees that, knows that what it writes is read while it
+//! payload, or a chunk of a long message, that it is at work. To take in a packet of other than the most
+//! usual kind, or to post a long receive, is to look, too. So a sender that sees it change, or sees that, knows that what it writes is read while it
 //! is written. It watches for less than a microsecond: an owner that looks at
 //! all does so ten times in that time, and one that computes, or sleeps, not at all.
 //!
