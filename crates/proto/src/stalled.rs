@@ -12,7 +12,7 @@ use crate::offer::{answer_questions, is_watched};
 use crate::queue::Waiter;
 use crate::request::{SendOp, Started};
 use crate::sends::Sends;
-use crate::start::{Attempt, eager_slots, is_too_long, never_fits, start};
+use crate::start::{Attempt, eager_slots, is_too_long, is_vain, never_fits, start};
 use sluice_link::Port;
 use sluice_link::mutants::{self, Mutant};
 use sluice_portals::{Handle, PtlError};
@@ -162,10 +162,14 @@ impl Stalled {
     ) -> bool {
         let Some(op) = sends.get(handle) else { unreachable!("a queue names only pending sends") };
         let (send, bytes, peer) = (op.send, op.bytes(), op.send.peer);
-        let attempt = if never_fits(core, &send) { Attempt::Announced } else { attempt };
+        let slots = eager_slots(&send);
+        let is_short_of_credits = slots > core.ni.data_credits(peer);
+        let is_to_announce =
+            never_fits(core, &send) || is_short_of_credits && is_vain(core, port, &send, slots);
+        let attempt = if is_to_announce { Attempt::Announced } else { attempt };
         // Nobody is watched for what cannot go anyway.
         if attempt == Attempt::First
-            && eager_slots(&send) > core.ni.data_credits(peer)
+            && is_short_of_credits
             && !is_too_long(core, port, &send, |_| true)
         {
             return false;

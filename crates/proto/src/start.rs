@@ -48,7 +48,8 @@ pub(crate) fn start<P: Port>(
     } else {
         match start_eagerly(core, port, send, handle) {
             Err(PtlError::NoCredit { need, .. })
-                if attempt == Attempt::First && is_vain(core, port, send, need) =>
+                if is_vain(core, port, send, need)
+                    || attempt == Attempt::First && is_too_much(core, port, send, need) =>
             {
                 start_announced(core, port, send, handle)
             }
@@ -78,17 +79,27 @@ pub(crate) fn is_too_long<P: Port>(
     }
 }
 
-/// Whether a message that is eager only because its receiver looks had better not wait for so many
-/// credits: its receiver has never given as many, or never gives twice as many. Then one goes when the one
-/// before was read, and no two copies are made at a time. Of an announced one both sides copy.
+/// Whether a message that is eager only because its receiver looks would go when the one before was read:
+/// its receiver never grants two of so many slots, and so no two copies are made at a time. Of an announced
+/// one both sides copy.
 #[cold]
-fn is_vain<P: Port>(core: &Core, port: &P, send: &Send, need: u32) -> bool {
-    let is_for_a_look = send.buf.len > u64::from(core.config.eager_bytes_max)
+pub(crate) fn is_vain<P: Port>(core: &Core, port: &P, send: &Send, need: u32) -> bool {
+    is_for_a_look(core, port, send)
+        && 2 * need + slots_for_announcements(core, send) > core.ni.data_credits_max(send.peer)
+}
+
+/// Whether such a message takes more slots than its receiver has ever given at a time.
+#[cold]
+fn is_too_much<P: Port>(core: &Core, port: &P, send: &Send, need: u32) -> bool {
+    is_for_a_look(core, port, send)
+        && core.peers.get(send.peer).is_none_or(|state| state.slots_had < need)
+}
+
+/// Whether a message is eager only because its receiver looks.
+fn is_for_a_look<P: Port>(core: &Core, port: &P, send: &Send) -> bool {
+    send.buf.len > u64::from(core.config.eager_bytes_max)
         && !send.inject
-        && !port.caps(send.peer).network;
-    is_for_a_look
-        && (2 * need > core.ni.data_credits_max(send.peer)
-            || core.peers.get(send.peer).is_none_or(|state| state.slots_had < need))
+        && !port.caps(send.peer).network
 }
 
 /// A long message went eagerly.

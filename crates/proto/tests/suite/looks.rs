@@ -144,6 +144,35 @@ fn a_message_that_never_fits_beside_another_one_is_announced_at_once() {
     }
 }
 
+/// Nor behind one that waits for credits.
+#[test]
+fn a_message_that_never_fits_beside_another_one_is_announced_from_the_queue() {
+    const SHORTER: u64 = 150;
+    for (data_slots, announced) in [(14, 1), (29, 0)] {
+        let grant = Grant { data_slots, control_slots: 2, credit_slots: 2 };
+        let mut world = pair_with(dynamic_layout(2, grant, 0, 64));
+        look(&mut world, true);
+        exchange(&mut world, 0, LEN);
+        let mut to = Vec::new();
+        let mut exchange_later = |world: &mut World, len: u64| {
+            let (id, into) = (to.len() as u64, world.alloc(1, &vec![0; len as usize]));
+            world.recv(1, &recv_from(0, into, id, id)).unwrap();
+            let from = world.alloc(0, &pattern(id, len));
+            world.send(0, &send_to(1, from, id, id)).unwrap();
+            to.push((into, pattern(id, len)));
+            world.processes[0].endpoint.stats().stalled_now
+        };
+        while exchange_later(&mut world, SHORTER) == 0 {}
+        assert_eq!(exchange_later(&mut world, LEN), 2, "{data_slots}");
+        world.run();
+        let sent = world.processes[0].endpoint.stats();
+        assert_eq!(sent.rendezvous_sent, announced, "{data_slots}");
+        for (into, bytes) in to {
+            assert_eq!(world.bytes(1, into), bytes);
+        }
+    }
+}
+
 /// What waits behind others is not sent eagerly to a receiver that has stopped to look: only who
 /// gives credits is taken for one that reads.
 #[test]

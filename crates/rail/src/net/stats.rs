@@ -11,7 +11,7 @@ pub struct NetStats {
     pub violations: u64,
     /// Connections that were opened.
     pub opened: u64,
-    /// Connections that broke, or were closed because they were silent.
+    /// Connections that broke, were closed because they were silent, or gave way to a newer one.
     pub broken: u64,
     /// Connections that were closed because what came was not what the peer had sent.
     pub altered: u64,
