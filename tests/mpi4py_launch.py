@@ -20,6 +20,31 @@ class Unavailable(Exception):
     """An MPI of PyPI cannot be had here; the text says why."""
 
 
+def in_head(args, lab, command):
+    """The command, run in the head of a lab."""
+    tool = os.path.join(os.path.abspath(args.provider_path), "sluice")
+    return [tool, "lab", "exec", "--name", lab, "head", "--", *command]
+
+
+def slots(args, ranks):
+    """The hosts of a lab with their shares of the ranks, as launchers are told."""
+    hosts = args.hosts or 2
+    counts = [ranks // hosts + (host < ranks % hosts) for host in range(hosts)]
+    return ",".join(f"h{host}:{count}" for host, count in enumerate(counts) if count)
+
+
+def spread(args, ranks):
+    """Has the launcher of an MPI of PyPI spread ranks over the hosts of a lab."""
+    if args.mpi == "impi":
+        # It takes as many ranks as a host has cores, whatever is behind its name.
+        hosts = args.hosts or 2
+        names = ",".join(f"h{host}" for host in range(hosts))
+        return ["-hosts", names, "-ppn", str(-(-ranks // hosts))]
+    if args.mpi == "openmpi":
+        return ["--host", slots(args, ranks), "--map-by", "slot:oversubscribe"]
+    return ["-hosts", slots(args, ranks)]
+
+
 class Debian:
     """Open MPI 4.1 and mpi4py of Debian."""
 
@@ -52,12 +77,7 @@ class Debian:
                    "-n", str(ranks), *self.TRANSPORTS[self.args.transport]]
         providers = os.path.abspath(self.args.provider_path)
         if lab:
-            tool = os.path.join(providers, "sluice")
-            hosts = self.args.hosts or 2
-            counts = [ranks // hosts + (host < ranks % hosts) for host in range(hosts)]
-            slots = ",".join(f"h{host}:{count}" for host, count in enumerate(counts) if count)
-            command = [tool, "lab", "exec", "--name", lab, "head", "--", *command,
-                       "--host", slots]
+            command = in_head(self.args, lab, [*command, "--host", slots(self.args, ranks)])
         if "osc" in about:
             command += ["--mca", "osc", about["osc"]]
         if self.args.transport == "sluice":
@@ -110,13 +130,13 @@ class OfPypi:
 
     def command(self, about, ranks, lab):
         """What starts the program whose words follow."""
+        launcher = [os.path.join(self.bin, "mpiexec"), "-n", str(ranks)]
         if lab:
-            raise Refused("--hosts", f"{self.mpi.title} is run on one host",
-                          "Give --rails tcp to have it go through the network")
+            launcher += spread(self.args, ranks)
         if self.args.transport == "sluice":
             tool = os.path.join(os.path.abspath(self.args.provider_path), "sluice")
-            return [tool, "run", "-n", str(ranks)]
-        return [os.path.join(self.bin, "mpiexec"), "-n", str(ranks)]
+            launcher = [tool, "run", "--", *launcher]
+        return in_head(self.args, lab, launcher) if lab else launcher
 
     def environment(self, about, directory):
         more = {"PYTHONDONTWRITEBYTECODE": "1"}

