@@ -214,7 +214,11 @@ unsafe extern "C" fn bind(ep: *mut fid, to: *mut fid, flags: u64) -> c_int {
         };
         let mut state = ep.core.state()?;
         if state.enabled {
-            return Err(Errno::BAD_STATE);
+            // Sandia OpenSHMEM binds its counters of reads and writes then.
+            let of_remote = flags & !(ffi::FI_READ | ffi::FI_WRITE) == 0;
+            let cntr = cntr.filter(|_| of_remote).ok_or(Errno::BAD_STATE)?;
+            state.bind_cntr(&cntr.core, flags)?;
+            return cntr.core.attach(&ep.core);
         }
         if let Some(cq) = cq {
             state.bind_cq(&cq.core, flags)

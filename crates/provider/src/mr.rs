@@ -47,11 +47,6 @@ impl Registered {
         Exposed { key, pieces, access: *access, addressed: *addressed, told }
     }
 
-    /// Has the counter of what peers do poll the endpoint, which is where they do it.
-    fn attach(&self, endpoint: &Arc<EpCore>) -> Result<(), Errno> {
-        self.counter.as_ref().map_or(Ok(()), |counter| counter.attach(endpoint))
-    }
-
     fn is_exposed(&self) -> bool {
         self.access != Access::default()
     }
@@ -64,8 +59,7 @@ impl Registry {
             return Ok(());
         }
         for (&key, region) in self.regions.iter().filter(|(_, region)| region.is_exposed()) {
-            region.attach(endpoint)?;
-            endpoint.state()?.expose(&region.exposed(key), region.counter.as_ref())?;
+            endpoint.expose(&region.exposed(key), region.counter.as_ref())?;
         }
         self.endpoints.push(Arc::clone(endpoint));
         Ok(())
@@ -101,8 +95,7 @@ impl Registry {
             return Ok(());
         };
         for endpoint in &self.endpoints {
-            region.attach(endpoint)?;
-            endpoint.state()?.expose(&region.exposed(key), region.counter.as_ref())?;
+            endpoint.expose(&region.exposed(key), region.counter.as_ref())?;
         }
         Ok(())
     }

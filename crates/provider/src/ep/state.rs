@@ -146,9 +146,25 @@ impl EpCore {
         self.shared.visit().ok_or(Errno::POISONED)
     }
 
-    /// Exposes a region no more, whatever state this is in.
-    pub fn hide(&self, key: u64) {
-        self.shared.lock_anyway().hide(key);
+    /// Exposes a region of the domain, or does so anew. `counter` counts what peers do there, and polls
+    /// this endpoint, which is where they do it.
+    pub fn expose(
+        self: &Arc<EpCore>,
+        exposed: &Exposed,
+        counter: Option<&Arc<CntrCore>>,
+    ) -> Result<(), Errno> {
+        self.hide(exposed.key);
+        self.state()?.expose(exposed, counter)?;
+        counter.map_or(Ok(()), |counter| counter.attach(self))
+    }
+
+    /// Exposes a region no more, whatever state this is in. A counter that nothing here counts on
+    /// any more forgets the endpoint: it may be open for longer.
+    pub fn hide(self: &Arc<EpCore>, key: u64) {
+        let idle = self.shared.lock_anyway().hide(key);
+        if let Some(counter) = idle {
+            counter.detach(self);
+        }
     }
 
     /// A send or a receive: does something with the state. A program that tries
@@ -523,13 +539,8 @@ impl State {
         }
     }
 
-    /// Exposes a region of the domain here, or does so anew.
-    pub fn expose(
-        &mut self,
-        exposed: &Exposed,
-        counter: Option<&Arc<CntrCore>>,
-    ) -> Result<(), Errno> {
-        self.hide(exposed.key);
+    /// Exposes a region that is not.
+    fn expose(&mut self, exposed: &Exposed, counter: Option<&Arc<CntrCore>>) -> Result<(), Errno> {
         let counts_all = self.counters.by_flag[4].is_some() || self.counters.by_flag[5].is_some();
         let told = exposed.told.or(counts_all.then_some(exposed.key));
         let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
@@ -557,11 +568,13 @@ impl State {
         }
     }
 
-    /// Exposes it no more.
-    pub fn hide(&mut self, key: u64) {
-        if let (Some((region, _)), Some(engine)) = (self.regions.remove(&key), &mut self.engine) {
+    /// Exposes it no more. Gives its counter, if nothing else here counts on that.
+    fn hide(&mut self, key: u64) -> Option<Arc<CntrCore>> {
+        let (region, counter) = self.regions.remove(&key)?;
+        if let Some(engine) = &mut self.engine {
             engine.hide(region);
         }
+        counter.filter(|idle| !self.counters().iter().any(|used| Arc::ptr_eq(used, idle)))
     }
 
     pub(super) fn bind_av(&mut self, av: &Arc<AvCore>) -> Result<(), Errno> {

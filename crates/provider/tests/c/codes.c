@@ -237,9 +237,45 @@ static void bindings(void)
 	IS(fi_ep_bind(ep, &side.av->fid, 0), -FI_EINVAL);
 	IS(fi_cancel(&ep->fid, NULL), -FI_EOPBADSTATE);
 	OK(fi_close(&ep->fid));
-	/* Enabled it takes no more. */
-	IS(fi_ep_bind(side.ep, &cntr->fid, FI_SEND), -FI_EOPBADSTATE);
+	/* Enabled it takes counters of reads and writes, as Sandia OpenSHMEM binds them, and nothing else. */
+	struct side late = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+	IS(fi_ep_bind(late.ep, &late.rx->fid, FI_RECV), -FI_EOPBADSTATE);
+	IS(fi_ep_bind(late.ep, &cntr->fid, FI_SEND), -FI_EOPBADSTATE);
+	IS(fi_ep_bind(late.ep, &cntr->fid, FI_WRITE | FI_RECV), -FI_EOPBADSTATE);
+	OK(fi_ep_bind(late.ep, &cntr->fid, FI_READ | FI_WRITE));
+	IS(fi_ep_bind(late.ep, &cntr->fid, FI_WRITE), -FI_EINVAL);
+	IS(fi_close(&cntr->fid), -FI_EBUSY);
+	close_side(&late);
 	OK(fi_close(&cntr->fid));
+}
+
+/* A counter of a region holds no endpoint once the region is gone, and may outlive both. */
+static void counted_regions(void)
+{
+	struct fid_cntr *cntr, *other;
+	struct fid_mr *mr[2];
+
+	OK(fi_cntr_open(net.domain, NULL, &cntr, NULL));
+	OK(fi_cntr_open(net.domain, NULL, &other, NULL));
+	for (int left_open = 0; left_open < 2; left_open++) {
+		struct side late = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+		for (int i = 0; i < 2; i++) {
+			OK(fi_mr_reg(net.domain, bytes, sizeof bytes, FI_REMOTE_WRITE, 0, KEY + i, 0, &mr[i],
+				     NULL));
+			OK(fi_mr_bind(mr[i], &cntr->fid, FI_REMOTE_WRITE));
+		}
+		/* Another one takes its place. */
+		OK(fi_mr_bind(mr[1], &other->fid, FI_REMOTE_WRITE));
+		IS(fi_close(&cntr->fid), -FI_EBUSY);
+		OK(fi_close(&mr[0]->fid));
+		if (!left_open)
+			OK(fi_close(&mr[1]->fid));
+		close_side(&late);
+		if (left_open)
+			OK(fi_close(&mr[1]->fid));
+	}
+	OK(fi_close(&cntr->fid));
+	OK(fi_close(&other->fid));
 }
 
 static void regions(void)
@@ -449,6 +485,7 @@ int main(void)
 	queues();
 	bindings();
 	regions();
+	counted_regions();
 	options();
 	flags_and_limits();
 	asynchronous_insertions();

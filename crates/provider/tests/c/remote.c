@@ -267,9 +267,9 @@ static void counters(struct pair *p)
 	OK(fi_ep_bind(c.ep, &c.av->fid, 0));
 	OK(fi_ep_bind(c.ep, &c.rx->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
 	OK(fi_ep_bind(c.ep, &p->reads->fid, FI_READ));
+	OK(fi_enable(c.ep));
 	OK(fi_ep_bind(c.ep, &p->writes->fid, FI_WRITE));
 	IS(fi_ep_bind(c.ep, &p->writes->fid, FI_WRITE), -FI_EINVAL);
-	OK(fi_enable(c.ep));
 	IS(fi_av_insert(c.av, p->b.name, 1, NULL, 0, NULL), 1);
 	for (int n = 0; n < 20; n++) {
 		OK(fi_inject_write(c.ep, bytes, sizeof bytes, 0, 8 * n, KEY));
