@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Checks docs/portals4-conformance.md against the headers and the tests.
+"""Checks the conformance pages against the headers and the tests.
 
-Every function of both headers has a row with at least one test, every numbered
-behaviour has a row, and every test that the page names exists: `put` is the program
-tests/portals/put.c, and `file::function` is a test function of that file, or of a
-file in a folder of that name, below crates/.
+docs/portals4-conformance.md: every function of both headers has a row with at least one
+test, every numbered behaviour has a row, and every test that the page names exists: `put`
+is the program tests/portals/put.c, and `file::function` is a test function of that file,
+or of a file in a folder of that name, below crates/.
+
+docs/libfabric-conformance.md: every test that it names exists, where `file.c::function` is
+a function of a program in crates/provider/tests/c, or of what they share (`client.h`), and
+so does every file of the provider. Every such program is named and run.
 """
 
 import argparse
@@ -19,6 +23,8 @@ HEADERS = [os.path.join("crates", "libportals", "include", name)
            for name in ("portals4.h", "sluice_job.h")]
 PROGRAMS = os.path.join("tests", "portals")
 BEHAVIOURS = range(1, 23)
+FABRIC_PAGE = os.path.join("docs", "libfabric-conformance.md")
+PROVIDER = os.path.join("crates", "provider")
 MARKERS = ("<!-- results:reference -->", "<!-- results:shmem -->")
 
 PROTOTYPE = re.compile(r"^(?:int|void|const char \*)\s*(\w+)\(", re.M)
@@ -83,6 +89,51 @@ def rows(page):
             yield number, cells[0].strip("`"), cells[-1]
 
 
+class FabricPage:
+    """What is wrong with the page of libfabric."""
+
+    # Of a row with four cells: in which file of the provider.
+    CELLS, WHERE = 4, 2
+    # What the page calls a test before there are any.
+    EXAMPLE = "file::function"
+
+    def __init__(self, rust):
+        self.faults, self.named, self.rust = [], set(), rust
+        folder = os.path.join(PROVIDER, "tests", "c")
+        self.c = {name: read(os.path.join(folder, name))
+                  for name in sorted(os.listdir(os.path.join(ROOT, folder)))}
+        self.runner = read(os.path.join(PROVIDER, "tests", "provider.rs"))
+
+    def check(self, page):
+        for number, line in enumerate(page.splitlines(), 1):
+            for code in CODE.findall(line):
+                named = code.split("::") if code != self.EXAMPLE else []
+                if len(named) == 2 and not self.is_there(*named):
+                    self.faults.append(f"{FABRIC_PAGE}:{number}: there is no test {code}")
+            cells = line.strip().strip("|").split("|") if line.startswith("|") else []
+            for file in CODE.findall(cells[self.WHERE]) if len(cells) == self.CELLS else []:
+                path = os.path.join(PROVIDER, "src", file)
+                if file.endswith(".rs") and not os.path.exists(os.path.join(ROOT, path)):
+                    self.faults.append(f"{FABRIC_PAGE}:{number}: there is no file {path}")
+        for name in self.programs():
+            if name not in self.named:
+                self.faults.append(f"{FABRIC_PAGE}: the program {name} is named nowhere")
+            if f'"{name[:-2]}' not in self.runner:
+                self.faults.append(f"{FABRIC_PAGE}: no test runs the program {name}")
+
+    def programs(self):
+        """Those that are run; the others are what they share."""
+        return [name for name in self.c if name.endswith(".c")]
+
+    def is_there(self, file, function):
+        """Whether there is such a test. Notes the program that has it."""
+        if not file.endswith((".c", ".h")):
+            return f"{file}::{function}" in self.rust
+        self.named.add(file)
+        defined = rf"^(?:static )?[\w *]*\b{re.escape(function)}\("
+        return file in self.c and bool(re.search(defined, self.c[file], re.M))
+
+
 class Check:
     def __init__(self):
         self.faults = []
@@ -142,16 +193,19 @@ class Check:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="check the page (all there is to do)")
+    parser.add_argument("--check", action="store_true", help="check the pages (all there is to do)")
     if not parser.parse_args().check:
         parser.error("say --check")
     check = Check()
     count = check.page(read(PAGE))
-    for fault in check.faults:
+    fabric = FabricPage(check.rust)
+    fabric.check(read(FABRIC_PAGE))
+    for fault in check.faults + fabric.faults:
         print(fault, file=sys.stderr)
-    if check.faults:
+    if check.faults or fabric.faults:
         return 1
-    print(f"{count} functions and {len(BEHAVIOURS)} behaviours, with their tests")
+    print(f"Portals: {count} functions and {len(BEHAVIOURS)} behaviours, with their tests; "
+          f"libfabric: {len(fabric.programs())} programs, all named")
     return 0
 
 

@@ -103,7 +103,7 @@ def stages(quick):
     ], {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"})
     yield Stage("manual pages", [python, "crates/libportals/scripts/man.py", "--check"],
                 has_tests=False)
-    yield Stage("Portals conformance page", [python, "scripts/conformance.py", "--check"],
+    yield Stage("conformance pages", [python, "scripts/conformance.py", "--check"],
                 has_tests=False)
     yield Stage("Portals programs", [python, "tests/run_portals.py"])
     yield Stage("Portals programs that make progress themselves", [
