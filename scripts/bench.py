@@ -21,10 +21,9 @@ import sys
 import tempfile
 import time
 
-from bench_base import (RELEASE, VALUE, NotBuilt, build_probe, die, is_time, mode_of, probe, run,
-                        say, show, size_name)
-from bench_crowd import collectives, crowds, rows_of
-from bench_peers import OURS, PEERS, TRANSPORTS
+from bench_base import RELEASE, VALUE, build_probe, die, is_time, run, say, show, size_name
+from bench_crowd import collectives, crowds
+from bench_peers import PEERS, TRANSPORTS, build_all, in_turn
 
 KIB, MIB = 1 << 10, 1 << 20
 # The targets: test, size, limit near and far; latency at most, the others at least so many times
@@ -50,59 +49,17 @@ QUICK_SIZES = {"latency": [8, KIB, 8 * KIB, 64 * KIB, MIB], "returned": [64 * KI
                "single": [MIB, 4 * MIB], "rate": [8]}
 
 
-def build():
-    """Compiles the programs for every MPI; what is missing, and why."""
-    build_probe()
-    missing = {}
-    built = {}
-    for name, transport in TRANSPORTS.items():
-        if transport.mpi not in built:
-            say(f"compiling for {transport.title}")
-            try:
-                transport.build(["pairs", "halo", "crowd"])
-                built[transport.mpi] = None
-            except NotBuilt as why:
-                if not transport.mpi:
-                    raise
-                built[transport.mpi] = why
-        if built[transport.mpi]:
-            missing[name] = str(built[transport.mpi].args[1])
-            say(f"{transport.title} is left out: {missing[name]}")
-    return missing
-
-
-def measure(transports, plan, rounds, cores, directory, missing):
+def measure(plan, rounds, cores, directory, missing):
     """Run all rounds; return the runs, each with its probes and rows."""
     runs = []
     for number in range(rounds):
-        # Every round begins with another transport, so that none is always first.
-        order = transports[number % len(transports):] + transports[:number % len(transports)]
         for test, sizes, seconds in plan:
-            for transport in order:
-                if transport in missing:
-                    continue
-                before = probe(cores)
-                rows, why = rows_of(transport, 2, "pairs", [test, seconds, *sizes], directory,
-                                    30 + 10 * seconds * len(sizes), cores)
-                after = probe(cores)
-                if why:
-                    if transport == OURS:
-                        die(f"{test} over {transport}", why,
-                            "Run the tests of this transport first")
-                    missing[transport] = why
-                    step = "Install the Debian package libucx0, or compare" \
-                        if transport == "ucx" else "Compare"
-                    say(f"{transport} is left out: {test} over it failed: {why}. "
-                        f"{step} without it.")
-                    continue
-                mode = mode_of(before)
-                counts = mode == mode_of(after)
-                runs.append(dict(round=number + 1, test=test, transport=transport,
-                                 probe_before_ns=before, probe_after_ns=after,
-                                 mode=mode if counts else None, rows=rows))
-                say(f"round {number + 1} of {rounds}  {test:9} {transport:6} "
-                    f"probes {before:4.0f} and {after:4.0f} ns: "
-                    + (mode if counts else "does not count, the mode changed"))
+            say(f"round {number + 1} of {rounds}: {test}")
+            words = [test, *map(str, [seconds, *sizes])]
+            got = in_turn(list(TRANSPORTS.values()), number,
+                          lambda one: [one.program("pairs"), *words],
+                          30 + 10 * seconds * len(sizes), cores, directory, missing)
+            runs += [dict(one, round=number + 1, test=test) for one in got]
     return runs
 
 
@@ -289,10 +246,8 @@ def main():
         if not os.path.exists(os.path.join(RELEASE, name)):
             die(f"target/release/{name}", "it is not there",
                 "Build it with \"cargo build --release\"")
-    try:
-        missing = build()
-    except NotBuilt as why:
-        die(*why.args)
+    build_probe()
+    missing = build_all(list(TRANSPORTS.values()), ["pairs", "halo", "crowd"])
     seconds = 0.15 if args.quick else 0.3
     sizes = QUICK_SIZES if args.quick else SIZES
     plan = [(test, of, seconds) for test, of in sizes.items()]
@@ -301,7 +256,7 @@ def main():
     try:
         runs, judged, used, alone, together = [], [], [], {}, []
         if not args.crowd_only:
-            runs = measure(list(TRANSPORTS), plan, rounds, cores, directory, missing)
+            runs = measure(plan, rounds, cores, directory, missing)
         summary = summarise(runs)
         if not args.crowd_only:
             tables(summary, plan, [t for t in TRANSPORTS if t not in missing], runs)

@@ -112,7 +112,7 @@ def main():
     if args.rounds < 1 or args.seconds <= 0:
         die("the rounds and seconds", "there must be some", "Give more than none")
     build_probe()
-    missing = build_all(TRANSPORTS, "pairs")
+    missing = build_all(TRANSPORTS, ["pairs"])
     directory = tempfile.mkdtemp(prefix="bench-")
     runs = []
     try:

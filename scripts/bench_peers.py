@@ -130,25 +130,29 @@ def over_ofi(mpi, provider):
     return chosen + own[mpi]
 
 
-def build_all(transports, program):
-    """Compiles a program of bench/ for each MPI; the names of those that are missing, and why."""
+def build_all(transports, programs):
+    """Compiles programs of bench/ for each MPI; the names of those that are missing, and why. Ends
+    where Debian's is."""
     missing, built = {}, {}
     for one in transports:
         if one.mpi not in built:
             say(f"compiling for {one.title}")
             try:
-                one.build([program])
+                one.build(programs)
                 built[one.mpi] = None
             except NotBuilt as why:
+                if not one.mpi:
+                    die(*why.args)
                 built[one.mpi] = str(why.args[1])
         if built[one.mpi]:
             missing[one.name] = built[one.mpi]
+            say(f"{one.title} is left out: {missing[one.name]}")
     return missing
 
 
 def in_turn(transports, turn, program, limit, cores, directory, missing):
     """Runs each once with two ranks, beginning with another one each turn; the runs, each with its
-    mode, if that did not change, and rows. `program` says of one what it runs. A peer that fails is
+    probes, mode, if that did not change, and rows. `program` says of one what it runs. A peer that fails is
     missing from then on; Sluice must not."""
     runs = []
     for one in transports[turn % len(transports):] + transports[:turn % len(transports)]:
@@ -165,7 +169,8 @@ def in_turn(transports, turn, program, limit, cores, directory, missing):
             say(f"{one.title} is left out: {missing[one.name]}")
             continue
         mode = mode_of(before) if mode_of(before) == mode_of(after) else None
-        runs.append(dict(transport=one.name, mode=mode, rows=rows))
+        runs.append(dict(transport=one.name, probe_before_ns=before, probe_after_ns=after,
+                         mode=mode, rows=rows))
         say(f"  {one.title}, probes {before:4.0f} and {after:4.0f} ns: "
             f"{mode or 'does not count, the mode changed'}")
     return runs
