@@ -22,7 +22,7 @@ import tempfile
 import time
 
 from bench_base import RELEASE, VALUE, build_probe, die, is_time, run, say, show, size_name
-from bench_crowd import collectives, crowds
+from bench_crowd import collectives, crowds, rows_of
 from bench_peers import PEERS, TRANSPORTS, build_all, in_turn
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -118,7 +118,7 @@ class FabricPage:
         for name in self.programs():
             if name not in self.named:
                 self.faults.append(f"{FABRIC_PAGE}: the program {name} is named nowhere")
-            if f'"{name[:-2]}' not in self.runner:
+            if not re.search(rf'(?:compile\(&dir, |every_way\()"{name[:-2]}"', self.runner):
                 self.faults.append(f"{FABRIC_PAGE}: no test runs the program {name}")
 
     def programs(self):

@@ -27,6 +27,8 @@ from mpi4py_parts import DEBIAN, EXCLUSIONS, PYPI, modules_of, parts_of
 from run_mpi import ROOT
 from verdicts import leave
 
+# What `sluice run` says where some went from host to host.
+BETWEEN_HOSTS = r"carried [1-9].* on \d+ hosts; by device: .*[1-9]"
 RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi4py_rank.py")
 
 
@@ -144,14 +146,15 @@ def run_part_on(lab, part, ranks, args, tests, launch):
         finally:
             end_group(process)
     seconds = time.monotonic() - started
-    result = collect(out, ranks, ended)
     with open(text_path, errors="replace") as text:
-        result["text"] = text.read()
-    result["seconds"] = seconds
+        said = text.read()
     # What `sluice run` says at the end of an MPI of PyPI.
     reports = args.transport == "sluice" and args.mpi != "debian"
-    if lab and reports and not ended and not re.search(r"carried .* on \d+ hosts", result["text"]):
+    if lab and reports and not ended and not re.search(BETWEEN_HOSTS, said):
         ended = "Sluice carried nothing from host to host"
+    result = collect(out, ranks, ended)
+    result["text"] = said
+    result["seconds"] = seconds
     result["ended"] = ended
     shutil.rmtree(directory, ignore_errors=True)
     return result

@@ -57,8 +57,8 @@ def under_pypi(mpi, args, folder, words):
     yield "sluice", f"{mpi.title} over Sluice", [*start, *program], env
     start = [os.path.join(installed.dir, "bin", "mpiexec"), "-n", "2"]
     own = {"I_MPI_FABRICS": "shm"} if mpi.name == "impi" else {}
-    words = ["--mca", "pml", "ob1", "--mca", "btl", "self,sm"] if mpi.name == "openmpi" else []
-    yield "own", f"{mpi.title}, its own shared memory", [*start, *words, *program], {**env, **own}
+    chosen = ["--mca", "pml", "ob1", "--mca", "btl", "self,sm"] if mpi.name == "openmpi" else []
+    yield "own", f"{mpi.title}, its own shared memory", [*start, *chosen, *program], {**env, **own}
 
 
 def overlap(command, env, folder, seconds_max):

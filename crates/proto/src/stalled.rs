@@ -162,15 +162,13 @@ impl Stalled {
     ) -> bool {
         let Some(op) = sends.get(handle) else { unreachable!("a queue names only pending sends") };
         let (send, bytes, peer) = (op.send, op.bytes(), op.send.peer);
-        let slots = eager_slots(&send);
-        let is_short_of_credits = slots > core.ni.data_credits(peer);
-        let is_to_announce =
-            never_fits(core, &send) || is_short_of_credits && is_vain(core, port, &send, slots);
-        let attempt = if is_to_announce { Attempt::Announced } else { attempt };
+        let attempt = if never_fits(core, &send) { Attempt::Announced } else { attempt };
+        let (slots, credits) = (eager_slots(&send), core.ni.data_credits(peer));
         // Nobody is watched for what cannot go anyway.
         if attempt == Attempt::First
-            && is_short_of_credits
+            && slots > credits
             && !is_too_long(core, port, &send, |_| true)
+            && (credits == 0 || !is_vain(core, port, &send, slots))
         {
             return false;
         }

@@ -215,8 +215,8 @@ unsafe extern "C" fn bind(ep: *mut fid, to: *mut fid, flags: u64) -> c_int {
         let mut state = ep.core.state()?;
         if state.enabled {
             // Sandia OpenSHMEM binds its counters of reads and writes then.
-            let of_remote = flags & !(ffi::FI_READ | ffi::FI_WRITE) == 0;
-            let cntr = cntr.filter(|_| of_remote).ok_or(Errno::BAD_STATE)?;
+            let is_of_rma = flags & !(ffi::FI_READ | ffi::FI_WRITE) == 0;
+            let cntr = cntr.filter(|_| is_of_rma).ok_or(Errno::BAD_STATE)?;
             state.bind_cntr(&cntr.core, flags)?;
             return cntr.core.attach(&ep.core);
         }

@@ -153,17 +153,20 @@ impl EpCore {
         exposed: &Exposed,
         counter: Option<&Arc<CntrCore>>,
     ) -> Result<(), Errno> {
-        self.hide(exposed.key);
-        self.state()?.expose(exposed, counter)?;
+        let mut state = self.state()?;
+        if let Some(idle) = state.hide(exposed.key) {
+            idle.detach(self);
+        }
+        state.expose(exposed, counter)?;
         counter.map_or(Ok(()), |counter| counter.attach(self))
     }
 
     /// Exposes a region no more, whatever state this is in. A counter that nothing here counts on
     /// any more forgets the endpoint: it may be open for longer.
     pub fn hide(self: &Arc<EpCore>, key: u64) {
-        let idle = self.shared.lock_anyway().hide(key);
-        if let Some(counter) = idle {
-            counter.detach(self);
+        let mut state = self.shared.lock_anyway();
+        if let Some(idle) = state.hide(key) {
+            idle.detach(self);
         }
     }
 
@@ -514,8 +517,12 @@ impl State {
 
     /// The counters, each once or more.
     pub(super) fn counters(&self) -> Vec<Arc<CntrCore>> {
+        self.counting().cloned().collect()
+    }
+
+    fn counting(&self) -> impl Iterator<Item = &Arc<CntrCore>> {
         let of_regions = self.regions.values().filter_map(|(_, counter)| counter.as_ref());
-        self.counters.by_flag.iter().flatten().chain(of_regions).cloned().collect()
+        self.counters.by_flag.iter().flatten().chain(of_regions)
     }
 
     #[cold]
@@ -562,9 +569,10 @@ impl State {
 
     /// Exposes none any more.
     pub fn hide_all(&mut self) {
-        let keys: Vec<u64> = self.regions.keys().copied().collect();
-        for key in keys {
-            self.hide(key);
+        for (region, _) in std::mem::take(&mut self.regions).into_values() {
+            if let Some(engine) = &mut self.engine {
+                engine.hide(region);
+            }
         }
     }
 
@@ -574,7 +582,7 @@ impl State {
         if let Some(engine) = &mut self.engine {
             engine.hide(region);
         }
-        counter.filter(|idle| !self.counters().iter().any(|used| Arc::ptr_eq(used, idle)))
+        counter.filter(|idle| !self.counting().any(|used| Arc::ptr_eq(used, idle)))
     }
 
     pub(super) fn bind_av(&mut self, av: &Arc<AvCore>) -> Result<(), Errno> {

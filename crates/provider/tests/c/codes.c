@@ -249,33 +249,39 @@ static void bindings(void)
 	OK(fi_close(&cntr->fid));
 }
 
-/* A counter of a region holds no endpoint once the region is gone, and may outlive both. */
+/* A counter of regions holds no endpoint once they are gone or have another one, and may outlive
+ * them. It counts as long as there is one. */
 static void counted_regions(void)
 {
-	struct fid_cntr *cntr, *other;
-	struct fid_mr *mr[2];
+	struct fid_cntr *both, *first, *second;
+	struct fid_mr *mr[3];
+	fi_addr_t number;
 
-	OK(fi_cntr_open(net.domain, NULL, &cntr, NULL));
-	OK(fi_cntr_open(net.domain, NULL, &other, NULL));
-	for (int left_open = 0; left_open < 2; left_open++) {
-		struct side late = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
-		for (int i = 0; i < 2; i++) {
-			OK(fi_mr_reg(net.domain, bytes, sizeof bytes, FI_REMOTE_WRITE, 0, KEY + i, 0, &mr[i],
-				     NULL));
-			OK(fi_mr_bind(mr[i], &cntr->fid, FI_REMOTE_WRITE));
-		}
-		/* Another one takes its place. */
-		OK(fi_mr_bind(mr[1], &other->fid, FI_REMOTE_WRITE));
-		IS(fi_close(&cntr->fid), -FI_EBUSY);
-		OK(fi_close(&mr[0]->fid));
-		if (!left_open)
-			OK(fi_close(&mr[1]->fid));
-		close_side(&late);
-		if (left_open)
-			OK(fi_close(&mr[1]->fid));
+	OK(fi_cntr_open(net.domain, NULL, &both, NULL));
+	OK(fi_cntr_open(net.domain, NULL, &first, NULL));
+	OK(fi_cntr_open(net.domain, NULL, &second, NULL));
+	struct side late = open_side(&net, FI_CQ_FORMAT_TAGGED, 0, 0);
+	IS(fi_av_insert(side.av, late.name, 1, &number, 0, NULL), 1);
+	for (int i = 0; i < 3; i++) {
+		struct fid_cntr *cntr = i < 2 ? both : first;
+		OK(fi_mr_reg(net.domain, bytes, sizeof bytes, FI_REMOTE_WRITE, 0, KEY + i, 0, &mr[i],
+			     NULL));
+		OK(fi_mr_bind(mr[i], &cntr->fid, FI_REMOTE_WRITE));
 	}
-	OK(fi_close(&cntr->fid));
-	OK(fi_close(&other->fid));
+	OK(fi_mr_bind(mr[2], &second->fid, FI_REMOTE_WRITE));
+	OK(fi_close(&mr[0]->fid));
+	IS(fi_close(&both->fid), -FI_EBUSY);
+	OK(fi_inject_write(side.ep, "x", 1, number, 0, KEY + 1));
+	OK(fi_inject_write(side.ep, "y", 1, number, 1, KEY + 2));
+	OK(fi_cntr_wait(both, 1, 10000));
+	OK(fi_cntr_wait(second, 1, 10000));
+	IS(fi_cntr_read(first), 0);
+	for (int i = 1; i < 3; i++)
+		OK(fi_close(&mr[i]->fid));
+	close_side(&late);
+	OK(fi_close(&both->fid));
+	OK(fi_close(&first->fid));
+	OK(fi_close(&second->fid));
 }
 
 static void regions(void)
