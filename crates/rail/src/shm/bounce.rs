@@ -307,8 +307,9 @@ pub(super) struct Pair {
     handed: u32,
     /// The peer's count, when it was looked at last.
     counted: u64,
-    /// Buffers of the peer's that were read here.
+    /// Buffers of the peer's that were read here, and how many when that was asked for last.
     read: u64,
+    read_before: u64,
     /// The peer's count when it was asked for last.
     seen: u64,
     /// When a long payload was stored for the peer.
@@ -329,6 +330,11 @@ impl Pair {
     pub(super) fn has_just_read(&mut self, count: u64, now: Nanos) -> bool {
         let before = std::mem::replace(&mut self.seen, count);
         count != before && now.since(self.written_at) < JUST
+    }
+
+    /// Whether a buffer of the peer's was read since the last call: the two send to each other in turn.
+    pub(super) fn has_answered(&mut self) -> bool {
+        std::mem::replace(&mut self.read_before, self.read) != self.read
     }
 
     /// One more buffer of the peer's was read. `word` is the own count there.
@@ -415,6 +421,16 @@ mod tests {
             let now = Nanos(WRITTEN + after_ns);
             assert_eq!(there.has_just_read(count, now), is_just, "{count} after {after_ns}");
         }
+    }
+
+    #[test]
+    fn who_sent_a_long_payload_since_it_was_asked_for_answers() {
+        let (mut there, word) = (pair(), AtomicU64::new(0));
+        assert!(!there.has_answered());
+        there.note_read(&word);
+        there.note_read(&word);
+        assert!(there.has_answered());
+        assert!(!there.has_answered());
     }
 
     #[test]

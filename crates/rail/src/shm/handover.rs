@@ -227,8 +227,10 @@ impl Shm {
     /// to be here meanwhile.
     fn is_here(&self, peer: PeerId) -> bool {
         looks::note_work(self.segment.look());
-        let is_here =
-            self.peers.segment(peer).is_some_and(|segment| looks::is_looking(segment.look()));
+        let is_here = self
+            .peers
+            .segment(peer)
+            .is_some_and(|segment| looks::is_looking(segment.look(), false));
         self.note_look();
         is_here
     }

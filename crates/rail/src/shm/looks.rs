@@ -4,7 +4,8 @@
 //! payload, or a chunk of a long message, that it is at work. To take in a packet of other than the most
 //! usual kind, or to post a long receive, is to look, too. So a sender that sees it change, or sees that, knows that what it writes is read while it
 //! is written. It watches for less than a microsecond: an owner that looks at
-//! all does so ten times in that time, and one that computes, or sleeps, not at all.
+//! all does so ten times in that time, and one that computes, or sleeps, not at all. One that answers is
+//! watched for longer: it may be on its way from what it has sent to what it receives.
 //!
 //! The answer is a hint. It decides how a message goes, and nothing about whether it arrives;
 //! whoever forges the word makes others choose badly for himself.
@@ -16,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const AT_WORK: u64 = 1 << 63;
 /// How often a sender reads the word: for about half a microsecond.
 const READS: u32 = 16;
+/// The same of an owner that has sent a long payload since the last one: it has to come back from there
+/// through its MPI, which takes MPICH more than a microsecond.
+const ANSWER_READS: u32 = 64;
 
 /// The owner looks, or has copied.
 #[inline(always)]
@@ -30,11 +34,12 @@ pub(super) fn note_work(word: &AtomicU64) {
     word.store(word.load(Ordering::Relaxed) | AT_WORK, Ordering::Relaxed);
 }
 
-/// Whether the owner looks now.
-pub(super) fn is_looking(word: &AtomicU64) -> bool {
+/// Whether the owner looks now, or soon: it is watched for longer if it `answers`.
+pub(super) fn is_looking(word: &AtomicU64, answers: bool) -> bool {
     let first = word.load(Ordering::Relaxed);
+    let reads = if answers { ANSWER_READS } else { READS };
     (first & AT_WORK != 0)
-        || (0..READS).any(|_| {
+        || (0..reads).any(|_| {
             spin_loop();
             word.load(Ordering::Relaxed) != first
         })
@@ -49,11 +54,11 @@ mod tests {
     fn who_copies_looks_and_who_does_nothing_does_not() {
         let word = AtomicU64::new(0);
         note(&word);
-        assert!(!is_looking(&word));
+        assert!(!is_looking(&word, false));
         note_work(&word);
-        assert!(is_looking(&word));
+        assert!(is_looking(&word, false));
         note(&word);
-        assert!(!is_looking(&word));
+        assert!(!is_looking(&word, false));
     }
 
     #[test]
@@ -66,7 +71,7 @@ mod tests {
                 }
             });
             // One of the two may not run for a while.
-            while !is_looking(&word) {
+            while !is_looking(&word, false) {
                 std::thread::yield_now();
             }
             ends.store(true, Ordering::Relaxed);

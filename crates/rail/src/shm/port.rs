@@ -66,7 +66,8 @@ impl Transport for Shm {
         // A single long one gets to a far receiver sooner if both sides copy.
         let is_worth_it =
             bytes <= FAR_BYTES_MAX || is_at_it || !segment.stores.would_stream(bytes as usize);
-        is_worth_it && (is_at_it || looks::is_looking(segment.look()))
+        let answers = segment.bounces.has_answered();
+        is_worth_it && (is_at_it || looks::is_looking(segment.look(), answers))
     }
 
     /// A mailbox is opened by processes of its own user only.
