@@ -9,6 +9,7 @@ table of what was run as Markdown; the table in README.md has to be that one.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -43,7 +44,7 @@ class Mpi:
     environment: tuple = ()
     # Its launcher, from its directory, with what has it leave the others alone when a rank has ended.
     launcher: tuple = ()
-    # Whether ranks are told of another one's end and go on; else it ends them itself.
+    # Whether ranks that have been told of another one's end can go on. Else they end.
     goes_on: bool = False
     # Has it make one-sided operations over libfabric, also where there is a way round it, and
     # what its programs are told that cannot do it all in that way.
@@ -156,8 +157,8 @@ class Installed:
         return ""
 
     def kill(self, program, ranks, env):
-        """The last rank is killed, and its launcher leaves the others alone: they are told, and go
-        on or end by themselves. Nothing is left."""
+        """The last rank is killed, and its launcher leaves the others alone: they go on with each
+        other, or end. Nothing is left."""
         before = shared_memory()
         path = os.path.realpath(program[0])
         launcher = [os.path.join(self.dir, word) if word.startswith("bin/") else word
@@ -173,7 +174,8 @@ class Installed:
         finally:
             left = processes_that_run(path)
             for pid in left:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             job.end()
         said = job.text()
         check(code is not None, f"the job did not end in {KILL_SECONDS_MAX} s\n{tail(said)}")

@@ -84,7 +84,7 @@ pub trait Transport {
 
     /// Whether the process of a peer takes in what it is sent, now, and a payload of so many bytes had
     /// better go with its packet then: it is read while it is written, or soon after. A hint, which
-    /// takes less than a microsecond; no, where nothing is known.
+    /// takes some microseconds at most; no, where nothing is known.
     fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool;
 
     /// The user that the process of `peer` belongs to, as far as the rail has

@@ -3,7 +3,7 @@
 //! One word of the mailbox changes with each look, and says of an owner that is copying a
 //! payload, or a chunk of a long message, that it is at work. To take in a packet of other than the most
 //! usual kind, or to post a long receive, is to look, too. So a sender that sees it change, or sees that, knows that what it writes is read while it
-//! is written. It watches for less than a microsecond: an owner that looks at
+//! is written. It watches for half a microsecond: an owner that looks at
 //! all does so ten times in that time, and one that computes, or sleeps, not at all. One that answers is
 //! watched for longer: it may be on its way from what it has sent to what it receives.
 //!
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const AT_WORK: u64 = 1 << 63;
 /// How often a sender reads the word: for about half a microsecond.
 const READS: u32 = 16;
-/// The same of an owner that has sent a long payload since the last one: it has to come back from there
-/// through its MPI, which takes MPICH more than a microsecond.
+/// The same of an owner that has sent a long payload since the last one, for about two microseconds: it
+/// has to come back from there through its MPI.
 const ANSWER_READS: u32 = 64;
 
 /// The owner looks, or has copied.
