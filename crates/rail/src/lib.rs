@@ -62,6 +62,7 @@ mod bell;
 #[path = "shm/claims_line.rs"]
 mod claims_line;
 #[cfg(loom)]
+#[allow(dead_code)]
 #[path = "shm/prefetch.rs"]
 mod prefetch;
 #[cfg(loom)]

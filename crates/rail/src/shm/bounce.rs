@@ -7,7 +7,9 @@
 //! that lies far from the slots is moved in half the time
 //! (`docs/decisions/0023-payload-apart-from-the-slots.md`).
 //! A sender goes round through all of its memory before it uses a piece again: by then neither
-//! core has the lines in a cache of its own, from which they would have to be taken.
+//! core has the lines in a cache of its own, from which they would have to be taken. On Intel's processors,
+//! where lines are fetched before they are written (`ahead`), a part does for messages that are read one by one,
+//! and the rest is not touched.
 //!
 //! The longest are stored and read in portions (`portions`).
 //!
@@ -15,8 +17,8 @@
 //! it took all of them: for the machines nothing has changed. (A chunk that is handed over,
 //! `handover`, takes no credit.) Who finds no free buffer puts the
 //! payload into the ring. So does who streams a payload of one portion, because the receiver is
-//! far (`stores`): such stores take lines from nobody. On Intel's processors a message of less than
-//! 5 KiB is in the ring, which was measured to be faster there.
+//! far (`stores`): such stores take lines from nobody.
+//! On Intel's processors so is a message of less than 3 KiB, which is there as soon, and costs less beside.
 //!
 //! The receiver reads packets of one sender in their order, and copies what it wants of a payload
 //! while it handles the packet. So one count for each pair says which buffers have been read:
@@ -45,15 +47,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const UNIT_BYTES: usize = 1 << 10;
 /// Most bytes of the memory in which the buffers of a process lie.
 const BOUNCE_BYTES_MAX: usize = 2 << 20;
+/// What is gone through on Intel's processors while a receiver keeps up.
+const ROUND_BYTES_INTEL: usize = 256 << 10;
+/// One that keeps up has no more than so many payloads to read.
+const UNREAD_MAX: usize = 2;
 /// Units that one word of marks is for.
 const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 /// The shortest payload that is sent by one.
 pub(super) const PAYLOAD_BYTES_MIN: usize = 2 << 10;
-/// The shortest one of a message that is worth one on Intel's processors. In slots 4 KiB are as
-/// fast or faster there one at a time, and 1.4 times as fast in a stream.
-const WORTH_BYTES_MIN_INTEL: usize = 5 << 10;
+/// The shortest one of a message that is worth one on Intel's processors. In slots a shorter one is as
+/// fast or faster there.
+const WORTH_BYTES_MIN_INTEL: usize = 3 << 10;
 /// The word of a slot that says where the buffer is, behind every header of a packet with
 /// payload: zero, or what `portions` says.
 pub(super) const BOUNCE_WORD: usize = 7;
@@ -130,6 +136,8 @@ pub(super) struct OwnBounces {
     used: Box<[u64]>,
     /// From here on free units are looked for.
     next: usize,
+    /// So many are gone through while a receiver keeps up.
+    round_units: usize,
     /// Those that are kept back until a process has ended.
     kept: Vec<(PeerId, Buffer)>,
     /// Sends that found no buffer since all counts were looked at.
@@ -141,8 +149,14 @@ pub(super) struct OwnBounces {
 impl OwnBounces {
     /// All units of so many bytes ([`bounce_bytes`]), free.
     pub(super) fn new(bytes: usize) -> OwnBounces {
+        let round = if is_intel() { ROUND_BYTES_INTEL } else { BOUNCE_BYTES_MAX };
+        OwnBounces::with_round(bytes, round)
+    }
+
+    fn with_round(bytes: usize, round_bytes: usize) -> OwnBounces {
         let used = vec![0; bytes / UNIT_BYTES / WORD_UNITS].into();
-        OwnBounces { used, next: 0, kept: Vec::new(), misses: 0, portions: 0 }
+        let round_units = round_bytes / UNIT_BYTES;
+        OwnBounces { used, next: 0, round_units, kept: Vec::new(), misses: 0, portions: 0 }
     }
 
     fn units(&self) -> usize {
@@ -172,6 +186,31 @@ impl OwnBounces {
         pair.units += count;
         pair.busy.push_back(buffer);
         Some(buffer)
+    }
+
+    /// The buffer that was taken last was not for a packet of a stream. If a part of the memory was gone
+    /// through with it, and the receiver keeps up, the first part is used again.
+    #[inline]
+    pub(super) fn end_round(&mut self, pair: &mut Pair, word: &AtomicU64) {
+        let last = pair.busy.back().map_or(self.next, |buffer| buffer.unit.into());
+        if self.next / self.round_units != last / self.round_units {
+            self.begin_again(pair, word);
+        }
+    }
+
+    #[cold]
+    fn begin_again(&mut self, pair: &mut Pair, word: &AtomicU64) {
+        self.take_back(pair, word);
+        if pair.busy.len() <= UNREAD_MAX {
+            self.next = 0;
+        }
+    }
+
+    /// Where the next buffer for so much payload begins, if those that were taken first are free again.
+    #[inline]
+    pub(super) fn next_at(&self, payload_bytes: usize) -> usize {
+        let at = self.next * UNIT_BYTES;
+        if at + payload_bytes <= self.units() * UNIT_BYTES { at } else { 0 }
     }
 
     /// Whether it is time to look at the counts of all receivers, because one that is sent
@@ -361,7 +400,7 @@ mod tests {
     fn all_memory_is_gone_through_before_a_piece_is_used_again() {
         for len in [4096, 5000, PAYLOAD_BYTES_MAX] {
             let (mut own, mut there, mut here) =
-                (OwnBounces::new(BOUNCE_BYTES_MAX), pair(), pair());
+                (OwnBounces::with_round(BOUNCE_BYTES_MAX, BOUNCE_BYTES_MAX), pair(), pair());
             let count = AtomicU64::new(0);
             let mut last = None;
             let mut used = 0;
@@ -379,6 +418,33 @@ mod tests {
                 here.note_read(&count);
             }
         }
+    }
+
+    /// One by one, and then in a stream.
+    #[test]
+    fn while_a_receiver_keeps_up_a_part_of_the_memory_does() {
+        const LEN: usize = 3000;
+        let mut own = OwnBounces::with_round(BOUNCE_BYTES_MAX, ROUND_BYTES_INTEL);
+        let (mut there, mut here, count) = (pair(), pair(), AtomicU64::new(0));
+        let mut end = 0;
+        for _ in 0..UNITS {
+            end = end.max(own.take(&mut there, &count, LEN).unwrap().at() + LEN);
+            own.end_round(&mut there, &count);
+            here.note_read(&count);
+        }
+        assert!(end <= ROUND_BYTES_INTEL + UNIT_BYTES * LEN.div_ceil(UNIT_BYTES), "{end}");
+        for _ in 0..UNITS {
+            end = end.max(own.take(&mut there, &count, LEN).unwrap().at() + LEN);
+            here.note_read(&count);
+        }
+        assert!(end > BOUNCE_BYTES_MAX - 2 * LEN, "{end}");
+        // One that has payloads to read goes on, too.
+        own.next = 0;
+        for _ in 0..BOUNCE_BYTES_MAX / 2 / UNIT_BYTES / LEN.div_ceil(UNIT_BYTES) {
+            end = own.take(&mut there, &count, LEN).unwrap().at() + LEN;
+            own.end_round(&mut there, &count);
+        }
+        assert!(end > ROUND_BYTES_INTEL, "{end}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 #[cfg(test)]
 use super::ring::Slot;
 use super::ring::{Run, WORDS};
-use super::shared_bytes::copy_shared;
+use super::shared_bytes::{Behind, copy_shared};
 use super::stores::Stores;
 use sluice_wire::SLOT_BYTES;
 use std::ptr;
@@ -73,9 +73,10 @@ pub(super) unsafe fn fill(stores: &mut Stores, run: Run<'_>, from: *const u8, le
     // SAFETY: each copy ends inside its slots, by `part` and the assertion; they may be
     // written through a shared reference, for all of them is atomics.
     unsafe {
-        stores.copy(from, before.as_ptr().cast_mut().cast(), part);
+        stores.copy(from, before.as_ptr().cast_mut().cast(), part, Behind::Unknown);
         if part < len {
-            stores.copy(from.add(part), after.as_ptr().cast_mut().cast(), len - part);
+            let to = after.as_ptr().cast_mut().cast();
+            stores.copy(from.add(part), to, len - part, Behind::Unknown);
         }
     }
 }

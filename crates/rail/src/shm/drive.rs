@@ -19,6 +19,7 @@ use super::segment::Claim;
 use super::{Shm, backing};
 use sluice_link::{ClaimsId, Machine, PeerError, RailError};
 use sluice_wire::{Nanos, Packet, PeerId, Plain, PlainParsed, Put, Rts};
+use std::ops::Range;
 
 /// Polls between two looks at the clock. A power of two.
 const TICK_POLLS: u32 = 32;
@@ -32,10 +33,11 @@ const NAP_NS: u64 = 50_000;
 
 /// Why the next poll does more than to look at the mailbox. There is work for it beyond;
 /// another rail wants to be polled, which keeps nobody from sleeping; packets have come, and
-/// the machine has had no idle moment since.
+/// the machine has had no idle moment since; lines are to be fetched before they are written (`ahead`).
 const WORK: u8 = 1;
 const OTHERS: u8 = 2;
 const IDLE_OWED: u8 = 4;
+const LINES: u8 = 8;
 
 /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
 /// the ends of peers. Says how many inputs the machine got.
@@ -50,12 +52,15 @@ pub(crate) fn poll<H: Host, M: Machine>(
     let shm = host.shm_mut();
     shm.polls = shm.polls.wrapping_add(1);
     shm.note_look();
+    if shm.attention & LINES != 0 && packets == 0 {
+        shm.fetch_lines();
+    }
     if shm.attention & (WORK | OTHERS) != 0 || shm.polls.is_multiple_of(TICK_POLLS) {
         return packets + poll_rest(host, now, machine, packets == 0);
     }
     if packets == 0 {
-        let is_owed = shm.attention != 0;
-        shm.attention = 0;
+        let is_owed = shm.attention & IDLE_OWED != 0;
+        shm.attention &= LINES;
         if is_owed || machine.deadline().is_some_and(|deadline| deadline <= now) {
             machine.on_idle(now, host);
         }
@@ -162,10 +167,10 @@ fn deliver_parsed<H: Host, M: Machine>(
 #[inline(never)]
 fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, empty: bool) -> usize {
     let shm = host.shm_mut();
-    if empty && shm.attention == OTHERS && !shm.polls.is_multiple_of(TICK_POLLS) {
+    if empty && shm.attention & !LINES == OTHERS && !shm.polls.is_multiple_of(TICK_POLLS) {
         return poll_others_alone(host, now, machine);
     }
-    shm.attention &= IDLE_OWED;
+    shm.attention &= IDLE_OWED | LINES;
     if shm.polls.is_multiple_of(TICK_POLLS) && shm.is_housekeeping_due() {
         shm.look_after();
         if shm.show.take_due() {
@@ -203,7 +208,7 @@ fn poll_rest<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M, emp
 /// Nothing but the other rails, which want to be looked at in each poll: all else of a poll
 /// comes with every [`TICK_POLLS`]th, or when there is work for it.
 fn poll_others_alone<H: Host, M: Machine>(host: &mut H, now: Nanos, machine: &mut M) -> usize {
-    host.shm_mut().attention = 0;
+    host.shm_mut().attention &= LINES;
     let inputs = host.poll_others(now, machine);
     let others_want = host.others_want();
     if others_want {
@@ -349,6 +354,21 @@ impl Shm {
         self.attention |= WORK;
     }
 
+    /// Fetches some of the lines that are likely to be written next.
+    fn fetch_lines(&mut self) {
+        if !self.ahead.fetch_some() {
+            self.attention &= !LINES;
+        }
+    }
+
+    /// As many bytes as were written last, and are likely to be next, are these.
+    #[inline]
+    pub(super) fn expect_to_write(&mut self, bytes: Range<usize>, is_stream: bool) {
+        if self.ahead.expect(bytes, is_stream) {
+            self.attention |= LINES;
+        }
+    }
+
     /// Something has come, and the machine is to have an idle moment after it.
     #[inline(always)]
     pub(crate) fn owe_idle(&mut self) {
@@ -371,7 +391,9 @@ impl Shm {
     /// and ended peers if that is due, so that a process that only sleeps and
     /// asks learns of both.
     pub fn has_work(&mut self) -> bool {
-        if self.attention & !OTHERS != 0 || self.reader.is_published() || !self.transfers.is_empty()
+        if self.attention & !(OTHERS | LINES) != 0
+            || self.reader.is_published()
+            || !self.transfers.is_empty()
         {
             return true;
         }

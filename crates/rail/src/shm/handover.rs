@@ -279,7 +279,7 @@ impl Shm {
         let Ok(chunk_len) = u32::try_from(len) else { return false };
         let mut first = Handed { claims, chunk: taken, len: chunk_len }.slot();
         looks::note_work(self.segment.look());
-        let is_done = self.write_by_buffer(transfer.peer, &mut first, payload);
+        let is_done = self.write_by_buffer(transfer.peer, &mut first, payload, true);
         self.note_look();
         if is_done && let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) {
             segment.bounces.hand_over();

@@ -23,6 +23,7 @@
 //!   found, and the peers concerned are given up by name.
 //! - No locks: one thread at a time uses a rail.
 
+mod ahead;
 mod backing;
 pub(crate) mod bell;
 mod bounce;
@@ -125,6 +126,7 @@ pub struct Shm {
     entry_claims: Vec<u64>,
     packet_slots_max: u32,
     current: Current,
+    ahead: ahead::Ahead,
     transfers: bulk::Queue,
     own_claims: chunk_claims::OwnClaims,
     own_bounces: bounce::OwnBounces,
@@ -222,6 +224,7 @@ impl Shm {
             packet_slots_max: (u32::from(layout.grant.data_slots) + layout.dynamic_slots)
                 .max(u32::from(layout.reply_slots)),
             current: Current::none(),
+            ahead: ahead::Ahead::default(),
             transfers: bulk::Queue::default(),
             own_claims: chunk_claims::OwnClaims::new(),
             own_bounces: bounce::OwnBounces::new(segment.bounces_len()),

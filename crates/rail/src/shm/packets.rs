@@ -4,20 +4,24 @@
 //! sender's (`bounce`), or, if the ring would not have it much longer, in memory of its own.
 
 use super::Shm;
+use super::ahead;
 use super::bounce::{self, BOUNCE_WORD, may_bounce, worth_bytes_min};
 use super::copy::{byte_at, copy_small, fill, slot_bytes, take};
 use super::looks;
 use super::peers::RemoteMailbox;
-use super::portions::{PORTION_BYTES, Until, portion_bytes};
+use super::portions::{Until, portion_bytes, whole_bytes_max};
 use super::prefetch::prefetch;
 use super::ring::{Step, WORDS, writer_of};
 use super::segment::Segment;
-use super::shared_bytes::copy_shared;
+use super::shared_bytes::{Behind, copy_before, copy_shared};
 use super::stores::{Parts, TIMED_BYTES_MIN, ticks};
 use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The shortest payload of whose portions the lines behind are fetched while one is read.
+const FETCHED_BYTES_MIN: usize = 32 << 10;
 
 /// The packet being handled.
 #[derive(Debug)]
@@ -61,8 +65,9 @@ pub(super) enum Place {
     Ring,
     /// Here: the ring does not have it any more as it came.
     Kept(Box<[u8]>),
-    /// In a buffer of its sender's, which begins here, and is stored until then.
-    Bounce(PeerId, u32, Option<Until>),
+    /// In a buffer of its sender's, which begins here, is stored until then, and has this behind
+    /// it.
+    Bounce(PeerId, u32, Option<Until>, Behind),
 }
 
 impl Shm {
@@ -72,6 +77,7 @@ impl Shm {
     pub(crate) fn write_packet(&mut self, peer: PeerId, head: &HeadBuf, payload: Region) -> bool {
         let Some(mailbox) = self.peers.mailbox(peer) else { return false };
         self.stats.packets_out += 1;
+        let is_stream = self.ahead.note_packet(self.polls);
         let mut first = *head.words();
         let at = head.len();
         let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
@@ -82,9 +88,12 @@ impl Shm {
             unsafe { copy_small(from, byte_at(&mut first, at), payload.len as usize) };
             mailbox.writer.write(1, &first, |_, _| {}, step);
             mailbox.ring();
+            if is_stream {
+                ahead::fetch_slot_behind(mailbox.writer.last_packet().end);
+            }
             return true;
         }
-        self.write_slots(peer, &mut first, at, payload)
+        self.write_slots(peer, &mut first, at, payload, is_stream)
     }
 
     /// Writes a packet with this first slot, behind whose header the payload has no room.
@@ -95,12 +104,13 @@ impl Shm {
         first: &mut [u64; WORDS],
         header_bytes: usize,
         payload: Region,
+        is_stream: bool,
     ) -> bool {
         if may_bounce(header_bytes, payload.len) && payload.len >= worth_bytes_min() {
             if self.own_bounces.is_look_due() {
                 self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
             }
-            if self.write_by_buffer(peer, first, payload) {
+            if self.write_by_buffer(peer, first, payload, is_stream) {
                 return true;
             }
         }
@@ -125,6 +135,14 @@ impl Shm {
             step,
         );
         mailbox.ring();
+        if !stores.streams(len) {
+            let last = mailbox.writer.last_packet();
+            self.ahead.hand_on(last.clone(), self.stats.packets_in);
+            // The reader looks at the first slot behind it.
+            let next = last.end + SLOT_BYTES..last.end + SLOT_BYTES + len;
+            let next = mailbox.writer.in_ring(next);
+            self.expect_to_write(next, is_stream);
+        }
         true
     }
 
@@ -136,11 +154,12 @@ impl Shm {
         peer: PeerId,
         first: &mut [u64; WORDS],
         payload: Region,
+        is_stream: bool,
     ) -> bool {
         let Some((mailbox, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let Some(entry) = segment.bounces.entry else { return false };
         let len = payload.len as usize;
-        if len <= PORTION_BYTES && segment.stores.streams(len) {
+        if len <= whole_bytes_max() && segment.stores.streams(len) {
             return false;
         }
         let read = self.segment.bounces_read(entry);
@@ -148,9 +167,12 @@ impl Shm {
             return false;
         };
         self.stats.bounces_out += 1;
+        if !is_stream {
+            self.own_bounces.end_round(&mut segment.bounces, read);
+        }
         let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
         let to = self.segment.bounce(buffer.at(), len).as_ptr();
-        if len > PORTION_BYTES
+        if len > whole_bytes_max()
             && let Some(parts) = segment.stores.in_parts(len)
         {
             let stored = &mut self.own_bounces.portions;
@@ -160,6 +182,9 @@ impl Shm {
             // this buffer before the count says so, for it was free.
             let took = unsafe { store_portions(mailbox, first, count, parts, (from, to, len)) };
             segment.stores.end(parts, took, len - portion_bytes(len), len);
+            if !parts.streams() {
+                self.expect_to_bounce(len, is_stream);
+            }
             if len >= TIMED_BYTES_MIN {
                 self.note_written(peer);
             }
@@ -167,11 +192,22 @@ impl Shm {
         }
         // SAFETY: the machine vouches for the payload; no honest peer reads this buffer, for it
         // was free.
-        unsafe { segment.stores.copy(from, to, len) };
+        unsafe { segment.stores.copy(from, to, len, Behind::next_if(is_stream)) };
         first[BOUNCE_WORD] = buffer.named(None);
         mailbox.writer.write(1, first, |_, _| {}, step);
         mailbox.ring();
+        if !segment.stores.streams(len) {
+            let at = to.addr();
+            self.ahead.hand_on(at..at + len, self.stats.packets_in);
+            self.expect_to_bounce(len, is_stream);
+        }
         true
+    }
+
+    /// The next payload is likely to be as long, and to go by the buffer behind the last one.
+    fn expect_to_bounce(&mut self, len: usize, is_stream: bool) {
+        let at = self.segment.bounce(self.own_bounces.next_at(len), len).addr().get();
+        self.expect_to_write(at..at + len, is_stream);
     }
 
     /// A long payload was stored for a peer, just now.
@@ -223,12 +259,13 @@ impl Shm {
         if let Some(named) = named {
             let at = bounce::place(named.unit, payload_len, self.peers.bounces_len(peer))?;
             // Who has told of another packet has stored this one, and its count need not be asked.
-            let is_whole = || self.reader.writer_behind() == Some(writer_of(copy));
-            let until = named.until.filter(|_| !is_whole());
+            let is_whole = self.reader.writer_behind() == Some(writer_of(copy));
+            let until = named.until.filter(|_| !is_whole);
             if until.is_some() {
                 prefetch(std::ptr::from_ref(self.peers.segment(peer)?.portions()));
             }
-            self.current.place = Place::Bounce(peer, at, until);
+            let behind = Behind::next_if(is_whole);
+            self.current.place = Place::Bounce(peer, at, until, behind);
         }
         self.current.first = *copy;
         self.current.payload_offset = payload_offset;
@@ -309,7 +346,7 @@ impl Shm {
                 unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
                 return Copied::Done;
             }
-            Place::Bounce(peer, at, until) => {
+            Place::Bounce(peer, at, until, behind) => {
                 let segment = self.peers.segment(*peer);
                 let segment = segment.expect("a peer stays mapped while its packet is handled");
                 let from = segment.bounce(*at as usize + skip, len).as_ptr();
@@ -319,7 +356,7 @@ impl Shm {
                     if let Some(until) = *until {
                         self.take_portions(*peer, segment, until, skip, (from, to, len))
                     } else {
-                        copy_shared(from, to, len);
+                        copy_before(from, to, len, *behind);
                         true
                     }
                 };
@@ -347,13 +384,15 @@ impl Shm {
         (from, to, len): (*const u8, *mut u8, usize),
     ) -> bool {
         let payload_bytes = self.current.payload_len as usize;
+        // Of a shorter one the lines behind a portion are being stored.
+        let behind = Behind::next_if(payload_bytes >= FETCHED_BYTES_MIN);
         let count = segment.portions();
         let mut stored = portion_bytes(payload_bytes).min(payload_bytes);
         let mut done = 0;
         while done < len && !self.current.is_cut.get() {
             let part = stored.min(skip + len).saturating_sub(skip + done);
             // SAFETY: these are some of the bytes that the caller vouches for.
-            unsafe { copy_shared(from.add(done), to.add(done), part) };
+            unsafe { copy_before(from.add(done), to.add(done), part, behind) };
             done += part;
             if done < len {
                 let sender = || self.sender_does(peer);

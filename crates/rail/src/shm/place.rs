@@ -1,7 +1,7 @@
 //! Where the payload of an eager message lies on its way, for people who ask.
 
 use super::bounce::{may_bounce, worth_bytes_min};
-use super::portions::{PORTION_BYTES, portion_bytes};
+use super::portions::{portion_bytes, whole_bytes_max};
 use sluice_wire::{Plain, slots_for};
 
 /// Where the payload of an eager message lies on its way.
@@ -35,16 +35,17 @@ impl PayloadPlace {
     /// That of a message of so many bytes without options.
     #[must_use]
     pub fn of(len: u64) -> PayloadPlace {
-        PayloadPlace::by(PayloadPlace::buffer_bytes_min(), len)
+        PayloadPlace::by(PayloadPlace::buffer_bytes_min(), whole_bytes_max() as u64, len)
     }
 
-    /// The same where the shortest one that is sent by a buffer has so many bytes.
-    fn by(buffer_bytes_min: u64, len: u64) -> PayloadPlace {
+    /// The same where the shortest one that is sent by a buffer, and the longest one that is stored in
+    /// one piece, have so many bytes.
+    fn by(buffer_bytes_min: u64, whole_bytes_max: u64, len: u64) -> PayloadPlace {
         let header = Plain::HEADER_BYTES;
         if slots_for(header.into(), len) == 1 {
             PayloadPlace::Slot
         } else if len >= buffer_bytes_min && may_bounce(header as usize, len) {
-            if len > PORTION_BYTES as u64 { PayloadPlace::Portions } else { PayloadPlace::Buffer }
+            if len > whole_bytes_max { PayloadPlace::Portions } else { PayloadPlace::Buffer }
         } else {
             PayloadPlace::Slots
         }
@@ -68,8 +69,10 @@ mod tests {
             PayloadPlace::Portions,
             PayloadPlace::Portions,
         ];
-        assert_eq!(lens.map(|len| PayloadPlace::by(2 << 10, len)), places);
-        assert_eq!(PayloadPlace::by(5 << 10, 4096), PayloadPlace::Slots);
-        assert_eq!(PayloadPlace::by(5 << 10, 5 << 10), PayloadPlace::Portions);
+        assert_eq!(lens.map(|len| PayloadPlace::by(2 << 10, 4 << 10, len)), places);
+        let intel = |len| PayloadPlace::by(3 << 10, 8 << 10, len);
+        assert_eq!(intel(3071), PayloadPlace::Slots);
+        assert_eq!([3072, 8192].map(intel), [PayloadPlace::Buffer; 2]);
+        assert_eq!(intel(8193), PayloadPlace::Portions);
     }
 }

@@ -18,12 +18,17 @@
 //! of it. So the count is no more than a packet's number of portions away from what the packet
 //! says; of one that says otherwise nothing is used.
 
+use super::processor::is_intel;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest payload that is stored in one portion, and the shortest portion.
+/// The shortest portion.
 pub(super) const PORTION_BYTES: usize = 4 << 10;
+/// The longest payload that is stored in one piece. Where it is demoted then (`ahead`), a longer one is
+/// there sooner so than in portions.
+const WHOLE_BYTES_MAX: usize = PORTION_BYTES;
+const WHOLE_BYTES_MAX_DEMOTED: usize = 8 << 10;
 /// Values that a machine reads out of a packet itself are in the first one.
 const _: () = assert!(PORTION_BYTES >= 4 << 10);
 /// A portion of a payload of [`LONG_BYTES_MIN`] and more.
@@ -47,6 +52,12 @@ pub(super) enum Sender {
     /// It was stopped, and may go on.
     Stopped,
     Ended,
+}
+
+/// The longest payload that is stored in one piece on this processor.
+#[inline]
+pub(super) fn whole_bytes_max() -> usize {
+    if is_intel() { WHOLE_BYTES_MAX_DEMOTED } else { WHOLE_BYTES_MAX }
 }
 
 /// What is stored of a payload between two steps of the count. The core that reads a portion fetches

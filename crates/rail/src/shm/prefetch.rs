@@ -1,7 +1,8 @@
-//! Lines that the processor begins to fetch before they are read: who has written them last is
-//! another core, and a fetch takes as long as handling a packet.
+//! Hints to the processor about lines: no bytes change by them, and none ever faults, so the places
+//! need not be valid. Where a processor does not know one it does nothing.
 
-/// Begins to fetch the line at this place. It need not be valid: nothing is read into the program.
+/// Begins to fetch the line at this place before it is read: who has written it last is another core,
+/// and a fetch takes as long as handling a packet.
 #[inline(always)]
 pub(super) fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -9,6 +10,36 @@ pub(super) fn prefetch<T>(at: *const T) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
+/// Begins to fetch the line at this address before it is written.
+#[inline(always)]
+pub(super) fn prefetch_to_write(at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{}]", in(reg) at,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
+/// Moves the line at this address to the cache that cores share.
+#[inline(always)]
+pub(super) fn demote(at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above. A processor that has no such instruction takes it for one that does nothing.
+    unsafe {
+        std::arch::asm!(
+            "cldemote [{}]", in(reg) at,
+            options(nostack, preserves_flags, readonly)
+        );
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;

@@ -40,6 +40,7 @@ use super::prefetch::prefetch;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 #[cfg(not(loom))]
@@ -293,6 +294,26 @@ impl<K> Writer<K> {
         if intent.load(Ordering::Relaxed) != self.idle.get() {
             intent.store(self.idle.get(), Ordering::Release);
         }
+    }
+
+    /// The addresses of the slots of the packet that was written last, up to the ring's end.
+    #[inline(always)]
+    pub(crate) fn last_packet(&self) -> Range<usize> {
+        let idle = self.idle.get();
+        let count = (idle >> COUNT_SHIFT & COUNT_MASK) as usize;
+        let at = (idle >> POSITION_SHIFT & self.mask) as usize;
+        self.address(at)..self.address((at + count).min(self.mask as usize + 1))
+    }
+
+    /// These addresses, up to the ring's end.
+    #[inline]
+    pub(crate) fn in_ring(&self, bytes: Range<usize>) -> Range<usize> {
+        bytes.start..bytes.end.min(self.address(self.mask as usize + 1))
+    }
+
+    #[inline(always)]
+    fn address(&self, slot: usize) -> usize {
+        self.slots.addr().get() + slot * size_of::<Slot>()
     }
 
     #[inline]

@@ -16,7 +16,7 @@
 //!
 //! Where the processor has no such stores every copy is plain.
 
-use super::shared_bytes::copy_shared;
+use super::shared_bytes::{Behind, copy_before, copy_shared};
 
 /// Whether the processor has streaming stores. Miri has none.
 const CAN_STREAM: bool = cfg!(all(target_arch = "x86_64", not(miri)));
@@ -147,26 +147,26 @@ impl Stores {
         }
     }
 
-    /// Copies `len` bytes into shared memory; they are stored when what is stored afterwards
+    /// Copies `len` bytes into shared memory, before what lies `behind`; they are stored when what is stored afterwards
     /// with release is seen.
     ///
     /// # Safety
     /// As for [`copy_shared`].
     #[inline(always)]
-    pub(super) unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) {
+    pub(super) unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize, behind: Behind) {
         // SAFETY: as the caller says.
         unsafe {
             if !CAN_STREAM || len < BYTES_MIN {
-                return copy_shared(from, to, len);
+                return copy_before(from, to, len, behind);
             }
-            self.copy_either_way(from, to, len);
+            self.copy_either_way(from, to, len, behind);
         }
     }
 
     /// # Safety
     /// As for [`copy_shared`].
     #[inline(never)]
-    unsafe fn copy_either_way(&mut self, from: *const u8, to: *mut u8, len: usize) {
+    unsafe fn copy_either_way(&mut self, from: *const u8, to: *mut u8, len: usize, behind: Behind) {
         let class = &mut self.classes[class_of(len)];
         if class.until_look == 0 {
             let start = *self.start.get_or_insert_with(start_of_a_stream);
@@ -180,11 +180,11 @@ impl Stores {
         }
         if len < TIMED_BYTES_MIN {
             // SAFETY: as the caller says.
-            return unsafe { copy_shared(from, to, len) };
+            return unsafe { copy_before(from, to, len, behind) };
         }
         let begin = ticks();
         // SAFETY: as the caller says.
-        unsafe { copy_shared(from, to, len) };
+        unsafe { copy_before(from, to, len, behind) };
         self.note_plain(ticks().saturating_sub(begin), len);
     }
 }
@@ -196,6 +196,12 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    /// Whether they go to memory past the caches.
+    #[inline]
+    pub(super) fn streams(self) -> bool {
+        self.streams
+    }
+
     /// As [`Stores::copy`].
     ///
     /// # Safety
@@ -203,7 +209,13 @@ impl Parts {
     #[inline]
     pub(super) unsafe fn copy(self, from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: as the caller says.
-        unsafe { if self.streams { stream(from, to, len) } else { copy_shared(from, to, len) } }
+        unsafe {
+            if self.streams {
+                stream(from, to, len);
+            } else {
+                copy_before(from, to, len, Behind::Next);
+            }
+        }
     }
 }
 
@@ -345,7 +357,7 @@ mod tests {
                     let mut target = vec![0xaa_u8; len + at + 64];
                     let to = target[at..].as_mut_ptr();
                     // SAFETY: both have as many bytes.
-                    unsafe { stores.copy(source[at..].as_ptr(), to, len) };
+                    unsafe { stores.copy(source[at..].as_ptr(), to, len, Behind::Unknown) };
                     assert!(target[at..at + len] == source[at..at + len], "{len} at {at}");
                     assert!(target[..at].iter().chain(&target[at + len..]).all(|&b| b == 0xaa));
                 }
@@ -445,7 +457,7 @@ mod tests {
         let mut stores = known(u32::MAX);
         let (from, mut to) = (vec![1; LEN], vec![0; LEN]);
         // SAFETY: both have as many bytes.
-        unsafe { stores.copy(from.as_ptr(), to.as_mut_ptr(), LEN) };
+        unsafe { stores.copy(from.as_ptr(), to.as_mut_ptr(), LEN, Behind::Unknown) };
         let noted = stores.classes[class_of(LEN)].plain.ticks;
         assert_eq!(noted.iter().filter(|&&ticks| ticks != u32::MAX).count(), 1);
     }
@@ -475,7 +487,9 @@ mod tests {
                 // SAFETY: both have as many bytes.
                 Some(parts) => unsafe { parts.copy(from.as_ptr(), to.as_mut_ptr(), 4096) },
                 // SAFETY: the same.
-                None => unsafe { stores.copy(from.as_ptr(), to.as_mut_ptr(), 4096) },
+                None => unsafe {
+                    stores.copy(from.as_ptr(), to.as_mut_ptr(), 4096, Behind::Unknown);
+                },
             }
             assert_eq!(std::mem::take(&mut to[4095]), 7);
         }

@@ -329,7 +329,7 @@ fn a_chunk_that_nobody_hands_over_ends_its_sender_and_nothing_else() {
 fn forged(both: &mut Both, handed: Handed) {
     let mut slot = handed.slot();
     let payload = Region { len: u64::from(handed.len).max(4096), ..region_of(&both.source) };
-    assert!(both.b.write_by_buffer(both.to_a, &mut slot, payload));
+    assert!(both.b.write_by_buffer(both.to_a, &mut slot, payload, false));
 }
 
 /// Words of the claims that somebody else writes delay a transfer and change none of its bytes.
