@@ -63,7 +63,7 @@ fn why_tells_protocol_rail_and_every_reason() {
     assert_eq!(threshold(&answer, "share_bytes_min"), (Some(64 << 10), "default"));
     let short = json(&["why", "--size", "8", "--json"], &[OFF, RING]);
     assert_eq!((&short["protocol"], &short["way"]["name"]), (&"eager".into(), &"slot".into()));
-    let longer = json(&["why", "--size", "8K", "--json"], &[OFF, RING]);
+    let longer = json(&["why", "--size", "9K", "--json"], &[OFF, RING]);
     assert_eq!(longer["way"]["name"], "portions");
     assert!(longer["way"]["detail"].as_str().is_some_and(|said| said.contains("4 KiB")));
     let away = json(&["why", "--size", "64K", "--json"], &[OFF, RING]);
