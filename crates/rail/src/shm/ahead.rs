@@ -25,8 +25,7 @@ const BYTES_MAX: usize = 64 << 10;
 /// Bytes of one poll: as many lines as a core fetches at once.
 const POLL_BYTES: usize = 16 * LINE_BYTES;
 const LINE_BYTES: usize = 64;
-/// So many slots behind a packet of one slot the next one is fetched in a stream. The reader looks at
-/// the one right behind it.
+/// In a stream the slot is fetched that is so many behind the next one. The reader looks at the next.
 const SLOTS_AHEAD: usize = 2;
 
 /// What a process will write next.
@@ -88,7 +87,7 @@ impl Ahead {
     }
 }
 
-/// A packet of one slot was written, which ends here, in a stream.
+/// A packet of one slot, which ends here, was written in a stream.
 #[inline(always)]
 pub(super) fn fetch_slot_behind(end: usize) {
     prefetch_to_write(end.wrapping_add(SLOTS_AHEAD * SLOT_BYTES));
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_fetch_what_a_stream_fetches_at_once() {
+    fn a_stream_leaves_nothing_to_polls_and_who_waits_leaves_all() {
         let mut ahead = Ahead::default();
         assert!(!ahead.expect(1000..1000 + (8 << 10), true));
         assert!(!ahead.expect(1000..1000, false));

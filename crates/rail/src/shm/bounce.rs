@@ -7,18 +7,18 @@
 //! that lies far from the slots is moved in half the time
 //! (`docs/decisions/0023-payload-apart-from-the-slots.md`).
 //! A sender goes round through all of its memory before it uses a piece again: by then neither
-//! core has the lines in a cache of its own, from which they would have to be taken. On Intel's processors,
-//! where lines are fetched before they are written (`ahead`), a part does for messages that are read one by one,
-//! and the rest is not touched.
+//! core has the lines in a cache of its own, from which they would have to be taken. Since lines are
+//! fetched before they are written (`ahead`), a part does for messages that are read one by one. On Intel's
+//! processors, where that was measured, the rest is then not touched.
 //!
 //! The longest are stored and read in portions (`portions`).
 //!
 //! A packet whose payload is in a buffer takes one slot of the ring, and as many credits as if
 //! it took all of them: for the machines nothing has changed. (A chunk that is handed over,
 //! `handover`, takes no credit.) Who finds no free buffer puts the
-//! payload into the ring. So does who streams a payload of one portion, because the receiver is
+//! payload into the ring. So does who streams a payload in one piece, because the receiver is
 //! far (`stores`): such stores take lines from nobody.
-//! On Intel's processors so is a message of less than 3 KiB, which is there as soon, and costs less beside.
+//! On Intel's processors a message of less than 3 KiB goes into the ring, too: it is as fast there.
 //!
 //! The receiver reads packets of one sender in their order, and copies what it wants of a payload
 //! while it handles the packet. So one count for each pair says which buffers have been read:
@@ -49,8 +49,8 @@ const UNIT_BYTES: usize = 1 << 10;
 const BOUNCE_BYTES_MAX: usize = 2 << 20;
 /// What is gone through on Intel's processors while a receiver keeps up.
 const ROUND_BYTES_INTEL: usize = 256 << 10;
-/// One that keeps up has no more than so many payloads to read.
-const UNREAD_MAX: usize = 2;
+/// One that keeps up has no more than so many payloads to read when the next is sent.
+const UNREAD_MAX: usize = 1;
 /// Units that one word of marks is for.
 const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
@@ -138,8 +138,8 @@ pub(super) struct OwnBounces {
     next: usize,
     /// So many are gone through while a receiver keeps up.
     round_units: usize,
-    /// Which of these parts that was, when it was asked for last.
-    round: usize,
+    /// So many were taken since the last one began.
+    gone_units: usize,
     /// Those that are kept back until a process has ended.
     kept: Vec<(PeerId, Buffer)>,
     /// Sends that found no buffer since all counts were looked at.
@@ -151,8 +151,7 @@ pub(super) struct OwnBounces {
 impl OwnBounces {
     /// All units of so many bytes ([`bounce_bytes`]), free.
     pub(super) fn new(bytes: usize) -> OwnBounces {
-        let round = if is_intel() { ROUND_BYTES_INTEL } else { BOUNCE_BYTES_MAX };
-        OwnBounces::with_round(bytes, round)
+        OwnBounces::with_round(bytes, if is_intel() { ROUND_BYTES_INTEL } else { usize::MAX })
     }
 
     fn with_round(bytes: usize, round_bytes: usize) -> OwnBounces {
@@ -162,7 +161,7 @@ impl OwnBounces {
             used,
             next: 0,
             round_units,
-            round: 0,
+            gone_units: 0,
             kept: Vec::new(),
             misses: 0,
             portions: 0,
@@ -193,27 +192,25 @@ impl OwnBounces {
         let buffer = Buffer { unit: unit as u16, count: count as u16, is_handed: false };
         self.mark(buffer, true);
         self.next = unit + count;
+        self.gone_units += count;
         pair.units += count;
         pair.busy.push_back(buffer);
         Some(buffer)
     }
 
-    /// The buffer that was taken last was not for a packet of a stream. If a part of the memory was gone
-    /// through with it, and the receiver keeps up, the first part is used again.
+    /// Whether a part of the memory was gone through since the last call of [`OwnBounces::begin_round`].
     #[inline]
-    pub(super) fn end_round(&mut self, pair: &mut Pair, word: &AtomicU64) {
-        if self.next / self.round_units != self.round {
-            self.begin_again(pair, word);
-        }
+    pub(super) fn is_round_over(&self) -> bool {
+        self.gone_units >= self.round_units
     }
 
-    #[cold]
-    fn begin_again(&mut self, pair: &mut Pair, word: &AtomicU64) {
-        self.take_back(pair, word);
+    /// A packet that is of no stream is sent next. If its receiver keeps up, the first part of the memory
+    /// is used again. All receivers were asked what they have read.
+    pub(super) fn begin_round(&mut self, pair: &Pair) {
+        self.gone_units = 0;
         if pair.busy.len() <= UNREAD_MAX {
             self.next = 0;
         }
-        self.round = self.next / self.round_units;
     }
 
     /// Where the next buffer for so much payload begins, if those that were taken first are free again.
@@ -410,7 +407,7 @@ mod tests {
     fn all_memory_is_gone_through_before_a_piece_is_used_again() {
         for len in [4096, 5000, PAYLOAD_BYTES_MAX] {
             let (mut own, mut there, mut here) =
-                (OwnBounces::with_round(BOUNCE_BYTES_MAX, BOUNCE_BYTES_MAX), pair(), pair());
+                (OwnBounces::with_round(BOUNCE_BYTES_MAX, usize::MAX), pair(), pair());
             let count = AtomicU64::new(0);
             let mut last = None;
             let mut used = 0;
@@ -430,7 +427,15 @@ mod tests {
         }
     }
 
-    /// One by one, and then in a stream.
+    /// What a sender of packets that are of no stream does: says where the buffer ends.
+    fn take_alone(own: &mut OwnBounces, there: &mut Pair, count: &AtomicU64, len: usize) -> usize {
+        if own.is_round_over() {
+            own.take_back(there, count);
+            own.begin_round(there);
+        }
+        own.take(there, count, len).unwrap().at() + len
+    }
+
     #[test]
     fn while_a_receiver_keeps_up_a_part_of_the_memory_does() {
         const LEN: usize = 3000;
@@ -438,24 +443,47 @@ mod tests {
         let (mut there, mut here, count) = (pair(), pair(), AtomicU64::new(0));
         let mut end = 0;
         for _ in 0..UNITS {
-            end = end.max(own.take(&mut there, &count, LEN).unwrap().at() + LEN);
-            own.end_round(&mut there, &count);
+            end = end.max(take_alone(&mut own, &mut there, &count, LEN));
             here.note_read(&count);
         }
-        // The last one before may not be taken back yet.
-        assert!(end <= ROUND_BYTES_INTEL + 2 * LEN.next_multiple_of(UNIT_BYTES), "{end}");
+        assert!(end <= ROUND_BYTES_INTEL + LEN.next_multiple_of(UNIT_BYTES), "{end}");
         for _ in 0..UNITS {
             end = end.max(own.take(&mut there, &count, LEN).unwrap().at() + LEN);
             here.note_read(&count);
         }
-        assert!(end > BOUNCE_BYTES_MAX - 2 * LEN, "{end}");
-        // One that has payloads to read goes on, too.
-        own.next = 0;
-        for _ in 0..BOUNCE_BYTES_MAX / 2 / UNIT_BYTES / LEN.div_ceil(UNIT_BYTES) {
-            end = own.take(&mut there, &count, LEN).unwrap().at() + LEN;
-            own.end_round(&mut there, &count);
+        assert!(end > BOUNCE_BYTES_MAX - 2 * LEN, "a stream goes through all of it: {end}");
+    }
+
+    #[test]
+    fn a_round_begins_again_if_no_more_than_one_payload_is_unread() {
+        for (unread, begins) in [(0, true), (1, true), (2, false)] {
+            let mut own = OwnBounces::with_round(BOUNCE_BYTES_MAX, ROUND_BYTES_INTEL);
+            let (mut there, count) = (pair(), AtomicU64::new(0));
+            for _ in 0..unread {
+                own.take(&mut there, &count, 1000).unwrap();
+            }
+            own.next = UNITS / 2;
+            own.begin_round(&there);
+            assert_eq!(own.next == 0, begins, "{unread}");
         }
-        assert!(end > ROUND_BYTES_INTEL, "{end}");
+    }
+
+    /// Marks of another one, who is sent nothing any more, do not make each packet a round.
+    #[test]
+    fn who_shares_the_memory_with_another_one_goes_through_as_much() {
+        let mut own = OwnBounces::with_round(BOUNCE_BYTES_MAX, ROUND_BYTES_INTEL);
+        let (mut other, zero) = (pair(), AtomicU64::new(0));
+        for _ in 0..100 {
+            own.take(&mut other, &zero, 3000).unwrap();
+        }
+        let (mut there, mut here, count) = (pair(), pair(), AtomicU64::new(0));
+        let mut rounds = 0;
+        for _ in 0..1000 {
+            rounds += usize::from(own.is_round_over());
+            take_alone(&mut own, &mut there, &count, 3000);
+            here.note_read(&count);
+        }
+        assert!((10..=12).contains(&rounds), "{rounds} of 3,000 units");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::handover::Handed;
 use super::host::Host;
 use super::looks;
 use super::peers::{Life, Peer};
+use super::prefetch::CAN_FETCH;
 use super::ring::{WORDS, writer_of};
 use super::segment::Claim;
 use super::{Shm, backing};
@@ -38,6 +39,8 @@ const WORK: u8 = 1;
 const OTHERS: u8 = 2;
 const IDLE_OWED: u8 = 4;
 const LINES: u8 = 8;
+/// Those that keep a thread from sleeping.
+const AWAKE: u8 = WORK | IDLE_OWED;
 
 /// Delivers up to `budget` packets to `machine`, moves bulk data, notices
 /// the ends of peers. Says how many inputs the machine got.
@@ -364,7 +367,7 @@ impl Shm {
     /// As many bytes as were written last, and are likely to be next, are these.
     #[inline]
     pub(super) fn expect_to_write(&mut self, bytes: Range<usize>, is_stream: bool) {
-        if self.ahead.expect(bytes, is_stream) {
+        if CAN_FETCH && self.ahead.expect(bytes, is_stream) {
             self.attention |= LINES;
         }
     }
@@ -391,10 +394,7 @@ impl Shm {
     /// and ended peers if that is due, so that a process that only sleeps and
     /// asks learns of both.
     pub fn has_work(&mut self) -> bool {
-        if self.attention & !(OTHERS | LINES) != 0
-            || self.reader.is_published()
-            || !self.transfers.is_empty()
-        {
+        if self.attention & AWAKE != 0 || self.reader.is_published() || !self.transfers.is_empty() {
             return true;
         }
         if self.is_housekeeping_due() {
@@ -423,7 +423,7 @@ impl Shm {
     /// sleeps.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.attention & !OTHERS != 0 || self.is_anything_left()
+        self.attention & AWAKE != 0 || self.is_anything_left()
     }
 
     /// Whether a poll has left something to the next one.

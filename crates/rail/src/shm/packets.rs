@@ -110,6 +110,9 @@ impl Shm {
             if self.own_bounces.is_look_due() {
                 self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
             }
+            if !is_stream && self.own_bounces.is_round_over() {
+                self.begin_bounce_round(peer);
+            }
             if self.write_by_buffer(peer, first, payload, is_stream) {
                 return true;
             }
@@ -137,7 +140,9 @@ impl Shm {
         mailbox.ring();
         if !stores.streams(len) {
             let last = mailbox.writer.last_packet();
-            self.ahead.hand_on(last.clone(), self.stats.packets_in);
+            if !is_stream && len <= whole_bytes_max() {
+                self.ahead.hand_on(last.clone(), self.stats.packets_in);
+            }
             // The reader looks at the first slot behind it.
             let next = last.end + SLOT_BYTES..last.end + SLOT_BYTES + len;
             let next = mailbox.writer.in_ring(next);
@@ -167,9 +172,6 @@ impl Shm {
             return false;
         };
         self.stats.bounces_out += 1;
-        if !is_stream {
-            self.own_bounces.end_round(&mut segment.bounces, read);
-        }
         let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
         let to = self.segment.bounce(buffer.at(), len).as_ptr();
         if len > whole_bytes_max()
@@ -197,11 +199,22 @@ impl Shm {
         mailbox.writer.write(1, first, |_, _| {}, step);
         mailbox.ring();
         if !segment.stores.streams(len) {
-            let at = to.addr();
-            self.ahead.hand_on(at..at + len, self.stats.packets_in);
+            if !is_stream && len <= whole_bytes_max() {
+                let at = to.addr();
+                self.ahead.hand_on(at..at + len, self.stats.packets_in);
+            }
             self.expect_to_bounce(len, is_stream);
         }
         true
+    }
+
+    /// A part of the bounce memory was gone through, and a packet for `peer` comes next.
+    #[cold]
+    fn begin_bounce_round(&mut self, peer: PeerId) {
+        self.peers.take_back_bounces(&mut self.own_bounces, &self.segment);
+        if let Some((_, segment)) = self.peers.mailbox_and_segment(peer) {
+            self.own_bounces.begin_round(&segment.bounces);
+        }
     }
 
     /// The next payload is likely to be as long, and to go by the buffer behind the last one.

@@ -1,6 +1,9 @@
 //! Hints to the processor about lines: no bytes change by them, and none ever faults, so the places
 //! need not be valid. Where a processor does not know one it does nothing.
 
+/// Whether lines can be fetched for writing.
+pub(super) const CAN_FETCH: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+
 /// Begins to fetch the line at this place before it is read: who has written it last is another core,
 /// and a fetch takes as long as handling a packet.
 #[inline(always)]

@@ -171,7 +171,7 @@ impl Stores {
         if class.until_look == 0 {
             let start = *self.start.get_or_insert_with(start_of_a_stream);
             // SAFETY: as the caller says.
-            return unsafe { class.copy_timed(start, from, to, len) };
+            return unsafe { class.copy_timed(start, (from, to, len), behind) };
         }
         class.until_look -= 1;
         if class.streams {
@@ -223,11 +223,22 @@ impl Class {
     /// # Safety
     /// As for [`copy_shared`].
     #[cold]
-    unsafe fn copy_timed(&mut self, start: u32, from: *const u8, to: *mut u8, len: usize) {
+    unsafe fn copy_timed(
+        &mut self,
+        start: u32,
+        (from, to, len): (*const u8, *mut u8, usize),
+        behind: Behind,
+    ) {
         let is_streamed = self.looks_at_streamed;
         let begin = ticks();
         // SAFETY: as the caller says.
-        unsafe { if is_streamed { stream(from, to, len) } else { copy_shared(from, to, len) } }
+        unsafe {
+            if is_streamed {
+                stream(from, to, len);
+            } else {
+                copy_before(from, to, len, behind);
+            }
+        }
         wait_for_stores();
         self.note_look(start, is_streamed, ticks().saturating_sub(begin), len);
     }

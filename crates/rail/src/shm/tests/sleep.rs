@@ -157,7 +157,10 @@ fn work_is_what_a_poll_would_find() {
     writer.connect(to_shm).unwrap();
     send(&mut writer, to_shm, put(1, 0), b"x");
     assert!(shm.has_work());
-    assert_eq!(poll(&mut shm, &mut machine), 1);
+    poll(&mut writer, &mut machine);
+    send(&mut writer, to_shm, put(2, 0), &[7; 100]);
+    assert!(!writer.has_work() && !writer.is_busy(), "lines to be fetched are no work");
+    assert_eq!(poll(&mut shm, &mut machine), 2);
     assert!(shm.has_work(), "the machine has not been idle since");
     poll(&mut shm, &mut machine);
     assert!(!shm.has_work());
