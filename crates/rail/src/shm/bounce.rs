@@ -138,7 +138,7 @@ pub(super) struct OwnBounces {
     next: usize,
     /// So many are gone through while a receiver keeps up.
     round_units: usize,
-    /// So many were taken since the last one began.
+    /// So many were taken since the last one began, or the last packet of a stream.
     gone_units: usize,
     /// Those that are kept back until a process has ended.
     kept: Vec<(PeerId, Buffer)>,
@@ -198,10 +198,16 @@ impl OwnBounces {
         Some(buffer)
     }
 
-    /// Whether a part of the memory was gone through since the last call of [`OwnBounces::begin_round`].
+    /// Whether a part of the memory was gone through since a round began, by packets of no stream.
     #[inline]
     pub(super) fn is_round_over(&self) -> bool {
         self.gone_units >= self.round_units
+    }
+
+    /// The buffer that was taken last is for a packet of a stream: for that all memory is gone through.
+    #[inline]
+    pub(super) fn note_stream(&mut self) {
+        self.gone_units = 0;
     }
 
     /// A packet that is of no stream is sent next. If its receiver keeps up, the first part of the memory
@@ -449,6 +455,8 @@ mod tests {
         assert!(end <= ROUND_BYTES_INTEL + LEN.next_multiple_of(UNIT_BYTES), "{end}");
         for _ in 0..UNITS {
             end = end.max(own.take(&mut there, &count, LEN).unwrap().at() + LEN);
+            own.note_stream();
+            assert!(!own.is_round_over());
             here.note_read(&count);
         }
         assert!(end > BOUNCE_BYTES_MAX - 2 * LEN, "a stream goes through all of it: {end}");

@@ -172,6 +172,9 @@ impl Shm {
             return false;
         };
         self.stats.bounces_out += 1;
+        if is_stream {
+            self.own_bounces.note_stream();
+        }
         let from: *const u8 = ptr::with_exposed_provenance(payload.addr.0 as usize);
         let to = self.segment.bounce(buffer.at(), len).as_ptr();
         if len > whole_bytes_max()
