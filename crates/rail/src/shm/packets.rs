@@ -222,7 +222,8 @@ impl Shm {
 
     /// The next payload is likely to be as long, and to go by the buffer behind the last one.
     fn expect_to_bounce(&mut self, len: usize, is_stream: bool) {
-        let at = self.segment.bounce(self.own_bounces.next_at(len), len).addr().get();
+        let Some(at) = self.own_bounces.next_at(len) else { return };
+        let at = self.segment.bounce(at, len).addr().get();
         self.expect_to_write(at..at + len, is_stream);
     }
 

@@ -86,14 +86,10 @@ pub(super) unsafe fn copy_before(from: *const u8, to: *mut u8, len: usize, behin
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, behind: Behind) {
     let is_long = len >= LONG_BYTES_MIN;
     let fetches = (is_long || behind == Behind::Next) && is_intel();
+    let ahead = fetches.then_some(if is_long { AHEAD_BYTES_LONG } else { AHEAD_BYTES });
     // SAFETY: as the caller says; what was copied is inside it.
     unsafe {
-        let done = if fetches {
-            let ahead = if is_long { AHEAD_BYTES_LONG } else { AHEAD_BYTES };
-            copy_blocks_ahead(from, to, len, ahead)
-        } else {
-            copy_blocks(from, to, len)
-        };
+        let done = copy_blocks(from, to, len, ahead);
         copy_lines(from.add(done), to.add(done), len - done);
     }
 }
@@ -200,13 +196,61 @@ unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) {
     unsafe { copy_by_library(from, to, len) };
 }
 
-/// Copies whole blocks of 128 bytes by loads and stores, if the processor has long ones. Says how
-/// many bytes these are.
+/// The loop of [`copy_blocks`], with what else is done for each block of 128 bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! block_loop {
+    ([$($from:ident, $to:ident, $end:ident $(, $ahead:ident)?)*] $($fetch:literal)*) => {
+        std::arch::asm!(
+            "2:",
+            $($fetch,)*
+            "vmovdqu ymm0, [{from}]",
+            "vmovdqu ymm1, [{from} + 32]",
+            "vmovdqu ymm2, [{from} + 64]",
+            "vmovdqu ymm3, [{from} + 96]",
+            "vmovdqu [{to}], ymm0",
+            "vmovdqu [{to} + 32], ymm1",
+            "vmovdqu [{to} + 64], ymm2",
+            "vmovdqu [{to} + 96], ymm3",
+            "add {from}, 128",
+            "add {to}, 128",
+            "cmp {from}, {end}",
+            "jne 2b",
+            "vzeroupper",
+            $(from = inout(reg) $from => _,
+            to = inout(reg) $to => _,
+            end = in(reg) $end,
+            $(ahead = in(reg) $ahead,)?)*
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+            // Of these the upper halves are lost.
+            out("xmm4") _,
+            out("xmm5") _,
+            out("xmm6") _,
+            out("xmm7") _,
+            out("xmm8") _,
+            out("xmm9") _,
+            out("xmm10") _,
+            out("xmm11") _,
+            out("xmm12") _,
+            out("xmm13") _,
+            out("xmm14") _,
+            out("xmm15") _,
+            options(nostack),
+        )
+    };
+}
+
+/// Copies whole blocks of 128 bytes by loads and stores, if the processor has long ones, and fetches
+/// the lines so many bytes `ahead` on both sides, which need not be there. Says how many bytes
+/// it copied.
 ///
 /// # Safety
 /// As for [`copy_shared`]; there is one block at least.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
+#[inline]
+unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize, ahead: Option<usize>) -> usize {
     const BLOCK: usize = 128;
     if !std::arch::is_x86_feature_detected!("avx") {
         return 0;
@@ -214,115 +258,23 @@ unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
     let bytes = len / BLOCK * BLOCK;
     // SAFETY: the loop goes through `bytes` bytes of both, which are a block or more, by blocks;
     // the processor has the registers, and their upper halves are left as they have to be.
+    // Prefetches change nothing and never fault.
     unsafe {
-        std::arch::asm!(
-            "2:",
-            "vmovdqu ymm0, [{from}]",
-            "vmovdqu ymm1, [{from} + 32]",
-            "vmovdqu ymm2, [{from} + 64]",
-            "vmovdqu ymm3, [{from} + 96]",
-            "vmovdqu [{to}], ymm0",
-            "vmovdqu [{to} + 32], ymm1",
-            "vmovdqu [{to} + 64], ymm2",
-            "vmovdqu [{to} + 96], ymm3",
-            "add {from}, 128",
-            "add {to}, 128",
-            "cmp {from}, {end}",
-            "jne 2b",
-            "vzeroupper",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            end = in(reg) from.add(bytes),
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            // Of these the upper halves are lost.
-            out("xmm4") _,
-            out("xmm5") _,
-            out("xmm6") _,
-            out("xmm7") _,
-            out("xmm8") _,
-            out("xmm9") _,
-            out("xmm10") _,
-            out("xmm11") _,
-            out("xmm12") _,
-            out("xmm13") _,
-            out("xmm14") _,
-            out("xmm15") _,
-            options(nostack),
-        );
+        let end = from.add(bytes);
+        match ahead {
+            None => block_loop!([from, to, end]),
+            Some(ahead) => block_loop!([from, to, end, ahead]
+                "prefetcht0 [{from} + {ahead}]"
+                "prefetcht0 [{from} + {ahead} + 64]"
+                "prefetchw [{to} + {ahead}]"
+                "prefetchw [{to} + {ahead} + 64]"),
+        }
     }
     bytes
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize) -> usize {
-    0
-}
-
-/// As [`copy_blocks`], and fetches the lines so many bytes ahead on both sides. They need not be
-/// there.
-///
-/// # Safety
-/// As for [`copy_shared`]; there is one block at least.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn copy_blocks_ahead(from: *const u8, to: *mut u8, len: usize, ahead: usize) -> usize {
-    const BLOCK: usize = 128;
-    if !std::arch::is_x86_feature_detected!("avx") {
-        return 0;
-    }
-    let bytes = len / BLOCK * BLOCK;
-    // SAFETY: as in `copy_blocks`. Prefetches change nothing and never fault.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "prefetcht0 [{from} + {ahead}]",
-            "prefetcht0 [{from} + {ahead} + 64]",
-            "prefetchw [{to} + {ahead}]",
-            "prefetchw [{to} + {ahead} + 64]",
-            "vmovdqu ymm0, [{from}]",
-            "vmovdqu ymm1, [{from} + 32]",
-            "vmovdqu ymm2, [{from} + 64]",
-            "vmovdqu ymm3, [{from} + 96]",
-            "vmovdqu [{to}], ymm0",
-            "vmovdqu [{to} + 32], ymm1",
-            "vmovdqu [{to} + 64], ymm2",
-            "vmovdqu [{to} + 96], ymm3",
-            "add {from}, 128",
-            "add {to}, 128",
-            "cmp {from}, {end}",
-            "jne 2b",
-            "vzeroupper",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            ahead = in(reg) ahead,
-            end = in(reg) from.add(bytes),
-            out("xmm0") _,
-            out("xmm1") _,
-            out("xmm2") _,
-            out("xmm3") _,
-            // Of these the upper halves are lost.
-            out("xmm4") _,
-            out("xmm5") _,
-            out("xmm6") _,
-            out("xmm7") _,
-            out("xmm8") _,
-            out("xmm9") _,
-            out("xmm10") _,
-            out("xmm11") _,
-            out("xmm12") _,
-            out("xmm13") _,
-            out("xmm14") _,
-            out("xmm15") _,
-            options(nostack),
-        );
-    }
-    bytes
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-unsafe fn copy_blocks_ahead(_: *const u8, _: *mut u8, _: usize, _: usize) -> usize {
+unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize, _: Option<usize>) -> usize {
     0
 }
 
