@@ -76,6 +76,10 @@ static void once(void)
     }
     ptl_ct_event_t value;
     ptl_event_t event;
+    ptl_size_t test = 1;
+    unsigned int which;
+    CHECK_CODE(PtlEQPoll(eq, 2, 0, &event, &which), PTL_ABORTED);
+    CHECK_CODE(PtlCTPoll(ct, &test, 1, 0, &value, &which), PTL_ABORTED);
     CHECK_CODE(PtlEQGet(eq[0], &event), PTL_EQ_EMPTY);
     OK(PtlCTGet(ct[0], &value));
     PtlAbort();

@@ -6,13 +6,15 @@
 //! generation, so that handles of an earlier one are stale.
 
 use crate::codes::Code;
+use crate::consts::PTL_TIME_FOREVER;
 use crate::handle::INTERFACES;
 use crate::ni_state::{Engine, NiState};
 use sluice_runtime::lock::{Guard, Lock};
 use sluice_runtime::{Context, Holds, Polled, Shared, ThreadOptions, Unmet};
+use std::ffi::c_uint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One interface, open or not.
 #[derive(Debug)]
@@ -223,6 +225,48 @@ impl NiSlot {
     ) -> Result<R, Unmet> {
         let check = |place: &mut Place| check(place.0.as_mut()?);
         self.shared.wait(generation, deadline, is_aborted, check)
+    }
+
+    /// As [`NiSlot::wait`], for `timeout_ms` milliseconds or `PTL_TIME_FOREVER`. Without any
+    /// time it is one look, which a program may repeat faster than it could look at a clock.
+    ///
+    /// # Errors
+    /// `none` if nothing was found; else as [`NiSlot::with`], or [`Code::Aborted`].
+    #[inline]
+    pub fn wait_ms<R>(
+        &self,
+        generation: u32,
+        timeout_ms: c_uint,
+        none: Code,
+        check: impl FnMut(&mut NiState) -> Option<R>,
+    ) -> Result<R, Code> {
+        let deadline = match timeout_ms {
+            0 if is_aborted() => return Err(Code::Aborted),
+            0 => return self.glance(generation, check)?.ok_or(none),
+            PTL_TIME_FOREVER => None,
+            _ => Some(Instant::now() + Duration::from_millis(u64::from(timeout_ms))),
+        };
+        self.wait(generation, deadline, check).map_err(|unmet| Code::of_unmet(unmet, none))
+    }
+
+    /// A look for something, and another one after what has arrived was taken in.
+    ///
+    /// # Errors
+    /// As [`NiSlot::with`].
+    #[inline]
+    pub fn glance<R>(
+        &self,
+        generation: u32,
+        mut check: impl FnMut(&mut NiState) -> Option<R>,
+    ) -> Result<Option<R>, Code> {
+        let found = self.visit(generation, |state| {
+            check(state).or_else(|| {
+                state.context.poll();
+                check(state)
+            })
+        })?;
+        self.found(found.is_some());
+        Ok(found)
     }
 
     /// Opens the interface; its lock is held by the caller. What a panic may have left

@@ -9,9 +9,11 @@ use crate::object::{Parts, unpack};
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_ct_event_t, ptl_handle_any_t};
 use sluice_portals::{Command, CtEvent};
-use sluice_runtime::Unmet;
+use smallvec::SmallVec;
 use std::ffi::{c_int, c_uint};
-use std::time::{Duration, Instant};
+
+/// A poll looks at so many queues or counters without memory of the heap.
+pub(super) const WATCHED_INLINE: usize = 8;
 
 /// See `portals4.h`.
 ///
@@ -86,9 +88,11 @@ pub unsafe extern "C" fn PtlCTWait(
     call(|| {
         let parts = unpack(Kind::Ct, ct_handle)?;
         check_out(event)?;
-        let met = parts.slot.wait(parts.generation, None, |state| met(state, &parts, test));
+        let look = |state: &mut NiState| met(state, &parts, test);
+        let none = Code::CtNoneReached;
+        let met = parts.slot.wait_ms(parts.generation, PTL_TIME_FOREVER, none, look)?;
         // SAFETY: checked above.
-        unsafe { write(event, met.map_err(code_of)??) };
+        unsafe { write(event, met?) };
         Ok(())
     })
 }
@@ -112,7 +116,7 @@ pub unsafe extern "C" fn PtlCTPoll(
         if size == 0 {
             return Err(Code::ArgInvalid);
         }
-        let mut watched = Vec::with_capacity(size.min(64) as usize);
+        let mut watched = SmallVec::<[(Parts, u64); WATCHED_INLINE]>::new();
         for at in 0..size as usize {
             // SAFETY: the caller says that they lead to so many; each is looked
             // at before it is read.
@@ -124,15 +128,16 @@ pub unsafe extern "C" fn PtlCTPoll(
         if watched.iter().any(|(parts, _)| !parts.is_beside(&first)) {
             return Err(Code::ArgInvalid);
         }
-        let found = first.slot.wait(first.generation, deadline(timeout), |state| {
+        let look = |state: &mut NiState| {
             let found = turns(watched.len(), state.poll_from).find_map(|at| {
                 let (parts, test) = &watched[at];
                 Some((at, met(state, parts, *test)?))
             })?;
             state.poll_from = found.0 + 1;
             Some(found)
-        });
-        let (at, value) = found.map_err(code_of)?;
+        };
+        let none = Code::CtNoneReached;
+        let (at, value) = first.slot.wait_ms(first.generation, timeout, none, look)?;
         // SAFETY: checked above.
         unsafe {
             write(event, value?);
@@ -177,14 +182,6 @@ pub(super) fn turns(count: usize, from: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |at| (at + from) % count)
 }
 
-/// When a timeout in milliseconds that begins now is over.
-pub(super) fn deadline(timeout_ms: c_uint) -> Option<Instant> {
-    if timeout_ms == PTL_TIME_FOREVER {
-        return None;
-    }
-    Some(Instant::now() + Duration::from_millis(u64::from(timeout_ms)))
-}
-
 fn value_of(state: &NiState, parts: &Parts) -> Option<ptl_ct_event_t> {
     let value = state.ni().ct(parts.table())?;
     Some(ptl_ct_event_t { success: value.success, failure: value.failure })
@@ -195,8 +192,4 @@ fn met(state: &NiState, parts: &Parts, test: u64) -> Option<Result<ptl_ct_event_
     let Some(value) = value_of(state, parts) else { return Some(Err(Code::ArgInvalid)) };
     let sum = value.success.saturating_add(value.failure);
     (sum >= test || value.failure > 0).then_some(Ok(value))
-}
-
-fn code_of(unmet: Unmet) -> Code {
-    Code::of_unmet(unmet, Code::CtNoneReached)
 }

@@ -1,9 +1,9 @@
 //! Event queues.
 
-use super::ct::{deadline, turns};
+use super::ct::{WATCHED_INLINE, turns};
 use super::{call, interface};
 use crate::codes::{Code, PTL_NI_OK, failure};
-use crate::consts;
+use crate::consts::{self, PTL_TIME_FOREVER};
 use crate::handle::Kind;
 use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
@@ -11,7 +11,7 @@ use crate::peers::Phys;
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_event_t, ptl_handle_any_t, ptl_process_t};
 use sluice_portals::{EqTaken, Event, EventKind, List, NOBODY};
-use sluice_runtime::Unmet;
+use smallvec::SmallVec;
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Events of one queue at the most.
@@ -62,16 +62,9 @@ pub unsafe extern "C" fn PtlEQGet(eq_handle: ptl_handle_any_t, event: *mut ptl_e
     call(|| {
         let parts = unpack(Kind::Eq, eq_handle)?;
         check_out(event)?;
-        let look = |state: &mut NiState| take(state, &parts);
-        let taken = parts.slot.visit(parts.generation, |state| {
-            look(state).or_else(|| {
-                state.context.poll();
-                look(state)
-            })
-        })?;
-        parts.slot.found(taken.is_some());
         // SAFETY: checked above.
-        unsafe { give(event, taken.unwrap_or(Err(Code::EqEmpty))?) }
+        let look = |state: &mut NiState| unsafe { take(state, &parts, event) };
+        parts.slot.glance(parts.generation, look)?.unwrap_or(Err(Code::EqEmpty))
     })
 }
 
@@ -84,9 +77,9 @@ pub unsafe extern "C" fn PtlEQWait(eq_handle: ptl_handle_any_t, event: *mut ptl_
     call(|| {
         let parts = unpack(Kind::Eq, eq_handle)?;
         check_out(event)?;
-        let taken = parts.slot.wait(parts.generation, None, |state| take(state, &parts));
         // SAFETY: checked above.
-        unsafe { give(event, taken.map_err(code_of)??) }
+        let look = |state: &mut NiState| unsafe { take(state, &parts, event) };
+        parts.slot.wait_ms(parts.generation, PTL_TIME_FOREVER, Code::EqEmpty, look)?
     })
 }
 
@@ -108,7 +101,7 @@ pub unsafe extern "C" fn PtlEQPoll(
         if size == 0 {
             return Err(Code::ArgInvalid);
         }
-        let mut watched = Vec::with_capacity(size.min(64) as usize);
+        let mut watched = SmallVec::<[Parts; WATCHED_INLINE]>::new();
         for at in 0..size as usize {
             // SAFETY: the caller says that it leads to so many; each is looked
             // at before it is read.
@@ -119,52 +112,50 @@ pub unsafe extern "C" fn PtlEQPoll(
         if watched.iter().any(|parts| !parts.is_beside(&first)) {
             return Err(Code::ArgInvalid);
         }
-        let found = first.slot.wait(first.generation, deadline(timeout), |state| {
+        let look = |state: &mut NiState| {
             let found = turns(watched.len(), state.poll_from)
-                .find_map(|at| Some((at, take(state, &watched[at])?)))?;
+                // SAFETY: checked above.
+                .find_map(|at| Some((at, unsafe { take(state, &watched[at], event) }?)))?;
             state.poll_from = found.0 + 1;
             Some(found)
-        });
-        let (at, taken) = found.map_err(code_of)?;
+        };
+        let (at, taken) = first.slot.wait_ms(first.generation, timeout, Code::EqEmpty, look)?;
         // SAFETY: checked above.
-        unsafe {
-            write(which, at as c_uint);
-            give(event, taken?)
-        }
+        unsafe { write(which, at as c_uint) };
+        taken
     })
 }
 
-/// What ends the wait for a queue: an event, or its own end.
+/// What ends the wait for a queue: an event, which it writes where it goes, or the queue's own
+/// end.
+///
+/// # Safety
+/// As [`write`].
 #[inline]
-fn take(state: &mut NiState, parts: &Parts) -> Option<Result<(ptl_event_t, bool), Code>> {
+unsafe fn take(
+    state: &mut NiState,
+    parts: &Parts,
+    to: *mut ptl_event_t,
+) -> Option<Result<(), Code>> {
     let eq = parts.table();
-    let (event, dropped) = match state.ni_mut().eq_take(eq) {
+    let (event, result) = match state.ni_mut().eq_take(eq) {
         EqTaken::Empty if state.ni().has_eq(eq) => return None,
         EqTaken::Empty => return Some(Err(Code::ArgInvalid)),
-        EqTaken::Event(event) => (event, false),
-        EqTaken::EventAfterDrop(event) => (event, true),
+        EqTaken::Event(event) => (event, Ok(())),
+        EqTaken::EventAfterDrop(event) => (event, Err(Code::EqDropped)),
     };
     // Its place may be what somebody waits for, and the program may not call again.
     if state.ni().wants_attention() {
         state.attend();
         state.context.poll();
     }
-    Some(Ok((event_of(state, &event), dropped)))
-}
-
-/// # Safety
-/// As [`write`].
-unsafe fn give(to: *mut ptl_event_t, (event, dropped): (ptl_event_t, bool)) -> Result<(), Code> {
     // SAFETY: by the contract of this function.
-    unsafe { write(to, event) };
-    if dropped { Err(Code::EqDropped) } else { Ok(()) }
-}
-
-fn code_of(unmet: Unmet) -> Code {
-    Code::of_unmet(unmet, Code::EqEmpty)
+    unsafe { write(to, event_of(state, &event)) };
+    Some(result)
 }
 
 /// The engine's event in the header's structure.
+#[inline]
 fn event_of(state: &mut NiState, event: &Event) -> ptl_event_t {
     let initiator = if event.peer == NOBODY {
         ptl_process_t::from_phys(0, 0)
