@@ -12,7 +12,7 @@ use sluice_portals::{Command, CtEvent};
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_uint};
 
-/// A poll looks at so many queues or counters without memory of the heap.
+/// So many queues or counters a poll keeps on its stack; of more it takes a list on the heap.
 pub(super) const WATCHED_INLINE: usize = 8;
 
 /// See `portals4.h`.
