@@ -101,15 +101,14 @@ impl Core {
         self.completions.len() >= self.config.requests_max as usize
     }
 
-    /// The next ended request.
+    /// The next ended request is not wanted any more.
     #[inline]
-    pub fn pop(&mut self) -> Option<Completion> {
-        let completion = self.completions.pop_front()?;
+    pub fn remove_first(&mut self) {
+        self.completions.pop_front();
         if self.completions.is_empty() {
             // The next one is written where this one was: those lines are at hand.
             self.completions.clear();
         }
-        Some(completion)
     }
 
     /// Something waits for `peer` from now on: its end will be told. An error if it

@@ -124,7 +124,8 @@ impl Engine {
         self.context.machine_mut().count_all();
     }
 
-    /// Whether a request has ended that was not popped yet.
+    /// Whether a request has ended that was not removed yet.
+    #[inline]
     pub fn has_completions(&self) -> bool {
         self.context.machine().has_completions()
     }
@@ -137,12 +138,20 @@ impl Engine {
 
     /// The next ended request.
     #[inline]
-    pub fn pop(&mut self) -> Option<Completion> {
-        let ended = self.context.machine_mut().pop()?;
-        if let Some(request) = request_of(&ended) {
-            self.context.world_mut().note_request(ended.peer, request);
+    pub fn first(&self) -> Option<&Completion> {
+        self.context.machine().first()
+    }
+
+    /// The next ended request was told.
+    #[inline]
+    pub fn remove_first(&mut self) {
+        let (_, endpoint, world) = self.context.parts();
+        if let Some(ended) = endpoint.first()
+            && let Some(request) = request_of(ended)
+        {
+            world.note_request(ended.peer, request);
         }
-        Some(ended)
+        endpoint.remove_first();
     }
 
     /// Takes a message to send. Refused for want of room, it makes room and
@@ -153,14 +162,22 @@ impl Engine {
         self.note_send(send, send.buf.len);
         self.look_first(send.buf.len);
         let (now, endpoint, port) = self.context.parts();
-        let answer = match endpoint.send(now, port, send) {
-            Err(Refused::Again) => {
-                self.poll();
-                let (now, endpoint, port) = self.context.parts();
-                endpoint.send(now, port, send)
-            }
-            answer => answer,
-        };
+        if let Err(why) = endpoint.send(now, port, send) {
+            return self.send_again(send, why);
+        }
+        self.context.world_mut().count_sent(send.buf.len);
+        Ok(())
+    }
+
+    /// A message was refused.
+    #[cold]
+    fn send_again(&mut self, send: &Send, why: Refused) -> Result<(), Refused> {
+        let mut answer = Err(why);
+        if why == Refused::Again {
+            self.poll();
+            let (now, endpoint, port) = self.context.parts();
+            answer = endpoint.send(now, port, send);
+        }
         if answer.is_ok() {
             self.context.world_mut().count_sent(send.buf.len);
         }

@@ -171,7 +171,7 @@ impl<H: Holds> Shared<H> {
     }
 
     /// As [`Shared::visit`], for a call that does something and goes: shorter.
-    #[inline]
+    #[inline(always)]
     pub fn call<R>(&self, then: impl FnOnce(&mut H) -> R) -> Option<R> {
         let mut held = self.lock()?;
         let done = self.watched(&mut held, then);

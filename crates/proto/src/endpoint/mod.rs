@@ -120,10 +120,26 @@ impl Endpoint {
         !self.core.completions.is_empty()
     }
 
-    /// The next ended request.
+    /// The next ended request, where it lies. A copy of one that was just written waits until all
+    /// that was stored before it is out of the core, lines of other processes too.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> Option<&Completion> {
+        self.core.completions.front()
+    }
+
+    /// The next ended request is not wanted any more.
+    #[inline]
+    pub fn remove_first(&mut self) {
+        self.core.remove_first();
+    }
+
+    /// Takes the next ended request.
     #[inline]
     pub fn pop(&mut self) -> Option<Completion> {
-        self.core.pop()
+        let completion = self.first().copied()?;
+        self.remove_first();
+        Some(completion)
     }
 
     /// Counts.

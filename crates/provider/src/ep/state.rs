@@ -59,12 +59,15 @@ pub struct State {
     pub(super) threaded: bool,
     pub(super) counters: Counters,
     /// What is exposed here, by its key, and what counts it.
-    pub(super) regions: BTreeMap<u64, (RegionId, Option<Arc<CntrCore>>)>,
+    pub(super) regions: Regions,
     pub(super) enabled: bool,
     pub(super) caps: u64,
     /// The endpoint, until it is used, if its thread begins with that.
     pub(super) unused: Option<Weak<EpCore>>,
 }
+
+/// What is exposed, by its key, and what counts it.
+type Regions = BTreeMap<u64, (RegionId, Option<Arc<CntrCore>>)>;
 
 /// The counters bound to an endpoint, by what they count.
 #[derive(Debug, Default)]
@@ -85,6 +88,27 @@ const COUNTED: [u64; 6] = [
 ];
 
 impl Counters {
+    #[cold]
+    fn count(&self, regions: &Regions, completion: &Completion) {
+        if completion.kind == Kind::Consumed {
+            return;
+        }
+        // A look that finds nothing is no operation that failed.
+        if completion.outcome == Err(Failure::NoMessage) {
+            return;
+        }
+        let well = completion.outcome.is_ok();
+        if let Some(counter) = self.of(completion.kind) {
+            counter.count(well);
+        }
+        // What peers do names the region by its key.
+        if completion.kind.is_of_region()
+            && let Some((_, Some(counter))) = regions.get(&completion.context)
+        {
+            counter.count(well);
+        }
+    }
+
     /// Whether there is one that counts what is sent or received.
     fn count_messages(&self) -> bool {
         self.by_flag[0].is_some() || self.by_flag[1].is_some()
@@ -172,7 +196,7 @@ impl EpCore {
 
     /// A send or a receive: does something with the state. A program that tries
     /// again and again gives its core away.
-    #[inline]
+    #[inline(always)]
     pub fn post(
         &self,
         then: impl FnOnce(&mut State) -> Result<Posted, Errno>,
@@ -293,67 +317,90 @@ impl State {
             return;
         }
         // The way of a poll that finds nothing: short, and all in line.
-        let first = match engine.pop() {
-            Some(completion) => {
-                // Without a poll: the program may have no reason for another call.
-                engine.send_held();
-                completion
+        if engine.has_completions() {
+            // Without a poll: the program may have no reason for another call.
+            engine.send_held();
+        } else {
+            engine.poll();
+            if !engine.has_completions() {
+                return;
             }
-            None => {
-                engine.poll();
-                match engine.pop() {
-                    Some(completion) => completion,
-                    None => return,
-                }
-            }
-        };
-        self.hand_over(first, reader, sink);
+        }
+        self.hand_over(reader, sink);
     }
 
     /// As [`State::collect`] for nobody: all is kept.
     fn drain(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        engine.poll();
-        while let Some(completion) = self.engine.as_mut().and_then(Engine::pop) {
-            if self.counters.are_there {
-                self.count(&completion);
-            }
-            if let Some(cq) = self.queue_of(&completion).cloned() {
-                cq.keep(self.kept(&completion));
-            }
+        if let Some(engine) = &mut self.engine {
+            engine.poll();
+        }
+        while let Some(completion) = self.take() {
+            self.keep(&completion);
         }
     }
 
-    /// Hands over a completion and those behind it, until `sink` is full or an
-    /// error for `reader` was kept, which later ones may not overtake.
-    fn hand_over(&mut self, first: Completion, reader: &CqCore, sink: &mut Sink) {
-        let mut next = Some(first);
-        while let Some(completion) = next {
-            if self.counters.are_there {
-                self.count(&completion);
-            }
-            if let Some(cq) = self.queue_of(&completion) {
-                let here = std::ptr::eq(Arc::as_ptr(cq), reader);
-                if here && completion.outcome.is_ok() {
-                    let source = if sink.wants_sources() { self.source_of(&completion) } else { 0 };
-                    sink.put(&Entry::new(&completion), source);
-                } else {
-                    let cq = Arc::clone(cq);
-                    cq.keep(self.kept(&completion));
-                    if here {
-                        return;
-                    }
-                }
-            }
+    /// Hands over what has ended, until `sink` is full or an error for `reader` was kept,
+    /// which later ones may not overtake.
+    fn hand_over(&mut self, reader: &CqCore, sink: &mut Sink) {
+        while self.put_first(reader, sink) || self.keep_first(reader) {
             if sink.is_full() {
                 return;
             }
-            next = self.engine.as_mut().and_then(Engine::pop);
         }
     }
 
-    /// The queue that is to have a completion.
+    /// Hands over what has ended, if that is simple: it is read where it lies.
     #[inline(always)]
+    fn put_first(&mut self, reader: &CqCore, sink: &mut Sink) -> bool {
+        let Some(engine) = &mut self.engine else { return false };
+        let Some(completion) = engine.first() else { return false };
+        let begun_here = completion.kind.is_begun_here();
+        let cq = if begun_here { &self.tx.cq } else { &self.rx.cq };
+        let is_simple = completion.outcome.is_ok() && !completion.quiet;
+        if !is_simple || !cq.as_ref().is_some_and(|cq| std::ptr::eq(Arc::as_ptr(cq), reader)) {
+            return false;
+        }
+        let source = match completion.peer {
+            Some(peer) if sink.wants_sources() && self.source && !begun_here => {
+                self.peers.number(engine, peer)
+            }
+            _ => ffi::FI_ADDR_NOTAVAIL,
+        };
+        if self.counters.are_there {
+            self.counters.count(&self.regions, completion);
+        }
+        sink.put(&Entry::new(completion), source);
+        engine.remove_first();
+        true
+    }
+
+    /// Counts what has ended and keeps it in its queue. Says whether something had, and `reader` has
+    /// not to be told of an error first.
+    #[inline(never)]
+    fn keep_first(&mut self, reader: &CqCore) -> bool {
+        let Some(completion) = self.take() else { return false };
+        self.keep(&completion).is_none_or(|cq| !std::ptr::eq(Arc::as_ptr(&cq), reader))
+    }
+
+    /// Takes what has ended next.
+    fn take(&mut self) -> Option<Completion> {
+        let engine = self.engine.as_mut()?;
+        let completion = engine.first().copied()?;
+        engine.remove_first();
+        Some(completion)
+    }
+
+    /// Counts a completion and keeps it in its queue, which is the answer.
+    fn keep(&mut self, completion: &Completion) -> Option<Arc<CqCore>> {
+        if self.counters.are_there {
+            self.counters.count(&self.regions, completion);
+        }
+        let cq = Arc::clone(self.queue_of(completion)?);
+        cq.keep(self.kept(completion));
+        Some(cq)
+    }
+
+    /// The queue that is to have a completion.
     fn queue_of(&self, completion: &Completion) -> Option<&Arc<CqCore>> {
         let begun_here = completion.kind.is_begun_here();
         let cq = if begun_here { &self.tx.cq } else { &self.rx.cq };
@@ -523,27 +570,6 @@ impl State {
     fn counting(&self) -> impl Iterator<Item = &Arc<CntrCore>> {
         let of_regions = self.regions.values().filter_map(|(_, counter)| counter.as_ref());
         self.counters.by_flag.iter().flatten().chain(of_regions)
-    }
-
-    #[cold]
-    fn count(&self, completion: &Completion) {
-        if completion.kind == Kind::Consumed {
-            return;
-        }
-        // A look that finds nothing is no operation that failed.
-        if completion.outcome == Err(Failure::NoMessage) {
-            return;
-        }
-        let well = completion.outcome.is_ok();
-        if let Some(counter) = self.counters.of(completion.kind) {
-            counter.count(well);
-        }
-        // What peers do names the region by its key.
-        if completion.kind.is_of_region()
-            && let Some((_, Some(counter))) = self.regions.get(&completion.context)
-        {
-            counter.count(well);
-        }
     }
 
     /// Exposes a region that is not.
