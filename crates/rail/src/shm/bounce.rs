@@ -11,6 +11,10 @@
 //! fetched before they are written (`ahead`), a part does for messages that are read one by one. On Intel's
 //! processors, where that was measured, the rest is then not touched.
 //!
+//! The core that reads a buffer fetches lines behind its end as well. They would be those of the
+//! next one, which the sender is about to write. So a gap is left behind each
+//! (`docs/decisions/0027-gaps-behind-buffers.md`). Not on Intel's processors, where it was not measured.
+//!
 //! The longest are stored and read in portions (`portions`).
 //!
 //! A packet whose payload is in a buffer takes one slot of the ring, and as many credits as if
@@ -51,12 +55,17 @@ const BOUNCE_BYTES_MAX: usize = 2 << 20;
 const ROUND_BYTES_INTEL: usize = 256 << 10;
 /// One that keeps up has no more than so many payloads to read when the next is sent.
 const UNREAD_MAX: usize = 1;
+/// Units of the gap behind a buffer, and behind one with a payload of [`LONG_BYTES_MIN`] and more. With
+/// longer ones so little memory is gone through that a core has the lines still.
+const GAP_UNITS: usize = 2;
+const GAP_UNITS_LONG: usize = 4;
+const LONG_BYTES_MIN: usize = 12 << 10;
 /// Units that one word of marks is for.
 const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 /// The shortest payload that is sent by one.
-pub(super) const PAYLOAD_BYTES_MIN: usize = 2 << 10;
+pub(super) const PAYLOAD_BYTES_MIN: usize = 1 << 10;
 /// The shortest one of a message that is worth one on Intel's processors. In slots a shorter one is as
 /// fast or faster there.
 const WORTH_BYTES_MIN_INTEL: usize = 3 << 10;
@@ -108,7 +117,7 @@ pub(super) fn place(unit: u64, payload_bytes: u32, bytes: usize) -> Option<u32> 
     if end <= bytes as u64 { Some(at as u32) } else { None }
 }
 
-/// Units in a row.
+/// Units in a row, with the gap behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Buffer {
     unit: u16,
@@ -129,6 +138,27 @@ impl Buffer {
     }
 }
 
+/// How a processor goes through the units.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// So many are gone through while a receiver keeps up.
+    round_units: usize,
+    leaves_gaps: bool,
+}
+
+impl Way {
+    const INTEL: Way = Way { round_units: ROUND_BYTES_INTEL / UNIT_BYTES, leaves_gaps: false };
+    const OTHERS: Way = Way { round_units: usize::MAX, leaves_gaps: true };
+
+    /// The units of a buffer for so much payload.
+    #[inline]
+    fn units(self, payload_bytes: usize) -> usize {
+        let long = payload_bytes >= LONG_BYTES_MIN;
+        let gap = if long { GAP_UNITS_LONG } else { GAP_UNITS };
+        payload_bytes.div_ceil(UNIT_BYTES) + if self.leaves_gaps { gap } else { 0 }
+    }
+}
+
 /// The units of this process: which are in use.
 #[derive(Debug)]
 pub(super) struct OwnBounces {
@@ -136,8 +166,7 @@ pub(super) struct OwnBounces {
     used: Box<[u64]>,
     /// From here on free units are looked for.
     next: usize,
-    /// So many are gone through while a receiver keeps up.
-    round_units: usize,
+    way: Way,
     /// So many were taken since the last one began, or the last packet of a stream.
     gone_units: usize,
     /// Those that are kept back until a process has ended.
@@ -151,21 +180,12 @@ pub(super) struct OwnBounces {
 impl OwnBounces {
     /// All units of so many bytes ([`bounce_bytes`]), free.
     pub(super) fn new(bytes: usize) -> OwnBounces {
-        OwnBounces::with_round(bytes, if is_intel() { ROUND_BYTES_INTEL } else { usize::MAX })
+        OwnBounces::with(bytes, if is_intel() { Way::INTEL } else { Way::OTHERS })
     }
 
-    fn with_round(bytes: usize, round_bytes: usize) -> OwnBounces {
+    fn with(bytes: usize, way: Way) -> OwnBounces {
         let used = vec![0; bytes / UNIT_BYTES / WORD_UNITS].into();
-        let round_units = round_bytes / UNIT_BYTES;
-        OwnBounces {
-            used,
-            next: 0,
-            round_units,
-            gone_units: 0,
-            kept: Vec::new(),
-            misses: 0,
-            portions: 0,
-        }
+        OwnBounces { used, next: 0, way, gone_units: 0, kept: Vec::new(), misses: 0, portions: 0 }
     }
 
     fn units(&self) -> usize {
@@ -180,7 +200,7 @@ impl OwnBounces {
         word: &AtomicU64,
         payload_bytes: usize,
     ) -> Option<Buffer> {
-        let count = payload_bytes.div_ceil(UNIT_BYTES);
+        let count = self.way.units(payload_bytes);
         let mut found = self.find_for(pair, count);
         if found.is_none() && self.take_back(pair, word) {
             found = self.find_for(pair, count);
@@ -201,7 +221,7 @@ impl OwnBounces {
     /// Whether a part of the memory was gone through since a round began, by packets of no stream.
     #[inline]
     pub(super) fn is_round_over(&self) -> bool {
-        self.gone_units >= self.round_units
+        self.gone_units >= self.way.round_units
     }
 
     /// The buffer that was taken last is for a packet of a stream: for that all memory is gone through.
@@ -222,7 +242,7 @@ impl OwnBounces {
     /// Where the next buffer for so much payload begins, if it is where one is looked for first.
     #[inline]
     pub(super) fn next_at(&self, payload_bytes: usize) -> Option<usize> {
-        let count = payload_bytes.div_ceil(UNIT_BYTES);
+        let count = self.way.units(payload_bytes);
         let is_there = |unit| marks(unit, count).all(|marks| self.is_free(marks));
         [self.next, 0].into_iter().find(|&unit| is_there(unit)).map(|unit| unit * UNIT_BYTES)
     }
