@@ -220,7 +220,7 @@ impl Shm {
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         segment.bounces.entry.is_some()
             && segment.handed_over.is_worth_it()
-            && !segment.stores.would_stream(bytes as usize)
+            && segment.stores.is_worth_it(bytes as usize)
     }
 
     /// Whether a peer is in the library. It may ask the same at the same time, so this process is seen
@@ -348,7 +348,7 @@ impl Shm {
     /// is known of copies to it.
     fn may_take_in(&mut self, peer: PeerId, len: u64) -> bool {
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
-        !self.checks && !segment.stores.would_stream(chunk_bytes(len).min(len) as usize)
+        !self.checks && segment.stores.is_worth_it(chunk_bytes(len).min(len) as usize)
     }
 
     /// Takes in a chunk that `peer` has handed over by the packet at the head. False if no peer that

@@ -11,6 +11,7 @@ use super::peers::Life;
 use super::portions;
 use super::segment::Segment;
 use super::shared_bytes::copy_shared;
+use super::stores::ticks;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use crate::shortage::is_shortage;
@@ -63,9 +64,9 @@ impl Transport for Shm {
         let Some(entry) = segment.bounces.entry else { return false };
         let read = self.segment.bounces_read(entry).load(Ordering::Relaxed);
         let is_at_it = segment.bounces.has_just_read(read, now);
-        // A single long one gets to a far receiver sooner if both sides copy.
+        // A single long one may get to a far receiver sooner if both sides copy.
         let is_worth_it =
-            bytes <= FAR_BYTES_MAX || is_at_it || !segment.stores.would_stream(bytes as usize);
+            bytes <= FAR_BYTES_MAX || is_at_it || segment.stores.is_worth_it(bytes as usize);
         let answers = segment.bounces.has_answered();
         is_worth_it && (is_at_it || looks::is_looking(segment.look(), answers))
     }
@@ -512,10 +513,16 @@ impl Shm {
             return Err(RailError::PeerGone);
         }
         let (local, remote) = (transfer.local.addr.offset(at), transfer.remote.offset(at));
+        let begin = ticks();
         // SAFETY: the machine lets the local memory be used until the transfer
         // ends, by the contracts of `read_remote` and `write_remote` and their
         // shared kinds; the part is inside it, by the assertion.
         let moved = unsafe { bulk::step(transfer.direction, pid, local, remote, len) };
+        if let Ok(moved) = moved
+            && let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer)
+        {
+            segment.stores.note_system(ticks().saturating_sub(begin), moved);
+        }
         // A process whose first thread has ended lives without memory that others
         // could reach by its pid.
         let moved = match moved {

@@ -14,6 +14,10 @@
 //! of them are enough to know that a receiver has become far. Each receiver and each size class, a power of
 //! two, is judged by itself.
 //!
+//! A long payload may go another way: both sides have the system copy it, each a part. Its copies to a
+//! receiver are timed, too. Streamed stores, of which the receiver makes a second copy meanwhile, are
+//! taken where they are faster than two such copies at once ([`Stores::is_worth_it`]).
+//!
 //! Where the processor has no such stores every copy is plain.
 
 use super::shared_bytes::{Behind, copy_before, copy_shared};
@@ -40,6 +44,8 @@ const DEARER_LONG: u32 = 2;
 /// The shortest plain copy that is always timed: beside it two looks at the clock cost little. A class
 /// begins with it.
 pub(super) const TIMED_BYTES_MIN: usize = 32 << 10;
+/// Copies by the system are compared as if they had so many bytes. Shorter ones are not timed.
+const SYSTEM_BYTES: u64 = 32 << 10;
 /// The shortest long copy, by class.
 const LONG_BYTES_MIN: usize = 8 << 10;
 
@@ -49,6 +55,8 @@ pub(super) struct Stores {
     classes: [Class; CLASSES],
     /// Ticks that a streamed copy takes whatever its length, once that was measured.
     start: Option<u32>,
+    /// Ticks that the system takes to copy [`SYSTEM_BYTES`].
+    system: Times,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,6 +124,26 @@ impl Stores {
             class.until_look = class.until_look.saturating_sub(1);
         }
         streams
+    }
+
+    /// Whether a long payload of so many bytes gets to this receiver sooner by two copies in memory
+    /// than by the system, if both sides are there. To ask counts as a copy. Who streams, and has not
+    /// seen the system copy, does not know.
+    pub(super) fn is_worth_it(&mut self, len: usize) -> bool {
+        if !self.would_stream(len) {
+            return true;
+        }
+        let streamed = self.classes[class_of(len)].streamed.median();
+        let (Some(streamed), Some(system)) = (streamed, self.system.median()) else { return false };
+        // The system copies half of it on each side.
+        u64::from(streamed) < u64::from(system).saturating_mul(len as u64) / SYSTEM_BYTES / 2
+    }
+
+    /// The system has copied `len` bytes between this process and the receiver.
+    pub(super) fn note_system(&mut self, took: u64, len: u64) {
+        if len >= SYSTEM_BYTES {
+            self.system.note(took.saturating_mul(SYSTEM_BYTES) / len);
+        }
     }
 
     /// How the parts of the next copy of `len` bytes are to be made, which counts as made then.
@@ -405,6 +433,36 @@ mod tests {
         class.streamed.note(u64::MAX);
         class.judge(440, DEARER_LONG);
         assert!(class.streams);
+    }
+
+    /// Ticks of 256 KiB to a far receiver, streamed, and of what the system has copied there.
+    #[test]
+    fn long_payload_goes_through_memory_where_the_system_is_slower() {
+        const LEN: usize = 256 << 10;
+        let worth_it = |streamed: u64, system: Option<(u64, u64)>| {
+            let mut stores = Stores::default();
+            assert!(stores.is_worth_it(LEN), "nothing is known: plain stores");
+            let class = &mut stores.classes[class_of(LEN)];
+            for _ in 0..KEPT {
+                class.streamed.note(streamed);
+            }
+            (class.streams, class.until_look) = (true, 2);
+            for _ in 0..KEPT {
+                // A short one tells nothing.
+                stores.note_system(1, SYSTEM_BYTES - 1);
+                if let Some((took, len)) = system {
+                    stores.note_system(took, len);
+                }
+            }
+            let is_worth_it = stores.is_worth_it(LEN);
+            assert_eq!(stores.classes[class_of(LEN)].until_look, 1, "it counts as a copy");
+            is_worth_it
+        };
+        assert!(!worth_it(40_000, None));
+        assert!(worth_it(40_000, Some((330_000, 256 << 10))));
+        assert!(worth_it(40_000, Some((41_250, 32 << 10))));
+        assert!(!worth_it(40_000, Some((80_000, 256 << 10))), "both sides copy half of it");
+        assert!(!worth_it(40_000, Some((10_000, 32 << 10))));
     }
 
     /// Long copies to a receiver that is near, becomes far, and comes back: the ticks of 256 KiB.
