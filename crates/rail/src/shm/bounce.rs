@@ -14,6 +14,9 @@
 //! The core that reads a buffer fetches lines behind its end as well. They would be those of the
 //! next one, which the sender is about to write. So a gap is left behind each
 //! (`docs/decisions/0027-gaps-behind-buffers.md`). Not on Intel's processors, where it was not measured.
+//! With gaps a short payload gains by a buffer, too. A small part of the memory does for those. The ring takes
+//! what it has no room for: pages that are touched first, and many processes that go
+//! through all of their memory, cost more than is gained.
 //!
 //! The longest are stored and read in portions (`portions`).
 //!
@@ -60,6 +63,10 @@ const UNREAD_MAX: usize = 1;
 const GAP_UNITS: usize = 2;
 const GAP_UNITS_LONG: usize = 4;
 const LONG_BYTES_MIN: usize = 12 << 10;
+/// From here on a payload is not short.
+const SHORT_BYTES_MAX: usize = 2 << 10;
+/// The part of the memory that is for shorter ones.
+const SHORT_PART: usize = 16;
 /// Units that one word of marks is for.
 const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
@@ -166,6 +173,8 @@ pub(super) struct OwnBounces {
     used: Box<[u64]>,
     /// From here on free units are looked for.
     next: usize,
+    /// The same for short payloads.
+    next_short: usize,
     way: Way,
     /// So many were taken since the last one began, or the last packet of a stream.
     gone_units: usize,
@@ -185,7 +194,18 @@ impl OwnBounces {
 
     fn with(bytes: usize, way: Way) -> OwnBounces {
         let used = vec![0; bytes / UNIT_BYTES / WORD_UNITS].into();
-        OwnBounces { used, next: 0, way, gone_units: 0, kept: Vec::new(), misses: 0, portions: 0 }
+        let mut own = OwnBounces {
+            used,
+            next: 0,
+            next_short: 0,
+            way,
+            gone_units: 0,
+            kept: Vec::new(),
+            misses: 0,
+            portions: 0,
+        };
+        own.next = own.short_units();
+        own
     }
 
     fn units(&self) -> usize {
@@ -201,6 +221,9 @@ impl OwnBounces {
         payload_bytes: usize,
     ) -> Option<Buffer> {
         let count = self.way.units(payload_bytes);
+        if self.is_short(payload_bytes) {
+            return self.take_short(pair, word, count);
+        }
         let mut found = self.find_for(pair, count);
         if found.is_none() && self.take_back(pair, word) {
             found = self.find_for(pair, count);
@@ -210,12 +233,48 @@ impl OwnBounces {
             return None;
         };
         let buffer = Buffer { unit: unit as u16, count: count as u16, is_handed: false };
-        self.mark(buffer, true);
         self.next = unit + count;
         self.gone_units += count;
-        pair.units += count;
-        pair.busy.push_back(buffer);
+        self.give(pair, buffer);
         Some(buffer)
+    }
+
+    /// The same for a short payload. Not looked for: the ring does as well.
+    fn take_short(&mut self, pair: &mut Pair, word: &AtomicU64, count: usize) -> Option<Buffer> {
+        if self.next_short + count > self.short_units() {
+            self.next_short = 0;
+        }
+        let unit = self.next_short;
+        self.next_short += count;
+        let is_there = unit + count <= self.short_units()
+            && (self.are_free(unit, count)
+                || self.take_back(pair, word) && self.are_free(unit, count));
+        if !is_there {
+            // It is passed over: who has it may be slow.
+            self.misses += 1;
+            return None;
+        }
+        let buffer = Buffer { unit: unit as u16, count: count as u16, is_handed: false };
+        self.give(pair, buffer);
+        Some(buffer)
+    }
+
+    #[inline]
+    fn give(&mut self, pair: &mut Pair, buffer: Buffer) {
+        self.mark(buffer, true);
+        pair.units += usize::from(buffer.count);
+        pair.busy.push_back(buffer);
+    }
+
+    #[inline]
+    fn is_short(&self, payload_bytes: usize) -> bool {
+        payload_bytes < SHORT_BYTES_MAX && self.way.leaves_gaps
+    }
+
+    /// Units for short payloads, the first ones.
+    #[inline]
+    fn short_units(&self) -> usize {
+        if self.way.leaves_gaps { self.units() / SHORT_PART } else { 0 }
     }
 
     /// Whether a part of the memory was gone through since a round began, by packets of no stream.
@@ -235,7 +294,7 @@ impl OwnBounces {
     pub(super) fn begin_round(&mut self, pair: &Pair) {
         self.gone_units = 0;
         if pair.busy.len() <= UNREAD_MAX {
-            self.next = 0;
+            self.next = self.short_units();
         }
     }
 
@@ -243,8 +302,12 @@ impl OwnBounces {
     #[inline]
     pub(super) fn next_at(&self, payload_bytes: usize) -> Option<usize> {
         let count = self.way.units(payload_bytes);
-        let is_there = |unit| marks(unit, count).all(|marks| self.is_free(marks));
-        [self.next, 0].into_iter().find(|&unit| is_there(unit)).map(|unit| unit * UNIT_BYTES)
+        let places = if self.is_short(payload_bytes) {
+            [self.next_short, 0]
+        } else {
+            [self.next, self.short_units()]
+        };
+        places.into_iter().find(|&unit| self.are_free(unit, count)).map(|unit| unit * UNIT_BYTES)
     }
 
     /// Whether it is time to look at the counts of all receivers, because one that is sent
@@ -315,16 +378,18 @@ impl OwnBounces {
     #[inline]
     fn find(&self, count: usize) -> Option<usize> {
         // Nearly always they are where the last ones ended.
-        if marks(self.next, count).all(|marks| self.is_free(marks)) {
+        if self.are_free(self.next, count) {
             return Some(self.next);
         }
-        self.find_from(self.next, count).or_else(|| self.find_from(0, count))
+        let first = self.short_units();
+        self.find_from(self.next, count).or_else(|| self.find_from(first, count))
     }
 
-    /// Whether these units are there, and free.
+    /// Whether so many units from `unit` on are there, and free.
     #[inline]
-    fn is_free(&self, (word, marks): (usize, u64)) -> bool {
-        self.used.get(word).is_some_and(|used| used & marks == 0)
+    fn are_free(&self, unit: usize, count: usize) -> bool {
+        marks(unit, count)
+            .all(|(word, marks)| self.used.get(word).is_some_and(|used| used & marks == 0))
     }
 
     #[inline(never)]

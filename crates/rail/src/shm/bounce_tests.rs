@@ -20,7 +20,7 @@ fn all_memory_is_gone_through_before_a_piece_is_used_again() {
         for _ in 0..10 * UNITS {
             let buffer = own.take(&mut there, &count, len).unwrap();
             if Some(buffer.at()) < last {
-                let unused = BOUNCE_BYTES_MAX - used;
+                let unused = BOUNCE_BYTES_MAX - BOUNCE_BYTES_MAX / SHORT_PART - used;
                 assert!(unused < 2 * usize::from(buffer.count) * UNIT_BYTES, "{len}: {used}");
                 used = 0;
             }
@@ -45,6 +45,32 @@ fn a_gap_is_behind_each_buffer() {
         });
         assert_eq!(second, first + len + gap, "{len}");
     }
+}
+
+#[test]
+fn short_payloads_go_through_a_small_part() {
+    const LEN: usize = SHORT_BYTES_MAX - 1;
+    let mut own = OwnBounces::with(BOUNCE_BYTES_MAX, Way::OTHERS);
+    let (mut there, mut here, count) = (pair(), pair(), AtomicU64::new(0));
+    let short = BOUNCE_BYTES_MAX / SHORT_PART;
+    for _ in 0..UNITS {
+        let long = own.take(&mut there, &count, 3000).unwrap();
+        assert!(long.at() >= short);
+        here.note_read(&count);
+        own.take(&mut there, &count, LEN).unwrap();
+        here.note_read(&count);
+    }
+    own.take_back(&mut there, &count);
+    let taken: Vec<_> = std::iter::from_fn(|| own.take(&mut there, &count, LEN)).collect();
+    assert!((1..=short / 4096).contains(&taken.len()), "{}", taken.len());
+    assert!(taken.iter().all(|buffer| buffer.at() + 4096 <= short));
+    // The last one was not read. Its place is passed over.
+    for _ in 1..taken.len() {
+        here.note_read(&count);
+    }
+    let all = short / 4096;
+    let free = (0..=all).filter(|_| own.take(&mut there, &count, LEN).is_some()).count();
+    assert!(free >= all - 2, "{free} of {all}");
 }
 
 /// What a sender of packets that are of no stream does: says where the buffer ends.
