@@ -1,9 +1,10 @@
-//! Chunks that are handed over: a writer that shares a transfer with a reader in the library, on a
-//! core that is near, stores a chunk that it has taken in a bounce buffer, by portions, and its
-//! reader copies it out meanwhile.
+//! Chunks that are handed over: a writer that shares a transfer with a reader in the library stores
+//! a chunk that it has taken in a bounce buffer, by portions, and its reader copies it out
+//! meanwhile.
 //!
-//! Two plain copies at once take less time than one by the system, which looks up every page
-//! (`docs/decisions/0024-chunks-handed-over.md`). A handed chunk is a packet of the rail, which no
+//! Two plain copies at once, between cores that are near, take less time than one by the system, which
+//! looks up every page (`docs/decisions/0024-chunks-handed-over.md`). Between others it is found out which is
+//! faster (`stores`). A handed chunk is a packet of the rail, which no
 //! machine sees, in a slot that no credit pays for. So buffers, their order, cut payloads and the
 //! death of either side are those of packets. The writer accounts for the chunk when all of it
 //! is stored, and between turns owes nothing, as with a chunk that it has copied.
@@ -210,8 +211,8 @@ impl Shm {
         }
     }
 
-    /// Whether it is worth handing chunks of a transfer of so many bytes over to a peer, which is near.
-    /// What a machine wants to be looked at before it is copied is copied by the system.
+    /// Whether it is worth handing chunks of a transfer of so many bytes over to a peer. What a
+    /// machine wants to be looked at before it is copied is copied by the system.
     fn may_hand_over(&mut self, peer: PeerId, len: u64) -> bool {
         let bytes = chunk_bytes(len).min(len);
         if self.checks || bytes > PAYLOAD_BYTES_MAX as u64 {
@@ -344,8 +345,8 @@ impl Shm {
         waits
     }
 
-    /// Whether a peer that would hand over chunks of a transfer of so many bytes is near, as far as
-    /// is known of copies to it.
+    /// Whether a peer would hand over chunks of a transfer of so many bytes, as far as is known of
+    /// copies to it.
     fn may_take_in(&mut self, peer: PeerId, len: u64) -> bool {
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         !self.checks && segment.stores.is_worth_it(chunk_bytes(len).min(len) as usize)
