@@ -142,7 +142,7 @@ impl Engine {
         self.context.machine().first()
     }
 
-    /// The next ended request was told.
+    /// The next ended request is told, or kept to be.
     #[inline]
     pub fn remove_first(&mut self) {
         let (_, endpoint, world) = self.context.parts();

@@ -342,11 +342,16 @@ impl State {
     /// Hands over what has ended, until `sink` is full or an error for `reader` was kept,
     /// which later ones may not overtake.
     fn hand_over(&mut self, reader: &CqCore, sink: &mut Sink) {
-        while self.put_first(reader, sink) || self.keep_first(reader) {
+        while self.has_completions() && (self.put_first(reader, sink) || self.keep_first(reader)) {
             if sink.is_full() {
                 return;
             }
         }
+    }
+
+    #[inline]
+    fn has_completions(&self) -> bool {
+        self.engine.as_ref().is_some_and(Engine::has_completions)
     }
 
     /// Hands over what has ended, if that is simple: it is read where it lies.
@@ -374,8 +379,8 @@ impl State {
         true
     }
 
-    /// Counts what has ended and keeps it in its queue. Says whether something had, and `reader` has
-    /// not to be told of an error first.
+    /// Counts what has ended and keeps it in its queue. Says whether `reader` has not to be told of an
+    /// error first.
     #[inline(never)]
     fn keep_first(&mut self, reader: &CqCore) -> bool {
         let Some(completion) = self.take() else { return false };

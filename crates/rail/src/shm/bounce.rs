@@ -6,7 +6,7 @@
 //! the writer is just storing the payload into, and each of them has to be taken back. So payload
 //! that lies far from the slots is moved in half the time
 //! (`docs/decisions/0023-payload-apart-from-the-slots.md`).
-//! A sender goes round through all of its memory before it uses a piece again: by then neither
+//! A sender goes round through all of its memory, short payloads apart, before it uses a piece again: by then neither
 //! core has the lines in a cache of its own, from which they would have to be taken. Since lines are
 //! fetched before they are written (`ahead`), a part does for messages that are read one by one. On Intel's
 //! processors, where that was measured, the rest is then not touched.
@@ -39,7 +39,8 @@
 //!   receiver has dropped the packet by then.
 //! - A sender uses a buffer only for a peer that has an entry in its mailbox: such a peer has
 //!   mapped it.
-//! - One receiver has at most half of a sender's memory, so a slow one leaves some to others.
+//! - Payloads to one receiver take at most half of a sender's memory, short ones apart, so a slow one
+//!   leaves some to others.
 //! - A count that no honest receiver has written ends the use of buffers for this receiver. Its
 //!   buffers are not used again before its process has ended: it may read them still.
 //! - Where a packet says that its buffer is is looked at before it is used.
@@ -59,13 +60,13 @@ const ROUND_BYTES_INTEL: usize = 256 << 10;
 /// One that keeps up has no more than so many payloads to read when the next is sent.
 const UNREAD_MAX: usize = 1;
 /// Units of the gap behind a buffer, and behind one with a payload of [`LONG_BYTES_MIN`] and more. With
-/// longer ones so little memory is gone through that a core has the lines still.
+/// longer gaps so little memory is gone through that a core has the lines still.
 const GAP_UNITS: usize = 2;
 const GAP_UNITS_LONG: usize = 4;
 const LONG_BYTES_MIN: usize = 12 << 10;
 /// From here on a payload is not short.
 const SHORT_BYTES_MAX: usize = 2 << 10;
-/// The part of the memory that is for shorter ones.
+/// One of so many parts of the memory is for shorter ones.
 const SHORT_PART: usize = 16;
 /// Units that one word of marks is for.
 const WORD_UNITS: usize = u64::BITS as usize;
@@ -129,6 +130,8 @@ pub(super) fn place(unit: u64, payload_bytes: u32, bytes: usize) -> Option<u32> 
 pub(super) struct Buffer {
     unit: u16,
     count: u16,
+    /// Those of the gap.
+    gap: u16,
     /// Its packet has a slot that no credit pays for (`handover`).
     is_handed: bool,
 }
@@ -142,6 +145,11 @@ impl Buffer {
     /// Where it begins.
     pub(super) fn at(self) -> usize {
         usize::from(self.unit) * UNIT_BYTES
+    }
+
+    #[inline]
+    fn payload_units(self) -> usize {
+        usize::from(self.count - self.gap)
     }
 }
 
@@ -157,12 +165,20 @@ impl Way {
     const INTEL: Way = Way { round_units: ROUND_BYTES_INTEL / UNIT_BYTES, leaves_gaps: false };
     const OTHERS: Way = Way { round_units: usize::MAX, leaves_gaps: true };
 
-    /// The units of a buffer for so much payload.
+    /// Units of the gap behind a buffer for so much payload.
+    #[inline]
+    fn gap(self, payload_bytes: usize) -> usize {
+        match self.leaves_gaps {
+            true if payload_bytes >= LONG_BYTES_MIN => GAP_UNITS_LONG,
+            true => GAP_UNITS,
+            false => 0,
+        }
+    }
+
+    /// The units of one for so much payload, with its gap.
     #[inline]
     fn units(self, payload_bytes: usize) -> usize {
-        let long = payload_bytes >= LONG_BYTES_MIN;
-        let gap = if long { GAP_UNITS_LONG } else { GAP_UNITS };
-        payload_bytes.div_ceil(UNIT_BYTES) + if self.leaves_gaps { gap } else { 0 }
+        payload_bytes.div_ceil(UNIT_BYTES) + self.gap(payload_bytes)
     }
 }
 
@@ -220,50 +236,55 @@ impl OwnBounces {
         word: &AtomicU64,
         payload_bytes: usize,
     ) -> Option<Buffer> {
-        let count = self.way.units(payload_bytes);
         if self.is_short(payload_bytes) {
-            return self.take_short(pair, word, count);
+            return self.take_short(pair, word, payload_bytes);
         }
-        let mut found = self.find_for(pair, count);
+        let mut found = self.find_for(pair, payload_bytes);
         if found.is_none() && self.take_back(pair, word) {
-            found = self.find_for(pair, count);
+            found = self.find_for(pair, payload_bytes);
         }
         let Some(unit) = found else {
             self.misses += 1;
             return None;
         };
-        let buffer = Buffer { unit: unit as u16, count: count as u16, is_handed: false };
-        self.next = unit + count;
-        self.gone_units += count;
-        self.give(pair, buffer);
+        let buffer = self.give(pair, unit, payload_bytes);
+        self.next = unit + usize::from(buffer.count);
+        self.gone_units += usize::from(buffer.count);
         Some(buffer)
     }
 
     /// The same for a short payload. Not looked for: the ring does as well.
-    fn take_short(&mut self, pair: &mut Pair, word: &AtomicU64, count: usize) -> Option<Buffer> {
-        if self.next_short + count > self.short_units() {
-            self.next_short = 0;
-        }
-        let unit = self.next_short;
-        self.next_short += count;
-        let is_there = unit + count <= self.short_units()
-            && (self.are_free(unit, count)
-                || self.take_back(pair, word) && self.are_free(unit, count));
-        if !is_there {
-            // It is passed over: who has it may be slow.
+    fn take_short(&mut self, pair: &mut Pair, word: &AtomicU64, bytes: usize) -> Option<Buffer> {
+        let count = self.way.units(bytes);
+        let unit = self.next_short_place(count)?;
+        // It is passed over if it is not free: who has it may be slow.
+        self.next_short = unit + count;
+        let comes_back = |own: &mut Self, pair: &mut Pair| {
+            !pair.busy.is_empty() && own.take_back(pair, word) && own.are_free(unit, count)
+        };
+        if !self.are_free(unit, count) && !comes_back(self, pair) {
             self.misses += 1;
             return None;
         }
-        let buffer = Buffer { unit: unit as u16, count: count as u16, is_handed: false };
-        self.give(pair, buffer);
-        Some(buffer)
+        Some(self.give(pair, unit, bytes))
+    }
+
+    /// Where a short payload with so many units goes next.
+    #[inline]
+    fn next_short_place(&self, count: usize) -> Option<usize> {
+        let places = [self.next_short, 0];
+        places.into_iter().find(|unit| unit + count <= self.short_units())
     }
 
     #[inline]
-    fn give(&mut self, pair: &mut Pair, buffer: Buffer) {
+    fn give(&mut self, pair: &mut Pair, unit: usize, payload_bytes: usize) -> Buffer {
+        let (count, gap) = (self.way.units(payload_bytes), self.way.gap(payload_bytes));
+        let (unit, count, gap) = (unit as u16, count as u16, gap as u16);
+        let buffer = Buffer { unit, count, gap, is_handed: false };
         self.mark(buffer, true);
-        pair.units += usize::from(buffer.count);
+        pair.units += buffer.payload_units();
         pair.busy.push_back(buffer);
+        buffer
     }
 
     #[inline]
@@ -302,12 +323,13 @@ impl OwnBounces {
     #[inline]
     pub(super) fn next_at(&self, payload_bytes: usize) -> Option<usize> {
         let count = self.way.units(payload_bytes);
-        let places = if self.is_short(payload_bytes) {
-            [self.next_short, 0]
+        let is_there = |unit: &usize| self.are_free(*unit, count);
+        let unit = if self.is_short(payload_bytes) {
+            self.next_short_place(count).filter(is_there)
         } else {
-            [self.next, self.short_units()]
+            [self.next, self.short_units()].into_iter().find(is_there)
         };
-        places.into_iter().find(|&unit| self.are_free(unit, count)).map(|unit| unit * UNIT_BYTES)
+        unit.map(|unit| unit * UNIT_BYTES)
     }
 
     /// Whether it is time to look at the counts of all receivers, because one that is sent
@@ -334,7 +356,7 @@ impl OwnBounces {
         pair.counted = count;
         for _ in 0..read {
             let Some(buffer) = pair.busy.pop_front() else { break };
-            pair.units -= usize::from(buffer.count);
+            pair.units -= buffer.payload_units();
             pair.handed -= u32::from(buffer.is_handed);
             self.mark(buffer, false);
         }
@@ -370,8 +392,9 @@ impl OwnBounces {
 
     /// The same for a receiver, if it may have so many more.
     #[inline]
-    fn find_for(&self, pair: &Pair, count: usize) -> Option<usize> {
-        if pair.units + count > self.units() / 2 { None } else { self.find(count) }
+    fn find_for(&self, pair: &Pair, payload_bytes: usize) -> Option<usize> {
+        let units = pair.units + payload_bytes.div_ceil(UNIT_BYTES);
+        if units > self.units() / 2 { None } else { self.find(self.way.units(payload_bytes)) }
     }
 
     /// So many free units in a row, the first from `next` on, and then from the beginning.

@@ -11,7 +11,6 @@ use super::peers::Life;
 use super::portions;
 use super::segment::Segment;
 use super::shared_bytes::copy_shared;
-use super::stores::ticks;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use crate::shortage::is_shortage;
@@ -26,7 +25,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 /// The longest payload that goes with its packet to a far receiver which is not in the middle of a
-/// stream.
+/// stream, whatever is known of the system's copies.
 const FAR_BYTES_MAX: u64 = 128 << 10;
 
 impl Transport for Shm {
@@ -60,13 +59,16 @@ impl Transport for Shm {
 
     fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool {
         let now = self.refresh_now();
+        let is_direct = self.peers.get(peer).is_some_and(|peer| peer.direct);
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let Some(entry) = segment.bounces.entry else { return false };
         let read = self.segment.bounces_read(entry).load(Ordering::Relaxed);
         let is_at_it = segment.bounces.has_just_read(read, now);
-        // A single long one may get to a far receiver sooner if both sides copy.
-        let is_worth_it =
-            bytes <= FAR_BYTES_MAX || is_at_it || segment.stores.is_worth_it(bytes as usize);
+        // A single long one may get to a far receiver sooner if both sides have the system copy.
+        let is_worth_it = bytes <= FAR_BYTES_MAX
+            || is_at_it
+            || !is_direct
+            || segment.stores.is_worth_it(bytes as usize);
         let answers = segment.bounces.has_answered();
         is_worth_it && (is_at_it || looks::is_looking(segment.look(), answers))
     }
@@ -513,16 +515,10 @@ impl Shm {
             return Err(RailError::PeerGone);
         }
         let (local, remote) = (transfer.local.addr.offset(at), transfer.remote.offset(at));
-        let begin = ticks();
         // SAFETY: the machine lets the local memory be used until the transfer
         // ends, by the contracts of `read_remote` and `write_remote` and their
         // shared kinds; the part is inside it, by the assertion.
         let moved = unsafe { bulk::step(transfer.direction, pid, local, remote, len) };
-        if let Ok(moved) = moved
-            && let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer)
-        {
-            segment.stores.note_system(ticks().saturating_sub(begin), moved);
-        }
         // A process whose first thread has ended lives without memory that others
         // could reach by its pid.
         let moved = match moved {

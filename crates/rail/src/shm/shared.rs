@@ -26,6 +26,7 @@ use super::claims_line::Line;
 use super::handover::Handover;
 use super::looks;
 use super::peers::Life;
+use super::stores::ticks;
 use crate::faults;
 use sluice_link::chunk_claims::{Accounted, Settled, Side, chunk, chunks};
 use sluice_link::{ClaimsId, ClaimsStart, RailError};
@@ -273,7 +274,12 @@ impl Shm {
         let end = at + len;
         // At least once, so that an empty transfer with nobody fails as well.
         loop {
+            let begin = ticks();
             let moved = self.move_part(transfer, at, end - at)?;
+            let took = ticks().saturating_sub(begin);
+            if let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) {
+                segment.stores.note_system(took, moved);
+            }
             self.stats.count_moved(transfer.direction, moved);
             at += moved;
             if at == end {

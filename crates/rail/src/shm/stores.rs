@@ -44,8 +44,10 @@ const DEARER_LONG: u32 = 2;
 /// The shortest plain copy that is always timed: beside it two looks at the clock cost little. A class
 /// begins with it.
 pub(super) const TIMED_BYTES_MIN: usize = 32 << 10;
-/// Copies by the system are compared as if they had so many bytes. Shorter ones are not timed.
+/// Copies by the system are compared as if they had so many bytes. Times of shorter ones are not kept.
 const SYSTEM_BYTES: u64 = 32 << 10;
+/// One of so many payloads to a far receiver goes by the system, though that was slower.
+const SYSTEM_EVERY: u8 = 255;
 /// The shortest long copy, by class.
 const LONG_BYTES_MIN: usize = 8 << 10;
 
@@ -57,6 +59,8 @@ pub(super) struct Stores {
     start: Option<u32>,
     /// Ticks that the system takes to copy [`SYSTEM_BYTES`].
     system: Times,
+    /// Payloads that go by memory until one goes by the system.
+    until_system: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,28 +119,31 @@ impl Stores {
         class.streams && class.until_look != 0
     }
 
-    /// The same, for whoever makes no copy that would be streamed. To ask counts as a copy, so that
-    /// one is made and timed now and then.
-    pub(super) fn would_stream(&mut self, len: usize) -> bool {
-        let streams = self.streams(len);
-        if streams {
+    /// Whether a long payload of so many bytes gets to this receiver sooner by two copies in memory
+    /// than by the system, if both sides are there. Who streams, and has not seen the system copy,
+    /// does not know. Where memory is faster the system is looked at again now and then.
+    pub(super) fn is_worth_it(&mut self, len: usize) -> bool {
+        if !self.streams(len) {
+            return true;
+        }
+        let is_worth_it = self.is_faster_than_the_system(len) && self.until_system != 0;
+        if is_worth_it {
+            self.until_system -= 1;
+        } else {
+            self.until_system = SYSTEM_EVERY;
+            // No copy is made that would count.
             let class = &mut self.classes[class_of(len)];
             class.until_look = class.until_look.saturating_sub(1);
         }
-        streams
+        is_worth_it
     }
 
-    /// Whether a long payload of so many bytes gets to this receiver sooner by two copies in memory
-    /// than by the system, if both sides are there. To ask counts as a copy. Who streams, and has not
-    /// seen the system copy, does not know.
-    pub(super) fn is_worth_it(&mut self, len: usize) -> bool {
-        if !self.would_stream(len) {
-            return true;
-        }
+    fn is_faster_than_the_system(&self, len: usize) -> bool {
         let streamed = self.classes[class_of(len)].streamed.median();
         let (Some(streamed), Some(system)) = (streamed, self.system.median()) else { return false };
         // The system copies half of it on each side.
-        u64::from(streamed) < u64::from(system).saturating_mul(len as u64) / SYSTEM_BYTES / 2
+        let system = u64::from(system).saturating_mul(len as u64) / SYSTEM_BYTES / 2;
+        u64::from(streamed) + u64::from(self.start.unwrap_or(0)) < system
     }
 
     /// The system has copied `len` bytes between this process and the receiver.
@@ -161,8 +168,13 @@ impl Stores {
     /// All parts of a copy of `len` bytes are made, and `timed` bytes of it took so many ticks.
     #[inline]
     pub(super) fn end(&mut self, parts: Parts, took: u64, timed: usize, len: usize) {
-        if CAN_STREAM && !parts.streams && len >= TIMED_BYTES_MIN {
-            self.note_plain(took.saturating_mul(len as u64) / timed as u64, len);
+        if CAN_STREAM && len >= TIMED_BYTES_MIN {
+            let took = took.saturating_mul(len as u64) / timed as u64;
+            if parts.streams {
+                self.classes[class_of(len)].streamed.note(took);
+            } else {
+                self.note_plain(took, len);
+            }
         }
     }
 
@@ -443,10 +455,11 @@ mod tests {
             let mut stores = Stores::default();
             assert!(stores.is_worth_it(LEN), "nothing is known: plain stores");
             let class = &mut stores.classes[class_of(LEN)];
-            for _ in 0..KEPT {
-                class.streamed.note(streamed);
-            }
             (class.streams, class.until_look) = (true, 2);
+            stores.until_system = 1;
+            for _ in 0..KEPT {
+                stores.end(Parts { streams: true }, streamed / 2, LEN / 2, LEN);
+            }
             for _ in 0..KEPT {
                 // A short one tells nothing.
                 stores.note_system(1, SYSTEM_BYTES - 1);
@@ -455,12 +468,15 @@ mod tests {
                 }
             }
             let is_worth_it = stores.is_worth_it(LEN);
-            assert_eq!(stores.classes[class_of(LEN)].until_look, 1, "it counts as a copy");
+            let counted = stores.classes[class_of(LEN)].until_look == 1;
+            assert_ne!(counted, is_worth_it, "what makes no copy counts as one");
+            assert!(!stores.is_worth_it(LEN), "the system is looked at again");
             is_worth_it
         };
         assert!(!worth_it(40_000, None));
         assert!(worth_it(40_000, Some((330_000, 256 << 10))));
         assert!(worth_it(40_000, Some((41_250, 32 << 10))));
+        assert!(!worth_it(u64::from(u32::MAX), Some((41_250, 32 << 10))));
         assert!(!worth_it(40_000, Some((80_000, 256 << 10))), "both sides copy half of it");
         assert!(!worth_it(40_000, Some((10_000, 32 << 10))));
     }
