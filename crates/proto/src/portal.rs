@@ -24,6 +24,10 @@ pub(crate) const PTS_REMOTE: [PtIndex; 4] =
 /// Set in the user byte of a put that carries out-of-band data.
 pub(crate) const USER_HAS_DATA: u8 = 1 << 0;
 
+/// Set in that of a message whose end is told when its bytes are placed. The sender has to hear that
+/// from the receiver: what it has handed over itself may wait there (`rail`, chunks handed over).
+pub(crate) const USER_WANTS_DELIVERY: u8 = 1 << 1;
+
 /// The number of the first message of a pair that waits. Half of all numbers
 /// are smaller: the keys of announced messages ([`announced_key`]).
 pub(crate) const NUMBER_FIRST: u64 = 1 << 63;
@@ -92,7 +96,8 @@ impl Send {
     /// The user byte of its put.
     #[inline(always)]
     pub(crate) fn user(&self) -> u8 {
-        self.data.map_or(0, |_| USER_HAS_DATA)
+        let delivery = if self.delivery { USER_WANTS_DELIVERY } else { 0 };
+        self.data.map_or(0, |_| USER_HAS_DATA) | delivery
     }
 }
 
@@ -111,6 +116,12 @@ pub(crate) fn data_of(event: &Event) -> Option<u64> {
 #[inline(always)]
 pub(crate) fn data_with(user: u8, hdr_data: u64) -> Option<u64> {
     (user & USER_HAS_DATA != 0).then_some(hdr_data)
+}
+
+/// Whether the sender of a message waits to hear that it is placed.
+#[inline]
+pub(crate) fn wants_delivery(event: &Event) -> bool {
+    event.user & USER_WANTS_DELIVERY != 0
 }
 
 /// The match list entry of a receive.

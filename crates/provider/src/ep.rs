@@ -1,5 +1,6 @@
 //! The endpoint: what is bound to it, and its life.
 
+mod counters;
 mod option;
 mod peers;
 mod state;
@@ -22,10 +23,11 @@ use crate::report;
 use crate::rma;
 use crate::stats;
 use crate::tagged;
+use counters::Counters;
 use libc::{c_int, c_void, ssize_t};
 use peers::Peers;
 use sluice_runtime::ProgressThread;
-use state::{Counters, Direction};
+use state::Direction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -62,6 +62,9 @@ mod bell;
 #[path = "shm/claims_line.rs"]
 mod claims_line;
 #[cfg(loom)]
+#[path = "shm/intent.rs"]
+mod intent;
+#[cfg(loom)]
 #[allow(dead_code)]
 #[path = "shm/prefetch.rs"]
 mod prefetch;

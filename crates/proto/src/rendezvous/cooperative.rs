@@ -18,6 +18,7 @@ use super::pull::BulkMethod;
 use super::pulls::Pulls;
 use crate::api::Failure;
 use crate::core::Core;
+use crate::portal::wants_delivery;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::selection::Protocol;
@@ -102,7 +103,8 @@ impl Pulls {
         match outcome {
             Ok(()) => {
                 pull.got = pull.want;
-                pull.sender_knows = shared(port).was_written_alone(None, claims);
+                pull.sender_knows =
+                    !wants_delivery(&pull.event) && shared(port).was_written_alone(None, claims);
             }
             Err(RailError::PeerGone) => {
                 pull.failure.get_or_insert(Failure::PeerGone { peer, why: PeerError::Dead });

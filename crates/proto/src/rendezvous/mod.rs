@@ -30,6 +30,7 @@ pub(crate) mod window;
 
 use crate::api::Failure;
 use crate::core::Core;
+use crate::portal::wants_delivery;
 use crate::recvs::Recvs;
 use crate::request::{RecvOp, RecvState};
 use ability::shared;
@@ -60,6 +61,7 @@ impl Pulls {
         let claims = announced.map(|announced| announced.claims);
         let Some(op) = recvs.get_mut(handle) else { return };
         let want = rts.total_len.min(op.recv.buf.len);
+        let delivery = wants_delivery(&event);
         let is_written =
             gone.is_none() && claims.is_some_and(|claims| shared(port).is_written(claims, want));
         let pull = Pull {
@@ -76,7 +78,7 @@ impl Pulls {
             awaits_turn: false,
             method: claims.map_or(BulkMethod::Asked, BulkMethod::Shared),
             direct: rts.from.is_some(),
-            sender_knows: is_written,
+            sender_knows: is_written && !delivery,
             failure: gone.map(|why| Failure::PeerGone { peer: event.peer, why }),
         };
         if want == 0 || gone.is_some() || is_written {

@@ -64,7 +64,9 @@ pub(crate) fn on_written_out<P: Port>(
     let state = op.state;
     let is_done = match sender_copy {
         SenderCopy::Sharing(claims) => {
-            outcome.is_ok() && shared(port).was_written_alone(Some(peer), claims)
+            // Who waits for delivery hears of it: what was handed over may wait at the receiver.
+            let is_told = op.send.delivery;
+            outcome.is_ok() && !is_told && shared(port).was_written_alone(Some(peer), claims)
         }
         SenderCopy::Putting { op, len } => {
             let written = Written { op, len, status: status_of(outcome) };

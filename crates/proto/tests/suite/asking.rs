@@ -3,7 +3,7 @@
 use crate::world::net::{Mode, layout};
 use crate::world::{World, pattern, recv_from, send_to};
 use sluice_link::PeerError;
-use sluice_proto::{Config, Failure, Probe, ProbeAction, Recv, Space};
+use sluice_proto::{Config, Failure, Probe, ProbeAction, Recv, Send, Space};
 use sluice_wire::{Credits, Found, MatchBits, Nanos, Packet, PeerId, PtIndex, Region, Waiting};
 
 /// The number of the first message of a pair that waits.
@@ -233,6 +233,31 @@ fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
     assert_eq!(world.processes[1].endpoint.stats().asked_for, 1);
     receive(&mut world, 1, 1);
     knows_at_once(&mut world);
+}
+
+/// A rail may hand over what its owner has then still to place.
+#[test]
+fn a_sender_that_waits_for_delivery_is_told_though_it_wrote_all_of_it() {
+    let config = Config { share_bytes_min: 100, ..Config::default() };
+    let mode = Mode { chunk_claims: true, ..Mode::default() };
+    let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
+    send(&mut world, 1, 1);
+    world.run();
+    let bytes = world.alloc(0, &pattern(2, 500));
+    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 2, 2) }).unwrap();
+    world.forget_packets();
+    let buf = world.alloc(1, &[0; 500]);
+    world.recv(1, &recv_from(0, buf, 2, 2)).unwrap();
+    for (from, to) in [(1, 0), (0, 1), (1, 0)] {
+        world.deliver(from, to);
+    }
+    world.move_by(0);
+    assert_eq!(world.pending(0).sends, 1, "it has written all of it, and waits");
+    world.run();
+    assert_eq!(world.ends(1), [(2, Ok(()))]);
+    assert_eq!(world.bytes(1, buf), pattern(2, 500));
+    assert_eq!(world.sent_packets(1, 0), ["search", "cts", "fin"]);
+    assert_eq!(world.pending(0).sends, 0);
 }
 
 /// What waits may be asked for out of order, so who meets an announced receive is

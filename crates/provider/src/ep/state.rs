@@ -1,6 +1,7 @@
 //! What an endpoint has under its lock, and the dispatch of what it has
 //! finished.
 
+use super::counters::{Counters, Regions};
 use super::peers::Peers;
 use crate::av::AvCore;
 use crate::cntr::CntrCore;
@@ -13,10 +14,9 @@ use crate::info;
 use crate::log::{self, About};
 use crate::param;
 use crate::report;
-use sluice_proto::{Completion, Endpoint, Exposed, Failure, Kind, RegionId};
+use sluice_proto::{Completion, Endpoint, Exposed, Failure, Kind};
 use sluice_runtime::lock::{Lock, Unavailable};
 use sluice_runtime::{Context, Holds, Polled, ProgressThread, Shared, ThreadOptions, Visit};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// What completion queues count on.
@@ -64,70 +64,6 @@ pub struct State {
     pub(super) caps: u64,
     /// The endpoint, until it is used, if its thread begins with that.
     pub(super) unused: Option<Weak<EpCore>>,
-}
-
-/// What is exposed, by its key, and what counts it.
-type Regions = BTreeMap<u64, (RegionId, Option<Arc<CntrCore>>)>;
-
-/// The counters bound to an endpoint, by what they count.
-#[derive(Debug, Default)]
-pub struct Counters {
-    by_flag: [Option<Arc<CntrCore>>; COUNTED.len()],
-    /// Whether there are any, of this endpoint or of a region.
-    are_there: bool,
-}
-
-/// What may be counted, as the flags of `fi_ep_bind`.
-const COUNTED: [u64; 6] = [
-    ffi::FI_SEND,
-    ffi::FI_RECV,
-    ffi::FI_READ,
-    ffi::FI_WRITE,
-    ffi::FI_REMOTE_READ,
-    ffi::FI_REMOTE_WRITE,
-];
-
-impl Counters {
-    #[cold]
-    fn count(&self, regions: &Regions, completion: &Completion) {
-        if completion.kind == Kind::Consumed {
-            return;
-        }
-        // A look that finds nothing is no operation that failed.
-        if completion.outcome == Err(Failure::NoMessage) {
-            return;
-        }
-        let well = completion.outcome.is_ok();
-        if let Some(counter) = self.of(completion.kind) {
-            counter.count(well);
-        }
-        // What peers do names the region by its key.
-        if completion.kind.is_of_region()
-            && let Some((_, Some(counter))) = regions.get(&completion.context)
-        {
-            counter.count(well);
-        }
-    }
-
-    /// Whether there is one that counts what is sent or received.
-    fn count_messages(&self) -> bool {
-        self.by_flag[0].is_some() || self.by_flag[1].is_some()
-    }
-
-    /// The one that counts such completions.
-    fn of(&self, kind: Kind) -> Option<&Arc<CntrCore>> {
-        let index = match kind {
-            Kind::Send => 0,
-            Kind::Recv | Kind::Probe | Kind::Consumed => 1,
-            Kind::Read | Kind::Fetch => 2,
-            Kind::Write | Kind::Combine => 3,
-            Kind::PeerRead => 4,
-            Kind::PeerWrite => 5,
-            // The same operation is counted at another region.
-            Kind::RegionRead | Kind::RegionWrite => return None,
-        };
-        self.by_flag[index].as_ref()
-    }
 }
 
 /// One direction of an endpoint: its queue and what its operations do unless
@@ -549,22 +485,7 @@ impl State {
     }
 
     pub(super) fn bind_cntr(&mut self, cntr: &Arc<CntrCore>, flags: u64) -> Result<(), Errno> {
-        let known = COUNTED.iter().fold(0, |known, flag| known | flag);
-        if flags == 0 || flags & !known != 0 {
-            return Err(Errno::BAD_FLAGS);
-        }
-        let is_meant = |flag: u64| flags & flag != 0;
-        let mut slots = COUNTED.iter().zip(&mut self.counters.by_flag);
-        if slots.any(|(flag, counter)| is_meant(*flag) && counter.is_some()) {
-            return Err(Errno::INVALID);
-        }
-        for (flag, counter) in COUNTED.iter().zip(&mut self.counters.by_flag) {
-            if is_meant(*flag) {
-                *counter = Some(Arc::clone(cntr));
-            }
-        }
-        self.counters.are_there = true;
-        Ok(())
+        self.counters.bind(cntr, flags)
     }
 
     /// The counters, each once or more.
@@ -574,13 +495,12 @@ impl State {
 
     fn counting(&self) -> impl Iterator<Item = &Arc<CntrCore>> {
         let of_regions = self.regions.values().filter_map(|(_, counter)| counter.as_ref());
-        self.counters.by_flag.iter().flatten().chain(of_regions)
+        self.counters.bound().chain(of_regions)
     }
 
     /// Exposes a region that is not.
     fn expose(&mut self, exposed: &Exposed, counter: Option<&Arc<CntrCore>>) -> Result<(), Errno> {
-        let counts_all = self.counters.by_flag[4].is_some() || self.counters.by_flag[5].is_some();
-        let told = exposed.told.or(counts_all.then_some(exposed.key));
+        let told = exposed.told.or(self.counters.count_peers().then_some(exposed.key));
         let engine = self.engine.as_mut().ok_or(Errno::BAD_STATE)?;
         let region = engine.expose(&Exposed { told, ..exposed.clone() })?;
         self.counters.are_there |= counter.is_some();

@@ -46,6 +46,7 @@ mod held;
 mod host;
 mod housekeeping;
 mod identity;
+mod intent;
 mod kept_fd;
 mod lent;
 mod limits;
