@@ -87,7 +87,8 @@ pub trait SharedCopy {
     /// writing side alone. Only within [`Machine::on_moved`](super::Machine::on_moved).
     /// `peer` owns the claims, or this process if it is `None`. Each side knows the answer
     /// from the chunks that it took itself, all of them or none; so both get the same one,
-    /// though the claims may be closed by now.
+    /// though the claims may be closed by now. Taken is not placed: at its end the writing side
+    /// may have handed over what the other one has still to copy.
     fn was_written_alone(&mut self, peer: Option<PeerId>, claims: ClaimsId) -> bool;
 }
 

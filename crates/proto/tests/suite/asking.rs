@@ -208,16 +208,16 @@ fn a_claimed_message_of_a_sender_that_has_died_is_dropped() {
     assert_eq!(world.pending(1).claimed, 0);
 }
 
-/// It is done when it has written the last chunk, and no word tells it so.
-#[test]
-fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
+/// Two processes, and the buffer of the second one: the first has written all of a message that the
+/// second one has asked for.
+fn taken_and_written(delivery: bool) -> (World, Region) {
     let config = Config { share_bytes_min: 100, ..Config::default() };
     let mode = Mode { chunk_claims: true, ..Mode::default() };
     let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
     send(&mut world, 1, 1);
     world.run();
     let bytes = world.alloc(0, &pattern(2, 500));
-    world.send(0, &send_to(1, bytes, 2, 2)).unwrap();
+    world.send(0, &Send { delivery, ..send_to(1, bytes, 2, 2) }).unwrap();
     world.forget_packets();
     let buf = world.alloc(1, &[0; 500]);
     world.recv(1, &recv_from(0, buf, 2, 2)).unwrap();
@@ -225,6 +225,13 @@ fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
         world.deliver(from, to);
     }
     world.move_by(0);
+    (world, buf)
+}
+
+/// It is done when it has written the last chunk, and no word tells it so.
+#[test]
+fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
+    let (mut world, buf) = taken_and_written(false);
     assert_eq!(world.pending(0).sends, 0, "it has written all of it");
     world.run();
     assert_eq!(world.ends(1), [(2, Ok(()))]);
@@ -235,23 +242,10 @@ fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
     knows_at_once(&mut world);
 }
 
-/// A rail may hand over what its owner has then still to place.
+/// What a rail has handed over is still to be placed.
 #[test]
 fn a_sender_that_waits_for_delivery_is_told_though_it_wrote_all_of_it() {
-    let config = Config { share_bytes_min: 100, ..Config::default() };
-    let mode = Mode { chunk_claims: true, ..Mode::default() };
-    let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
-    send(&mut world, 1, 1);
-    world.run();
-    let bytes = world.alloc(0, &pattern(2, 500));
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 2, 2) }).unwrap();
-    world.forget_packets();
-    let buf = world.alloc(1, &[0; 500]);
-    world.recv(1, &recv_from(0, buf, 2, 2)).unwrap();
-    for (from, to) in [(1, 0), (0, 1), (1, 0)] {
-        world.deliver(from, to);
-    }
-    world.move_by(0);
+    let (mut world, buf) = taken_and_written(true);
     assert_eq!(world.pending(0).sends, 1, "it has written all of it, and waits");
     world.run();
     assert_eq!(world.ends(1), [(2, Ok(()))]);

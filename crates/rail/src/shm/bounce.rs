@@ -6,7 +6,8 @@
 //! the writer is just storing the payload into, and each of them has to be taken back. So payload
 //! that lies far from the slots is moved in half the time
 //! (`docs/decisions/0023-payload-apart-from-the-slots.md`).
-//! A sender goes round through all of its memory, short payloads apart, before it uses a piece again: by then neither
+//! A sender goes round through all of its memory (with short payloads through a part) before it uses
+//! a piece again: by then neither
 //! core has the lines in a cache of its own, from which they would have to be taken. Since lines are
 //! fetched before they are written (`ahead`), a part does for messages that are read one by one. On Intel's
 //! processors, where that was measured, the rest is then not touched.
@@ -39,8 +40,8 @@
 //!   receiver has dropped the packet by then.
 //! - A sender uses a buffer only for a peer that has an entry in its mailbox: such a peer has
 //!   mapped it.
-//! - Payloads to one receiver take at most half of a sender's memory, short ones apart, so a slow one
-//!   leaves some to others.
+//! - A payload that is not short gets a buffer only if those of its receiver, without gaps, have then at
+//!   most half of a sender's memory. So a slow receiver leaves some to others.
 //! - A count that no honest receiver has written ends the use of buffers for this receiver. Its
 //!   buffers are not used again before its process has ended: it may read them still.
 //! - Where a packet says that its buffer is is looked at before it is used.
