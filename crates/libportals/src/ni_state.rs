@@ -2,10 +2,11 @@
 //! peers are.
 
 use crate::book::Entry;
+use crate::own::Own;
 use crate::peers::{Peers, Phys};
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Told};
 use sluice_portals::{Ni, Taken};
-use sluice_rail::shm::{Name, PidClaim};
+use sluice_rail::shm::Name;
 use sluice_rail::{Address, World};
 use sluice_runtime::Context;
 use sluice_wire::{Nanos, Parsed, PeerId, Region};
@@ -28,7 +29,7 @@ const ASK_AFTER: Nanos = Nanos(1_000_000);
 pub(crate) struct NiState {
     /// The engine and its rails.
     pub context: Context<Engine>,
-    pub own: Phys,
+    pub own: Own,
     /// Processes of this host are reached over shared memory.
     pub shares: bool,
     pub is_logical: bool,
@@ -43,7 +44,6 @@ pub(crate) struct NiState {
     /// is neglected.
     pub poll_from: usize,
     pub _name: Name,
-    pub _pid: PidClaim,
 }
 
 impl NiState {
@@ -88,17 +88,19 @@ impl NiState {
         &mut self.context.machine_mut().peers
     }
 
-    /// What other hosts are to be told of this interface, if they reach it.
+    /// What other hosts are to be told of this interface, if they reach it by that.
     pub fn entry(&self, kind: u8) -> Option<Entry> {
         let address = self.world().address();
-        address.host().map(|_| Entry { kind, phys: self.own, address })
+        let is_told = self.own.key.is_none() && address.host().is_some();
+        is_told.then_some(Entry { kind, phys: self.own.phys, address })
     }
 
     /// Where a process is, as the job has told. Those of this host are known by their
     /// names, unless the network reaches them too.
     pub fn introduce(&mut self, phys: Phys, address: Address) {
-        let is_near = self.shares && phys.nid == self.own.nid;
-        if !is_near && phys != self.own && self.world().net().is_some() {
+        let own = self.own.phys;
+        let is_near = self.shares && phys.nid == own.nid;
+        if !is_near && phys != own && self.world().net().is_some() {
             self.peers_mut().introduce(phys, address);
         }
     }

@@ -2,12 +2,14 @@
 //! the rail's numbers.
 //!
 //! A process of this host is looked up by its name. One of another host is reached by the
-//! address that the job has told (`book`).
+//! address that the job has told (`book`), or that follows from the job's key (`own`).
 //!
 //! A rank gets a number when it is first spoken of and a mailbox when it is
 //! first spoken to, so a map of a hundred thousand ranks costs its own bytes
 //! and nothing else.
 
+use crate::own::{self, Own};
+use sluice_rail::net::handshake::JobKey;
 use sluice_rail::{Address, World};
 use sluice_wire::PeerId;
 use std::collections::HashMap;
@@ -46,6 +48,27 @@ pub(crate) struct Peers {
     far_of: HashMap<Address, Phys>,
     /// By the rail's numbers: the rank, as far as it was looked up.
     rank_of: Vec<u32>,
+    /// What addresses follow from that nobody tells.
+    job: Option<OfJob>,
+}
+
+/// What the addresses of processes on other hosts follow from.
+#[derive(Debug)]
+struct OfJob {
+    key: JobKey,
+    own: Phys,
+    /// The slot of such interfaces.
+    kind: u8,
+    /// Processes of this host are reached over shared memory.
+    shares: bool,
+}
+
+impl OfJob {
+    /// The address of a process that the network reaches.
+    fn address(&self, phys: Phys) -> Option<Address> {
+        let is_near = phys == self.own || self.shares && phys.nid == self.own.nid;
+        if is_near { None } else { own::address_of(&self.key, phys, self.kind) }
+    }
 }
 
 /// A process that the network reaches.
@@ -65,6 +88,13 @@ struct Map {
 }
 
 impl Peers {
+    /// Those of an interface of this process, of this kind; `shares` if those of this host are
+    /// reached over shared memory.
+    pub fn of(own: &Own, kind: u8, shares: bool) -> Peers {
+        let job = own.key.clone().map(|key| OfJob { key, own: own.phys, kind, shares });
+        Peers { job, ..Peers::default() }
+    }
+
     /// The number of the process with a rank; none beyond the map.
     #[inline]
     pub fn of_rank(&mut self, world: &mut World, rank: u32) -> Option<PeerId> {
@@ -84,14 +114,24 @@ impl Peers {
     #[inline]
     pub fn of_phys(&mut self, world: &mut World, phys: Phys) -> PeerId {
         match self.far.get_mut(&phys) {
-            None => world.peer_named(phys.label()),
+            None => self.unheard_of(world, phys),
             Some(Far { peer: Some(peer), .. }) => *peer,
-            Some(far) => match world.peer(&far.address) {
+            Some(far) => match world.peer_beyond(&far.address) {
                 Ok(peer) => *far.peer.insert(peer),
                 // There are too many, or the address is another's: nobody is reached.
                 Err(_) => world.peer_named(0),
             },
         }
+    }
+
+    /// The number of a process that nobody has told of.
+    fn unheard_of(&mut self, world: &mut World, phys: Phys) -> PeerId {
+        let Some(address) = self.job.as_ref().and_then(|job| job.address(phys)) else {
+            return world.peer_named(phys.label());
+        };
+        self.far.insert(phys, Far { address, peer: None });
+        self.far_of.insert(address, phys);
+        self.of_phys(world, phys)
     }
 
     /// The process that a peer is. What the job has told goes before what it says itself.
@@ -100,9 +140,9 @@ impl Peers {
         told.copied().unwrap_or_else(|| Phys::from_label(world.peer_label(peer)))
     }
 
-    /// Whether the network reaches any.
+    /// Whether the network may reach any.
     pub fn has_far(&self) -> bool {
-        !self.far.is_empty()
+        self.job.is_some() || !self.far.is_empty()
     }
 
     /// Where a process is that the network reaches. One that had its name before is

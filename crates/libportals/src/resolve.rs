@@ -142,10 +142,10 @@ fn source(state: &mut NiState, id: ptl_process_t) -> Result<Option<PeerId>, Code
             return Err(Code::ArgInvalid);
         }
         // All processes that can be reached are of this node.
-        (nid, PTL_PID_ANY) if nid == state.own.nid => None,
+        (nid, PTL_PID_ANY) if nid == state.own.phys.nid => None,
         (_, PTL_PID_ANY) => Some(NOBODY),
         (PTL_NID_ANY, pid) => {
-            let nid = state.own.nid;
+            let nid = state.own.phys.nid;
             let (engine, port) = state.parts();
             Some(engine.peers.of_phys(port, Phys { nid, pid }))
         }

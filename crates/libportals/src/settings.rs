@@ -1,11 +1,16 @@
 //! By what peers are reached: `PTL_RAILS`, `PTL_DEVICES`, `PTL_SECURITY`,
 //! `PTL_TCP_CONGESTION`, and whether what happens is kept: `PTL_TRACE`. They say here what
-//! `FI_SLUICE_RAILS` and the like say to the provider. And whether an interface recovers from exhaustion: `PTL_RECOVERY`.
+//! `FI_SLUICE_RAILS` and the like say to the provider. And whether an interface recovers from exhaustion:
+//! `PTL_RECOVERY`; and the key of the job: `PTL_JOB_KEY`.
 
 use sluice_portals::Scheme;
+use sluice_rail::net::handshake::JobKey;
 use sluice_rail::observer::Observed;
 use sluice_runtime::{NetworkOptions, Settings};
 use std::ffi::OsString;
+
+/// The shortest secret that is a key.
+const KEY_CHARS_MIN: usize = 8;
 
 /// The settings that Portals programs have too, as the provider calls them.
 const SHARED: [&str; 5] = ["rails", "devices", "security", "tcp_congestion", "trace"];
@@ -39,6 +44,29 @@ pub(crate) fn recovery() -> Option<Scheme> {
         eprintln!("libportals: {line}");
         None
     })
+}
+
+/// The key of this process's job, by which those of other hosts find it: `PTL_JOB_KEY`. What
+/// cannot be one is ignored and said.
+pub(crate) fn job_key() -> Option<JobKey> {
+    let secret = secret_of(std::env::var_os("PTL_JOB_KEY")).unwrap_or_else(|line| {
+        eprintln!("libportals: {line}");
+        None
+    });
+    secret.map(|secret| JobKey::new(&secret))
+}
+
+/// The secret that a value is, or why it is ignored. It is not shown.
+pub(crate) fn secret_of(value: Option<OsString>) -> Result<Option<Vec<u8>>, String> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };
+    let len = value.to_string_lossy().chars().count();
+    if len < KEY_CHARS_MIN {
+        return Err(format!(
+            "PTL_JOB_KEY is ignored: a secret of {KEY_CHARS_MIN} characters or more is wanted, \
+             and it has {len}; processes on other hosts are not found by it"
+        ));
+    }
+    Ok(Some(value.into_encoded_bytes()))
 }
 
 /// The scheme that a value asks for, or why it is ignored.
@@ -79,6 +107,17 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_long_enough_or_ignored_and_never_shown() {
+        let secret = |text: &str| secret_of(Some(text.into()));
+        assert_eq!((secret_of(None), secret("")), (Ok(None), Ok(None)));
+        assert_eq!(secret("12345678"), Ok(Some(b"12345678".to_vec())));
+        assert_eq!(secret("ÄÖÜäöüßé").map(|secret| secret.map(|bytes| bytes.len())), Ok(Some(16)));
+        let line = secret("sesame7").unwrap_err();
+        assert!(line.contains("PTL_JOB_KEY") && line.contains("it has 7"), "{line}");
+        assert!(!line.contains("sesame"), "{line}");
+    }
+
+    #[test]
     fn each_is_a_variable_of_the_provider_too() {
         let is_one = |name: &&str| VARIABLES.iter().any(|v| v.name.to_str() == Ok(*name));
         assert!(SHARED.iter().all(is_one));
@@ -93,10 +132,10 @@ mod tests {
                     prop::collection::vec(any::<u8>(), 0..24),
                     "[a-z0-9:,*^/. ]{0,16}".prop_map(String::into_bytes),
                 ]),
-                SHARED.len() + 1,
+                SHARED.len() + 2,
             ),
         ) {
-            let names: Vec<String> = SHARED.iter().chain(&["recovery"]).map(|name| {
+            let names: Vec<String> = SHARED.iter().chain(&["recovery", "job_key"]).map(|name| {
                 format!("PTL_{}", name.to_ascii_uppercase())
             }).collect();
             let lines = fuzzing::settings(|name| {

@@ -145,6 +145,11 @@ impl Address {
         Ok(self)
     }
 
+    /// The same, of a host with this tag.
+    pub(crate) fn on_host(self, tag: u16) -> Address {
+        Address { tag, ..self }
+    }
+
     /// Reads an address.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::faults;
 use crate::net::handshake::Identity;
 use crate::net::watcher::Watcher;
 use crate::net::{Event, Glance, Net, NetConfig, NetError};
-use crate::shm::{Config, Copied, Doorbell, Host, OpenError, Shm, Stats, drive};
+use crate::shm::{Config, Copied, Doorbell, Host, OpenError, Shm, Stats, drive, own_tag};
 use crate::waker::{Haste, Waker};
 use sluice_link::{
     Connect, Layout, LocalMemory, Machine, PeerError, Port, Published, RailError, Remote,
@@ -94,8 +94,14 @@ impl World {
         // Peers of both rails are told the same.
         net.label = config.label;
         net.limit_matching(shares, warn);
-        let net = Net::open(Identity::generate()?, net, &layout, warn).map_err(OpenError::Net)?;
-        let config = Config { address: Some(net.address()), ..config };
+        let identity = match &net.known_as {
+            Some((key, member)) => key.identity(*member).map_err(|_| NetError::NoDevice),
+            None => Ok(Identity::generate()?),
+        };
+        let net = identity.and_then(|identity| Net::open(identity, net, &layout, warn));
+        let net = net.map_err(OpenError::Net)?;
+        // What follows from a key names no boot of a host.
+        let config = Config { address: Some(net.address().on_host(own_tag()?)), ..config };
         let mut world = World {
             shm: Shm::open(config)?,
             matches: net.matches_by().is_some(),
@@ -162,7 +168,9 @@ impl World {
     /// # Errors
     /// [`AddressError`] if no rail reaches it.
     pub fn peer(&mut self, address: &Address) -> Result<PeerId, AddressError> {
-        let Some(net) = &mut self.net else { return self.shm.peer(address) };
+        if self.net.is_none() {
+            return self.shm.peer(address);
+        }
         let is_own = *address == self.shm.address();
         if self.matches && !is_own && address.host().is_none() {
             // A rail that matches does not reach it.
@@ -174,6 +182,16 @@ impl World {
                 return found;
             }
         }
+        self.peer_beyond(address)
+    }
+
+    /// The id of the process with this address, which the network reaches; the same one each
+    /// time. Which host it is of was found out otherwise than by its tag.
+    ///
+    /// # Errors
+    /// [`AddressError`] if no rail reaches it.
+    pub fn peer_beyond(&mut self, address: &Address) -> Result<PeerId, AddressError> {
+        let net = self.net.as_mut().ok_or(AddressError::OtherHost)?;
         let peer = self.shm.peer_elsewhere(address)?;
         net.introduce(peer, address);
         Ok(peer)

@@ -192,7 +192,7 @@ static MAPS: Mutex<[Learned; INTERFACES]> = Mutex::new([const { None }; INTERFAC
 pub extern "C" fn SluiceJobMap(ni: ptl_handle_any_t) -> c_int {
     guarded(|| {
         let parts = unpack(Kind::Ni, ni)?;
-        let own = parts.slot.with(parts.generation, |state| state.own)?;
+        let own = parts.slot.with(parts.generation, |state| state.own.phys)?;
         let blobs = joined(|joined| joined.exchange(&own.label().to_le_bytes()))?;
         let mut map = Vec::with_capacity(blobs.len());
         for blob in &blobs {

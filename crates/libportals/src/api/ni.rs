@@ -8,21 +8,21 @@ use crate::limits;
 use crate::ni_slot::{NiSlot, slot_at, slots};
 use crate::ni_state::{Engine, NiState};
 use crate::object::{pack_ni, unpack_any};
+use crate::own::{Identity, Node, failed};
 use crate::peers::{Peers, Phys};
 use crate::resolve::{check_out, phys_of, read, write};
 use crate::types::{ptl_handle_any_t, ptl_ni_limits_t, ptl_process_t};
 use crate::{book, settings};
 use sluice_portals::Ni;
-use sluice_rail::shm::{Config, CreditKind, Guard, NameError, Names, PidClaim, host_id};
+use sluice_rail::shm::{Config, CreditKind, Guard, Names};
 use sluice_runtime::{Context, RailOptions, Unmet};
 use std::ffi::{c_int, c_uint};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The process identifier, as long as an interface is open; also held while one
-/// is opened or closed.
-static IDENTITY: Mutex<Option<PidClaim>> = Mutex::new(None);
+/// Who this process is; also held while an interface is opened or closed.
+static IDENTITY: Mutex<Identity> = Mutex::new(Identity::NEW);
 
 /// See `portals4.h`.
 ///
@@ -95,28 +95,21 @@ fn open(
     let mut config = options.config(0, |_| u32::MAX);
     (config.guard, config.sleeps) = (Guard::Check, true);
     let names = Names::open(&config.shm_dir).map_err(|why| failed("name directory", &why))?;
-    let claim = match &*identity {
-        Some(claim) if pid == PTL_PID_ANY || pid == claim.pid() => claim.clone(),
-        Some(_) => return Err(Code::ArgInvalid),
-        None => names.claim_pid((pid != PTL_PID_ANY).then_some(pid)).map_err(|why| match why {
-            NameError::InUse { .. } => Code::PidInUse,
-            why => failed("process identifier", &why),
-        })?,
-    };
-    let own = Phys { nid: host_id(), pid: claim.pid() };
-    config.label = own.label();
+    let node = Node::of(&network, settings::job_key());
+    let wanted = (pid != PTL_PID_ANY).then_some(pid);
+    let (own, world) = identity.open((&node, kind.slot()), wanted, &names, (&network, &config))?;
     let (mut engine_limits, features) = limits::of(desired);
     engine_limits.recovery = settings::recovery();
-    let engine = |layout| Engine::new(Ni::new(engine_limits, layout), Peers::default());
-    let world = network.open(config).map_err(|why| failed("mailbox", &why))?;
+    let peers = Peers::of(&own, kind.slot(), network.rails.shm);
+    let engine = |layout| Engine::new(Ni::new(engine_limits, layout), peers);
     let mut context = Context::new(world, engine);
     let world = context.world_mut();
-    let name =
-        names.claim(own.pid, kind.slot(), &world.address()).map_err(|why| failed("name", &why))?;
+    let name = names.claim(own.phys.pid, kind.slot(), &world.address());
+    let name = name.map_err(|why| failed("name", &why))?;
     world.shm_mut().use_names(names, kind.slot());
     let mut state = NiState {
         context,
-        own,
+        own: own.clone(),
         shares: network.rails.shm,
         is_logical: kind.logical,
         is_matching: kind.matching,
@@ -126,13 +119,12 @@ fn open(
         bundles: 0,
         poll_from: 0,
         _name: name,
-        _pid: claim.clone(),
     };
     for (phys, address) in book::kept(kind.slot()) {
         state.introduce(phys, address);
     }
     let actual = limits::actual(&state);
-    *identity = Some(claim);
+    identity.keep(own);
     slot.open(&mut place, state);
     let generation = slot.generation();
     drop(place);
@@ -143,11 +135,6 @@ fn open(
         );
     }
     Ok((actual, generation))
-}
-
-fn failed(what: &str, why: &dyn std::fmt::Display) -> Code {
-    eprintln!("libportals: cannot open an interface: {what}: {why}");
-    Code::NoSpace
 }
 
 /// Closes an interface, whatever still refers to it.
@@ -203,7 +190,7 @@ fn release(
     slot.join_thread();
     drop(state);
     if slots().iter().all(|slot| slot.lock().0.is_none()) {
-        *identity = None;
+        identity.end();
     }
     Ok(())
 }
@@ -295,7 +282,7 @@ pub unsafe extern "C" fn PtlSetMap(
             map.push(phys_of(unsafe { read(mapping.wrapping_add(at)) }?));
         }
         parts.slot.with(parts.generation, |state| {
-            if !state.is_logical || !map.contains(&state.own) {
+            if !state.is_logical || !map.contains(&state.own.phys) {
                 return Err(Code::ArgInvalid);
             }
             if state.peers().map().is_some() {
@@ -372,9 +359,9 @@ pub unsafe extern "C" fn PtlGetId(ni_handle: ptl_handle_any_t, id: *mut ptl_proc
         check_out(id)?;
         let own = parts.slot.with(parts.generation, |state| {
             if !state.is_logical {
-                return process(state.own);
+                return process(state.own.phys);
             }
-            ptl_process_t::from_rank(state.peers().rank_of_phys(state.own))
+            ptl_process_t::from_rank(state.peers().rank_of_phys(state.own.phys))
         })?;
         // SAFETY: checked above.
         unsafe { write(id, own) };
@@ -394,7 +381,7 @@ pub unsafe extern "C" fn PtlGetPhysId(
     call(|| {
         let parts = interface(ni_handle)?;
         check_out(id)?;
-        let own = parts.slot.with(parts.generation, |state| state.own)?;
+        let own = parts.slot.with(parts.generation, |state| state.own.phys)?;
         // SAFETY: checked above.
         unsafe { write(id, process(own)) };
         Ok(())

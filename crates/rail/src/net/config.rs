@@ -1,7 +1,7 @@
 //! How a process takes part in the network, and what keeps it off.
 
 use super::devices::{self, Addresses};
-use super::handshake::Security;
+use super::handshake::{JobKey, Member, Security};
 use crate::shortage;
 use sluice_multirail::{Striping, Timing};
 use std::io;
@@ -32,6 +32,9 @@ pub struct NetConfig {
     pub drain: Duration,
     /// A device of libfabric's is to match messages in the place of this process.
     pub matching: bool,
+    /// Whom peers take this process for who know the key of its job alone, and where they look
+    /// for it.
+    pub known_as: Option<(JobKey, Member)>,
     /// The ports that peers are told instead of those that are listened on, by device.
     #[cfg(test)]
     pub(crate) told_ports: Vec<u16>,
@@ -51,6 +54,7 @@ impl NetConfig {
             security: Security::default(),
             drain: DRAIN,
             matching: false,
+            known_as: None,
             #[cfg(test)]
             told_ports: Vec::new(),
         }
@@ -117,6 +121,12 @@ pub enum NetError {
 }
 
 impl NetError {
+    /// Whether another process listens where this one has to.
+    #[must_use]
+    pub fn is_port_taken(&self) -> bool {
+        matches!(self, NetError::Listen { cause, .. } if cause.kind() == io::ErrorKind::AddrInUse)
+    }
+
     /// What a person does about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {

@@ -2,14 +2,22 @@
 
 use super::handshake::Identity;
 use super::strangers::{self, Listener};
-use super::{Entry, Net, NetError};
+use super::{Entry, Net, NetError, OwnDevice};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 impl Net {
     /// The identity, with where the process is reached: at the first device, and in the
     /// family that this one lacks at the first that has it and is listened on at its port.
+    /// Whom peers look for at one place is only there.
     pub(super) fn located(&self) -> Option<Identity> {
+        if let Some((_, member)) = self.config.known_as {
+            let is_there = |(device, &port): (&OwnDevice, _)| {
+                port == member.at.port() && has(device, *member.at.ip())
+            };
+            let there = self.config.devices.iter().zip(&self.ports).any(is_there);
+            return there.then(|| self.identity.clone());
+        }
         let devices = self.config.devices.iter().zip(&self.ports);
         let mut all = devices.flat_map(|(device, &port)| {
             device.addresses.iter().map(move |net| SocketAddr::new(net.addr(), port))
@@ -33,8 +41,14 @@ impl Net {
         for mut device in std::mem::take(&mut self.config.devices) {
             let address = device.addresses.first();
             let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
-            let port = self.ports.first().copied().unwrap_or(0);
-            let listening = match strangers::listen_at(device.addresses, port) {
+            let wanted = self.config.known_as.as_ref().map(|(_, member)| member.at);
+            let is_looked_for = wanted.is_some_and(|at| has(&device, *at.ip()));
+            let listening = if let (true, Some(at)) = (is_looked_for, wanted) {
+                strangers::listen_at_port(device.addresses, at.port())
+            } else {
+                strangers::listen_at(device.addresses, self.ports.first().copied().unwrap_or(0))
+            };
+            let listening = match listening {
                 Ok(listening) => Some(listening),
                 Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => {
                     missing.get_or_insert(failed(cause));
@@ -68,4 +82,8 @@ impl Net {
         self.ports.iter_mut().zip(&self.config.told_ports).for_each(|(port, told)| *port = *told);
         Ok(())
     }
+}
+
+fn has(device: &OwnDevice, ip: Ipv4Addr) -> bool {
+    device.addresses.iter().any(|net| net.addr() == IpAddr::V4(ip))
 }

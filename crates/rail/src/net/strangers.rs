@@ -65,7 +65,11 @@ pub(super) fn listen_at(addresses: Addresses, mut port: u16) -> io::Result<Liste
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-fn listen_at_port(addresses: Addresses, mut port: u16) -> io::Result<Listening> {
+/// The same at this port and no other.
+///
+/// # Errors
+/// As [`listen_at`].
+pub(super) fn listen_at_port(addresses: Addresses, mut port: u16) -> io::Result<Listening> {
     let (mut sockets, mut there, mut missing) = (Vec::new(), Vec::new(), None);
     for net in addresses.iter() {
         match listen(SocketAddr::new(net.addr(), port)) {
@@ -89,6 +93,10 @@ fn listen(at: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = sock::stream_socket(&at)?;
     if at.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if at.port() != 0 {
+        // Connections of an earlier process at this port that have ended are in nobody's way.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
     }
     rustix::net::bind(&socket, &at)?;
     rustix::net::listen(&socket, BACKLOG)?;

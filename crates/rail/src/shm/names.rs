@@ -115,30 +115,33 @@ impl Names {
         Ok(Name { _held: held })
     }
 
-    /// Takes the pid `wanted`; without one the process's own or, if another
-    /// process has that, the next one above it that is free.
+    /// Takes the pid `wanted`.
     ///
     /// # Errors
     /// [`NameError::InUse`] if a living process has it, this one included.
-    pub fn claim_pid(&self, wanted: Option<u32>) -> Result<PidClaim, NameError> {
-        let identity = identity()?;
-        let claim = |pid| {
-            let held = hold(&self.dir, &identity, &format!("{PREFIX}{pid}"), &[])?;
-            Ok(PidClaim { pid, _held: Arc::new(held) })
+    pub fn claim_pid(&self, wanted: u32) -> Result<PidClaim, NameError> {
+        let held = hold(&self.dir, &identity()?, &format!("{PREFIX}{wanted}"), &[])?;
+        Ok(PidClaim { pid: wanted, _held: Arc::new(held) })
+    }
+
+    /// Takes the process's own pid or, if another process has that, the next one above it
+    /// that is free; the next one above `past` if that is given.
+    ///
+    /// # Errors
+    /// [`NameError::InUse`] if none of many is free.
+    pub fn claim_any_pid(&self, past: Option<u32>) -> Result<PidClaim, NameError> {
+        let next = |pid| if pid < PID_CHOSEN_MAX { pid + 1 } else { 1 };
+        let mut pid = match past {
+            Some(past) => next(past),
+            None => identity()?.pid,
         };
-        if let Some(pid) = wanted {
-            return claim(pid);
-        }
-        let mut pid = identity.pid;
         for _ in 1..PID_TRIES_MAX {
-            match claim(pid) {
-                Err(NameError::InUse { .. } | NameError::Foreign(_)) => {
-                    pid = if pid < PID_CHOSEN_MAX { pid + 1 } else { 1 };
-                }
+            match self.claim_pid(pid) {
+                Err(NameError::InUse { .. } | NameError::Foreign(_)) => pid = next(pid),
                 end => return end,
             }
         }
-        claim(pid)
+        self.claim_pid(pid)
     }
 
     /// The address that `pid` and `kind` lead to. It is what that process says,

@@ -3,12 +3,13 @@
 use super::{Matching, Rails};
 use sluice_rail::World;
 use sluice_rail::net::devices::{self, Addresses, DEVICES_MAX, Verdict, Wanted};
-use sluice_rail::net::handshake::{FABRICS_MAX, Security};
+use sluice_rail::net::handshake::{FABRICS_MAX, JobKey, Member, Security};
 use sluice_rail::net::{
     FabricDevice, FabricError, FabricOffer, NetConfig, NetError, NoMatching, OwnDevice, Striping,
     fabric_offers,
 };
 use sluice_rail::shm::{Config, OpenError};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// How the network is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,14 +39,9 @@ impl NetworkOptions {
         if !self.rails.has_network() {
             return World::open(config);
         }
-        let shares = self.rails.shm;
         let warn = config.warn;
-        let opened = self
-            .config()
-            .map_err(OpenError::Net)
-            .and_then(|net| World::open_with_net(config.clone(), net, shares));
-        match opened {
-            Err(OpenError::Net(why)) if shares && self.rails.fabrics.is_empty() => {
+        match self.open_with_net(config.clone(), None) {
+            Err(OpenError::Net(why)) if self.rails.shm && self.rails.fabrics.is_empty() => {
                 (warn.0)(&format!(
                     "processes on other hosts cannot be reached: {why}; {}",
                     why.remedy()
@@ -54,6 +50,41 @@ impl NetworkOptions {
             }
             opened => opened,
         }
+    }
+
+    /// Shared memory, if that is wanted, and the network, for peers that know the key of this
+    /// process's job, and who it is in it.
+    ///
+    /// # Errors
+    /// As [`NetworkOptions::open`].
+    pub fn open_as(&self, config: Config, key: JobKey, member: Member) -> Result<World, OpenError> {
+        self.open_with_net(config, Some((key, member)))
+    }
+
+    fn open_with_net(
+        &self,
+        config: Config,
+        known_as: Option<(JobKey, Member)>,
+    ) -> Result<World, OpenError> {
+        let net = NetConfig { known_as, ..self.config().map_err(OpenError::Net)? };
+        World::open_with_net(config, net, self.rails.shm)
+    }
+
+    /// The address of IPv4 that other hosts reach this one at first; `None` without a network
+    /// that has one.
+    ///
+    /// # Errors
+    /// [`NetError`] if the devices cannot be listed or chosen.
+    pub fn ipv4(&self) -> Result<Option<Ipv4Addr>, NetError> {
+        if !self.rails.has_network() {
+            return Ok(None);
+        }
+        let devices = self.config()?.devices;
+        let all = devices.iter().flat_map(|device| device.addresses.iter());
+        Ok(all.map(|net| net.addr()).find_map(|ip| match ip {
+            IpAddr::V4(ip) => Some(ip),
+            IpAddr::V6(_) => None,
+        }))
     }
 
     /// The provider of libfabric whose rail is to match messages, unless settings forbid it;

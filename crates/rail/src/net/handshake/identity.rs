@@ -1,6 +1,6 @@
 //! The keys of this process, and the address that shows them.
 
-use super::noise;
+use super::noise::{self, Pair};
 use crate::address::{Address, AddressError, KEY_BYTES, Secret};
 use crate::shm::{OpenError, own_tag};
 use std::fmt;
@@ -31,8 +31,13 @@ impl Identity {
         let no_key = || OpenError::Key { cause: io::Error::other("no random numbers") };
         let pair = noise::generate().ok_or_else(no_key)?;
         let secret = Secret(noise::random().ok_or_else(no_key)?);
+        Ok(Identity::new(tag, pair, secret))
+    }
+
+    /// The process that has these. The address has no host yet.
+    pub(super) fn new(tag: u16, pair: Pair, secret: Secret) -> Identity {
         let keys = Arc::new(Keys { private: pair.private, secret });
-        Ok(Identity { keys, address: Address::local(tag, pair.public) })
+        Identity { keys, address: Address::local(tag, pair.public) }
     }
 
     /// The same process, which is asked for connections at `host`.

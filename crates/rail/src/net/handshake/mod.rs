@@ -26,6 +26,7 @@ mod error;
 mod hello;
 mod identity;
 mod initiator;
+mod job_key;
 mod noise;
 mod preface;
 mod responder;
@@ -41,6 +42,7 @@ pub use hello::{
 };
 pub use identity::Identity;
 pub use initiator::{Answered, Initiator};
+pub use job_key::{JobKey, Member};
 pub use preface::{PREFACE_BYTES, VERSION};
 pub use responder::{Accepted, Asked, Responder};
 

@@ -2,7 +2,7 @@
 
 use super::{Cipher, HandshakeError, Identity};
 use crate::address::{Address, KEY_BYTES, Secret};
-use snow::params::HashChoice;
+use snow::params::{DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::{Builder, HandshakeState};
 
@@ -25,6 +25,16 @@ pub(super) const PROOF_BYTES: usize = TAG_BYTES;
 pub(super) struct Pair {
     pub(super) private: [u8; KEY_BYTES],
     pub(super) public: [u8; KEY_BYTES],
+}
+
+impl Pair {
+    /// The pair of a private key.
+    pub(super) fn of(private: [u8; KEY_BYTES]) -> Pair {
+        let curve = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
+        let mut curve = curve.expect("the curve of the pattern");
+        curve.set(&private);
+        Pair { private, public: curve.pubkey().try_into().expect("the length of a key") }
+    }
 }
 
 /// A fresh key pair; `None` if the system gives no random numbers.

@@ -80,16 +80,16 @@ fn a_pid_is_one_process_s_and_shared_by_its_interfaces() {
     let home = Home::new("pid");
     let names = home.names();
     let own = std::process::id();
-    let first = names.claim_pid(None).unwrap();
+    let first = names.claim_any_pid(None).unwrap();
     assert_eq!(first.pid(), own);
     let other = first.clone();
     drop(first);
-    assert!(matches!(names.claim_pid(Some(own)), Err(NameError::InUse { pid }) if pid == own));
-    let next = names.claim_pid(None).unwrap();
+    assert!(matches!(names.claim_pid(own), Err(NameError::InUse { pid }) if pid == own));
+    let next = names.claim_any_pid(None).unwrap();
     assert_eq!(next.pid(), own + 1, "the choice falls forward");
     drop(other);
-    assert_eq!(names.claim_pid(Some(own)).unwrap().pid(), own);
-    assert_eq!(names.claim_pid(Some(9)).unwrap().pid(), 9);
+    assert_eq!(names.claim_pid(own).unwrap().pid(), own);
+    assert_eq!(names.claim_pid(9).unwrap().pid(), 9);
     // A pid and a name with that pid are different files.
     let _name = names.claim(own + 1, 0, &address(0)).unwrap();
 }
@@ -263,7 +263,7 @@ impl Drop for Holding {
 fn run_holder() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let names = Names::open(Path::new(&std::env::var_os(HOME).unwrap())).unwrap();
-    let pid = names.claim_pid(Some(6)).unwrap();
+    let pid = names.claim_pid(6).unwrap();
     let name = names.claim(6, 1, &address(6)).unwrap();
     if role == "fork" {
         // SAFETY: the child of the fork only reads until the end of its input
@@ -292,11 +292,11 @@ fn the_name_of_a_killed_process_is_taken_over() {
     assert!(
         matches!(names.claim(6, 1, &address(1)), Err(NameError::InUse { pid }) if pid == theirs)
     );
-    assert!(matches!(names.claim_pid(Some(6)), Err(NameError::InUse { pid }) if pid == theirs));
+    assert!(matches!(names.claim_pid(6), Err(NameError::InUse { pid }) if pid == theirs));
     holder.kill();
     assert_eq!(home.files(), ["portals-6", "portals-6-1"], "a killed process leaves its files");
     assert!(matches!(names.find(6, 1), Err(NameError::NotFound)));
-    let taken = (names.claim_pid(Some(6)).unwrap(), names.claim(6, 1, &address(1)).unwrap());
+    let taken = (names.claim_pid(6).unwrap(), names.claim(6, 1, &address(1)).unwrap());
     assert_eq!(names.find(6, 1).unwrap(), address(1));
     drop(taken);
 }
