@@ -156,6 +156,10 @@ def stages(quick):
         python, "tests/run_portals.py", "--hosts", "2",
         "-n", "4", "--variant", "logical-me,physical-le",
     ], may_skip=True)
+    yield Stage("Portals programs across hosts that find each other by the key of their job", [
+        python, "tests/run_portals.py", "--hosts", "2", "--env", "PTL_JOB_KEY=no secret of anybody",
+        "-n", "2,4", "--variant", "logical-me,physical-le", "--only", "again,gone,hello,map,put",
+    ], may_skip=True)
     yield Stage("MPI programs under the MPIs of PyPI", [python, "tests/run_mpis.py"],
                 may_skip=True)
     # Open MPI 4.1 has no partitioned requests.

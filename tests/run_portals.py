@@ -51,6 +51,7 @@ SIZES = (1, 2, 4)
 # Program, numbers of processes, variants, time limit in seconds.
 PROGRAMS = [
     ("init", SIZES, ALL, 60),
+    ("again", SIZES, ALL, 30),
     ("map", SIZES, ALL, 30),
     ("pt", SIZES, ALL, 30),
     ("md", SIZES, ALL, 30),

@@ -15,6 +15,7 @@ mod gather;
 mod glance;
 mod injected;
 mod intruders;
+mod known_as;
 mod listening;
 mod listing;
 mod matching;
