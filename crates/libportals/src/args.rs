@@ -261,8 +261,10 @@ pub fn atomic(
     length: u64,
     call: AtomicCall,
 ) -> Checked<(AtomicOp, Datatype)> {
-    let op = AtomicOp::from_code(op).map_err(|_| Invalid("unknown atomic operation"))?;
-    let datatype = Datatype::from_code(datatype).map_err(|_| Invalid("unknown datatype"))?;
+    let op = AtomicOp::from_code(op).ok().filter(|op| op.is_of_portals());
+    let op = op.ok_or(Invalid("unknown atomic operation"))?;
+    let datatype = Datatype::from_code(datatype).ok().filter(|datatype| datatype.is_of_portals());
+    let datatype = datatype.ok_or(Invalid("unknown datatype"))?;
     if op.is_swap() != (call == AtomicCall::Swap) {
         return Err(Invalid("atomic operation of another function"));
     }
@@ -363,13 +365,19 @@ mod tests {
         assert!(atomic(PTL_CSWAP, PTL_INT64_T, 8, Swap).is_ok());
         assert!(atomic(PTL_CSWAP, PTL_INT64_T, 16, Swap).is_err());
         assert!(atomic(PTL_OP_LAST, PTL_INT8_T, 1, Combine).is_err());
+        assert!(atomic(AtomicOp::Diff.code(), PTL_INT8_T, 1, Combine).is_err());
         assert!(atomic(PTL_MIN, PTL_DATATYPE_LAST, 1, Combine).is_err());
     }
 
     #[test]
     fn numbers_of_the_header_and_of_the_wire_agree() {
-        assert_eq!(AtomicOp::ALL.len(), usize::from(PTL_OP_LAST));
-        assert_eq!(Datatype::ALL.len(), usize::from(PTL_DATATYPE_LAST));
+        for &op in AtomicOp::ALL {
+            assert_eq!(op.is_of_portals(), op.code() < PTL_OP_LAST, "{op:?}");
+        }
+        for &datatype in Datatype::ALL {
+            let is_known = datatype.code() < PTL_DATATYPE_LAST;
+            assert_eq!(datatype.is_of_portals(), is_known, "{datatype:?}");
+        }
         assert_eq!(AtomicOp::from_code(PTL_BXOR), Ok(AtomicOp::Bxor));
         assert_eq!(AtomicOp::from_code(PTL_CSWAP_GT), Ok(AtomicOp::CswapGt));
         assert_eq!(AtomicOp::from_code(PTL_MSWAP), Ok(AtomicOp::Mswap));

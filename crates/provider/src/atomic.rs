@@ -1,6 +1,6 @@
 //! `fi_atomic`: the C functions of atomic operations on remote memory, and which there are.
 //!
-//! What libfabric names and Portals does not is made of what Portals has: a read is a
+//! What libfabric names and Portals does not is another number to the engine, or made of what Portals has: a read is a
 //! fetching "or" with zeros on integers of the same size, a write is a write, and one that
 //! fetches is a swap.
 
@@ -40,7 +40,7 @@ pub static OPS: fi_ops_atomic = fi_ops_atomic {
 pub const BYTES_MAX: usize = sluice_proto::COMBINED_BYTES_MAX as usize;
 
 /// `enum fi_datatype`, in its order.
-const DATATYPES: [Datatype; 14] = [
+const DATATYPES: [Datatype; 20] = [
     Datatype::Int8,
     Datatype::Uint8,
     Datatype::Int16,
@@ -55,6 +55,12 @@ const DATATYPES: [Datatype; 14] = [
     Datatype::DoubleComplex,
     Datatype::LongDouble,
     Datatype::LongDoubleComplex,
+    Datatype::Int128,
+    Datatype::Uint128,
+    Datatype::Float16,
+    Datatype::Bfloat16,
+    Datatype::Float8E4m3,
+    Datatype::Float8E5m2,
 ];
 
 /// The first operations of `enum fi_op`, in its order, and those from [`CSWAP`] on.
@@ -82,6 +88,7 @@ const COMPARING: [AtomicOp; 7] = [
 const ATOMIC_READ: u32 = 10;
 const ATOMIC_WRITE: u32 = 11;
 const CSWAP: u32 = 12;
+const DIFF: u32 = 19;
 
 /// What a read combines with.
 static ZEROS: [u8; BYTES_MAX] = [0; BYTES_MAX];
@@ -107,6 +114,7 @@ impl What {
         let none = Errno::NOT_SUPPORTED;
         let datatype = *DATATYPES.get(datatype as usize).ok_or(none)?;
         let portals = match call {
+            Call::Write | Call::Fetch if op == DIFF => Some(&AtomicOp::Diff),
             Call::Write | Call::Fetch => COMBINING.get(op as usize),
             Call::Compare => op.checked_sub(CSWAP).and_then(|op| COMPARING.get(op as usize)),
         };
@@ -556,6 +564,8 @@ mod tests {
     const INT32: u32 = 4;
     const DOUBLE: u32 = 9;
     const DOUBLE_COMPLEX: u32 = 11;
+    const INT128: u32 = 14;
+    const FLOAT8_E5M2: u32 = 19;
 
     #[test]
     fn operations_are_those_of_the_standard() {
@@ -576,8 +586,21 @@ mod tests {
             deed(Call::Compare, INT32, CSWAP + 6),
             Ok(Deed::Fetch(AtomicOp::Mswap, Datatype::Int32))
         );
-        assert_eq!(deed(Call::Compare, INT32, CSWAP + 7), none);
-        assert_eq!(deed(Call::Fetch, 14, 0), none);
+        assert_eq!(deed(Call::Compare, INT32, DIFF), none);
+        for (call, op) in
+            [(Call::Write, Deed::Combine as fn(_, _) -> _), (Call::Fetch, Deed::Fetch)]
+        {
+            assert_eq!(
+                deed(call, DOUBLE_COMPLEX, DIFF),
+                Ok(op(AtomicOp::Diff, Datatype::DoubleComplex))
+            );
+        }
+        let wide = Deed::Fetch(AtomicOp::Bxor, Datatype::Uint128);
+        assert_eq!(deed(Call::Fetch, INT128 + 1, 9), Ok(wide));
+        let read = Deed::Fetch(AtomicOp::Bor, Datatype::Uint8);
+        assert_eq!(deed(Call::Fetch, FLOAT8_E5M2, ATOMIC_READ), Ok(read));
+        assert_eq!(deed(Call::Write, FLOAT8_E5M2, 6), none);
+        assert_eq!(deed(Call::Write, FLOAT8_E5M2 + 1, 0), none);
     }
 
     #[test]

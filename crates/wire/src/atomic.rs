@@ -1,5 +1,6 @@
 //! Atomic operations and the types that they work on, as they travel
-//! (Portals 4, section 3.15). What they compute is the target's affair.
+//! (Portals 4, section 3.15; what libfabric has beyond that comes behind). What they compute
+//! is the target's affair.
 
 use crate::error::WireError;
 
@@ -73,6 +74,8 @@ coded! {
         CswapGt = 16,
         /// Its bits stay where the operand has ones.
         Mswap = 17,
+        /// The target's less the one that arrives; libfabric's alone.
+        Diff = 18,
     }
 }
 
@@ -107,6 +110,18 @@ coded! {
         LongDouble = 12,
         /// Two `LongDouble`.
         LongDoubleComplex = 13,
+        /// Signed, 128 bits; libfabric's alone, as all behind it.
+        Int128 = 14,
+        /// Unsigned, 128 bits.
+        Uint128 = 15,
+        /// IEEE 754 binary16.
+        Float16 = 16,
+        /// The upper half of a `Float`.
+        Bfloat16 = 17,
+        /// 4 bits of exponent, 3 of mantissa, one NaN of each sign and no infinity (OCP OFP8).
+        Float8E4m3 = 18,
+        /// 5 bits of exponent, 2 of mantissa, as IEEE 754 would have it.
+        Float8E5m2 = 19,
     }
 }
 
@@ -118,14 +133,20 @@ impl AtomicOp {
     /// item: conditional swaps and the swap under a mask.
     #[must_use]
     pub const fn has_operand(self) -> bool {
-        self.code() >= AtomicOp::Cswap.code()
+        self.is_swap() && !matches!(self, AtomicOp::Swap)
     }
 
     /// Whether it is one of the swaps, which only [`AtomicOp`]s of `PtlSwap`
     /// are.
     #[must_use]
     pub const fn is_swap(self) -> bool {
-        self.code() >= AtomicOp::Swap.code()
+        self.code() >= AtomicOp::Swap.code() && self.code() <= AtomicOp::Mswap.code()
+    }
+
+    /// Whether it is one of Portals 4.
+    #[must_use]
+    pub const fn is_of_portals(self) -> bool {
+        !matches!(self, AtomicOp::Diff)
     }
 }
 
@@ -134,11 +155,12 @@ impl Datatype {
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
-            Datatype::Int8 | Datatype::Uint8 => 1,
-            Datatype::Int16 | Datatype::Uint16 => 2,
+            Datatype::Int8 | Datatype::Uint8 | Datatype::Float8E4m3 | Datatype::Float8E5m2 => 1,
+            Datatype::Int16 | Datatype::Uint16 | Datatype::Float16 | Datatype::Bfloat16 => 2,
             Datatype::Int32 | Datatype::Uint32 | Datatype::Float => 4,
             Datatype::Int64 | Datatype::Uint64 | Datatype::Double | Datatype::FloatComplex => 8,
             Datatype::DoubleComplex | Datatype::LongDouble => 16,
+            Datatype::Int128 | Datatype::Uint128 => 16,
             Datatype::LongDoubleComplex => ITEM_BYTES_MAX,
         }
     }
@@ -154,18 +176,28 @@ impl Datatype {
         }
     }
 
-    /// Whether it is one of the eight integer types.
+    /// Whether it is one of the integer types.
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        !matches!(
+        matches!(
             self,
-            Datatype::Float
-                | Datatype::Double
-                | Datatype::FloatComplex
-                | Datatype::DoubleComplex
-                | Datatype::LongDouble
-                | Datatype::LongDoubleComplex
+            Datatype::Int8
+                | Datatype::Uint8
+                | Datatype::Int16
+                | Datatype::Uint16
+                | Datatype::Int32
+                | Datatype::Uint32
+                | Datatype::Int64
+                | Datatype::Uint64
+                | Datatype::Int128
+                | Datatype::Uint128
         )
+    }
+
+    /// Whether it is one of Portals 4.
+    #[must_use]
+    pub const fn is_of_portals(self) -> bool {
+        self.code() <= Datatype::LongDoubleComplex.code()
     }
 
     /// Whether it is a complex type, whose values have no order.

@@ -300,7 +300,7 @@ fn allowed(bytes: &[u8]) -> bool {
                 1..=3 | 5 => long(56),
                 _ => false,
             };
-            answer && user <= 17 && datatype <= 13
+            answer && user <= 18 && datatype <= 19
         }
         (8, 0 | 64) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,
         (9, 0) => long(56) && detail == 0 && pt_index == 0 && user == 0 && !payload,

@@ -214,6 +214,7 @@ fn operations_by_number() {
         (CswapGe, 15, true, true),
         (CswapGt, 16, true, true),
         (Mswap, 17, true, true),
+        (Diff, 18, false, false),
     ];
     assert_eq!(AtomicOp::ALL, rows.map(|row| row.0));
     for (op, code, is_swap, has_operand) in rows {
@@ -246,6 +247,12 @@ fn types_by_number() {
         (DoubleComplex, 11, 16, 8),
         (LongDouble, 12, 16, 16),
         (LongDoubleComplex, 13, 32, 16),
+        (Int128, 14, 16, 16),
+        (Uint128, 15, 16, 16),
+        (Float16, 16, 2, 2),
+        (Bfloat16, 17, 2, 2),
+        (Float8E4m3, 18, 1, 1),
+        (Float8E5m2, 19, 1, 1),
     ];
     assert_eq!(Datatype::ALL, rows.map(|row| row.0));
     for (datatype, code, bytes, align) in rows {
@@ -259,7 +266,8 @@ fn types_by_number() {
         assert_eq!(Packet::parse(head.bytes()).map(|parsed| parsed.packet), Ok(packet));
     }
     let integers = Datatype::ALL.iter().filter(|datatype| datatype.is_integer());
-    assert!(integers.eq(&[Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64]));
+    let narrow = [Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64];
+    assert!(integers.eq(narrow.iter().chain(&[Int128, Uint128])));
     let complex = Datatype::ALL.iter().filter(|datatype| datatype.is_complex());
     assert!(complex.eq(&[FloatComplex, DoubleComplex, LongDoubleComplex]));
 }

@@ -126,7 +126,7 @@ fn every_operation_on_every_type() {
                 bytes[USER_AT] = op;
                 bytes[DATATYPE_AT] = datatype;
                 assert_refused_or_exact(&bytes, answer);
-                let there_are = op <= 17 && datatype <= 13;
+                let there_are = op <= 18 && datatype <= 19;
                 assert_eq!(Packet::parse(&bytes).is_ok(), there_are, "{op}, {datatype}");
             }
         }
@@ -310,10 +310,10 @@ fn silence_where_the_packet_carries_its_data() {
 #[test]
 fn operations_and_types() {
     for name in ["atomic", "atomic, full acknowledgement", "atomic, fetching"] {
-        for code in 18..=u8::MAX {
+        for code in 19..=u8::MAX {
             assert_eq!(with(name, USER_AT, code), Err(WireError::AtomicOp(code)), "{name}");
         }
-        for code in 14..=u8::MAX {
+        for code in 20..=u8::MAX {
             assert_eq!(with(name, DATATYPE_AT, code), Err(WireError::Datatype(code)), "{name}");
         }
     }
@@ -396,8 +396,8 @@ fn errors_read_well() {
         (WireError::Reserved(2), "reserved field of packet kind 2 is not zero"),
         (WireError::AckKind(9), "unknown acknowledgement kind 9"),
         (WireError::Status(9), "unknown status 9"),
-        (WireError::AtomicOp(18), "unknown atomic operation 18"),
-        (WireError::Datatype(14), "unknown datatype 14"),
+        (WireError::AtomicOp(19), "unknown atomic operation 19"),
+        (WireError::Datatype(20), "unknown datatype 20"),
         (WireError::Word(9), "unknown word of recovery 9"),
         (WireError::NoClaims, "an RTR names no chunk claims"),
         (

@@ -1,4 +1,5 @@
-//! What atomic operations compute (Portals 4, section 3.15): the new value of
+//! What atomic operations compute (Portals 4, section 3.15, and what libfabric has beyond
+//! that): the new value of
 //! one item, from the target's, the arriving one and the operand. No state.
 //!
 //! What holds:
@@ -14,9 +15,10 @@
 //!   as plain C has it: what programs see where the C library's `fmin` is not
 //!   called. So of two equal zeros, and whenever either is a NaN, the arriving
 //!   one stays: a NaN comes in, and the next number removes it.
-//! * A sum or product that is no number is the one quiet NaN of its type,
-//!   positive and empty. Which one IEEE leaves open, and machines differ.
-//! * A sum or product of a `long double` has zeros for padding.
+//! * A sum, difference or product that is no number is the one quiet NaN of its
+//!   type, positive and empty. Which one IEEE leaves open, and machines differ.
+//!   What is too great for a type without infinity is a NaN.
+//! * A sum, difference or product of a `long double` has zeros for padding.
 //! * A complex product is the plain formula, each step rounded. Infinities are
 //!   not recovered from NaNs as C99's annex G does: (inf + inf i)(1 + 0i) is
 //!   NaN + NaN i here, and likewise in C with `-fcx-limited-range`.
@@ -24,6 +26,7 @@
 mod number;
 
 use number::{Complex, Integer, LongDouble, Number};
+use rustc_apfloat::ieee::{BFloat, Float8E4M3FN, Float8E5M2, Half};
 use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{AtomicOp, Datatype};
 
@@ -48,9 +51,12 @@ impl<'a> Item<'a> {
 #[must_use]
 pub fn is_defined(op: AtomicOp, datatype: Datatype) -> bool {
     match op {
-        AtomicOp::Sum | AtomicOp::Prod | AtomicOp::Swap | AtomicOp::Cswap | AtomicOp::CswapNe => {
-            true
-        }
+        AtomicOp::Sum
+        | AtomicOp::Diff
+        | AtomicOp::Prod
+        | AtomicOp::Swap
+        | AtomicOp::Cswap
+        | AtomicOp::CswapNe => true,
         AtomicOp::Min
         | AtomicOp::Max
         | AtomicOp::CswapLe
@@ -97,9 +103,15 @@ pub(crate) fn combine(
         Datatype::Uint32 => integer::<u32>(op, item, out),
         Datatype::Int64 => integer::<i64>(op, item, out),
         Datatype::Uint64 => integer::<u64>(op, item, out),
+        Datatype::Int128 => integer::<i128>(op, item, out),
+        Datatype::Uint128 => integer::<u128>(op, item, out),
         Datatype::Float => ordered::<f32>(op, item, out),
         Datatype::Double => ordered::<f64>(op, item, out),
         Datatype::LongDouble => ordered::<LongDouble>(op, item, out),
+        Datatype::Float16 => ordered::<Half>(op, item, out),
+        Datatype::Bfloat16 => ordered::<BFloat>(op, item, out),
+        Datatype::Float8E4m3 => ordered::<Float8E4M3FN>(op, item, out),
+        Datatype::Float8E5m2 => ordered::<Float8E5M2>(op, item, out),
         Datatype::FloatComplex => any::<Complex<f32>>(op, item, out),
         Datatype::DoubleComplex => any::<Complex<f64>>(op, item, out),
         Datatype::LongDoubleComplex => any::<Complex<LongDouble>>(op, item, out),
@@ -154,6 +166,7 @@ fn any<N: Number>(op: AtomicOp, item: Item<'_>, out: &mut [u8]) {
     let operand = || N::load(item.operand);
     let chosen = match op {
         AtomicOp::Sum => return target().sum(value()).store(out),
+        AtomicOp::Diff => return target().difference(value()).store(out),
         AtomicOp::Prod => return target().product(value()).store(out),
         AtomicOp::Swap => item.value,
         AtomicOp::Cswap => item.value_if(operand() == target()),

@@ -1,7 +1,7 @@
 //! The numbers that items are: how they stand in memory, add and multiply.
 //!
-//! `long double` is computed in software, by the port of LLVM's `APFloat`
-//! that the Rust compiler uses, for Rust has no such type.
+//! `long double` and floats of 16 and 8 bits are computed in software, by the port of LLVM's `APFloat`
+//! that the Rust compiler uses, for Rust has no such types.
 
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::IeeeFloat;
@@ -35,6 +35,7 @@ pub(super) trait Number: Copy + PartialEq {
     fn store(self, bytes: &mut [u8]);
 
     fn sum(self, other: Self) -> Self;
+    fn difference(self, other: Self) -> Self;
     fn product(self, other: Self) -> Self;
 }
 
@@ -48,11 +49,6 @@ pub(super) trait Integer:
     + BitXor<Output = Self>
     + Not<Output = Self>
 {
-}
-
-/// What a complex number has two of.
-pub(super) trait Real: Number {
-    fn difference(self, other: Self) -> Self;
 }
 
 /// The bytes as an array.
@@ -77,6 +73,10 @@ macro_rules! integers {
                 self.wrapping_add(other)
             }
 
+            fn difference(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+
             fn product(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
@@ -86,7 +86,7 @@ macro_rules! integers {
     )* };
 }
 
-integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);
 
 macro_rules! hardware_floats {
     ($($float:ty, $quiet_nan:literal;)*) => { $(
@@ -106,14 +106,12 @@ macro_rules! hardware_floats {
                 self + other
             }
 
-            fn product(self, other: Self) -> Self {
-                self * other
-            }
-        }
-
-        impl Real for $float {
             fn difference(self, other: Self) -> Self {
                 self - other
+            }
+
+            fn product(self, other: Self) -> Self {
+                self * other
             }
         }
     )* };
@@ -124,40 +122,40 @@ hardware_floats! {
     f64, 0x7ff8_0000_0000_0000;
 }
 
-/// A `long double` of either kind. The operators of `rustc_apfloat` round to
+/// A `long double` of either kind, or a short float. The operators of `rustc_apfloat` round to
 /// nearest, ties to even. x87's encodings that no instruction makes are what
 /// the processor takes them for: pseudo-denormals are numbers, all others NaNs.
 impl<S> Number for IeeeFloat<S>
 where
     IeeeFloat<S>: Float,
 {
-    const BYTES: usize = 16;
+    /// x87's 80 bits take 16 bytes.
+    const BYTES: usize = (<Self as Float>::BITS / 8).next_power_of_two();
 
     fn load(bytes: &[u8]) -> Self {
+        assert_eq!(bytes.len(), Self::BYTES, "the length is checked by `combine`");
+        // Machines with a known `long double` have the least byte first.
+        let mut whole = [0; 16];
+        whole[..Self::BYTES].copy_from_slice(bytes);
         let padding_bits = u128::BITS as usize - <Self as Float>::BITS;
-        Self::from_bits(u128::from_ne_bytes(array(bytes)) & (u128::MAX >> padding_bits))
+        Self::from_bits(u128::from_le_bytes(whole) & (u128::MAX >> padding_bits))
     }
 
     fn store(self, bytes: &mut [u8]) {
         let number = if self.is_nan() { Self::NAN } else { self };
-        bytes.copy_from_slice(&number.to_bits().to_ne_bytes());
+        bytes.copy_from_slice(&number.to_bits().to_le_bytes()[..Self::BYTES]);
     }
 
     fn sum(self, other: Self) -> Self {
         (self + other).value
     }
 
-    fn product(self, other: Self) -> Self {
-        (self * other).value
-    }
-}
-
-impl<S> Real for IeeeFloat<S>
-where
-    IeeeFloat<S>: Float,
-{
     fn difference(self, other: Self) -> Self {
         (self - other).value
+    }
+
+    fn product(self, other: Self) -> Self {
+        (self * other).value
     }
 }
 
@@ -168,7 +166,7 @@ pub(super) struct Complex<R> {
     imaginary: R,
 }
 
-impl<R: Real> Number for Complex<R> {
+impl<R: Number> Number for Complex<R> {
     const BYTES: usize = 2 * R::BYTES;
 
     fn load(bytes: &[u8]) -> Self {
@@ -184,6 +182,13 @@ impl<R: Real> Number for Complex<R> {
 
     fn sum(self, other: Self) -> Self {
         Complex { real: self.real.sum(other.real), imaginary: self.imaginary.sum(other.imaginary) }
+    }
+
+    fn difference(self, other: Self) -> Self {
+        Complex {
+            real: self.real.difference(other.real),
+            imaginary: self.imaginary.difference(other.imaginary),
+        }
     }
 
     fn product(self, other: Self) -> Self {

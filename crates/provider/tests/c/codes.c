@@ -10,7 +10,8 @@
 /* Bits that later versions name. */
 #define AV_USER_ID (1ull << 41)
 #define MR_DMABUF (1ull << 40)
-#define INT128 14
+/* Behind the last type of all. */
+#define BEYOND 20
 
 static struct net net;
 static struct side side;
@@ -414,7 +415,7 @@ static void flags_and_limits(void)
 	/* Atomic operations that are none. */
 	struct fi_atomic_attr attr;
 	size_t count;
-	IS(fi_atomicvalid(side.ep, INT128, FI_SUM, &count), -FI_EOPNOTSUPP);
+	IS(fi_atomicvalid(side.ep, BEYOND, FI_SUM, &count), -FI_EOPNOTSUPP);
 	IS(fi_atomicvalid(side.ep, FI_INT8, FI_CSWAP, &count), -FI_EOPNOTSUPP);
 	IS(fi_compare_atomicvalid(side.ep, FI_INT8, FI_SUM, &count), -FI_EOPNOTSUPP);
 	OK(fi_compare_atomicvalid(side.ep, FI_INT8, FI_MSWAP, &count));

@@ -6,6 +6,10 @@
 
 #define REGION 65536
 #define KEY 42
+/* Numbers of libfabric 2.x, which the headers of 1.17 lack. */
+#define INT128 14
+#define BFLOAT16 17
+#define DIFF 19
 
 struct pair {
 	struct net net;
@@ -200,6 +204,41 @@ static void regions(struct pair *p)
 	IS(next_error(&p->a, &p->b), FI_EKEYREJECTED);
 }
 
+/* What libfabric 2.x has beyond 1.17. */
+static void later_atomics(struct pair *p)
+{
+	__int128 wide = 1, before = 0, *wide_there = (__int128 *)(p->memory + 128);
+	uint16_t half = 0x4000, *half_there = (uint16_t *)(p->memory + 160);
+	size_t count;
+	struct fi_ioc ioc = { &wide, 1 }, result = { &before, 1 };
+	struct fi_rma_ioc target = { 128, 1, KEY };
+	struct fi_msg_atomic msg = { .msg_iov = &ioc, .iov_count = 1, .rma_iov = &target,
+				     .rma_iov_count = 1, .datatype = INT128, .op = DIFF };
+
+	OK(fi_fetch_atomicvalid(p->a.ep, INT128, DIFF, &count));
+	IS(count, 60);
+	IS(fi_compare_atomicvalid(p->a.ep, INT128, DIFF, &count), -FI_EOPNOTSUPP);
+	*wide_there = (__int128)5 << 64;
+	OK(fi_fetch_atomicmsg(p->a.ep, &msg, &result, NULL, 1, FI_COMPLETION));
+	next(&p->a, &p->b);
+	CHECK(before == (__int128)5 << 64);
+	CHECK(*wide_there == ((__int128)5 << 64) - 1);
+	wide = -((__int128)1 << 100);
+	msg.op = FI_MIN;
+	OK(fi_atomicmsg(p->a.ep, &msg, FI_COMPLETION));
+	next(&p->a, &p->b);
+	CHECK(*wide_there == wide);
+	/* 0.5 less 2 of bfloat16 is -1.5. */
+	*half_there = 0x3f00;
+	ioc.addr = &half;
+	target.addr = 160;
+	msg.datatype = BFLOAT16;
+	msg.op = DIFF;
+	OK(fi_atomicmsg(p->a.ep, &msg, FI_COMPLETION));
+	next(&p->a, &p->b);
+	IS(*half_there, 0xbfc0);
+}
+
 static void atomics(struct pair *p)
 {
 	uint64_t *there = (uint64_t *)p->memory, value = 5, was = 0, compare = 12;
@@ -249,6 +288,7 @@ static void atomics(struct pair *p)
 	OK(fi_atomicmsg(p->a.ep, &msg, FI_COMPLETION));
 	next(&p->a, &p->b);
 	CHECK(doubles_there[0] == 9);
+	later_atomics(p);
 }
 
 /* Operations that no queue is told of are counted. */

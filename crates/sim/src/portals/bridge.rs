@@ -167,7 +167,7 @@ pub fn md_options(of: &model::Md, volatile: bool) -> MdOptions {
 }
 
 /// The operations and types of both, side by side.
-const OPERATIONS: [(model::Operation, AtomicOp); 18] = {
+const OPERATIONS: [(model::Operation, AtomicOp); 19] = {
     use model::Operation as M;
     [
         (M::Min, AtomicOp::Min),
@@ -188,6 +188,7 @@ const OPERATIONS: [(model::Operation, AtomicOp); 18] = {
         (M::CswapGe, AtomicOp::CswapGe),
         (M::CswapGt, AtomicOp::CswapGt),
         (M::Mswap, AtomicOp::Mswap),
+        (M::Diff, AtomicOp::Diff),
     ]
 };
 

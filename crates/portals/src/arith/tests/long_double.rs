@@ -50,6 +50,12 @@ impl Format {
         number
     }
 
+    /// The number with the other sign.
+    fn negative(&self, mut number: [u8; 16]) -> [u8; 16] {
+        number[self.number_bytes - 1] ^= 0x80;
+        number
+    }
+
     /// The same number with that in its padding.
     fn padded(&self, mut number: [u8; 16], padding: u8) -> [u8; 16] {
         number[self.number_bytes..].fill(padding);
@@ -87,6 +93,10 @@ impl Format {
                 let flag = match op {
                     AtomicOp::Sum => {
                         self.check(op, [&first, &second, &[]], &sum);
+                        continue;
+                    }
+                    AtomicOp::Diff => {
+                        self.check(op, [&first, &self.negative(second), &[]], &sum);
                         continue;
                     }
                     AtomicOp::Prod => {
@@ -137,6 +147,9 @@ impl Format {
         for two in rows.windows(2) {
             let column = |at: usize| [self.number(two[0][at]), self.number(two[1][at])].concat();
             self.check(AtomicOp::Sum, [&column(0), &column(1), &[]], &column(2));
+            let negative = |row: &[&str]| self.negative(self.number(row[1]));
+            let negatives = [negative(two[0]), negative(two[1])].concat();
+            self.check(AtomicOp::Diff, [&column(0), &negatives, &[]], &column(2));
             // The operand is a, the target b: equal if both parts are.
             let equal = two.iter().all(|row| row[4].starts_with('1'));
             let (b, arrived) = (column(1), [0x33; 32].to_vec());
@@ -169,9 +182,10 @@ fn binary128_complex_numbers_are_what_c_computes() {
 
 /// `check_complex` names its operations one by one: these are all.
 #[test]
-fn complex_numbers_have_five_operations() {
-    use AtomicOp::{Cswap, CswapNe, Prod, Sum, Swap};
-    assert_covers(Datatype::LongDoubleComplex, [Prod, Swap, Sum, Cswap, CswapNe].into_iter());
+fn complex_numbers_have_six_operations() {
+    use AtomicOp::{Cswap, CswapNe, Diff, Prod, Sum, Swap};
+    let all = [Prod, Swap, Sum, Diff, Cswap, CswapNe];
+    assert_covers(Datatype::LongDoubleComplex, all.into_iter());
     assert_eq!(<Complex<LongDouble> as Number>::BYTES, Datatype::LongDoubleComplex.bytes());
 }
 

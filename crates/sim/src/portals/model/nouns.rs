@@ -22,7 +22,7 @@ pub enum Fail {
     Undeliverable,
 }
 
-/// `ptl_op_t`.
+/// `ptl_op_t`, and what libfabric has beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Min,
@@ -43,6 +43,7 @@ pub enum Operation {
     CswapGe,
     CswapGt,
     Mswap,
+    Diff,
 }
 
 /// `ptl_datatype_t`, those that are computed here.
@@ -359,7 +360,7 @@ impl Type {
 }
 
 impl Operation {
-    pub const ALL: [Operation; 18] = [
+    pub const ALL: [Operation; 19] = [
         Operation::Min,
         Operation::Max,
         Operation::Sum,
@@ -378,6 +379,7 @@ impl Operation {
         Operation::CswapGe,
         Operation::CswapGt,
         Operation::Mswap,
+        Operation::Diff,
     ];
 
     /// Whether it is only for integers.

@@ -12,8 +12,8 @@ pub fn combine(
     operand: &[u8],
 ) -> (Vec<u8>, bool) {
     use Operation::{
-        Band, Bor, Bxor, Cswap, CswapGe, CswapGt, CswapLe, CswapLt, CswapNe, Land, Lor, Lxor, Max,
-        Min, Mswap, Prod, Sum, Swap,
+        Band, Bor, Bxor, Cswap, CswapGe, CswapGt, CswapLe, CswapLt, CswapNe, Diff, Land, Lor, Lxor,
+        Max, Min, Mswap, Prod, Sum, Swap,
     };
     if !of.is_integer() {
         return floating(op, of, target, value, operand);
@@ -36,6 +36,7 @@ pub fn combine(
         Min => t.min(v),
         Max => t.max(v),
         Sum => t.wrapping_add(v),
+        Diff => t.wrapping_sub(v),
         Prod => t.wrapping_mul(v),
         Lor => i128::from(t != 0 || v != 0),
         Land => i128::from(t != 0 && v != 0),
@@ -84,6 +85,7 @@ fn floating(
         Operation::Min => return (if t < v { target } else { value }.to_vec(), false),
         Operation::Max => return (if t > v { target } else { value }.to_vec(), false),
         Operation::Sum => return (write(t + v), false),
+        Operation::Diff => return (write(t - v), false),
         Operation::Prod => return (write(t * v), false),
         Operation::Swap => true,
         Operation::Cswap => o == t,
