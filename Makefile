@@ -41,6 +41,7 @@ quick: deps                     ## The tests without MPI programs
 bench: build                    ## Compare with other MPIs and UCX, on this host and between two of a lab
 	@$(PYTHON) scripts/bench.py
 	@$(PYTHON) scripts/bench_mpis.py
+	@$(PYTHON) scripts/bench_init.py
 	@$(PYTHON) scripts/bench_onesided.py
 	@$(PYTHON) scripts/bench_hosts.py
 	@$(PYTHON) tests/run_overlap.py

@@ -111,6 +111,8 @@ class OfPypi(Transport):
     def command(self, ranks, program, crowd):
         start = os.path.join(self.installed().dir, "bin", "mpiexec")
         words = ["--bind-to", "none"] if self.mpi == "openmpi" else []
+        if words and crowd:
+            words += ["--map-by", ":OVERSUBSCRIBE"]
         return [start, "-n", str(ranks), *self.words, *words, *program]
 
 

@@ -48,27 +48,14 @@ pub(crate) struct Peers {
     far_of: HashMap<Address, Phys>,
     /// By the rail's numbers: the rank, as far as it was looked up.
     rank_of: Vec<u32>,
-    /// What addresses follow from that nobody tells.
-    job: Option<OfJob>,
-}
-
-/// What the addresses of processes on other hosts follow from.
-#[derive(Debug)]
-struct OfJob {
-    key: JobKey,
     own: Phys,
-    /// The slot of such interfaces.
-    kind: u8,
     /// Processes of this host are reached over shared memory.
     shares: bool,
-}
-
-impl OfJob {
-    /// The address of a process that the network reaches.
-    fn address(&self, phys: Phys) -> Option<Address> {
-        let is_near = phys == self.own || self.shares && phys.nid == self.own.nid;
-        if is_near { None } else { own::address_of(&self.key, phys, self.kind) }
-    }
+    /// What addresses follow from that nobody tells: the job's key, and the slot of such
+    /// interfaces.
+    job: Option<(JobKey, u8)>,
+    /// That nothing leads to a process was said.
+    is_told: bool,
 }
 
 /// A process that the network reaches.
@@ -91,8 +78,8 @@ impl Peers {
     /// Those of an interface of this process, of this kind; `shares` if those of this host are
     /// reached over shared memory.
     pub fn of(own: &Own, kind: u8, shares: bool) -> Peers {
-        let job = own.key.clone().map(|key| OfJob { key, own: own.phys, kind, shares });
-        Peers { job, ..Peers::default() }
+        let job = own.key.clone().map(|key| (key, kind));
+        Peers { own: own.phys, shares, job, ..Peers::default() }
     }
 
     /// The number of the process with a rank; none beyond the map.
@@ -126,7 +113,21 @@ impl Peers {
 
     /// The number of a process that nobody has told of.
     fn unheard_of(&mut self, world: &mut World, phys: Phys) -> PeerId {
-        let Some(address) = self.job.as_ref().and_then(|job| job.address(phys)) else {
+        let is_near = phys == self.own || self.shares && phys.nid == self.own.nid;
+        let address = match &self.job {
+            Some((key, kind)) if !is_near => own::address_of(key, phys, *kind),
+            _ => None,
+        };
+        let Some(address) = address else {
+            if phys.nid != self.own.nid && !std::mem::replace(&mut self.is_told, true) {
+                let Phys { nid, pid } = phys;
+                eprintln!(
+                    "libportals: nothing leads to the process {pid} of the node {nid:#x}, which is \
+                     not this host ({:#x}): set PTL_JOB_KEY to one secret in all processes of the \
+                     job, or exchange identities by sluice_job.h",
+                    self.own.nid
+                );
+            }
             return world.peer_named(phys.label());
         };
         self.far.insert(phys, Far { address, peer: None });

@@ -93,14 +93,14 @@ mod tests {
     fn each_length_has_its_way() {
         let name = |protocol, len| Way::of(protocol, len, false).name;
         assert_eq!(name(Protocol::Eager, 8), "slot");
-        assert_eq!(name(Protocol::Eager, 512), "slots");
+        assert_eq!(name(Protocol::Eager, 256), "slots");
         let least = PayloadPlace::buffer_bytes_min();
         assert_eq!(name(Protocol::Eager, least - 1), "slots");
         assert_eq!(name(Protocol::Eager, least), "bounce memory");
         assert_eq!(name(Protocol::Eager, 9 << 10), "portions");
         assert_eq!(name(Protocol::Cooperative, 64 << 10), "shared copy");
         assert_eq!(Way::of(Protocol::Eager, 8 << 10, true).name, "packet");
-        let said = Way::of(Protocol::Eager, 512, false).said;
+        let said = Way::of(Protocol::Eager, 256, false).said;
         assert!(said.contains(&bytes(least)), "{said}");
     }
 }

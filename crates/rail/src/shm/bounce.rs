@@ -15,7 +15,8 @@
 //! The core that reads a buffer fetches lines behind its end as well. They would be those of the
 //! next one, which the sender is about to write. So a gap is left behind each
 //! (`docs/decisions/0027-gaps-behind-buffers.md`). Not on Intel's processors, where it was not measured.
-//! With gaps a short payload gains by a buffer, too. A small part of the memory does for those. The ring takes
+//! With gaps a short payload gains by a buffer, too: from 512 bytes on, between cores that are far from each
+//! other. A small part of the memory does for those. The ring takes
 //! what it has no room for: pages that are touched first, and many processes that go
 //! through all of their memory, cost more than is gained.
 //!
@@ -74,7 +75,7 @@ const WORD_UNITS: usize = u64::BITS as usize;
 /// The longest payload that is sent by a buffer.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 /// The shortest payload that is sent by one.
-pub(super) const PAYLOAD_BYTES_MIN: usize = 1 << 10;
+pub(super) const PAYLOAD_BYTES_MIN: usize = 512;
 /// The shortest one of a message that is worth one on Intel's processors. In slots a shorter one is as
 /// fast or faster there.
 const WORTH_BYTES_MIN_INTEL: usize = 3 << 10;

@@ -291,10 +291,13 @@ impl Shm {
         if named.is_some() {
             return Some(1);
         }
-        if slots > 1 && self.reader.is_scrub_due(slots) {
-            // Before anybody gets credits back for these slots.
-            self.keep_payload();
-            self.reader.scrub(slots);
+        if slots > 1 {
+            self.expect_to_read(slots);
+            if self.reader.is_scrub_due(slots) {
+                // Before anybody gets credits back for these slots.
+                self.keep_payload();
+                self.reader.scrub(slots);
+            }
         }
         Some(slots)
     }

@@ -299,6 +299,8 @@ pub(crate) struct Reader<K> {
     head: u64,
     /// The stamp that the slot at the head will have when it is published.
     expected: u32,
+    /// Where the head is behind a packet of several slots, and how many the next is likely to have.
+    alike: (u64, u32),
     _keep: K,
 }
 
@@ -307,6 +309,9 @@ pub(crate) struct Reader<K> {
 pub(crate) fn writer_of(copy: &[u64; WORDS]) -> u16 {
     (copy[0] >> 32) as u16
 }
+
+/// Most slots of a packet that are fetched again and again before it is there.
+const ALIKE_SLOTS_MAX: u32 = 8;
 
 /// How far ahead of the head a slot is fetched while the packet at the head is handled.
 const SLOTS_AHEAD: u64 = 2;
@@ -332,7 +337,16 @@ impl<K> Reader<K> {
         keep: K,
     ) -> Reader<K> {
         let expected = stamp(0, shift);
-        Reader { tail, slots, mask: (1 << shift) - 1, shift, head: 0, expected, _keep: keep }
+        Reader {
+            tail,
+            slots,
+            mask: (1 << shift) - 1,
+            shift,
+            head: 0,
+            expected,
+            alike: (u64::MAX, 0),
+            _keep: keep,
+        }
     }
 
     /// A private copy of the slot at the head, if a packet begins there.
@@ -372,6 +386,25 @@ impl<K> Reader<K> {
     #[inline]
     pub(crate) fn head(&self) -> u64 {
         self.head
+    }
+
+    /// The packet at the head takes `count` slots, and so may the next one.
+    #[inline]
+    pub(crate) fn expect_alike(&mut self, count: u32) {
+        self.alike = (self.head.wrapping_add(u64::from(count)), count.min(ALIKE_SLOTS_MAX));
+    }
+
+    /// Begins to fetch the slots that the packet may have behind its first one which is waited
+    /// for. False if one has come since that makes it unlikely.
+    pub(crate) fn fetch_alike(&self) -> bool {
+        let (head, count) = self.alike;
+        if head != self.head {
+            return false;
+        }
+        for behind in 1..u64::from(count) {
+            prefetch(self.slot(head.wrapping_add(behind)));
+        }
+        true
     }
 
     /// The slots behind the first one of the packet of `count` slots at the head.

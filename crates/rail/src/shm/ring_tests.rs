@@ -89,6 +89,22 @@ fn packets_come_out_in_order_over_many_laps() {
 }
 
 #[test]
+fn what_follows_a_packet_is_expected_to_be_alike_until_it_is_there() {
+    let ring = Ring::new(4, 1);
+    let (writer, mut reader) = (ring.writer(0), ring.reader());
+    assert!(!reader.fetch_alike(), "nothing has come");
+    for count in [1, 3, 15, 1] {
+        writer.write(count, &[0; WORDS], fill(1), |_| true);
+        reader.peek().expect("a packet");
+        if count > 1 {
+            reader.expect_alike(count.into());
+        }
+        take(&mut reader, count.into(), 1);
+        assert_eq!(reader.fetch_alike(), count > 1, "{count} slots");
+    }
+}
+
+#[test]
 fn no_stamp_is_zero_and_neighbouring_laps_differ() {
     let without = u64::from(STAMP_OF_LAP) - 1;
     for lap in [0, 1, without - 1, without, without + 1, 0xffff_ffff, 1 << 32, (1 << 32) + 1] {

@@ -46,7 +46,8 @@ pub enum HandshakeError {
     /// Who answers is not who was asked.
     #[error(
         "the process that answered is not the one that was asked; \
-         that one has probably ended, and another one has its port"
+         that one has probably ended, and another one has its port, or the two do not have the same \
+         key of a job (PTL_JOB_KEY)"
     )]
     NotThePeer,
     /// Who asked does not have the key that it shows: it repeats somebody else's ask.
