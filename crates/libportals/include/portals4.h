@@ -408,7 +408,8 @@ void PtlAbort(void);
  * @retval PTL_NO_INIT      PtlInit has not been called.
  * @retval PTL_ARG_INVALID  There is no such network, the options do not fit each other, pid is
  *   too great or other than that of this process's other interfaces, or ni_handle is NULL.
- * @retval PTL_PID_IN_USE   Another process has that pid.
+ * @retval PTL_PID_IN_USE   Another process has that pid, or a port that follows from it in a job
+ *   with a key.
  * @retval PTL_NO_SPACE     There is not enough memory for the interface.
  * @note A process has at most one interface of each of the four kinds; to open one again gives
  *   the same handle, with the limits it has, and asks for one more PtlNIFini. All interfaces of

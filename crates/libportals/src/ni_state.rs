@@ -30,8 +30,6 @@ pub(crate) struct NiState {
     /// The engine and its rails.
     pub context: Context<Engine>,
     pub own: Own,
-    /// Processes of this host are reached over shared memory.
-    pub shares: bool,
     pub is_logical: bool,
     pub is_matching: bool,
     /// `PtlNIInit` calls that `PtlNIFini` has not undone.
@@ -95,12 +93,9 @@ impl NiState {
         is_told.then_some(Entry { kind, phys: self.own.phys, address })
     }
 
-    /// Where a process is, as the job has told. Those of this host are known by their
-    /// names, unless the network reaches them too.
+    /// Where a process is, as the job has told.
     pub fn introduce(&mut self, phys: Phys, address: Address) {
-        let own = self.own.phys;
-        let is_near = self.shares && phys.nid == own.nid;
-        if !is_near && phys != own && self.world().net().is_some() {
+        if self.world().net().is_some() {
             self.peers_mut().introduce(phys, address);
         }
     }

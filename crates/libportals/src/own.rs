@@ -9,9 +9,10 @@
 //!
 //! Invariants: all interfaces of a process that are open at a time have one identity. Where an
 //! address follows from the key, no two processes of a job ever have the same: a process whose
-//! interfaces were all closed takes another identifier for the next.
+//! interfaces were all closed takes another identifier for the next, unless the program chooses it.
 
 use crate::codes::Code;
+use crate::consts::PTL_PID_MAX;
 use crate::handle::INTERFACES;
 use crate::peers::Phys;
 use sluice_rail::net::handshake::{JobKey, Member};
@@ -26,7 +27,10 @@ const PORTS_FROM: u16 = 16_384;
 const PIDS_APART: u16 = 4096;
 const PORTS: u16 = PIDS_APART * INTERFACES as u16;
 /// How many identifiers are tried whose ports others have.
-const TRIES_MAX: u32 = 64;
+const TRIES_MAX: u32 = 1024;
+/// From one life of a process to the next its identifier grows by so much: beyond all that the
+/// system gives to others, and with the same ports.
+const LIFE_PIDS: u32 = 1 << 22;
 
 /// This process, as long as it has an interface.
 #[derive(Clone, Debug)]
@@ -41,8 +45,9 @@ pub(crate) struct Own {
 #[derive(Debug)]
 pub(crate) struct Identity {
     own: Option<Own>,
-    /// The identifier by which others knew the last one, where addresses follow from it.
-    past: Option<u32>,
+    /// The identifier to begin with, where addresses follow from it and others knew this process by
+    /// another one.
+    first: Option<u32>,
 }
 
 /// The node and the key that a process has by its settings.
@@ -73,7 +78,7 @@ impl Node {
 
 impl Identity {
     /// No interface was opened yet.
-    pub const NEW: Identity = Identity { own: None, past: None };
+    pub const NEW: Identity = Identity { own: None, first: None };
 
     /// Opens the rails of an interface, and says who the process is by that. `wanted` is the
     /// identifier that the program wants, if it wants one.
@@ -88,12 +93,12 @@ impl Identity {
         names: &Names,
         (network, config): (&NetworkOptions, &Config),
     ) -> Result<(Own, World), Code> {
-        let mut past = self.past;
+        let mut first = self.first;
         for tries in 1.. {
             let own = match &self.own {
                 Some(own) if wanted.is_none_or(|pid| pid == own.phys.pid) => own.clone(),
                 Some(_) => return Err(Code::ArgInvalid),
-                None => Own::claim(node, wanted, past, names)?,
+                None => Own::claim(node, wanted, first, names)?,
             };
             let config = Config { label: own.phys.label(), ..config.clone() };
             let why = match own.open(kind, network, config) {
@@ -109,7 +114,7 @@ impl Identity {
                 failed("its port follows from its process identifier", &why);
                 return Err(Code::PidInUse);
             }
-            past = Some(own.phys.pid);
+            first = Some(own.phys.pid + 1);
         }
         unreachable!("the last try returns");
     }
@@ -122,7 +127,7 @@ impl Identity {
     /// It has none any more.
     pub fn end(&mut self) {
         let own = self.own.take().filter(|own| own.key.is_some());
-        self.past = own.map(|own| own.phys.pid).or(self.past);
+        self.first = own.map(|own| own.phys.pid + LIFE_PIDS).or(self.first);
     }
 }
 
@@ -130,12 +135,12 @@ impl Own {
     fn claim(
         node: &Node,
         wanted: Option<u32>,
-        past: Option<u32>,
+        first: Option<u32>,
         names: &Names,
     ) -> Result<Own, Code> {
         let claimed = match wanted {
             Some(pid) => names.claim_pid(pid),
-            None => names.claim_any_pid(past),
+            None => names.claim_any_pid(first),
         };
         let pid = claimed.map_err(|why| match why {
             NameError::InUse { .. } => Code::PidInUse,
@@ -172,6 +177,7 @@ pub(crate) fn failed(what: &str, why: &dyn std::fmt::Display) -> Code {
 }
 
 const _: () = assert!(PORTS_FROM.checked_add(PORTS).is_some());
+const _: () = assert!(LIFE_PIDS > PTL_PID_MAX && LIFE_PIDS.is_multiple_of(PIDS_APART as u32));
 
 #[cfg(test)]
 mod tests {

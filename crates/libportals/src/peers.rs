@@ -111,11 +111,15 @@ impl Peers {
         }
     }
 
+    /// Whether a process is reached by its name: it is of this host, or this one.
+    fn is_near(&self, phys: Phys) -> bool {
+        phys == self.own || self.shares && phys.nid == self.own.nid
+    }
+
     /// The number of a process that nobody has told of.
     fn unheard_of(&mut self, world: &mut World, phys: Phys) -> PeerId {
-        let is_near = phys == self.own || self.shares && phys.nid == self.own.nid;
         let address = match &self.job {
-            Some((key, kind)) if !is_near => own::address_of(key, phys, *kind),
+            Some((key, kind)) if !self.is_near(phys) => own::address_of(key, phys, *kind),
             _ => None,
         };
         let Some(address) = address else {
@@ -123,8 +127,9 @@ impl Peers {
                 let Phys { nid, pid } = phys;
                 eprintln!(
                     "libportals: nothing leads to the process {pid} of the node {nid:#x}, which is \
-                     not this host ({:#x}): set PTL_JOB_KEY to one secret in all processes of the \
-                     job, or exchange identities by sluice_job.h",
+                     not this host ({:#x}): PTL_JOB_KEY has to be the same secret in all processes \
+                     of the job, each on a network with IPv4, or these exchange identities by \
+                     sluice_job.h",
                     self.own.nid
                 );
             }
@@ -146,9 +151,12 @@ impl Peers {
         self.job.is_some() || !self.far.is_empty()
     }
 
-    /// Where a process is that the network reaches. One that had its name before is
-    /// another one.
+    /// Where a process is, as the job has told. Those of this host are known by their names,
+    /// unless the network reaches them too. One that had its name before is another one.
     pub fn introduce(&mut self, phys: Phys, address: Address) {
+        if self.is_near(phys) {
+            return;
+        }
         let before = self.far.insert(phys, Far { address, peer: None });
         if let Some(before) = before.filter(|before| before.address != address) {
             self.far_of.remove(&before.address);

@@ -110,7 +110,6 @@ fn open(
     let mut state = NiState {
         context,
         own: own.clone(),
-        shares: network.rails.shm,
         is_logical: kind.logical,
         is_matching: kind.matching,
         references: 1,

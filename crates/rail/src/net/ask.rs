@@ -66,10 +66,11 @@ impl Net {
         Some(self.met(peer)?.uid)
     }
 
-    /// What a peer calls itself; zero for nothing, or if it has not been met.
+    /// What a peer calls itself, or did before its end; zero for nothing, or if it has not been
+    /// met.
     #[must_use]
     pub fn label(&self, peer: PeerId) -> u64 {
-        self.met(peer).map_or(0, |met| met.label)
+        self.remote(peer).map_or(0, |remote| remote.label)
     }
 
     /// Numbers a packet and sends it. Its bytes are copied.

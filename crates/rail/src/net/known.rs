@@ -127,7 +127,6 @@ impl Net {
         let mut met = Met {
             rails,
             opened: hello.opened,
-            label: hello.label,
             uid: hello.user,
             pairs,
             conns: vec![None; count],
@@ -161,6 +160,9 @@ impl Net {
                 }
                 return false;
             }
+        }
+        if let Some(remote) = self.remote_mut(peer) {
+            remote.label = hello.label;
         }
         self.met_count += 1;
         if is_wanted {

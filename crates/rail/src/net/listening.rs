@@ -42,7 +42,10 @@ impl Net {
             let address = device.addresses.first();
             let failed = |cause| NetError::Listen { device: device.name.clone(), address, cause };
             let wanted = self.config.known_as.as_ref().map(|(_, member)| member.at);
-            let is_looked_for = wanted.is_some_and(|at| has(&device, *at.ip()));
+            // A device of libfabric's has the addresses of another one.
+            let is_first = |ip| !self.config.devices.iter().any(|earlier| has(earlier, ip));
+            let is_looked_for =
+                wanted.is_some_and(|at| has(&device, *at.ip()) && is_first(*at.ip()));
             let listening = if let (true, Some(at)) = (is_looked_for, wanted) {
                 strangers::listen_at_port(device.addresses, at.port())
             } else {

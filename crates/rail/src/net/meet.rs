@@ -41,6 +41,7 @@ impl Net {
         self.remotes[peer.index()].get_or_insert_with(|| {
             Box::new(Remote {
                 address: *address,
+                label: 0,
                 stage: Stage::Idle,
                 is_wanted: false,
                 is_seen: false,

@@ -13,6 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Debug)]
 pub(super) struct Remote {
     pub(super) address: Address,
+    /// What it calls itself; zero before it was met. It outlives its end.
+    pub(super) label: u64,
     pub(super) stage: Stage,
     /// The machine waits for the connection.
     pub(super) is_wanted: bool,
@@ -58,7 +60,6 @@ pub(super) struct Meeting {
 pub(super) struct Met {
     pub(super) rails: Peer,
     pub(super) opened: Opened,
-    pub(super) label: u64,
     pub(super) uid: u32,
     pub(super) pairs: Vec<Pair>,
     /// Of each rail, the place of its connection.

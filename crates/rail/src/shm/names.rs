@@ -124,15 +124,15 @@ impl Names {
         Ok(PidClaim { pid: wanted, _held: Arc::new(held) })
     }
 
-    /// Takes the process's own pid or, if another process has that, the next one above it
-    /// that is free; the next one above `past` if that is given.
+    /// Takes the process's own pid, or `first` if that is given; if another process has that, the
+    /// next one above it that is free.
     ///
     /// # Errors
     /// [`NameError::InUse`] if none of many is free.
-    pub fn claim_any_pid(&self, past: Option<u32>) -> Result<PidClaim, NameError> {
+    pub fn claim_any_pid(&self, first: Option<u32>) -> Result<PidClaim, NameError> {
         let next = |pid| if pid < PID_CHOSEN_MAX { pid + 1 } else { 1 };
-        let mut pid = match past {
-            Some(past) => next(past),
+        let mut pid = match first {
+            Some(first) => first.clamp(1, PID_CHOSEN_MAX),
             None => identity()?.pid,
         };
         for _ in 1..PID_TRIES_MAX {
@@ -173,19 +173,16 @@ impl Names {
 }
 
 /// The number of this host among those that processes may speak of: the same
-/// for all processes of one boot, neither zero nor all ones. Where the host
+/// for all processes of one boot, no IPv4 address of a host, neither zero nor all ones. Where the host
 /// cannot be told it is one; no rail opens there.
 #[must_use]
 pub fn host_id() -> u32 {
-    Identity::of_this_process().map_or(1, |identity| fold(identity.host))
+    fold(Identity::of_this_process().map_or(1, |identity| identity.host))
 }
 
+/// No IPv4 address of one host, so that who takes it for one reaches nobody: it is of a group.
 fn fold(host: u64) -> u32 {
-    match (host ^ host >> 32) as u32 {
-        0 => 1,
-        u32::MAX => u32::MAX - 1,
-        id => id,
-    }
+    (host ^ host >> 32) as u32 & 0x0fff_ffff | 0xe000_0000
 }
 
 /// Asked each time: a fork is another process.

@@ -47,7 +47,7 @@ pub enum HandshakeError {
     #[error(
         "the process that answered is not the one that was asked; \
          that one has probably ended, and another one has its port, or the two do not have the same \
-         key of a job (PTL_JOB_KEY)"
+         key of a job (of Portals: PTL_JOB_KEY)"
     )]
     NotThePeer,
     /// Who asked does not have the key that it shows: it repeats somebody else's ask.

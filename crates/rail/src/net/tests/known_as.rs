@@ -53,6 +53,10 @@ fn a_key_leads_to_a_process_that_has_told_nothing_and_back() {
     let remote = b.world.net().unwrap().remote(to_a).unwrap();
     assert!(matches!(remote.stage, Stage::Met(_)));
     assert_eq!((a.world.peer_label(to_b), b.world.peer_label(to_a)), (8, 7));
+    // What came of it before its end may be asked for later.
+    drop(b);
+    until(&mut [&mut a], "the end", |all| all[0].machine.gone.iter().any(|gone| gone.0 == to_b));
+    assert_eq!(a.world.peer_label(to_b), 8);
 }
 
 #[test]

@@ -215,8 +215,11 @@ fn claimers_at_once_have_it_in_turn() {
 fn the_host_has_a_number() {
     assert_eq!(host_id(), host_id());
     assert!(host_id() != 0 && host_id() != u32::MAX);
-    assert_eq!((fold(0), fold(0xffff_ffff), fold(5 << 32 | 5)), (1, 0xffff_fffe, 1));
-    assert_eq!(fold(5), 5);
+    assert_eq!(
+        (fold(0), fold(0xffff_ffff), fold(5 << 32 | 5)),
+        (0xe000_0000, 0xefff_ffff, 0xe000_0000)
+    );
+    assert_eq!((fold(5), fold(7 << 32)), (0xe000_0005, 0xe000_0007));
 }
 
 const ROLE: &str = "SLUICE_TEST_NAMES_ROLE";
