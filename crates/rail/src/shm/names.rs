@@ -174,7 +174,7 @@ impl Names {
 
 /// The number of this host among those that processes may speak of: the same
 /// for all processes of one boot, no IPv4 address of a host, neither zero nor all ones. Where the host
-/// cannot be told it is one; no rail opens there.
+/// cannot be told it is the second of them; no rail opens there.
 #[must_use]
 pub fn host_id() -> u32 {
     fold(Identity::of_this_process().map_or(1, |identity| identity.host))
