@@ -17,11 +17,11 @@ import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
-from bench_base import RELEASE, VALUE, build_probe, die, is_time, run, say, show, size_name
+from bench_base import (RELEASE, VALUE, build_probe, die, end_with, is_time, run, say, show,
+                        size_name, write_json)
 from bench_crowd import collectives, crowds, rows_of
 from bench_peers import PEERS, TRANSPORTS, build_all, in_turn
 
@@ -272,16 +272,11 @@ def main():
     if args.json:
         table = [dict(mode=m, test=t, size=s, transport=x, **figures)
                  for (m, t, s, x), figures in sorted(summary.items())]
-        with open(args.json, "w") as f:
-            json.dump(dict(cores=cores, missing=missing, summary=table, targets=judged,
-                           memory=used, crowds=crowded, collectives=together,
-                           sluice=alone, runs=runs), f, indent=1)
-            f.write("\n")
+        write_json(args.json, dict(cores=cores, missing=missing, summary=table, targets=judged,
+                                   memory=used, crowds=crowded, collectives=together,
+                                   sluice=alone, runs=runs))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

@@ -78,6 +78,21 @@ def rows_in(out):
     return rows
 
 
+def write_json(path, document):
+    """Writes what was measured for scripts."""
+    with open(path, "w", encoding="ascii") as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+
+
+def end_with(main):
+    """Runs a benchmark, and ends with what it returns."""
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 class NotBuilt(Exception):
     """A program of ours did not compile: what, why, and what to do about it."""
 

@@ -16,11 +16,9 @@ own: it takes that of the computation.
 """
 
 import argparse
-import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
@@ -281,15 +279,10 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
     bench.say(f"{time.monotonic() - started:.0f} s")
     if args.json:
-        with open(args.json, "w", encoding="ascii") as file:
-            json.dump(dict(cores=cores, congestion=args.congestion, rate=args.rate, rows=results,
-                           skipped=reasons), file, indent=1)
-            file.write("\n")
+        bench.write_json(args.json, dict(cores=cores, congestion=args.congestion, rate=args.rate,
+                                         rows=results, skipped=reasons))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    bench.end_with(main)

@@ -8,13 +8,11 @@ ranks after it. All run in turn, several rounds; medians are shown. With Sluice,
 """
 
 import argparse
-import json
 import shutil
 import statistics
-import sys
 import tempfile
 
-from bench_base import die, rows_in, say
+from bench_base import die, end_with, rows_in, say, write_json
 from bench_mpis import MPIS, OURS, PROVIDERS, TITLES, TRANSPORTS, WAYS
 from bench_peers import build_all, two_cores
 
@@ -103,14 +101,9 @@ def main():
     if args.json:
         table = [dict(ranks=ranks, part=part, ms=figures)
                  for (ranks, part), figures in found.items()]
-        with open(args.json, "w", encoding="ascii") as file:
-            json.dump(dict(cores=cores, figures=table, targets=verdicts), file, indent=1)
-            file.write("\n")
+        write_json(args.json, dict(cores=cores, figures=table, targets=verdicts))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

@@ -11,13 +11,12 @@ within one mode only, as in bench.py.
 """
 
 import argparse
-import json
 import shutil
 import statistics
-import sys
 import tempfile
 
-from bench_base import VALUE, build_probe, die, is_time, say, show, size_name
+from bench_base import (VALUE, build_probe, die, end_with, is_time, say, show, size_name,
+                        write_json)
 from bench_peers import IMPI_SHM, OURS, OfPypi, build_all, in_turn, over_ofi, two_cores
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -131,15 +130,10 @@ def main():
     if args.json:
         names = ("mode", "test", "size", "mpi", "way")
         table = [dict(zip(names, key), p50=value) for key, value in sorted(summary.items())]
-        with open(args.json, "w", encoding="ascii") as file:
-            json.dump(dict(cores=cores, missing=missing, summary=table, targets=judged, runs=runs),
-                      file, indent=1)
-            file.write("\n")
+        write_json(args.json, dict(cores=cores, missing=missing, summary=table, targets=judged,
+                                   runs=runs))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

@@ -14,13 +14,11 @@ where it is told to use libfabric, so over Sluice its window is one of given mem
 """
 
 import argparse
-import json
 import shutil
 import statistics
-import sys
 import tempfile
 
-from bench_base import build_probe, die, say, size_name
+from bench_base import build_probe, die, end_with, say, size_name, write_json
 from bench_peers import IMPI_SHM, OURS, OfPypi, build_all, in_turn, over_ofi, two_cores
 
 SIZES = [8, 1 << 10, 64 << 10, 1 << 20]
@@ -140,15 +138,10 @@ def main():
     if args.json:
         names = ("mode", "test", "size", "figure", "target", "transport")
         table = [dict(zip(names, key), value=value) for key, value in sorted(summary.items())]
-        with open(args.json, "w", encoding="ascii") as file:
-            json.dump(dict(cores=cores, missing=missing, summary=table, targets=judged, runs=runs),
-                      file, indent=1)
-            file.write("\n")
+        write_json(args.json, dict(cores=cores, missing=missing, summary=table, targets=judged,
+                                   runs=runs))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

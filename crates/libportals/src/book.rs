@@ -11,7 +11,7 @@
 //! process.
 
 use crate::handle::INTERFACES;
-use crate::peers::Phys;
+use crate::phys::Phys;
 use sluice_rail::{ADDRESS_BYTES, Address, AddressError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -11,7 +11,8 @@ pub fn told_again(blob: &[u8]) -> Option<Vec<u8>> {
     Some([&book::emit(&entries)[..], program].concat())
 }
 
-/// What an environment says of the network, of recovery, and of the key of a job: the lines about what it may not say.
+/// What an environment says of the network, of recovery, and of the key of a job: the lines about
+/// what it may not say.
 #[must_use]
 pub fn settings(lookup: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let (_, _, mut lines) = settings::read(&lookup);

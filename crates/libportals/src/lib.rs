@@ -12,7 +12,7 @@
 //! | `resolve` `object` | what of that takes memory or an interface to understand |
 //! | `api` | the functions, one file for each part of the header |
 //! | `ni_slot` `ni_state` `peers` `limits` | the interfaces, open or not, and what each holds |
-//! | `own` | which process this is, and by what others find it |
+//! | `own` `phys` | which process this is, and by what others find it |
 //! | `book` | what the processes of a job tell each other of where they are |
 //! | `settings` | by what peers are reached |
 //! | `program` | the functions as safe Rust, for the `sluice` command |
@@ -38,6 +38,7 @@ mod ni_state;
 mod object;
 mod own;
 mod peers;
+mod phys;
 pub mod program;
 mod resolve;
 mod settings;

@@ -3,7 +3,8 @@
 
 use crate::book::Entry;
 use crate::own::Own;
-use crate::peers::{Peers, Phys};
+use crate::peers::Peers;
+use crate::phys::Phys;
 use sluice_link::{Machine, Opened, PeerError, Port, RailError, Token, Told};
 use sluice_portals::{Ni, Taken};
 use sluice_rail::shm::Name;

@@ -14,7 +14,7 @@
 use crate::codes::Code;
 use crate::consts::PTL_PID_MAX;
 use crate::handle::INTERFACES;
-use crate::peers::Phys;
+use crate::phys::Phys;
 use sluice_rail::net::handshake::{JobKey, Member};
 use sluice_rail::shm::{Config, NameError, Names, OpenError, PidClaim, host_id};
 use sluice_rail::{Address, World};

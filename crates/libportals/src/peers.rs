@@ -9,29 +9,11 @@
 //! and nothing else.
 
 use crate::own::{self, Own};
+use crate::phys::Phys;
 use sluice_rail::net::handshake::JobKey;
 use sluice_rail::{Address, World};
 use sluice_wire::PeerId;
 use std::collections::HashMap;
-
-/// A process as Portals names it physically.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Phys {
-    pub nid: u32,
-    pub pid: u32,
-}
-
-impl Phys {
-    /// As the rail's label of a process.
-    pub fn label(self) -> u64 {
-        u64::from(self.nid) << 32 | u64::from(self.pid)
-    }
-
-    /// Back from a label.
-    pub fn from_label(label: u64) -> Phys {
-        Phys { nid: (label >> 32) as u32, pid: label as u32 }
-    }
-}
 
 /// The rank of a process that the map does not have (`PTL_RANK_ANY`).
 pub(crate) const RANK_NONE: u32 = u32::MAX;

@@ -8,7 +8,7 @@ use crate::consts::{PTL_IOVEC, PTL_NID_ANY, PTL_PID_ANY, PTL_RANK_ANY, PTL_UID_A
 use crate::handle::Kind;
 use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
-use crate::peers::Phys;
+use crate::phys::Phys;
 use crate::types::{ptl_handle_any_t, ptl_iovec_t, ptl_me_t, ptl_process_t};
 use sluice_portals::{Ct, Eq, Handle, MeOptions, MeSpec, Vector};
 use sluice_rail::shm::{is_readable, is_writable};

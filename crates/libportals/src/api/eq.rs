@@ -7,7 +7,7 @@ use crate::consts::{self, PTL_TIME_FOREVER};
 use crate::handle::Kind;
 use crate::ni_state::NiState;
 use crate::object::{Parts, unpack};
-use crate::peers::Phys;
+use crate::phys::Phys;
 use crate::resolve::{check_out, read, write};
 use crate::types::{ptl_event_t, ptl_handle_any_t, ptl_process_t};
 use sluice_portals::{EqTaken, Event, EventKind, List, NOBODY};

@@ -7,7 +7,7 @@ use crate::handle::INTERFACES;
 use crate::handle::Kind;
 use crate::ni_slot::{poll_untended, slot_at, slots};
 use crate::object::unpack;
-use crate::peers::Phys;
+use crate::phys::Phys;
 use crate::resolve::{check_out, region_of, write};
 use crate::types::{ptl_handle_any_t, ptl_process_t};
 use sluice_boot::{BLOB_MAX, Job, JobError};
