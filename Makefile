@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 .PHONY: build install man notices wheel deb demo test bench quick deps lint fmt deny loom miri fuzz soak help clean
 
 build: deps                     ## Build libsluice-fi.so, libportals.so and the sluice command
-	@scripts/quiet.sh "building (release)" $(CARGO) build --release --workspace
+	@CARGO="$(CARGO)" $(PYTHON) scripts/release.py
 
 install: man notices            ## Install into PREFIX (default /usr/local), below DESTDIR
 	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)"

@@ -245,7 +245,7 @@ def main():
     for name in ("libsluice-fi.so", "sluice"):
         if not os.path.exists(os.path.join(RELEASE, name)):
             die(f"target/release/{name}", "it is not there",
-                "Build it with \"cargo build --release\"")
+                "Build it with \"make build\"")
     build_probe()
     missing = build_all(list(TRANSPORTS.values()), ["pairs", "halo", "crowd"])
     seconds = 0.15 if args.quick else 0.3

@@ -263,7 +263,7 @@ def main():
     for name in ("libsluice-fi.so", "sluice"):
         if not os.path.exists(os.path.join(bench.RELEASE, name)):
             bench.die(f"target/release/{name}", "it is not there",
-                      "Build it with \"cargo build --release\"")
+                      "Build it with \"make build\"")
     try:
         packages = "libopenmpi-dev, gcc and libc6-dev"
         bench.build_one("pairs", "mpicc.openmpi", [], packages)

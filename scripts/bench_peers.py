@@ -86,12 +86,17 @@ class Transport:
 OURS = "sluice"
 # Has Intel MPI send through memory. It finds no cores to pin to on some virtual machines, and ends.
 IMPI_SHM = (("I_MPI_FABRICS", "shm"), ("I_MPI_PIN", "0"))
-# What has Open MPI send over Sluice.
-OUR_WORDS = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include",
-             "sluice", "--mca", "btl", "self", "-x", "FI_PROVIDER_PATH=" + RELEASE)
+
+
+def our_words(folder, btl="self"):
+    """What has Debian's Open MPI send over the provider in a folder."""
+    return ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", OURS,
+            "--mca", "btl", btl, "-x", "FI_PROVIDER_PATH=" + folder)
+
+
 TRANSPORTS = {transport.name: transport for transport in (
     # The stated thresholds: figures of two days are to be compared.
-    Transport("sluice", "Sluice", words=(*OUR_WORDS, "-x", "FI_SLUICE_TUNE=off")),
+    Transport("sluice", "Sluice", words=(*our_words(RELEASE), "-x", "FI_SLUICE_TUNE=off")),
     Transport("vader", "Open MPI 4.1, shared memory",
               words=("--mca", "pml", "ob1", "--mca", "btl", "self,vader")),
     # Open MPI takes UCX for shared memory only when told that any device will do.
@@ -185,5 +190,5 @@ def two_cores():
         die("the benchmark", "only one core is allowed", "Run it with at least two cores")
     if not os.path.exists(os.path.join(RELEASE, "libsluice-fi.so")):
         die("target/release/libsluice-fi.so", "it is not there",
-            "Build it with \"cargo build --release\"")
+            "Build it with \"make build\"")
     return cores

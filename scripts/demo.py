@@ -25,7 +25,7 @@ import tempfile
 import time
 
 import bench_base as bench
-from bench_peers import OUR_WORDS, OURS, TRANSPORTS
+from bench_peers import OURS, TRANSPORTS, our_words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROVIDERS = os.path.join(ROOT, "target", "release")
@@ -65,7 +65,7 @@ def mpirun(program, transport, folder, stats=False):
     if os.geteuid() == 0:
         command.append("--allow-run-as-root")
     # As it is started by users, who do not leave its tuning out.
-    command += OUR_WORDS if transport == OURS else TRANSPORTS[transport].words
+    command += our_words(PROVIDERS) if transport == OURS else TRANSPORTS[transport].words
     # Segments of others go where we remove them, however the run ends.
     if transport == "vader":
         command += ["--mca", "btl_vader_backing_directory", shared(folder)]

@@ -261,7 +261,7 @@ def parsed():
         die(f"--ranks {args.ranks}", "it is no list of rank counts", "Write it as 2,4")
     library = os.path.join(args.provider_path, "libsluice-fi.so")
     if args.transport == "sluice" and not os.path.exists(library):
-        die(library, "it is not there", "Build it with \"cargo build --release\"")
+        die(library, "it is not there", "Build it with \"make build\"")
     if args.hosts and not args.lab:
         from run_lab import why_not
         if reason := why_not():

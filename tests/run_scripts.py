@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import bench_base as bench  # noqa: E402
 import bench_hosts  # noqa: E402
 import demo  # noqa: E402
+import release  # noqa: E402
 import test as ci  # noqa: E402
 
 
@@ -102,6 +103,67 @@ class Stages(unittest.TestCase):
             script = next((word for word in one.command if word.endswith((".py", ".sh"))), None)
             if script:
                 self.assertTrue(os.path.exists(os.path.join(ROOT, script)), script)
+
+
+class Release(unittest.TestCase):
+    """What scripts/release.py builds, by what is there to train it."""
+
+    def built(self, folder, words=(), train=None):
+        """Flags and words of each cargo build, and what is said."""
+        builds, said = [], io.StringIO()
+
+        def cargo(_title, words, flags, _env=None):
+            builds.append((flags, words))
+            return 0
+
+        with contextlib.redirect_stderr(said), mock.patch.object(sys, "argv", ["release.py", *words]), \
+                mock.patch.object(release, "cargo", cargo), \
+                mock.patch.object(release, "PROFILE", os.path.join(folder, "profile")), \
+                mock.patch.object(release, "OF_WHAT", os.path.join(folder, "of-what")), \
+                mock.patch.object(release, "profdata_tool", lambda: "llvm-profdata"), \
+                mock.patch.object(release, "run_programs", train or (lambda: None)), \
+                mock.patch.object(release, "merge", self.merged):
+            self.assertEqual(release.main(), 0)
+        return builds, said.getvalue()
+
+    @staticmethod
+    def merged(_tool, _paths):
+        with open(release.PROFILE, "w", encoding="ascii") as file:
+            file.write("counts")
+
+    def test_counts_are_taken_once_for_the_same_sources(self):
+        with tempfile.TemporaryDirectory() as folder:
+            flags = [f"-Cprofile-use={folder}/profile"]
+            [(counting, _), trained], _ = self.built(folder)
+            self.assertTrue(counting[0].startswith("-Cprofile-generate="), counting)
+            self.assertEqual(trained, (flags, ["--release", "--workspace"]))
+            self.assertEqual(self.built(folder)[0], [trained])
+            with mock.patch.object(release, "fingerprint", lambda: "of others"):
+                self.assertEqual(len(self.built(folder)[0]), 2)
+
+    def test_without_counts_it_is_built_as_cargo_does_and_it_says_why(self):
+        def fails():
+            raise release.CannotTrain("there is no /dev/shm")
+
+        with tempfile.TemporaryDirectory() as folder:
+            builds, said = self.built(folder, train=fails)
+            self.assertEqual(builds[-1], ([], ["--release", "--workspace"]))
+            self.assertIn("there is no /dev/shm", said)
+            # And it is tried again.
+            self.assertEqual(len(self.built(folder)[0]), 2)
+
+    def test_it_builds_what_is_said_and_need_not_be_trained(self):
+        with tempfile.TemporaryDirectory() as folder:
+            builds, _ = self.built(folder, ["--plain", "--", "--locked", "-p", "sluice-cli"])
+        self.assertEqual(builds, [([], ["--release", "--locked", "-p", "sluice-cli"])])
+
+    def test_the_sources_are_what_is_counted(self):
+        before = release.fingerprint()
+        self.assertEqual(before, release.fingerprint())
+        for pattern in release.SOURCES:
+            self.assertTrue(release.glob.glob(os.path.join(ROOT, pattern), recursive=True), pattern)
+        with mock.patch.object(release, "said_by", lambda _: "rustc 9.9"):
+            self.assertNotEqual(before, release.fingerprint())
 
 
 class Hosts(unittest.TestCase):

@@ -14,7 +14,7 @@
 //!
 //! Both are hints: they change no bytes, and never fault.
 
-use super::prefetch::{demote, prefetch_to_write};
+use super::prefetch::{demote, prefetch_lines_to_write, prefetch_to_write};
 use super::processor::is_intel;
 use sluice_wire::SLOT_BYTES;
 use std::ops::Range;
@@ -82,7 +82,7 @@ impl Ahead {
     fn fetch(&mut self, bytes_max: usize) {
         let Range { start, end } = self.left;
         let end = end.min(start.saturating_add(bytes_max));
-        lines(start..end).for_each(prefetch_to_write);
+        prefetch_lines_to_write(start, end.saturating_sub(start).div_ceil(LINE_BYTES));
         self.left.start = end;
     }
 }

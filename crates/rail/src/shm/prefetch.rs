@@ -33,6 +33,32 @@ pub(super) fn prefetch_to_write(at: usize) {
     let _ = at;
 }
 
+/// Begins to fetch so many lines from this address on before they are written. A loop that the
+/// compiler shapes by how often it is run, its first step apart, had them there later: 0.69 us instead
+/// of 0.58 for 512 bytes to a far receiver.
+#[inline(always)]
+pub(super) fn prefetch_lines_to_write(at: usize, lines: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!(
+            "test {lines}, {lines}",
+            "jz 3f",
+            "2:",
+            "prefetchw [{at}]",
+            "add {at}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            "3:",
+            at = inout(reg) at => _,
+            lines = inout(reg) lines => _,
+            options(nostack, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (at, lines);
+}
+
 /// Moves the line at this address to the cache that cores share.
 #[inline(always)]
 pub(super) fn demote(at: usize) {
