@@ -94,7 +94,7 @@ def stages(quick):
     yield Stage("licences, versions and sources of dependencies", ["scripts/deny.sh"],
                 has_tests=False, is_beside=True)
     yield Stage("unsafe code under Miri", ["scripts/miri.sh"], may_skip=True, is_beside=True)
-    yield Stage("release build, trained", [python, "scripts/release.py"],
+    yield Stage("release build", [python, "scripts/release.py", "--plain" if quick else "--must"],
                 has_tests=False, is_needed=True)
     yield Stage("unit and integration tests", ["cargo", "test", "--workspace", "--no-fail-fast"])
     yield Stage("the scripts themselves", [python, "tests/run_scripts.py"])

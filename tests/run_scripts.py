@@ -5,6 +5,7 @@ The last line is `N passed, N failed`.
 """
 
 import contextlib
+import glob
 import io
 import os
 import sys
@@ -108,7 +109,9 @@ class Stages(unittest.TestCase):
 class Release(unittest.TestCase):
     """What scripts/release.py builds, by what is there to train it."""
 
-    def built(self, folder, words=(), train=None):
+    PLAIN = ([], ["--release", "--workspace"])
+
+    def built(self, folder, words=(), status=0, **changed):
         """Flags and words of each cargo build, and what is said."""
         builds, said = [], io.StringIO()
 
@@ -116,54 +119,81 @@ class Release(unittest.TestCase):
             builds.append((flags, words))
             return 0
 
-        with contextlib.redirect_stderr(said), mock.patch.object(sys, "argv", ["release.py", *words]), \
-                mock.patch.object(release, "cargo", cargo), \
-                mock.patch.object(release, "PROFILE", os.path.join(folder, "profile")), \
-                mock.patch.object(release, "OF_WHAT", os.path.join(folder, "of-what")), \
-                mock.patch.object(release, "profdata_tool", lambda: "llvm-profdata"), \
-                mock.patch.object(release, "run_programs", train or (lambda: None)), \
-                mock.patch.object(release, "merge", self.merged):
-            self.assertEqual(release.main(), 0)
-        return builds, said.getvalue()
+        def merge(_tool, _paths, profile):
+            with open(profile, "w", encoding="ascii") as file:
+                file.write("counts")
 
-    @staticmethod
-    def merged(_tool, _paths):
-        with open(release.PROFILE, "w", encoding="ascii") as file:
-            file.write("counts")
+        changed = dict(cargo=cargo, merge=merge, TRAINING=folder, said_by_rustc=lambda *_: "rustc",
+                       profdata_tool=lambda _: "llvm-profdata", run_programs=lambda _: None) | changed
+        with contextlib.redirect_stderr(said), contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.object(sys, "argv", ["release.py", *words]))
+            stack.enter_context(mock.patch.object(release.shutil, "which", lambda name: name))
+            for name, value in changed.items():
+                stack.enter_context(mock.patch.object(release, name, value))
+            self.assertEqual(release.main(), status)
+        return builds, said.getvalue()
 
     def test_counts_are_taken_once_for_the_same_sources(self):
         with tempfile.TemporaryDirectory() as folder:
-            flags = [f"-Cprofile-use={folder}/profile"]
+            flags = [f"-Cprofile-use={folder}/sluice.profdata"]
             [(counting, _), trained], _ = self.built(folder)
-            self.assertTrue(counting[0].startswith("-Cprofile-generate="), counting)
-            self.assertEqual(trained, (flags, ["--release", "--workspace"]))
+            self.assertEqual(counting, [f"-Cprofile-generate={folder}/counts"])
+            self.assertEqual(trained, (flags, self.PLAIN[1]))
             self.assertEqual(self.built(folder)[0], [trained])
-            with mock.patch.object(release, "fingerprint", lambda: "of others"):
-                self.assertEqual(len(self.built(folder)[0]), 2)
+            of_others = self.built(folder, said_by_rustc=lambda *_: "rustc 9.9")
+            self.assertEqual(len(of_others[0]), 2)
 
     def test_without_counts_it_is_built_as_cargo_does_and_it_says_why(self):
-        def fails():
-            raise release.CannotTrain("there is no /dev/shm")
+        def fails(_):
+            raise release.NotTrained("there is no /dev/shm")
 
         with tempfile.TemporaryDirectory() as folder:
-            builds, said = self.built(folder, train=fails)
-            self.assertEqual(builds[-1], ([], ["--release", "--workspace"]))
+            builds, said = self.built(folder, run_programs=fails)
+            self.assertEqual(builds[-1], self.PLAIN)
             self.assertIn("there is no /dev/shm", said)
             # And it is tried again.
             self.assertEqual(len(self.built(folder)[0]), 2)
+            # Counts of what was there before are none of what is there now.
+            self.built(folder, run_programs=fails, said_by_rustc=lambda *_: "rustc 9.9")
+            self.assertEqual(len(self.built(folder)[0]), 2)
 
-    def test_it_builds_what_is_said_and_need_not_be_trained(self):
+    def test_where_it_must_be_trained_it_fails_but_not_for_want_of_a_tool(self):
+        def fails(_):
+            raise release.NotTrained("a program ended with 1")
+
+        def misses(_):
+            raise release.Missing("there is no llvm-profdata")
+
         with tempfile.TemporaryDirectory() as folder:
-            builds, _ = self.built(folder, ["--plain", "--", "--locked", "-p", "sluice-cli"])
-        self.assertEqual(builds, [([], ["--release", "--locked", "-p", "sluice-cli"])])
+            builds, _ = self.built(folder, ["--must"], status=1, run_programs=fails)
+            self.assertNotIn(self.PLAIN, builds)
+            self.assertEqual(self.built(folder, ["--must"], profdata_tool=misses)[0], [self.PLAIN])
+            with mock.patch.dict(os.environ, CARGO_BUILD_TARGET="aarch64-unknown-linux-gnu"):
+                self.assertEqual(self.built(folder, ["--must"])[0], [self.PLAIN])
 
-    def test_the_sources_are_what_is_counted(self):
-        before = release.fingerprint()
-        self.assertEqual(before, release.fingerprint())
+    def test_it_need_not_be_trained(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.built(folder, ["--plain"])[0], [self.PLAIN])
+
+    def test_the_sources_are_there(self):
         for pattern in release.SOURCES:
-            self.assertTrue(release.glob.glob(os.path.join(ROOT, pattern), recursive=True), pattern)
-        with mock.patch.object(release, "said_by", lambda _: "rustc 9.9"):
-            self.assertNotEqual(before, release.fingerprint())
+            found = glob.glob(os.path.join(ROOT, pattern), recursive=True)
+            self.assertTrue(found and all(map(os.path.isfile, found)), pattern)
+
+    def test_counts_are_weighted_by_the_greatest(self):
+        ran = []
+
+        def run(command, *_):
+            ran.append(command)
+            return f"Maximum function count: {dict(few=3, many=3000).get(command[-1], 0)}"
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(release, "run", run), \
+                mock.patch.object(os, "replace", lambda *_: None):
+            release.merge("llvm-profdata", ["few", "many"], os.path.join(folder, "profile"))
+            self.assertEqual(ran[-1][-2:], ["--weighted-input=1000,few", "--weighted-input=1,many"])
+            for paths in ([], ["none"]):
+                with self.assertRaises(release.NotTrained):
+                    release.merge("llvm-profdata", paths, os.path.join(folder, "profile"))
 
 
 class Hosts(unittest.TestCase):

@@ -14,7 +14,7 @@
 //!
 //! Both are hints: they change no bytes, and never fault.
 
-use super::prefetch::{demote, prefetch_lines_to_write, prefetch_to_write};
+use super::prefetch::{LINE_BYTES, demote, prefetch_lines_to_write, prefetch_to_write};
 use super::processor::is_intel;
 use sluice_wire::SLOT_BYTES;
 use std::ops::Range;
@@ -24,7 +24,6 @@ const STREAM_BYTES_MAX: usize = 16 << 10;
 const BYTES_MAX: usize = 64 << 10;
 /// Bytes of one poll: as many lines as a core fetches at once.
 const POLL_BYTES: usize = 16 * LINE_BYTES;
-const LINE_BYTES: usize = 64;
 /// In a stream the slot is fetched that is so many behind the next one. The reader looks at the next.
 const SLOTS_AHEAD: usize = 2;
 
