@@ -93,7 +93,11 @@ def main():
     os.makedirs(TRAINING, exist_ok=True)
     with open(os.path.join(TRAINING, "lock"), "w", encoding="ascii") as lock:
         # Counts of two builds at once would be mixed.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            bench.say("waiting for another build of this clone to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             return build([f"-Cprofile-use={train()}"])
         except NotTrained as why:
