@@ -100,6 +100,19 @@ class Commands:
         out, errors = self.call("run", need("fi_info"), "-p", "sluice")
         check("provider: sluice" in out and "without an MPI" in errors, out + errors)
 
+    def test_program_of_portals(self):
+        source, program = (os.path.join(self.folder, name) for name in ("opens.c", "opens"))
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <portals4.h>\n"
+                       "int main(void) { if (PtlInit() != PTL_OK) return 1; PtlFini(); return 0; }\n")
+        library = os.path.join(self.suite.providers, "libportals.so.4")
+        headers = os.path.join(ROOT, "crates", "libportals", "include")
+        subprocess.run([need("cc"), "-I", headers, source, library, "-o", program,
+                        f"-Wl,-rpath,{self.suite.providers}"], check=True)
+        _, errors = self.call("run", program)
+        check("Portals without an MPI" in errors and "is not counted" in errors, errors)
+        check("carried" not in errors, errors)
+
     # What the environment says wrongly is put right.
 
     def test_misspelt_provider_and_wrong_path(self):
@@ -230,6 +243,15 @@ class Commands:
             raise Skipped("only root is refused")
         _, errors = self.call("run", "-n", "2", self.program, code=1, OMPI_ALLOW_RUN_AS_ROOT="")
         check("sluice: mpirun starts nothing for root" in errors, errors)
+
+    def test_more_ranks_than_cores_are_told_how_to_start(self):
+        ranks = str(os.cpu_count() + 1)
+        _, errors = self.call("run", "-n", ranks, self.program, code=1,
+                              OMPI_MCA_rmaps_base_oversubscribe="0")
+        check(f"mpirun -n {ranks} --map-by :OVERSUBSCRIBE" in errors, errors)
+        oversubscribed = ["mpirun", "-n", ranks, "--map-by", ":OVERSUBSCRIBE", self.program]
+        _, errors = self.call("run", "--", *oversubscribed, OMPI_MCA_rmaps_base_oversubscribe="0")
+        self.carried(errors, int(ranks))
 
     def test_dry_run_is_a_command_for_a_shell(self):
         command, _ = self.call("run", "--dry-run", "-n", "2", self.program)

@@ -73,6 +73,7 @@ fn open_mpi_version(real: &Path, binary: &Binary) -> Option<String> {
         Some("20") => "4.0",
         Some("30") => "4.1",
         Some("40") => "5.0",
+        Some("50") => "6.0",
         // Without it: version 5 has no runtime library of its own any more.
         _ if binary.needs("libopen-rte") => "4",
         _ if binary.needs("libopen-pal") => "5",

@@ -16,6 +16,8 @@ pub enum Linked {
     Mpi(Mpi),
     /// It calls libfabric itself, and no MPI.
     Libfabric,
+    /// It calls Portals itself, and no MPI.
+    Portals,
     /// It cannot run over Sluice, and why.
     Never(String),
     /// This cannot be seen, and why.
@@ -180,7 +182,8 @@ fn judge(binary: &Binary, bytes: &[u8], found: &[Found], name: &str) -> Linked {
             None => Linked::Unknown(format!("{} is an MPI that is not known", path.display())),
         };
     }
-    let has_libfabric = found.iter().any(|library| library.name.starts_with("libfabric.so"));
+    let has = |prefix| found.iter().any(|library| library.name.starts_with(prefix));
+    let has_libfabric = has("libfabric.so");
     match library::linked_in(bytes) {
         Some(family) if !has_libfabric => Linked::Never(format!(
             "{name} has {} linked in, and loads no libfabric; link it with the shared library \
@@ -188,6 +191,7 @@ fn judge(binary: &Binary, bytes: &[u8], found: &[Found], name: &str) -> Linked {
             family.name()
         )),
         Some(_) => Linked::Unknown(format!("{name} has its MPI linked in")),
+        None if has("libportals.so") => Linked::Portals,
         None if has_libfabric => Linked::Libfabric,
         None if binary.needed.is_empty() => Linked::Unknown(format!("{name} is linked statically")),
         None => Linked::Unknown(format!("{name} is not linked with an MPI itself")),
@@ -242,6 +246,8 @@ mod tests {
         let fabric = [found("libfabric.so.1", Some(Path::new("/lib/libfabric.so.1")))];
         assert!(matches!(judged(&["libfabric.so.1"], text, &fabric), Linked::Unknown(_)));
         assert_eq!(judged(&["libfabric.so.1"], b"", &fabric), Linked::Libfabric);
+        let portals = [found("libportals.so.4", None)];
+        assert_eq!(judged(&["libportals.so.4"], b"", &portals), Linked::Portals);
         assert!(matches!(judged(&["libc.so.6"], b"", &[]), Linked::Unknown(_)));
     }
 

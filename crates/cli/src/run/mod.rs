@@ -109,11 +109,13 @@ fn start(args: &RunArgs, plan: &Plan) -> Result<ExitCode> {
     };
     let carried = report.read();
     let hint = carried.as_ref().and_then(|carried| plan.hint(code, carried));
+    let carried = carried.filter(|_| !plan.is_portals);
     if args.json {
         say(format_args!("{}", document(plan, code, carried.as_ref(), hint.as_deref())));
     } else if !args.quiet {
         match &carried {
             Some(carried) => say(format_args!("sluice: {carried}")),
+            None if plan.is_portals => {}
             None => say(format_args!(
                 "sluice: what was carried is not known: {}",
                 report.path().display()

@@ -23,8 +23,12 @@ pub struct Request<'a> {
 /// What is done about it.
 #[derive(Debug)]
 pub struct Plan {
-    /// The MPI that is used; none if the program calls libfabric itself.
+    /// The MPI that is used; none if the program calls libfabric or Portals itself.
     pub mpi: Option<Mpi>,
+    /// Whether it calls Portals, whose library counts nothing for this command.
+    pub is_portals: bool,
+    /// How many ranks the launcher was told to start.
+    ranks: Option<u32>,
     /// Variables and their values.
     pub environment: Vec<(&'static str, String)>,
     pub command: Vec<OsString>,
@@ -51,9 +55,11 @@ impl Plan {
         );
         let mut notes = Vec::new();
         let mut launcher = is_launcher.then(|| given_launcher(words)).transpose()?;
-        let mpi = match seen(words, is_launcher)? {
+        let linked = seen(words, is_launcher)?;
+        let is_portals = matches!(linked, Linked::Portals);
+        let mpi = match linked {
             Linked::Mpi(mpi) => Some(mpi),
-            Linked::Libfabric => None,
+            Linked::Libfabric | Linked::Portals => None,
             Linked::Never(why) => bail!("{why}"),
             Linked::Unknown(why) => {
                 let (mpi, assumed) = assume(launcher.as_ref());
@@ -88,12 +94,24 @@ impl Plan {
         }
         let root_is_told = words.iter().any(|word| word == "--allow-run-as-root")
             || ALLOW_ROOT.iter().all(|name| lookup(name).is_some_and(|value| value == "1"));
-        Ok(Plan { mpi, environment, command, notes, forwards, launcher, root_is_told })
+        let ranks = request.ranks;
+        Ok(Plan {
+            mpi,
+            is_portals,
+            ranks,
+            environment,
+            command,
+            notes,
+            forwards,
+            launcher,
+            root_is_told,
+        })
     }
 
     /// What was set, in a line.
     pub fn said(&self) -> String {
         let whose = match &self.mpi {
+            None if self.is_portals => "Portals without an MPI".to_owned(),
             None => "libfabric without an MPI".to_owned(),
             Some(mpi) => match &mpi.library {
                 Some(library) => format!("{mpi} ({})", library.display()),
@@ -137,6 +155,13 @@ impl Plan {
 
     /// What may help, if Sluice carried nothing.
     pub fn hint(&self, code: u8, carried: &Carried) -> Option<String> {
+        if self.is_portals {
+            return Some(
+                "what a Portals program sends is not counted here; PTL_TRACE=DIR keeps the last \
+                 steps of its messages"
+                    .to_owned(),
+            );
+        }
         if carried.ranks > 0 {
             return None;
         }
@@ -147,6 +172,12 @@ impl Plan {
             return Some(format!(
                 "mpirun starts nothing for root unless {allow}=1 and {confirm}=1 are set, or \
                  --allow-run-as-root is given"
+            ));
+        }
+        if let Some(ranks) = self.ranks.filter(|&ranks| code != 0 && open_mpi && exceeds(ranks)) {
+            return Some(format!(
+                "mpirun starts one rank for each core of this host, unless it is told otherwise: \
+                 sluice run -- mpirun -n {ranks} --map-by :OVERSUBSCRIBE PROGRAM"
             ));
         }
         let text = if code == 0 {
@@ -160,6 +191,14 @@ impl Plan {
     fn assignments(&self) -> impl Iterator<Item = String> {
         self.environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)))
     }
+}
+
+/// Whether so many ranks are more than this host has cores.
+fn exceeds(ranks: u32) -> bool {
+    let cores = std::thread::available_parallelism().map_or(u32::MAX, |cores| {
+        u32::try_from(cores.get()).unwrap_or(u32::MAX)
+    });
+    ranks > cores
 }
 
 /// What the programs of a command are linked with: all the same, or a refusal.

@@ -26,7 +26,8 @@ class SluiceMpi(Package):
 
     def install(self, spec, prefix):
         parts = ("sluice-cli", "sluice-provider", "sluice-libportals-so")
-        which("cargo")("build", "--release", "--locked", *(f"--package={part}" for part in parts))
+        packages = (f"--package={part}" for part in parts)
+        which("cargo")("build", "--release", "--locked", f"--jobs={make_jobs}", *packages)
         python = which("python3")
         python("crates/libportals/scripts/man.py")
         python("packaging/notices.py")
