@@ -163,6 +163,8 @@ pub enum Mutant {
     OverlapsInBuffers,
     /// A buffer for many that is used up does not say so.
     ForgetsUsedBuffers,
+    /// What is left of a buffer for many waits behind receives that were posted after it.
+    WaitsBehindOthers,
     /// Each part of a message for several pieces goes to the first one.
     FillsOnePieceAgain,
     /// A message for several pieces that was here already is not copied to them.
@@ -213,7 +215,8 @@ impl Mutant {
     ];
 
     /// Those that only programs with buffers for many messages come by.
-    pub const OF_BUFFERS: [Mutant; 2] = [Mutant::OverlapsInBuffers, Mutant::ForgetsUsedBuffers];
+    pub const OF_BUFFERS: [Mutant; 3] =
+        [Mutant::OverlapsInBuffers, Mutant::ForgetsUsedBuffers, Mutant::WaitsBehindOthers];
 
     /// Those that only receives into several pieces come by.
     pub const OF_PIECES: [Mutant; 3] =

@@ -22,6 +22,7 @@ mod table;
 pub use arith::is_defined;
 pub use engine::land::Landed;
 pub use engine::ni::Ni;
+pub use lists::Age;
 pub use objects::command::{Arithmetic, Command, Local, PutExtras, Target};
 pub use objects::ct::{Ct, CtEvent};
 pub use objects::eq::{Eq, Taken as EqTaken};

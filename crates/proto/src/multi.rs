@@ -1,9 +1,8 @@
 //! Buffers that take many messages, one behind the other (`FI_MULTI_RECV`).
 //!
 //! At any time a buffer waits for one message, as a receive of what is left of it. What has
-//! met one goes on by itself, and the rest waits anew, before the next packet is looked at.
-//! Of several buffers the one that has waited longest takes the next message, so they fill
-//! in turn.
+//! met one goes on by itself, and the rest waits in its place, before the next packet is looked
+//! at. So a buffer is filled before receives that were posted after it meet anything it takes.
 //!
 //! Invariants: messages lie in a buffer in the order in which they were matched and do not
 //! overlap; a buffer is told to be consumed once, after the ends of all its messages.
@@ -11,7 +10,7 @@
 use crate::api::{Completion, Failure, Kind, Recv, Space};
 use crate::core::Core;
 use sluice_link::mutants::{self, Mutant};
-use sluice_portals::{Handle, Table};
+use sluice_portals::{Age, Handle, Table};
 use sluice_wire::Region;
 
 /// A buffer that takes many messages.
@@ -19,6 +18,8 @@ use sluice_wire::Region;
 pub struct MultiOp {
     /// What it waits for now: what is left of the buffer.
     pub next: Recv,
+    /// Where it waits, once it has.
+    place: Option<Place>,
     /// With less left it takes no more.
     left_min: u64,
     /// Messages that have met it and not ended.
@@ -27,6 +28,15 @@ pub struct MultiOp {
     is_used_up: bool,
     /// Why, if not because it is full.
     failure: Option<Failure>,
+}
+
+/// Where a buffer waits among the receives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Of its entry, among the entries.
+    pub age: Age,
+    /// Among the calls.
+    pub serial: u64,
 }
 
 /// See the module.
@@ -44,12 +54,36 @@ impl Multis {
         self.table.is_full()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.table.len() == 0
+    }
+
+    /// Where a buffer waits, or has waited.
+    pub fn place(&self, multi: Handle<MultiOp>) -> Option<Place> {
+        self.table.get(multi)?.place
+    }
+
+    /// It waits here from now on.
+    pub fn set_place(&mut self, multi: Handle<MultiOp>, place: Place) {
+        if let Some(op) = self.table.get_mut(multi) {
+            op.place = Some(place);
+        }
+    }
+
     /// A buffer that waits from now on.
     ///
     /// # Panics
     /// If there are as many as may be.
     pub fn insert(&mut self, recv: &Recv, left_min: u64) -> Handle<MultiOp> {
-        let op = MultiOp { next: *recv, left_min, under_way: 0, is_used_up: false, failure: None };
+        let op = MultiOp {
+            next: *recv,
+            place: None,
+            left_min,
+            under_way: 0,
+            is_used_up: false,
+            failure: None,
+        };
         let Ok(handle) = self.table.insert(op) else { unreachable!("room was checked") };
         handle
     }

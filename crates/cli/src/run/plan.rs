@@ -195,9 +195,8 @@ impl Plan {
 
 /// Whether so many ranks are more than this host has cores.
 fn exceeds(ranks: u32) -> bool {
-    let cores = std::thread::available_parallelism().map_or(u32::MAX, |cores| {
-        u32::try_from(cores.get()).unwrap_or(u32::MAX)
-    });
+    let cores = std::thread::available_parallelism()
+        .map_or(u32::MAX, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
     ranks > cores
 }
 

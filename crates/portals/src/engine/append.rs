@@ -2,6 +2,7 @@
 //! is appended to the priority list first meets the headers that wait.
 
 use crate::engine::ni::Ni;
+use crate::lists::Age;
 use crate::objects::event::{Event, EventKind, NOBODY};
 use crate::objects::limits::PtlError;
 use crate::objects::me::{Me, MeSpec};
@@ -41,7 +42,7 @@ impl Ni {
             return Err(PtlError::ListTooLong);
         }
         if !pt.unexpected.is_empty() && !mutants::is(Mutant::OverlooksMessages) {
-            return self.me_append_claiming(port, pt_index, spec);
+            return self.me_append_claiming(port, pt_index, spec, None);
         }
         // Nothing waits: the common case, and all of it.
         let slot = pt.priority.add(&mut self.mes, Me::new(&spec, pt_index, list));
@@ -58,14 +59,43 @@ impl Ni {
         Ok(Some(handle))
     }
 
-    /// Appends an entry to the priority list, if headers that wait do not use
-    /// it up.
+    /// Puts an entry into the priority list where one of this `age` stood, which is not linked
+    /// any more ([`Ni::me_age`]). An extension.
+    ///
+    /// # Errors
+    /// As [`Ni::me_append`].
+    pub fn me_put_back<P: Port>(
+        &mut self,
+        port: &mut P,
+        pt_index: PtIndex,
+        spec: MeSpec,
+        age: Age,
+    ) -> Result<Option<Handle<Me>>, PtlError> {
+        let list_len = self.pt(pt_index)?.priority.len();
+        if self.mes.is_full() {
+            return Err(PtlError::NoSpace("match list entries"));
+        }
+        if list_len >= self.limits.list_size_max as usize {
+            return Err(PtlError::ListTooLong);
+        }
+        self.me_append_claiming(port, pt_index, spec, Some(age))
+    }
+
+    /// The age of an entry in the order of its list.
+    #[must_use]
+    pub fn me_age(&self, handle: Handle<Me>) -> Option<Age> {
+        Some(self.mes.age(self.mes.locate(handle)?))
+    }
+
+    /// Appends an entry to the priority list, or puts it where one of this age stood, if
+    /// headers that wait do not use it up.
     #[inline(never)]
     fn me_append_claiming<P: Port>(
         &mut self,
         port: &mut P,
         pt_index: PtIndex,
         spec: MeSpec,
+        age: Option<Age>,
     ) -> Result<Option<Handle<Me>>, PtlError> {
         let mut offset = 0_u64;
         let mut arriving = Vec::new();
@@ -89,7 +119,7 @@ impl Ni {
                 return Ok(None);
             }
         }
-        let handle = self.link(pt_index, List::Priority, &spec, offset)?;
+        let handle = self.link(pt_index, List::Priority, &spec, offset, age)?;
         self.note_appended(pt_index);
         for found in arriving {
             if let Some(slot) = self.headers.locate(found) {
@@ -123,7 +153,7 @@ impl Ni {
         if pt.overflow.len() >= self.limits.list_size_max as usize {
             return Err(PtlError::ListTooLong);
         }
-        let handle = self.link(pt_index, List::Overflow, &spec, 0)?;
+        let handle = self.link(pt_index, List::Overflow, &spec, 0, None)?;
         self.note_appended(pt_index);
         if !spec.options.event_link_disable {
             let mut event = Event::new(EventKind::Link, pt_index, NOBODY, spec.user_ptr);
@@ -175,11 +205,16 @@ impl Ni {
         list: List,
         spec: &MeSpec,
         offset: u64,
+        age: Option<Age>,
     ) -> Result<Handle<Me>, PtlError> {
-        let slot = self.mes.add(spec, pt_index, list, offset);
-        let slot = slot.ok_or(PtlError::NoSpace("match list entries"))?;
         let pt = self.pts[usize::from(pt_index.0)].as_mut().expect("looked up by the caller");
-        pt.list(list).push(&mut self.mes, slot);
+        let me = Me::new(spec, pt_index, list);
+        let slot = match age {
+            None => pt.list(list).add(&mut self.mes, me),
+            Some(age) => pt.list(list).add_by_age(&mut self.mes, me, age),
+        };
+        let slot = slot.ok_or(PtlError::NoSpace("match list entries"))?;
+        self.mes.complete(slot, spec, offset);
         Ok(self.mes.handle(slot))
     }
 

@@ -96,6 +96,13 @@ impl Index {
         chain.append(&mut self.links, slot);
     }
 
+    /// Puts a slot into a chain of the owner's, before the first that `is_younger`.
+    pub fn put_into(&mut self, chain: &mut Chain, slot: u32, is_younger: impl Fn(u32) -> bool) {
+        self.cover(slot);
+        let younger = self.slots_of(*chain).find(|&other| is_younger(other));
+        chain.put_before(&mut self.links, slot, younger.unwrap_or(NONE));
+    }
+
     /// Takes a slot out of a chain of the owner's.
     #[inline]
     pub fn unlink_from(&mut self, chain: &mut Chain, slot: u32) {
@@ -153,6 +160,36 @@ impl Index {
         self.taken += 1;
         if self.taken * 4 > self.table.len() * 3 {
             self.resize(self.table.len() * 2);
+        }
+    }
+
+    /// Moves the last slot of the chain whose first slot `is_key` before the first one that
+    /// `is_younger`.
+    pub fn advance_last(
+        &mut self,
+        hash: u32,
+        slot: u32,
+        is_key: impl Fn(u32) -> bool,
+        is_younger: impl Fn(u32) -> bool,
+    ) {
+        let at = self.probe(hash, is_key);
+        let Bucket { head, .. } = self.table[at];
+        let mut next = head;
+        while next != slot && !is_younger(next) {
+            next = self.links[next as usize].next;
+        }
+        if next == slot {
+            return;
+        }
+        let last = self.links[slot as usize].prev;
+        self.links[last as usize].next = NONE;
+        self.links[head as usize].prev = last;
+        let prev = std::mem::replace(&mut self.links[next as usize].prev, slot);
+        self.links[slot as usize] = Link { prev, next };
+        if next == head {
+            self.table[at].head = slot;
+        } else {
+            self.links[prev as usize].next = slot;
         }
     }
 

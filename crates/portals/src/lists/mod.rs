@@ -37,7 +37,7 @@ mod unexpected;
 
 pub use criteria::{Criteria, Waiting};
 pub use posted::Posted;
-pub use slab::{Record, Slab};
+pub use slab::{Age, Record, Slab};
 pub use unexpected::{Arrived, Unexpected, record_bytes};
 
 /// A list of at most so many elements loses its indexes.

@@ -9,7 +9,7 @@
 use super::criteria::Waiting;
 use super::index::{Found, hash};
 use super::shapes::{ODD, SHAPES, ShapeIndex, key_of, shape_of};
-use super::slab::{Chain, NONE, Slab};
+use super::slab::{Age, Chain, NONE, Slab};
 use super::{LONG, SHORT, Toil};
 use sluice_link::mutants::{self, Mutant};
 use sluice_wire::{MatchBits, PeerId};
@@ -74,6 +74,26 @@ impl Posted {
         }
         let slot = slab.insert_into(&mut self.order, record)?;
         self.len += 1;
+        Some(slot)
+    }
+
+    /// Adds a record to the slab and enters it where one of this age stood, which is not there
+    /// any more. `None` if the slab is full.
+    pub fn add_by_age<R: Waiting>(
+        &mut self,
+        slab: &mut Slab<R>,
+        record: R,
+        age: Age,
+    ) -> Option<u32> {
+        let slot = slab.insert_aged(record, age)?;
+        self.len += 1;
+        match &mut self.by_shape {
+            None => slab.enter_by_age(&mut self.order, slot),
+            Some(by_shape) => {
+                slab.set_listed(slot, true);
+                by_shape.enter_by_age(slab, slot);
+            }
+        }
         Some(slot)
     }
 

@@ -78,6 +78,21 @@ impl ShapeIndex {
         by_shape
     }
 
+    /// Enters an entry that is older than others: as [`ShapeIndex::enter`], and by its age.
+    pub fn enter_by_age<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {
+        self.enter(slab, slot);
+        let (entry, seq) = (slab.at(slot), slab.seq(slot));
+        let is_younger = |other| slab.seq(other) > seq;
+        let mark = entry.mark();
+        if mark == ODD {
+            self.index.unlink_from(&mut self.odd, slot);
+            self.index.put_into(&mut self.odd, slot, is_younger);
+        } else {
+            let key = key_of(entry);
+            self.index.advance_last(hash(key, mark), slot, is_of(slab, mark, key), is_younger);
+        }
+    }
+
     /// Enters the newest entry: with its shape, or a free one, or the odd.
     #[inline]
     pub fn enter<R: Waiting>(&mut self, slab: &mut Slab<R>, slot: u32) {

@@ -3,8 +3,8 @@
 //! that a match touches one place in memory.
 //!
 //! Invariants: sequence numbers ascend in order of insertion and are never
-//! used twice; a handle holds the low half of one, so that one kept too long
-//! names nothing. A record is in at most one list, and its link says whether
+//! used twice, unless a record is to be as old as one that was there before; a handle
+//! holds the low half of one, so that one kept too long names nothing. A record is in at most one list, and its link says whether
 //! it is in one. A free slot is in the free chain, the last freed first: its
 //! lines are still in the cache.
 //!
@@ -41,6 +41,10 @@ impl Link {
     const OUT: Link = Link { prev: NONE - 1, next: NONE - 1 };
 }
 
+/// Of an element in the order of its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Age(u64);
+
 /// What can stand in a chain.
 pub(super) trait Linked {
     fn link(&self) -> Link;
@@ -71,6 +75,20 @@ impl Chain {
             tail => links[tail as usize].link_mut().next = slot,
         }
         self.tail = slot;
+    }
+
+    /// Puts a slot that is in no chain of these links before `next`, or at the end before
+    /// [`NONE`].
+    pub fn put_before(&mut self, links: &mut [impl Linked], slot: u32, next: u32) {
+        if next == NONE {
+            return self.append(links, slot);
+        }
+        let prev = std::mem::replace(&mut links[next as usize].link_mut().prev, slot);
+        *links[slot as usize].link_mut() = Link { prev, next };
+        match prev {
+            NONE => self.head = slot,
+            prev => links[prev as usize].link_mut().next = slot,
+        }
     }
 
     #[inline]
@@ -182,6 +200,11 @@ impl<R: Record> Slab<R> {
         self.nodes[slot as usize].seq
     }
 
+    /// The age of the record in a slot that is not free.
+    pub fn age(&self, slot: u32) -> Age {
+        Age(self.seq(slot))
+    }
+
     /// The slot after this one in the order of its list.
     #[inline]
     pub(super) fn next(&self, slot: u32) -> u32 {
@@ -239,6 +262,15 @@ impl<R: Record> Slab<R> {
     #[inline]
     pub fn insert(&mut self, record: R) -> Option<u32> {
         self.insert_linked(record, Link::OUT)
+    }
+
+    /// Adds a record, in no list yet, that is as old as one which is not there any more. Its
+    /// handle may be that one's. `None` if the slab is full.
+    pub(super) fn insert_aged(&mut self, record: R, Age(seq): Age) -> Option<u32> {
+        debug_assert!(seq as u32 != 0 && seq <= self.last_seq, "no record was so old");
+        let slot = self.insert(record)?;
+        self.nodes[slot as usize].seq = seq;
+        Some(slot)
     }
 
     /// Adds a record at the end of an order. `None` if the slab is full.
@@ -316,6 +348,13 @@ impl<R: Record> Slab<R> {
     #[inline]
     pub(super) fn append_to(&mut self, order: &mut Chain, slot: u32) {
         order.append(&mut self.nodes, slot);
+    }
+
+    /// Puts a record into an order by its age.
+    pub(super) fn enter_by_age(&mut self, order: &mut Chain, slot: u32) {
+        let seq = self.seq(slot);
+        let younger = self.walk(*order).find(|&other| self.seq(other) > seq);
+        order.put_before(&mut self.nodes, slot, younger.unwrap_or(NONE));
     }
 
     /// Takes a record out of its order.

@@ -1,7 +1,7 @@
 //! The lists against a plain vector: same answers, same questions to `accept`,
 //! invariants after each step; and the bounds on memory and steps.
 
-use super::{Arrived, Criteria, LONG, Posted, SHORT, Slab, Unexpected, Waiting};
+use super::{Age, Arrived, Criteria, LONG, Posted, SHORT, Slab, Unexpected, Waiting};
 use crate::table::Handle;
 use proptest::prelude::*;
 use sluice_wire::{MatchBits, PeerId};
@@ -107,6 +107,9 @@ trait List {
     fn find(&mut self, ask: &Criteria, accept: &mut dyn FnMut(u32) -> bool)
     -> Option<(Place, u32)>;
     fn remove(&mut self, place: Place) -> Option<u32>;
+    fn age(&self, place: Place) -> Option<Age>;
+    /// Of posted entries alone: one that is as old as another that was taken out.
+    fn put_back(&mut self, is: &Criteria, item: u32, age: Age) -> Place;
     fn get(&self, place: Place) -> Option<u32>;
     fn items(&self) -> Vec<(Place, u32)>;
     fn len(&self) -> usize;
@@ -138,7 +141,7 @@ fn unexpected() -> Alone<Unexpected<Record>> {
 }
 
 macro_rules! list {
-    ($list:ty, $posted:expr, $indexed:expr, $find:expr) => {
+    ($list:ty, $posted:expr, $indexed:expr, $find:expr, $put_back:expr) => {
         impl List for Alone<$list> {
             const POSTED: bool = $posted;
             fn push(&mut self, is: &Criteria, item: u32) -> Place {
@@ -173,6 +176,13 @@ macro_rules! list {
                     self.slab.discard(slot);
                 }
                 Some(item)
+            }
+            fn age(&self, place: Place) -> Option<Age> {
+                Some(self.slab.age(self.slab.locate(place)?))
+            }
+            fn put_back(&mut self, is: &Criteria, item: u32, age: Age) -> Place {
+                let slot = $put_back(self, Record { is: *is, item, mark: 0 }, age);
+                self.slab.handle(slot)
             }
             fn get(&self, place: Place) -> Option<u32> {
                 Some(self.slab.get(place)?.item)
@@ -210,6 +220,9 @@ list!(
     |alone: &mut Alone<Posted>, ask: &Criteria, accept: Accept| {
         let source = ask.source.unwrap_or(NOBODY);
         alone.list.find(&mut alone.slab, ask.bits, source, |slab, slot| accept(slab.at(slot).item))
+    },
+    |alone: &mut Alone<Posted>, record: Record, age: Age| {
+        alone.list.add_by_age(&mut alone.slab, record, age).expect("room")
     }
 );
 list!(
@@ -218,6 +231,9 @@ list!(
     |list: &Unexpected<Record>| list.index_count() > 0,
     |alone: &mut Alone<Unexpected<Record>>, ask: &Criteria, accept: Accept| {
         alone.list.find(&alone.slab, ask, |record| accept(record.item))
+    },
+    |_: &mut Alone<Unexpected<Record>>, _: Record, _: Age| -> u32 {
+        unreachable!("nothing unexpected comes back")
     }
 );
 
@@ -228,6 +244,7 @@ struct Seen {
     dropped: u32,
     found: u32,
     asked_again: u32,
+    put_back: u32,
 }
 
 fn compare<L: List>(list: &mut L, mix: Mix, choices: impl Iterator<Item = u64>) -> Seen {
@@ -237,10 +254,21 @@ fn compare<L: List>(list: &mut L, mix: Mix, choices: impl Iterator<Item = u64>) 
     };
     let mut oracle: Vec<(Place, Criteria, u32)> = Vec::new();
     let (mut gone, mut seen, mut indexed) = (Vec::new(), Seen::default(), false);
+    // The ages of what was found and will come back.
+    let mut away: Vec<Age> = Vec::new();
     for (step, choice) in (0u32..).zip(choices) {
         // It grows for a while, then shrinks, so that indexes come and go.
         let (pushes, removes) = if step / 200 % 2 == 0 { (6, 8..9) } else { (1, 4..9) };
         match choice % 10 {
+            op if op < pushes && choice >> 60 < 4 && !away.is_empty() => {
+                let age = away.swap_remove((choice >> 8) as usize % away.len());
+                let is = criteria(mix, choice);
+                let place = list.put_back(&is, step, age);
+                let at = oracle.partition_point(|(other, ..)| list.age(*other) < Some(age));
+                oracle.insert(at, (place, is, step));
+                gone.retain(|gone| *gone != place);
+                seen.put_back += 1;
+            }
             op if op < pushes => {
                 let is = if L::POSTED { criteria(mix, choice) } else { exact(choice) };
                 let place = list.push(&is, step);
@@ -286,6 +314,7 @@ fn compare<L: List>(list: &mut L, mix: Mix, choices: impl Iterator<Item = u64>) 
                 seen.asked_again += u32::from(asked.len() > 1);
                 if let (Some(nth), true) = (nth, choice >> 12 & 3 != 0) {
                     let (place, _, item) = oracle.remove(nth);
+                    away.extend(list.age(place).filter(|_| L::POSTED && choice >> 58 & 3 == 0));
                     assert_eq!(list.remove(place), Some(item));
                     gone.push(place);
                     seen.found += 1;
@@ -304,13 +333,15 @@ fn compare<L: List>(list: &mut L, mix: Mix, choices: impl Iterator<Item = u64>) 
 
 fn many_streams<L: List>(new: impl Fn() -> L) {
     for mix in MIXES {
-        let (mut rebuilt, mut found, mut asked_again) = (0, 0, 0);
+        let (mut rebuilt, mut found, mut asked_again, mut put_back) = (0, 0, 0, 0);
         for seed in 0..350 {
             let seen = compare(&mut new(), mix, Choices(seed << 8).take(1000));
             rebuilt += u32::from(seen.built > 1 && seen.dropped > 0);
             found += seen.found;
             asked_again += seen.asked_again;
+            put_back += seen.put_back;
         }
+        assert!(put_back > 500 || !L::POSTED, "{mix:?}: {put_back}");
         assert!(found > 4_000 && asked_again > 1_000, "{mix:?}: {found} {asked_again}");
         // These match at the head, and no question of a storm comes twice.
         let unwanted =

@@ -255,20 +255,6 @@ impl Waiting for Me {
 }
 
 impl Slab<Me> {
-    /// Adds an entry. `None` if there is no room.
-    #[inline(always)]
-    pub(crate) fn add(
-        &mut self,
-        spec: &MeSpec,
-        pt_index: PtIndex,
-        list: List,
-        local_offset: u64,
-    ) -> Option<u32> {
-        let slot = self.insert(Me::new(spec, pt_index, list))?;
-        self.complete(slot, spec, local_offset);
-        Some(slot)
-    }
-
     /// What few entries have, of one that was just added.
     #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, spec: &MeSpec, local_offset: u64) {

@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use crate::api::{Completion, Failure, Recv, Refused};
-use crate::multi::MultiOp;
+use crate::multi::{MultiOp, Place};
 use crate::portal::entry_for;
 use crate::rendezvous::ability::{revoke, shared};
 use crate::rendezvous::rtr_throttle::Use;
@@ -108,15 +108,25 @@ impl Endpoint {
         }
         let name = self.recvs.next_handle();
         let spec = entry_for(recv, name.to_u64());
-        let list = recv.space.pt();
-        let Ok(entry) = self.core.ni.me_append(port, list, List::Priority, spec) else {
-            return false;
+        let (list, ni) = (recv.space.pt(), &mut self.core.ni);
+        let place = self.recvs.multis.place(multi);
+        let entry = match place {
+            None => ni.me_append(port, list, List::Priority, spec),
+            Some(_) if mutants::is(Mutant::WaitsBehindOthers) => {
+                ni.me_append(port, list, List::Priority, spec)
+            }
+            Some(place) => ni.me_put_back(port, list, spec, place.age),
         };
-        let (handle, serial) = self.recvs.insert(recv, entry);
+        let Ok(entry) = entry else { return false };
+        let age = entry.and_then(|entry| ni.me_age(entry));
+        let (handle, newest) = self.recvs.insert(recv, entry);
+        let serial = place.map_or(newest, |place| place.serial);
         if let Some(op) = self.recvs.get_mut(handle) {
-            op.shape = Shape::Part(multi);
+            (op.shape, op.serial) = (Shape::Part(multi), serial);
         }
-        if entry.is_some() {
+        if let Some(age) = age {
+            self.recvs.multis.set_place(multi, Place { age, serial });
+            self.exhausted.search_again(&mut self.core, recv.source, serial);
             self.await_message(port, recv, (handle, serial));
         }
         true

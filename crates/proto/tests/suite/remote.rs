@@ -305,6 +305,36 @@ fn a_buffer_for_many_takes_messages_until_little_is_left() {
     assert_eq!(world.only(1).len, 5);
 }
 
+/// What is left of a buffer waits in its place: receives that were posted after it, and the next
+/// buffer, meet what it has no room for.
+#[test]
+fn a_buffer_for_many_is_filled_before_what_was_posted_after_it() {
+    let mut world = World::pair(Mode::default());
+    let bufs = [30, 30, 10].map(|len| world.alloc_filled(1, len, 0));
+    let now = world.now;
+    let Process { endpoint, port, .. } = &mut world.processes[1];
+    for (buf, context) in bufs.into_iter().zip(71..) {
+        let recv = sluice_proto::Recv { context, ..recv_untagged(buf) };
+        match context {
+            73 => endpoint.recv(now, port, &recv).unwrap(),
+            _ => endpoint.recv_many(now, port, &recv, 10).unwrap(),
+        }
+    }
+    for number in 1..=7 {
+        let bytes = world.alloc(0, &[number; 10]);
+        let send = send_to(1, bytes, 0, 1);
+        world
+            .send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send })
+            .unwrap();
+    }
+    world.run();
+    let ends: Vec<_> = std::iter::from_fn(|| world.pop(1)).map(|end| end.context).collect();
+    assert_eq!(ends, [71, 71, 71, 71, 72, 72, 72, 72, 73]);
+    let all: Vec<u8> = bufs.into_iter().flat_map(|buf| world.bytes(1, buf)).collect();
+    let expected: Vec<u8> = (1..=7).flat_map(|number| [number; 10]).collect();
+    assert_eq!(all, expected);
+}
+
 fn recv_untagged(buf: Region) -> sluice_proto::Recv {
     sluice_proto::Recv { space: sluice_proto::Space::Untagged, ..recv_from(0, buf, 0, 71) }
 }
@@ -333,6 +363,36 @@ fn a_buffer_for_many_takes_what_waits_at_a_sender_without_credits() {
         assert_eq!(ends.last().map(|end| end.kind), Some(Kind::Consumed));
         let all: Vec<u8> = (0..12).flat_map(|number| [number; 10]).collect();
         assert_eq!(world.bytes(1, buf), all);
+    }
+}
+
+/// What is left of a buffer is asked for in its place, too.
+#[test]
+fn what_waits_at_a_sender_without_credits_fills_buffers_in_the_order_of_their_posts() {
+    for quota in [1, 2, 3, 5] {
+        let mailbox = world::net::layout(2, quota, 8, 4, 64);
+        let mut world = World::new(&[mailbox; 2], Mode::default(), Config::default(), 1);
+        let bufs = [50, 10, 60].map(|len| world.alloc_filled(1, len, 99));
+        let now = world.now;
+        for (buf, context) in bufs.into_iter().zip(71..) {
+            let Process { endpoint, port, .. } = &mut world.processes[1];
+            let recv = sluice_proto::Recv { context, ..recv_untagged(buf) };
+            match context {
+                72 => endpoint.recv(now, port, &recv).unwrap(),
+                _ => endpoint.recv_many(now, port, &recv, 5).unwrap(),
+            }
+        }
+        for number in 0..12 {
+            let bytes = world.alloc(0, &[number; 10]);
+            let send = send_to(1, bytes, 0, 1);
+            world
+                .send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send })
+                .unwrap();
+        }
+        world.run();
+        let got: Vec<u8> = bufs.into_iter().flat_map(|buf| world.bytes(1, buf)).collect();
+        let all: Vec<u8> = (0..12).flat_map(|number| [number; 10]).collect();
+        assert_eq!(got, all, "quota {quota}");
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Matcher {
     pub matched: BTreeMap<u64, usize>,
     /// By message: the context of its receive.
     pub receive_of: Vec<Option<u64>>,
+    /// Where each receive stands among the others, by its context.
+    places: BTreeMap<u64, usize>,
 }
 
 impl Matcher {
@@ -72,6 +74,7 @@ impl Matcher {
             processes: (0..processes).map(|_| Process::default()).collect(),
             matched: BTreeMap::new(),
             receive_of: Vec::new(),
+            places: BTreeMap::new(),
         }
     }
 
@@ -149,10 +152,22 @@ impl Matcher {
 
     /// A receive is posted: it gets the oldest unexpected message, or waits.
     pub fn post(&mut self, who: usize, context: u64, wanted: Wanted) {
-        match self.take(who, &wanted) {
-            Some(id) => self.note(context, id),
-            None => self.processes[who].posted.push((context, wanted)),
+        self.post_at(who, context, wanted, self.places.len());
+    }
+
+    /// The same for one that waits where another one has waited.
+    pub fn post_in_place_of(&mut self, who: usize, context: u64, wanted: Wanted, other: u64) {
+        self.post_at(who, context, wanted, self.places[&other]);
+    }
+
+    fn post_at(&mut self, who: usize, context: u64, wanted: Wanted, place: usize) {
+        self.places.insert(context, place);
+        if let Some(id) = self.take(who, &wanted) {
+            return self.note(context, id);
         }
+        let posted = &mut self.processes[who].posted;
+        let at = posted.partition_point(|(other, _)| self.places[other] < place);
+        posted.insert(at, (context, wanted));
     }
 
     /// This receive got this message.
