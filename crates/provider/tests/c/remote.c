@@ -338,7 +338,7 @@ static void counters(struct pair *p)
 
 static void buffers_for_many(struct pair *p)
 {
-	static char buffer[256];
+	static char buffer[256], later[64];
 	size_t least = 40;
 	struct iovec iov = { buffer, sizeof buffer };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
@@ -349,6 +349,8 @@ static void buffers_for_many(struct pair *p)
 
 	OK(fi_setopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least));
 	OK(fi_recvmsg(p->b.ep, &msg, FI_MULTI_RECV));
+	/* It meets nothing that the buffer has room for. */
+	OK(fi_recv(p->b.ep, later, sizeof later, NULL, FI_ADDR_UNSPEC, later));
 	for (int n = 0; at <= sizeof buffer - least; n++) {
 		size_t len = 10 + 3 * n;
 		memset(text, 'a' + n, sizeof text);
@@ -363,6 +365,9 @@ static void buffers_for_many(struct pair *p)
 	entry = next(&p->b, &p->a);
 	IS(entry.flags, FI_MULTI_RECV);
 	CHECK(entry.op_context == buffer);
+	OK(fi_inject(p->a.ep, "later", 5, 0));
+	entry = next(&p->b, &p->a);
+	CHECK(entry.op_context == later && entry.len == 5);
 	/* Tags name one message. */
 	struct fi_msg_tagged tagged = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
 	IS(fi_trecvmsg(p->b.ep, &tagged, FI_MULTI_RECV), -FI_EBADFLAGS);
