@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Compare each MPI of PyPI over Sluice with the same MPI over what else it has, side by side.
 
-MPICH 5, Intel MPI and Open MPI 5, two ranks on two cores, bench/pairs.c: half round trips, 8-byte
-rate, bandwidth with a window of 64. Each goes over Sluice, over its own shared memory, and over
+MPICH 5, Intel MPI and Open MPI 5, two ranks on two cores, bench/pairs.c: half round trips of the same
+buffer each time and of what has just been received (returned), 8-byte rate, bandwidth with a window
+of 64, of the same buffer and of windows that go back and forth (relayed). Who copies once reads a
+buffer that nobody writes to from its own cache; programs write to theirs. Each goes over Sluice, over its own shared memory, and over
 libfabric's providers `shm` and `tcp`. Sluice is to be ahead of the better provider everywhere; how
 it stands to the MPI's own shared memory is shown beside that.
 
@@ -20,10 +22,12 @@ from bench_base import (VALUE, build_probe, die, end_with, is_time, say, show, s
 from bench_peers import IMPI_SHM, OURS, OfPypi, build_all, in_turn, over_ofi, two_cores
 
 KIB, MIB = 1 << 10, 1 << 20
-PLAN = {"latency": [8, 8 * KIB, 64 * KIB, MIB], "rate": [8],
-        "bandwidth": [8 * KIB, 64 * KIB, MIB]}
-# Half round trips, the two others with a window of 64.
-UNITS = {"latency": "us", "rate": "million/s", "bandwidth": "MiB/s"}
+PLAN = {"latency": [8, 8 * KIB, 64 * KIB, MIB], "returned": [8 * KIB, 64 * KIB, MIB],
+        "rate": [8], "bandwidth": [8 * KIB, 64 * KIB, MIB],
+        "relayed": [8 * KIB, 64 * KIB, MIB]}
+# Half round trips, the others with a window of 64.
+UNITS = {"latency": "us", "returned": "us", "rate": "million/s", "bandwidth": "MiB/s",
+         "relayed": "MiB/s"}
 OWN = "own"
 PROVIDERS = ["shm", "tcp"]
 WAYS = [OURS, OWN, *PROVIDERS]

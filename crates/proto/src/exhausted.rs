@@ -47,12 +47,8 @@ impl Exhausted {
     pub fn note(&mut self, core: &mut Core, recvs: &Recvs, peer: PeerId) {
         if !self.peers.contains(&peer) {
             self.peers.push(peer);
-            // It is to have a cursor. What has come back to an old place meanwhile was not
-            // searched for.
-            let cursor = &mut core.peers.state_mut(peer).cursor;
-            if !recvs.multis.is_empty() {
-                cursor.search_from(0);
-            }
+            // It is to have a cursor.
+            core.peers.state_mut(peer);
         }
         self.order.get_or_insert_with(|| order_of_posted(recvs));
     }
@@ -67,13 +63,6 @@ impl Exhausted {
     /// Forgets the senders that have credits again: they help themselves.
     pub fn forget_supplied(&mut self, core: &Core) {
         self.peers.retain(|&peer| may_be_stalled(core, peer));
-    }
-
-    /// Something waits in this place again for what `source` sends.
-    pub fn search_again(&self, core: &mut Core, source: Option<PeerId>, serial: u64) {
-        for peer in self.able_to_fill(source) {
-            core.peers.state_mut(peer).cursor.search_from(serial);
-        }
     }
 
     /// Forgets a peer that is gone.

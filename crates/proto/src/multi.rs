@@ -2,7 +2,8 @@
 //!
 //! At any time a buffer waits for one message, as a receive of what is left of it. What has
 //! met one goes on by itself, and the rest waits in its place, before the next packet is looked
-//! at. So a buffer is filled before receives that were posted after it meet anything it takes.
+//! at. So a buffer is filled before receives that were posted after it meet anything it takes. The
+//! rest wants what the whole wanted, so what is known of the place (`stall_cursor`) holds for it.
 //!
 //! Invariants: messages lie in a buffer in the order in which they were matched and do not
 //! overlap; a buffer is told to be consumed once, after the ends of all its messages.
@@ -52,11 +53,6 @@ impl Multis {
 
     pub fn is_full(&self) -> bool {
         self.table.is_full()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.table.len() == 0
     }
 
     /// Where a buffer waits, or has waited.

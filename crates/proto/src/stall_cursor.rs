@@ -41,8 +41,6 @@ pub(crate) struct StallCursor {
     unsearched: u64,
     /// The search that is out.
     search: Option<Asked>,
-    /// Whether a receive has come back meanwhile that may be older than the one it is for.
-    has_come_back: bool,
     /// Whether a watch for the first message after `seen` is out.
     watch: bool,
     /// Messages told of and not wanted, before that is said.
@@ -67,14 +65,6 @@ pub(crate) enum Word {
     Decline(u64),
     Search(Asked),
     Watch,
-}
-
-/// Who wants a message that a search has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
-    Asker(Asker),
-    /// An older one has to be asked for first.
-    Nobody,
 }
 
 /// What it means that a search has found nothing.
@@ -145,13 +135,6 @@ impl StallCursor {
         }
     }
 
-    /// Receives from this serial on have to be searched for again: one has come back to its
-    /// place.
-    pub fn search_from(&mut self, serial: u64) {
-        self.unsearched = self.unsearched.min(serial);
-        self.has_come_back |= self.search.is_some_and(|asked| serial <= asked.serial);
-    }
-
     /// A message newer than all that was seen waits. The serial up to which receives
     /// were searched for: only they may take it. `None` if that was not asked.
     pub fn on_watched(&mut self, number: u64, found: &Found) -> Option<u64> {
@@ -166,35 +149,29 @@ impl StallCursor {
     }
 
     /// A search has found a message. For whom; `None` if it is not what was asked.
-    pub fn on_found(&mut self, number: u64, found: &Found) -> Option<Wants> {
+    pub fn on_found(&mut self, number: u64, found: &Found) -> Option<Asker> {
         let asked = self.search.take()?;
-        let has_come_back = std::mem::take(&mut self.has_come_back);
         let is_what_was_asked = (NUMBER_FIRST..=asked.newest).contains(&number)
             && Space::named(found.pt_index)
                 .is_some_and(|space| asked.wanted.accepts(space, found.match_bits.0));
         if !is_what_was_asked {
             return None;
         }
-        if has_come_back {
-            return Some(Wants::Nobody);
-        }
-        self.unsearched = asked.serial + 1;
-        Some(Wants::Asker(asked.asker))
+        // It has left its place, or leaves it now. What is left of a buffer for many is back there, and
+        // is next.
+        Some(asked.asker)
     }
 
     /// A search has found nothing; `newest` is the newest number of all.
     pub fn on_missed(&mut self, newest: u64) -> Missed {
         let Some(asked) = self.search.take() else { return Missed::Unasked };
-        let has_come_back = std::mem::take(&mut self.has_come_back);
         if asked.newest == ALL {
             self.seen = self.seen.max(newest);
         } else if asked.newest < self.seen {
             // A watch has shown newer ones meanwhile.
             return Missed::AskAgain;
         }
-        if !has_come_back {
-            self.unsearched = asked.serial + 1;
-        }
+        self.unsearched = asked.serial + 1;
         Missed::Searched(asked.asker)
     }
 

@@ -155,13 +155,6 @@ impl Plan {
 
     /// What may help, if Sluice carried nothing.
     pub fn hint(&self, code: u8, carried: &Carried) -> Option<String> {
-        if self.is_portals {
-            return Some(
-                "what a Portals program sends is not counted here; PTL_TRACE=DIR keeps the last \
-                 steps of its messages"
-                    .to_owned(),
-            );
-        }
         if carried.ranks > 0 {
             return None;
         }
@@ -180,7 +173,10 @@ impl Plan {
                  sluice run -- mpirun -n {ranks} --map-by :OVERSUBSCRIBE PROGRAM"
             ));
         }
-        let text = if code == 0 {
+        let text = if self.is_portals {
+            "what a Portals program sends is not counted here; PTL_TRACE=DIR keeps the last steps of \
+             its messages"
+        } else if code == 0 {
             "the program sent no message, or its MPI was told otherwise on the way"
         } else {
             "it ended before its MPI was ready; sluice doctor looks for the usual causes"

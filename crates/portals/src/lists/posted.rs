@@ -88,7 +88,10 @@ impl Posted {
         let slot = slab.insert_aged(record, age)?;
         self.len += 1;
         match &mut self.by_shape {
-            None => slab.enter_by_age(&mut self.order, slot),
+            None => {
+                let steps = slab.enter_by_age(&mut self.order, slot);
+                self.note_walk(slab, steps);
+            }
             Some(by_shape) => {
                 slab.set_listed(slot, true);
                 by_shape.enter_by_age(slab, slot);
@@ -175,13 +178,18 @@ impl Posted {
             steps += 1;
             at = slab.next(at);
         }
+        self.note_walk(slab, steps);
+        (at != NONE).then_some(at)
+    }
+
+    #[inline(always)]
+    fn note_walk<R: Waiting>(&mut self, slab: &mut Slab<R>, steps: u64) {
         if self.len > LONG {
             self.toil.add(steps);
             if self.toil.pays_for(self.len) {
                 self.build_index(slab);
             }
         }
-        (at != NONE).then_some(at)
     }
 
     #[inline(never)]

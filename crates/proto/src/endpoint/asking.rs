@@ -8,7 +8,7 @@ use crate::probes::drop_message;
 use crate::rendezvous::pull::Announced;
 use crate::rendezvous::rtr_throttle::Use;
 use crate::request::{ProbeOp, RecvOp, RecvState};
-use crate::stall_cursor::{Missed, StallCursor, Wants};
+use crate::stall_cursor::{Missed, StallCursor};
 use crate::wanted::Wanted;
 use sluice_link::{PeerError, Port};
 use sluice_portals::{Event, Handle};
@@ -137,14 +137,7 @@ impl Endpoint {
         number: u64,
         found: &Found,
     ) -> bool {
-        let Some(wants) = self.cursor(peer).on_found(number, found) else { return false };
-        let asker = match wants {
-            Wants::Asker(asker) => asker,
-            Wants::Nobody => {
-                self.cursor(peer).decline(number);
-                return true;
-            }
-        };
+        let Some(asker) = self.cursor(peer).on_found(number, found) else { return false };
         match asker {
             Asker::Recv(handle) if self.recvs.get(handle).is_some_and(RecvOp::is_posted) => {
                 self.take(port, peer, number, found, handle);

@@ -126,7 +126,6 @@ impl Endpoint {
         }
         if let Some(age) = age {
             self.recvs.multis.set_place(multi, Place { age, serial });
-            self.exhausted.search_again(&mut self.core, recv.source, serial);
             self.await_message(port, recv, (handle, serial));
         }
         true

@@ -99,6 +99,7 @@ impl Rtrs {
                 && op.is_posted()
                 && op.announced.is_none()
                 && !op.is_in_pieces()
+                && op.multi().is_none()
                 && table.minds_who_is_first(op.recv.buf.len)
         };
         let posted = recvs.iter().filter(|(_, op)| waits(op));

@@ -390,6 +390,11 @@ fn what_waits_at_a_sender_without_credits_fills_buffers_in_the_order_of_their_po
                 .unwrap();
         }
         world.run();
+        for peer in [0, 1] {
+            let (one, other) = (&world.processes[peer], &world.processes[1 - peer]);
+            let (peer, own) = (PeerId(1 - peer as u32), PeerId(peer as u32));
+            one.endpoint.check_stall_cursor(peer, &other.endpoint, own);
+        }
         let got: Vec<u8> = bufs.into_iter().flat_map(|buf| world.bytes(1, buf)).collect();
         let all: Vec<u8> = (0..12).flat_map(|number| [number; 10]).collect();
         assert_eq!(got, all, "quota {quota}");
