@@ -1,7 +1,7 @@
 //! Buffers that take many messages: each is one receive after the other of what is left of it.
 //!
-//! A part that a message has met goes on by itself, and what is left waits as the next part, in the
-//! place of the first one. Nothing else of the judge knows of such
+//! A part that a message has met goes on by itself, and what is left waits as the next part, in its
+//! place. Nothing else of the judge knows of such
 //! buffers: a part is a receive with a name of its own.
 
 use super::judge::{GUARD_BYTES, Judge, UNTOUCHED};
@@ -59,13 +59,9 @@ impl Judge {
         let name = PARTS + self.manys.next_part;
         self.manys.next_part += 1;
         let many = self.manys.all.get_mut(&context).expect("it was posted");
-        let first = many.parts.first().copied();
         many.parts.push(name);
         let (who, rest) = (many.who, many.rest);
-        match first {
-            None => self.matcher.post(who, name, WANTED),
-            Some(first) => self.matcher.post_in_place_of(who, name, WANTED, first),
-        }
+        self.matcher.post_at(who, name, WANTED, context);
         self.post_piece(who, name, rest);
     }
 

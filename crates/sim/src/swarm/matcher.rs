@@ -62,8 +62,8 @@ pub struct Matcher {
     pub matched: BTreeMap<u64, usize>,
     /// By message: the context of its receive.
     pub receive_of: Vec<Option<u64>>,
-    /// Where each receive stands among the others, by its context.
-    places: BTreeMap<u64, usize>,
+    /// Receives whose context does not say where they stand, and one whose does.
+    places: BTreeMap<u64, u64>,
 }
 
 impl Matcher {
@@ -138,7 +138,9 @@ impl Matcher {
         let message = self.messages[id];
         assert!(wanted.accepts(&message), "a probe found what it did not look for");
         let posted = &self.processes[to].posted;
-        let wants = |(other, wanted): &&(u64, Wanted)| *other < context && wanted.accepts(&message);
+        let wants = |(other, wanted): &&(u64, Wanted)| {
+            self.place(*other) < context && wanted.accepts(&message)
+        };
         assert_eq!(posted.iter().find(wants).map(|(other, _)| other), None, "a receive wants it");
         self.check_oldest(from, to, id, wanted);
     }
@@ -150,24 +152,28 @@ impl Matcher {
         way.retain(|&one| one != id);
     }
 
-    /// A receive is posted: it gets the oldest unexpected message, or waits.
+    /// A receive is posted: it gets the oldest unexpected message, or waits. The context says
+    /// where it stands among the calls.
     pub fn post(&mut self, who: usize, context: u64, wanted: Wanted) {
-        self.post_at(who, context, wanted, self.places.len());
+        match self.take(who, &wanted) {
+            Some(id) => self.note(context, id),
+            None => self.processes[who].posted.push((context, wanted)),
+        }
     }
 
-    /// The same for one that waits where another one has waited.
-    pub fn post_in_place_of(&mut self, who: usize, context: u64, wanted: Wanted, other: u64) {
-        self.post_at(who, context, wanted, self.places[&other]);
-    }
-
-    fn post_at(&mut self, who: usize, context: u64, wanted: Wanted, place: usize) {
+    /// The same for one that stands where one of context `place` would.
+    pub fn post_at(&mut self, who: usize, context: u64, wanted: Wanted, place: u64) {
         self.places.insert(context, place);
         if let Some(id) = self.take(who, &wanted) {
             return self.note(context, id);
         }
-        let posted = &mut self.processes[who].posted;
-        let at = posted.partition_point(|(other, _)| self.places[other] < place);
-        posted.insert(at, (context, wanted));
+        let is_older = |(other, _): &(u64, Wanted)| self.place(*other) < place;
+        let at = self.processes[who].posted.partition_point(is_older);
+        self.processes[who].posted.insert(at, (context, wanted));
+    }
+
+    fn place(&self, context: u64) -> u64 {
+        self.places.get(&context).copied().unwrap_or(context)
     }
 
     /// This receive got this message.

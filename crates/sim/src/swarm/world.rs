@@ -472,6 +472,12 @@ impl<'t> World<'t> {
         let has_pending = endpoint.pending() != Pending::default();
         assert!(has_pending || exposed == 0, "{who} has nothing pending and exposes {exposed}");
         self.books.check(who, &self.setup.layouts, |other| self.endpoints[other].links());
+        let own = PeerId(who as u32);
+        for (peer, sender) in self.endpoints.iter().enumerate() {
+            if !self.is_cut(peer, who) {
+                endpoint.check_stall_cursor(PeerId(peer as u32), sender, own);
+            }
+        }
     }
 
     /// The same at rest, when every process has had idle moments.
