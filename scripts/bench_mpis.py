@@ -4,9 +4,9 @@
 MPICH 5, Intel MPI and Open MPI 5, two ranks on two cores, bench/pairs.c: half round trips of the same
 buffer each time and of what has just been received (returned), 8-byte rate, bandwidth with a window
 of 64, of the same buffer and of windows that go back and forth (relayed). Who copies once reads a
-buffer that nobody writes to from its own cache; programs write to theirs. Each goes over Sluice, over its own shared memory, and over
-libfabric's providers `shm` and `tcp`. Sluice is to be ahead of the better provider everywhere; how
-it stands to the MPI's own shared memory is shown beside that.
+buffer that nobody writes to from its own cache; programs write to theirs. Each goes over Sluice,
+over its own shared memory, and over libfabric's providers `shm` and `tcp`. Sluice is to be ahead of
+the better provider everywhere; how it stands to the MPI's own shared memory is shown beside that.
 
 All run in turn, several rounds; a probe of the machine brackets each run, and figures are compared
 within one mode only, as in bench.py.

@@ -320,19 +320,23 @@ fn a_buffer_for_many_is_filled_before_what_was_posted_after_it() {
             _ => endpoint.recv_many(now, port, &recv, 10).unwrap(),
         }
     }
-    for number in 1..=7 {
-        let bytes = world.alloc(0, &[number; 10]);
-        let send = send_to(1, bytes, 0, 1);
-        world
-            .send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send })
-            .unwrap();
-    }
+    send_tens(&mut world, 1..=7);
     world.run();
     let ends: Vec<_> = std::iter::from_fn(|| world.pop(1)).map(|end| end.context).collect();
     assert_eq!(ends, [71, 71, 71, 71, 72, 72, 72, 72, 73]);
     let all: Vec<u8> = bufs.into_iter().flat_map(|buf| world.bytes(1, buf)).collect();
     let expected: Vec<u8> = (1..=7).flat_map(|number| [number; 10]).collect();
     assert_eq!(all, expected);
+}
+
+/// For each number a message of ten such bytes, without a tag.
+fn send_tens(world: &mut World, numbers: impl Iterator<Item = u8>) {
+    for number in numbers {
+        let bytes = world.alloc(0, &[number; 10]);
+        let send = send_to(1, bytes, 0, 1);
+        let space = sluice_proto::Space::Untagged;
+        world.send(0, &sluice_proto::Send { space, ..send }).unwrap();
+    }
 }
 
 fn recv_untagged(buf: Region) -> sluice_proto::Recv {
@@ -345,13 +349,7 @@ fn a_buffer_for_many_takes_what_waits_at_a_sender_without_credits() {
     for quota in [1, 2, 5] {
         let mailbox = world::net::layout(2, quota, 8, 4, 64);
         let mut world = World::new(&[mailbox; 2], Mode::default(), Config::default(), 1);
-        for number in 0..12 {
-            let bytes = world.alloc(0, &[number; 10]);
-            let send = send_to(1, bytes, 0, 1);
-            world
-                .send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send })
-                .unwrap();
-        }
+        send_tens(&mut world, 0..12);
         world.run();
         let buf = world.alloc_filled(1, 120, 99);
         let now = world.now;
@@ -382,13 +380,7 @@ fn what_waits_at_a_sender_without_credits_fills_buffers_in_the_order_of_their_po
                 _ => endpoint.recv_many(now, port, &recv, 5).unwrap(),
             }
         }
-        for number in 0..12 {
-            let bytes = world.alloc(0, &[number; 10]);
-            let send = send_to(1, bytes, 0, 1);
-            world
-                .send(0, &sluice_proto::Send { space: sluice_proto::Space::Untagged, ..send })
-                .unwrap();
-        }
+        send_tens(&mut world, 0..12);
         world.run();
         for peer in [0, 1] {
             let (one, other) = (&world.processes[peer], &world.processes[1 - peer]);
