@@ -27,8 +27,8 @@ impl Way {
             (Protocol::Cooperative, _) => (
                 "shared copy",
                 "announced: both sides copy from memory to memory, chunk by chunk, each while it \
-                 is in the library; where both are, on cores that share a cache or where that was \
-                 faster, the sender hands its chunks over in buffers of its own"
+                 is in the library; where both are, and the receiver has found that faster, the \
+                 sender hands its chunks over in buffers of its own"
                     .to_owned(),
             ),
             (Protocol::Get, _) => (

@@ -14,6 +14,7 @@
 
 use super::handover::Handover;
 use super::segment::CHUNK_CLAIMS_MAX;
+use super::ways::Begun;
 use crate::faults;
 use rustix::io::Errno;
 use sluice_link::chunk_claims::{Side, chunk_bytes};
@@ -59,6 +60,8 @@ pub(super) struct Share {
     /// All chunks are accounted for, and those that were handed over are in the ring before this
     /// position.
     pub(super) handed_until: Option<u64>,
+    /// The way that its reader chose in its first turn.
+    pub(super) begun: Option<Begun>,
 }
 
 impl Share {
@@ -73,6 +76,7 @@ impl Share {
             handover: Handover::Unasked,
             absent_since: None,
             handed_until: None,
+            begun: None,
         }
     }
 }

@@ -2,14 +2,14 @@
 //! a chunk that it has taken in a bounce buffer, by portions, and its reader copies it out
 //! meanwhile.
 //!
-//! Two plain copies at once, between cores that are near, take less time than one by the system, which
-//! looks up every page (`docs/decisions/0024-chunks-handed-over.md`). Between others it is found out which is
-//! faster (`stores`). A handed chunk is a packet of the rail, which no
+//! Two plain copies at once, between cores that are near, may take less time than one by the system, which
+//! looks up every page (`docs/decisions/0024-chunks-handed-over.md`). The writer knows whether copies to a far reader
+//! are worth it (`stores`), and the reader chooses what took less time (`ways`). A handed chunk is a packet of the rail, which no
 //! machine sees, in a slot that no credit pays for. So buffers, their order, cut payloads and the
 //! death of either side are those of packets. The writer accounts for the chunk when all of it
 //! is stored, and between turns owes nothing, as with a chunk that it has copied.
 //!
-//! The reader says in the line of the claims that it takes chunks in, and takes none by
+//! The reader says in the line of the claims whether it takes chunks in, and takes none by
 //! itself while some come. When nothing has come for [`PATIENCE`] it says that it does not any more, and
 //! copies as ever. What was handed over by then it takes in all the same. A writer looks whether
 //! the reader is in the library before each chunk, so one that leaves costs little: the writer copies
@@ -32,6 +32,7 @@ use super::bulk::{Direction, Share, Transfer};
 use super::packets::Copied;
 use super::ring::WORDS;
 use super::segment::Segment;
+use super::ways::Way;
 use super::{Shm, looks};
 use sluice_link::chunk_claims::{Side, chunk, chunk_bytes, chunks};
 use sluice_link::{ClaimsId, HANDOVER_SLOTS, RailError};
@@ -55,8 +56,9 @@ const GRACE: Nanos = Nanos(6_000);
 const GRACE_SHORT: Nanos = Nanos(2_000);
 /// As [`PATIENCE`], where the other side is seen to be in the library, and has said that it takes part.
 const PATIENCE_LONG: Nanos = Nanos(200_000);
-/// Transfers without it after one in which it was waited for in vain.
-const VAIN_REST: u8 = 16;
+/// Most transfers without it after one in which it was waited for in vain. After the first such one it is one, and
+/// with each further one in a row twice as many.
+const VAIN_REST_MAX: u8 = 16;
 
 /// What a packet says of the chunk that it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,8 @@ pub(super) struct Tried {
     last: Nanos,
     /// Transfers to be copied as ever before it is tried again.
     rest: u8,
+    /// How many they were the last time that it was waited for in vain; zero after one that was not.
+    rest_before: u8,
     /// It was looked for in the library in vain.
     was_away: bool,
 }
@@ -138,7 +142,13 @@ impl Tried {
 
     /// It was waited for in vain.
     pub(super) fn was_vain(&mut self) {
-        self.rest = VAIN_REST;
+        self.rest_before = (2 * self.rest_before).clamp(1, VAIN_REST_MAX);
+        self.rest = self.rest_before;
+    }
+
+    /// The reader has said something.
+    pub(super) fn was_not_vain(&mut self) {
+        self.rest_before = 0;
     }
 }
 
@@ -170,6 +180,9 @@ impl Shm {
         let said = self
             .line_of(peer, share.claims)
             .map(|(line, generation)| line.said(Side::Owner, generation));
+        if let (Some(Some(_)), Some((_, segment))) = (said, self.peers.mailbox_and_segment(peer)) {
+            segment.handed_over.was_not_vain();
+        }
         match said {
             Some(Some(true)) => {
                 if !self.is_here_lately(peer, share, now)? {
@@ -304,8 +317,8 @@ impl Shm {
         }
         let now = self.refresh_now();
         let peer = transfer.peer;
-        let may_take_in =
-            share.handover != Handover::Unasked || self.may_take_in(peer, transfer.local.len);
+        let may_take_in = share.handover != Handover::Unasked
+            || self.may_take_in(peer, transfer.local.len) && self.chooses(transfer, share, now);
         let segment = self.peers.segment(peer).filter(|_| may_take_in);
         let came = segment.map(|segment| segment.came);
         let waits = match (share.handover, came) {
@@ -350,6 +363,27 @@ impl Shm {
     fn may_take_in(&mut self, peer: PeerId, len: u64) -> bool {
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         !self.checks && segment.stores.is_worth_it(chunk_bytes(len).min(len) as usize)
+    }
+
+    /// Whether the reader of a transfer, which has its first turn now, wants chunks of it handed over.
+    fn chooses(&mut self, transfer: &Transfer, share: &mut Share, now: Nanos) -> bool {
+        let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) else {
+            return false;
+        };
+        let begun = segment.ways.begin(transfer.local.len, now);
+        share.begun = Some(begun);
+        begun.way == Way::HandedOver
+    }
+
+    /// All of a transfer to this process is there.
+    pub(super) fn note_way(&mut self, transfer: &Transfer, share: &Share) {
+        let Some(begun) = share.begun else { return };
+        let now = self.refresh_now();
+        let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) else { return };
+        // Of others the reader copied some, because it had waited in vain.
+        let was_handed = matches!(share.handover, Handover::On(_));
+        let is_pure = was_handed == (begun.way == Way::HandedOver);
+        segment.ways.end(begun, transfer.local.len, is_pure, now);
     }
 
     /// Takes in a chunk that `peer` has handed over by the packet at the head. False if no peer that
@@ -422,8 +456,13 @@ mod tests {
     fn what_was_tried_in_vain_rests() {
         let mut tried = Tried::default();
         assert!(tried.is_worth_it() && tried.is_worth_it());
-        tried.was_vain();
-        let again = (0..100).position(|_| tried.is_worth_it());
-        assert_eq!(again, Some(usize::from(VAIN_REST)));
+        let rest_of = |tried: &mut Tried| {
+            tried.was_vain();
+            (0..100).position(|_| tried.is_worth_it())
+        };
+        let rests = [(); 6].map(|()| rest_of(&mut tried));
+        assert_eq!(rests, [1, 2, 4, 8, 16, 16].map(Some));
+        tried.was_not_vain();
+        assert_eq!(rest_of(&mut tried), Some(1));
     }
 }

@@ -75,6 +75,7 @@ mod stores;
 #[cfg(test)]
 pub(crate) mod tests;
 mod watch;
+mod ways;
 
 pub use calibrate::COSTS;
 pub use config::{BulkKind, Config, CreditKind, Guard, SegmentKind, Warn};

@@ -34,6 +34,9 @@ const _: () = assert!(PORTION_BYTES >= 4 << 10);
 /// A portion of a payload of [`LONG_BYTES_MIN`] and more.
 pub(super) const LONG_PORTION_BYTES: usize = 16 << 10;
 const LONG_BYTES_MIN: usize = 64 << 10;
+/// The same on Intel's processors, where four pages are copied side by side (`shared_bytes`). Both sides compute
+/// it, so the version of a mailbox says which processor it is of.
+const LONG_BYTES_MIN_INTEL: usize = 32 << 10;
 /// In the word that names a buffer: it is stored in portions.
 const IN_PORTIONS: u64 = 1 << 15;
 /// Above it is the count, as far as there is room.
@@ -65,7 +68,12 @@ pub(super) fn whole_bytes_max() -> usize {
 /// the two copies would hardly run at once.
 #[inline]
 pub(super) fn portion_bytes(payload_bytes: usize) -> usize {
-    if payload_bytes < LONG_BYTES_MIN { PORTION_BYTES } else { LONG_PORTION_BYTES }
+    portion_bytes_by(if is_intel() { LONG_BYTES_MIN_INTEL } else { LONG_BYTES_MIN }, payload_bytes)
+}
+
+#[inline]
+fn portion_bytes_by(long_bytes_min: usize, payload_bytes: usize) -> usize {
+    if payload_bytes < long_bytes_min { PORTION_BYTES } else { LONG_PORTION_BYTES }
 }
 
 /// How many portions a payload has.
@@ -200,15 +208,21 @@ mod tests {
 
     #[test]
     fn longer_payloads_have_longer_portions() {
-        for (payload, portion, count) in [
-            (1, 4 << 10, 1),
-            (4 << 10, 4 << 10, 1),
-            ((64 << 10) - 1, 4 << 10, 16),
-            (64 << 10, 16 << 10, 4),
-            (256 << 10, 16 << 10, 16),
+        for (payload, others, intel) in [
+            (1, 4 << 10, 4 << 10),
+            ((32 << 10) - 1, 4 << 10, 4 << 10),
+            (32 << 10, 4 << 10, 16 << 10),
+            ((64 << 10) - 1, 4 << 10, 16 << 10),
+            (64 << 10, 16 << 10, 16 << 10),
+            (256 << 10, 16 << 10, 16 << 10),
         ] {
-            assert_eq!((portion_bytes(payload), portions(payload)), (portion, count), "{payload}");
+            let by =
+                [LONG_BYTES_MIN, LONG_BYTES_MIN_INTEL].map(|min| portion_bytes_by(min, payload));
+            assert_eq!(by, [others, intel], "{payload}");
+            assert_eq!(portion_bytes(payload), if is_intel() { intel } else { others });
+            assert_eq!(portions(payload), payload.div_ceil(portion_bytes(payload)) as u64);
         }
+        assert_eq!([1, 4 << 10, 64 << 10, 256 << 10].map(portions), [1, 1, 4, 16]);
     }
 
     #[test]

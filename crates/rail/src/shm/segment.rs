@@ -28,9 +28,11 @@ use super::error::CardError;
 use super::guard::MappedFile;
 use super::handover::Tried;
 use super::mapping::Mapping;
+use super::processor::is_intel;
 use super::published::{self, InUse, PUBLISHED_MAX};
 use super::ring::{self, Slot};
 use super::stores::Stores;
+use super::ways::Ways;
 use crate::faults;
 use rustix::fd::AsFd;
 use sluice_link::{Grant, Layout};
@@ -48,7 +50,7 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 14;
+const VERSION: u64 = 15;
 const HEADER_WORDS: usize = 16;
 const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
@@ -199,6 +201,12 @@ impl SharedBell {
     }
 }
 
+/// What a mailbox says of how it is used. How long portions are depends on the processor (`portions`), which
+/// some process may see otherwise, run by an emulator.
+fn version() -> u64 {
+    u64::from(is_intel()) << 32 | VERSION
+}
+
 /// A mapped mailbox, one's own or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
@@ -216,6 +224,8 @@ pub(super) struct Segment {
     pub(super) handed_over: Tried,
     /// When it has handed one over last.
     pub(super) came: Nanos,
+    /// How long transfers from there take.
+    pub(super) ways: Ways,
 }
 
 impl Segment {
@@ -232,7 +242,7 @@ impl Segment {
         let grant = layout.grant;
         let words = [
             0,
-            VERSION,
+            version(),
             mark,
             bytes as u64,
             u64::from(grant.data_slots)
@@ -257,6 +267,7 @@ impl Segment {
             bounces: Pair::default(),
             handed_over: Tried::default(),
             came: Nanos(0),
+            ways: Ways::default(),
         })
     }
 
@@ -280,7 +291,7 @@ impl Segment {
         for (i, word) in words.iter_mut().enumerate().skip(1) {
             *word = mapping.word(i * 8).load(Ordering::Relaxed);
         }
-        if words[0] != MAGIC || words[1] != VERSION {
+        if words[0] != MAGIC || words[1] != version() {
             return Err(foreign("not a mailbox of this version"));
         }
         if words[2] != mark {
@@ -314,6 +325,7 @@ impl Segment {
             bounces: Pair::default(),
             handed_over: Tried::default(),
             came: Nanos(0),
+            ways: Ways::default(),
         })
     }
 
@@ -323,7 +335,7 @@ impl Segment {
         let mut words = [[0; 8]; CLOSED_AT / 8 + 1];
         let read = rustix::io::pread(fd, words.as_flattened_mut(), 0)?;
         let word = |at: usize| u64::from_ne_bytes(words[at / 8]);
-        if read < CLOSED_AT + 8 || [word(0), word(8), word(16)] != [MAGIC, VERSION, mark] {
+        if read < CLOSED_AT + 8 || [word(0), word(8), word(16)] != [MAGIC, version(), mark] {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another file by now"));
         }
         Ok(word(CLOSED_AT) != 0)

@@ -218,7 +218,10 @@ impl Shm {
             (Settled::Waiting | Settled::Doubtful, _) => self.wait_for_writer(transfer),
             (Settled::Broken, failed) => Turn::End(Err(failed.unwrap_or(RailError::Shared))),
             (Settled::Left, None) => Turn::More(transfer),
-            (Settled::Whole, None) => Turn::End(self.whole(&share)),
+            (Settled::Whole, None) => {
+                self.note_way(&transfer, &share);
+                Turn::End(self.whole(&share))
+            }
             (Settled::Spoiled | Settled::Left | Settled::Whole, failed) => {
                 self.stats.violations += u64::from(self.own_claims.set_spoiled(share.claims));
                 let is_given_up = self.segment.claims_line(place).give_up(generation, count);

@@ -10,8 +10,9 @@
 //! another core has both that takes some 60 ns more (Emerald Rapids).
 //!
 //! On Intel's processors the loop fetches both sides ahead, the target for writing: each line has
-//! to come from the other core, and more of them are under way at once so. Where nothing is likely
-//! to be copied behind a short copy it does not, for the lines behind its end would be taken from a
+//! to come from the other core, and more of them are under way at once so. Long copies go through four
+//! pages side by side, which the processor fetches ahead by itself, too. Where nothing is likely
+//! to be copied behind a short copy nothing is fetched, for the lines behind its end would be taken from a
 //! core that writes them.
 
 use super::processor::is_intel;
@@ -20,11 +21,14 @@ use std::{ffi::c_void, hint::black_box};
 
 /// From here on a copy has longer steps, where it can.
 const BLOCKS_BYTES_MIN: usize = 2048;
-/// From here on lines are fetched ahead whatever lies behind, and farther.
-const LONG_BYTES_MIN: usize = 16 << 10;
-/// How far ahead, in bytes.
+/// How far ahead lines are fetched, in bytes.
 const AHEAD_BYTES: usize = 1 << 10;
-const AHEAD_BYTES_LONG: usize = 2 << 10;
+/// Pages that are copied side by side.
+const PAGE_BYTES: usize = 4 << 10;
+/// From here on lines are fetched ahead whatever lies behind.
+const PAGES_BYTES: usize = 4 * PAGE_BYTES;
+/// How far ahead lines are fetched in each of these.
+const AHEAD_BYTES_PAGES: usize = 512;
 
 /// What lies behind the bytes of a copy, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,14 +88,24 @@ pub(super) unsafe fn copy_before(from: *const u8, to: *mut u8, len: usize, behin
 /// As for [`copy_shared`]; there are [`BLOCKS_BYTES_MIN`] or more.
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, behind: Behind) {
-    let is_long = len >= LONG_BYTES_MIN;
+    let is_long = len >= PAGES_BYTES;
     let fetches = (is_long || behind == Behind::Next) && is_intel();
-    let ahead = fetches.then_some(if is_long { AHEAD_BYTES_LONG } else { AHEAD_BYTES });
     // SAFETY: as the caller says; what was copied is inside it.
     unsafe {
-        let done = copy_blocks(from, to, len, ahead);
+        let paged = if is_long && fetches { copy_pages(from, to, len) } else { 0 };
+        let (from, to, len) = (from.add(paged), to.add(paged), len - paged);
+        let done = copy_blocks(from, to, len, fetches.then_some(AHEAD_BYTES));
         copy_lines(from.add(done), to.add(done), len - done);
     }
+}
+
+/// Whether the processor has long registers.
+#[inline]
+fn has_avx() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return std::arch::is_x86_feature_detected!("avx");
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
 }
 
 /// # Safety
@@ -247,12 +261,12 @@ macro_rules! block_loop {
 /// it copied.
 ///
 /// # Safety
-/// As for [`copy_shared`]; there is one block at least.
+/// As for [`copy_shared`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize, ahead: Option<usize>) -> usize {
     const BLOCK: usize = 128;
-    if !std::arch::is_x86_feature_detected!("avx") {
+    if len < BLOCK || !has_avx() {
         return 0;
     }
     let bytes = len / BLOCK * BLOCK;
@@ -273,6 +287,73 @@ unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize, ahead: Option<us
     bytes
 }
 
+/// Copies four pages at a time, side by side, and fetches the lines ahead in each of them on both sides, which
+/// need not be there. Says how many bytes it copied.
+///
+/// # Safety
+/// As for [`copy_shared`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn copy_pages(from: *const u8, to: *mut u8, len: usize) -> usize {
+    if !has_avx() {
+        return 0;
+    }
+    let bytes = len / PAGES_BYTES * PAGES_BYTES;
+    for at in (0..bytes).step_by(PAGES_BYTES) {
+        // SAFETY: the loop goes through the first of four pages by steps of 256 bytes, and copies as much of
+        // each of them in a step; all are inside the `bytes` bytes of both. The processor has the registers, and their
+        // upper halves are left as they have to be. Prefetches change nothing and never fault.
+        unsafe {
+            std::arch::asm!(
+                "2:",
+                ".irp page, 0, 4096, 8192, 12288",
+                ".irp line, 0, 64, 128, 192",
+                "prefetcht0 [{from} + \\page + \\line + {ahead}]",
+                "prefetchw [{to} + \\page + \\line + {ahead}]",
+                ".endr",
+                "vmovdqu ymm0, [{from} + \\page]",
+                "vmovdqu ymm1, [{from} + \\page + 32]",
+                "vmovdqu ymm2, [{from} + \\page + 64]",
+                "vmovdqu ymm3, [{from} + \\page + 96]",
+                "vmovdqu ymm4, [{from} + \\page + 128]",
+                "vmovdqu ymm5, [{from} + \\page + 160]",
+                "vmovdqu ymm6, [{from} + \\page + 192]",
+                "vmovdqu ymm7, [{from} + \\page + 224]",
+                "vmovdqu [{to} + \\page], ymm0",
+                "vmovdqu [{to} + \\page + 32], ymm1",
+                "vmovdqu [{to} + \\page + 64], ymm2",
+                "vmovdqu [{to} + \\page + 96], ymm3",
+                "vmovdqu [{to} + \\page + 128], ymm4",
+                "vmovdqu [{to} + \\page + 160], ymm5",
+                "vmovdqu [{to} + \\page + 192], ymm6",
+                "vmovdqu [{to} + \\page + 224], ymm7",
+                ".endr",
+                "add {from}, 256",
+                "add {to}, 256",
+                "cmp {from}, {end}",
+                "jne 2b",
+                "vzeroupper",
+                from = inout(reg) from.add(at) => _,
+                to = inout(reg) to.add(at) => _,
+                end = in(reg) from.add(at + PAGE_BYTES),
+                ahead = const AHEAD_BYTES_PAGES,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                // Of these the upper halves are lost.
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack),
+            );
+        }
+    }
+    bytes
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+unsafe fn copy_pages(_: *const u8, _: *mut u8, _: usize) -> usize {
+    0
+}
+
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize, _: Option<usize>) -> usize {
     0
@@ -281,6 +362,24 @@ unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize, _: Option<usize>) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Wherever the pages begin, and whatever is behind the last four.
+    #[test]
+    fn four_pages_at_a_time_are_copied_and_no_more() {
+        let source: Vec<u8> = (0..70_000_u32).map(|i| (i * 7 + i / 251) as u8).collect();
+        for len in [0, PAGES_BYTES - 1, PAGES_BYTES, PAGES_BYTES + 5, 3 * PAGES_BYTES + 4095] {
+            for (skip, at) in [(0, 0), (0, 16), (1, 0), (63, 65), (500, 7)] {
+                let mut target = vec![0xaa; at + len + 300];
+                // SAFETY: both have as many bytes from there on.
+                let done =
+                    unsafe { copy_pages(source[skip..].as_ptr(), target[at..].as_mut_ptr(), len) };
+                let whole = len / PAGES_BYTES * PAGES_BYTES;
+                assert_eq!(done, if has_avx() { whole } else { 0 }, "{len}");
+                assert!(target[at..at + done] == source[skip..skip + done], "{len} at {at}");
+                assert!(target[..at].iter().chain(&target[at + done..]).all(|&byte| byte == 0xaa));
+            }
+        }
+    }
 
     /// Shorter and longer than what a loop is for, wherever blocks end.
     #[test]

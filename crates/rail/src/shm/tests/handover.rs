@@ -5,6 +5,7 @@ use super::super::bulk::Turn;
 use super::super::handover::Handed;
 use super::super::ring::Step;
 use super::super::segment::Segment;
+use super::super::ways::{Way, Ways};
 use super::super::{Shm, looks};
 use super::bounce::head_offset;
 use super::reads::reads_work;
@@ -31,6 +32,9 @@ fn acquainted(len: usize) -> Both {
     send(&mut both.b, both.to_a, put(1, 0), b"here I am");
     settle(&mut both.a, &mut both.at_a);
     settle(&mut both.b, &mut both.at_b);
+    if let Some((_, segment)) = both.a.peers.mailbox_and_segment(both.to_b) {
+        segment.ways = Ways::only(Way::HandedOver);
+    }
     both
 }
 
@@ -82,6 +86,35 @@ fn all_chunks_are_handed_over_while_both_are_there() {
         settle(&mut both.a, &mut both.at_a);
         assert_eq!(both.a.stats().read_bytes, round * LEN as u64);
         assert_eq!(both.b.stats().written_bytes, round * LEN as u64);
+    }
+    assert_eq!((both.a.stats().violations, both.b.stats().violations), (0, 0));
+}
+
+/// Two handed over, so that is known, and then one by the system. Chunks of the three are as ever.
+#[test]
+fn the_reader_tries_both_ways_and_its_writer_keeps_to_it() {
+    if !reads_work() {
+        return;
+    }
+    let mut both = acquainted(LEN);
+    let chunks = u64::from(chunks(LEN as u64));
+    for (ways, handed) in [
+        (Ways::default(), [1, 2, 2, 2]),
+        (Ways::only(Way::BySystem), [2; 4]),
+        (Ways::only(Way::HandedOver), [3, 4, 5, 6]),
+    ] {
+        both.a.peers.mailbox_and_segment(both.to_b).unwrap().1.ways = ways;
+        for times in handed {
+            let claims = both.open();
+            both.read(claims, 1);
+            both.poll_a();
+            both.write(claims, 2);
+            assert_eq!(both.end_beside(), [Ok(()), Ok(())]);
+            both.check();
+            both.a.close_claims(claims);
+            settle(&mut both.a, &mut both.at_a);
+            assert_eq!(both.b.stats().chunks_handed, times * chunks);
+        }
     }
     assert_eq!((both.a.stats().violations, both.b.stats().violations), (0, 0));
 }
