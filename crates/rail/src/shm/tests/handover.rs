@@ -54,6 +54,17 @@ impl Both {
         poll_beside(&mut self.b, &mut self.at_b, &self.a);
     }
 
+    /// Moves all of a transfer while both are in the library, and looks at what has come.
+    fn transfer_beside(&mut self) -> ClaimsId {
+        let claims = self.open();
+        self.read(claims, 1);
+        self.poll_a();
+        self.write(claims, 2);
+        assert_eq!(self.end_beside(), [Ok(()), Ok(())]);
+        self.check();
+        claims
+    }
+
     /// Polls both in turn until both have ended.
     fn end_beside(&mut self) -> [Result<(), RailError>; 2] {
         for _ in 0..1_000 {
@@ -71,12 +82,7 @@ impl Both {
 fn all_chunks_are_handed_over_while_both_are_there() {
     let mut both = acquainted(LEN);
     for round in 1..=3 {
-        let claims = both.open();
-        both.read(claims, 1);
-        both.poll_a();
-        both.write(claims, 2);
-        assert_eq!(both.end_beside(), [Ok(()), Ok(())]);
-        both.check();
+        let claims = both.transfer_beside();
         // Nothing was moved by the system, and both sides know who has moved it.
         let handed = both.b.stats().chunks_handed;
         assert_eq!(handed, round * u64::from(chunks(LEN as u64)));
@@ -105,12 +111,7 @@ fn the_reader_tries_both_ways_and_its_writer_keeps_to_it() {
     ] {
         both.a.peers.mailbox_and_segment(both.to_b).unwrap().1.ways = ways;
         for times in handed {
-            let claims = both.open();
-            both.read(claims, 1);
-            both.poll_a();
-            both.write(claims, 2);
-            assert_eq!(both.end_beside(), [Ok(()), Ok(())]);
-            both.check();
+            let claims = both.transfer_beside();
             both.a.close_claims(claims);
             settle(&mut both.a, &mut both.at_a);
             assert_eq!(both.b.stats().chunks_handed, times * chunks);
@@ -127,12 +128,7 @@ fn a_last_chunk_may_be_short() {
     }
     for more in [1, 40, 41, 1023, 1024, 4097] {
         let mut both = acquainted((512 << 10) + more);
-        let claims = both.open();
-        both.read(claims, 1);
-        both.poll_a();
-        both.write(claims, 2);
-        assert_eq!(both.end_beside(), [Ok(()), Ok(())]);
-        both.check();
+        let claims = both.transfer_beside();
         both.a.close_claims(claims);
         let is_handed = more >= PAYLOAD_BYTES_MIN;
         assert_eq!(both.b.stats().chunks_handed, if is_handed { 3 } else { 2 }, "{more}");
