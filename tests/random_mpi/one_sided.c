@@ -186,6 +186,17 @@ static void epoch(struct windows *it, struct rng *all, struct rng *mine)
     MPI_Barrier(it->group->comms[COLLECTIVE]);
 }
 
+/* Has what a counter's operation fetched be there, in an epoch that goes on. */
+static void await_answer(struct windows *it, int root)
+{
+    if (limits.no_flush_of_answers) {
+        MPI_Win_unlock(root, it->win);
+        MPI_Win_lock(MPI_LOCK_SHARED, root, 0, it->win);
+    } else {
+        MPI_Win_flush(root, it->win);
+    }
+}
+
 /* All ranks add to one counter: every value is seen once, and the sum is right. */
 static void count_up(struct windows *it, struct rng *all)
 {
@@ -199,7 +210,7 @@ static void count_up(struct windows *it, struct rng *all)
         bool is_exclusive = way == 3;
         counts[is_exclusive ? COUNT_lock_exclusive : COUNT_lock_shared]++;
         MPI_Win_lock(is_exclusive ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, root, 0, it->win);
-        if (way == 0) {
+        if (way == 0 || (is_exclusive && limits.no_flush_of_answers)) {
             COUNT(fetch_and_op);
             MPI_Fetch_and_op(&one, &old, MPI_UINT64_T, root, place, MPI_SUM, it->win);
         } else if (way == 1) {
@@ -212,7 +223,7 @@ static void count_up(struct windows *it, struct rng *all)
                 COUNT(compare_and_swap);
                 next = guess + 1;
                 MPI_Compare_and_swap(&next, &guess, &old, MPI_UINT64_T, root, place, it->win);
-                MPI_Win_flush(root, it->win);
+                await_answer(it, root);
                 if (old == guess)
                     break;
             }

@@ -188,6 +188,7 @@ int main(int argc, char **argv)
         limits.no_sync_to_mrecv |= strcmp(argv[i], "no-sync-to-mrecv") == 0;
         limits.no_derived_mrecv |= strcmp(argv[i], "no-derived-mrecv") == 0;
         limits.no_derived_persistent |= strcmp(argv[i], "no-derived-persistent") == 0;
+        limits.no_flush_of_answers |= strcmp(argv[i], "no-flush-of-answers") == 0;
         limits.is_broken |= strcmp(argv[i], "broken") == 0;
         limits.no_one_sided |= strcmp(argv[i], "no-one-sided") == 0;
         limits.no_partitioned_apart |= strcmp(argv[i], "no-partitioned-apart") == 0;

@@ -70,6 +70,8 @@ struct limits {
     bool no_sync_to_mrecv, no_derived_mrecv, no_derived_persistent, no_one_sided;
     /* Partitioned requests on communicators of some ranks, or of all in another order. */
     bool no_partitioned_apart;
+    /* A flush behind what fetches a value: an unlock instead. */
+    bool no_flush_of_answers;
     /* Some data is spoiled, to see that it is noticed. */
     bool is_broken;
 };
