@@ -76,6 +76,8 @@ PROGRAMS = [
     ("modes", 2, {}, 30),
     ("modes", 4, {}, 30),
     ("ssend", 2, {}, 30),
+    ("last", 3, {}, 30),
+    ("last", 3, {"FI_SLUICE_RAILS": "tcp"}, 60),
     ("self", 2, {}, 30),
     ("sendrecv", 2, {}, 30),
     ("sendrecv", 3, {}, 30),

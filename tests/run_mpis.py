@@ -81,6 +81,7 @@ KILLED = "a rank is killed"
 RUNS = [
     ("point-to-point", "sizes", 3, []),
     ("point-to-point", "window", 3, []),
+    ("point-to-point", "last", 3, []),
     ("wildcards, unexpected, probes", "wildcards", 4, []),
     ("wildcards, unexpected, probes", "unexpected", 3, []),
     ("wildcards, unexpected, probes", "probe", 3, []),

@@ -56,6 +56,11 @@ impl Sends {
         self.ops.iter().any(|(_, op)| op.send.peer == peer)
     }
 
+    /// Where the injected ones go.
+    pub fn injected_to(&self) -> impl Iterator<Item = PeerId> {
+        self.ops.iter().filter(|(_, op)| op.send.inject).map(|(_, op)| op.send.peer)
+    }
+
     /// Memory of injected messages that wait, in bytes.
     pub fn injected_bytes(&self) -> u64 {
         self.injected_bytes

@@ -1,6 +1,7 @@
 //! The protocol endpoint of libfabric's endpoint: a context of the runtime, and what
 //! is counted and said of it.
 
+use crate::linger;
 use crate::log::{self, About};
 use sluice_link::Machine as _;
 use sluice_proto::selection::{MemoryKind, Thresholds};
@@ -12,8 +13,9 @@ use sluice_rail::observer::Request;
 use sluice_rail::shm::{self, Config, OpenError, Warn};
 use sluice_rail::snapshot::Snapshot;
 use sluice_rail::tune::{self, Tuned};
-use sluice_runtime::{Context, Settings};
+use sluice_runtime::{Context, Polled as _, Settings};
 use sluice_wire::{PeerId, Region};
+use std::process;
 use std::sync::OnceLock;
 
 pub use sluice_rail::{ADDRESS_BYTES, Address, AddressError};
@@ -55,6 +57,8 @@ fn request_of(ended: &Completion) -> Option<Request> {
 #[derive(Debug)]
 pub struct Engine {
     context: Context<Endpoint>,
+    /// The process that opened it.
+    pid: u32,
 }
 
 impl Engine {
@@ -76,8 +80,9 @@ impl Engine {
             };
             Endpoint::new(proto.with_table(&table), layout)
         });
-        let mut engine = Engine { context };
+        let mut engine = Engine { context, pid: process::id() };
         engine.tell_notices();
+        linger::opened(engine.address());
         Ok(engine)
     }
 
@@ -91,6 +96,11 @@ impl Engine {
     #[inline]
     pub fn context_mut(&mut self) -> &mut Context<Endpoint> {
         &mut self.context
+    }
+
+    /// Whether this process opened it, and not one of which it is a fork.
+    pub fn is_own(&self) -> bool {
+        self.pid == process::id()
     }
 
     /// The address of this endpoint.
@@ -117,6 +127,21 @@ impl Engine {
     #[inline]
     pub fn poll(&mut self) {
         self.context.poll();
+    }
+
+    /// As [`Engine::poll`], for who may have slept.
+    pub fn poll_after_rest(&mut self) {
+        self.context.poll_after_sleep();
+    }
+
+    /// Where each request goes that was injected and is still here.
+    pub fn promised(&self) -> impl Iterator<Item = PeerId> {
+        self.context.machine().promised()
+    }
+
+    /// Where not all has come that has left this process, and how much has not: bytes or packets.
+    pub fn undelivered(&self) -> Vec<(PeerId, u64)> {
+        self.context.world().net().map_or_else(Vec::new, Net::undelivered)
     }
 
     /// Tells every end from now on, for counters.

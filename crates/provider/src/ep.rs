@@ -16,6 +16,7 @@ use crate::errno::Errno;
 use crate::ffi::{self, NoOps, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep};
 use crate::guard;
 use crate::info;
+use crate::linger;
 use crate::msg;
 use crate::object::{self, Object, no_op};
 use crate::param;
@@ -77,10 +78,15 @@ unsafe impl Object for Ep {
             self.core.shared.close();
             thread.join();
         }
+        let is_sound = self.core.shared.lock().is_some();
         let mut state = self.core.shared.lock_anyway();
         let engine = state.engine.take().or_else(|| state.named.take());
         drop(state);
         if let Some(mut engine) = engine {
+            // What a panic has left is not polled.
+            if is_sound {
+                linger::linger(&mut engine);
+            }
             engine.tell_notices();
             report::closed(&engine);
             stats::say(&engine);

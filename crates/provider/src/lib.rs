@@ -38,6 +38,7 @@ mod fabric;
 mod ffi;
 mod guard;
 mod info;
+mod linger;
 mod log;
 mod mr;
 mod msg;

@@ -266,6 +266,23 @@ fn a_peer_that_dies_is_named() {
 }
 
 #[test]
+fn who_closes_waits_for_what_was_injected_to_be_received() {
+    let dir = provider_dir("closing");
+    let program = compile(&dir, "closing");
+    for rails in ["shm", "tcp"] {
+        for progress in ["poll", "thread"] {
+            let mut run = with_provider(&program, &dir);
+            run.env("FI_SLUICE_RAILS", rails).env("FI_SLUICE_PROGRESS", progress);
+            succeed(run.arg("all"));
+        }
+        let mut run = with_provider(&program, &dir);
+        run.env("FI_SLUICE_RAILS", rails).env("FI_SLUICE_LINGER", "0");
+        let (_, log) = succeed(run.arg("vain"));
+        assert!(log.contains("an endpoint closes without having delivered"), "{log}");
+    }
+}
+
+#[test]
 fn the_first_misfit_is_logged() {
     let dir = provider_dir("misfit");
     let mut getinfo = with_provider(compile(&dir, "getinfo"), &dir);

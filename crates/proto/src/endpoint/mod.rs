@@ -33,6 +33,7 @@ use crate::stalled::Stalled;
 use crowded::Crowded;
 use sluice_link::{Layout, Links};
 use sluice_portals::UnexpectedBytes;
+use sluice_wire::PeerId;
 
 /// One process's endpoint: a [`Machine`](sluice_link::Machine) over all its peers.
 #[derive(Debug)]
@@ -181,6 +182,12 @@ impl Endpoint {
             operations: self.core.ni.operations_now(),
             answers: self.pulls.fins.len() + self.core.ni.owed_now(),
         }
+    }
+
+    /// Where each message, write and atomic operation goes that was injected and is still here: the
+    /// program was told that it is done with them. Takes a look at each request under way.
+    pub fn promised(&self) -> impl Iterator<Item = PeerId> {
+        self.sends.injected_to().chain(self.operations.injected_to())
     }
 
     /// Panics unless the endpoint's books are in order. For tests.

@@ -82,6 +82,11 @@ impl Operations {
         self.table.iter().any(|(_, op)| op.peer == peer)
     }
 
+    /// What the injected ones aim at.
+    pub fn injected_to(&self) -> impl Iterator<Item = PeerId> {
+        self.table.iter().filter(|(_, op)| op.copy.is_some()).map(|(_, op)| op.peer)
+    }
+
     /// Adds an operation, one piece of which is under way.
     ///
     /// # Panics

@@ -121,6 +121,11 @@ impl Lane {
         }
     }
 
+    /// Whether it is the connection itself.
+    pub(super) fn is_tcp(&self) -> bool {
+        matches!(self, Lane::Tcp(_))
+    }
+
     /// The stream over libfabric, if it is one.
     pub(super) fn fabric(&mut self) -> Option<&mut ofi::Lane> {
         match self {

@@ -4,7 +4,7 @@
 //! stream of a peer is on, behind all of it; the others are closed, which means nothing
 //! while that one is open.
 
-use super::Net;
+use super::{Entry, Net};
 use sluice_multirail::RailId;
 use sluice_wire::PeerId;
 use sluice_wire::frame::{CloseReason, FrameKind};
@@ -24,6 +24,31 @@ impl Drop for Net {
 }
 
 impl Net {
+    /// The peers whose systems do not have all that was sent to them, and for how much of it
+    /// that is so: bytes, or packets where no connection is left. A connection that ends now may
+    /// lose it: the system drops what it has as soon as something comes in after the end. What
+    /// goes over libfabric the end waits for.
+    #[must_use]
+    pub fn undelivered(&self) -> Vec<(PeerId, u64)> {
+        let each = self.active.iter().map(|&peer| (peer, self.undelivered_to(peer)));
+        each.filter(|&(_, left)| left > 0).collect()
+    }
+
+    fn undelivered_to(&self, peer: PeerId) -> u64 {
+        let Some(met) = self.met(peer) else { return 0 };
+        if met.conns.iter().all(Option::is_none) {
+            return met.rails.kept();
+        }
+        let of = |&entry: &usize| match self.entries.get(entry) {
+            Some(Entry::Conn(conn)) if conn.lane.is_tcp() => {
+                let small = conn.out.small_bytes() as u64 + u64::from(!conn.out.is_given());
+                conn.lane.waiting_bytes() + conn.out.held(&met.ring) + small
+            }
+            _ => 0,
+        };
+        met.conns.iter().flatten().map(of).sum()
+    }
+
     /// Gives the system what there is for a peer, and says that no more comes. What TCP
     /// carries is not waited for.
     fn leave(&mut self, peer: PeerId) {

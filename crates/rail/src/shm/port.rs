@@ -416,6 +416,14 @@ impl Shm {
         }
     }
 
+    /// Whether a mailbox is not there because its owner has closed it, as one does that ends
+    /// before others: then its descriptor is not there either.
+    fn may_have_closed(&self, card: &Card, cause: &io::Error) -> bool {
+        cause.kind() == io::ErrorKind::NotFound
+            && !card.is_file()
+            && card.pid_ns == self.card.pid_ns
+    }
+
     fn open_segment(&self, card: &Card) -> io::Result<Segment> {
         let (fd, bytes) = backing::open_peer(card, self.identity.uid, &self.shm_dir)?;
         Segment::attach(&fd, card.is_file(), bytes, card.mark())
@@ -456,7 +464,7 @@ impl Shm {
                     self.tell_shortage(peer, "the mailbox", &cause);
                     return Err(PeerError::Unreachable);
                 }
-                if !self.peers.is_lost(peer) {
+                if !self.peers.is_lost(peer) && !self.may_have_closed(&card, &cause) {
                     self.warn.0(&self.why_not_opened(peer, &card, &cause));
                 }
                 // Nothing is there, or anything else by now: descriptors are

@@ -26,6 +26,7 @@ use sluice_rail::tune::Mode;
 use sluice_text::parse_bytes;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The longest eager message that may be set.
 pub const EAGER_BYTES_MAX: u64 = 48 << 10;
@@ -39,6 +40,8 @@ pub const BYTES_MAX: u64 = 1 << 40;
 const EAGER_DEFAULT: u64 = 4096;
 const INJECT_DEFAULT: u64 = 4096;
 const INJECT_KEPT_DEFAULT: u64 = 64 << 20;
+const LINGER_DEFAULT: Duration = Duration::from_secs(600);
+const LINGER_SECONDS_MAX: u64 = 1 << 20;
 
 /// Lengths by which protocols are chosen, where they are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +104,8 @@ pub struct Settings {
     pub inject_bytes: usize,
     /// Memory for injected messages that wait for credits.
     pub inject_kept_bytes: u64,
+    /// How long an endpoint that closes waits for receivers that take nothing of what was injected.
+    pub linger: Duration,
     /// What a mailbox is made with.
     pub rail: RailOptions,
     /// By what peers are reached, and how the network is used.
@@ -150,11 +155,13 @@ impl Settings {
         };
         let inject = reader.bytes(&variable::INJECT, 0, eager);
         let kept = reader.bytes(&variable::INJECT_KEPT, 0, BYTES_MAX);
+        let linger = reader.number(&variable::LINGER, 0, LINGER_SECONDS_MAX);
         Settings {
             lengths,
             tune: reader.mode(&variable::TUNE).unwrap_or_default(),
             inject_bytes: inject.unwrap_or(INJECT_DEFAULT.min(eager)) as usize,
             inject_kept_bytes: kept.unwrap_or(INJECT_KEPT_DEFAULT),
+            linger: linger.map_or(LINGER_DEFAULT, Duration::from_secs),
             rail,
             network: NetworkOptions {
                 rails: reader.rails(&variable::RAILS).unwrap_or_default(),

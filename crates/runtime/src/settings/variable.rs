@@ -77,6 +77,11 @@ pub(super) static INJECT_KEPT: Variable = Variable {
     kind: Kind::Size,
     help: c"Most memory in bytes for copies of injected messages whose receiver has no room yet; beyond it injecting says -FI_EAGAIN. 0 to 2^40 (default: 67108864)",
 };
+pub(super) static LINGER: Variable = Variable {
+    name: c"linger",
+    kind: Kind::Size,
+    help: c"For how many seconds an endpoint that closes waits for receivers that take none of the messages injected before. 0 to 2^20 (default: 600)",
+};
 pub(super) static UNEXPECTED: Variable = Variable {
     name: c"unexpected_bytes",
     kind: Kind::Size,
@@ -159,7 +164,7 @@ pub(super) static REPORT: Variable = Variable {
 };
 
 /// All of them.
-pub static VARIABLES: [&Variable; 24] = [
+pub static VARIABLES: [&Variable; 25] = [
     &EAGER,
     &LOOKING,
     &ANNOUNCE,
@@ -168,6 +173,7 @@ pub static VARIABLES: [&Variable; 24] = [
     &TUNE,
     &INJECT,
     &INJECT_KEPT,
+    &LINGER,
     &UNEXPECTED,
     &CREDITS,
     &PEERS,

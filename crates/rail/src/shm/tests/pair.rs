@@ -5,6 +5,7 @@ use super::{
     Noise, Recorder, grant_of, open, open_memfd, poll, poll_until, put, region_of, send, settle,
 };
 use crate::address::{Address, AddressError, Secret};
+use crate::shm::Warn;
 use crate::shm::card::{Card, Place};
 use crate::shm::error::CardError;
 use sluice_link::{LocalMemory, PeerError, RemoteMemory, Token, Transport};
@@ -169,7 +170,8 @@ fn a_peer_known_by_its_card_gets_the_network_of_its_address() {
 
 #[test]
 fn a_mailbox_that_is_no_more_is_unreachable_and_a_dead_process_dead() {
-    let mut a = open();
+    let warn = Warn(|line| panic!("nothing is to be warned of: {line}"));
+    let mut a = Shm::open(Config { warn, ..Config::default() }).expect("a rail opens here");
     let gone = open();
     let closed = a.peer(&gone.address()).unwrap();
     a.watch(closed);
