@@ -56,9 +56,11 @@ impl Sends {
         self.ops.iter().any(|(_, op)| op.send.peer == peer)
     }
 
-    /// Where the injected ones go.
+    /// Where those go whose bytes the caller may have back: the injected ones, and all of several
+    /// pieces, of which copies are sent.
     pub fn injected_to(&self) -> impl Iterator<Item = PeerId> {
-        self.ops.iter().filter(|(_, op)| op.send.inject).map(|(_, op)| op.send.peer)
+        let is_injected = |op: &SendOp| op.send.inject || op.copy.is_some();
+        self.ops.iter().filter(move |(_, op)| is_injected(op)).map(|(_, op)| op.send.peer)
     }
 
     /// Memory of injected messages that wait, in bytes.

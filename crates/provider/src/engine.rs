@@ -129,14 +129,22 @@ impl Engine {
         self.context.poll();
     }
 
-    /// As [`Engine::poll`], for who may have slept.
-    pub fn poll_after_rest(&mut self) {
-        self.context.poll_after_sleep();
+    /// As [`Engine::poll`], for who may have slept. Says how much there was.
+    pub fn poll_after_rest(&mut self) -> usize {
+        self.context.poll_after_sleep()
     }
 
     /// Where each request goes that was injected and is still here.
     pub fn promised(&self) -> impl Iterator<Item = PeerId> {
         self.context.machine().promised()
+    }
+
+    /// Withdraws each receive that no message has met.
+    pub fn withdraw_receives(&mut self) {
+        let contexts: Vec<u64> = self.context.machine().posted().collect();
+        for context in contexts {
+            self.cancel(context);
+        }
     }
 
     /// Where not all has come that has left this process, and how much has not: bytes or packets.

@@ -190,6 +190,11 @@ impl Endpoint {
         self.sends.injected_to().chain(self.operations.injected_to())
     }
 
+    /// The contexts of receives that were posted and have not ended.
+    pub fn posted(&self) -> impl Iterator<Item = u64> {
+        self.recvs.iter().map(|(_, op)| op.recv.context)
+    }
+
     /// Panics unless the endpoint's books are in order. For tests.
     pub fn check_invariants(&self) {
         let core = &self.core;

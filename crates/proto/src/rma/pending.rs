@@ -26,6 +26,7 @@ pub struct RmaOp {
     /// Those that begin when these have ended.
     held: Pieces,
     outcome: Result<(), Failure>,
+    is_injected: bool,
     /// The port's memory that holds the bytes of an injected one.
     copy: Option<Region>,
 }
@@ -84,7 +85,7 @@ impl Operations {
 
     /// What the injected ones aim at.
     pub fn injected_to(&self) -> impl Iterator<Item = PeerId> {
-        self.table.iter().filter(|(_, op)| op.copy.is_some()).map(|(_, op)| op.peer)
+        self.table.iter().filter(|(_, op)| op.is_injected).map(|(_, op)| op.peer)
     }
 
     /// Adds an operation, one piece of which is under way.
@@ -103,6 +104,7 @@ impl Operations {
             under_way: 1,
             held: Pieces::default(),
             outcome: Ok(()),
+            is_injected: rma.inject,
             copy,
         };
         let Ok(handle) = self.table.insert(op) else { unreachable!("room was checked") };

@@ -118,13 +118,17 @@ mod tests {
 
     #[test]
     fn all_who_sleep_are_woken() {
-        let waiters = Waiters::default();
+        let (waiters, entered) = (Waiters::default(), AtomicU32::new(0));
         let begin = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| waiters.enter().sleep(FOREVER));
+                scope.spawn(|| {
+                    let waiter = waiters.enter();
+                    entered.fetch_add(1, Ordering::SeqCst);
+                    waiter.sleep(FOREVER);
+                });
             }
-            while waiters.count.load(Ordering::SeqCst) != 3 {
+            while entered.load(Ordering::SeqCst) != 3 {
                 std::thread::yield_now();
             }
             waiters.wake();

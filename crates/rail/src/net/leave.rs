@@ -25,7 +25,7 @@ impl Drop for Net {
 
 impl Net {
     /// The peers whose systems do not have all that was sent to them, and for how much of it
-    /// that is so: bytes, or packets where no connection is left. A connection that ends now may
+    /// that is so: bytes, or packets where the stream is on no connection. A connection that ends now may
     /// lose it: the system drops what it has as soon as something comes in after the end. What
     /// goes over libfabric the end waits for.
     #[must_use]
@@ -36,7 +36,8 @@ impl Net {
 
     fn undelivered_to(&self, peer: PeerId) -> u64 {
         let Some(met) = self.met(peer) else { return 0 };
-        if met.conns.iter().all(Option::is_none) {
+        // Between two connections the stream is on none.
+        if met.stream_on.is_none_or(|rail| met.conns[rail.index()].is_none()) {
             return met.rails.kept();
         }
         let of = |&entry: &usize| match self.entries.get(entry) {

@@ -4,7 +4,7 @@ use super::bulk::{self, Direction, Share, Transfer};
 use super::card::Card;
 use super::client;
 use super::guard;
-use super::identity::{is_exiting, is_stopped};
+use super::identity::{is_exiting, is_stopped, stat_of};
 use super::looks;
 use super::packets::Copied;
 use super::peers::Life;
@@ -417,11 +417,12 @@ impl Shm {
     }
 
     /// Whether a mailbox is not there because its owner has closed it, as one does that ends
-    /// before others: then its descriptor is not there either.
-    fn may_have_closed(&self, card: &Card, cause: &io::Error) -> bool {
+    /// before others: then its descriptor is not there either, though the system shows the process.
+    fn may_have_closed(&self, peer: PeerId, card: &Card, cause: &io::Error) -> bool {
         cause.kind() == io::ErrorKind::NotFound
             && !card.is_file()
             && card.pid_ns == self.card.pid_ns
+            && (stat_of(card.pid).is_ok() || self.has_ended(peer))
     }
 
     fn open_segment(&self, card: &Card) -> io::Result<Segment> {
@@ -464,7 +465,7 @@ impl Shm {
                     self.tell_shortage(peer, "the mailbox", &cause);
                     return Err(PeerError::Unreachable);
                 }
-                if !self.peers.is_lost(peer) && !self.may_have_closed(&card, &cause) {
+                if !self.peers.is_lost(peer) && !self.may_have_closed(peer, &card, &cause) {
                     self.warn.0(&self.why_not_opened(peer, &card, &cause));
                 }
                 // Nothing is there, or anything else by now: descriptors are
