@@ -327,7 +327,7 @@ fn fi_info_lists_the_provider_and_its_variables() {
     let manual = include_str!("../../../docs/configuration.md");
     let named = out.lines().filter_map(|line| line.strip_prefix("# FI_SLUICE_"));
     let names: Vec<_> = named.filter_map(|rest| rest.split(':').next()).collect();
-    assert_eq!(names.len(), 24, "{out}");
+    assert_eq!(names.len(), 25, "{out}");
     for name in names {
         assert!(manual.contains(&format!("`FI_SLUICE_{name}`")), "{name} is not in the manual");
     }
