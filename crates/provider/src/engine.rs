@@ -1,7 +1,6 @@
 //! The protocol endpoint of libfabric's endpoint: a context of the runtime, and what
 //! is counted and said of it.
 
-use crate::linger;
 use crate::log::{self, About};
 use sluice_link::Machine as _;
 use sluice_proto::selection::{MemoryKind, Thresholds};
@@ -82,7 +81,6 @@ impl Engine {
         });
         let mut engine = Engine { context, pid: process::id() };
         engine.tell_notices();
-        linger::opened(engine.address());
         Ok(engine)
     }
 

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
 use crate::info;
+use crate::linger;
 use crate::log::{self, About};
 use crate::param;
 use crate::report;
@@ -408,6 +409,7 @@ impl State {
                 log::warn(About::Endpoint, &format!("endpoint not opened: {error}"));
                 Errno::NO_MEMORY
             })?;
+            linger::opened(engine.address());
             self.named = Some(engine);
             report::opened();
         }
