@@ -220,12 +220,19 @@ pub(super) fn open_peer(card: &Card, uid: u32, shm_dir: &Path) -> io::Result<(Ow
     if stat.st_uid != uid {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "memory of another user"));
     }
-    if matches!(card.place, Place::Memfd { .. })
-        && !rustix::fs::fcntl_get_seals(&fd)?.contains(SEALS)
-    {
+    if matches!(card.place, Place::Memfd { .. }) && !is_sealed(&fd)? {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "memory is not sealed"));
     }
     Ok((fd, stat.st_size.unsigned_abs()))
+}
+
+/// Whether nobody can change a file's length; what is no shared memory has no seals at all.
+fn is_sealed(fd: &OwnedFd) -> io::Result<bool> {
+    match rustix::fs::fcntl_get_seals(fd) {
+        Ok(seals) => Ok(seals.contains(SEALS)),
+        Err(Errno::INVAL) => Ok(false),
+        Err(cause) => Err(cause.into()),
+    }
 }
 
 const OPEN_FLAGS: OFlags =
@@ -245,6 +252,8 @@ pub(super) fn open_descriptor(pid: u32, fd: u32) -> io::Result<OwnedFd> {
             });
             opened.next().ok_or_else(|| missing.into())
         }
+        // A socket, or another thing without a file.
+        Err(Errno::NXIO) => Err(io::Error::new(io::ErrorKind::InvalidData, "not shared memory")),
         end => Ok(end?),
     }
 }

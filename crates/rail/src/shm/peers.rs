@@ -196,20 +196,21 @@ impl Peers {
         if label == 0 {
             return None;
         }
-        if let Some(&newest) = self.by_label.get(&label) {
-            if self.list[newest.index()].lives() {
-                return Some(newest);
-            }
-            // A look at all peers, once for each time that a label changes
-            // hands: an older one may have outlived the newest.
-            let lives = |known: &Peer| known.label == label && known.lives();
-            if let Some(at) = self.list.iter().rposition(lives) {
-                let peer = PeerId(at as u32);
-                self.by_label.insert(label, peer);
-                return Some(peer);
-            }
+        self.find_named(label).or_else(|| self.add(None, label, Life::Named))
+    }
+
+    /// The newest peer that calls itself `label` and has not ended, if there is one.
+    pub(super) fn find_named(&mut self, label: u64) -> Option<PeerId> {
+        let newest = *self.by_label.get(&label)?;
+        if self.list[newest.index()].lives() {
+            return Some(newest);
         }
-        self.add(None, label, Life::Named)
+        // A look at all peers, once for each time that a label changes
+        // hands: an older one may have outlived the newest.
+        let lives = |known: &Peer| known.label == label && known.lives();
+        let peer = PeerId(self.list.iter().rposition(lives)? as u32);
+        self.by_label.insert(label, peer);
+        Some(peer)
     }
 
     fn add(&mut self, address: Option<Address>, label: u64, life: Life) -> Option<PeerId> {

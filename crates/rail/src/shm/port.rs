@@ -398,6 +398,13 @@ impl Shm {
         }
     }
 
+    /// Whether another process has closed its mailbox.
+    pub(super) fn has_left(&self, peer: PeerId) -> bool {
+        let is_mapped = self.peers.segment(peer).is_some();
+        peer != self.own_peer()
+            && if is_mapped { self.peers.has_closed(peer) } else { self.has_no_mailbox(peer) }
+    }
+
     /// Whether the mailbox of a peer, which is not mapped, is no more.
     pub(super) fn has_no_mailbox(&self, peer: PeerId) -> bool {
         let Some(known) = self.peers.get(peer) else { return false };
@@ -417,9 +424,10 @@ impl Shm {
     }
 
     /// Whether a mailbox is not there because its owner has closed it, as one does that ends
-    /// before others: then its descriptor is not there either, though the system shows the process.
+    /// before others: then its descriptor is not there either, or another file's by now, though
+    /// the system shows the process.
     fn may_have_closed(&self, peer: PeerId, card: &Card, cause: &io::Error) -> bool {
-        cause.kind() == io::ErrorKind::NotFound
+        matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData)
             && !card.is_file()
             && card.pid_ns == self.card.pid_ns
             && (stat_of(card.pid).is_ok() || self.has_ended(peer))

@@ -280,6 +280,7 @@ impl Segment {
         mark: u64,
     ) -> io::Result<Segment> {
         let foreign = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let unusable = io::Error::other::<&str>;
         let len = usize::try_from(bytes).map_err(|_| foreign("segment too long"))?;
         if len < PAGE_BYTES {
             return Err(foreign("segment too short"));
@@ -291,8 +292,11 @@ impl Segment {
         for (i, word) in words.iter_mut().enumerate().skip(1) {
             *word = mapping.word(i * 8).load(Ordering::Relaxed);
         }
-        if words[0] != MAGIC || words[1] != version() {
-            return Err(foreign("not a mailbox of this version"));
+        if words[0] != MAGIC {
+            return Err(foreign("not a mailbox"));
+        }
+        if words[1] != version() {
+            return Err(unusable("not a mailbox of this version"));
         }
         if words[2] != mark {
             return Err(foreign("the mailbox of somebody else"));
@@ -308,12 +312,12 @@ impl Segment {
             ring_slots: words[5] as u32,
             dynamic_slots: (words[5] >> 32) as u32,
         };
-        layout.check().map_err(|_| foreign("impossible mailbox layout"))?;
+        layout.check().map_err(|_| unusable("impossible mailbox layout"))?;
         if words[3] != bytes || segment_bytes(&layout) as u64 != bytes {
-            return Err(foreign("mailbox layout and size disagree"));
+            return Err(unusable("mailbox layout and size disagree"));
         }
         if words[6] & !FLAG_SLEEPS != 0 {
-            return Err(foreign("unknown mailbox flags"));
+            return Err(unusable("unknown mailbox flags"));
         }
         let sleeps = words[6] & FLAG_SLEEPS != 0;
         Ok(Segment {

@@ -217,6 +217,36 @@ fn the_next_with_a_name_may_write_before_the_end_of_the_last_is_noticed() {
     assert_eq!(finder.peer_named(label(PID)), first.from);
 }
 
+/// As [`the_next_with_a_name_may_write_before_the_end_of_the_last_is_noticed`], by one that
+/// makes no progress meanwhile.
+#[test]
+fn the_next_with_a_name_is_spoken_to_before_the_end_of_the_last_is_noticed() {
+    let home = Home::new("followed");
+    let mut finder = home.finder();
+    for is_mapped in [true, false] {
+        let (name, mut old) = home.named(PID);
+        let to_finder = old.peer(&finder.address()).unwrap();
+        let from_old = speak(&mut old, to_finder, &mut finder);
+        if is_mapped {
+            assert_eq!(finder.peer_named(label(PID)), from_old);
+            finder.connect(from_old).unwrap();
+        }
+        drop((name, old));
+        let (_name, mut new) = home.named(PID);
+        let to_new = finder.peer_named(label(PID));
+        assert_ne!(to_new, from_old);
+        finder.connect(to_new).unwrap();
+        send(&mut finder, to_new, put(1, 0), b"first words");
+        let mut machine = Recorder::default();
+        settle(&mut new, &mut machine);
+        assert_eq!(&machine.packets[0].payload[..], b"first words");
+        let mut machine = Recorder::default();
+        poll_until(&mut finder, &mut machine, "both ends", |_, machine| !machine.gone.is_empty());
+        assert_eq!(machine.gone, [(from_old, PeerError::Dead)], "is told as ever");
+        assert_eq!(finder.peer_named(label(PID)), to_new);
+    }
+}
+
 /// Known by address, and no more when it is spoken to: nobody reports that, but
 /// the label does not lead there any more.
 #[test]

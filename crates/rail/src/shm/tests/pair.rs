@@ -12,6 +12,9 @@ use sluice_link::{LocalMemory, PeerError, RemoteMemory, Token, Transport};
 use sluice_wire::{
     Credits, List, Nanos, Packet, PacketSeq, PeerId, Region, Reply, Status, slots_for,
 };
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 
 #[test]
 fn packets_of_every_length_arrive_whole() {
@@ -187,6 +190,28 @@ fn a_mailbox_that_is_no_more_is_unreachable_and_a_dead_process_dead() {
     machine.gone.sort_by_key(|(peer, _)| *peer);
     let ends = [(closed, PeerError::Dead), (peer, PeerError::Dead)];
     assert_eq!(machine.gone, ends, "who waits for one of them is told");
+}
+
+/// A process goes on without its mailbox, and opens other files.
+#[test]
+fn another_file_behind_the_descriptor_of_a_closed_mailbox_is_not_told_of() {
+    let warn = Warn(|line| panic!("nothing is to be warned of: {line}"));
+    let mut a = Shm::open(Config { warn, ..Config::default() }).expect("a rail opens here");
+    let path = std::env::temp_dir().join(format!("sluice-reused-{}", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (socket, _other) = UnixStream::pair().unwrap();
+    let (pipe, _writer) = std::io::pipe().unwrap();
+    let mailbox = open();
+    let Place::Memfd { fd: another } = mailbox.card.place else { panic!("no file was asked for") };
+    let fds = [file.as_raw_fd(), socket.as_raw_fd(), pipe.as_raw_fd()].map(RawFd::cast_unsigned);
+    for (i, fd) in fds.into_iter().chain([another]).enumerate() {
+        let card = Card { key: [100 + i as u8; 32], place: Place::Memfd { fd }, ..a.card };
+        let peer = a.admit(&card).unwrap();
+        a.watch(peer);
+        assert!(a.has_no_mailbox(peer), "file {i}");
+        assert_eq!(a.connect(peer), Err(PeerError::Unreachable), "file {i}");
+    }
 }
 
 #[test]
