@@ -71,6 +71,8 @@ pub enum Mutant {
     KeepsExposures,
     /// A receive is cancelled that its source has used.
     CancelsUsedReceives,
+    /// A send is cancelled whose memory the rail still reads.
+    CancelsWhatIsRead,
     /// A receive is announced whatever older ones there are.
     AnnouncesOutOfOrder,
     /// Slots that hold messages of a process that has ended are given to others.
@@ -175,7 +177,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those that programs of the whole stack come by.
-    pub const ALL: [Mutant; 36] = [
+    pub const ALL: [Mutant; 37] = [
         Mutant::SpendsTooLittle,
         Mutant::KeepsControlSlots,
         Mutant::ReturnsOneTooMany,
@@ -207,6 +209,7 @@ impl Mutant {
         Mutant::RevokesTooEarly,
         Mutant::KeepsExposures,
         Mutant::CancelsUsedReceives,
+        Mutant::CancelsWhatIsRead,
         Mutant::AnnouncesOutOfOrder,
         Mutant::GivesAwayTheDead,
         Mutant::ForgetsTheDead,

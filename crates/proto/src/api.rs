@@ -120,6 +120,15 @@ pub struct Send {
     pub delivery: bool,
 }
 
+/// What has become of a send that was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Nothing of it has gone, and nothing will.
+    Withdrawn,
+    /// All of it has gone, and it may be received: it waits no more to learn that.
+    Sent,
+}
+
 /// A buffer to be filled by one message.
 #[derive(Clone, Copy, Debug)]
 pub struct Recv {

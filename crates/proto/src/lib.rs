@@ -45,8 +45,8 @@ mod start;
 mod wanted;
 
 pub use api::{
-    Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
-    Stats,
+    Cancelled, Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send,
+    Space, Stats,
 };
 pub use endpoint::Endpoint;
 pub use endpoint::footprint::Footprint;

@@ -130,6 +130,15 @@ impl Queue {
         self.settle();
     }
 
+    /// Takes a send out that is not offered, wherever it stands. Its number is not used again.
+    pub fn withdraw(&mut self, handle: Handle<SendOp>) {
+        let Some((number, _)) = self.waiting().find(|(_, waiter)| waiter.handle == handle) else {
+            unreachable!("a send that waits is in the queue of its peer")
+        };
+        self.indexed().leave(number);
+        self.settle();
+    }
+
     /// The oldest waiting message that is wanted, up to a number.
     pub fn find(&mut self, wanted: &Wanted, newest: u64) -> Option<(u64, Waiter)> {
         self.indexed().find(wanted, newest)
@@ -354,6 +363,31 @@ mod tests {
         assert_eq!(queue.end_offer(NUMBER_FIRST + 1, true), None, "it is not offered any more");
         assert_eq!(queue.front(), Some(waiter(1, 7).handle));
         queue.check_invariants();
+    }
+
+    #[test]
+    fn a_message_is_withdrawn_from_wherever_it_stands() {
+        for is_indexed in [false, true] {
+            let mut queue = Queue::default();
+            for nth in 0..4 {
+                queue.push(waiter(nth, nth));
+            }
+            if is_indexed {
+                assert!(queue.find(&wanted(3, 0), u64::MAX).is_some());
+            }
+            queue.withdraw(waiter(2, 2).handle);
+            assert_eq!(queue.find(&wanted(2, 0), u64::MAX), None);
+            assert_eq!(queue.after(NUMBER_FIRST + 1), Some((NUMBER_FIRST + 3, waiter(3, 3))));
+            queue.withdraw(waiter(0, 0).handle);
+            assert_eq!(queue.front(), Some(waiter(1, 1).handle));
+            assert_eq!(queue.push(waiter(4, 4)), NUMBER_FIRST + 4, "numbers are given once");
+            queue.check_invariants();
+            for nth in [1, 3, 4] {
+                queue.withdraw(waiter(nth, nth).handle);
+            }
+            assert!(queue.is_empty());
+            assert_eq!(queue.push(waiter(5, 5)), NUMBER_FIRST + 5);
+        }
     }
 
     #[test]

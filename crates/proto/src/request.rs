@@ -46,8 +46,8 @@ pub(crate) enum SendState {
     Queued,
     /// The rail to have read its memory.
     Transmitting,
-    /// The target's acknowledgement.
-    Acking,
+    /// The target's acknowledgement. Its memory is `read`, or may still be by the rail.
+    Acking { read: bool },
     /// Word of the rail that the message has met its receive.
     AtRail,
     /// The receiver to fetch it from here.

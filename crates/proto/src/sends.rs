@@ -1,11 +1,12 @@
 //! Pending sends, and the memory of injected ones.
 
-use crate::api::{Completion, Failure, Refused, Send};
+use crate::api::{Cancelled, Completion, Failure, Refused, Send};
 use crate::core::Core;
 use crate::queue::Waiter;
 use crate::rendezvous::ability::{revoke, shared};
 use crate::rendezvous::moved::Moved;
 use crate::request::{SendOp, SendState, SenderCopy};
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::{Handle, NiFail, Table, UnexpectedBytes};
 use sluice_wire::{Addr, PeerId, Region};
@@ -54,6 +55,20 @@ impl Sends {
     /// Whether one goes to this peer.
     pub fn any_to(&self, peer: PeerId) -> bool {
         self.ops.iter().any(|(_, op)| op.send.peer == peer)
+    }
+
+    /// A send of this `context` that may end before its time: of which nothing has gone, or that
+    /// waits for nothing but its acknowledgement.
+    pub fn cancellable(&self, context: u64) -> Option<(Handle<SendOp>, Cancelled)> {
+        let named = self.ops.iter().filter(|(_, op)| op.send.context == context && !op.send.inject);
+        let mut cancellable = named.filter_map(|(handle, op)| match op.state {
+            SendState::Queued => Some((handle, Cancelled::Withdrawn)),
+            SendState::Acking { read } if read || mutants::is(Mutant::CancelsWhatIsRead) => {
+                Some((handle, Cancelled::Sent))
+            }
+            _ => None,
+        });
+        cancellable.next()
     }
 
     /// Where those go whose bytes the caller may have back: the injected ones, and all of several
@@ -208,7 +223,7 @@ impl Sends {
     fn stays<P: Port>(&mut self, port: &mut P, handle: Handle<SendOp>, why: PeerError) -> bool {
         let Some(op) = self.ops.get_mut(handle) else { return false };
         // The engine below keeps what the rail has not read yet, and tells its end.
-        if matches!(op.state, SendState::Transmitting | SendState::Acking) {
+        if matches!(op.state, SendState::Transmitting | SendState::Acking { .. }) {
             return true;
         }
         let is_leaving = matches!(op.state, SendState::Leaving(_));

@@ -64,6 +64,25 @@ impl Stalled {
         }
     }
 
+    /// A send to `peer` that waits, and is no more, leaves the queue. What stood behind it may go.
+    pub fn withdraw<P: Port>(
+        &mut self,
+        core: &mut Core,
+        sends: &mut Sends,
+        port: &mut P,
+        peer: PeerId,
+        handle: Handle<SendOp>,
+    ) {
+        let state = core.peers.state_mut(peer);
+        let was_oldest = state.queue.front() == Some(handle);
+        state.queue.withdraw(handle);
+        if was_oldest {
+            state.stalled_since = None;
+        }
+        self.settle(core, peer);
+        self.flush_peer(core, sends, port, peer, Attempt::First);
+    }
+
     /// Sends what credits allow of the queue of `peer`, of which some have come or not.
     pub fn flush_peer<P: Port>(
         &mut self,

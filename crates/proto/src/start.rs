@@ -145,7 +145,12 @@ fn start_eagerly<P: Port>(
     Ok(match (transmitted, send.delivery) {
         (Transmitted::Done, false) => Started::Done,
         (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting, SenderCopy::None),
-        (_, true) => Started::Waits(SendState::Acking, SenderCopy::None),
+        (Transmitted::Done, true) => {
+            Started::Waits(SendState::Acking { read: true }, SenderCopy::None)
+        }
+        (Transmitted::Pending, true) => {
+            Started::Waits(SendState::Acking { read: false }, SenderCopy::None)
+        }
     })
 }
 

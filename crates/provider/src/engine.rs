@@ -361,10 +361,10 @@ impl Engine {
         endpoint.hide(port, region);
     }
 
-    /// Cancels a receive.
+    /// Cancels a receive, or a send if none has this context.
     pub fn cancel(&mut self, context: u64) -> bool {
         let (now, endpoint, port) = self.context.parts();
-        endpoint.cancel(now, port, context)
+        endpoint.cancel(now, port, context) || endpoint.cancel_send(now, port, context).is_some()
     }
 
     /// How many messages were taken to be sent, and of how many bytes.

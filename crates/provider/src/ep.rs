@@ -299,7 +299,9 @@ unsafe extern "C" fn getname(ep: *mut fid, addr: *mut c_void, len: *mut usize) -
     })
 }
 
-/// `fi_cancel`: -FI_ENOENT if no unmatched receive has this context.
+/// `fi_cancel`: -FI_ENOENT if no unmatched receive has this context, and no send that waits for
+/// credits or for the word that it was delivered. A send of `FI_DELIVERY_COMPLETE` that has gone
+/// may be received though it was cancelled.
 unsafe extern "C" fn cancel(ep: *mut fid, context: *mut c_void) -> ssize_t {
     guard::posted(|| {
         // SAFETY: as libfabric calls it.

@@ -163,10 +163,15 @@ impl Endpoint {
     fn on_send_ended<P: Port>(&mut self, port: &mut P, event: &Event) {
         let Endpoint { core, sends, stalled, .. } = self;
         let handle = Handle::from_u64(event.user_ptr);
-        let Some(op) = sends.get(handle) else { return };
+        let Some(op) = sends.get_mut(handle) else { return };
         let expected = match event.kind {
-            EventKind::Send => op.state == SendState::Transmitting || event.outcome.is_err(),
-            EventKind::Ack => op.state == SendState::Acking,
+            EventKind::Send => {
+                if let SendState::Acking { read } = &mut op.state {
+                    *read = true;
+                }
+                op.state == SendState::Transmitting || event.outcome.is_err()
+            }
+            EventKind::Ack => matches!(op.state, SendState::Acking { .. }),
             EventKind::GetDone => {
                 let exposed = matches!(op.state, SendState::Announced(_) | SendState::Offered(..));
                 if exposed && op.send.peer == event.peer {

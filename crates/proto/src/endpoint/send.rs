@@ -1,7 +1,7 @@
 //! Sends, from the call to what they wait for.
 
 use super::Endpoint;
-use crate::api::{Completion, Failure, Refused, Send};
+use crate::api::{Cancelled, Completion, Failure, Refused, Send};
 use crate::request::{SendOp, Started};
 use crate::start::{Attempt, never_fits, start};
 use sluice_link::mutants::{self, Mutant};
@@ -48,6 +48,29 @@ impl Endpoint {
             port.give_back(copy.addr, copy.len as u32);
         }
         taken
+    }
+
+    /// Cancels a send with this `context`: one that waits for credits, or for the word that it
+    /// was delivered. Its completion says [`Failure::Cancelled`], and its memory is free. One
+    /// whose receiver may be fetching it is not cancelled, nor one that the rail still reads:
+    /// they end by themselves.
+    ///
+    /// Why one that has gone is cancelled too: its receiver may never want it, and then its
+    /// sender would wait for ever.
+    pub fn cancel_send<P: Port>(
+        &mut self,
+        _now: Nanos,
+        port: &mut P,
+        context: u64,
+    ) -> Option<Cancelled> {
+        let Endpoint { core, sends, stalled, .. } = self;
+        let (handle, cancelled) = sends.cancellable(context)?;
+        let peer = sends.get(handle)?.send.peer;
+        sends.finish(core, port, handle, Err(Failure::Cancelled));
+        if cancelled == Cancelled::Withdrawn {
+            stalled.withdraw(core, sends, port, peer, handle);
+        }
+        Some(cancelled)
     }
 
     #[inline(always)]

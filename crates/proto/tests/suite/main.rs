@@ -28,4 +28,5 @@ mod seeds;
 mod selection;
 mod speculative;
 mod stalled;
+mod withdrawn;
 mod world;

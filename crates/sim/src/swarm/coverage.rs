@@ -27,6 +27,10 @@ pub struct Coverage {
     pub credits_asked_back: u64,
     /// A message was sent while an injected one that was refused waited.
     pub sends_between_tries: u64,
+    /// A message was withdrawn by its sender before anything of it had gone.
+    pub sends_withdrawn: u64,
+    /// A sender waited no more for the word that its message was delivered.
+    pub sends_cancelled: u64,
     /// An interface matched messages.
     pub matched_by_interfaces: u64,
     /// A message was announced that was too long for such an interface.
@@ -111,6 +115,8 @@ impl Add for Coverage {
             payloads_placed: self.payloads_placed + other.payloads_placed,
             credits_asked_back: self.credits_asked_back + other.credits_asked_back,
             sends_between_tries: self.sends_between_tries + other.sends_between_tries,
+            sends_withdrawn: self.sends_withdrawn + other.sends_withdrawn,
+            sends_cancelled: self.sends_cancelled + other.sends_cancelled,
             matched_by_interfaces: self.matched_by_interfaces + other.matched_by_interfaces,
             interfaces_exceeded: self.interfaces_exceeded + other.interfaces_exceeded,
             deaths: self.deaths + other.deaths,

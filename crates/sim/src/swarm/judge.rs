@@ -7,15 +7,18 @@
 //! to hand one over. Its completion may come much later; which message it must
 //! tell of is known by then.
 
+mod sends;
+
+use self::sends::Sent;
 use super::events::Read;
 use super::many::Manys;
-use super::matcher::{Matcher, Message, Wanted};
+use super::matcher::{Matcher, Wanted};
 use super::pieces::Pieces;
 use super::remote::Remote;
 use super::world::World;
 use crate::memory::Memory;
 use sluice_link::TaggedMessage;
-use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Send, Space};
+use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Space};
 use sluice_wire::{Addr, Packet, Parsed, PeerId, PtIndex, Region};
 use std::collections::BTreeMap;
 
@@ -28,17 +31,6 @@ const REUSED: u8 = 0xEE;
 const NUMBER_FIRST: u64 = 1 << 63;
 /// The last portal table entry of messages.
 const PT_MESSAGES: PtIndex = PtIndex(1);
-
-#[derive(Debug)]
-struct Sent {
-    id: usize,
-    from: usize,
-    buf: Region,
-    report: bool,
-    delivery: bool,
-    inject: bool,
-    done: bool,
-}
 
 #[derive(Debug)]
 struct Posted {
@@ -100,28 +92,6 @@ impl Judge {
             landed: Vec::new(),
             found: 0,
         }
-    }
-
-    /// The endpoint has taken a message, and it `waits` for credits or not.
-    pub fn sent(&mut self, world: &mut World<'_>, from: usize, send: &Send, waits: bool) {
-        let Send { space, tag, data, buf, context, .. } = *send;
-        let to = send.peer.index();
-        let message = Message { from, to, space, tag, data, len: buf.len, content: context };
-        let id = self.matcher.send(message);
-        if world.is_cut(from, to) {
-            self.matcher.lose_last(from, to);
-        }
-        if waits {
-            self.waited.entry((from, to)).or_default().push(id);
-        }
-        self.landed.push(false);
-        self.send_of.push(context);
-        if send.inject {
-            reuse(world, from, buf);
-        }
-        let Send { report, delivery, inject, .. } = *send;
-        let sent = Sent { id, from, buf, report, delivery, inject, done: false };
-        self.sends.insert(context, sent);
     }
 
     /// A receive of so many bytes is about to be posted; this is its buffer.
@@ -390,54 +360,6 @@ impl Judge {
         self.recvs.get(&context).map(|posted| (posted.buf.addr, posted.done))
     }
 
-    fn send_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
-        let sent = self.sends.get_mut(&end.context).expect("it was sent");
-        assert!(!sent.done, "send {} has ended twice", end.context);
-        let is_ok = end.outcome.is_ok();
-        assert!(sent.report || !is_ok, "nobody asked for the end of send {}", end.context);
-        let to = self.matcher.messages[sent.id].to;
-        assert!(
-            is_ok || names_lost(world, who, end) == Some(to),
-            "send {}: {:?}",
-            end.context,
-            end.outcome
-        );
-        assert_eq!((who, end.buf), (sent.from, sent.buf.addr), "send {}", end.context);
-        sent.done = true;
-        let &mut Sent { id, from, buf, delivery, inject, .. } = sent;
-        assert!(
-            !is_ok || !delivery || self.landed[id] || self.is_written(world.memory(to), id),
-            "delivery of message {id} was reported before it was made"
-        );
-        if !inject {
-            reuse(world, from, buf);
-        }
-    }
-
-    /// Whether the message has met a receive that does not report, or its bytes are
-    /// in the buffer of the one it has met; or, on its way, of one that it can meet: what
-    /// was announced is written before its message is read.
-    fn is_written(&self, memory: &Memory, id: usize) -> bool {
-        let message = &self.matcher.messages[id];
-        let is_there = |context: u64| {
-            let posted = &self.recvs[&context];
-            let fits = message.len.min(posted.buf.len);
-            let bytes = || memory.read(posted.buf.truncated(fits)).iter().copied();
-            bytes().eq(content(message.content, fits))
-        };
-        match self.matcher.receive_of[id] {
-            Some(context) => {
-                let is_silent = !self.recvs[&context].report;
-                is_silent || self.may_be_lent(context) || is_there(context)
-            }
-            None => {
-                let posted = self.matcher.posted(message.to).iter();
-                let mut wants = posted.filter(|(_, wanted)| wanted.accepts(message));
-                wants.any(|(context, _)| is_there(*context))
-            }
-        }
-    }
-
     fn receive_ended(&mut self, world: &mut World<'_>, who: usize, end: &Completion) {
         let context = end.context;
         let posted = &self.recvs[&context];
@@ -525,12 +447,6 @@ impl Judge {
         if !is_part {
             memory.release(whole);
         }
-    }
-
-    /// Panics unless a send that must have ended has.
-    fn check_sent(&self, world: &World<'_>, sent: &Sent) {
-        let has_ended = sent.done || !sent.report || world.is_dead(sent.from);
-        assert!(has_ended, "the send of message {} has not ended", sent.id);
     }
 
     fn compare_bytes(&self, memory: &Memory, context: u64, id: usize) {

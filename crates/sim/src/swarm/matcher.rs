@@ -104,6 +104,15 @@ impl Matcher {
         self.on_their_way.get_mut(&(from, to)).and_then(VecDeque::pop_back);
     }
 
+    /// Its sender has withdrawn a message. Whether it was on its way.
+    pub fn withdraw(&mut self, id: usize) -> bool {
+        let Message { from, to, .. } = self.messages[id];
+        let Some(way) = self.on_their_way.get_mut(&(from, to)) else { return false };
+        let before = way.len();
+        way.retain(|&one| one != id);
+        way.len() < before
+    }
+
     /// A message of this pair has arrived: it must be the oldest.
     pub fn arrive(&mut self, from: usize, to: usize) -> usize {
         let id = self.on_their_way.get_mut(&(from, to)).and_then(VecDeque::pop_front);

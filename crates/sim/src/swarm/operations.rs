@@ -7,7 +7,7 @@ use super::program::Program;
 use super::refusals::try_send;
 use super::trace::What;
 use crate::rails::Kind;
-use sluice_proto::{Probe, ProbeAction, Recv, Refused, Send, Space};
+use sluice_proto::{Cancelled, Probe, ProbeAction, Recv, Refused, Send, Space};
 use sluice_wire::{PeerId, Region};
 
 impl Program<'_> {
@@ -258,6 +258,11 @@ impl Program<'_> {
     }
 
     pub(super) fn cancel(&mut self, who: usize) {
+        let sends = self.judge.unended_sends(who);
+        if !sends.is_empty() && self.draw.percent(50) {
+            let context = self.draw.pick(&sends);
+            return self.cancel_send(who, context);
+        }
         let unended = self.judge.unended_receives(who);
         if !unended.is_empty() {
             let context = self.draw.pick(&unended);
@@ -270,6 +275,19 @@ impl Program<'_> {
         let name = self.judge.name_of(context);
         let found = self.world.call(who, |endpoint, now, port| endpoint.cancel(now, port, name));
         self.judge.cancels(&self.world, context, found);
+        self.look(who, None);
+    }
+
+    fn cancel_send(&mut self, who: usize, context: u64) {
+        self.world.note(who, What::Cancels(context));
+        let cancelled =
+            self.world.call(who, |endpoint, now, port| endpoint.cancel_send(now, port, context));
+        match cancelled {
+            Some(Cancelled::Withdrawn) => self.world.coverage.sends_withdrawn = 1,
+            Some(Cancelled::Sent) => self.world.coverage.sends_cancelled = 1,
+            None => {}
+        }
+        self.judge.cancels_send(&self.world, context, cancelled);
         self.look(who, None);
     }
 

@@ -11,7 +11,7 @@ use net::{Event, Mode, NetPort};
 use sluice_link::{Layout, Machine, MailboxRegion, PeerError};
 use sluice_portals::UnexpectedBytes;
 use sluice_proto::{
-    Completion, Config, Endpoint, Failure, Pending, Probe, Recv, Refused, Send, Space,
+    Cancelled, Completion, Config, Endpoint, Failure, Pending, Probe, Recv, Refused, Send, Space,
 };
 use sluice_wire::{Credits, Nanos, Packet, PacketSeq, Parsed, PeerId, Region};
 use std::cell::Ref;
@@ -143,6 +143,13 @@ impl World {
         let found = endpoint.cancel(self.now, port, context);
         self.check();
         found
+    }
+
+    pub fn cancel_send(&mut self, who: usize, context: u64) -> Option<Cancelled> {
+        let Process { endpoint, port, .. } = &mut self.processes[who];
+        let cancelled = endpoint.cancel_send(self.now, port, context);
+        self.check();
+        cancelled
     }
 
     pub fn probe(&mut self, who: usize, probe: &Probe) -> Result<(), Refused> {
